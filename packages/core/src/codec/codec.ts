@@ -1,0 +1,86 @@
+// The codec: what every value passes through on its way to a store and back. jsonCodec is the default.
+// Owns the fast paths; what is not plain JSON is left to encode.ts and decode.ts.
+// Invariants: P8 (plain JSON values are stored as exactly JSON.stringify writes them; decode(encode(x)) is x again;
+// encode(decode(text)) is text).
+import { decodeTree, malformed } from "./decode.ts";
+import { encodeTree } from "./encode.ts";
+import type { Json } from "./json.ts";
+import { isPlainJson, isPlainNumber } from "./plain.ts";
+
+export interface Codec {
+  encode(value: unknown): Uint8Array | string;
+  decode(data: Uint8Array | string): unknown;
+}
+
+const UNDEFINED = '{"$undefined":true}';
+
+/** JSON text, with tags for what JSON lacks (see json.ts). */
+export const jsonCodec = {
+  encode(value: unknown): string {
+    switch (typeof value) {
+      case "undefined":
+        return UNDEFINED;
+      case "boolean":
+        return value ? "true" : "false";
+      case "string":
+        return JSON.stringify(value);
+      case "number":
+        if (isPlainNumber(value)) return String(value);
+        break;
+      case "object":
+        if (value === null) return "null";
+        if (isPlain(value)) return JSON.stringify(value);
+        break;
+      case "bigint":
+      case "function":
+      case "symbol":
+        break;
+    }
+    return canonical(JSON.stringify(encodeTree(value)));
+  },
+
+  decode(data: Uint8Array | string): unknown {
+    const text = typeof data === "string" ? data : fromUtf8(data);
+    if (text === UNDEFINED) return undefined;
+    const tree = parse(text);
+    // Where no text starts with `$`, there is neither a tag nor an escaped key.
+    return text.includes('"$') ? decodeTree(tree) : tree;
+  },
+} as const satisfies Codec;
+
+/**
+ * Class instances that share an object are written with references, and come back as plain objects that share it. Those are plain JSON,
+ * and must be written as such now, or the same value would have two texts.
+ */
+function canonical(text: string): string {
+  if (!text.includes('"$ref"')) return text;
+  const decoded = jsonCodec.decode(text);
+  return isPlainJson(decoded) ? JSON.stringify(decoded) : text;
+}
+
+/** A getter that throws is met again on the slow path, which knows where it is. */
+function isPlain(value: object): boolean {
+  try {
+    return isPlainJson(value);
+  } catch {
+    return false;
+  }
+}
+
+function parse(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (error) {
+    throw malformed("it is not JSON", error);
+  }
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function fromUtf8(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes);
+  } catch (error) {
+    throw malformed("it is not UTF-8 text", error);
+  }
+}

@@ -1,0 +1,321 @@
+// The slow path of encoding: any value that P8 lists, as a JSON tree with tags.
+// Owns one walk over one value: which objects it met, where it is, and which references it made.
+// Invariants: P8 (what can't be stored is refused with its path; cycles and shared objects are written once; an error drops a field
+// that can't be stored and never fails for it); terminates on every value.
+import { type ErrorParts, isError, NON_ERROR, type SerializedError, takeApart, toError } from "../errors/anatomy.ts";
+import { UnserializableValueError } from "../errors/inputs.ts";
+import { tagOf } from "../errors/text.ts";
+import { toBase64 } from "./base64.ts";
+import { escapeKey, type Json, type JsonObject, setOwn, tagged } from "./json.ts";
+import { hasPlainPrototype, isPlainNumber } from "./plain.ts";
+
+/** Deeper values are refused: walking them would overflow the stack, here or in JSON.stringify. */
+const MAX_DEPTH = 1_000;
+const MAX_CAUSES = 16;
+
+export function encodeTree(value: unknown): Json {
+  const encoder = new Encoder();
+  try {
+    return encoder.finish(encoder.encode(value));
+  } catch (error) {
+    throw encoder.explain(error);
+  }
+}
+
+/** What was thrown, with its causes. Never throws. */
+export function encodeError(thrown: unknown): SerializedError {
+  try {
+    const encoder = new Encoder();
+    // What the encoder writes for an error has this shape.
+    return encoder.finish(encoder.encodeRootError(toError(thrown))) as unknown as SerializedError;
+  } catch {
+    return { name: NON_ERROR, message: "an error that can't be read" };
+  }
+}
+
+/** A property name, an index, or a piece of text for what is neither. */
+type Segment = string | number | { readonly text: string };
+const CAUSE: Segment = { text: ".cause" };
+const ENTRIES: Segment = { text: ".entries()" };
+const VALUES: Segment = { text: ".values()" };
+const TO_JSON: Segment = { text: ".toJSON()" };
+
+class Encoder {
+  /** What each object was written as. */
+  readonly #written = new Map<object, Json[] | JsonObject>();
+  /** The keys of `#written` in order, to take back what a dropped field left there. */
+  readonly #trail: object[] = [];
+  /** References made, to be numbered at the end. */
+  readonly #refs: { readonly ref: JsonObject; readonly target: Json[] | JsonObject }[] = [];
+  /** Objects that are being written and that nothing can refer to: errors in the place of a cause, objects with toJSON. */
+  readonly #open = new Set<object>();
+  readonly #path: Segment[] = [];
+
+  encode(value: unknown): Json {
+    switch (typeof value) {
+      case "string":
+      case "boolean":
+        return value;
+      case "number":
+        return isPlainNumber(value) ? value : tagged("$number", Object.is(value, -0) ? "-0" : String(value));
+      case "undefined":
+        return tagged("$undefined", true);
+      case "bigint":
+        return tagged("$bigint", String(value));
+      case "object":
+        return value === null ? null : this.#object(value);
+      case "function":
+      case "symbol":
+        throw this.#refuse(typeof value);
+    }
+  }
+
+  #object(value: object): Json {
+    const written = this.#written.get(value);
+    if (written !== undefined) return this.#refer(written);
+    if (this.#open.has(value)) throw this.#refuse("cycle that leads through toJSON() or the cause of an error");
+    if (this.#path.length > MAX_DEPTH) throw this.#refuse(`value nested more than ${MAX_DEPTH} levels deep`);
+    if (Array.isArray(value)) return this.#array(value);
+    if (isError(value)) return this.#error(value);
+    if (ArrayBuffer.isView(value)) return this.#view(value);
+    return this.#byTag(value, tagOf(value));
+  }
+
+  /** By the built-in tag and not by instanceof, so that objects of other realms are known too. */
+  #byTag(value: object, tag: string): Json {
+    switch (tag) {
+      case "Date": {
+        const time = (value as Date).getTime();
+        return tagged("$date", Number.isNaN(time) ? null : (value as Date).toISOString());
+      }
+      case "Map":
+        return this.#map(value as Map<unknown, unknown>);
+      case "Set":
+        return this.#set(value as Set<unknown>);
+      case "ArrayBuffer":
+        return this.#remember(value, tagged("$buffer", toBase64(new Uint8Array(value as ArrayBuffer))));
+      case "URL":
+        return tagged("$url", (value as URL).href);
+      case "RegExp":
+        return tagged("$regexp", [(value as RegExp).source, (value as RegExp).flags]);
+      case "Number":
+      case "String":
+      case "Boolean":
+        return this.encode(value.valueOf());
+    }
+    if (hasToJson(value)) return this.#viaToJson(value);
+    if (tag === "Object" || hasPlainPrototype(value)) return this.#record(value);
+    throw this.#refuse(tag);
+  }
+
+  #array(array: readonly unknown[]): Json {
+    const node: Json[] = [];
+    this.#remember(array, node);
+    for (let i = 0; i < array.length; i++) node.push(this.#at(i, array[i]));
+    return node;
+  }
+
+  #record(object: object): Json {
+    const node: JsonObject = {};
+    this.#remember(object, node);
+    for (const key of Object.keys(object)) {
+      this.#path.push(key);
+      setOwn(node, escapeKey(key), this.encode((object as Record<string, unknown>)[key]));
+      this.#path.pop();
+    }
+    return node;
+  }
+
+  #map(map: Map<unknown, unknown>): Json {
+    const entries: [Json, Json][] = [];
+    const node = this.#remember(map, tagged("$map", entries));
+    this.#path.push(ENTRIES);
+    for (const [key, value] of map) {
+      this.#path.push(entries.length);
+      entries.push([this.#at(0, key), this.#at(1, value)]);
+      this.#path.pop();
+    }
+    this.#path.pop();
+    return node;
+  }
+
+  #set(set: Set<unknown>): Json {
+    const items: Json[] = [];
+    const node = this.#remember(set, tagged("$set", items));
+    this.#path.push(VALUES);
+    for (const item of set) items.push(this.#at(items.length, item));
+    this.#path.pop();
+    return node;
+  }
+
+  #view(view: ArrayBufferView): Json {
+    const base64 = toBase64(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+    const type = tagOf(view);
+    return this.#remember(view, type === "Uint8Array" ? tagged("$bytes", base64) : tagged("$view", [type, base64]));
+  }
+
+  #viaToJson(value: { toJSON(key: string): unknown }): Json {
+    this.#open.add(value);
+    this.#path.push(TO_JSON);
+    try {
+      const replacement = value.toJSON("");
+      // One that returns itself has no other form to offer than its properties.
+      const node = replacement === value ? this.#record(value) : this.encode(replacement);
+      if (node !== null && typeof node === "object") this.#remember(value, node);
+      this.#path.pop();
+      return node;
+    } finally {
+      this.#open.delete(value);
+    }
+  }
+
+  #error(error: Error): Json {
+    const content: JsonObject = {};
+    const node = this.#remember(error, tagged("$error", content));
+    this.#errorParts(error, content, 0);
+    return node;
+  }
+
+  encodeRootError(error: Error): Json {
+    return this.#errorParts(error, {}, 0);
+  }
+
+  #errorParts(error: Error, node: JsonObject, causes: number): JsonObject {
+    this.#open.add(error);
+    try {
+      const parts = takeApart(error);
+      const { name, message, stack, cause } = parts;
+      node["name"] = name;
+      node["message"] = message;
+      if (stack !== undefined) node["stack"] = stack;
+      const causeNode = this.#cause(cause, causes + 1);
+      if (causeNode !== undefined) node["cause"] = causeNode;
+      const data = this.#errorData(parts);
+      if (data !== undefined) node["data"] = data;
+      return node;
+    } finally {
+      this.#open.delete(error);
+    }
+  }
+
+  /** A chain that turns back on itself or goes on for too long is cut. */
+  #cause(thrown: unknown, causes: number): Json | undefined {
+    if (thrown === undefined || causes > MAX_CAUSES) return undefined;
+    const cause = toError(thrown);
+    if (this.#open.has(cause)) return undefined;
+    return this.#orDropped(CAUSE, () => this.#errorParts(cause, {}, causes));
+  }
+
+  /**
+   * The fields; of a FatalError its `data` alone, as its author wrote it. Where that can't be told apart on the way back, because the
+   * error has other fields too or only shares its name with a class of ours, the fields go under a key that no user's data can have.
+   */
+  #errorData({ name, fields, foreign }: ErrorParts): Json | undefined {
+    const node = this.#fields(fields);
+    const keys = Object.keys(node);
+    if (foreign) return { $foreign: node };
+    if (keys.length === 0) return undefined;
+    if (name !== "FatalError") return node;
+    return keys.length === 1 && keys[0] === "data" ? node["data"] : { $fields: node };
+  }
+
+  #fields(fields: ReadonlyMap<string, unknown>): JsonObject {
+    const node: JsonObject = {};
+    for (const [key, value] of fields) {
+      const field = this.#orDropped(key, () => this.encode(value));
+      if (field !== undefined) setOwn(node, escapeKey(key), field);
+    }
+    return node;
+  }
+
+  /** A part of an error that can't be stored leaves no trace; the rest of the error is worth more than a failure. */
+  #orDropped(segment: Segment, encode: () => Json): Json | undefined {
+    const path = this.#path.length;
+    const trail = this.#trail.length;
+    const refs = this.#refs.length;
+    this.#path.push(segment);
+    try {
+      const node = encode();
+      this.#path.pop();
+      return node;
+    } catch {
+      this.#path.length = path;
+      this.#refs.length = refs;
+      for (const object of this.#trail.splice(trail)) this.#written.delete(object);
+      return undefined;
+    }
+  }
+
+  #at(index: number, value: unknown): Json {
+    this.#path.push(index);
+    const node = this.encode(value);
+    this.#path.pop();
+    return node;
+  }
+
+  #remember<N extends Json[] | JsonObject>(object: object, node: N): N {
+    this.#written.set(object, node);
+    this.#trail.push(object);
+    return node;
+  }
+
+  #refer(target: Json[] | JsonObject): Json {
+    const ref = tagged("$ref", 0);
+    this.#refs.push({ ref, target });
+    return ref;
+  }
+
+  /** Numbers what is referred to, in order of the first reference, and marks it where it is written. */
+  finish(root: Json): Json {
+    if (this.#refs.length === 0) return root;
+    const ids = new Map<Json, number>();
+    for (const { ref, target } of this.#refs) {
+      const id = ids.get(target) ?? ids.size + 1;
+      ids.set(target, id);
+      ref["$ref"] = id;
+    }
+    return markDefinitions(root, ids);
+  }
+
+  #refuse(type: string): UnserializableValueError {
+    return new UnserializableValueError({ path: formatPath(this.#path), type });
+  }
+
+  /** What went wrong, if the value itself threw while it was read. */
+  explain(error: unknown): unknown {
+    if (error instanceof UnserializableValueError) return error;
+    const overflow = error instanceof RangeError && this.#path.length > MAX_DEPTH / 2;
+    const type = overflow ? "value nested too deeply" : "property that throws when it is read";
+    return new UnserializableValueError({ path: formatPath(this.#path), type, cause: error });
+  }
+}
+
+function markDefinitions(node: Json, ids: ReadonlyMap<Json, number>): Json {
+  if (node === null || typeof node !== "object") return node;
+  if (Array.isArray(node)) {
+    for (const [index, item] of node.entries()) node[index] = markDefinitions(item, ids);
+  } else {
+    for (const key of Object.keys(node)) setOwn(node, key, markDefinitions(node[key] as Json, ids));
+  }
+  const id = ids.get(node);
+  return id === undefined ? node : tagged("$def", [id, node]);
+}
+
+function hasToJson(value: object): value is { toJSON(key: string): unknown } {
+  return typeof (value as { toJSON?: unknown }).toJSON === "function";
+}
+
+const LONGEST_PATH = 24;
+
+/** `value.items[3].socket`; the middle of a very long path is left out. */
+function formatPath(path: readonly Segment[]): string {
+  const text = (segments: readonly Segment[]): string => segments.map(formatSegment).join("");
+  if (path.length <= LONGEST_PATH) return `value${text(path)}`;
+  return `value${text(path.slice(0, LONGEST_PATH / 2))}…${text(path.slice(-LONGEST_PATH / 2))}`;
+}
+
+function formatSegment(segment: Segment): string {
+  if (typeof segment === "number") return `[${segment}]`;
+  if (typeof segment === "object") return segment.text;
+  return /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(segment) ? `.${segment}` : `[${JSON.stringify(segment)}]`;
+}

@@ -1,0 +1,59 @@
+// The JSON trees that the codec builds and reads, and the two conventions in them: tags and escaped keys.
+// Owns the list of tags and the escape; `docs` and stores that look into payloads need to know no more than this file.
+// Invariants: P8. An object whose only key starts with one `$` is a tag; a user's key that starts with `$` is written with one more,
+// so that no user's value can be mistaken for a tag. Tags do not depend on the order of keys: a store may reorder them (jsonb does).
+
+export type Json = null | boolean | number | string | Json[] | JsonObject;
+export type JsonObject = { [key: string]: Json };
+
+/** What a tag holds. */
+export interface Tags {
+  $undefined: true;
+  /** NaN, Infinity, -Infinity, -0. */
+  $number: string;
+  $bigint: string;
+  /** ISO 8601; null for an invalid date. */
+  $date: string | null;
+  $map: [key: Json, value: Json][];
+  $set: Json[];
+  /** A Uint8Array, in base64. */
+  $bytes: string;
+  /** Another view (typed array, DataView) by its class, in base64. */
+  $view: [type: string, base64: string];
+  $buffer: string;
+  $url: string;
+  $regexp: [source: string, flags: string];
+  /** A SerializedError. */
+  $error: JsonObject;
+  /** A value that is referred to elsewhere, with its number. */
+  $def: [id: number, value: Json];
+  $ref: number;
+}
+
+export function tagged<K extends keyof Tags>(tag: K, content: Tags[K]): JsonObject {
+  return { [tag]: content as Json };
+}
+
+const DOLLAR = 36;
+
+export function startsWithDollar(key: string): boolean {
+  return key.charCodeAt(0) === DOLLAR;
+}
+
+export function escapeKey(key: string): string {
+  return startsWithDollar(key) ? `$${key}` : key;
+}
+
+export function isEscaped(key: string): boolean {
+  return startsWithDollar(key) && key.charCodeAt(1) === DOLLAR;
+}
+
+export function unescapeKey(key: string): string {
+  return isEscaped(key) ? key.slice(1) : key;
+}
+
+/** Assigns an own property, also under the name `__proto__`, where an assignment would change the prototype. */
+export function setOwn(object: object, key: string, value: unknown): void {
+  if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
+  else (object as Record<string, unknown>)[key] = value;
+}

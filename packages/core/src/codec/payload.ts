@@ -1,0 +1,72 @@
+// Payloads, the values as a codec encoded them: their size, and their form inside a JSON document.
+// Owns the envelope `$payload`, which holds what is not JSON text.
+// Invariants: P9 (size is counted in bytes of UTF-8); payloadFromJson(payloadToJson(p)) is p, also through JSON text.
+
+import { fromBase64, toBase64 } from "./base64.ts";
+import { malformed } from "./decode.ts";
+
+type Payload = Uint8Array | string;
+
+export function payloadSize(payload: Payload): number {
+  return typeof payload === "string" ? utf8Length(payload) : payload.byteLength;
+}
+
+/** Cheaper than to ask for the size: text that is short enough whatever its letters is not counted. */
+export function payloadExceeds(payload: Payload, maxBytes: number): boolean {
+  if (payload.length > maxBytes) return true;
+  return typeof payload === "string" && payload.length * 3 > maxBytes && utf8Length(payload) > maxBytes;
+}
+
+function utf8Length(text: string): number {
+  let length = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit < 0x80) continue;
+    if (unit < 0x800) length += 1;
+    // Half of a pair counts 2 of its 4 bytes; a half that stands alone is written as U+FFFD, 3 bytes.
+    else length += isPairedSurrogate(text, i, unit) ? 1 : 2;
+  }
+  return length;
+}
+
+function isPairedSurrogate(text: string, index: number, unit: number): boolean {
+  if (unit >= 0xd800 && unit <= 0xdbff) return isIn(text.charCodeAt(index + 1), 0xdc00, 0xdfff);
+  return isIn(unit, 0xdc00, 0xdfff) && isIn(text.charCodeAt(index - 1), 0xd800, 0xdbff);
+}
+
+function isIn(unit: number, from: number, to: number): boolean {
+  return unit >= from && unit <= to;
+}
+
+/** The payload as a JSON tree: JSON text as what it says, readable and queryable; all else in an envelope. */
+export function payloadToJson(payload: Payload): unknown {
+  if (typeof payload !== "string") return { $payload: "base64", data: toBase64(payload) };
+  try {
+    const tree: unknown = JSON.parse(payload);
+    // Text that would not come back letter by letter (spaces, doubled keys) is kept as text.
+    if (!isEnvelope(tree) && JSON.stringify(tree) === payload) return tree;
+  } catch {
+    // Not JSON.
+  }
+  return { $payload: "text", data: payload };
+}
+
+export function payloadFromJson(json: unknown): Payload {
+  if (!isEnvelope(json)) return JSON.stringify(json);
+  const { $payload, data } = json;
+  if (typeof data === "string" && $payload === "text") return data;
+  if (typeof data === "string" && $payload === "base64") return bytes(data);
+  throw malformed('a $payload must be "text" or "base64", with its data');
+}
+
+function bytes(base64: string): Uint8Array {
+  try {
+    return fromBase64(base64);
+  } catch (error) {
+    throw malformed("a $payload is not base64", error);
+  }
+}
+
+function isEnvelope(json: unknown): json is { $payload: unknown; data?: unknown } {
+  return json !== null && typeof json === "object" && Object.hasOwn(json, "$payload");
+}

@@ -1,0 +1,107 @@
+// Errors that a caller of a run gets: from messages, from queries, and from handles to runs.
+// Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
+// Invariants: M8, M9 (rejected: nothing entered history), M10, M11, M12, R6, V4 (a blocked run is unharmed).
+import { declareError, HoldfastError } from "./base.ts";
+import { advise } from "./catalog.ts";
+import { because } from "./text.ts";
+
+export class UpdateRejectedError extends HoldfastError {
+  static {
+    declareError(this, "UpdateRejectedError");
+  }
+  readonly update: string;
+  readonly reason: string;
+  constructor(details: { update: string; reason: string; cause?: unknown }) {
+    const { update, reason, cause } = details;
+    super(advise("UpdateRejectedError", `update "${update}" was rejected: ${reason}`), { cause });
+    this.update = update;
+    this.reason = reason;
+  }
+}
+
+export class UpdateFailedError extends HoldfastError {
+  static {
+    declareError(this, "UpdateFailedError");
+  }
+  readonly update: string;
+  constructor(details: { update: string; cause?: unknown }) {
+    const { update, cause } = details;
+    super(advise("UpdateFailedError", `the handler of update "${update}" failed${because(cause)}`), { cause });
+    this.update = update;
+  }
+}
+
+export class QueryFailedError extends HoldfastError {
+  static {
+    declareError(this, "QueryFailedError");
+  }
+  readonly query: string;
+  readonly reason: string;
+  constructor(details: { query: string; reason: string; cause?: unknown }) {
+    const { query, reason, cause } = details;
+    super(advise("QueryFailedError", `query "${query}" failed: ${reason}`), { cause });
+    this.query = query;
+    this.reason = reason;
+  }
+}
+
+export class ReceiveClosedError extends HoldfastError {
+  static {
+    declareError(this, "ReceiveClosedError");
+  }
+  readonly update: string;
+  constructor(details: { update: string }) {
+    super(advise("ReceiveClosedError", `update "${details.update}" was accepted, but the receive closed before it was dispatched`));
+    this.update = details.update;
+  }
+}
+
+export class RunNotFoundError extends HoldfastError {
+  static {
+    declareError(this, "RunNotFoundError");
+  }
+  readonly runId: string;
+  constructor(details: { runId: string }) {
+    super(advise("RunNotFoundError", `there is no run "${details.runId}"`));
+    this.runId = details.runId;
+  }
+}
+
+export class RunAlreadyExistsError extends HoldfastError {
+  static {
+    declareError(this, "RunAlreadyExistsError");
+  }
+  readonly runId: string;
+  constructor(details: { runId: string }) {
+    super(advise("RunAlreadyExistsError", `run "${details.runId}" exists already`));
+    this.runId = details.runId;
+  }
+}
+
+export class RunClosedError extends HoldfastError {
+  static {
+    declareError(this, "RunClosedError");
+  }
+  readonly runId: string;
+  readonly status: string;
+  constructor(details: { runId: string; status: string }) {
+    const { runId, status } = details;
+    super(advise("RunClosedError", `run "${runId}" is closed (${status})`));
+    this.runId = runId;
+    this.status = status;
+  }
+}
+
+export class RunBlockedError extends HoldfastError {
+  static {
+    declareError(this, "RunBlockedError");
+  }
+  readonly runId: string;
+  readonly reason: string;
+  constructor(details: { runId: string; reason: string; cause?: unknown }) {
+    const { runId, reason, cause } = details;
+    super(advise("RunBlockedError", `run "${runId}" is blocked: ${reason}`), { cause });
+    this.runId = runId;
+    this.reason = reason;
+  }
+}

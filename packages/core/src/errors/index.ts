@@ -1,0 +1,40 @@
+// The door of errors/: every error class, the catalog, and their stored form.
+// Owns nothing.
+// Invariants: each class has an entry in the catalog, and each entry a class.
+export { isError, NON_ERROR, toError } from "./anatomy.ts";
+export { HoldfastError, type HoldfastErrorOptions } from "./base.ts";
+export {
+  QueryFailedError,
+  ReceiveClosedError,
+  RunAlreadyExistsError,
+  RunBlockedError,
+  RunClosedError,
+  RunNotFoundError,
+  UpdateFailedError,
+  UpdateRejectedError,
+} from "./callers.ts";
+export { type ErrorEntry, type ErrorName, errorCatalog } from "./catalog.ts";
+export { InvalidInputError, type Issue, LimitExceededError, UnserializableValueError } from "./inputs.ts";
+export {
+  ActivityFailedError,
+  CanceledError,
+  ChildFailedError,
+  DeadlineExceededError,
+  FatalError,
+  JoinError,
+  RaceError,
+  RollbackError,
+  RunFailedError,
+  RunTerminatedError,
+  StepFailedError,
+  StepTimeoutError,
+} from "./outcomes.ts";
+export { reviveError, type SerializedError, serializeError } from "./serialize.ts";
+export {
+  ForeignAwaitError,
+  IllegalCallError,
+  IllegalReturnError,
+  NondeterminismError,
+  OutOfTurnError,
+  TurnTimeoutError,
+} from "./violations.ts";

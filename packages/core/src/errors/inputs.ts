@@ -1,0 +1,69 @@
+// Errors for values that Holdfast can't take: not storable, not valid, too large.
+// Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
+// Invariants: P8 (the path inside the value is named), P9 (the limit is named), M1 (InvalidInputError carries the schema's issues).
+import { declareError, HoldfastError } from "./base.ts";
+import { advise } from "./catalog.ts";
+
+export interface Issue {
+  readonly message: string;
+  readonly path?: readonly PropertyKey[];
+}
+
+export class UnserializableValueError extends HoldfastError {
+  static {
+    declareError(this, "UnserializableValueError");
+  }
+  /** Where inside the value: `value.items[3].socket`. */
+  readonly path: string;
+  /** What is there: "function", "Promise", "Socket" … */
+  readonly type: string;
+  constructor(details: { path: string; type: string; cause?: unknown }) {
+    const { path, type, cause } = details;
+    const forgotten = type === "Promise" ? " (is an await missing?)" : "";
+    super(advise("UnserializableValueError", `${path} can't be stored: it is ${withArticle(type)}${forgotten}`), { cause });
+    this.path = path;
+    this.type = type;
+  }
+}
+
+export class InvalidInputError extends HoldfastError {
+  static {
+    declareError(this, "InvalidInputError");
+  }
+  readonly issues: readonly Issue[];
+  constructor(details: { what: string; issues: readonly Issue[]; cause?: unknown }) {
+    const { what, issues, cause } = details;
+    super(advise("InvalidInputError", `invalid ${what}: ${issues.map(describeIssue).join("; ")}`), { cause });
+    this.issues = issues;
+  }
+}
+
+export class LimitExceededError extends HoldfastError {
+  static {
+    declareError(this, "LimitExceededError");
+  }
+  /** The name of the limit, as in `limits`. */
+  readonly limit: string;
+  readonly actual: number;
+  readonly max: number;
+  readonly what: string | undefined;
+  constructor(details: { limit: string; actual: number; max: number; what?: string }) {
+    const { limit, actual, max, what } = details;
+    const who = what === undefined ? "" : `${what} is over the limit: `;
+    super(advise("LimitExceededError", `${who}${limit} is ${actual}, at most ${max} is allowed`));
+    this.limit = limit;
+    this.actual = actual;
+    this.max = max;
+    this.what = what;
+  }
+}
+
+function describeIssue(issue: Issue): string {
+  const at = issue.path === undefined || issue.path.length === 0 ? "" : `${issue.path.map(String).join(".")}: `;
+  return `${at}${issue.message}`;
+}
+
+function withArticle(noun: string): string {
+  if (/^(?:an?|the|nested|too) /.test(noun)) return noun;
+  return `${/^[aeiou]/i.test(noun) ? "an" : "a"} ${noun}`;
+}

@@ -1,0 +1,184 @@
+// Errors that workflow code throws and catches: how steps, activities, children, scopes and the run itself end.
+// Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
+// Invariants: D8 (FatalError and RollbackError are never retried), C2 and C3 (every branch error is kept), K3, K7.
+import { formatDuration } from "../values/formatDuration.ts";
+import { declareError, HoldfastError } from "./base.ts";
+import { advise } from "./catalog.ts";
+import { because, count, preview } from "./text.ts";
+
+/** Throw from a step or activity: no more attempts. */
+export class FatalError extends HoldfastError {
+  static {
+    declareError(this, "FatalError");
+  }
+  readonly data: unknown;
+  constructor(message: string, options: { cause?: unknown; data?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.data = options.data;
+  }
+}
+
+/** Throw anywhere in a workflow: fail and roll back. */
+export class RollbackError extends HoldfastError {
+  static {
+    declareError(this, "RollbackError");
+  }
+  constructor(message: string, options: { cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+  }
+}
+
+export class StepFailedError extends HoldfastError {
+  static {
+    declareError(this, "StepFailedError");
+  }
+  readonly step: string;
+  readonly attempts: number;
+  constructor(details: { step: string; attempts: number; cause?: unknown }) {
+    const { step, attempts, cause } = details;
+    super(advise("StepFailedError", `step "${step}" failed after ${count(attempts, "attempt")}${because(cause)}`), { cause });
+    this.step = step;
+    this.attempts = attempts;
+  }
+}
+
+export class StepTimeoutError extends HoldfastError {
+  static {
+    declareError(this, "StepTimeoutError");
+  }
+  readonly step: string;
+  /** In milliseconds. */
+  readonly timeout: number;
+  readonly attempt: number;
+  constructor(details: { step: string; timeout: number; attempt: number }) {
+    const { step, timeout, attempt } = details;
+    super(advise("StepTimeoutError", `attempt ${attempt} of step "${step}" took longer than its timeout of ${formatDuration(timeout)}`));
+    this.step = step;
+    this.timeout = timeout;
+    this.attempt = attempt;
+  }
+}
+
+export class ActivityFailedError extends HoldfastError {
+  static {
+    declareError(this, "ActivityFailedError");
+  }
+  readonly activity: string;
+  readonly attempts: number;
+  constructor(details: { activity: string; attempts: number; cause?: unknown }) {
+    const { activity, attempts, cause } = details;
+    super(advise("ActivityFailedError", `activity "${activity}" failed after ${count(attempts, "attempt")}${because(cause)}`), { cause });
+    this.activity = activity;
+    this.attempts = attempts;
+  }
+}
+
+export class ChildFailedError extends HoldfastError {
+  static {
+    declareError(this, "ChildFailedError");
+  }
+  readonly childId: string;
+  readonly workflow: string | undefined;
+  constructor(details: { childId: string; workflow?: string; cause?: unknown }) {
+    const { childId, workflow, cause } = details;
+    const of = workflow === undefined ? "" : ` of workflow "${workflow}"`;
+    super(advise("ChildFailedError", `child run "${childId}"${of} did not complete${because(cause)}`), { cause });
+    this.childId = childId;
+    this.workflow = workflow;
+  }
+}
+
+export class RunFailedError extends HoldfastError {
+  static {
+    declareError(this, "RunFailedError");
+  }
+  readonly runId: string;
+  constructor(details: { runId: string; cause?: unknown }) {
+    const { runId, cause } = details;
+    super(advise("RunFailedError", `run "${runId}" failed${because(cause)}`), { cause });
+    this.runId = runId;
+  }
+}
+
+export class CanceledError extends HoldfastError {
+  static {
+    declareError(this, "CanceledError");
+  }
+  readonly reason: string | undefined;
+  constructor(reason?: string) {
+    super(advise("CanceledError", reason === undefined ? "canceled" : `canceled: ${reason}`));
+    this.reason = reason;
+  }
+}
+
+export class RunTerminatedError extends HoldfastError {
+  static {
+    declareError(this, "RunTerminatedError");
+  }
+  readonly runId: string;
+  readonly reason: string | undefined;
+  constructor(details: { runId: string; reason?: string }) {
+    const { runId, reason } = details;
+    super(advise("RunTerminatedError", `run "${runId}" was terminated${reason === undefined ? "" : `: ${reason}`}`));
+    this.runId = runId;
+    this.reason = reason;
+  }
+}
+
+export class DeadlineExceededError extends HoldfastError {
+  static {
+    declareError(this, "DeadlineExceededError");
+  }
+  readonly runId: string;
+  /** In milliseconds since 1970. */
+  readonly deadline: number | undefined;
+  constructor(details: { runId: string; deadline?: number }) {
+    const { runId, deadline } = details;
+    const when = deadline === undefined ? "" : ` of ${isoTime(deadline)}`;
+    super(advise("DeadlineExceededError", `run "${runId}" did not end before its deadline${when}`));
+    this.runId = runId;
+    this.deadline = deadline;
+  }
+}
+
+export class JoinError extends HoldfastError {
+  static {
+    declareError(this, "JoinError");
+  }
+  /** The name that the join was given. */
+  readonly scope: string;
+  /** By branch. */
+  readonly errors: Readonly<Record<string, Error>>;
+  constructor(details: { name: string; errors: Readonly<Record<string, Error>> }) {
+    const failed = count(Object.keys(details.errors).length, "branch", "branches");
+    super(advise("JoinError", `join "${details.name}" failed in ${failed}: ${listBranches(details.errors)}`));
+    this.scope = details.name;
+    this.errors = details.errors;
+  }
+}
+
+export class RaceError extends HoldfastError {
+  static {
+    declareError(this, "RaceError");
+  }
+  /** The name that the race was given. */
+  readonly scope: string;
+  /** By branch. */
+  readonly errors: Readonly<Record<string, Error>>;
+  constructor(details: { name: string; errors: Readonly<Record<string, Error>> }) {
+    super(advise("RaceError", `no branch of race "${details.name}" succeeded: ${listBranches(details.errors)}`));
+    this.scope = details.name;
+    this.errors = details.errors;
+  }
+}
+
+function listBranches(errors: Readonly<Record<string, Error>>): string {
+  return Object.entries(errors)
+    .map(([branch, error]) => `${branch} (${preview(error)})`)
+    .join(", ");
+}
+
+function isoTime(ms: number): string {
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
+}

@@ -1,0 +1,183 @@
+// Other runs: children, their handles, signals and cancels to runs by id.
+// Owns: nothing between calls; outcomes of started children are kept by the execution.
+// Invariants: P3 (a child that has started is not outstanding; its outcome is awaited by operations of its own), K3 (a child that
+// was cancelled gives its parent ChildFailedError), K6 (parentClose is the host's to apply).
+
+import { CanceledError, ChildFailedError, reviveError } from "../errors/index.ts";
+import type { AnyWorkflow, ChildHandle, ChildOptions } from "../model/index.ts";
+import type { ChildCommand, Outcome } from "../protocol/index.ts";
+import { parseDuration } from "../values/index.ts";
+import type { Execution } from "./execution.ts";
+import { formatLocation } from "./location.ts";
+import type { Behaviour, Operation, Settlement } from "./operation.ts";
+import { abandon, recordedRetry } from "./steps.ts";
+import type { Unit } from "./unit.ts";
+
+/** How operations that a handle starts get to the unit that has the turn. */
+export type Admit = (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+function settlementOf(outcome: Outcome, childId: string, workflow: string): Settlement {
+  if (outcome.status === "completed") return { ok: true, payload: outcome.value };
+  const cause = outcome.status === "failed" ? reviveError(outcome.error) : new CanceledError(outcome.reason);
+  return { ok: false, error: new ChildFailedError({ childId, workflow, cause }) };
+}
+
+/** Unique among the executions of the run and readable: `order-7/ship#1`, and `order-7/~2/ship` in the second execution. */
+function childId(unit: Unit, name: string, n: number): string {
+  const { start } = unit.execution;
+  const location = formatLocation(unit.path, name, n);
+  const execution = start?.execution ?? 1;
+  return execution === 1 ? `${start?.runId}/${location}` : `${start?.runId}/~${execution}/${location}`;
+}
+
+function open(unit: Unit, workflow: AnyWorkflow, input: unknown, options: ChildOptions, detached: boolean): { operation: Operation; id: string } {
+  const execution = unit.execution;
+  const fields: Mutable<Partial<ChildCommand>> = {};
+  const id = options.id ?? childId(unit, workflow.name, unit.occurrence(workflow.name));
+  if (options.id === undefined) unit.unuse(workflow.name);
+  try {
+    fields.input = execution.encode(input, `the input of child ${workflow.name}`);
+  } catch (error) {
+    return { operation: execution.refuse(unit, "child", workflow.name, error as Error), id };
+  }
+  fields.id = id;
+  const version = options.version ?? workflow.version;
+  if (options.queue !== undefined) fields.queue = options.queue;
+  if (version !== undefined) fields.version = version;
+  if (options.deadline instanceof Date) fields.deadlineAt = options.deadline.getTime();
+  else if (options.deadline !== undefined) fields.deadline = parseDuration(options.deadline);
+  if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
+  if (options.parentClose !== undefined) fields.parentClose = options.parentClose;
+  if (detached) fields.detached = true;
+  return { operation: execution.open(unit, "child", workflow.name, fields), id };
+}
+
+export function child(unit: Unit, workflow: AnyWorkflow, input: unknown, options: ChildOptions = {}): Promise<unknown> {
+  const { operation, id } = open(unit, workflow, input, options, false);
+  if (!operation.closed) {
+    operation.behaviour = {
+      cancel: abandon,
+      outcome(own, outcome) {
+        const settlement = settlementOf(outcome, id, workflow.name);
+        if (!settlement.ok) own.unit.execution.blame(settlement.error, own.seq);
+        own.unit.execution.settle(own, settlement);
+      },
+    };
+  }
+  return operation.promise;
+}
+
+export function startChild(
+  unit: Unit,
+  workflow: AnyWorkflow,
+  input: unknown,
+  options: ChildOptions = {},
+  admit: Admit,
+): Promise<ChildHandle<unknown>> {
+  const { operation, id } = open(unit, workflow, input, options, true);
+  if (!operation.closed) {
+    const execution = unit.execution;
+    operation.behaviour = {
+      cancel: abandon,
+      // It could not be started.
+      outcome(own, outcome) {
+        const settlement = settlementOf(outcome, id, workflow.name);
+        if (!settlement.ok) execution.blame(settlement.error, own.seq);
+        execution.settle(own, settlement);
+      },
+      childStarted(own, runId) {
+        execution.children.set(own.seq, { id: runId, workflow: workflow.name, settlement: undefined, waiters: [] });
+        execution.settle(own, { ok: true, value: new Handle(execution, own.seq, runId, workflow.name, admit) });
+      },
+    };
+  }
+  return operation.promise as Promise<ChildHandle<unknown>>;
+}
+
+/** The outcome of a child that was started before. */
+export function childEnded(execution: Execution, seq: number, outcome: Outcome): void {
+  const watched = execution.children.get(seq);
+  if (watched === undefined || watched.settlement !== undefined) return;
+  watched.settlement = settlementOf(outcome, watched.id, watched.workflow);
+  if (!watched.settlement.ok) execution.blame(watched.settlement.error, seq);
+  for (const operation of watched.waiters) execution.conclude(operation, watched.settlement.ok ? "completed" : "failed", watched.settlement);
+  watched.waiters = [];
+}
+
+const RESULT: Behaviour = {
+  cancel: (operation, error) => operation.unit.execution.conclude(operation, "canceled", { ok: false, error }),
+};
+
+class Handle implements ChildHandle<unknown> {
+  readonly id: string;
+  readonly #execution: Execution;
+  readonly #seq: number;
+  readonly #workflow: string;
+  readonly #admit: Admit;
+
+  constructor(execution: Execution, seq: number, id: string, workflow: string, admit: Admit) {
+    this.#execution = execution;
+    this.#seq = seq;
+    this.id = id;
+    this.#workflow = workflow;
+    this.#admit = admit;
+  }
+  #call(call: string, run: (unit: Unit) => Promise<unknown>): Promise<unknown> {
+    const unit = this.#execution.caller(call);
+    return unit === undefined ? new Promise(() => {}) : this.#admit(unit, call, () => run(unit));
+  }
+  result(): Promise<unknown> {
+    return this.#call("child.result", (unit) => {
+      const execution = this.#execution;
+      const watched = execution.children.get(this.#seq);
+      const operation = execution.open(unit, "childResult", this.#workflow, { child: this.#seq });
+      if (operation.closed) return operation.promise;
+      operation.floating = true;
+      operation.behaviour = RESULT;
+      if (watched?.settlement === undefined) watched?.waiters.push(operation);
+      else execution.concludeNow(operation, watched.settlement.ok ? "completed" : "failed", watched.settlement);
+      return operation.promise;
+    });
+  }
+  signal(name: string, payload?: unknown): Promise<void> {
+    return this.#call("child.signal", (unit) => signalRun(unit, this.id, name, payload)) as Promise<void>;
+  }
+  cancel(): Promise<void> {
+    return this.#call("child.cancel", (unit) => cancelRun(unit, this.id)) as Promise<void>;
+  }
+}
+
+const SENT: Behaviour = {
+  cancel: abandon,
+  outcome(operation, outcome) {
+    const execution = operation.unit.execution;
+    if (outcome.status === "completed") execution.settle(operation, { ok: true, value: undefined });
+    else if (outcome.status === "canceled") execution.settle(operation, { ok: false, error: new CanceledError(outcome.reason) });
+    else {
+      const error = reviveError(outcome.error);
+      execution.blame(error, operation.seq);
+      execution.settle(operation, { ok: false, error });
+    }
+  },
+};
+
+export function signalRun(unit: Unit, runId: string, signal: string, payload: unknown): Promise<void> {
+  const execution = unit.execution;
+  let operation: Operation;
+  try {
+    const fields = { runId, signal, payload: execution.encode(payload, `the payload of signal ${signal}`) };
+    operation = execution.open(unit, "signalRun", signal, fields);
+  } catch (error) {
+    operation = execution.refuse(unit, "signalRun", signal, error as Error);
+  }
+  if (!operation.closed) operation.behaviour = SENT;
+  return operation.promise as Promise<void>;
+}
+
+export function cancelRun(unit: Unit, runId: string): Promise<void> {
+  const operation = unit.execution.open(unit, "cancelRun", "cancelRun", { runId });
+  if (!operation.closed) operation.behaviour = SENT;
+  return operation.promise as Promise<void>;
+}

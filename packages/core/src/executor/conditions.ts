@@ -1,0 +1,126 @@
+// Pauses that end by what the workflow itself does: `condition` and `ivar`.
+// Owns: the open conditions in waiting order.
+// Invariants: C6 (a predicate is read after the turn's other work; a cell is written once), X6 (conditions one at a time).
+
+import { IllegalCallError } from "../errors/index.ts";
+import type { IVar } from "../model/index.ts";
+import { type Duration, parseDuration } from "../values/index.ts";
+import type { Execution } from "./execution.ts";
+import type { Behaviour, Operation, Settlement } from "./operation.ts";
+import type { Unit } from "./unit.ts";
+
+interface Waiting {
+  readonly operation: Operation;
+  readonly predicate: () => unknown;
+}
+
+export class Conditions implements Behaviour {
+  readonly #execution: Execution;
+  #waiting: Waiting[] = [];
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+  }
+  add(operation: Operation, predicate: () => unknown): void {
+    operation.behaviour = this;
+    operation.floating = true;
+    this.#waiting.push({ operation, predicate });
+  }
+  /** Ends the first condition that holds. False if none does. */
+  settleNext(): boolean {
+    for (const waiting of this.#waiting) {
+      const settlement = this.#read(waiting);
+      if (this.#execution.poison !== undefined) return false;
+      if (settlement === undefined) continue;
+      this.#conclude(waiting.operation, settlement.ok ? "completed" : "failed", settlement);
+      return true;
+    }
+    return false;
+  }
+  #read(waiting: Waiting): Settlement | undefined {
+    try {
+      const value = this.#execution.inClosure("a condition's predicate", waiting.predicate);
+      return value ? { ok: true, value } : undefined;
+    } catch (error) {
+      return { ok: false, error: error as Error };
+    }
+  }
+  #conclude(operation: Operation, status: "completed" | "failed" | "canceled" | "timedOut", settlement: Settlement): void {
+    this.#waiting = this.#waiting.filter((waiting) => waiting.operation !== operation);
+    this.#execution.conclude(operation, status, settlement);
+  }
+  cancel(operation: Operation, error: Error): void {
+    this.#conclude(operation, "canceled", { ok: false, error });
+  }
+  /** Time is up: a predicate that holds by now still counts. */
+  fire(operation: Operation): void {
+    const waiting = this.#waiting.find((one) => one.operation === operation);
+    const settlement = waiting === undefined ? undefined : this.#read(waiting);
+    if (this.#execution.poison !== undefined) return;
+    if (settlement === undefined) this.#conclude(operation, "timedOut", { ok: true, value: undefined });
+    else this.#conclude(operation, settlement.ok ? "completed" : "failed", settlement);
+  }
+  clear(): void {
+    this.#waiting = [];
+  }
+}
+
+export function condition(unit: Unit, predicate: () => unknown, timeout: Duration | undefined): Promise<unknown> {
+  const execution = unit.execution;
+  const operation = execution.open(
+    unit,
+    "condition",
+    "condition",
+    timeout === undefined ? undefined : { timeout: parseDuration(timeout) },
+  );
+  if (!operation.closed) execution.conditions.add(operation, predicate);
+  return operation.promise;
+}
+
+/** A write-once cell. Whoever has the turn may use it: it is made to pass values between units. */
+export class Cell<T> implements IVar<T>, Behaviour {
+  readonly #execution: Execution;
+  readonly #admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
+  #value: { readonly value: T } | undefined;
+  #waiters: Operation[] = [];
+
+  constructor(execution: Execution, admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>) {
+    this.#execution = execution;
+    this.#admit = admit;
+  }
+  get filled(): boolean {
+    return this.#value !== undefined;
+  }
+  tryRead(): T | undefined {
+    return this.#value?.value;
+  }
+  put(value: T): void {
+    const unit = this.#execution.caller("ivar.put");
+    if (unit === undefined) return;
+    if (this.#value !== undefined) {
+      throw new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the cell is written already; an ivar takes one value" });
+    }
+    this.#value = { value };
+    const waiters = this.#waiters;
+    this.#waiters = [];
+    for (const operation of waiters) this.#execution.conclude(operation, "completed", { ok: true, value });
+  }
+  wait(): Promise<T> {
+    const unit = this.#execution.caller("ivar.wait");
+    if (unit === undefined) return new Promise(() => {});
+    return this.#admit(unit, "ivar.wait", () => {
+      if (this.#value !== undefined) return Promise.resolve(this.#value.value);
+      const operation = this.#execution.open(unit, "ivar", "ivar");
+      if (!operation.closed) {
+        operation.behaviour = this;
+        operation.floating = true;
+        this.#waiters.push(operation);
+      }
+      return operation.promise;
+    }) as Promise<T>;
+  }
+  cancel(operation: Operation, error: Error): void {
+    this.#waiters = this.#waiters.filter((one) => one !== operation);
+    this.#execution.conclude(operation, "canceled", { ok: false, error });
+  }
+}

@@ -1,0 +1,285 @@
+// The `ctx` that workflow code holds: the rules of who may call what, then the operation.
+// Owns: nothing but its unit; every operation lives in a file of its own.
+// Invariants: N (what each context offers), X7 (only in its unit's turn), K2 (pausing calls throw once cancelled, shield aside),
+// V3 (calls after a removal wait for their place in history).
+
+import { InvalidInputError } from "../errors/index.ts";
+import type { Activity, ActivityOptions, AnyWorkflow, ChildHandle, ChildOptions, Logger, LoopOptions, StepOptions } from "../model/index.ts";
+import type { Messages, OperationKind, ReceiveHandlers } from "../model/index.ts";
+import type { Duration } from "../values/index.ts";
+import { cancelRun, child, signalRun, startChild } from "./children.ts";
+import { Cell, condition } from "./conditions.ts";
+import { ContinueAsNewToken } from "./continuation.ts";
+import { publishState, sideEffect } from "./effects.ts";
+import { loop } from "./loop.ts";
+import { never, rejected } from "./operation.ts";
+import { receive } from "./receive.ts";
+import { attempt, join, parallel, race, shield } from "./scopes.ts";
+import { activityCall, step } from "./steps.ts";
+import { sleep, sleepUntil } from "./timers.ts";
+import type { Unit } from "./unit.ts";
+import { deprecatePatch, patched, removed, whenDue } from "./versions.ts";
+import { listen, waitForSignal } from "./waits.ts";
+
+type Body = (ctx: Context, ...rest: unknown[]) => unknown;
+
+/** A call that may pause: refused, put off, or carried out. */
+function admit(unit: Unit, call: string, run: () => Promise<unknown>, evenIfCanceled = false): Promise<unknown> {
+  const execution = unit.execution;
+  if (!execution.enter(unit, call)) return never();
+  if (unit.canceled !== undefined && !evenIfCanceled) return rejected(unit.canceled);
+  if (unit.postponed !== undefined) {
+    const { postponed } = unit;
+    return new Promise((resolve, reject) => postponed.push(() => guarded(unit, run).then(resolve, reject)));
+  }
+  return guarded(unit, run);
+}
+/** Bad arguments reject; broken rules throw. */
+function guarded(unit: Unit, run: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return run();
+  } catch (error) {
+    if (unit.execution.poison !== undefined) throw error;
+    return rejected(error);
+  }
+}
+
+function named(call: string, name: unknown): string {
+  if (typeof name === "string" && name !== "") return name;
+  throw new InvalidInputError({ what: `ctx.${call}`, issues: [{ message: `The name must be a non-empty string, not ${JSON.stringify(name)}.` }] });
+}
+function callable(call: string, value: unknown): void {
+  if (typeof value === "function") return;
+  throw new InvalidInputError({ what: `ctx.${call}`, issues: [{ message: `Expected a function, got ${value === null ? "null" : typeof value}.` }] });
+}
+
+export class Context {
+  readonly #unit: Unit;
+  #log: Logger | undefined;
+
+  constructor(unit: Unit) {
+    this.#unit = unit;
+  }
+  #pausing(call: string, run: () => Promise<unknown>): Promise<unknown> {
+    return admit(this.#unit, call, run);
+  }
+  /** A call that does not pause. Undefined from a run that is poisoned or evicted: nothing it computes counts. */
+  #now<T>(call: string, run: () => T): T {
+    return this.#unit.execution.enter(this.#unit, call) ? run() : (undefined as T);
+  }
+  #body(run: Body): (unit: Unit) => unknown {
+    return (unit) => run(new Context(unit));
+  }
+  #bodies(call: string, branches: Readonly<Record<string, Body>>): Record<string, (unit: Unit) => unknown> {
+    return Object.fromEntries(
+      Object.entries(branches).map(([key, run]) => {
+        callable(call, run);
+        return [key, this.#body(run)];
+      }),
+    );
+  }
+
+  // ── about the run ──
+
+  get run() {
+    const { start, attempt: current } = this.#unit.execution;
+    return {
+      id: start?.runId ?? "",
+      workflow: start?.workflow ?? "",
+      version: start?.version,
+      attempt: current,
+      startedAt: new Date(start?.startedAt ?? 0),
+      parentId: start?.parentId,
+    };
+  }
+  get version(): string | undefined {
+    return this.#unit.execution.start?.version;
+  }
+  get signal(): AbortSignal {
+    return this.#unit.signal;
+  }
+  get log(): Logger {
+    const write = (level: keyof Logger) => (message: string, fields?: object) => this.#unit.execution.log(level, message, this.#unit, fields);
+    this.#log ??= { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
+    return this.#log;
+  }
+  historyLength(): number {
+    return this.#now("historyLength", () => this.#unit.execution.historyLength);
+  }
+
+  // ── work ──
+
+  step<T>(name: string, fn: (...args: never[]) => unknown, options?: StepOptions<T>): Promise<unknown> {
+    return this.#pausing("step", () => {
+      callable("step", fn);
+      return step(this.#unit, "step", named("step", name), fn, options);
+    });
+  }
+  transaction<T>(name: string, fn: (...args: never[]) => unknown, options?: Omit<StepOptions<T>, "timeout">): Promise<unknown> {
+    return this.#pausing("transaction", () => {
+      callable("transaction", fn);
+      return step(this.#unit, "transaction", named("transaction", name), fn, options);
+    });
+  }
+  activity<A, R>(activity: Activity<A, R>, args: A, options?: ActivityOptions): Promise<unknown> {
+    return this.#pausing("activity", () => activityCall(this.#unit, activity, args, options));
+  }
+  child(workflow: AnyWorkflow, input: unknown, options?: ChildOptions): Promise<unknown> {
+    return this.#pausing("child", () => child(this.#unit, workflow, input, options));
+  }
+  startChild(workflow: AnyWorkflow, input: unknown, options?: ChildOptions): Promise<ChildHandle<unknown>> {
+    return this.#pausing("startChild", () => startChild(this.#unit, workflow, input, options, admit)) as Promise<ChildHandle<unknown>>;
+  }
+  signalRun(runId: string, name: string, payload?: unknown): Promise<unknown> {
+    return this.#pausing("signalRun", () => signalRun(this.#unit, named("signalRun", runId), named("signalRun", name), payload));
+  }
+  cancelRun(runId: string): Promise<unknown> {
+    return this.#pausing("cancelRun", () => cancelRun(this.#unit, named("cancelRun", runId)));
+  }
+
+  // ── time and messages ──
+
+  sleep(...args: [Duration] | [string, Duration]): Promise<unknown> {
+    return this.#pausing("sleep", () =>
+      args.length === 1 ? sleep(this.#unit, "sleep", args[0]) : sleep(this.#unit, named("sleep", args[0]), args[1]),
+    );
+  }
+  sleepUntil(...args: [Date | number] | [string, Date | number]): Promise<unknown> {
+    return this.#pausing("sleepUntil", () =>
+      args.length === 1 ? sleepUntil(this.#unit, "sleep", args[0]) : sleepUntil(this.#unit, named("sleepUntil", args[0]), args[1]),
+    );
+  }
+  waitForSignal(name: string, options?: { timeout: Duration }): Promise<unknown> {
+    return this.#pausing("waitForSignal", () => waitForSignal(this.#unit, named("waitForSignal", name), options));
+  }
+  listen(names: readonly string[], options?: { count?: number; timeout?: Duration }): Promise<unknown> {
+    return this.#pausing("listen", () => listen(this.#unit, names, options));
+  }
+  receive(state: unknown, handlers: ReceiveHandlers<unknown, Messages>): Promise<unknown> {
+    return this.#pausing("receive", () => {
+      if (this.#unit.role !== "root") {
+        throw this.#unit.execution.illegal(this.#unit, "receive", "only the root of a workflow receives; pass what you need through its state");
+      }
+      return receive(this.#unit, state, handlers, (unit) => new Context(unit));
+    });
+  }
+  updateState(change: (state: unknown) => readonly [unknown, unknown]): Promise<unknown> {
+    return this.#pausing("updateState", () => {
+      const { receive: scope, role, execution } = this.#unit;
+      if (role !== "asyncHandler" || scope === undefined) {
+        throw execution.illegal(this.#unit, "updateState", "it exists only in the function given to Receive.async; elsewhere return the new state");
+      }
+      return scope.updateState(this.#unit, change);
+    });
+  }
+
+  // ── values ──
+
+  sideEffect(fn: () => unknown): Promise<unknown> {
+    const { execution } = this.#unit;
+    if (!execution.enter(this.#unit, "sideEffect")) return never();
+    return execution.sideEffects === "inline" && this.#unit.postponed === undefined
+      ? guarded(this.#unit, () => sideEffect(this.#unit, fn))
+      : this.#pausing("sideEffect", () => sideEffect(this.#unit, fn));
+  }
+  publishState(state: unknown): void {
+    this.#now("publishState", () => publishState(this.#unit, state));
+  }
+  setAttributes(attributes: Record<string, string | number | boolean | null>): void {
+    this.#now("setAttributes", () => {
+      for (const [key, value] of Object.entries(attributes)) {
+        if (value !== null && !["string", "number", "boolean"].includes(typeof value)) {
+          throw new InvalidInputError({ what: "ctx.setAttributes", issues: [{ message: `"${key}" must be text, a number, a boolean or null.`, path: [key] }] });
+        }
+      }
+      whenDue(this.#unit, () => this.#unit.execution.note(this.#unit, "attributes", "attributes", { attributes: { ...attributes } }));
+    });
+  }
+  now(): Date {
+    return this.#now("now", () => new Date(this.#unit.execution.time)) ?? new Date(0);
+  }
+  random(): number {
+    return this.#now("random", () => this.#unit.random.next()) ?? 0;
+  }
+  uuid(): string {
+    return this.#now("uuid", () => this.#unit.random.uuid()) ?? "";
+  }
+
+  // ── scopes ──
+
+  parallel(branches: readonly Body[]): Promise<unknown> {
+    return this.#pausing("parallel", () => {
+      for (const run of branches) callable("parallel", run);
+      return parallel(this.#unit, branches.map((run) => this.#body(run)));
+    });
+  }
+  join(name: string, branches: Readonly<Record<string, Body>>): Promise<unknown> {
+    return this.#pausing("join", () => join(this.#unit, named("join", name), this.#bodies("join", branches)));
+  }
+  race(name: string, branches: Readonly<Record<string, Body>>): Promise<unknown> {
+    return this.#pausing("race", () => race(this.#unit, named("race", name), this.#bodies("race", branches)));
+  }
+  loop(options: string | LoopOptions<unknown>, run: Body): Promise<unknown> {
+    return this.#pausing("loop", () => {
+      callable("loop", run);
+      const full = typeof options === "string" ? { name: options, state: undefined } : options;
+      named("loop", full.name);
+      return loop(this.#unit, full, (unit, state) => run(new Context(unit), state));
+    });
+  }
+  try(name: string, run: Body): Promise<unknown> {
+    return this.#pausing("try", () => {
+      callable("try", run);
+      return attempt(this.#unit, named("try", name), this.#body(run));
+    });
+  }
+  shield(run: Body): Promise<unknown> {
+    const call = () => {
+      callable("shield", run);
+      return shield(this.#unit, this.#body(run));
+    };
+    return admit(this.#unit, "shield", call, true); // K2: cleanup runs to its end
+  }
+  condition(predicate: () => unknown, timeout?: Duration): Promise<unknown> {
+    return this.#pausing("condition", () => {
+      callable("condition", predicate);
+      return condition(this.#unit, predicate, timeout);
+    });
+  }
+  ivar<T>(): Cell<T> {
+    this.#unit.execution.enter(this.#unit, "ivar");
+    return new Cell<T>(this.#unit.execution, admit);
+  }
+  yield(): Promise<void> {
+    if (!this.#unit.execution.enter(this.#unit, "yield")) return never();
+    return this.#unit.canceled === undefined ? this.#unit.yieldTurn() : rejected(this.#unit.canceled);
+  }
+
+  // ── change, undoing, the end ──
+
+  patched(id: string): boolean {
+    return this.#now("patched", () => patched(this.#unit, named("patched", id))) ?? false;
+  }
+  deprecatePatch(id: string): void {
+    this.#now("deprecatePatch", () => deprecatePatch(this.#unit, named("deprecatePatch", id)));
+  }
+  removed(name: string, kind: OperationKind): void {
+    this.#now("removed", () => removed(this.#unit, named("removed", name), kind));
+  }
+  rollbackCheckpoint(name: string): void {
+    this.#now("rollbackCheckpoint", () => {
+      const { execution } = this.#unit;
+      named("rollbackCheckpoint", name);
+      execution.saga.clear();
+      whenDue(this.#unit, () => execution.note(this.#unit, "rollbackCheckpoint", name));
+    });
+  }
+  continueAsNew(input: unknown, options?: { version?: string }): ContinueAsNewToken {
+    return this.#now("continueAsNew", () => {
+      const { execution, role } = this.#unit;
+      if (role !== "root") throw execution.illegal(this.#unit, "continueAsNew", "only the root of a workflow continues as new");
+      execution.continuation = new ContinueAsNewToken(input, options?.version);
+      return execution.continuation;
+    });
+  }
+}

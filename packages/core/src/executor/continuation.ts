@@ -1,0 +1,14 @@
+// `ctx.continueAsNew(input)`: a value that only means something when the root returns it.
+// Owns: the token.
+// Invariants: P10 (called and not returned is an IllegalReturnError).
+
+import type { ContinueAsNew } from "../model/index.ts";
+
+export class ContinueAsNewToken implements ContinueAsNew {
+  readonly continueAsNew: unknown;
+  readonly version: string | undefined;
+  constructor(input: unknown, version: string | undefined) {
+    this.continueAsNew = input;
+    this.version = version;
+  }
+}

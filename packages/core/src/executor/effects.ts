@@ -1,0 +1,49 @@
+// Calls that compute or publish and need no answer from the host.
+// Owns: nothing between calls.
+// Invariants: P5 (published state is replaced whole), P6 (a side effect's function runs once, its throw is recorded), X5 (none pauses).
+
+import { reviveError, serializeError } from "../errors/index.ts";
+import type { Payload, SideEffectCommand } from "../protocol/index.ts";
+import { type Behaviour, never, rejected } from "./operation.ts";
+import type { Unit } from "./unit.ts";
+
+const SCHEDULED: Behaviour = {
+  outcome(operation, outcome) {
+    const execution = operation.unit.execution;
+    if (outcome.status === "completed") execution.settle(operation, { ok: true, payload: outcome.value });
+    else if (outcome.status === "failed") execution.settle(operation, { ok: false, error: reviveError(outcome.error) });
+  },
+};
+
+export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
+  const execution = unit.execution;
+  if (execution.sideEffects === "scheduled") {
+    const operation = execution.open(unit, "sideEffect", "sideEffect");
+    if (!operation.closed) {
+      operation.behaviour = SCHEDULED;
+      operation.body = { kind: "sideEffect", name: "sideEffect", run, retry: { maxAttempts: 1 }, timeout: undefined };
+    }
+    return operation.promise as Promise<T>;
+  }
+  const fields: { value?: Payload; error?: SideEffectCommand["error"] } = {};
+  if (execution.matcher === undefined) {
+    try {
+      fields.value = execution.encode(execution.inClosure("a side effect", run), "the value of a side effect");
+    } catch (error) {
+      if (execution.poison !== undefined) throw error;
+      fields.error = serializeError(error);
+    }
+  }
+  const record = execution.note(unit, "sideEffect", "sideEffect", fields) as SideEffectCommand;
+  if (execution.poison !== undefined) return never();
+  // The decoded record, live as in replay (P8).
+  if (record.error !== undefined) return rejected(reviveError(record.error));
+  return Promise.resolve(execution.codec.decode(record.value ?? execution.encode(undefined, "nothing")) as T);
+}
+
+export function publishState(unit: Unit, state: unknown): void {
+  const execution = unit.execution;
+  const payload = execution.encode(state, "the published state");
+  execution.turnState = payload;
+  execution.state = payload;
+}

@@ -1,0 +1,124 @@
+// How an execution ends: what its root came to, what was asked of it, and what must be undone first.
+// Owns: the choice of the one terminal command (P1).
+// Invariants: P1, P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
+
+import { CanceledError, FatalError, IllegalReturnError, RollbackError, reviveError, serializeError } from "../errors/index.ts";
+import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Payload, TerminalCommand } from "../protocol/index.ts";
+import { isRetryable, Random, retryDelay } from "../values/index.ts";
+import { ContinueAsNewToken } from "./continuation.ts";
+import type { Execution } from "./execution.ts";
+import type { UnitOutcome } from "./unit.ts";
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
+  const { cancelRequested: canceled, continuation } = execution;
+  if (outcome.ok && continuation !== undefined && outcome.value !== continuation) {
+    execution.violate(new IllegalReturnError("ctx.continueAsNew(input) was called but its result not returned: `return ctx.continueAsNew(input)`."));
+    return;
+  }
+  if (canceled !== undefined && !settlesItself(execution, outcome)) return endCanceled(execution, canceled, outcome);
+  if (!outcome.ok) return endFailed(execution, outcome.error);
+  if (outcome.value instanceof ContinueAsNewToken) return endContinued(execution, outcome.value);
+  let value: Payload;
+  try {
+    value = execution.encode(outcome.value, "the output of the workflow");
+  } catch (error) {
+    return endFailed(execution, error);
+  }
+  close(execution, { type: "complete", value });
+}
+
+/** K3: a cooperative workflow that did not just let the cancellation through. */
+function settlesItself(execution: Execution, outcome: UnitOutcome): boolean {
+  return execution.workflow.options.cancellation === "cooperative" && (outcome.ok || !(outcome.error instanceof CanceledError));
+}
+
+function endCanceled(execution: Execution, canceled: CanceledError, outcome: UnitOutcome): void {
+  const command: Mutable<CanceledCommand> = { type: "canceled" };
+  const reason = execution.cancelReason;
+  if (reason !== undefined) command.reason = reason;
+  if (!outcome.ok) {
+    if (outcome.error !== canceled) command.error = serializeError(outcome.error);
+  } else if (!(outcome.value instanceof ContinueAsNewToken)) {
+    try {
+      command.value = execution.encode(outcome.value, "the output of the workflow");
+    } catch (error) {
+      command.error = serializeError(error);
+    }
+  }
+  if (execution.workflow.options.rollbackOnCancel !== true || execution.saga.empty) return close(execution, command);
+  execution.saga.run(canceled, (undone) => {
+    if (!undone.ok) close(execution, { type: "fail", error: serializeError(canceled), rollbackError: serializeError(undone.error), rolledBack: true });
+    else close(execution, command);
+  });
+}
+
+function endFailed(execution: Execution, error: unknown): void {
+  const command: Mutable<FailCommand> = { type: "fail", error: serializeError(error) };
+  const causes = [...execution.causesOf(error)].sort((a, b) => a - b);
+  if (causes.length > 0) command.causes = causes;
+  const retryAfter = runRetry(execution, error);
+  if (retryAfter !== undefined) {
+    command.retryAfter = retryAfter;
+    return close(execution, command);
+  }
+  undoAndFail(execution, error, command);
+}
+
+function undoAndFail(execution: Execution, error: unknown, command: Mutable<FailCommand>): void {
+  if (execution.saga.empty) return close(execution, command);
+  execution.saga.run(error, (undone) => {
+    command.rolledBack = true;
+    if (!undone.ok) command.rollbackError = serializeError(undone.error);
+    close(execution, command);
+  });
+}
+
+/** Milliseconds until the run is tried again as a whole; undefined if it has failed for good. */
+function runRetry(execution: Execution, error: unknown): number | undefined {
+  const policy = execution.start?.retry;
+  if (policy === undefined || execution.attempt >= policy.maxAttempts || isFinal(error)) return undefined;
+  const { nonRetryable } = policy;
+  if (!isRetryable(error, nonRetryable === undefined ? undefined : { nonRetryable })) return undefined;
+  return retryDelay(policy, execution.attempt, new Random(execution.seed, `~retry/${execution.attempt}`).next());
+}
+/** D8: thrown by the workflow or by a step beneath it, these end the run. */
+function isFinal(error: unknown): boolean {
+  for (let depth = 0; depth < 16 && error instanceof Error; depth++) {
+    if (error instanceof FatalError || error instanceof RollbackError) return true;
+    error = error.cause;
+  }
+  return false;
+}
+
+function endContinued(execution: Execution, token: ContinueAsNewToken): void {
+  let input: Payload;
+  try {
+    input = execution.encode(token.continueAsNew, "the input of the next execution");
+  } catch (error) {
+    return endFailed(execution, error);
+  }
+  const command: Mutable<ContinueAsNewCommand> = { type: "continueAsNew", input };
+  if (token.version !== undefined) command.version = token.version;
+  const signals = execution.mailbox.signals.map(({ id, name, payload }) => ({ id, name, payload }));
+  if (signals.length > 0) command.signals = signals;
+  close(execution, command);
+}
+
+/** K7: whatever the workflow was doing stops here, unheard; only rollbacks run. */
+export function expire(execution: Execution, job: ExpireJob): void {
+  if (execution.closed || execution.expired) return;
+  execution.expired = true;
+  const error = reviveError(job.error);
+  for (const operation of [...execution.operations.values()]) {
+    if (operation.unit.role === "internal") return; // its rollbacks are running already
+  }
+  execution.abandonUnits();
+  undoAndFail(execution, error, { type: "fail", error: job.error });
+}
+
+function close(execution: Execution, command: TerminalCommand): void {
+  execution.emit(command);
+  execution.closed = true;
+}

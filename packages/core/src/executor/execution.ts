@@ -1,0 +1,435 @@
+// One execution of one workflow, as the executor holds it in memory between turns.
+// Owns: the units, the open operations, the turn's commands and replies, and who has the turn. Only it appends commands (X2).
+// Invariants: X2, X7 X8 (who acts without the turn poisons it), P3 (how units end), P8 P9 (how values and limits are checked),
+// V4 (a poisoned execution emits nothing), Y6 (in replay every emission is matched).
+
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { Codec } from "../codec/index.ts";
+import { payloadSize } from "../codec/index.ts";
+import {
+  CanceledError,
+  ForeignAwaitError,
+  IllegalCallError,
+  InvalidInputError,
+  LimitExceededError,
+  OutOfTurnError,
+  reviveError,
+  serializeError,
+} from "../errors/index.ts";
+import type { AnyWorkflow, Logger } from "../model/index.ts";
+import type { Answer, Command, OpeningCommand, Outcome, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
+import { Conditions } from "./conditions.ts";
+import type { ContinueAsNewToken } from "./continuation.ts";
+import { Mailbox } from "./mailbox.ts";
+import type { Matcher } from "./matcher.ts";
+import { Operation, type Settlement } from "./operation.ts";
+import { Saga } from "./saga.ts";
+import type { Salvage } from "./salvage.ts";
+import { Scheduler } from "./scheduler.ts";
+import { Unit, type UnitOptions, type UnitOutcome } from "./unit.ts";
+
+export interface Limits {
+  payloadBytes: number;
+  historyWarn: number;
+  historyMax: number;
+}
+export const DEFAULT_LIMITS: Limits = { payloadBytes: 2 * 1024 * 1024, historyWarn: 10_000, historyMax: 50_000 };
+
+export interface ExecutionOptions {
+  readonly workflow: AnyWorkflow;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly limits: Limits;
+  /** Whether `sideEffect` values go into its command, or its function is carried out by the host like a step. */
+  readonly sideEffects: "inline" | "scheduled";
+}
+
+/** A child that `startChild` has started. */
+export interface StartedChild {
+  readonly id: string;
+  readonly workflow: string;
+  settlement: Settlement | undefined;
+  waiters: Operation[];
+}
+
+export class Execution {
+  readonly workflow: AnyWorkflow;
+  readonly codec: Codec;
+  readonly limits: Limits;
+  readonly sideEffects: "inline" | "scheduled";
+  readonly scheduler = new Scheduler();
+  readonly mailbox: Mailbox;
+  readonly conditions: Conditions;
+  readonly saga: Saga;
+  /** Open operations by sequence number. */
+  readonly operations = new Map<number, Operation>();
+  /** Children by the number of the operation that started them: outcomes for `ChildHandle.result`. */
+  readonly children = new Map<number, StartedChild>();
+  /** Patches that the host's own history knows of. */
+  readonly notifiedPatches = new Set<string>();
+  readonly logger: Logger;
+
+  start: StartJob | undefined;
+  seed = "";
+  attempt = 1;
+  time = 0;
+  historyLength = 0;
+  replaying = false;
+  matcher: Matcher | undefined;
+  salvage: Salvage | undefined;
+  commands: Command[] = [];
+  replies: Answer[] = [];
+  /** Published in this turn / at all. */
+  turnState: Payload | undefined;
+  state: Payload | undefined;
+  root: Unit | undefined;
+  current: Unit | undefined;
+  /** A synchronous function of the user's is being run by the executor: no ctx call is legal inside it (A4, M9, C6). */
+  closure: string | undefined;
+  cancelRequested: CanceledError | undefined;
+  cancelReason: string | undefined;
+  /** K7: the deadline has struck. */
+  expired = false;
+  continuation: ContinueAsNewToken | undefined;
+  poison: Error | undefined;
+  evicted = false;
+  /** A terminal command was emitted. */
+  closed = false;
+  liveUnits = 0;
+  #lastSeq = 0;
+  #warnedOfLength = false;
+  readonly #blamed = new WeakMap<object, number>();
+  /** D10: operations that are settled by an outcome from before, at the end of the step. */
+  #reused: { operation: Operation; outcome: Outcome }[] = [];
+
+  constructor(options: ExecutionOptions) {
+    this.workflow = options.workflow;
+    this.codec = options.codec;
+    this.limits = options.limits;
+    this.sideEffects = options.sideEffects;
+    this.logger = options.logger;
+    this.mailbox = new Mailbox(this);
+    this.conditions = new Conditions(this);
+    this.saga = new Saga(this);
+  }
+
+  get runId(): string {
+    return this.start?.runId ?? "";
+  }
+
+  // ── commands ──
+
+  /** Appends a command, or in replay matches it; returns the one that counts. */
+  emit<C extends Command>(command: C): C {
+    if (this.poison !== undefined) return command;
+    if (this.matcher !== undefined) return this.matcher.match(command) as C;
+    this.commands.push(command);
+    return command;
+  }
+
+  /** Opens an operation of a unit that has the turn: its record, its number, its promise (Y7). */
+  open(unit: Unit, type: OpeningCommand["type"], name: string, fields?: object): Operation {
+    const n = unit.occurrence(name);
+    const refusal = this.matcher === undefined ? this.#overLimit(unit) : this.matcher.refusal(unit.path, name, n, type);
+    if (refusal !== undefined) return this.#refused(unit, type, name, n, refusal);
+    const reusable = this.matcher?.inVoid === true ? undefined : this.salvage?.take(type, unit.path, name, n, fields);
+    if (reusable !== undefined) {
+      const record = this.emit({ type: "reuse", seq: reusable.seq, unit: unit.path, name, n, kind: type });
+      const operation = this.#register(new Operation(unit, type, name, n, record.seq));
+      this.#reused.push({ operation, outcome: reusable.outcome });
+      return operation;
+    }
+    const seq = this.matcher === undefined ? ++this.#lastSeq : 0;
+    const command =
+      fields === undefined ? { type, seq, unit: unit.path, name, n } : { type, seq, unit: unit.path, name, n, ...fields };
+    const record = this.emit(command as OpeningCommand);
+    this.sawSeq(record.seq);
+    const operation = this.#register(new Operation(unit, type, name, n, record.seq));
+    if ((record.type === "loop" || record.type === "receive") && record.committed === true) operation.committed = true;
+    return operation;
+  }
+  #register(operation: Operation): Operation {
+    if (this.poison !== undefined) {
+      operation.closed = true;
+      return operation;
+    }
+    operation.unit.open.add(operation);
+    this.operations.set(operation.seq, operation);
+    return operation;
+  }
+  /** A command of a unit's that opens nothing. */
+  note(unit: Unit, type: OpeningCommand["type"], name: string, fields?: object): OpeningCommand {
+    const seq = this.matcher === undefined ? ++this.#lastSeq : 0;
+    const record = this.emit({ type, seq, unit: unit.path, name, n: unit.occurrence(name), ...fields } as OpeningCommand);
+    this.sawSeq(record.seq);
+    return record;
+  }
+  /** Y4: the call fails now, and in every replay. */
+  refuse(unit: Unit, kind: string, name: string, error: Error): Operation {
+    return this.#refused(unit, kind, name, unit.occurrence(name), error);
+  }
+  #refused(unit: Unit, kind: string, name: string, n: number, error: Error): Operation {
+    const seq = this.matcher === undefined ? ++this.#lastSeq : 0;
+    const record = this.emit({ type: "refuse", seq, unit: unit.path, name, n, kind, error: serializeError(error) });
+    this.sawSeq(record.seq);
+    const operation = new Operation(unit, kind, name, n, record.seq);
+    operation.closed = true;
+    if (this.poison !== undefined) return operation;
+    operation.settlement = { ok: false, error: this.matcher === undefined ? error : reviveError(record.error) };
+    operation.deliver();
+    return operation;
+  }
+  #overLimit(unit: Unit): Error | undefined {
+    const length = this.historyLength + this.commands.length;
+    if (length < this.limits.historyWarn) return undefined;
+    if (!this.#warnedOfLength) {
+      this.#warnedOfLength = true;
+      this.log("warn", `The history of this run has ${length} records. Continue as new, or use a loop that trims (historyEvery).`, unit);
+    }
+    if (length < this.limits.historyMax || unit.role === "internal") return undefined;
+    return new LimitExceededError({ limit: "historyMax", actual: length, max: this.limits.historyMax, what: "records in the history" });
+  }
+  freshSeq(): number {
+    return ++this.#lastSeq;
+  }
+  /** Numbers go on after the highest that history has used. */
+  sawSeq(seq: number): void {
+    if (seq > this.#lastSeq) this.#lastSeq = seq;
+  }
+
+  // ── settling ──
+
+  /** The operation has its result; the unit takes it in its own turn, or nobody does if its function has returned (P3). */
+  settle(operation: Operation, settlement: Settlement): void {
+    if (operation.settlement !== undefined) return;
+    operation.settlement = settlement;
+    this.operations.delete(operation.seq);
+    const unit = operation.unit;
+    if (unit.returned === undefined) {
+      unit.results.push(operation);
+      this.scheduler.schedule(unit);
+    } else {
+      unit.open.delete(operation);
+      this.endIfOver(unit);
+    }
+  }
+  /** The executor settles an operation of its own: with a record. */
+  conclude(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {
+    if (operation.settlement !== undefined) return;
+    this.emit(
+      messages === undefined
+        ? { type: "settle", seq: operation.seq, status }
+        : { type: "settle", seq: operation.seq, status, messages },
+    );
+    this.settle(operation, settlement);
+  }
+  /** The same for an operation that need not pause: its result is there at once, the unit keeps the turn (X5). */
+  concludeNow(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {
+    this.emit(
+      messages === undefined
+        ? { type: "settle", seq: operation.seq, status }
+        : { type: "settle", seq: operation.seq, status, messages },
+    );
+    if (this.poison !== undefined) return;
+    operation.settlement = settlement;
+    this.operations.delete(operation.seq);
+    operation.unit.open.delete(operation);
+    operation.deliver();
+  }
+
+  /** D10: this error is the failure of that operation. */
+  blame(error: Error, seq: number): void {
+    this.#blamed.set(error, seq);
+  }
+  /** The failed operations behind an error: its own, those of its causes, those of a join or race. */
+  causesOf(error: unknown, found: Set<number> = new Set(), depth = 0): Set<number> {
+    if (typeof error !== "object" || error === null || depth > 16) return found;
+    const seq = this.#blamed.get(error);
+    if (seq !== undefined) found.add(seq);
+    const { cause, errors } = error as { cause?: unknown; errors?: unknown };
+    this.causesOf(cause, found, depth + 1);
+    if (typeof errors === "object" && errors !== null) for (const one of Object.values(errors)) this.causesOf(one, found, depth + 1);
+    return found;
+  }
+
+  // ── units ──
+
+  spawn(options: UnitOptions): Unit {
+    const unit = new Unit(this, options);
+    this.liveUnits++;
+    this.scheduler.schedule(unit);
+    return unit;
+  }
+
+  /** A unit's function returned or threw. */
+  functionEnded(unit: Unit, outcome: UnitOutcome): void {
+    if (this.poison !== undefined || this.evicted || unit.over) return;
+    if (this.current === unit) unit.returned = outcome;
+    else this.violate(new ForeignAwaitError({ unit: unit.title }));
+  }
+
+  /** The barrier after a unit's step: what has become of it? */
+  stepEnded(unit: Unit): void {
+    if (this.poison !== undefined) return;
+    if (this.#reused.length > 0) this.#settleReused();
+    if (unit.returned !== undefined) this.#windDown(unit);
+    else if (unit.runnable) this.scheduler.schedule(unit);
+    else if (unit.open.size === 0 && unit.postponed === undefined) this.violate(new ForeignAwaitError({ unit: unit.title })); // X8
+  }
+  #settleReused(): void {
+    const reused = this.#reused;
+    this.#reused = [];
+    for (const { operation, outcome } of reused) operation.behaviour.outcome?.(operation, outcome);
+  }
+
+  /** P3: timers and waits are given up, the rest is joined; then the unit is over. */
+  #windDown(unit: Unit): void {
+    unit.results.length = 0;
+    for (const operation of [...unit.open]) {
+      if (operation.settlement !== undefined) unit.open.delete(operation);
+      else if (operation.floating) operation.behaviour.cancel?.(operation, unit.canceled ?? RETURNED);
+    }
+    this.endIfOver(unit);
+  }
+  endIfOver(unit: Unit): void {
+    if (unit.over || unit.returned === undefined || unit.open.size > 0) return;
+    unit.over = true;
+    this.liveUnits--;
+    unit.parent?.children.delete(unit);
+    unit.onEnd(unit.returned, unit);
+  }
+
+  /**
+   * L3, R11: nothing lives but the unit that waits in `operation` and its ancestors, each of them only for what leads there, and no
+   * rollback beneath it may still run (L5).
+   */
+  canCommit(operation: Operation): boolean {
+    let depth = 0;
+    for (let unit: Unit | undefined = operation.unit; unit !== undefined; unit = unit.parent) {
+      if (unit.open.size !== 1) return false;
+      depth++;
+    }
+    return depth === this.liveUnits && !this.saga.holdsBeneath(operation.location);
+  }
+
+  // ── values ──
+
+  encode(value: unknown, what: string): Payload {
+    const payload = this.codec.encode(value);
+    if (payload.length * 3 > this.limits.payloadBytes) {
+      const actual = payloadSize(payload);
+      if (actual > this.limits.payloadBytes) {
+        throw new LimitExceededError({ limit: "payloadBytes", actual, max: this.limits.payloadBytes, what });
+      }
+    }
+    return payload;
+  }
+
+  get nothing(): Payload {
+    return this.codec.encode(undefined);
+  }
+  /** The output as the workflow's schema has it. A schema that awaits anything foreign is caught like other code (X8). */
+  async validated(schema: StandardSchemaV1, output: unknown): Promise<unknown> {
+    const result = await schema["~standard"].validate(output);
+    if (result.issues === undefined) return result.value;
+    throw new InvalidInputError({ what: `the output of workflow ${this.workflow.name}`, issues: plainIssues(result.issues) });
+  }
+  reseed(seed: string): void {
+    this.seed = seed;
+    const reseed = (unit: Unit): void => {
+      unit.reseed();
+      for (const child of unit.children) reseed(child);
+    };
+    if (this.root !== undefined) reseed(this.root);
+  }
+
+  // ── rules ──
+
+  /** Runs a synchronous function of the user's in which no ctx may be used. */
+  inClosure<T>(name: string, run: () => T): T {
+    const outer = this.closure;
+    this.closure = name;
+    try {
+      return run();
+    } finally {
+      this.closure = outer;
+    }
+  }
+
+  /** X7, A4: may this unit call this now? False if the run is poisoned or evicted: then nothing it is given ever settles. */
+  enter(unit: Unit, call: string): boolean {
+    if (this.poison !== undefined || this.evicted) return false;
+    if (this.closure !== undefined) throw this.illegal(unit, call, `it is inside ${this.closure}, which is synchronous and calls nothing on ctx`);
+    if (this.current !== unit) {
+      const pausedOn = [...unit.open].find((operation) => operation.settlement === undefined)?.description;
+      const turnOf = this.current?.title;
+      throw this.violate(
+        new OutOfTurnError({ unit: unit.title, call, ...(pausedOn !== undefined && { pausedOn }), ...(turnOf !== undefined && { turnOf }) }),
+      );
+    }
+    return true;
+  }
+  /** The unit that has the turn, for things that any unit may use. Undefined if the run is poisoned or evicted. */
+  caller(call: string): Unit | undefined {
+    if (this.poison !== undefined || this.evicted) return undefined;
+    if (this.current === undefined) throw this.violate(new OutOfTurnError({ unit: "(none)", call }));
+    return this.enter(this.current, call) ? this.current : undefined;
+  }
+  illegal(unit: Unit, call: string, reason: string): Error {
+    return this.violate(new IllegalCallError({ call, unit: unit.title, reason }));
+  }
+  /** A broken rule: the turn, or the next one, fails, whatever user code does about the error (V4). */
+  violate<E extends Error>(error: E): E {
+    this.poison ??= error;
+    return error;
+  }
+
+  log(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {
+    if (this.replaying) return;
+    this.logger[level](message, { runId: this.runId, workflow: this.workflow.name, unit: unit?.title, ...fields });
+  }
+
+  /** K7: no workflow code runs any more; what the host is doing for it is given up. */
+  abandonUnits(): void {
+    const open = [...this.operations.values()];
+    for (const operation of open) {
+      if (HOST_KINDS.has(operation.kind)) this.emit({ type: "cancel", seq: operation.seq });
+      else this.emit({ type: "settle", seq: operation.seq, status: "canceled" });
+    }
+    this.#forget();
+  }
+  #forget(): void {
+    const forget = (unit: Unit): void => {
+      unit.over = true;
+      unit.drop();
+      for (const child of unit.children) forget(child);
+      unit.children.clear();
+    };
+    if (this.root !== undefined) forget(this.root);
+    this.liveUnits = 0;
+    this.scheduler.clear();
+    this.operations.clear();
+    this.children.clear();
+    this.mailbox.clear();
+    this.conditions.clear();
+  }
+  /** X10: everything is dropped, nothing settles. */
+  drop(): void {
+    this.evicted = true;
+    this.#forget();
+    this.saga.clear();
+    this.root = undefined;
+    this.current = undefined;
+  }
+}
+
+const HOST_KINDS: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun"]);
+
+export function plainIssues(issues: readonly StandardSchemaV1.Issue[]): { message: string; path?: PropertyKey[] }[] {
+  return issues.map(({ message, path }) =>
+    path === undefined ? { message } : { message, path: path.map((part) => (typeof part === "object" ? part.key : part)) },
+  );
+}
+
+/** Why a wait was given up whose unit's function returned; nobody sees it. */
+const RETURNED = new CanceledError("the function that waited has returned");

@@ -1,0 +1,329 @@
+// The executor: `activate(activation) → completion`, for one execution of one run.
+// Owns: the order of things within an activation, and the barrier between the steps of units.
+// Invariants: X1 X2 X6 (jobs, rounds, messages, conditions, one completion), X9 (turn timeout), Y1 (replay is the same execution
+// against recorded turns), X10 (eviction drops, never rejects).
+
+import { type Codec, jsonCodec } from "../codec/index.ts";
+import { OutOfTurnError, QueryFailedError, CanceledError, serializeError, TurnTimeoutError } from "../errors/index.ts";
+import type { ReplayTurn } from "../history/index.ts";
+import type { AnyWorkflow, Logger } from "../model/index.ts";
+import type { Activation, Completion, Job, Payload, QueryJob, StartJob } from "../protocol/index.ts";
+import { type Barrier, sharedBarrier } from "./barrier.ts";
+import { childEnded } from "./children.ts";
+import { sameBy } from "./comparison.ts";
+import { Context } from "./context.ts";
+import { expire, rootEnded } from "./ending.ts";
+import { DEFAULT_LIMITS, Execution, type Limits } from "./execution.ts";
+import { Matcher } from "./matcher.ts";
+import type { StepBody } from "./steps.ts";
+import type { Unit } from "./unit.ts";
+
+export interface ExecutorOptions {
+  readonly workflow: AnyWorkflow;
+  readonly codec?: Codec;
+  readonly logger?: Logger;
+  readonly limits?: Partial<Limits>;
+  readonly barrier?: Barrier;
+  /** A monotonic clock in milliseconds, for the turn timeout only (X9). Without it there is no timeout. */
+  readonly elapsed?: () => number;
+  /** Default 2,000 ms. */
+  readonly turnTimeout?: number;
+  /** "scheduled": the host runs side effects like steps, because it can't record a value inline. Default "inline". */
+  readonly sideEffects?: "inline" | "scheduled";
+}
+
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+export class Executor {
+  readonly #execution: Execution;
+  readonly #barrier: Barrier;
+  readonly #elapsed: (() => number) | undefined;
+  readonly #turnTimeout: number;
+  readonly #codec: Codec;
+  #matcher: Matcher | undefined;
+  #turnStart = 0;
+  #finish: ((completion: Completion) => void) | undefined;
+  /** Records in history, as far as this executor has seen them. */
+  #records = 0;
+  #turnRecords = 0;
+
+  constructor(options: ExecutorOptions) {
+    this.#codec = options.codec ?? jsonCodec;
+    this.#execution = new Execution({
+      workflow: options.workflow,
+      codec: this.#codec,
+      logger: options.logger ?? SILENT,
+      limits: { ...DEFAULT_LIMITS, ...options.limits },
+      sideEffects: options.sideEffects ?? "inline",
+    });
+    this.#barrier = options.barrier ?? sharedBarrier();
+    this.#elapsed = options.elapsed;
+    this.#turnTimeout = options.turnTimeout ?? 2_000;
+  }
+
+  // ── the one call ──
+
+  /** One turn: jobs in, one completion out. Begin it from a fresh macrotask (see `Barrier`). */
+  activate(activation: Activation): Promise<Completion> {
+    return new Promise((resolve) => this.#begin(activation, undefined, resolve));
+  }
+
+  /** The same call for recorded turns: their jobs go in, and what comes out must be what was recorded. */
+  replay(turns: readonly ReplayTurn[]): Promise<Completion> {
+    const execution = this.#execution;
+    this.#matcher = new Matcher(execution, turns, sameBy(this.#codec));
+    return new Promise((resolve) => {
+      let index = 0;
+      const next = (completion: Completion): void => {
+        const turn = turns[index];
+        if (completion.status === "failed" || turn === undefined) {
+          execution.matcher = undefined;
+          execution.replaying = false;
+          resolve(completion);
+          return;
+        }
+        this.#begin(turn, index++, next);
+      };
+      next({ status: "ok", commands: [], replies: [] });
+    });
+  }
+
+  #begin(activation: Activation, recorded: number | undefined, finish: (completion: Completion) => void): void {
+    const execution = this.#execution;
+    if (this.#finish !== undefined) {
+      finish({ status: "failed", error: new OutOfTurnError({ unit: "(host)", call: "activate", pausedOn: "an activation that is not over" }) });
+      return;
+    }
+    this.#finish = finish;
+    this.#turnRecords = activation.jobs.length + ((activation as Partial<ReplayTurn>).commands?.length ?? 0);
+    execution.commands = [];
+    execution.replies = [];
+    execution.turnState = undefined;
+    execution.historyLength = activation.historyLength ?? this.#records;
+    if (activation.time > execution.time) execution.time = activation.time; // P7: never back
+    execution.replaying = recorded !== undefined || activation.replaying === true;
+    execution.matcher = recorded === undefined ? undefined : this.#matcher;
+    if (this.#elapsed !== undefined) this.#turnStart = this.#elapsed();
+    if (execution.poison !== undefined) return this.#complete(); // X7: a violation between turns
+    if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "evict")) {
+      execution.drop();
+      return this.#complete();
+    }
+    if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "query")) {
+      for (const job of activation.jobs) this.#answer(job as QueryJob);
+      return this.#complete();
+    }
+    if (recorded !== undefined) execution.matcher?.beginTurn(recorded);
+    else this.#leaveReplay();
+    for (const job of activation.jobs) this.#apply(job);
+    this.#advance();
+  }
+  /** The first live turn after a replay. */
+  #leaveReplay(): void {
+    const matcher = this.#matcher;
+    if (matcher === undefined) return;
+    this.#matcher = undefined;
+    this.#execution.commands.push(...matcher.takeCarried());
+    matcher.finish();
+  }
+
+  // ── jobs ──
+
+  #apply(job: Job): void {
+    const execution = this.#execution;
+    switch (job.type) {
+      case "start":
+        this.#start(job);
+        break;
+      case "resolve": {
+        const operation = execution.operations.get(job.seq);
+        if (operation !== undefined) operation.behaviour.outcome?.(operation, job.outcome);
+        else if (execution.matcher?.passJob(job) !== true) {
+          execution.salvage?.resolved(job.seq, job.outcome);
+          childEnded(execution, job.seq, job.outcome);
+        }
+        break;
+      }
+      case "fire": {
+        const operation = execution.operations.get(job.seq);
+        if (operation?.kind === "sleep") operation.behaviour.fire?.(operation);
+        else if (operation !== undefined) execution.mailbox.add({ type: "fire", seq: job.seq });
+        else if (execution.matcher?.passJob(job) !== true) execution.salvage?.resolved(job.seq, { status: "completed", value: execution.nothing });
+        break;
+      }
+      case "childStarted": {
+        const operation = execution.operations.get(job.seq);
+        operation?.behaviour.childStarted?.(operation, job.runId);
+        break;
+      }
+      case "signal":
+        if (job.refused === undefined) execution.mailbox.add({ type: "signal", id: job.id, name: job.name, payload: job.payload });
+        else execution.log("warn", `Signal "${job.name}" was refused by its schema and is delivered to nobody: ${job.refused}`);
+        break;
+      case "update":
+        execution.mailbox.add({ type: "update", id: job.id, name: job.name, input: job.input, validate: job.validate ?? true, accepted: false });
+        break;
+      case "query":
+        break; // answered at the end
+      case "cancel":
+        this.#cancel(job.reason);
+        break;
+      case "patch":
+        execution.notifiedPatches.add(job.id);
+        break;
+      case "seed":
+        execution.reseed(job.seed);
+        break;
+      case "expire":
+        expire(execution, job);
+        break;
+      case "resume":
+        execution.attempt = job.attempt;
+        break;
+      case "evict":
+        break; // only alone
+    }
+  }
+
+  #start(job: StartJob): void {
+    const execution = this.#execution;
+    execution.start = job;
+    execution.seed = job.seed;
+    execution.attempt = job.attempt ?? 1;
+    const { run, options } = execution.workflow;
+    const schema = options.output;
+    execution.root = execution.spawn({
+      role: "root",
+      path: "",
+      parent: undefined,
+      order: [],
+      run: async (unit) => {
+        const output = await run(new Context(unit) as never, execution.codec.decode(job.input));
+        return schema === undefined || output === execution.continuation ? output : execution.validated(schema, output);
+      },
+      onEnd: (outcome) => rootEnded(execution, outcome),
+    });
+  }
+
+  #cancel(reason: string | undefined): void {
+    const execution = this.#execution;
+    if (execution.cancelRequested !== undefined || execution.closed || execution.root?.over === true) return;
+    execution.cancelRequested = new CanceledError(reason);
+    execution.cancelReason = reason;
+    execution.root?.cancel(execution.cancelRequested);
+  }
+
+  #answer(job: QueryJob): void {
+    const execution = this.#execution;
+    try {
+      const value = execution.encode(this.query(job.name, this.#codec.decode(job.args)), `the answer to query ${job.name}`);
+      execution.replies.push({ type: "answerQuery", id: job.id, value });
+    } catch (error) {
+      execution.replies.push({ type: "failQuery", id: job.id, error: serializeError(error) });
+    }
+  }
+
+  // ── the turn (X6) ──
+
+  #advance(): void {
+    const execution = this.#execution;
+    while (execution.poison === undefined) {
+      const unit = execution.scheduler.take();
+      if (unit !== undefined) {
+        execution.current = unit;
+        this.#barrier(this.#stepEnded);
+        unit.step();
+        return;
+      }
+      if (execution.closed) break;
+      if (execution.mailbox.takeNext()) continue;
+      if (execution.conditions.settleNext()) continue;
+      if (execution.matcher?.restoreCommit() === true || execution.matcher?.skipRemoved() === true) continue;
+      break;
+    }
+    if (execution.poison === undefined) {
+      execution.mailbox.closeTurn();
+      execution.matcher?.endTurn();
+    }
+    this.#complete();
+  }
+  readonly #stepEnded = (): void => {
+    const execution = this.#execution;
+    const unit = execution.current as Unit;
+    execution.current = undefined;
+    execution.stepEnded(unit);
+    if (this.#elapsed !== undefined) {
+      const elapsed = this.#elapsed() - this.#turnStart;
+      if (elapsed > this.#turnTimeout) {
+        const location = [...unit.open].at(-1)?.location ?? unit.title;
+        execution.violate(new TurnTimeoutError({ elapsed, limit: this.#turnTimeout, location }));
+      }
+    }
+    this.#advance();
+  };
+
+  #complete(): void {
+    const execution = this.#execution;
+    const finish = this.#finish;
+    this.#finish = undefined;
+    execution.current = undefined;
+    if (execution.poison !== undefined) {
+      finish?.({ status: "failed", error: execution.poison });
+      return;
+    }
+    const { commands, replies, turnState } = execution;
+    this.#records = execution.historyLength + this.#turnRecords + commands.length;
+    finish?.(turnState === undefined ? { status: "ok", commands, replies } : { status: "ok", commands, replies, state: turnState });
+  }
+
+  // ── what a host asks ──
+
+  /** What to run for a step, transaction, rollback or scheduled side effect that is open. */
+  body(seq: number): StepBody | undefined {
+    return this.#execution.operations.get(seq)?.body;
+  }
+  /** Numbers of the operations that are open. */
+  get openOperations(): number[] {
+    return [...this.#execution.operations.keys()];
+  }
+  /** What the run waits for, in words: `step charge`, `signal approve`. Scopes are left out: what is inside them tells more. */
+  get waitingFor(): string[] {
+    const scopes = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
+    return [...this.#execution.operations.values()].filter((operation) => !scopes.has(operation.kind)).map((operation) => operation.description);
+  }
+  /** The last published state. */
+  get state(): Payload | undefined {
+    return this.#execution.state;
+  }
+  /** A terminal command was emitted. */
+  get closed(): boolean {
+    return this.#execution.closed;
+  }
+  /** After a replay: activate it even without jobs; changed code has freed it (V3) or it is being resumed (D10). */
+  get hasWork(): boolean {
+    return this.#matcher?.hasWork ?? false;
+  }
+  /** A rule was broken between turns: the next turn will fail with this (X7). */
+  get violation(): Error | undefined {
+    return this.#execution.poison;
+  }
+  /** M11: evaluated on the last published state; advances nothing. */
+  query(name: string, args: unknown): unknown {
+    return evaluateQuery(this.#execution.workflow, name, this.#execution.state, args, this.#codec);
+  }
+}
+
+/** M11: a query is a pure function of published state; whoever has the definition can evaluate it. */
+export function evaluateQuery(workflow: AnyWorkflow, name: string, state: Payload | undefined, args: unknown, codec: Codec = jsonCodec): unknown {
+  const queries = workflow.options.queries as Readonly<Record<string, (state: unknown, args: unknown) => unknown>> | undefined;
+  const query = queries !== undefined && Object.hasOwn(queries, name) ? queries[name] : undefined;
+  if (query === undefined) {
+    const known = Object.keys(queries ?? {}).join(", ") || "none";
+    throw new QueryFailedError({ query: name, reason: `workflow "${workflow.name}" has no such query (it has: ${known})` });
+  }
+  try {
+    return query(state === undefined ? undefined : codec.decode(state), args);
+  } catch (error) {
+    throw new QueryFailedError({ query: name, reason: error instanceof Error ? error.message : String(error), cause: error });
+  }
+}

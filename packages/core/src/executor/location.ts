@@ -1,0 +1,101 @@
+// Names for places in a run: unit paths, locations, and their order.
+// Owns: the text form of paths, `NameRegistry` (names as small numbers), the order of units.
+// Invariants: X3 (structural ids, compared part by part, numbers as numbers), L4 R11 (what a scope left behind shares a prefix).
+
+const SPECIAL = /[%/#~]/g;
+const escapes: Readonly<Record<string, string>> = { "%": "%25", "/": "%2F", "#": "%23", "~": "%7E" };
+const escaped = new Map<string, string>();
+
+/** A name as a segment of a path: the characters that paths are made of are escaped. */
+export function segment(name: string): string {
+  let known = escaped.get(name);
+  if (known === undefined) {
+    known = name.replace(SPECIAL, (char) => escapes[char] ?? char);
+    if (escaped.size > 10_000) escaped.clear();
+    escaped.set(name, known);
+  }
+  return known;
+}
+function unescape(part: string): string {
+  return part.includes("%") ? part.replace(/%(25|2F|23|7E)/g, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16))) : part;
+}
+
+/** `checkout/~3/charge#1`: unit path, name, and the occurrence of the name within its unit from the second on. */
+export function formatLocation(unit: string, name: string, n: number): string {
+  const last = n === 0 ? segment(name) : `${segment(name)}#${n}`;
+  return unit === "" ? last : `${unit}/${last}`;
+}
+
+/** Is `path` the place `prefix`, or beneath it? */
+export function isWithin(path: string, prefix: string): boolean {
+  return path.length === prefix.length ? path === prefix : path.charCodeAt(prefix.length) === 47 && path.startsWith(prefix);
+}
+
+/** The order of units (X3): a parent before its children, branches before handlers, then by ordinal of the scope and index in it. */
+export type UnitOrder = readonly number[];
+
+export function compareOrder(a: UnitOrder, b: UnitOrder): number {
+  const shorter = Math.min(a.length, b.length);
+  for (let i = 0; i < shorter; i++) {
+    const difference = (a[i] as number) - (b[i] as number);
+    if (difference !== 0) return difference;
+  }
+  return a.length - b.length;
+}
+
+/** A part of a location in its compact form: a name by index (with its occurrence), a branch or iteration, a dispatch, a mark. */
+export type LocationPart =
+  | number
+  | readonly [name: number, n: number]
+  | { readonly iteration: number }
+  | { readonly dispatch: number }
+  | { readonly mark: string };
+
+/** Names as small numbers, so that a location costs a few bytes however long its names are. Grows only; index = order of arrival. */
+export class NameRegistry {
+  readonly #names: string[] = [];
+  readonly #indexes = new Map<string, number>();
+
+  constructor(names: Iterable<string> = []) {
+    for (const name of names) this.intern(name);
+  }
+  get names(): readonly string[] {
+    return this.#names;
+  }
+  intern(name: string): number {
+    let index = this.#indexes.get(name);
+    if (index === undefined) {
+      index = this.#names.push(name) - 1;
+      this.#indexes.set(name, index);
+    }
+    return index;
+  }
+  nameAt(index: number): string {
+    const name = this.#names[index];
+    if (name === undefined) throw new RangeError(`The name registry has ${this.#names.length} names, none at ${index}.`);
+    return name;
+  }
+  /** A location (or unit path) as numbers; unknown names are interned. */
+  compact(location: string): LocationPart[] {
+    if (location === "") return [];
+    return location.split("/").map((part): LocationPart => {
+      if (/^~\d+$/.test(part)) return { iteration: Number(part.slice(1)) };
+      if (/^~h\d+$/.test(part)) return { dispatch: Number(part.slice(2)) };
+      if (part.startsWith("~")) return { mark: part.slice(1) };
+      const hash = part.indexOf("#");
+      const name = this.intern(unescape(hash < 0 ? part : part.slice(0, hash)));
+      return hash < 0 ? name : [name, Number(part.slice(hash + 1))];
+    });
+  }
+  expand(parts: readonly LocationPart[]): string {
+    return parts
+      .map((part) => {
+        if (typeof part === "number") return segment(this.nameAt(part));
+        if ("iteration" in part) return `~${part.iteration}`;
+        if ("dispatch" in part) return `~h${part.dispatch}`;
+        if ("mark" in part) return `~${part.mark}`;
+        return `${segment(this.nameAt(part[0]))}#${part[1]}`;
+      })
+      .join("/");
+  }
+}

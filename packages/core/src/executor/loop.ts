@@ -1,0 +1,130 @@
+// `ctx.loop`: iterations with durable state and a bounded history.
+// Owns: the state and number of the iteration, and when to commit and trim.
+// Invariants: L1–L5 (each iteration a unit, over before the next; commits only where nothing else lives), P8 (goes on with the
+// decoded state).
+
+import { IllegalReturnError, InvalidInputError } from "../errors/index.ts";
+import { isLoopResult, type LoopOptions } from "../model/index.ts";
+import type { CommitCommand, Payload } from "../protocol/index.ts";
+import type { Execution } from "./execution.ts";
+import type { Behaviour, Operation } from "./operation.ts";
+import { commitCommand } from "./receive.ts";
+import type { Unit, UnitOutcome } from "./unit.ts";
+
+/** Iterations between commits, between trims, and kept for people to look at. */
+const DEFAULT_INTERVAL = 20;
+
+export type IterationRun = (unit: Unit, state: unknown) => unknown;
+
+class LoopScope implements Behaviour {
+  readonly #operation: Operation;
+  readonly #execution: Execution;
+  readonly #run: IterationRun;
+  readonly #commitInterval: number;
+  readonly #historyEvery: number;
+  readonly #historyKeep: number;
+  readonly #ordinal: number;
+  #state: unknown;
+  #iteration = 0;
+  #trimmedAt = 0;
+  #unit: Unit | undefined;
+  #warned = false;
+
+  constructor(operation: Operation, options: LoopOptions<unknown>, run: IterationRun) {
+    this.#operation = operation;
+    this.#execution = operation.unit.execution;
+    this.#run = run;
+    this.#state = options.state;
+    this.#commitInterval = options.commitInterval ?? DEFAULT_INTERVAL;
+    this.#historyEvery = options.historyEvery ?? DEFAULT_INTERVAL;
+    this.#historyKeep = options.historyKeep ?? DEFAULT_INTERVAL;
+    this.#ordinal = operation.unit.nextScope();
+    operation.behaviour = this;
+    if (!operation.committed) this.#start();
+  }
+
+  #start(): void {
+    const parent = this.#operation.unit;
+    const state = this.#state;
+    this.#unit = this.#execution.spawn({
+      role: parent.role,
+      path: `${this.#operation.location}/~${this.#iteration}`,
+      parent,
+      order: parent.branchOrder(this.#ordinal, this.#iteration),
+      receive: parent.receive,
+      run: (unit) => this.#run(unit, state),
+      onEnd: (outcome) => this.#ended(outcome),
+    });
+  }
+
+  #ended(outcome: UnitOutcome): void {
+    this.#unit = undefined;
+    const execution = this.#execution;
+    const canceled = this.#operation.unit.canceled;
+    if (canceled !== undefined) return execution.conclude(this.#operation, "canceled", { ok: false, error: canceled });
+    if (!outcome.ok) return execution.conclude(this.#operation, "failed", { ok: false, error: outcome.error as Error });
+    const result = outcome.value;
+    if (result !== undefined && !isLoopResult(result)) {
+      execution.violate(new IllegalReturnError(`An iteration of ${this.#operation.location} must return Loop.continue(state) or Loop.break(value).`));
+      return;
+    }
+    if (result?.loop === "break") return execution.conclude(this.#operation, "completed", { ok: true, value: result.value });
+    this.#state = result?.state;
+    this.#iteration++;
+    if (this.#iteration % this.#commitInterval === 0 && !this.#commit()) return;
+    this.#start();
+  }
+
+  /** False if the state can't be encoded: then the loop has failed. */
+  #commit(): boolean {
+    const execution = this.#execution;
+    if (!execution.canCommit(this.#operation)) {
+      if (!this.#warned) {
+        const why = execution.saga.holdsBeneath(this.#operation.location)
+          ? "its steps have rollbacks that may still run: call rollbackCheckpoint in its body"
+          : "other units or operations are alive beside it";
+        execution.log("warn", `The loop ${this.#operation.location} can't commit: ${why}. It runs on, and its history grows.`, this.#operation.unit);
+      }
+      this.#warned = true;
+      return true;
+    }
+    let value: Payload;
+    try {
+      value = execution.encode(this.#state, `the state of loop ${this.#operation.location}`);
+    } catch (error) {
+      execution.conclude(this.#operation, "failed", { ok: false, error: error as Error });
+      return false;
+    }
+    let trim: number | undefined;
+    if (this.#iteration - this.#trimmedAt >= this.#historyEvery) {
+      this.#trimmedAt = this.#iteration;
+      trim = Math.max(0, this.#iteration - this.#historyKeep);
+    }
+    execution.emit(commitCommand(execution, this.#operation, this.#iteration, value, trim));
+    this.#state = execution.codec.decode(value);
+    return true;
+  }
+  restore(_operation: Operation, commit: CommitCommand): void {
+    this.#iteration = commit.count;
+    this.#trimmedAt = commit.count - (commit.count % this.#historyEvery);
+    this.#state = this.#execution.codec.decode(commit.value);
+    this.#start();
+  }
+
+  cancel(_operation: Operation, error: Error): void {
+    if (this.#unit !== undefined) this.#unit.cancel(error as NonNullable<Unit["canceled"]>);
+    else this.#execution.conclude(this.#operation, "canceled", { ok: false, error });
+  }
+}
+
+export function loop(unit: Unit, options: LoopOptions<unknown>, run: IterationRun): Promise<unknown> {
+  for (const key of ["commitInterval", "historyEvery", "historyKeep"] as const) {
+    const value = options[key];
+    if (value !== undefined && (!Number.isInteger(value) || value < (key === "historyKeep" ? 0 : 1))) {
+      throw new InvalidInputError({ what: `ctx.loop "${options.name}"`, issues: [{ message: `${key} must be a positive whole number, not ${value}.`, path: [key] }] });
+    }
+  }
+  const operation = unit.execution.open(unit, "loop", options.name);
+  if (!operation.closed) new LoopScope(operation, options, run);
+  return operation.promise;
+}

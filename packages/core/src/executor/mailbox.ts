@@ -1,0 +1,215 @@
+// Messages that nobody has taken yet, and who waits for them.
+// Owns: signals, updates and due timeouts in arrival order; the open waits and the open receive in the order they began.
+// Invariants: M2 M4–M6 M8 (order, buffering, rejection), R7 R8 (updates beside a busy handler, timeouts in the same queue),
+// X6 (the next message in arrival order that somebody accepts).
+
+import { serializeError, UpdateRejectedError } from "../errors/index.ts";
+import type { BufferedMessage, Payload } from "../protocol/index.ts";
+import type { Execution } from "./execution.ts";
+import type { Operation } from "./operation.ts";
+
+export interface Signal {
+  readonly type: "signal";
+  readonly id: string;
+  readonly name: string;
+  readonly payload: Payload;
+}
+export interface Update {
+  readonly type: "update";
+  readonly id: string;
+  readonly name: string;
+  readonly input: Payload;
+  readonly validate: boolean;
+  /** Accepted and waiting for the handler before it (R7). */
+  accepted: boolean;
+}
+export interface Timeout {
+  readonly type: "fire";
+  readonly seq: number;
+}
+export type Message = Signal | Update | Timeout;
+
+/** Somebody who takes messages. */
+export interface Taker {
+  readonly operation: Operation;
+  /** Would it ever take a signal of this name? */
+  wants(name: string): boolean;
+  /** Can it take one now? */
+  readonly ready: boolean;
+  take(signal: Signal): void;
+}
+/** The open receive also takes updates. */
+export interface UpdateTaker extends Taker {
+  handles(update: string): boolean;
+  /** Runs the validator; undefined if there is nothing against it, else why not. */
+  refuses(update: Update): Error | undefined;
+  takeUpdate(update: Update): void;
+  readonly closing: boolean;
+}
+
+export class Mailbox {
+  readonly #execution: Execution;
+  #messages: Message[] = [];
+  readonly #takers: Taker[] = [];
+  #receive: UpdateTaker | undefined;
+  /** Something has come or somebody has become ready since the queue was last looked through. */
+  #stale = false;
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+  }
+
+  // ── messages ──
+
+  add(message: Message): void {
+    this.#messages.push(message);
+    this.#stale = true;
+  }
+  /** V3: what an operation that code no longer makes had consumed. */
+  discard(ids: readonly string[]): void {
+    this.#messages = this.#messages.filter((message) => message.type === "fire" || !ids.includes(message.id));
+  }
+  remove(message: Message): void {
+    const index = this.#messages.indexOf(message);
+    if (index >= 0) this.#messages.splice(index, 1);
+  }
+  clear(): void {
+    this.#messages = [];
+    this.#takers.length = 0;
+    this.#receive = undefined;
+  }
+  /** P10: what the next execution gets. */
+  get signals(): Signal[] {
+    return this.#messages.filter((message) => message.type === "signal");
+  }
+  /** L3, R11: what a commit keeps. Updates that are not accepted are nobody's yet. */
+  snapshot(): BufferedMessage[] {
+    return this.#messages
+      .filter((message) => message.type !== "update" || message.accepted)
+      .map((message): BufferedMessage => {
+        if (message.type === "fire") return { type: "fire", seq: message.seq };
+        if (message.type === "signal") return { type: "signal", id: message.id, name: message.name, payload: message.payload };
+        return { type: "update", id: message.id, name: message.name, input: message.input };
+      });
+  }
+  restore(messages: readonly BufferedMessage[]): void {
+    const fresh = this.#messages.filter((message) => message.type === "update" && !message.accepted);
+    this.#messages = messages.map((message): Message => (message.type === "update" ? { ...message, validate: false, accepted: true } : message));
+    this.#messages.push(...fresh);
+    this.#stale = true;
+  }
+
+  // ── takers ──
+
+  /** The open receive, if there is one (R1: one at a time). */
+  get receive(): UpdateTaker | undefined {
+    return this.#receive;
+  }
+  enter(taker: Taker): void {
+    this.#takers.push(taker);
+    this.#stale = true;
+  }
+  enterReceive(receive: UpdateTaker): void {
+    this.#receive = receive;
+    this.enter(receive);
+  }
+  leave(taker: Taker): void {
+    const index = this.#takers.indexOf(taker);
+    if (index >= 0) this.#takers.splice(index, 1);
+    if (this.#receive === taker) this.#receive = undefined;
+    this.#stale = true;
+  }
+  /** A taker that was busy is free again. */
+  wake(): void {
+    this.#stale = true;
+  }
+  /** M6: who is first in line for signals of this name. */
+  #firstFor(name: string): Taker | undefined {
+    return this.#takers.find((taker) => taker.wants(name));
+  }
+
+  /** M4: the oldest buffered signal of one of the names, unless somebody who began earlier is in line for it. */
+  pop(wants: (name: string) => boolean, self?: Taker): Signal | undefined {
+    for (const message of this.#messages) {
+      if (message.type !== "signal" || !wants(message.name)) continue;
+      const first = this.#firstFor(message.name);
+      if (first !== undefined && first !== self) continue;
+      this.remove(message);
+      return message;
+    }
+    return undefined;
+  }
+
+  // ── the turn (X6) ──
+
+  /** Hands over the next message that somebody accepts. False if there is none. */
+  takeNext(): boolean {
+    if (!this.#stale) return false;
+    for (const message of this.#messages) {
+      if (this.#offer(message)) return true;
+    }
+    this.#stale = false;
+    return false;
+  }
+  #offer(message: Message): boolean {
+    switch (message.type) {
+      case "signal": {
+        const taker = this.#firstFor(message.name);
+        if (taker === undefined || !taker.ready) return false;
+        this.remove(message);
+        taker.take(message);
+        return true;
+      }
+      case "update": {
+        const receive = this.#receive;
+        if (receive === undefined || !receive.ready || !receive.handles(message.name)) return false;
+        this.remove(message);
+        if (message.accepted || this.#accept(message, receive)) receive.takeUpdate(message);
+        return true;
+      }
+      case "fire": {
+        const operation = this.#execution.operations.get(message.seq);
+        if (operation !== undefined && operation === this.#receive?.operation && !this.#receive.ready) return false;
+        this.remove(message);
+        operation?.behaviour.fire?.(operation);
+        return true;
+      }
+    }
+  }
+  /** M9, M10: validated, then accepted in history before its handler runs. Rejected, it leaves no trace. */
+  #accept(update: Update, receive: UpdateTaker): boolean {
+    const error = receive.refuses(update);
+    if (this.#execution.poison !== undefined) return false;
+    if (error !== undefined) {
+      this.#reject(update, error);
+      return false;
+    }
+    update.accepted = true;
+    this.#execution.emit({ type: "acceptUpdate", seq: receive.operation.seq, id: update.id });
+    return true;
+  }
+  #reject(update: Update, error: Error): void {
+    this.#execution.replies.push({ type: "rejectUpdate", id: update.id, error: serializeError(error) });
+  }
+
+  /** The end of the activation: updates are accepted behind a busy handler (R7), or rejected (M8). */
+  closeTurn(): void {
+    for (const message of [...this.#messages]) {
+      if (message.type !== "update" || message.accepted) continue;
+      const receive = this.#receive;
+      if (receive !== undefined && !receive.closing && receive.handles(message.name)) {
+        if (!this.#accept(message, receive)) this.remove(message);
+      } else {
+        this.remove(message);
+        const reason = `the run is not in a receive that handles it now`;
+        this.#reject(message, new UpdateRejectedError({ update: message.name, reason }));
+      }
+    }
+  }
+  /** R6: accepted updates that a closing receive will not get to. */
+  takeAccepted(): Update[] {
+    const accepted = this.#messages.filter((message): message is Update => message.type === "update" && message.accepted);
+    for (const update of accepted) this.remove(update);
+    return accepted;
+  }
+}

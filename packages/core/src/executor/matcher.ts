@@ -1,0 +1,318 @@
+// Strict replay: every command that code emits is held against the one that history recorded.
+// Owns: the position in the recorded turns, and what was skipped because code no longer makes it.
+// Invariants: Y2 (a unit's operations in order against its own records), Y3 (a record is consumed once), Y6 (all of them in the
+// order and the turn of recording), V3 (removed operations), D10 (what a voided failure left behind), L3 R11 (commits).
+
+import { NondeterminismError, reviveError } from "../errors/index.ts";
+import type { ReplayTurn } from "../history/index.ts";
+import type { OperationKind } from "../model/index.ts";
+import type { Command, CommitCommand, Job, OpeningCommand, Outcome } from "../protocol/index.ts";
+import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
+import type { Execution } from "./execution.ts";
+import { formatLocation, isWithin } from "./location.ts";
+import { Salvage } from "./salvage.ts";
+import type { Unit } from "./unit.ts";
+
+const UNPAUSING: ReadonlySet<string> = new Set(["sideEffect", "patch", "attributes", "rollbackCheckpoint", "refuse"]);
+
+/** V1: a marker that code may have done with altogether. */
+function isDeprecated(command: Command | undefined): boolean {
+  return command?.type === "patch" && command.deprecated === true;
+}
+
+export class Matcher {
+  readonly #execution: Execution;
+  readonly #turns: readonly ReplayTurn[];
+  readonly #same: Same;
+  #turn = 0;
+  #expected: readonly Command[] = [];
+  #cursor = 0;
+  /** Records of this turn that were matched ahead of the cursor. */
+  #ahead: Set<Command> | undefined;
+  #firstOutOfOrder: { expected: Command; actual: Command } | undefined;
+  /** Commands that code emits now where it failed before; they belong to the turn of the resume (D10). */
+  #carried: Command[] = [];
+  // V3
+  readonly #removedPaths: string[] = [];
+  /** Removed operations, and all beneath them, that have not settled yet. */
+  readonly #removed = new Map<number, OpeningCommand>();
+  /** The unit that goes on when the removed operation settles. */
+  readonly #waiting = new Map<number, Unit>();
+
+  constructor(execution: Execution, turns: readonly ReplayTurn[], same: Same) {
+    this.#execution = execution;
+    this.#turns = turns;
+    this.#same = same;
+  }
+
+  /** Is this turn one in which a failure was voided? */
+  get inVoid(): boolean {
+    return this.#turns[this.#turn]?.voided !== undefined;
+  }
+
+  beginTurn(index: number): void {
+    this.#turn = index;
+    this.#expected = this.#turns[index]?.commands ?? [];
+    this.#cursor = 0;
+    this.#ahead = undefined;
+    this.#firstOutOfOrder = undefined;
+    if (!this.inVoid) for (const command of this.takeCarried()) this.match(command);
+  }
+  /** What a resumed run has emitted already (D10). */
+  takeCarried(): Command[] {
+    const carried = this.#carried;
+    this.#carried = [];
+    return carried;
+  }
+
+  // ── matching ──
+
+  match(actual: Command): Command {
+    for (;;) {
+      this.#skip();
+      const expected = this.#expected[this.#cursor];
+      if (expected !== undefined && difference(actual, expected, this.#same) === undefined) {
+        this.#cursor++;
+        return expected;
+      }
+      if (expected === undefined || !isDeprecated(expected)) return this.#outOfOrder(actual, expected);
+      this.#cursor++;
+    }
+  }
+
+  #outOfOrder(actual: Command, expected: Command | undefined): Command {
+    const later = this.#findLater(actual);
+    if (this.inVoid) return this.#matchInVoid(actual, later);
+    const own = isOpening(actual) ? this.#nextOf(actual.unit) : undefined;
+    if (later !== undefined && expected !== undefined && (own === undefined || own === later)) {
+      // The unit is right, the order is not; whether another unit is late or silent shows at the end of the turn.
+      this.#firstOutOfOrder ??= { expected, actual };
+      this.#ahead ??= new Set();
+      this.#ahead.add(later);
+      return later;
+    }
+    return this.#diverge(own ?? expected, actual);
+  }
+  #findLater(actual: Command): Command | undefined {
+    for (let i = this.#cursor; i < this.#expected.length; i++) {
+      const candidate = this.#expected[i] as Command;
+      if (this.#ahead?.has(candidate) === true || this.#isRemoved(candidate)) continue;
+      if (difference(actual, candidate, this.#same) === undefined) return candidate;
+    }
+    return undefined;
+  }
+  /** The next unmatched operation that this turn has for a unit. */
+  #nextOf(unit: string): OpeningCommand | undefined {
+    for (let i = this.#cursor; i < this.#expected.length; i++) {
+      const candidate = this.#expected[i] as Command;
+      if (isOpening(candidate) && candidate.unit === unit && this.#ahead?.has(candidate) !== true && !this.#isRemoved(candidate)) return candidate;
+    }
+    return undefined;
+  }
+  #matchInVoid(actual: Command, later: Command | undefined): Command {
+    if (later !== undefined) {
+      while (this.#expected[this.#cursor] !== later) this.#salvage(this.#expected[this.#cursor++] as Command);
+      this.#cursor++;
+      return later;
+    }
+    if (this.#turns[this.#turn]?.voided !== "free") return this.#diverge(this.#expected[this.#cursor], actual);
+    const fresh = "seq" in actual && actual.seq === 0 ? { ...actual, seq: this.#execution.freshSeq() } : actual;
+    this.#carried.push(fresh);
+    return fresh;
+  }
+  #salvage(command: Command): void {
+    this.#execution.salvage ??= new Salvage(this.#same);
+    this.#execution.salvage.keep(command);
+  }
+
+  /** At the end of a turn everything recorded must have been emitted. */
+  endTurn(): void {
+    for (this.#skip(); isDeprecated(this.#expected[this.#cursor]); this.#skip()) this.#cursor++;
+    const left = this.#expected[this.#cursor];
+    if (this.inVoid) {
+      for (; this.#cursor < this.#expected.length; this.#cursor++) this.#salvage(this.#expected[this.#cursor] as Command);
+    } else if (left !== undefined) this.#diverge(left, undefined);
+    else if (this.#firstOutOfOrder !== undefined) {
+      const { expected, actual } = this.#firstOutOfOrder;
+      this.#fail(this.locate(expected), "order", describeCommand(expected), describeCommand(actual));
+    }
+  }
+
+  /** A call that history saw refused (Y4). */
+  refusal(unit: string, name: string, n: number, kind: string): Error | undefined {
+    this.#skip();
+    const expected = this.#expected[this.#cursor];
+    if (expected?.type !== "refuse" || expected.unit !== unit || expected.name !== name || expected.n !== n || expected.kind !== kind) return undefined;
+    return reviveError(expected.error);
+  }
+
+  // ── where they part ──
+
+  #diverge(expected: Command | undefined, actual: Command | undefined): Command {
+    const at = expected !== undefined && (isOpening(expected) || actual === undefined || !isOpening(actual)) ? expected : (actual as Command);
+    const location = this.locate(at);
+    if (expected === undefined || actual === undefined) {
+      const hint = actual === undefined ? this.#insteadOf(expected as Command) : this.#recordedLater(actual);
+      this.#fail(location, "operation", expected && describeCommand(expected), actual && describeCommand(actual), hint);
+      return actual as Command;
+    }
+    const field = difference(actual, expected, this.#same) ?? "order";
+    if (isOpening(expected) && isOpening(actual) && !["kind", "name", "unit", "occurrence"].includes(field)) {
+      this.#fail(location, field, this.#value(expected, field), this.#value(actual, field));
+    } else this.#fail(location, field, describeCommand(expected), describeCommand(actual));
+    return actual;
+  }
+  #value(command: Command, field: string): unknown {
+    return this.#same.decode((command as unknown as Record<string, unknown>)[field], field);
+  }
+  #insteadOf(expected: Command): string | undefined {
+    if (!isOpening(expected)) return undefined;
+    const unit = expected.unit === "" ? "root" : expected.unit;
+    return `The unit ${unit} did something else, or nothing, where history has it.`;
+  }
+  #recordedLater(actual: Command): string | undefined {
+    for (let turn = this.#turn + 1; turn < this.#turns.length; turn++) {
+      const found = this.#turns[turn]?.commands.some((command) => difference(actual, command, this.#same) === undefined);
+      if (found === true) return `History has it ${turn - this.#turn === 1 ? "one turn" : `${turn - this.#turn} turns`} later: an operation before it is missing.`;
+    }
+    return undefined;
+  }
+  #fail(location: string, field: string, expected: unknown, actual: unknown, hint?: string): void {
+    this.#execution.violate(new NondeterminismError({ location, field, expected, actual, ...(hint !== undefined && { hint }) }));
+  }
+  /** The location of the operation that a command is about. */
+  locate(command: Command): string {
+    if (isOpening(command)) return formatLocation(command.unit, command.name, command.n);
+    if ("unit" in command) return command.unit;
+    if ("seq" in command) {
+      for (let turn = Math.min(this.#turn, this.#turns.length - 1); turn >= 0; turn--) {
+        const opening = this.#turns[turn]?.commands.find((one) => isOpening(one) && one.seq === command.seq);
+        if (opening !== undefined) return this.locate(opening);
+      }
+    }
+    return "root";
+  }
+
+  // ── commits (L3, R11) ──
+
+  /** When the turn is quiet: the commit that history has next, if its scope waits for it. */
+  restoreCommit(): boolean {
+    this.#skip();
+    const commit = this.#expected[this.#cursor];
+    if (commit?.type !== "commit") return false;
+    const execution = this.#execution;
+    const operation = execution.operations.get(commit.seq);
+    if (operation === undefined || !operation.committed) return false;
+    operation.committed = false;
+    this.#cursor++;
+    execution.mailbox.restore((commit as CommitCommand).messages ?? []);
+    execution.state = commit.state;
+    operation.behaviour.restore?.(operation, commit);
+    return true;
+  }
+
+  // ── patches (V1) and removals (V3) ──
+
+  hasPatch(unit: Unit, id: string): boolean {
+    const next = this.#upcoming(unit);
+    return next?.type === "patch" && next.name === id;
+  }
+  /** The next record of a unit that has the turn: the one at hand, or after removals one that is still to come. */
+  #upcoming(unit: Unit): OpeningCommand | undefined {
+    this.#skip();
+    if (unit.postponed === undefined) {
+      const expected = this.#expected[this.#cursor];
+      if (expected !== undefined && isOpening(expected) && expected.unit === unit.path) return expected;
+      return this.#ahead === undefined ? undefined : this.#nextOf(unit.path);
+    }
+    for (let turn = this.#turn; turn < this.#turns.length; turn++) {
+      const commands = turn === this.#turn ? this.#expected.slice(this.#cursor) : (this.#turns[turn]?.commands ?? []);
+      for (const command of commands) {
+        if (isOpening(command) && command.unit === unit.path && !this.#isRemoved(command)) return command;
+      }
+    }
+    return undefined;
+  }
+
+  remove(unit: Unit, name: string, kind: OperationKind): void {
+    const record = this.#upcoming(unit);
+    if (record === undefined || record.name !== name || record.type !== kind) return;
+    unit.occurrence(name);
+    this.#removedPaths.push(formatLocation(record.unit, record.name, record.n));
+    this.#removed.set(record.seq, record);
+    const next = this.#expected[this.#expected.indexOf(record) + 1];
+    const atOnce = next?.type === "settle" && next.seq === record.seq;
+    if (UNPAUSING.has(record.type)) this.#removed.set(record.seq, record);
+    else if (!atOnce) {
+      this.#waiting.set(record.seq, unit);
+      unit.gates++;
+      unit.postponed ??= [];
+    }
+    this.#skip();
+  }
+  #isRemoved(command: Command): boolean {
+    if (isOpening(command)) return this.#removed.has(command.seq) || this.#removedPaths.some((path) => isWithin(command.unit, path));
+    return "seq" in command && this.#removed.has(command.seq);
+  }
+  /** Passes over what belongs to removed operations and over what was matched ahead. */
+  #skip(): void {
+    for (;;) {
+      const command = this.#expected[this.#cursor];
+      if (command === undefined) return;
+      if (this.#ahead?.delete(command) === true) this.#cursor++;
+      else if ((this.#removed.size > 0 || this.#removedPaths.length > 0) && this.#isRemoved(command)) {
+        this.#cursor++;
+        this.#passRemoved(command);
+      } else return;
+    }
+  }
+  #passRemoved(command: Command): void {
+    if (isOpening(command)) {
+      this.#execution.sawSeq(command.seq);
+      if (UNPAUSING.has(command.type)) this.#removed.delete(command.seq);
+      else this.#removed.set(command.seq, command);
+      return;
+    }
+    if (command.type === "dispatch") this.#execution.mailbox.discard([command.message]);
+    if (command.type === "settle" && command.messages !== undefined) this.#execution.mailbox.discard(command.messages);
+    if (command.type === "settle" || command.type === "cancel") this.#removedSettled(command.seq);
+  }
+  /** A job for an operation that the executor does not know. True if it was a removed one's. */
+  passJob(job: Job): boolean {
+    if ((job.type !== "resolve" && job.type !== "fire") || !this.#removed.has(job.seq)) return false;
+    if (job.type === "resolve" || this.#removed.get(job.seq)?.type === "sleep") this.#removedSettled(job.seq);
+    return true;
+  }
+  #removedSettled(seq: number): void {
+    this.#removed.delete(seq);
+    const unit = this.#waiting.get(seq);
+    if (unit === undefined) return;
+    this.#waiting.delete(seq);
+    unit.openGate();
+  }
+  /** Anything to do at the end of a quiet turn? Skipping may let a unit go on. */
+  skipRemoved(): boolean {
+    const before = this.#waiting.size;
+    this.#skip();
+    return this.#waiting.size < before;
+  }
+
+  /** Replay is over: what is still open of removed operations is given up, and their units go on live. */
+  finish(): void {
+    const execution = this.#execution;
+    for (const record of this.#removed.values()) {
+      const host = ["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun"].includes(record.type);
+      execution.emit(host ? { type: "cancel", seq: record.seq } : { type: "settle", seq: record.seq, status: "canceled" });
+    }
+    this.#removed.clear();
+    for (const unit of this.#waiting.values()) unit.openGate();
+    this.#waiting.clear();
+  }
+  /** Has a replayed run something to do though no job has come? */
+  get hasWork(): boolean {
+    return this.#removed.size > 0 || this.#waiting.size > 0 || this.#carried.length > 0;
+  }
+  resolvedUnknown(seq: number, outcome: Outcome): void {
+    this.#execution.salvage?.resolved(seq, outcome);
+  }
+}

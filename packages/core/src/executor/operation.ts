@@ -1,0 +1,130 @@
+// A durable call on a ctx, from its opening record to the delivery of its result.
+// Owns: the promise handed to user code, and the settlement until the unit takes it.
+// Invariants: C5 (delivered when its unit has the turn), X10 (a promise that is not delivered never settles), X11 (a rejection
+// is handled before user code sees it), Y3 (settled once).
+
+import type { CommitCommand, Outcome, Payload } from "../protocol/index.ts";
+import { formatLocation } from "./location.ts";
+import type { StepBody } from "./steps.ts";
+import type { Unit } from "./unit.ts";
+
+/** What an operation came to. Payloads are decoded when they are delivered. */
+export type Settlement =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: true; readonly payload: Payload }
+  | { readonly ok: false; readonly error: Error };
+
+/** What can happen to an open operation; one object serves all operations of a kind, or one that has state of its own. */
+export interface Behaviour {
+  /** Its unit is cancelled (K1). */
+  cancel?(operation: Operation, error: Error): void;
+  /** The host has carried it out. */
+  outcome?(operation: Operation, outcome: Outcome): void;
+  /** Its timer is due. */
+  fire?(operation: Operation): void;
+  /** Its child exists. */
+  childStarted?(operation: Operation, runId: string): void;
+  /** A commit is reached in replay (L3, R11). */
+  restore?(operation: Operation, commit: CommitCommand): void;
+}
+const INERT: Behaviour = {};
+
+const ignore = () => {};
+
+export class Operation {
+  readonly unit: Unit;
+  readonly kind: string;
+  readonly name: string;
+  readonly n: number;
+  seq: number;
+  readonly promise: Promise<unknown>;
+  settlement: Settlement | undefined;
+  /** It never became an operation (refused, or the run is poisoned): its promise is all there is. */
+  closed = false;
+  /** Replay: history has a commit for this loop or receive further on (L3, R11). */
+  committed = false;
+  /** A wait or timer: given up when its unit's function returns (P3). Others are joined. */
+  floating = false;
+  /** A cancel was sent and the outcome is still awaited (C7). */
+  joining = false;
+  /** What jobs and cancellation do to it. */
+  behaviour: Behaviour = INERT;
+  /** What the host runs for it, if it is a step or the like. */
+  body: StepBody | undefined;
+  /** Runs in the unit's turn just before delivery (A6). */
+  beforeDelivery: (() => Settlement) | undefined;
+  #resolve: (value: unknown) => void = ignore;
+  #reject: (error: unknown) => void = ignore;
+
+  constructor(unit: Unit, kind: string, name: string, n: number, seq: number) {
+    this.unit = unit;
+    this.kind = kind;
+    this.name = name;
+    this.n = n;
+    this.seq = seq;
+    this.promise = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+    });
+  }
+
+  get location(): string {
+    return formatLocation(this.unit.path, this.name, this.n);
+  }
+  /** In words, for errors and `waitingFor`: `step charge`. */
+  get description(): string {
+    return `${this.kind} ${this.location}`;
+  }
+
+  /** Hands the result to user code. Only in its unit's turn. */
+  deliver(): void {
+    if (this.beforeDelivery !== undefined) this.settlement = this.beforeDelivery();
+    const settlement = this.settlement;
+    if (settlement === undefined) return;
+    if (!settlement.ok) this.#fail(settlement.error);
+    else if ("value" in settlement) this.#resolve(settlement.value);
+    else {
+      try {
+        this.#resolve(this.unit.execution.codec.decode(settlement.payload));
+      } catch (error) {
+        this.#fail(error as Error);
+      }
+    }
+  }
+  #fail(error: Error): void {
+    this.promise.catch(ignore); // X11: nobody may be awaiting it yet
+    remember(error);
+    this.#reject(error);
+  }
+}
+
+const deliveredErrors = new WeakSet<object>();
+/** Workflow code may throw anything. */
+function remember(error: unknown): void {
+  if (typeof error === "object" && error !== null) deliveredErrors.add(error);
+}
+
+/**
+ * X11: is this error, or one that it was caused by, one that an operation delivered to workflow code? Hosts ask it of unhandled
+ * rejections: those of promises derived from operations are the workflow's affair, not the process's.
+ */
+export function isDeliveredError(error: unknown): boolean {
+  for (let depth = 0; depth < 16 && typeof error === "object" && error !== null; depth++) {
+    if (deliveredErrors.has(error)) return true;
+    error = (error as { cause?: unknown }).cause;
+  }
+  return false;
+}
+
+/** A rejected promise for a call that fails at once, handled so that it troubles nobody before it is awaited (X11). */
+export function rejected(error: unknown): Promise<never> {
+  remember(error);
+  const promise = Promise.reject(error);
+  promise.catch(ignore);
+  return promise;
+}
+
+/** X10: what a poisoned or evicted run hands out. */
+export function never(): Promise<never> {
+  return new Promise(ignore);
+}

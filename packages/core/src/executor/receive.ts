@@ -1,0 +1,341 @@
+// `ctx.receive`: a message-processing loop with a reducer state.
+// Owns: the state, the handler in progress, the async handlers in flight, and how the loop closes.
+// Invariants: R1–R11, A1–A6, M9 M10 (acceptance, outcomes), K4 (cancellation closes it, joins its handlers, throws).
+
+import { IllegalReturnError, ReceiveClosedError, serializeError, UpdateRejectedError } from "../errors/index.ts";
+import { type AsyncHandlerContext, isReceiveResult, type ReceiveHandlers, type Messages } from "../model/index.ts";
+import type { CommitCommand, Payload } from "../protocol/index.ts";
+import { parseDuration } from "../values/index.ts";
+import type { Execution } from "./execution.ts";
+import type { Signal, Update, UpdateTaker } from "./mailbox.ts";
+import { type Behaviour, type Operation, rejected, type Settlement } from "./operation.ts";
+import type { Unit, UnitOutcome } from "./unit.ts";
+
+type Handler = (payload: unknown, state: unknown, ctx: unknown) => unknown;
+type UpdateHandlers = Readonly<Record<string, Handler | { validate: (input: unknown, state: unknown) => unknown; handle: Handler }>>;
+type MakeContext = (unit: Unit) => unknown;
+
+export class ReceiveScope implements UpdateTaker, Behaviour {
+  readonly operation: Operation;
+  readonly #execution: Execution;
+  readonly #signals: Readonly<Record<string, Handler>>;
+  readonly #updates: UpdateHandlers;
+  readonly #checkpointEvery: number | undefined;
+  readonly #context: MakeContext;
+  readonly #ordinal: number;
+  readonly #async = new Set<Unit>();
+  #state: unknown;
+  #dispatched = 0;
+  #sinceCheckpoint = 0;
+  #sync: Unit | undefined;
+  #closing = false;
+  #timedOut = false;
+  #error: { readonly error: Error } | undefined;
+  #warned = false;
+  /** Replay: nothing is dispatched before the commit that history has for it (R11). */
+  #awaitingCommit: boolean;
+  /** `updateState` calls that wait for the sync handler (R10). */
+  #blocked: Operation[] = [];
+
+  constructor(
+    operation: Operation,
+    state: unknown,
+    handlers: ReceiveHandlers<unknown, Messages>,
+    context: MakeContext,
+  ) {
+    this.operation = operation;
+    this.#execution = operation.unit.execution;
+    this.#state = state;
+    this.#signals = (handlers.signals ?? {}) as Record<string, Handler>;
+    this.#updates = (handlers.updates ?? {}) as UpdateHandlers;
+    this.#checkpointEvery = handlers.checkpointEvery;
+    this.#context = context;
+    this.#ordinal = operation.unit.nextScope();
+    this.#awaitingCommit = operation.committed;
+    operation.behaviour = this;
+    operation.floating = true;
+    this.#execution.mailbox.enterReceive(this);
+  }
+
+  // ── as a taker of messages ──
+
+  get closing(): boolean {
+    return this.#closing;
+  }
+  get ready(): boolean {
+    return this.#sync === undefined && !this.#closing && !this.#draining && !this.#awaitingCommit;
+  }
+  /** R11: the checkpoint waits for the handlers in flight. */
+  get #draining(): boolean {
+    return this.#checkpointEvery !== undefined && this.#sinceCheckpoint >= this.#checkpointEvery;
+  }
+  wants(name: string): boolean {
+    return !this.#closing && Object.hasOwn(this.#signals, name) && this.#signals[name] !== undefined;
+  }
+  handles(update: string): boolean {
+    return Object.hasOwn(this.#updates, update) && this.#updates[update] !== undefined;
+  }
+  refuses(update: Update): Error | undefined {
+    const handler = this.#updates[update.name];
+    if (this.#execution.replaying || !update.validate || typeof handler !== "object") return undefined;
+    try {
+      const input = this.#execution.codec.decode(update.input);
+      const result = this.#execution.inClosure(`the validator of update "${update.name}"`, () => handler.validate(input, this.#state));
+      if (isThenable(result)) {
+        this.#execution.violate(new IllegalReturnError(`The validator of update "${update.name}" returned a promise: it is synchronous.`));
+      }
+      return undefined;
+    } catch (error) {
+      return new UpdateRejectedError({ update: update.name, reason: error instanceof Error ? error.message : String(error), cause: error });
+    }
+  }
+  take(signal: Signal): void {
+    this.#dispatch(signal, signal.payload, this.#signals[signal.name] as Handler);
+  }
+  takeUpdate(update: Update): void {
+    const handler = this.#updates[update.name];
+    this.#dispatch(update, update.input, typeof handler === "object" ? handler.handle : (handler as Handler));
+  }
+
+  // ── handlers ──
+
+  #path(dispatch: number): string {
+    return `${this.operation.location}/~h${dispatch}`;
+  }
+  #dispatch(message: Signal | Update, payload: Payload, handler: Handler): void {
+    const dispatch = this.#dispatched++;
+    this.#sinceCheckpoint++;
+    const path = this.#path(dispatch);
+    this.#execution.emit({ type: "dispatch", seq: this.operation.seq, unit: path, message: message.id });
+    const parent = this.operation.unit;
+    this.#sync = this.#execution.spawn({
+      role: "handler",
+      path,
+      parent,
+      order: parent.handlerOrder(this.#ordinal, dispatch, false),
+      receive: this,
+      run: (unit) => handler(this.#execution.codec.decode(payload), this.#state, this.#context(unit)),
+      onEnd: (outcome) => this.#syncEnded(message, dispatch, outcome),
+    });
+  }
+
+  #syncEnded(message: Signal | Update, dispatch: number, outcome: UnitOutcome): void {
+    this.#sync = undefined;
+    if (outcome.ok) this.#apply(message, dispatch, outcome.value);
+    else if (message.type === "update") this.#completeUpdate(message, outcome);
+    else this.#close({ error: outcome.error as Error }); // R9: thrown from receive
+    this.#next();
+  }
+
+  #apply(message: Signal | Update, dispatch: number, result: unknown): void {
+    const legal = message.type === "signal" ? SIGNAL_RESULTS : UPDATE_RESULTS;
+    if (!isReceiveResult(result) || !legal.has(result.result)) {
+      const kind = `${message.type} "${message.name}"`;
+      const ways = message.type === "signal" ? "noreply(state), stop(state)" : "reply(value, state), stop(value, state)";
+      this.#execution.violate(new IllegalReturnError(`The handler of ${kind} must return Receive.${ways} or async(fn, state).`));
+      return;
+    }
+    if ((result.result === "reply" || result.result === "stopWith") && message.type === "update") {
+      if (!this.#completeUpdate(message, { ok: true, value: result.value })) return;
+    }
+    this.#state = result.state;
+    if (result.result === "stop" || result.result === "stopWith") this.#close();
+    else if (result.result === "async") this.#spawnAsync(message, dispatch, result.fn as (ctx: AsyncHandlerContext<unknown>) => unknown);
+  }
+
+  #spawnAsync(message: Signal | Update, dispatch: number, fn: (ctx: AsyncHandlerContext<unknown>) => unknown): void {
+    const parent = this.operation.unit;
+    const unit: Unit = this.#execution.spawn({
+      role: "asyncHandler",
+      path: `${this.#path(dispatch)}/~async`,
+      parent,
+      order: parent.handlerOrder(this.#ordinal, dispatch, true),
+      receive: this,
+      run: (own) => fn(this.#context(own) as AsyncHandlerContext<unknown>),
+      onEnd: (outcome) => this.#asyncEnded(message, unit, outcome),
+    });
+    this.#async.add(unit);
+  }
+  #asyncEnded(message: Signal | Update, unit: Unit, outcome: UnitOutcome): void {
+    this.#async.delete(unit);
+    if (outcome.ok && isReceiveResult(outcome.value) && outcome.value.result === "async") {
+      this.#execution.violate(new IllegalReturnError("An async handler can't return Receive.async: it runs beside its receive already."));
+      return;
+    }
+    if (message.type === "update") this.#completeUpdate(message, outcome);
+    else if (!outcome.ok) {
+      const error = serializeError(outcome.error);
+      this.#execution.emit({ type: "handlerFailed", seq: this.operation.seq, unit: unit.path, error });
+      this.#execution.log("error", `The async handler of signal "${message.name}" failed: ${error.message}`, unit, { error });
+    }
+    this.#next();
+  }
+
+  /** M10. False if the reply could not be encoded: then the update has failed. */
+  #completeUpdate(update: Update, outcome: UnitOutcome): boolean {
+    const { seq } = this.operation;
+    const emit = (error: unknown) =>
+      this.#execution.emit({ type: "completeUpdate", seq, id: update.id, status: "failed", error: serializeError(error) });
+    if (!outcome.ok) {
+      emit(outcome.error);
+      return false;
+    }
+    let value: Payload;
+    try {
+      value = this.#execution.encode(outcome.value, `the reply to update ${update.name}`);
+    } catch (error) {
+      emit(error);
+      return false;
+    }
+    this.#execution.emit({ type: "completeUpdate", seq, id: update.id, status: "completed", value });
+    return true;
+  }
+
+  // ── the state ──
+
+  /** A3, A6, R10: applies now, or in the unit's own turn once the sync handler has let go of the state. */
+  updateState(unit: Unit, change: (state: unknown) => readonly [unknown, unknown]): Promise<unknown> {
+    if (this.#sync === undefined) {
+      const settlement = this.#change(change);
+      if (this.#execution.poison !== undefined) return new Promise(() => {});
+      return settlement.ok ? Promise.resolve((settlement as { value: unknown }).value) : rejected(settlement.error);
+    }
+    const operation = this.#execution.open(unit, "updateState", "updateState");
+    if (operation.closed) return operation.promise;
+    operation.floating = true;
+    operation.behaviour = UPDATE_STATE;
+    operation.beforeDelivery = () => (operation.settlement?.ok === false ? operation.settlement : this.#change(change));
+    this.#blocked.push(operation);
+    return operation.promise;
+  }
+  #change(change: (state: unknown) => readonly [unknown, unknown]): Settlement {
+    try {
+      const result = this.#execution.inClosure("updateState", () => change(this.#state));
+      if (!Array.isArray(result) || result.length !== 2) {
+        throw this.#execution.violate(new IllegalReturnError("updateState takes a synchronous function that returns [result, newState]."));
+      }
+      this.#state = result[1];
+      return { ok: true, value: result[0] };
+    } catch (error) {
+      return { ok: false, error: error as Error };
+    }
+  }
+
+  // ── the end ──
+
+  fire(): void {
+    this.#timedOut = true;
+    this.#close();
+    this.#next();
+  }
+  cancel(_operation: Operation, error: Error): void {
+    const canceled = this.operation.unit.canceled;
+    this.#close();
+    if (canceled !== undefined) {
+      this.#error = { error };
+      this.#sync?.cancel(canceled);
+      for (const unit of [...this.#async]) unit.cancel(canceled);
+    }
+    this.#next();
+  }
+  /** R5, R6: nothing more is dispatched; accepted updates that it did not get to fail. */
+  #close(error?: { readonly error: Error }): void {
+    this.#error ??= error;
+    if (this.#closing) return;
+    this.#closing = true;
+    for (const update of this.#execution.mailbox.takeAccepted()) {
+      this.#completeUpdate(update, { ok: false, error: new ReceiveClosedError({ update: update.name }) });
+    }
+  }
+
+  /** After whatever has ended: unblock, commit, conclude, or go on. */
+  #next(): void {
+    if (this.#execution.poison !== undefined) return;
+    if (this.#sync === undefined) {
+      for (const operation of this.#blocked) {
+        if (operation.settlement === undefined) this.#execution.conclude(operation, "completed", { ok: true, value: undefined });
+      }
+      this.#blocked = [];
+    }
+    const idle = this.#sync === undefined && this.#async.size === 0;
+    if (this.#closing) {
+      if (idle) this.#conclude();
+    } else if (idle && this.#draining) this.#checkpoint();
+    this.#execution.mailbox.wake();
+  }
+  #conclude(): void {
+    this.#execution.mailbox.leave(this);
+    const canceled = this.operation.unit.canceled;
+    if (canceled !== undefined) this.#execution.conclude(this.operation, "canceled", { ok: false, error: canceled });
+    else if (this.#error !== undefined) this.#execution.conclude(this.operation, "failed", { ok: false, error: this.#error.error });
+    else {
+      const value = { state: this.#state, timedOut: this.#timedOut };
+      this.#execution.conclude(this.operation, this.#timedOut ? "timedOut" : "completed", { ok: true, value });
+    }
+  }
+
+  // ── R11 ──
+
+  #checkpoint(): void {
+    this.#sinceCheckpoint = 0;
+    const execution = this.#execution;
+    if (!execution.canCommit(this.operation)) {
+      if (!this.#warned) execution.log("warn", "This receive can't checkpoint: other units or rollbacks are alive beside it.", this.operation.unit);
+      this.#warned = true;
+      return;
+    }
+    let value: Payload;
+    try {
+      value = execution.encode(this.#state, "the state of a receive");
+    } catch (error) {
+      this.#close({ error: error as Error });
+      this.#conclude();
+      return;
+    }
+    execution.emit(commitCommand(execution, this.operation, this.#dispatched, value, this.#dispatched));
+    this.#state = execution.codec.decode(value);
+  }
+  restore(_operation: Operation, commit: CommitCommand): void {
+    this.#awaitingCommit = false;
+    this.#dispatched = commit.count;
+    this.#sinceCheckpoint = 0;
+    this.#state = this.#execution.codec.decode(commit.value);
+  }
+}
+
+/** What L3 and R11 have in common: where the scope is, and what of the run's state belongs to that point. */
+export function commitCommand(execution: Execution, operation: Operation, count: number, value: Payload, trim?: number): CommitCommand {
+  const messages = execution.mailbox.snapshot();
+  return {
+    type: "commit",
+    seq: operation.seq,
+    unit: operation.location,
+    count,
+    value,
+    ...(execution.state !== undefined && { state: execution.state }),
+    ...(messages.length > 0 && { messages }),
+    ...(trim !== undefined && { trim }),
+  };
+}
+
+const UPDATE_STATE: Behaviour = {
+  cancel: (operation, error) => operation.unit.execution.conclude(operation, "canceled", { ok: false, error }),
+};
+const SIGNAL_RESULTS: ReadonlySet<string> = new Set(["noreply", "stop", "async"]);
+const UPDATE_RESULTS: ReadonlySet<string> = new Set(["reply", "stopWith", "async"]);
+
+function isThenable(value: unknown): boolean {
+  return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function";
+}
+
+export function receive(unit: Unit, state: unknown, handlers: ReceiveHandlers<unknown, Messages>, context: MakeContext): Promise<unknown> {
+  const execution = unit.execution;
+  if (execution.mailbox.receive !== undefined) throw execution.illegal(unit, "receive", "another receive is open; one is open at a time");
+  const every = handlers.checkpointEvery;
+  const operation = execution.open(unit, "receive", "receive", {
+    ...(handlers.timeout !== undefined && { timeout: parseDuration(handlers.timeout) }),
+    ...(every !== undefined && { checkpointEvery: every }),
+  });
+  if (!operation.closed) new ReceiveScope(operation, state, handlers, context);
+  return operation.promise;
+}

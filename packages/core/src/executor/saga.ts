@@ -1,0 +1,82 @@
+// Rollbacks of completed steps.
+// Owns: the stack of rollbacks since the last checkpoint, and the unit that runs them.
+// Invariants: S1 (reverse order of completion, each a durable step), S2 (a crash goes on where it was: the rollbacks are records
+// like others), L5 (no commit passes one that may still run).
+
+import { StepFailedError, CanceledError, reviveError, serializeError } from "../errors/index.ts";
+import type { StepInfo } from "../model/index.ts";
+import type { Payload } from "../protocol/index.ts";
+import type { RetryPolicy } from "../values/index.ts";
+import type { Execution } from "./execution.ts";
+import { isWithin } from "./location.ts";
+import type { Behaviour, Operation } from "./operation.ts";
+import type { Unit, UnitOutcome } from "./unit.ts";
+
+interface Entry {
+  readonly seq: number;
+  readonly location: string;
+  readonly rollback: (output: unknown, info: StepInfo) => unknown;
+  readonly output: Payload;
+  readonly retry: RetryPolicy | undefined;
+}
+
+const ROLLBACK: Behaviour = {
+  outcome(operation, outcome) {
+    const execution = operation.unit.execution;
+    if (outcome.status === "completed") execution.settle(operation, { ok: true, value: undefined });
+    else {
+      const cause = outcome.status === "failed" ? reviveError(outcome.error) : new CanceledError(outcome.reason);
+      const attempts = outcome.status === "failed" ? (outcome.attempts ?? 1) : 1;
+      execution.settle(operation, { ok: false, error: new StepFailedError({ step: `rollback of ${operation.name}`, attempts, cause }) });
+    }
+  },
+};
+
+export class Saga {
+  readonly #execution: Execution;
+  #stack: Entry[] = [];
+
+  constructor(execution: Execution) {
+    this.#execution = execution;
+  }
+  get empty(): boolean {
+    return this.#stack.length === 0;
+  }
+  add(operation: Operation, rollback: Entry["rollback"], output: Payload): void {
+    this.#stack.push({ seq: operation.seq, location: operation.location, rollback, output, retry: operation.body?.retry });
+  }
+  clear(): void {
+    this.#stack = [];
+  }
+  holdsBeneath(location: string): boolean {
+    return this.#stack.some((entry) => isWithin(entry.location, location));
+  }
+
+  /** Undoes everything, last first, in a unit of its own; stops at one that fails for good (S2). */
+  run(error: unknown, onEnd: (outcome: UnitOutcome) => void): void {
+    const execution = this.#execution;
+    const entries = this.#stack.reverse();
+    this.#stack = [];
+    execution.emit({ type: "rollBack", error: serializeError(error) });
+    execution.spawn({
+      role: "internal",
+      path: "~rollback",
+      parent: undefined,
+      order: [0],
+      run: async (unit) => {
+        for (const entry of entries) await this.#undo(unit, entry);
+      },
+      onEnd,
+    });
+  }
+  #undo(unit: Unit, entry: Entry): Promise<unknown> {
+    const execution = this.#execution;
+    const operation = execution.open(unit, "rollback", entry.location, { of: entry.seq });
+    if (!operation.closed) {
+      operation.behaviour = ROLLBACK;
+      const run = (info: StepInfo) => entry.rollback(execution.codec.decode(entry.output), info);
+      operation.body = { kind: "rollback", name: entry.location, run: run as never, retry: entry.retry, timeout: undefined };
+    }
+    return operation.promise;
+  }
+}

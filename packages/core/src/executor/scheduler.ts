@@ -1,0 +1,44 @@
+// Who runs next: deterministic rounds over the runnable units of one run.
+// Owns: the snapshot of the current round and the units that wait for the next one.
+// Invariants: X2 (one unit at a time), X4 (a round is a snapshot in stable order; who becomes runnable meanwhile waits).
+
+import { compareOrder } from "./location.ts";
+import type { Unit } from "./unit.ts";
+
+export class Scheduler {
+  #round: Unit[] = [];
+  #position = 0;
+  #next: Unit[] = [];
+  /** Rounds begun since the run was created. */
+  rounds = 0;
+
+  /** The unit gets a step in the next round, or in this one if it is still to come. */
+  schedule(unit: Unit): void {
+    if (unit.scheduled) return;
+    unit.scheduled = true;
+    this.#next.push(unit);
+  }
+
+  /** The unit whose step it is, or undefined when nothing is runnable. */
+  take(): Unit | undefined {
+    for (;;) {
+      while (this.#position < this.#round.length) {
+        const unit = this.#round[this.#position++] as Unit;
+        unit.scheduled = false;
+        if (unit.runnable) return unit;
+      }
+      if (this.#next.length === 0) return undefined;
+      this.#round = this.#next;
+      this.#next = [];
+      this.#position = 0;
+      this.rounds++;
+      if (this.#round.length > 1) this.#round.sort((a, b) => compareOrder(a.order, b.order));
+    }
+  }
+
+  clear(): void {
+    this.#round = [];
+    this.#next = [];
+    this.#position = 0;
+  }
+}

@@ -1,0 +1,132 @@
+// Work with effects: steps, transactions, activities, and what the host needs to run them.
+// Owns: `StepBody`, the mapping of outcomes to what user code sees.
+// Invariants: C7 (a cancelled step is abandoned, one with a rollback is joined), D1 (nothing runs before its record is durable:
+// bodies are only handed out by number), P8 (results come back through the codec), S1 (completed steps register their rollback).
+
+import { ActivityFailedError, CanceledError, reviveError, StepFailedError } from "../errors/index.ts";
+import type { Activity, ActivityOptions, StepInfo, StepOptions } from "../model/index.ts";
+import type { ActivityCommand, Outcome, RecordedRetry, StepCommand } from "../protocol/index.ts";
+import { parseDuration, type RetryPolicy, validateRetry } from "../values/index.ts";
+import type { Behaviour, Operation, Settlement } from "./operation.ts";
+import type { Unit } from "./unit.ts";
+
+/** What a host runs for an operation whose code lives in the workflow. */
+export interface StepBody {
+  readonly kind: "step" | "transaction" | "rollback" | "sideEffect";
+  readonly name: string;
+  /** A transaction gets `(tx, info)`, the others `(info)`. */
+  readonly run: (...args: never[]) => unknown;
+  readonly retry: RetryPolicy | undefined;
+  /** Of one attempt, in milliseconds. */
+  readonly timeout: number | undefined;
+  readonly rollback?: ((output: unknown, info: StepInfo) => unknown) | undefined;
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+export function recordedRetry(policy: RetryPolicy): RecordedRetry {
+  validateRetry(policy);
+  const record: Mutable<RecordedRetry> = {};
+  if (policy.maxAttempts !== undefined) record.maxAttempts = policy.maxAttempts;
+  if (policy.initialInterval !== undefined) record.initialInterval = parseDuration(policy.initialInterval);
+  if (policy.backoff !== undefined) record.backoff = policy.backoff;
+  if (policy.maxInterval !== undefined) record.maxInterval = parseDuration(policy.maxInterval);
+  if (policy.jitter !== undefined) record.jitter = policy.jitter;
+  if (policy.nonRetryable !== undefined) {
+    record.nonRetryable = typeof policy.nonRetryable === "function" ? "function" : [...policy.nonRetryable];
+  }
+  return record;
+}
+
+function failure(outcome: Exclude<Outcome, { status: "completed" }>, wrap: (attempts: number, cause: Error) => Error): Settlement {
+  if (outcome.status === "canceled") return { ok: false, error: new CanceledError(outcome.reason) };
+  return { ok: false, error: wrap(outcome.attempts ?? 1, reviveError(outcome.error)) };
+}
+
+const STEP: Behaviour = {
+  cancel(operation, error) {
+    const execution = operation.unit.execution;
+    if (operation.joining) return;
+    if (operation.body?.rollback === undefined) {
+      execution.emit({ type: "cancel", seq: operation.seq });
+      execution.settle(operation, { ok: false, error });
+    } else {
+      operation.joining = true;
+      execution.emit({ type: "cancel", seq: operation.seq, join: true });
+    }
+  },
+  outcome(operation, outcome) {
+    const execution = operation.unit.execution;
+    const rollback = operation.body?.rollback;
+    if (outcome.status === "completed" && rollback !== undefined) execution.saga.add(operation, rollback, outcome.value);
+    if (operation.joining && operation.unit.canceled !== undefined) {
+      execution.settle(operation, { ok: false, error: operation.unit.canceled });
+    } else if (outcome.status === "completed") execution.settle(operation, { ok: true, payload: outcome.value });
+    else {
+      const settlement = failure(outcome, (attempts, cause) => new StepFailedError({ step: operation.name, attempts, cause }));
+      if (!settlement.ok) execution.blame(settlement.error, operation.seq);
+      execution.settle(operation, settlement);
+    }
+  },
+};
+
+export function step<T>(
+  unit: Unit,
+  kind: "step" | "transaction",
+  name: string,
+  run: (...args: never[]) => unknown,
+  options: StepOptions<T> | undefined,
+): Promise<T> {
+  const timeout = options?.timeout === undefined ? undefined : parseDuration(options.timeout);
+  let fields: Mutable<Partial<StepCommand>> | undefined;
+  if (options !== undefined) {
+    fields = {};
+    if (timeout !== undefined) fields.timeout = timeout;
+    if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
+    if (options.rollback !== undefined) fields.rollback = true;
+  }
+  const operation = unit.execution.open(unit, kind, name, fields);
+  if (!operation.closed) {
+    operation.behaviour = STEP;
+    operation.body = { kind, name, run, retry: options?.retry, timeout, rollback: options?.rollback as StepBody["rollback"] };
+  }
+  return operation.promise as Promise<T>;
+}
+
+/** Carried out by the host elsewhere; cancelled means given up at once, a late result is dropped. */
+export function abandon(operation: Operation, error: Error): void {
+  operation.unit.execution.emit({ type: "cancel", seq: operation.seq });
+  operation.unit.execution.settle(operation, { ok: false, error });
+}
+
+const ACTIVITY: Behaviour = {
+  cancel: abandon,
+  outcome(operation, outcome) {
+    const execution = operation.unit.execution;
+    if (outcome.status === "completed") return execution.settle(operation, { ok: true, payload: outcome.value });
+    const settlement = failure(outcome, (attempts, cause) => new ActivityFailedError({ activity: operation.name, attempts, cause }));
+    if (!settlement.ok) execution.blame(settlement.error, operation.seq);
+    execution.settle(operation, settlement);
+  },
+};
+
+export function activityCall<A, R>(unit: Unit, activity: Activity<A, R>, args: A, call: ActivityOptions | undefined): Promise<R> {
+  const execution = unit.execution;
+  const options = call === undefined ? activity.options : { ...activity.options, ...call };
+  const fields: Mutable<Partial<ActivityCommand>> = {};
+  if (options.queue !== undefined) fields.queue = options.queue;
+  if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
+  for (const key of ["startToClose", "scheduleToClose", "scheduleToStart", "heartbeat"] as const) {
+    const duration = options[key];
+    if (duration !== undefined) fields[key] = parseDuration(duration);
+  }
+  let operation: Operation;
+  try {
+    fields.input = execution.encode(args, `the arguments of activity ${activity.name}`);
+    operation = execution.open(unit, "activity", activity.name, fields);
+  } catch (error) {
+    operation = execution.refuse(unit, "activity", activity.name, error as Error);
+  }
+  if (!operation.closed) operation.behaviour = ACTIVITY;
+  return operation.promise as Promise<R>;
+}

@@ -1,0 +1,39 @@
+// Durable sleep.
+// Owns: nothing between calls; the host keeps the timers.
+// Invariants: K8 (a timer fires once, never early), P3 (given up when its unit returns), C7 (cancelled at once).
+
+import { InvalidInputError } from "../errors/index.ts";
+import type { Duration } from "../values/index.ts";
+import { parseDuration } from "../values/index.ts";
+import type { Behaviour } from "./operation.ts";
+import { abandon } from "./steps.ts";
+import type { Unit } from "./unit.ts";
+
+const SLEEP: Behaviour = {
+  cancel: abandon,
+  fire: (operation) => operation.unit.execution.settle(operation, { ok: true, value: undefined }),
+  outcome: (operation, outcome) => {
+    if (outcome.status === "completed") operation.unit.execution.settle(operation, { ok: true, value: undefined });
+  },
+};
+
+function open(unit: Unit, name: string, fields: { duration: number } | { until: number }): Promise<void> {
+  const operation = unit.execution.open(unit, "sleep", name, fields);
+  if (!operation.closed) {
+    operation.behaviour = SLEEP;
+    operation.floating = true;
+  }
+  return operation.promise as Promise<void>;
+}
+
+export function sleep(unit: Unit, name: string, duration: Duration): Promise<void> {
+  return open(unit, name, { duration: parseDuration(duration) });
+}
+
+export function sleepUntil(unit: Unit, name: string, time: Date | number): Promise<void> {
+  const until = typeof time === "number" ? time : time.getTime();
+  if (!Number.isFinite(until)) {
+    throw new InvalidInputError({ what: "ctx.sleepUntil", issues: [{ message: `${String(time)} is not a time: give a Date or milliseconds.` }] });
+  }
+  return open(unit, name, { until });
+}

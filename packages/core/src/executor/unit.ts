@@ -1,0 +1,211 @@
+// A schedulable thread of workflow code: the root, a branch, a handler, an iteration, a body.
+// Owns: its open operations, the results it has not taken yet, its counters of names and scopes, its cancellation.
+// Invariants: P3 (over only when nothing of its own is outstanding), C5 (one result a step), X3 (path and order are structural),
+// X7 (its ctx works only in its turn), K1 K2 (cancellation reaches what is not shielded).
+
+import { CanceledError } from "../errors/index.ts";
+import { Random } from "../values/index.ts";
+import type { Execution } from "./execution.ts";
+import type { UnitOrder } from "./location.ts";
+import type { Operation } from "./operation.ts";
+import type { ReceiveScope } from "./receive.ts";
+
+/** What a unit may do (N). Iterations and bodies of `try` and `shield` may do what the unit around them may. */
+export type Role = "root" | "branch" | "handler" | "asyncHandler" | "internal";
+
+export type UnitOutcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
+
+export interface UnitOptions {
+  readonly role: Role;
+  readonly path: string;
+  readonly parent: Unit | undefined;
+  readonly order: UnitOrder;
+  /** Of the receive whose handler it runs, if it does. */
+  readonly receive?: ReceiveScope | undefined;
+  readonly shielded?: boolean;
+  /** The workflow code. Runs when the unit first gets the turn. */
+  readonly run: (unit: Unit) => unknown;
+  /** The unit is over (P3). */
+  readonly onEnd: (outcome: UnitOutcome, unit: Unit) => void;
+}
+
+const RANK_BRANCH = 0;
+const RANK_HANDLER = 1;
+
+export class Unit {
+  readonly execution: Execution;
+  readonly role: Role;
+  readonly path: string;
+  readonly parent: Unit | undefined;
+  readonly order: UnitOrder;
+  readonly receive: ReceiveScope | undefined;
+  readonly shielded: boolean;
+  readonly onEnd: (outcome: UnitOutcome, unit: Unit) => void;
+  readonly children = new Set<Unit>();
+  /** Opened and not yet delivered or dropped, in order of emission. */
+  readonly open = new Set<Operation>();
+  /** Settled, to be delivered one a step. */
+  readonly results: Operation[] = [];
+  readonly patches = new Map<string, boolean>();
+  canceled: CanceledError | undefined;
+  started = false;
+  yielding = false;
+  /** What its function came to; the unit may still have to join operations. */
+  returned: UnitOutcome | undefined;
+  over = false;
+  /** In the list of the next round. */
+  scheduled = false;
+  /** V3: calls put off until the operation that code no longer makes has settled in history. */
+  postponed: (() => void)[] | undefined;
+  #run: (unit: Unit) => unknown;
+  #names: Map<string, number> | undefined;
+  #lastName = "";
+  #lastCount = 0;
+  #scopes = 0;
+  #random: Random | undefined;
+  #controller: AbortController | undefined;
+  #resumeYield: (() => void) | undefined;
+
+  constructor(execution: Execution, options: UnitOptions) {
+    this.execution = execution;
+    this.role = options.role;
+    this.path = options.path;
+    this.parent = options.parent;
+    this.order = options.order;
+    this.receive = options.receive;
+    this.shielded = options.shielded ?? false;
+    this.onEnd = options.onEnd;
+    this.#run = options.run;
+    if (options.parent !== undefined) {
+      options.parent.children.add(this);
+      if (!this.shielded) this.canceled = options.parent.canceled;
+    }
+  }
+
+  /** The path as people read it. */
+  get title(): string {
+    return this.path === "" ? "root" : this.path;
+  }
+
+  /** How often this unit has used a name before. Runs of one name, the common case, need no map. */
+  occurrence(name: string): number {
+    if (name === this.#lastName) return ++this.#lastCount;
+    this.#names ??= new Map();
+    if (this.#lastName !== "") this.#names.set(this.#lastName, this.#lastCount);
+    this.#lastName = name;
+    this.#lastCount = (this.#names.get(name) ?? -1) + 1;
+    return this.#lastCount;
+  }
+  /** Gives back the occurrence that `occurrence` just gave out: the call came to nothing. */
+  unuse(name: string): void {
+    if (name === this.#lastName) this.#lastCount--;
+  }
+
+  /** The order of a branch, iteration or body of this unit's next scope. */
+  nextScope(): number {
+    return this.#scopes++;
+  }
+  branchOrder(scope: number, index: number): UnitOrder {
+    return [...this.order, RANK_BRANCH, scope, index];
+  }
+  handlerOrder(scope: number, dispatch: number, asynchronous: boolean): UnitOrder {
+    return [...this.order, RANK_HANDLER, scope, dispatch, asynchronous ? 1 : 0];
+  }
+
+  get random(): Random {
+    this.#random ??= new Random(this.execution.seed, this.path);
+    return this.#random;
+  }
+  /** A new seed for the run: the next draw uses it. */
+  reseed(): void {
+    this.#random = undefined;
+  }
+
+  /** Aborts when this unit is cancelled. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.canceled !== undefined) this.#controller.abort(this.canceled);
+    }
+    return this.#controller.signal;
+  }
+
+  /** Has it something to do in the next round? */
+  get runnable(): boolean {
+    return !this.over && (!this.started || this.yielding || this.results.length > 0 || this.#ghost);
+  }
+
+  /** One step (X5): begins the function, ends a yield, or takes one result. */
+  step(): void {
+    if (!this.started) {
+      this.started = true;
+      this.#start();
+    } else if (this.#ghost) this.#carryOutPostponed();
+    else if (this.yielding) {
+      this.yielding = false;
+      this.#resumeYield?.();
+    } else {
+      const operation = this.results.shift();
+      if (operation === undefined) return;
+      this.open.delete(operation);
+      operation.deliver();
+    }
+  }
+  #start(): void {
+    const run = this.#run;
+    this.#run = noCode;
+    // From a microtask, so that the code before its first await runs like the code after it.
+    Promise.resolve()
+      .then(() => run(this))
+      .then(
+        (value) => this.execution.functionEnded(this, { ok: true, value }),
+        (error: unknown) => this.execution.functionEnded(this, { ok: false, error }),
+      );
+  }
+  /** `ctx.yield()`: a pause without a record. */
+  yieldTurn(): Promise<void> {
+    this.yielding = true;
+    return new Promise((resolve) => {
+      this.#resumeYield = resolve;
+    });
+  }
+
+  /** V3: removed operations that history has this unit wait for. */
+  gates = 0;
+  #ghost = false;
+  /** One of them has settled in history; after the last the unit gets a step that carries out what was put off. */
+  openGate(): void {
+    this.gates--;
+    if (this.gates > 0) return;
+    this.#ghost = true;
+    this.execution.scheduler.schedule(this);
+  }
+  #carryOutPostponed(): void {
+    this.#ghost = false;
+    const calls = this.postponed ?? [];
+    this.postponed = undefined;
+    for (const call of calls) call();
+  }
+
+  /** K1: every operation of this unit and of those beneath it that is not shielded throws; new ones do too (K2). */
+  cancel(error: CanceledError): void {
+    if (this.canceled !== undefined || this.over) return;
+    this.canceled = error;
+    this.#controller?.abort(error);
+    for (const operation of [...this.open]) {
+      if (operation.settlement === undefined) operation.behaviour.cancel?.(operation, error);
+    }
+  }
+
+  /** Forget everything, settle nothing (X10). */
+  drop(): void {
+    this.#run = noCode;
+    this.open.clear();
+    this.results.length = 0;
+    this.#resumeYield = undefined;
+  }
+}
+
+function noCode(): never {
+  throw new Error("A unit starts once.");
+}

@@ -1,0 +1,34 @@
+// Changing code under running workflows: patched, deprecatePatch, removed.
+// Owns: nothing between calls; answers are fixed in the unit, removals in the matcher.
+// Invariants: V1 (recorded or live: true; the first call in a unit fixes it), V3 (matches the old record, or nothing).
+
+import type { OperationKind } from "../model/index.ts";
+import type { Unit } from "./unit.ts";
+
+export function patched(unit: Unit, id: string): boolean {
+  const known = unit.patches.get(id);
+  if (known !== undefined) return known;
+  const execution = unit.execution;
+  const answer = execution.matcher === undefined ? !execution.replaying || execution.notifiedPatches.has(id) : execution.matcher.hasPatch(unit, id);
+  unit.patches.set(id, answer);
+  if (answer) whenDue(unit, () => execution.note(unit, "patch", id));
+  return answer;
+}
+
+export function deprecatePatch(unit: Unit, id: string): void {
+  if (unit.patches.has(id)) return;
+  const execution = unit.execution;
+  const recorded = execution.matcher === undefined || execution.matcher.hasPatch(unit, id);
+  unit.patches.set(id, true);
+  if (recorded) whenDue(unit, () => execution.note(unit, "patch", id, { deprecated: true }));
+}
+
+/** Now, or once the operations before it that code no longer makes have settled (V3). */
+export function whenDue(unit: Unit, call: () => void): void {
+  if (unit.postponed === undefined) call();
+  else unit.postponed.push(call);
+}
+
+export function removed(unit: Unit, name: string, kind: OperationKind): void {
+  unit.execution.matcher?.remove(unit, name, kind);
+}

@@ -1,0 +1,8 @@
+// History: recorded turns, their portable form, and replay.
+// Owns: nothing; it is the door to the files beside it.
+// Invariants: Y1, Y5.
+
+export { fromHistory, HISTORY_FORMAT, toHistory } from "./portable.ts";
+export { recordCount, recordTurn, trimmed } from "./recording.ts";
+export { replay } from "./replay.ts";
+export { type ReplayTurn, replayView } from "./view.ts";

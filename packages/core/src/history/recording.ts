@@ -1,0 +1,109 @@
+// From a live turn to the record of it.
+// Owns: what of an activation enters history, and what a commit deletes.
+// Invariants: M8 M9 (rejected updates and queries leave no trace), L4 R11 (trimming, in the same commit as the state it led to).
+
+import { isWithin } from "../executor/location.ts";
+import type { Activation, Command, CommitCommand, Completion, Job, Turn } from "../protocol/index.ts";
+
+/** The turn as history keeps it; undefined if nothing of it belongs there (queries, evictions, rejected updates alone). */
+export function recordTurn(index: number, historyLength: number, activation: Activation, completion: Completion): Turn | undefined {
+  if (completion.status === "failed") return undefined;
+  const rejected = new Set(completion.replies.map((reply) => (reply.type === "rejectUpdate" ? reply.id : undefined)));
+  const jobs = activation.jobs.filter(
+    (job) => job.type !== "query" && job.type !== "evict" && !(job.type === "update" && rejected.has(job.id)),
+  );
+  const { commands, state } = completion;
+  if (jobs.length === 0 && commands.length === 0) return undefined;
+  const turn = { index, time: activation.time, historyLength: activation.historyLength ?? historyLength, jobs, commands };
+  return state === undefined ? turn : { ...turn, state };
+}
+
+/** How many records a turn counts for. */
+export function recordCount(turn: Turn): number {
+  return turn.jobs.length + turn.commands.length;
+}
+
+/** L4: what is left of the turns once the trims of the last one are carried out. Hosts with rows delete the same by prefix. */
+export function trimmed(turns: readonly Turn[]): Turn[] {
+  let result = [...turns];
+  for (const command of turns.at(-1)?.commands ?? []) {
+    if (command.type === "commit" && command.trim !== undefined) result = trimTo(result, command, command.trim);
+  }
+  return result;
+}
+
+function trimTo(turns: readonly Turn[], commit: CommitCommand, keepFrom: number): Turn[] {
+  return forget(turns, commit, (unit) => {
+    const iteration = iterationOf(unit, commit.unit);
+    return iteration !== undefined && iteration < keepFrom;
+  });
+}
+
+/** The number of the iteration or dispatch of `scope` that `unit` belongs to. */
+function iterationOf(unit: string, scope: string): number | undefined {
+  if (!isWithin(unit, scope) || unit.length === scope.length) return undefined;
+  const part = /^~h?(\d+)/.exec(unit.slice(scope.length + 1));
+  return part === null ? undefined : Number(part[1]);
+}
+
+/**
+ * Drops what happened beneath a commit's scope before the commit, where `isPast` says so of the unit, together with the jobs that
+ * were answers to it and the messages that it consumed (`consumed` may name more). Turns that are left empty go too.
+ */
+export function forget(
+  turns: readonly Turn[],
+  commit: CommitCommand,
+  isPast: (unit: string) => boolean,
+  consumed: Set<string> = new Set(),
+  timers: ReadonlySet<number> = new Set(),
+): Turn[] {
+  const gone = new Set<number>();
+  const before = commandsBefore(turns, commit);
+  for (const command of before) {
+    if ("n" in command && isPast(command.unit)) gone.add(command.seq);
+    else if (command.type === "dispatch" && isPast(command.unit)) consumed.add(command.message);
+    else if (command.type === "settle" && gone.has(command.seq)) for (const id of command.messages ?? []) consumed.add(id);
+  }
+  const isGone = (command: Command): boolean => {
+    if ("n" in command) return gone.has(command.seq);
+    switch (command.type) {
+      case "commit":
+        return gone.has(command.seq) || command.seq === commit.seq;
+      case "dispatch":
+      case "handlerFailed":
+        return isPast(command.unit);
+      case "acceptUpdate":
+      case "completeUpdate":
+        return gone.has(command.seq) || (command.seq === commit.seq && consumed.has(command.id));
+      default:
+        return "seq" in command && gone.has(command.seq);
+    }
+  };
+  const isAnswer = (job: Job): boolean => {
+    if (job.type === "fire") return gone.has(job.seq) || timers.has(job.seq);
+    if (job.type === "resolve" || job.type === "childStarted") return gone.has(job.seq);
+    return (job.type === "signal" || job.type === "update") && consumed.has(job.id);
+  };
+  const kept: Turn[] = [];
+  let passed = false;
+  for (const turn of turns) {
+    const jobs = passed ? turn.jobs : turn.jobs.filter((job) => !isAnswer(job));
+    const commands = turn.commands.filter((command) => {
+      passed ||= command === commit;
+      return passed || !isGone(command);
+    });
+    if (jobs.length > 0 || commands.length > 0) kept.push({ ...turn, jobs, commands });
+  }
+  return kept;
+}
+
+function commandsBefore(turns: readonly Turn[], commit: CommitCommand): Command[] {
+  const before: Command[] = [];
+  for (const turn of turns) {
+    for (const command of turn.commands) {
+      if (command === commit) return before;
+      before.push(command);
+    }
+  }
+  return before;
+}

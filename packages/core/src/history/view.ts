@@ -1,0 +1,81 @@
+// A history as replay takes it: from the last commit of each loop and receive on, and without what a resume has voided.
+// Owns: `ReplayTurn` and the way from recorded turns to it. Nothing is deleted by it.
+// Invariants: L3 R11 (replay starts at the commit), D10 (a void takes away the terminal outcome and the failures that caused it).
+
+import { isWithin } from "../executor/location.ts";
+import type { Command, CommitCommand, Job, Turn } from "../protocol/index.ts";
+import { forget } from "./recording.ts";
+
+export interface ReplayTurn extends Turn {
+  /**
+   * A failure of this turn was voided: what followed from it is not emitted again, and is kept for when it is. "free": the workflow
+   * failed by itself; what it does instead belongs to the turn of the resume.
+   */
+  readonly voided?: "strict" | "free";
+}
+
+export function replayView(turns: readonly Turn[]): ReplayTurn[] {
+  return fromCommits(withoutVoided(turns));
+}
+
+// ── D10 ──
+
+function withoutVoided(turns: readonly Turn[]): ReplayTurn[] {
+  let result: ReplayTurn[] = [...turns];
+  for (let i = 0; i < turns.length; i++) {
+    for (const job of turns[i]?.jobs ?? []) {
+      if (job.type === "resume") result = applyVoid(result, i, job.voids);
+    }
+  }
+  return result;
+}
+
+function applyVoid(turns: readonly ReplayTurn[], resume: number, voids: readonly number[]): ReplayTurn[] {
+  const result = [...turns];
+  const end = result.findLastIndex((turn, i) => i < resume && turn.commands.some((command) => command.type === "fail"));
+  if (end < 0) return result;
+  let first = end;
+  for (const seq of voids) {
+    const isFailure = (job: Job) => job.type === "resolve" && job.seq === seq && job.outcome.status === "failed";
+    const at = result.findLastIndex((turn, i) => i <= end && turn.jobs.some(isFailure));
+    const turn = result[at];
+    if (turn === undefined) continue;
+    result[at] = { ...turn, jobs: turn.jobs.filter((job) => !isFailure(job)) };
+    first = Math.min(first, at);
+  }
+  for (let i = first; i <= end; i++) {
+    const turn = result[i] as ReplayTurn;
+    const commands = i === end ? turn.commands.filter((command) => command.type !== "fail") : turn.commands;
+    result[i] = { ...turn, commands, voided: voids.length === 0 ? "free" : "strict" };
+  }
+  return result;
+}
+
+// ── L3, R11 ──
+
+function fromCommits(turns: readonly ReplayTurn[]): ReplayTurn[] {
+  const last = new Map<number, CommitCommand>();
+  for (const turn of turns) {
+    for (const command of turn.commands) if (command.type === "commit") last.set(command.seq, command);
+  }
+  let result: ReplayTurn[] = [...turns];
+  for (const commit of last.values()) {
+    if (!result.some((turn) => turn.commands.includes(commit))) continue; // beneath an outer scope that has gone on
+    // Messages and timeouts that the commit carries are given back by it, not by the turns in which they came.
+    const ids = new Set<string>();
+    const timers = new Set<number>();
+    for (const message of commit.messages ?? []) {
+      if (message.type === "fire") timers.add(message.seq);
+      else ids.add(message.id);
+    }
+    result = forget(withMark(result, commit), commit, (unit) => isWithin(unit, commit.unit), ids, timers) as ReplayTurn[];
+  }
+  return result;
+}
+
+/** Tells the scope, where it opens, that nothing of it runs before its commit is reached. */
+function withMark(turns: readonly ReplayTurn[], commit: CommitCommand): ReplayTurn[] {
+  const mark = (command: Command): Command =>
+    (command.type === "loop" || command.type === "receive") && command.seq === commit.seq ? { ...command, committed: true } : command;
+  return turns.map((turn) => (turn.commands.some((one) => "seq" in one && one.seq === commit.seq) ? { ...turn, commands: turn.commands.map(mark) } : turn));
+}

@@ -1,0 +1,10 @@
+// Job: the door of the model: what users write definitions and workflow code with.
+// Owns: nothing; it re-exports.
+// Invariants: N (what each context offers); names and shapes are those of the public surface.
+export * from "./activity.ts";
+export * from "./context.ts";
+export * from "./loop.ts";
+export * from "./messages.ts";
+export * from "./receive.ts";
+export * from "./run.ts";
+export * from "./workflow.ts";

@@ -1,0 +1,128 @@
+// Job: define a workflow: a name, the options stored or served with its runs, and the one async function that is its code.
+// Owns: workflow() and the checks of its definition. It runs nothing; the executor calls `run`.
+// Invariants: P1 (one function), V2 (version and serves name versions exactly), M11 (queries are functions); a definition is frozen.
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { preview } from "../errors/text.ts";
+import type { Duration, RetryPolicy } from "../values/index.ts";
+import type { ContinueAsNew, WorkflowContext } from "./context.ts";
+import {
+  checkChoice,
+  checkFunction,
+  checkName,
+  checkRetry,
+  checkSchema,
+  checkTimeLimit,
+  Findings,
+  freezeCopy,
+  freezeRetry,
+  isObject,
+} from "./findings.ts";
+import type { Messages, Queries, Signals, Updates } from "./messages.ts";
+
+export interface WorkflowOptions<I, O, S extends Signals, U extends Updates, Q extends Queries> {
+  name: string;
+  /** Recorded with each run; a worker claims only runs of versions that it serves. */
+  version?: string;
+  /** Versions besides `version` whose runs this code can replay. "*" for all. */
+  serves?: readonly string[] | "*";
+  // biome-ignore lint/suspicious/noExplicitAny: inference helper; what a schema takes in does not matter, only what it gives
+  input?: StandardSchemaV1<any, I>;
+  // biome-ignore lint/suspicious/noExplicitAny: inference helper; what a schema takes in does not matter, only what it gives
+  output?: StandardSchemaV1<any, O>;
+  /** Retry of the run as a whole. Default: none. */
+  retry?: RetryPolicy;
+  /** From start to end, at most. */
+  deadline?: Duration;
+  /** "cooperative": a root that catches the cancellation and returns is completed. Default "enforced". */
+  cancellation?: "enforced" | "cooperative";
+  rollbackOnCancel?: boolean;
+  signals?: S;
+  updates?: U;
+  /** Pure functions of the published state. */
+  queries?: Q;
+}
+
+export interface Workflow<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
+  readonly name: string;
+  readonly version: string | undefined;
+  readonly options: WorkflowOptions<I, O, S, U, Q>;
+  readonly run: (ctx: WorkflowContext<{ signals: S; updates: U; queries: Q }, I>, input: I) => Promise<O | ContinueAsNew>;
+}
+// biome-ignore lint/suspicious/noExplicitAny: the only arguments that every workflow is assignable to
+export type AnyWorkflow = Workflow<any, any, any, any, any>;
+
+export function workflow<I = void, O = void>(
+  name: string,
+  run: (ctx: WorkflowContext<Messages, I>, input: I) => Promise<O | ContinueAsNew>,
+): Workflow<I, Exclude<O, ContinueAsNew>>;
+// biome-ignore lint/complexity/noBannedTypes: `{}` is the record without names: what is not declared can't be sent
+export function workflow<I = void, O = void, S extends Signals = {}, U extends Updates = {}, Q extends Queries = {}>(
+  options: WorkflowOptions<I, O, S, U, Q>,
+  run: (ctx: WorkflowContext<{ signals: S; updates: U; queries: Q }, I>, input: I) => Promise<O | ContinueAsNew>,
+): Workflow<I, Exclude<O, ContinueAsNew>, S, U, Q>;
+export function workflow(definition: string | AnyWorkflow["options"], run: AnyWorkflow["run"]): AnyWorkflow {
+  const options = typeof definition === "string" ? { name: definition } : definition;
+  const findings = new Findings();
+  if (isObject(options)) checkWorkflowOptions(findings, options);
+  else findings.add([], `must be given a name or an object of options, not ${preview(definition)}`);
+  checkFunction(findings, ["run"], run);
+  findings.throwIfAny(`workflow ${preview(options?.name)}`);
+
+  return Object.freeze({ name: options.name, version: options.version, options: frozenOptions(options), run });
+}
+
+function checkWorkflowOptions(findings: Findings, options: AnyWorkflow["options"]): void {
+  checkName(findings, ["name"], options.name);
+  if (options.version !== undefined) checkVersion(findings, ["version"], options.version);
+  checkServes(findings, options.serves);
+  checkSchema(findings, ["input"], options.input);
+  checkSchema(findings, ["output"], options.output);
+  checkRetry(findings, ["retry"], options.retry);
+  checkTimeLimit(findings, ["deadline"], options.deadline);
+  checkChoice(findings, ["cancellation"], options.cancellation, ["enforced", "cooperative"]);
+  checkChoice(findings, ["rollbackOnCancel"], options.rollbackOnCancel, [true, false]);
+  for (const [name, spec] of namesIn(findings, "signals", options.signals)) checkSpec(findings, ["signals", name], "signal", spec);
+  for (const [name, spec] of namesIn(findings, "updates", options.updates)) checkSpec(findings, ["updates", name], "update", spec);
+  for (const [name, query] of namesIn(findings, "queries", options.queries)) checkFunction(findings, ["queries", name], query);
+}
+
+function checkVersion(findings: Findings, path: readonly PropertyKey[], version: unknown): void {
+  if (version === "*") findings.add(path, 'must be one version; "*" stands for all, and is written serves: "*"');
+  else checkName(findings, path, version);
+}
+
+function checkServes(findings: Findings, serves: unknown): void {
+  if (serves === undefined || serves === "*") return;
+  if (!Array.isArray(serves)) findings.add(["serves"], `must be a list of versions or "*", not ${preview(serves)}`);
+  else for (const [i, version] of serves.entries()) checkVersion(findings, ["serves", i], version);
+}
+
+/** The messages declared under `kind`, each with a name that can be sent. */
+function namesIn(findings: Findings, kind: "signals" | "updates" | "queries", messages: unknown): [name: string, message: unknown][] {
+  if (messages === undefined) return [];
+  if (!isObject(messages)) {
+    findings.add([kind], `must be an object, not ${preview(messages)}`);
+    return [];
+  }
+  const entries = Object.entries(messages);
+  for (const [name] of entries) checkName(findings, [kind, name], name);
+  return entries;
+}
+
+function checkSpec(findings: Findings, path: readonly PropertyKey[], kind: "signal" | "update", spec: unknown): void {
+  if (!isObject(spec) || !("kind" in spec) || spec.kind !== kind) findings.add(path, `must be made by ${kind}(), not ${preview(spec)}`);
+  else if ("schema" in spec) checkSchema(findings, [...path, "schema"], spec.schema);
+}
+
+/** A copy: what the caller does to its own objects afterwards changes no definition. */
+function frozenOptions(options: AnyWorkflow["options"]): AnyWorkflow["options"] {
+  const { serves, retry, signals, updates, queries } = options;
+  return freezeCopy({
+    ...options,
+    ...(serves !== undefined && { serves: serves === "*" ? serves : Object.freeze([...serves]) }),
+    ...(retry !== undefined && { retry: freezeRetry(retry) }),
+    ...(signals !== undefined && { signals: freezeCopy(signals) }),
+    ...(updates !== undefined && { updates: freezeCopy(updates) }),
+    ...(queries !== undefined && { queries: freezeCopy(queries) }),
+  });
+}

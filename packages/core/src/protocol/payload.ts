@@ -1,0 +1,17 @@
+// The wire form of a user's value inside jobs and commands: what the codec made of it.
+// Owns: the type `Payload`, `Outcome`, and the list of fields that hold payloads.
+// Invariants: P8 (what a live call returns is the decoded payload, as replay returns it).
+
+import type { SerializedError } from "../errors/index.ts";
+
+/** An encoded value. Text for the default codec, bytes for codecs that encrypt or compress. */
+export type Payload = string | Uint8Array;
+
+/** How an operation that the host carried out has ended. */
+export type Outcome =
+  | { readonly status: "completed"; readonly value: Payload }
+  | { readonly status: "failed"; readonly error: SerializedError; readonly attempts?: number }
+  | { readonly status: "canceled"; readonly reason?: string };
+
+/** The fields of jobs, commands and turns that hold a payload, wherever they occur. Nothing else may use these names. */
+export const PAYLOAD_FIELDS: ReadonlySet<string> = new Set(["value", "input", "payload", "state", "args"]);

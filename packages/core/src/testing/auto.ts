@@ -1,0 +1,114 @@
+// Plays the host automatically: runs steps and activities, skips time, fails what it is told to fail.
+// Owns: the order in which open operations are answered.
+// Invariants: X1 (no timers, no I/O of its own; step bodies are the test's), K8 (a timer fires once, never early), D8 (retries).
+
+import { serializeError } from "../errors/index.ts";
+import type { Activity, ActivityInfo, AnyWorkflow, StepInfo } from "../model/index.ts";
+import type { ActivityCommand, ChildCommand, HostOperation, Job, Outcome } from "../protocol/index.ts";
+import { isRetryable, type RetryPolicy, resolveRetry } from "../values/index.ts";
+import { formatLocation } from "../executor/index.ts";
+import { Harness, type HarnessOptions } from "./harness.ts";
+
+export interface AutoOptions {
+  readonly activities?: readonly Activity<never, unknown>[];
+  /** Children that are run, each by a harness of its own. */
+  readonly workflows?: readonly AnyWorkflow[];
+  /** Makes an attempt of an operation fail with this error. */
+  readonly fault?: (operation: HostOperation, attempt: number) => Error | undefined;
+  /** Which of the open operations are answered in the next turn. Default: all of them. */
+  readonly pick?: (open: readonly HostOperation[]) => readonly HostOperation[];
+  /** When nothing else can be done, go to the next timer. Default true. */
+  readonly skipTime?: boolean;
+  /** At most so many turns; more is an error. Default 10,000. */
+  readonly maxTurns?: number;
+}
+
+/** Drives the run until it is closed, or until nothing is left but waiting for messages. */
+export async function drive(harness: Harness, options: AutoOptions = {}): Promise<Harness> {
+  const limit = options.maxTurns ?? 10_000;
+  for (let turns = 0; harness.terminal === undefined; turns++) {
+    if (turns >= limit) throw new Error(`The run was not over after ${limit} turns; it waits for ${harness.executor.waitingFor.join(", ")}.`);
+    const ready = ([...harness.open.values()] as HostOperation[]).filter((operation) => operation.type !== "sleep");
+    if (ready.length > 0) {
+      const picked = options.pick?.(ready) ?? ready;
+      const jobs: Job[] = [];
+      for (const operation of picked) jobs.push(...(await answer(harness, operation, options)));
+      await harness.turn(...jobs);
+    } else if (harness.timers.size > 0 && options.skipTime !== false) await harness.fire();
+    else break;
+  }
+  return harness;
+}
+
+/** Starts a run and drives it. */
+export async function runWorkflow(workflow: AnyWorkflow, input?: unknown, options: AutoOptions & HarnessOptions = {}): Promise<Harness> {
+  return drive(await Harness.start(workflow, input, options), options);
+}
+
+async function answer(harness: Harness, operation: HostOperation, options: AutoOptions): Promise<Job[]> {
+  const { seq } = operation;
+  if (operation.type === "child") return child(harness, operation, options);
+  const outcome = await outcomeOf(harness, operation, options);
+  return [{ type: "resolve", seq, outcome }];
+}
+
+async function outcomeOf(harness: Harness, operation: HostOperation, options: AutoOptions): Promise<Outcome> {
+  switch (operation.type) {
+    case "activity":
+      return activity(harness, operation, options);
+    case "signalRun":
+    case "cancelRun":
+      return attempts(harness, operation, { maxAttempts: 1 }, options, () => undefined);
+    default: {
+      const body = harness.executor.body(operation.seq);
+      if (body === undefined) throw new Error(`The executor has no body for ${operation.type} ${operation.name}.`);
+      const run = body.run as (...args: unknown[]) => unknown;
+      return attempts(harness, operation, body.retry, options, (info) => (body.kind === "transaction" ? run(undefined, info) : run(info)));
+    }
+  }
+}
+
+async function activity(harness: Harness, operation: ActivityCommand, options: AutoOptions): Promise<Outcome> {
+  const known = options.activities?.find((one) => one.name === operation.name);
+  if (known === undefined) throw new Error(`No activity "${operation.name}" was given to drive().`);
+  const run = known.run as (args: unknown, info: ActivityInfo) => Promise<unknown>;
+  const { retry } = operation;
+  const policy = retry?.nonRetryable === "function" ? known.options.retry : (retry as RetryPolicy | undefined);
+  return attempts(harness, operation, policy, options, (info) =>
+    run(harness.codec.decode(operation.input), { ...info, heartbeat: () => {}, lastHeartbeat: undefined }),
+  );
+}
+
+async function attempts(
+  harness: Harness,
+  operation: HostOperation,
+  retry: RetryPolicy | undefined,
+  options: AutoOptions,
+  run: (info: StepInfo) => unknown,
+): Promise<Outcome> {
+  const { maxAttempts } = resolveRetry(retry, "operation");
+  const idempotencyKey = formatLocation(operation.unit, operation.name, operation.n);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const fault = options.fault?.(operation, attempt);
+      if (fault !== undefined) throw fault;
+      const value = await run({ attempt, idempotencyKey, signal: new AbortController().signal });
+      return { status: "completed", value: harness.codec.encode(value) };
+    } catch (error) {
+      if (attempt >= maxAttempts || !isRetryable(error, retry)) return { status: "failed", error: serializeError(error), attempts: attempt };
+    }
+  }
+}
+
+async function child(harness: Harness, operation: ChildCommand, options: AutoOptions): Promise<Job[]> {
+  const { seq, id } = operation;
+  const workflow = options.workflows?.find((one) => one.name === operation.name);
+  if (workflow === undefined) throw new Error(`No workflow "${operation.name}" was given to drive().`);
+  const started: Job[] = operation.detached === true ? [{ type: "childStarted", seq, runId: id }] : [];
+  const run = await runWorkflow(workflow, harness.codec.decode(operation.input), { ...options, id, parentId: harness.options.id ?? "run-1" });
+  const { terminal } = run;
+  if (terminal?.type === "complete") return [...started, { type: "resolve", seq, outcome: { status: "completed", value: terminal.value } }];
+  if (terminal?.type === "fail") return [...started, { type: "resolve", seq, outcome: { status: "failed", error: terminal.error } }];
+  if (terminal?.type === "canceled") return [...started, { type: "resolve", seq, outcome: { status: "canceled" } }];
+  throw new Error(`The child ${id} did not end: it waits for ${run.executor.waitingFor.join(", ")}.`);
+}

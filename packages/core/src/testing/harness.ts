@@ -1,0 +1,305 @@
+// Drives an executor by hand: jobs go in, commands come out, everything is recorded.
+// Owns: the clock, the transcript, the history, and the list of what the run has asked its host for.
+// Invariants: X1 (no timers, no I/O), Y1 (every run can be replayed from what was recorded), L4 (trims are carried out).
+
+import { type Codec, jsonCodec } from "../codec/index.ts";
+import { reviveError, type SerializedError, serializeError } from "../errors/index.ts";
+import { type Barrier, Executor, formatLocation, type Limits } from "../executor/index.ts";
+import { recordCount, recordTurn, replayView, toHistory, trimmed } from "../history/index.ts";
+import type { AnyWorkflow, History, Logger, RunStatus } from "../model/index.ts";
+import type {
+  Activation,
+  Answer,
+  Command,
+  Completion,
+  HostOperation,
+  Job,
+  OpeningCommand,
+  Outcome,
+  Payload,
+  StartJob,
+  TerminalCommand,
+  Turn,
+} from "../protocol/index.ts";
+
+export interface HarnessOptions {
+  readonly id?: string;
+  readonly seed?: string;
+  /** Milliseconds. Default: the first of January 2026. */
+  readonly startTime?: number;
+  readonly codec?: Codec;
+  readonly logger?: Logger;
+  readonly limits?: Partial<Limits>;
+  readonly barrier?: Barrier;
+  readonly version?: string;
+  readonly parentId?: string;
+  readonly execution?: number;
+  readonly retry?: StartJob["retry"];
+  readonly elapsed?: () => number;
+  readonly turnTimeout?: number;
+  readonly sideEffects?: "inline" | "scheduled";
+  /** Awaited before each activation: where a test wants every turn in a macrotask of its own. */
+  readonly beforeTurn?: () => Promise<unknown>;
+}
+
+/** One activation as it went in and came out; rejected updates and queries included. */
+export interface TranscriptEntry {
+  readonly activation: Activation;
+  readonly completion: Completion;
+}
+
+const HOST_KINDS: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun", "rollback"]);
+const TERMINAL: ReadonlySet<string> = new Set(["complete", "fail", "canceled", "continueAsNew"]);
+
+/** A job without the parts that a test does not care about. */
+type SignalOptions = { readonly id?: string; readonly refused?: string };
+
+export class Harness {
+  workflow: AnyWorkflow;
+  readonly options: HarnessOptions;
+  readonly codec: Codec;
+  readonly transcript: TranscriptEntry[] = [];
+  /** History as a host would keep it: recorded, trimmed. */
+  turns: Turn[] = [];
+  time: number;
+  executor: Executor;
+  /** Open operations of the host's, and open waits with a timer, by number. */
+  readonly open = new Map<number, OpeningCommand>();
+  /** When timers are due. */
+  readonly timers = new Map<number, number>();
+  readonly answers: Answer[] = [];
+  terminal: TerminalCommand | undefined;
+  published: Payload | undefined;
+  #turns = 0;
+  #messages = 0;
+
+  constructor(workflow: AnyWorkflow, options: HarnessOptions = {}) {
+    this.workflow = workflow;
+    this.options = options;
+    this.codec = options.codec ?? jsonCodec;
+    this.time = options.startTime ?? Date.UTC(2026, 0, 1);
+    this.executor = this.createExecutor();
+  }
+  static async start(workflow: AnyWorkflow, input?: unknown, options: HarnessOptions = {}): Promise<Harness> {
+    const harness = new Harness(workflow, options);
+    await harness.start(input);
+    return harness;
+  }
+  createExecutor(workflow: AnyWorkflow = this.workflow): Executor {
+    const { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects } = this.options;
+    const given = { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects };
+    const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+    return new Executor({ workflow, ...present });
+  }
+
+  // ── turns ──
+
+  /** One activation with these jobs. Throws what fails the turn. */
+  async turn(...jobs: Job[]): Promise<readonly Command[]> {
+    const completion = await this.activate(...jobs);
+    if (completion.status === "failed") throw completion.error;
+    return completion.commands;
+  }
+  async activate(...jobs: Job[]): Promise<Completion> {
+    await this.options.beforeTurn?.();
+    const historyLength = this.turns.reduce((sum, turn) => sum + recordCount(turn), 0);
+    const activation: Activation = { time: this.time, jobs, historyLength };
+    const completion = await this.executor.activate(activation);
+    this.transcript.push({ activation, completion });
+    if (completion.status === "ok") this.#record(activation, completion, historyLength);
+    return completion;
+  }
+  #record(activation: Activation, completion: Completion & { status: "ok" }, historyLength: number): void {
+    const turn = recordTurn(this.#turns, historyLength, activation, completion);
+    if (turn !== undefined) {
+      this.#turns++;
+      this.turns = trimmed([...this.turns, turn]);
+    }
+    this.answers.push(...completion.replies);
+    if (completion.state !== undefined) this.published = completion.state;
+    for (const job of activation.jobs) if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
+    for (const command of completion.commands) this.#carryOut(command);
+  }
+  #carryOut(command: Command): void {
+    if (command.type === "settle") this.#settled(command.seq);
+    else if (command.type === "cancel") {
+      if (command.join !== true) this.#settled(command.seq);
+    } else if (TERMINAL.has(command.type)) this.terminal = command as TerminalCommand;
+    else if ("n" in command) this.#opened(command);
+  }
+  #opened(command: OpeningCommand): void {
+    if (HOST_KINDS.has(command.type) || (command.type === "sideEffect" && this.options.sideEffects === "scheduled")) this.open.set(command.seq, command);
+    if (command.type === "sleep") this.timers.set(command.seq, command.until ?? this.time + (command.duration ?? 0));
+    const timeout = (command.type === "signal" || command.type === "receive" || command.type === "condition") && command.timeout;
+    if (typeof timeout === "number") this.timers.set(command.seq, this.time + timeout);
+  }
+  #settled(seq: number): void {
+    this.open.delete(seq);
+    this.timers.delete(seq);
+  }
+
+  // ── jobs by hand ──
+
+  start(input?: unknown, ...more: Job[]): Promise<readonly Command[]> {
+    const { id, seed, version, parentId, execution, retry } = this.options;
+    const start: StartJob = {
+      type: "start",
+      runId: id ?? "run-1",
+      workflow: this.workflow.name,
+      version: version ?? this.workflow.version,
+      input: this.codec.encode(input),
+      seed: seed ?? "seed",
+      startedAt: this.time,
+      ...(execution !== undefined && { execution }),
+      ...(parentId !== undefined && { parentId }),
+      ...(retry !== undefined && { retry }),
+    };
+    return this.turn(start, ...more);
+  }
+  /** The open operation of the host's at a location; or the only one, or the first, of a name. */
+  find(where: string | number): HostOperation {
+    const all = [...this.open.values()] as HostOperation[];
+    const found =
+      typeof where === "number"
+        ? this.open.get(where)
+        : (all.find((one) => formatLocation(one.unit, one.name, one.n) === where) ?? all.find((one) => one.name === where));
+    if (found === undefined) throw new Error(`Nothing open at ${where}. Open: ${this.openLocations.join(", ") || "nothing"}.`);
+    return found as HostOperation;
+  }
+  get openLocations(): string[] {
+    return [...this.open.values()].map((one) => formatLocation(one.unit, one.name, one.n));
+  }
+  resolved(where: string | number, value?: unknown): Job {
+    return { type: "resolve", seq: this.find(where).seq, outcome: { status: "completed", value: this.codec.encode(value) } };
+  }
+  failed(where: string | number, error: unknown, attempts = 1): Job {
+    return { type: "resolve", seq: this.find(where).seq, outcome: { status: "failed", error: serializeError(error), attempts } };
+  }
+  outcome(where: string | number, outcome: Outcome): Job {
+    return { type: "resolve", seq: this.find(where).seq, outcome };
+  }
+  signalJob(name: string, payload?: unknown, options: SignalOptions = {}): Job {
+    const id = options.id ?? `s${++this.#messages}`;
+    const job = { type: "signal", id, name, payload: this.codec.encode(payload) } as const;
+    return options.refused === undefined ? job : { ...job, refused: options.refused };
+  }
+  updateJob(name: string, input?: unknown, id = `u${++this.#messages}`): Job {
+    return { type: "update", id, name, input: this.codec.encode(input) };
+  }
+  queryJob(name: string, args?: unknown, id = `q${++this.#messages}`): Job {
+    return { type: "query", id, name, args: this.codec.encode(args) };
+  }
+
+  resolve(where: string | number, value?: unknown): Promise<readonly Command[]> {
+    return this.turn(this.resolved(where, value));
+  }
+  fail(where: string | number, error: unknown, attempts?: number): Promise<readonly Command[]> {
+    return this.turn(this.failed(where, error, attempts));
+  }
+  signal(name: string, payload?: unknown, options?: SignalOptions): Promise<readonly Command[]> {
+    return this.turn(this.signalJob(name, payload, options));
+  }
+  update(name: string, input?: unknown, id?: string): Promise<readonly Command[]> {
+    return this.turn(this.updateJob(name, input, id));
+  }
+  cancel(reason?: string): Promise<readonly Command[]> {
+    return this.turn({ type: "cancel", reason });
+  }
+  /** Goes to the time of the next timer, or the one at a location, and fires it. */
+  async fire(where?: string | number): Promise<readonly Command[]> {
+    const seq = where === undefined ? this.nextTimer : this.#timerAt(where);
+    if (seq === undefined) throw new Error("No timer is open.");
+    this.time = Math.max(this.time, this.timers.get(seq) ?? 0);
+    return this.turn({ type: "fire", seq });
+  }
+  /** The timer that is due first; among equals the older one. */
+  get nextTimer(): number | undefined {
+    let next: number | undefined;
+    for (const [seq, due] of this.timers) if (next === undefined || due < (this.timers.get(next) ?? 0)) next = seq;
+    return next;
+  }
+  #timerAt(where: string | number): number | undefined {
+    if (typeof where === "number") return this.timers.has(where) ? where : undefined;
+    const commands = this.transcript.flatMap(({ completion }) => (completion.status === "ok" ? completion.commands : []));
+    const found = commands.findLast(
+      (one) => "n" in one && this.timers.has(one.seq) && (formatLocation(one.unit, one.name, one.n) === where || one.name === where),
+    );
+    return found === undefined || !("seq" in found) ? undefined : found.seq;
+  }
+
+  // ── what has come of it ──
+
+  get status(): RunStatus {
+    switch (this.terminal?.type) {
+      case undefined:
+        return this.turns.length === 0 ? "pending" : "sleeping";
+      case "complete":
+        return "completed";
+      case "fail":
+        return "failed";
+      case "canceled":
+        return "canceled";
+      case "continueAsNew":
+        return "continued";
+    }
+  }
+  get output(): unknown {
+    return this.terminal?.type === "complete" ? this.codec.decode(this.terminal.value) : undefined;
+  }
+  get error(): Error | undefined {
+    const error: SerializedError | undefined = this.terminal?.type === "fail" ? this.terminal.error : undefined;
+    return error === undefined ? undefined : reviveError(error);
+  }
+  get state(): unknown {
+    return this.published === undefined ? undefined : this.codec.decode(this.published);
+  }
+  /** How an update ended: its reply, or the error that its caller gets. Undefined while it is not over. */
+  updateResult(id: string): { value: unknown } | { error: Error } | undefined {
+    for (const answer of this.answers) if (answer.type === "rejectUpdate" && answer.id === id) return { error: reviveError(answer.error) };
+    for (const { completion } of this.transcript) {
+      if (completion.status !== "ok") continue;
+      for (const command of completion.commands) {
+        if (command.type !== "completeUpdate" || command.id !== id) continue;
+        return command.error === undefined ? { value: this.codec.decode(command.value as Payload) } : { error: reviveError(command.error) };
+      }
+    }
+    return undefined;
+  }
+  /** All commands so far, in order. */
+  get commands(): Command[] {
+    return this.transcript.flatMap(({ completion }) => (completion.status === "ok" ? [...completion.commands] : []));
+  }
+
+  // ── history ──
+
+  history(): History {
+    return toHistory(this.turns, this.status);
+  }
+  /** Throws away the executor and replays history into a new one, with the same code or other. The run goes on there. */
+  async recover(workflow: AnyWorkflow = this.workflow): Promise<void> {
+    this.workflow = workflow;
+    this.executor = this.createExecutor(workflow);
+    const completion = await this.executor.replay(replayView(this.turns));
+    if (completion.status === "failed") throw completion.error;
+  }
+  /** D10: voids the failure and goes on; the operations that it voids are open again. */
+  async resume(workflow: AnyWorkflow = this.workflow): Promise<readonly Command[]> {
+    const fail = this.terminal;
+    if (fail?.type !== "fail" || fail.rolledBack === true) throw new Error("Only a failed run whose rollbacks have not run can be resumed.");
+    const voids = fail.causes ?? [];
+    const attempt = this.turns.reduce((sum, turn) => sum + turn.jobs.filter((job) => job.type === "resume").length, 2);
+    const job: Job = { type: "resume", attempt, voids };
+    this.terminal = undefined;
+    this.workflow = workflow;
+    this.executor = this.createExecutor(workflow);
+    const historyLength = this.turns.reduce((sum, turn) => sum + recordCount(turn), 0);
+    const resumeTurn: Turn = { index: this.#turns, time: this.time, historyLength, jobs: [job], commands: [] };
+    const replayed = await this.executor.replay(replayView([...this.turns, resumeTurn]).slice(0, -1));
+    if (replayed.status === "failed") throw replayed.error;
+    for (const seq of voids) {
+      const opening = this.commands.find((one) => "n" in one && one.seq === seq);
+      if (opening !== undefined) this.#opened(opening as OpeningCommand);
+    }
+    return this.turn(job);
+  }
+}

@@ -1,0 +1,17 @@
+// The door of values/: durations, retry policies and seeded randomness.
+// Owns nothing.
+// Invariants: everything here is a pure function of its arguments (X1).
+export { type Duration, parseDuration } from "./duration.ts";
+export { formatDuration } from "./formatDuration.ts";
+export { Random } from "./random.ts";
+export {
+  isRetryable,
+  type ResolvedRetry,
+  type RetriedKind,
+  type RetryPolicy,
+  resolveRetry,
+  retryDefaults,
+  retryDelay,
+  type StoredRetryPolicy,
+  validateRetry,
+} from "./retry.ts";

@@ -1,0 +1,159 @@
+// Retry policies: how often, after which wait, and for which errors an operation or a run is tried again.
+// Owns the policy types, their defaults, and the two decisions of a retry: whether, and when.
+// Invariants: D8 (exponential backoff, jitter, a cap; FatalError, RollbackError and `nonRetryable` are never retried); no clock, no randomness of its own.
+import { isError, kindOfError, toError } from "../errors/anatomy.ts";
+import type { ErrorName } from "../errors/catalog.ts";
+import { InvalidInputError, type Issue } from "../errors/inputs.ts";
+import { preview } from "../errors/text.ts";
+import { type Duration, parseDuration } from "./duration.ts";
+
+export interface RetryPolicy {
+  /** Attempts in all, the first included. Steps and activities: 10. Runs: 1. */
+  maxAttempts?: number;
+  /** Wait before the second attempt. Default "1s". */
+  initialInterval?: Duration;
+  /** Factor from one wait to the next. Default 2. */
+  backoff?: number;
+  /** Longest wait. Default "100s". */
+  maxInterval?: Duration;
+  /** Share of a wait that is random, 0 to 1. Default 0.2. */
+  jitter?: number;
+  /** Errors that no attempt can mend, by class name or by test. */
+  nonRetryable?: readonly string[] | ((error: Error) => boolean);
+}
+
+/** One that is stored with a run: names only. */
+export type StoredRetryPolicy = Omit<RetryPolicy, "nonRetryable"> & { nonRetryable?: readonly string[] };
+
+/** A policy with its defaults filled in; intervals in milliseconds. */
+export interface ResolvedRetry {
+  readonly maxAttempts: number;
+  readonly initialInterval: number;
+  readonly backoff: number;
+  readonly maxInterval: number;
+  readonly jitter: number;
+}
+
+/** Steps and activities are operations. */
+export type RetriedKind = "operation" | "run";
+
+const operationDefaults: ResolvedRetry = Object.freeze({
+  maxAttempts: 10,
+  initialInterval: 1_000,
+  backoff: 2,
+  maxInterval: 100_000,
+  jitter: 0.2,
+});
+
+export const retryDefaults: Readonly<Record<RetriedKind, ResolvedRetry>> = Object.freeze({
+  operation: operationDefaults,
+  run: Object.freeze({ ...operationDefaults, maxAttempts: 1 }),
+});
+
+/** Throws an InvalidInputError for a policy that makes no sense. */
+export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind): ResolvedRetry {
+  const defaults = retryDefaults[kind];
+  if (policy === undefined) return defaults;
+  validateRetry(policy);
+  const initialInterval = policy.initialInterval === undefined ? defaults.initialInterval : parseDuration(policy.initialInterval);
+  return {
+    maxAttempts: policy.maxAttempts ?? defaults.maxAttempts,
+    initialInterval,
+    backoff: policy.backoff ?? defaults.backoff,
+    // Who asks for a first wait above the default cap means it.
+    maxInterval: policy.maxInterval === undefined ? Math.max(defaults.maxInterval, initialInterval) : parseDuration(policy.maxInterval),
+    jitter: policy.jitter ?? defaults.jitter,
+  };
+}
+
+/** Takes anything, since it is what checks the options of users who have no types. */
+export function validateRetry(policy: unknown): asserts policy is RetryPolicy {
+  if (policy === null || typeof policy !== "object") {
+    throw new InvalidInputError({ what: "retry policy", issues: [{ message: `must be an object, not ${preview(policy)}` }] });
+  }
+  const { maxAttempts, initialInterval, backoff, maxInterval, jitter, nonRetryable } = policy as Unchecked<RetryPolicy>;
+  const issues: Issue[] = [];
+  const refuse = (key: keyof RetryPolicy, must: string, value: unknown): void => {
+    issues.push({ path: [key], message: `must be ${must}, not ${preview(value)}` });
+  };
+
+  if (
+    maxAttempts !== undefined &&
+    maxAttempts !== Number.POSITIVE_INFINITY &&
+    !(Number.isInteger(maxAttempts) && inRange(maxAttempts, 1))
+  ) {
+    refuse("maxAttempts", "a whole number from 1, or Infinity", maxAttempts);
+  }
+  if (backoff !== undefined && !inRange(backoff, 1)) refuse("backoff", "a number from 1", backoff);
+  if (jitter !== undefined && !inRange(jitter, 0, 1)) refuse("jitter", "a number from 0 to 1", jitter);
+  if (nonRetryable !== undefined && typeof nonRetryable !== "function" && !isListOfNames(nonRetryable)) {
+    refuse("nonRetryable", "a list of class names or a function", nonRetryable);
+  }
+  const first = readInterval("initialInterval", initialInterval, issues);
+  const longest = readInterval("maxInterval", maxInterval, issues);
+  if (first !== undefined && longest !== undefined && longest < first) {
+    refuse("maxInterval", `at least initialInterval (${preview(initialInterval)})`, maxInterval);
+  }
+  if (issues.length > 0) throw new InvalidInputError({ what: "retry policy", issues });
+}
+
+type Unchecked<T> = { readonly [K in keyof T]?: unknown };
+
+function readInterval(key: keyof RetryPolicy, interval: unknown, issues: Issue[]): number | undefined {
+  if (interval === undefined) return undefined;
+  try {
+    return parseDuration(interval);
+  } catch (error) {
+    if (!(error instanceof InvalidInputError)) throw error;
+    issues.push(...error.issues.map((issue) => ({ path: [key], message: issue.message })));
+    return undefined;
+  }
+}
+
+function inRange(value: unknown, min: number, max: number = Number.MAX_VALUE): boolean {
+  return typeof value === "number" && value >= min && value <= max;
+}
+
+function isListOfNames(value: unknown): boolean {
+  return Array.isArray(value) && value.every((name) => typeof name === "string");
+}
+
+/**
+ * The wait after a failed attempt (counted from 1), in whole milliseconds: initialInterval × backoff^(attempt - 1), capped at
+ * maxInterval. Of that, the share `jitter` is random, so the wait lies between (1 - jitter) of it and all of it: never above the cap.
+ */
+export function retryDelay(retry: ResolvedRetry, attempt: number, random: number): number {
+  // After thousands of attempts the power is Infinity, and 0 × Infinity no number.
+  const growth = Math.min(retry.backoff ** (attempt - 1), Number.MAX_VALUE);
+  const wait = Math.min(retry.initialInterval * growth, retry.maxInterval);
+  return Math.round(wait * (1 - retry.jitter + retry.jitter * random));
+}
+
+const neverRetried: ReadonlySet<ErrorName | undefined> = new Set([
+  "FatalError",
+  "RollbackError",
+  "UnserializableValueError",
+  "IllegalReturnError",
+  "LimitExceededError",
+]);
+const wrappers: ReadonlySet<ErrorName | undefined> = new Set(["StepFailedError", "ActivityFailedError", "ChildFailedError"]);
+
+/** Whether another attempt may help. An error that only wraps the failure of an operation is judged by what it wraps as well. */
+export function isRetryable(error: unknown, policy: RetryPolicy | undefined): boolean {
+  const seen = new Set<unknown>();
+  for (let at = error; !seen.has(at); ) {
+    seen.add(at);
+    const kind = kindOfError(at);
+    if (neverRetried.has(kind) || isNamed(at, policy?.nonRetryable)) return false;
+    if (!wrappers.has(kind)) return true;
+    at = (at as Error).cause;
+  }
+  return true;
+}
+
+function isNamed(error: unknown, nonRetryable: RetryPolicy["nonRetryable"]): boolean {
+  if (nonRetryable === undefined) return false;
+  if (typeof nonRetryable === "function") return nonRetryable(toError(error));
+  // By class name, whether or not the class sets `name`.
+  return isError(error) && (nonRetryable.includes(error.name) || nonRetryable.includes(error.constructor?.name));
+}

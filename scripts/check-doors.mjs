@@ -1,0 +1,174 @@
+// Checks the walls of the house, file by file:
+//   doors   a package is imported only through the `exports` of its package.json, and only by the rooms that may;
+//           a relative import stays inside its package, and one from src stays inside src
+//   purity  core's sources import nothing but each other, and use no clock, timer, randomness or I/O
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
+import { pathToFileURL } from "node:url";
+import { parseSync, visitorKeys } from "oxc-parser";
+import { ambientUses } from "./purity.mjs";
+
+/** Which packages of this repository each package's sources may import. */
+const rooms = new Map([
+  ["core", []],
+  ["holdfast", ["core"]],
+  ["postgres", ["core", "holdfast"]],
+  ["kv", ["core"]],
+  ["temporal", ["core"]],
+  ["cli", ["core", "holdfast", "postgres", "kv", "temporal"]],
+  ["dashboard", ["cli"]],
+]);
+
+const pureSources = "packages/core/src/";
+const pureTypeImports = ["@standard-schema/spec"];
+
+/** The pure files that may use some ambient names, and why. */
+const exceptions = new Map([
+  // The barrier finds out at run time which scheduling functions its runtime has.
+  ["packages/core/src/executor/barrier.ts", ["globalThis", "process", "setImmediate"]],
+]);
+
+/** @typedef {{ type: string, start: number, [key: string]: any }} Node */
+/** @typedef {Map<string, { room: string, doors: string[] }>} Packages */
+
+/**
+ * Everything wrong in the repository at `root`, as "file:line: what".
+ * @param {string} root
+ */
+export function checkDoors(root) {
+  const packages = readPackages(root);
+  /** @type {string[]} */
+  const problems = [];
+  for (const file of ["packages", "bench", "examples", "scripts"].flatMap((folder) => sourceFiles(join(root, folder)))) {
+    const path = posix(relative(root, file));
+    const text = readFileSync(file, "utf8");
+    const { program, comments, errors } = parseSync(file, text, { preserveParens: false, range: true });
+    const report = (/** @type {number} */ start, /** @type {string} */ what) =>
+      problems.push(`${path}:${text.slice(0, start).split("\n").length}: ${what}`);
+
+    if (errors[0]) {
+      report(errors[0].labels[0]?.start ?? 0, errors[0].message);
+      continue;
+    }
+    const isPure = path.startsWith(pureSources);
+    for (const { specifier, typeOnly, start } of importsOf(program)) {
+      const problem = doorProblem(path, specifier, packages) ?? (isPure ? purityProblem(specifier, typeOnly) : undefined);
+      if (problem) report(start, problem);
+    }
+    if (!isPure) continue;
+    const allowed = exceptions.get(path) ?? [];
+    for (const { name, start } of ambientUses(program)) {
+      if (!allowed.includes(name)) report(start, `core is pure: it can't use ${name}`);
+    }
+    for (const { value, start } of comments) {
+      if (/^\/\s*<reference/.test(value)) report(start, "core is pure: it can't reference other types");
+    }
+  }
+  return problems;
+}
+
+/** @param {string} path */
+const posix = (path) => path.split(sep).join("/");
+
+/** @param {string} root */
+function readPackages(root) {
+  /** @type {Packages} */
+  const packages = new Map();
+  for (const room of readdirSync(join(root, "packages"))) {
+    const path = join(root, "packages", room, "package.json");
+    if (!existsSync(path)) continue;
+    const { name, exports = {} } = JSON.parse(readFileSync(path, "utf8"));
+    packages.set(name, { room, doors: Object.keys(exports) });
+  }
+  return packages;
+}
+
+/** @param {string} folder @returns {string[]} */
+function sourceFiles(folder) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return ["node_modules", "dist"].includes(entry.name) ? [] : sourceFiles(path);
+    return /\.[cm]?[jt]sx?$/.test(entry.name) ? [path] : [];
+  });
+}
+
+/**
+ * @param {string} path of the importing file, from the root
+ * @param {string} specifier
+ * @param {Packages} packages
+ */
+function doorProblem(path, specifier, packages) {
+  const [, room, folder] = /^packages\/([^/]+)\/([^/]+)/.exec(path) ?? [];
+  if (/^(\/|file:)/.test(specifier)) return `"${specifier}" is absolute: import by relative path or by package name`;
+
+  if (specifier.startsWith(".")) {
+    const target = posix(join(dirname(path), specifier));
+    if (room === undefined) {
+      return target.startsWith("packages/") ? `"${specifier}" reaches into a package: import the package by its name` : undefined;
+    }
+    const home = folder === "src" ? `packages/${room}/src/` : `packages/${room}/`;
+    return target.startsWith(home) ? undefined : `"${specifier}" leaves ${home}`;
+  }
+
+  const [, name = "", subpath = ""] = /^((?:@[^/]+\/)?[^/]+)(.*)$/.exec(specifier) ?? [];
+  const target = packages.get(name);
+  if (!target) return undefined;
+  if (!target.doors.includes(`.${subpath}`)) return `"${specifier}" is no door of ${name} (doors: ${target.doors.join(", ")})`;
+  if (room === undefined || folder !== "src") return undefined;
+  if (target.room === room) return `"${specifier}" is this package: import by relative path`;
+  const may = rooms.get(room);
+  if (!may) return `packages/${room} has no line in the table of rooms`;
+  return may.some((other) => other === target.room) ? undefined : `packages/${room} may not import ${name}`;
+}
+
+/** @param {string} specifier @param {boolean} typeOnly */
+function purityProblem(specifier, typeOnly) {
+  if (specifier.startsWith(".")) return undefined;
+  if (!pureTypeImports.includes(specifier)) return `core is pure: it can't import "${specifier}"`;
+  return typeOnly ? undefined : `core is pure: it can import "${specifier}" only by \`import type\``;
+}
+
+/**
+ * All imports of a module, of whatever form.
+ * @param {Node} node
+ * @returns {{ specifier: string, typeOnly: boolean, start: number }[]}
+ */
+function importsOf(node) {
+  const children = (visitorKeys[node.type] ?? []).flatMap((key) => [node[key]].flat().filter(Boolean));
+  const [source, typeOnly] = importedBy(node);
+  const own = typeof source?.["value"] === "string" ? [{ specifier: source["value"], typeOnly, start: node.start }] : [];
+  return own.concat(children.flatMap(importsOf));
+}
+
+/** @param {Node} node @returns {[source: Node | undefined, typeOnly: boolean]} */
+function importedBy(node) {
+  switch (node.type) {
+    case "ImportDeclaration":
+      return [node["source"], node["importKind"] === "type"];
+    case "ExportNamedDeclaration":
+    case "ExportAllDeclaration":
+      return [node["source"], node["exportKind"] === "type"];
+    case "ImportExpression":
+      return [node["source"], false];
+    case "TSImportType":
+      return [node["source"], true];
+    case "TSExternalModuleReference":
+      return [node["expression"], false];
+    case "CallExpression": {
+      const { callee } = node;
+      const isRequire = callee.type === "Identifier" && callee.name === "require";
+      const isResolve = callee.type === "MemberExpression" && callee.object.type === "MetaProperty";
+      return [isRequire || isResolve ? node["arguments"][0] : undefined, false];
+    }
+    default:
+      return [undefined, false];
+  }
+}
+
+if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const problems = checkDoors(resolve(import.meta.dirname, ".."));
+  for (const problem of problems) console.error(problem);
+  process.exitCode = problems.length > 0 ? 1 : 0;
+}

@@ -1,0 +1,128 @@
+// Each wall is tried with a planted violation, in a small repository made for it.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { checkDoors } from "./check-doors.mjs";
+
+const manifest = (/** @type {string} */ name) =>
+  JSON.stringify({ name, exports: { ".": "./src/index.ts", "./testing": "./src/testing.ts" } });
+
+/** @type {string} */
+let root;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "holdfast-doors-"));
+  write("packages/core/package.json", manifest("@holdfast/core"));
+  write("packages/kv/package.json", manifest("@holdfast/kv"));
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+/** @param {string} path @param {string} text */
+function write(path, text) {
+  mkdirSync(dirname(join(root, path)), { recursive: true });
+  writeFileSync(join(root, path), text);
+}
+
+describe("doors", () => {
+  test.each([
+    ["packages/kv/src/a.ts", `import { x } from "@holdfast/core/src/index.ts";`, "is no door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `export * from "@holdfast/core/internal";`, "is no door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `const x = await import("@holdfast/core/internal");`, "is no door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `type X = import("@holdfast/core/internal").X;`, "is no door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `import x = require("@holdfast/core/internal");`, "is no door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `import { x } from "../../core/src/index.ts";`, `leaves packages/kv/src/`],
+    ["packages/kv/src/a.ts", `import { x } from "../test/helper.ts";`, `leaves packages/kv/src/`],
+    ["packages/kv/src/a.ts", `import { x } from "/tmp/x.ts";`, "is absolute"],
+    ["packages/kv/src/a.ts", `import { x } from "@holdfast/kv";`, "is this package"],
+    ["packages/kv/test/a.test.ts", `import { x } from "../../core/src/index.ts";`, `leaves packages/kv/`],
+    ["packages/kv/test/a.test.ts", `import { x } from "@holdfast/core/internal";`, "is no door of @holdfast/core"],
+    ["packages/core/src/a.ts", `import { x } from "@holdfast/kv";`, "packages/core may not import @holdfast/kv"],
+    ["packages/new/src/a.ts", `import { x } from "@holdfast/kv";`, "has no line in the table of rooms"],
+    ["bench/a.mjs", `import { x } from "../packages/core/src/index.ts";`, "reaches into a package"],
+  ])("%s: %s", (path, text, problem) => {
+    write(path, `\n${text}`);
+    expect(checkDoors(root)).toEqual([expect.stringContaining(`${path}:2: `)]);
+    expect(checkDoors(root)[0]).toContain(problem);
+  });
+
+  test.each([
+    ["packages/kv/src/a.ts", `import { x } from "@holdfast/core"; import { y } from "@holdfast/core/testing"; import z from "zod";`],
+    ["packages/kv/test/deep/a.test.ts", `import { x } from "../../src/index.ts"; import { y } from "@holdfast/kv";`],
+    ["bench/a.mjs", `import { x } from "@holdfast/core"; import { y } from "../scripts/setup.mjs";`],
+  ])("%s may: %s", (path, text) => {
+    write(path, text);
+    expect(checkDoors(root)).toEqual([]);
+  });
+});
+
+describe("purity", () => {
+  test.each([
+    [`import { readFileSync } from "node:fs";`, `import "node:fs"`],
+    [`import type { Readable } from "node:stream";`, `import "node:stream"`],
+    [`import { z } from "zod";`, `import "zod"`],
+    [`import { type StandardSchemaV1 } from "@standard-schema/spec";`, "only by `import type`"],
+    [`const x = (path: string) => import(path);`, "a computed import"],
+    [`/// <reference types="node" />`, "reference other types"],
+    [`const x = Date.now();`, "Date.now"],
+    [`const x = Date["now"]();`, "Date.now"],
+    [`const x = (Date as any).now();`, "Date under another name"],
+    [`const { now } = Date;`, "Date under another name"],
+    [`const x = new Date();`, "new Date() without arguments"],
+    [`const x = new Date;`, "new Date() without arguments"],
+    [`const x = Date();`, "Date()"],
+    [`const x = { clock: Date.now };`, "Date.now"],
+    [`const x = Math.random();`, "Math.random"],
+    [`const x = AbortSignal.timeout(1);`, "AbortSignal.timeout"],
+    [`setTimeout(() => {}, 1);`, "setTimeout"],
+    [`setInterval(() => {}, 1);`, "setInterval"],
+    [`setImmediate(() => {});`, "setImmediate"],
+    [`const x = { setTimeout };`, "setTimeout"],
+    [`class A { x = (setTimeout as unknown)!; }`, "setTimeout"],
+    [`globalThis.setTimeout(() => {}, 1);`, "globalThis"],
+    [`await fetch("http://localhost");`, "fetch"],
+    [`const x = crypto.randomUUID();`, "crypto"],
+    [`const x = performance.now();`, "performance"],
+    [`const x = process.env["X"];`, "process"],
+    [`declare const process: { pid: number }; const x = process.pid;`, "process"],
+    [`const x = import.meta.url;`, "import.meta"],
+    [`console.log(1);`, "console"],
+    [`function f(location: string) { return location; } const x = location;`, "location"],
+  ])("core can't: %s", (text, problem) => {
+    write("packages/core/src/a.ts", text);
+    expect(checkDoors(root)).toEqual([expect.stringContaining("packages/core/src/a.ts:1: core is pure: ")]);
+    expect(checkDoors(root)[0]).toContain(problem);
+  });
+
+  test.each([
+    `import type { StandardSchemaV1 } from "@standard-schema/spec"; export type { StandardSchemaV1 };`,
+    `import { x } from "./model/x.ts"; export * from "./y.ts"; export type * from "./z.ts";`,
+    `export interface Clock { setTimeout(process: Clock): void; fetch: typeof fetch } type X = Performance; export { type X };`,
+    `export const f = (at: number, name: string): Date => (name === "Date.now()" ? new Date(at) : new Date(Date.parse(name)));`,
+    `export function f(location: string, scheduler: { process(): void }) { scheduler.process(); return { location, fetch: 1 }; }`,
+    `declare const brand: unique symbol; export type Brand = { [brand]: true }; // never Date.now()`,
+    `export function f() { return [arguments.length, x instanceof Date, Math.max(1, 2)]; var x: unknown; }`,
+    `queueMicrotask(() => new AbortController().abort());`,
+  ])("core may: %s", (text) => {
+    write("packages/core/src/a.ts", text);
+    expect(checkDoors(root)).toEqual([]);
+  });
+
+  test("the barrier may look for its runtime's scheduling, and for nothing else", () => {
+    write("packages/core/src/executor/barrier.ts", `globalThis.process.nextTick(f); process.nextTick(f); setImmediate(f); function f() {}`);
+    expect(checkDoors(root)).toEqual([]);
+    write("packages/core/src/executor/barrier.ts", "setTimeout(() => {}, 1);");
+    expect(checkDoors(root)).toEqual(["packages/core/src/executor/barrier.ts:1: core is pure: it can't use setTimeout"]);
+  });
+
+  test("only core's sources have to be pure", () => {
+    write("packages/core/test/a.test.ts", "setTimeout(() => Date.now(), 1);");
+    write("packages/kv/src/a.ts", "setTimeout(() => Date.now(), 1);");
+    expect(checkDoors(root)).toEqual([]);
+  });
+});
+
+test("a file that does not parse is a problem", () => {
+  write("packages/core/src/a.ts", "const = 1;");
+  expect(checkDoors(root)).toEqual([expect.stringContaining("packages/core/src/a.ts:1: ")]);
+});
