@@ -1,7 +1,6 @@
 // The codec: what every value passes through on its way to a store and back. jsonCodec is the default.
 // Owns the fast paths; what is not plain JSON is left to encode.ts and decode.ts.
-// Invariants: P8 (plain JSON values are stored as exactly JSON.stringify writes them; decode(encode(x)) is x again;
-// encode(decode(text)) is text).
+// Invariants: P8 (plain JSON is stored as JSON.stringify writes it; decode(encode(x)) is x; encode(decode(encode(x))) is encode(x)).
 import { decodeTree, malformed } from "./decode.ts";
 import { encodeTree } from "./encode.ts";
 import type { Json } from "./json.ts";
@@ -44,7 +43,7 @@ export const jsonCodec = {
     if (text === UNDEFINED) return undefined;
     const tree = parse(text);
     // Where no text starts with `$`, there is neither a tag nor an escaped key.
-    return text.includes('"$') ? decodeTree(tree) : tree;
+    return text.includes("$") && text.includes('"$') ? decodeTree(tree, text) : tree;
   },
 } as const satisfies Codec;
 
@@ -53,7 +52,7 @@ export const jsonCodec = {
  * and must be written as such now, or the same value would have two texts.
  */
 function canonical(text: string): string {
-  if (!text.includes('"$ref"')) return text;
+  if (!text.includes("$ref")) return text;
   const decoded = jsonCodec.decode(text);
   return isPlainJson(decoded) ? JSON.stringify(decoded) : text;
 }

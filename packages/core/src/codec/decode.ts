@@ -1,17 +1,18 @@
 // The slow path of decoding: a JSON tree with tags, turned back into the value.
 // Owns one walk over one tree, which it changes in place where it can.
-// Invariants: P8 (identity of cyclic values survives, whatever order the keys are in); no tree can pollute a prototype; what is not
-// ours is refused with InvalidInputError.
+// Invariants: P8 (identity of cyclic values survives, in whatever order the keys are); no tree can change a prototype or throw untyped.
 import { entryFor, makeError, type SerializedError, setCause, setField, setStack, unwrapNonError } from "../errors/anatomy.ts";
 import { InvalidInputError } from "../errors/inputs.ts";
 import { preview } from "../errors/text.ts";
 import { fromBase64 } from "./base64.ts";
 import { isEscaped, type Json, type JsonObject, setOwn, startsWithDollar, unescapeKey } from "./json.ts";
 
-/** Takes the tree over: it must not be used afterwards. */
-export function decodeTree(tree: Json): unknown {
+/** Takes the tree over: it must not be used afterwards. `text` is what it was parsed from. */
+export function decodeTree(tree: Json, text: string): unknown {
   try {
-    return new Decoder(tree).decode(tree);
+    const decoder = new Decoder();
+    if (text.includes("$def")) decoder.findDefinitions(tree);
+    return decoder.decode(tree);
   } catch (error) {
     if (error instanceof InvalidInputError) throw error;
     throw malformed(error instanceof RangeError ? "it is nested too deeply" : preview(error), error);
@@ -20,7 +21,8 @@ export function decodeTree(tree: Json): unknown {
 
 /** Leaves what it is given as it is. */
 export function decodeError(serialized: SerializedError): Error {
-  return decodeTree({ $error: JSON.parse(JSON.stringify(serialized)) as Json }) as Error;
+  const text = JSON.stringify(serialized);
+  return decodeTree({ $error: JSON.parse(text) as Json }, text) as Error;
 }
 
 export function malformed(message: string, cause?: unknown): InvalidInputError {
@@ -47,13 +49,9 @@ class Decoder {
   readonly #definitions = new Map<number, Json>();
   readonly #defined = new Map<number, unknown>();
 
-  constructor(tree: Json) {
-    this.#findDefinitions(tree);
-  }
-
-  #findDefinitions(node: Json): void {
+  findDefinitions(node: Json): void {
     if (node === null || typeof node !== "object") return;
-    for (const child of Array.isArray(node) ? node : Object.values(node)) this.#findDefinitions(child);
+    for (const child of Array.isArray(node) ? node : Object.values(node)) this.findDefinitions(child);
     if (Array.isArray(node)) return;
     const definition = node["$def"];
     if (definition === undefined) return;
@@ -87,7 +85,8 @@ class Decoder {
   #record(node: JsonObject, object: object, id: number | undefined): unknown {
     this.#define(id, object);
     const inPlace = object === node;
-    for (const [key, item] of Object.entries(node)) {
+    for (const key in node) {
+      const item = node[key] as Json;
       if (item !== null && typeof item === "object") setOwn(object, unescapeKey(key), this.decode(item));
       else if (!inPlace) setOwn(object, unescapeKey(key), item);
     }

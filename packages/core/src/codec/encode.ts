@@ -1,7 +1,6 @@
 // The slow path of encoding: any value that P8 lists, as a JSON tree with tags.
 // Owns one walk over one value: which objects it met, where it is, and which references it made.
-// Invariants: P8 (what can't be stored is refused with its path; cycles and shared objects are written once; an error drops a field
-// that can't be stored and never fails for it); terminates on every value.
+// Invariants: P8 (a value that can't be stored is refused by its path, but never for a field of an error); ends on every value.
 import { type ErrorParts, isError, NON_ERROR, type SerializedError, takeApart, toError } from "../errors/anatomy.ts";
 import { UnserializableValueError } from "../errors/inputs.ts";
 import { tagOf } from "../errors/text.ts";
@@ -76,6 +75,7 @@ class Encoder {
     if (this.#open.has(value)) throw this.#refuse("cycle that leads through toJSON() or the cause of an error");
     if (this.#path.length > MAX_DEPTH) throw this.#refuse(`value nested more than ${MAX_DEPTH} levels deep`);
     if (Array.isArray(value)) return this.#array(value);
+    if (hasPlainPrototype(value)) return hasToJson(value) ? this.#viaToJson(value) : this.#record(value);
     if (isError(value)) return this.#error(value);
     if (ArrayBuffer.isView(value)) return this.#view(value);
     return this.#byTag(value, tagOf(value));
@@ -104,7 +104,7 @@ class Encoder {
         return this.encode(value.valueOf());
     }
     if (hasToJson(value)) return this.#viaToJson(value);
-    if (tag === "Object" || hasPlainPrototype(value)) return this.#record(value);
+    if (tag === "Object") return this.#record(value);
     throw this.#refuse(tag);
   }
 

@@ -1,12 +1,13 @@
-// The JSON trees that the codec builds and reads, and the two conventions in them: tags and escaped keys.
-// Owns the list of tags and the escape; `docs` and stores that look into payloads need to know no more than this file.
-// Invariants: P8. An object whose only key starts with one `$` is a tag; a user's key that starts with `$` is written with one more,
-// so that no user's value can be mistaken for a tag. Tags do not depend on the order of keys: a store may reorder them (jsonb does).
+// The JSON trees that the codec builds and reads: tags for what JSON lacks, and escaped keys.
+// Owns the list of tags and the escape: who looks into payloads in a store needs to know no more than this file.
+// Invariants: P8. No user's value can be mistaken for a tag, and no tag depends on the order of keys (jsonb changes it).
 
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
 
-/** What a tag holds. */
+/**
+ * What each tag holds. An object whose only key starts with one `$` is a tag; a user's key that starts with `$` is written with one more.
+ */
 export interface Tags {
   $undefined: true;
   /** NaN, Infinity, -Infinity, -0. */

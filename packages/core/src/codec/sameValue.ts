@@ -1,7 +1,6 @@
 // sameValue: whether two values are the same, as far as the codec can tell them apart.
 // Owns the pairs that one comparison has met.
-// Invariants: Y2 (what is compared is what was said, not how: the order of keys, of Map entries and of Set members does not matter,
-// nor do the stacks of errors); terminates on cyclic values.
+// Invariants: Y2 (neither the order of keys, Map entries and Set members matters, nor the stack of an error); ends on cyclic values.
 import { isError, takeApart } from "../errors/anatomy.ts";
 import { tagOf } from "../errors/text.ts";
 

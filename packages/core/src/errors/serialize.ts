@@ -1,7 +1,6 @@
 // serializeError and reviveError: what is stored of an error, and the error that comes back.
 // Owns the sealing of `data` by a user's codec; the anatomy of errors and the encoding of values live elsewhere.
-// Invariants: P8, Y4 (name, message, stack, causes and fields survive; known classes come back as themselves); neither ever throws;
-// a SerializedError is plain JSON; serializeError(reviveError(x)) equals x.
+// Invariants: P8, Y4; neither ever throws; a SerializedError is plain JSON; serializeError(reviveError(x)) equals x.
 import type { Codec } from "../codec/codec.ts";
 import { decodeError } from "../codec/decode.ts";
 import { encodeError } from "../codec/encode.ts";

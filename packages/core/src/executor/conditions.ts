@@ -8,6 +8,7 @@ import { type Duration, parseDuration } from "../values/index.ts";
 import type { Execution } from "./execution.ts";
 import type { Behaviour, Operation, Settlement } from "./operation.ts";
 import type { Unit } from "./unit.ts";
+import { whenDue } from "./versions.ts";
 
 interface Waiting {
   readonly operation: Operation;
@@ -81,6 +82,7 @@ export function condition(unit: Unit, predicate: () => unknown, timeout: Duratio
 export class Cell<T> implements IVar<T>, Behaviour {
   readonly #execution: Execution;
   readonly #admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
+  #written = false;
   #value: { readonly value: T } | undefined;
   #waiters: Operation[] = [];
 
@@ -97,9 +99,13 @@ export class Cell<T> implements IVar<T>, Behaviour {
   put(value: T): void {
     const unit = this.#execution.caller("ivar.put");
     if (unit === undefined) return;
-    if (this.#value !== undefined) {
+    if (this.#written) {
       throw new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the cell is written already; an ivar takes one value" });
     }
+    this.#written = true;
+    whenDue(unit, () => this.#fill(value));
+  }
+  #fill(value: T): void {
     this.#value = { value };
     const waiters = this.#waiters;
     this.#waiters = [];

@@ -28,9 +28,10 @@ function admit(unit: Unit, call: string, run: () => Promise<unknown>, evenIfCanc
   const execution = unit.execution;
   if (!execution.enter(unit, call)) return never();
   if (unit.canceled !== undefined && !evenIfCanceled) return rejected(unit.canceled);
-  if (unit.postponed !== undefined) {
-    const { postponed } = unit;
-    return new Promise((resolve, reject) => postponed.push(() => guarded(unit, run).then(resolve, reject)));
+  if (unit.mustWait) {
+    // By the time its place is reached the unit may have been cancelled (K2).
+    const inPlace = () => (unit.canceled !== undefined && !evenIfCanceled ? rejected(unit.canceled) : guarded(unit, run));
+    return new Promise((resolve, reject) => unit.postponed?.push(() => inPlace().then(resolve, reject)));
   }
   return guarded(unit, run);
 }
@@ -178,7 +179,7 @@ export class Context {
   sideEffect(fn: () => unknown): Promise<unknown> {
     const { execution } = this.#unit;
     if (!execution.enter(this.#unit, "sideEffect")) return never();
-    return execution.sideEffects === "inline" && this.#unit.postponed === undefined
+    return execution.sideEffects === "inline" && !this.#unit.mustWait
       ? guarded(this.#unit, () => sideEffect(this.#unit, fn))
       : this.#pausing("sideEffect", () => sideEffect(this.#unit, fn));
   }

@@ -25,6 +25,8 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
     }
     return operation.promise as Promise<T>;
   }
+  const refusal = execution.refusal(unit, "sideEffect");
+  if (refusal !== undefined) return execution.refuse(unit, "sideEffect", "sideEffect", refusal).promise as Promise<T>;
   const fields: { value?: Payload; error?: SideEffectCommand["error"] } = {};
   if (execution.matcher === undefined) {
     try {
@@ -43,7 +45,7 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
 
 export function publishState(unit: Unit, state: unknown): void {
   const execution = unit.execution;
-  const payload = execution.encode(state, "the published state");
+  const payload = execution.encodeOrRefuse(unit, "publishState", state, "the published state");
   execution.turnState = payload;
   execution.state = payload;
 }

@@ -19,6 +19,8 @@ export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
   }
   if (canceled !== undefined && !settlesItself(execution, outcome)) return endCanceled(execution, canceled, outcome);
   if (!outcome.ok) return endFailed(execution, outcome.error);
+  const overLimit = execution.matcher?.overLimit("fail");
+  if (overLimit !== undefined) return endFailed(execution, overLimit);
   if (outcome.value instanceof ContinueAsNewToken) return endContinued(execution, outcome.value);
   let value: Payload;
   try {

@@ -10,13 +10,14 @@ import {
   CanceledError,
   ForeignAwaitError,
   IllegalCallError,
+  IllegalReturnError,
   InvalidInputError,
   LimitExceededError,
   OutOfTurnError,
   reviveError,
   serializeError,
 } from "../errors/index.ts";
-import type { AnyWorkflow, Logger } from "../model/index.ts";
+import { type AnyWorkflow, isReceiveResult, type Logger } from "../model/index.ts";
 import type { Answer, Command, OpeningCommand, Outcome, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
@@ -179,6 +180,10 @@ export class Execution {
     operation.deliver();
     return operation;
   }
+  /** P9, Y4: why an operation that opens nothing is refused now, or was when history was recorded. */
+  refusal(unit: Unit, name: string): Error | undefined {
+    return this.matcher === undefined ? this.#overLimit(unit) : this.matcher.refusal(unit.path, name, undefined, name);
+  }
   #overLimit(unit: Unit): Error | undefined {
     const length = this.historyLength + this.commands.length;
     if (length < this.limits.historyWarn) return undefined;
@@ -191,6 +196,9 @@ export class Execution {
   }
   freshSeq(): number {
     return ++this.#lastSeq;
+  }
+  get lastSeq(): number {
+    return this.#lastSeq;
   }
   /** Numbers go on after the highest that history has used. */
   sawSeq(seq: number): void {
@@ -264,8 +272,10 @@ export class Execution {
   /** A unit's function returned or threw. */
   functionEnded(unit: Unit, outcome: UnitOutcome): void {
     if (this.poison !== undefined || this.evicted || unit.over) return;
-    if (this.current === unit) unit.returned = outcome;
-    else this.violate(new ForeignAwaitError({ unit: unit.title }));
+    if (this.current !== unit) this.violate(new ForeignAwaitError({ unit: unit.title }));
+    else if (unit.role !== "handler" && outcome.ok && isReceiveResult(outcome.value) && outcome.value.result === "async") {
+      this.violate(new IllegalReturnError(`Receive.async(fn, state) is for the sync handlers of a receive: ${unit.title} can't return it.`)); // N
+    } else unit.returned = outcome;
   }
 
   /** The barrier after a unit's step: what has become of it? */
@@ -274,7 +284,7 @@ export class Execution {
     if (this.#reused.length > 0) this.#settleReused();
     if (unit.returned !== undefined) this.#windDown(unit);
     else if (unit.runnable) this.scheduler.schedule(unit);
-    else if (unit.open.size === 0 && unit.postponed === undefined) this.violate(new ForeignAwaitError({ unit: unit.title })); // X8
+    else if (unit.open.size === 0 && (unit.postponed ?? []).length === 0) this.violate(new ForeignAwaitError({ unit: unit.title })); // X8
   }
   #settleReused(): void {
     const reused = this.#reused;
@@ -284,7 +294,7 @@ export class Execution {
 
   /** P3: timers and waits are given up, the rest is joined; then the unit is over. */
   #windDown(unit: Unit): void {
-    unit.results.length = 0;
+    unit.dropResults();
     for (const operation of [...unit.open]) {
       if (operation.settlement !== undefined) unit.open.delete(operation);
       else if (operation.floating) operation.behaviour.cancel?.(operation, unit.canceled ?? RETURNED);
@@ -292,7 +302,7 @@ export class Execution {
     this.endIfOver(unit);
   }
   endIfOver(unit: Unit): void {
-    if (unit.over || unit.returned === undefined || unit.open.size > 0) return;
+    if (unit.over || unit.returned === undefined || unit.open.size > 0 || unit.gates > 0) return;
     unit.over = true;
     this.liveUnits--;
     unit.parent?.children.delete(unit);
@@ -306,7 +316,7 @@ export class Execution {
   canCommit(operation: Operation): boolean {
     let depth = 0;
     for (let unit: Unit | undefined = operation.unit; unit !== undefined; unit = unit.parent) {
-      if (unit.open.size !== 1) return false;
+      if (unit.open.size !== 1 || unit.gates > 0) return false;
       depth++;
     }
     return depth === this.liveUnits && !this.saga.holdsBeneath(operation.location);
@@ -314,9 +324,10 @@ export class Execution {
 
   // ── values ──
 
+  /** P9: what history has accepted is over no limit. */
   encode(value: unknown, what: string): Payload {
     const payload = this.codec.encode(value);
-    if (payload.length * 3 > this.limits.payloadBytes) {
+    if (payload.length * 3 > this.limits.payloadBytes && this.matcher === undefined) {
       const actual = payloadSize(payload);
       if (actual > this.limits.payloadBytes) {
         throw new LimitExceededError({ limit: "payloadBytes", actual, max: this.limits.payloadBytes, what });
@@ -325,6 +336,19 @@ export class Execution {
     return payload;
   }
 
+  /** The same for a value that is no operation's: a refusal is recorded, so that replay takes the same way under other limits (Y4). */
+  encodeOrRefuse(unit: Unit, kind: string, value: unknown, what: string): Payload {
+    let error: unknown = this.matcher?.refusal(unit.path, kind, undefined, kind);
+    if (error === undefined) {
+      try {
+        return this.encode(value, what);
+      } catch (caught) {
+        error = caught;
+      }
+    }
+    this.note(unit, "refuse", kind, { kind, error: serializeError(error) });
+    throw error;
+  }
   get nothing(): Payload {
     return this.codec.encode(undefined);
   }
@@ -386,7 +410,11 @@ export class Execution {
 
   log(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {
     if (this.replaying) return;
-    this.logger[level](message, { runId: this.runId, workflow: this.workflow.name, unit: unit?.title, ...fields });
+    try {
+      this.logger[level](message, { runId: this.runId, workflow: this.workflow.name, unit: unit?.title, ...fields });
+    } catch {
+      // X1: in replay nothing is logged, so a logger that fails must not be seen by the workflow.
+    }
   }
 
   /** K7: no workflow code runs any more; what the host is doing for it is given up. */

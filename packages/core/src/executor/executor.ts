@@ -4,8 +4,9 @@
 // against recorded turns), X10 (eviction drops, never rejects).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
-import { OutOfTurnError, QueryFailedError, CanceledError, serializeError, TurnTimeoutError } from "../errors/index.ts";
+import { OutOfTurnError, QueryFailedError, CanceledError, serializeError, toError, TurnTimeoutError } from "../errors/index.ts";
 import type { ReplayTurn } from "../history/index.ts";
+import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
 import type { Activation, Completion, Job, Payload, QueryJob, StartJob } from "../protocol/index.ts";
 import { type Barrier, sharedBarrier } from "./barrier.ts";
@@ -32,6 +33,7 @@ export interface ExecutorOptions {
   readonly sideEffects?: "inline" | "scheduled";
 }
 
+const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 export class Executor {
@@ -45,7 +47,8 @@ export class Executor {
   #finish: ((completion: Completion) => void) | undefined;
   /** Records in history, as far as this executor has seen them. */
   #records = 0;
-  #turnRecords = 0;
+  #activation: Activation = { time: 0, jobs: [] };
+  #timeBefore = 0;
 
   constructor(options: ExecutorOptions) {
     this.#codec = options.codec ?? jsonCodec;
@@ -94,29 +97,40 @@ export class Executor {
       finish({ status: "failed", error: new OutOfTurnError({ unit: "(host)", call: "activate", pausedOn: "an activation that is not over" }) });
       return;
     }
+    if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "evict")) {
+      execution.drop();
+      finish({ status: "ok", commands: [], replies: [] });
+      return;
+    }
     this.#finish = finish;
-    this.#turnRecords = activation.jobs.length + ((activation as Partial<ReplayTurn>).commands?.length ?? 0);
+    this.#activation = activation;
     execution.commands = [];
     execution.replies = [];
     execution.turnState = undefined;
     execution.historyLength = activation.historyLength ?? this.#records;
+    this.#timeBefore = execution.time;
     if (activation.time > execution.time) execution.time = activation.time; // P7: never back
     execution.replaying = recorded !== undefined || activation.replaying === true;
     execution.matcher = recorded === undefined ? undefined : this.#matcher;
     if (this.#elapsed !== undefined) this.#turnStart = this.#elapsed();
     if (execution.poison !== undefined) return this.#complete(); // X7: a violation between turns
-    if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "evict")) {
-      execution.drop();
-      return this.#complete();
-    }
     if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "query")) {
-      for (const job of activation.jobs) this.#answer(job as QueryJob);
+      this.#answerQueries();
       return this.#complete();
     }
-    if (recorded !== undefined) execution.matcher?.beginTurn(recorded);
-    else this.#leaveReplay();
-    for (const job of activation.jobs) this.#apply(job);
-    this.#advance();
+    try {
+      if (recorded !== undefined) execution.matcher?.beginTurn(recorded);
+      else this.#leaveReplay();
+      for (const job of activation.jobs) this.#apply(job);
+      this.#advance();
+    } catch (error) {
+      this.#fault(error);
+    }
+  }
+  /** X6: what a codec throws, or this code itself, fails the turn; it never leaves it open, nor harms runs that share its tick. */
+  #fault(error: unknown): void {
+    this.#execution.violate(toError(error));
+    this.#complete();
   }
   /** The first live turn after a replay. */
   #leaveReplay(): void {
@@ -153,7 +167,8 @@ export class Executor {
       }
       case "childStarted": {
         const operation = execution.operations.get(job.seq);
-        operation?.behaviour.childStarted?.(operation, job.runId);
+        if (operation !== undefined) operation.behaviour.childStarted?.(operation, job.runId);
+        else execution.matcher?.passJob(job);
         break;
       }
       case "signal":
@@ -175,6 +190,7 @@ export class Executor {
         execution.reseed(job.seed);
         break;
       case "expire":
+        execution.matcher?.catchUp(); // a commit that came before it in this turn
         expire(execution, job);
         break;
       case "resume":
@@ -213,6 +229,9 @@ export class Executor {
     execution.root?.cancel(execution.cancelRequested);
   }
 
+  #answerQueries(): void {
+    for (const job of this.#activation.jobs) if (job.type === "query") this.#answer(job);
+  }
   #answer(job: QueryJob): void {
     const execution = this.#execution;
     try {
@@ -236,14 +255,16 @@ export class Executor {
         return;
       }
       if (execution.closed) break;
+      if (execution.matcher?.catchUp() === true) continue; // before messages: what history has next came before them
       if (execution.mailbox.takeNext()) continue;
       if (execution.conditions.settleNext()) continue;
-      if (execution.matcher?.restoreCommit() === true || execution.matcher?.skipRemoved() === true) continue;
       break;
     }
     if (execution.poison === undefined) {
       execution.mailbox.closeTurn();
       execution.matcher?.endTurn();
+      this.#answerQueries();
+      this.#checkTime(execution.root);
     }
     this.#complete();
   }
@@ -251,16 +272,22 @@ export class Executor {
     const execution = this.#execution;
     const unit = execution.current as Unit;
     execution.current = undefined;
-    execution.stepEnded(unit);
-    if (this.#elapsed !== undefined) {
-      const elapsed = this.#elapsed() - this.#turnStart;
-      if (elapsed > this.#turnTimeout) {
-        const location = [...unit.open].at(-1)?.location ?? unit.title;
-        execution.violate(new TurnTimeoutError({ elapsed, limit: this.#turnTimeout, location }));
-      }
+    try {
+      execution.stepEnded(unit);
+      this.#checkTime(unit);
+      this.#advance();
+    } catch (error) {
+      this.#fault(error);
     }
-    this.#advance();
   };
+  /** X9. */
+  #checkTime(unit: Unit | undefined): void {
+    if (this.#elapsed === undefined) return;
+    const elapsed = this.#elapsed() - this.#turnStart;
+    if (elapsed <= this.#turnTimeout) return;
+    const location = [...(unit?.open ?? [])].at(-1)?.location ?? unit?.title ?? "";
+    this.#execution.violate(new TurnTimeoutError({ elapsed, limit: this.#turnTimeout, location }));
+  }
 
   #complete(): void {
     const execution = this.#execution;
@@ -272,8 +299,13 @@ export class Executor {
       return;
     }
     const { commands, replies, turnState } = execution;
-    this.#records = execution.historyLength + this.#turnRecords + commands.length;
-    finish?.(turnState === undefined ? { status: "ok", commands, replies } : { status: "ok", commands, replies, state: turnState });
+    const replayed = (this.#activation as Partial<ReplayTurn>).commands?.length ?? 0;
+    const records = recordedJobs(this.#activation.jobs, replies).length + commands.length + replayed;
+    this.#records = execution.historyLength + records;
+    if (records === 0) execution.time = this.#timeBefore; // P7: replay will not know of this turn, so it moves no clock
+    const { time } = execution;
+    if (turnState === undefined && time <= this.#activation.time) finish?.({ status: "ok", commands, replies });
+    else finish?.({ status: "ok", commands, replies, ...(turnState !== undefined && { state: turnState }), ...(time > this.#activation.time && { time }) });
   }
 
   // ── what a host asks ──
@@ -287,9 +319,21 @@ export class Executor {
     return [...this.#execution.operations.keys()];
   }
   /** What the run waits for, in words: `step charge`, `signal approve`. Scopes are left out: what is inside them tells more. */
+  get waiting(): { readonly seq: number; readonly description: string }[] {
+    return [...this.#execution.operations.values()]
+      .filter((operation) => !SCOPES.has(operation.kind))
+      .map(({ seq, description }) => ({ seq, description }));
+  }
   get waitingFor(): string[] {
-    const scopes = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
-    return [...this.#execution.operations.values()].filter((operation) => !scopes.has(operation.kind)).map((operation) => operation.description);
+    return this.waiting.map(({ description }) => description);
+  }
+  /** Completed steps whose rollback would run if the run failed now. */
+  get rollbacks(): number {
+    return this.#execution.saga.size;
+  }
+  /** A value as this run records it: within its limits (P8, P9). */
+  encode(value: unknown, what: string): Payload {
+    return this.#execution.encode(value, what);
   }
   /** The last published state. */
   get state(): Payload | undefined {

@@ -31,6 +31,20 @@ export function isWithin(path: string, prefix: string): boolean {
   return path.length === prefix.length ? path === prefix : path.charCodeAt(prefix.length) === 47 && path.startsWith(prefix);
 }
 
+/** How far two paths go together. */
+export function sharedLength(a: string, b: string): number {
+  let length = 0;
+  for (let i = 0; i < a.length && a[i] === b[i]; i++) if (a[i] === "/") length = i + 1;
+  return length;
+}
+
+/** The unit that must be over before this one begins: the iteration before, or the handler that an async one came from. */
+export function predecessor(unit: string): string | undefined {
+  if (unit.endsWith("/~async")) return unit.slice(0, -"/~async".length);
+  const iteration = /^(.*\/~)(\d+)$/.exec(unit);
+  return iteration === null || iteration[2] === "0" ? undefined : `${iteration[1]}${Number(iteration[2]) - 1}`;
+}
+
 /** The order of units (X3): a parent before its children, branches before handlers, then by ordinal of the scope and index in it. */
 export type UnitOrder = readonly number[];
 

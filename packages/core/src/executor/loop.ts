@@ -90,14 +90,14 @@ class LoopScope implements Behaviour {
     }
     let value: Payload;
     try {
-      value = execution.encode(this.#state, `the state of loop ${this.#operation.location}`);
+      value = execution.encodeOrRefuse(this.#operation.unit, "commit", this.#state, `the state of loop ${this.#operation.location}`);
     } catch (error) {
       execution.conclude(this.#operation, "failed", { ok: false, error: error as Error });
       return false;
     }
     let trim: number | undefined;
     if (this.#iteration - this.#trimmedAt >= this.#historyEvery) {
-      this.#trimmedAt = this.#iteration;
+      this.#trimmedAt = this.#iteration - (this.#iteration % this.#historyEvery);
       trim = Math.max(0, this.#iteration - this.#historyKeep);
     }
     execution.emit(commitCommand(execution, this.#operation, this.#iteration, value, trim));
@@ -111,7 +111,8 @@ class LoopScope implements Behaviour {
     this.#start();
   }
 
-  cancel(_operation: Operation, error: Error): void {
+  cancel(operation: Operation, error: Error): void {
+    if (operation.committed) return; // replay: the commit came first; the iteration that it starts is born cancelled
     if (this.#unit !== undefined) this.#unit.cancel(error as NonNullable<Unit["canceled"]>);
     else this.#execution.conclude(this.#operation, "canceled", { ok: false, error });
   }

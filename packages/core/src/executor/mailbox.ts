@@ -50,6 +50,8 @@ export interface UpdateTaker extends Taker {
 export class Mailbox {
   readonly #execution: Execution;
   #messages: Message[] = [];
+  /** Replay: what came in this turn. */
+  readonly #arrived = new Set<Message>();
   readonly #takers: Taker[] = [];
   #receive: UpdateTaker | undefined;
   /** Something has come or somebody has become ready since the queue was last looked through. */
@@ -61,8 +63,12 @@ export class Mailbox {
 
   // ── messages ──
 
+  beginReplayTurn(): void {
+    this.#arrived.clear();
+  }
   add(message: Message): void {
     this.#messages.push(message);
+    if (this.#execution.matcher !== undefined) this.#arrived.add(message);
     this.#stale = true;
   }
   /** V3: what an operation that code no longer makes had consumed. */
@@ -92,10 +98,12 @@ export class Mailbox {
         return { type: "update", id: message.id, name: message.name, input: message.input };
       });
   }
+  /** What the commit kept, and after it what has come in the turn of the commit; all else was consumed on the way there. */
   restore(messages: readonly BufferedMessage[]): void {
-    const fresh = this.#messages.filter((message) => message.type === "update" && !message.accepted);
-    this.#messages = messages.map((message): Message => (message.type === "update" ? { ...message, validate: false, accepted: true } : message));
-    this.#messages.push(...fresh);
+    const here = this.#messages.filter((message) => this.#arrived.has(message));
+    const older = messages.filter((message) => !here.some((one) => isSame(one, message)));
+    this.#messages = older.map((message) => (message.type === "update" ? { ...message, validate: false, accepted: true } : message));
+    this.#messages.push(...here);
     this.#stale = true;
   }
 
@@ -212,4 +220,9 @@ export class Mailbox {
     for (const update of accepted) this.remove(update);
     return accepted;
   }
+}
+
+function isSame(a: Message, b: BufferedMessage): boolean {
+  if (a.type === "fire") return b.type === "fire" && a.seq === b.seq;
+  return b.type !== "fire" && a.id === b.id;
 }

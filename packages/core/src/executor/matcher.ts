@@ -3,17 +3,22 @@
 // Invariants: Y2 (a unit's operations in order against its own records), Y3 (a record is consumed once), Y6 (all of them in the
 // order and the turn of recording), V3 (removed operations), D10 (what a voided failure left behind), L3 R11 (commits).
 
-import { NondeterminismError, reviveError } from "../errors/index.ts";
+import { NondeterminismError, ReceiveClosedError, reviveError, serializeError } from "../errors/index.ts";
 import type { ReplayTurn } from "../history/index.ts";
 import type { OperationKind } from "../model/index.ts";
 import type { Command, CommitCommand, Job, OpeningCommand, Outcome } from "../protocol/index.ts";
 import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
 import type { Execution } from "./execution.ts";
-import { formatLocation, isWithin } from "./location.ts";
+import { formatLocation, isWithin, predecessor, segment, sharedLength } from "./location.ts";
 import { Salvage } from "./salvage.ts";
 import type { Unit } from "./unit.ts";
 
-const UNPAUSING: ReadonlySet<string> = new Set(["sideEffect", "patch", "attributes", "rollbackCheckpoint", "refuse"]);
+const UNPAUSING: ReadonlySet<string> = new Set(["patch", "attributes", "rollbackCheckpoint", "refuse"]);
+/** Does it settle by being recorded? */
+function isUnpausing(record: OpeningCommand): boolean {
+  if (record.type === "sideEffect") return record.value !== undefined || record.error !== undefined;
+  return UNPAUSING.has(record.type);
+}
 
 /** V1: a marker that code may have done with altogether. */
 function isDeprecated(command: Command | undefined): boolean {
@@ -38,6 +43,8 @@ export class Matcher {
   readonly #removed = new Map<number, OpeningCommand>();
   /** The unit that goes on when the removed operation settles. */
   readonly #waiting = new Map<number, Unit>();
+  /** Updates that a removed receive has accepted and not answered. */
+  readonly #updates = new Map<string, { readonly seq: number; readonly name: string }>();
 
   constructor(execution: Execution, turns: readonly ReplayTurn[], same: Same) {
     this.#execution = execution;
@@ -56,7 +63,13 @@ export class Matcher {
     this.#cursor = 0;
     this.#ahead = undefined;
     this.#firstOutOfOrder = undefined;
+    this.#execution.mailbox.beginReplayTurn();
     if (!this.inVoid) for (const command of this.takeCarried()) this.match(command);
+    // What a freed run gave up is the first thing of its turn, and its units go on from the first round (V3).
+    for (let next = this.#expected[this.#cursor]; next !== undefined && this.#isGivenUp(next); next = this.#expected[this.#cursor]) {
+      this.#cursor++;
+      this.#passRemoved(next);
+    }
   }
   /** What a resumed run has emitted already (D10). */
   takeCarried(): Command[] {
@@ -91,7 +104,38 @@ export class Matcher {
       this.#ahead.add(later);
       return later;
     }
-    return this.#diverge(own ?? expected, actual);
+    return this.#diverge(own ?? this.#missing(actual, expected) ?? (this.#isExtra(actual, expected) ? undefined : expected), actual);
+  }
+  /** The operation that this turn has and code has left out, to judge by what code does too early. */
+  #missing(actual: Command, expected: Command | undefined): OpeningCommand | undefined {
+    if (actual.type === "dispatch" && expected?.type === "dispatch") return undefined;
+    const isEarly = !isOpening(actual) || this.#recordedLater(actual) !== undefined;
+    // A unit that history does not know at all was begun because the one before it ended too early.
+    const path = !isOpening(actual) ? this.#scopeOf(actual) : isEarly ? actual.unit : this.#isKnown(actual.unit) ? undefined : predecessor(actual.unit);
+    if (path === undefined) return undefined;
+    let nearest: OpeningCommand | undefined;
+    let shared = (isOpening(actual) && isEarly) || path === "" ? 0 : path.length + 1;
+    for (let i = this.#cursor; i < this.#expected.length; i++) {
+      const candidate = this.#expected[i] as Command;
+      if (!isOpening(candidate) || this.#ahead?.has(candidate) === true || this.#isRemoved(candidate)) continue;
+      const common = sharedLength(`${candidate.unit}/`, `${path}/`);
+      if (nearest === undefined ? common < shared : common <= shared) continue;
+      nearest = candidate;
+      shared = common;
+    }
+    return nearest;
+  }
+  #isKnown(unit: string): boolean {
+    return this.#turns.some((turn) => turn.commands.some((command) => isOpening(command) && command.unit === unit));
+  }
+  /** What must have ended for this command to be emitted. */
+  #scopeOf(command: Command): string {
+    if (command.type === "winner") return `${this.locate(command)}/${segment(command.key)}`;
+    return "seq" in command ? this.locate({ type: "cancel", seq: command.seq }) : "";
+  }
+  /** Does code do what history has nowhere, in a unit of which this turn has nothing? */
+  #isExtra(actual: Command, expected: Command | undefined): boolean {
+    return isOpening(actual) && expected !== undefined && isOpening(expected);
   }
   #findLater(actual: Command): Command | undefined {
     for (let i = this.#cursor; i < this.#expected.length; i++) {
@@ -138,12 +182,21 @@ export class Matcher {
     }
   }
 
-  /** A call that history saw refused (Y4). */
-  refusal(unit: string, name: string, n: number, kind: string): Error | undefined {
+  /** A call that history saw refused (Y4). Without `n`: whichever occurrence comes next. */
+  refusal(unit: string, name: string, n: number | undefined, kind: string): Error | undefined {
+    const expected = this.#next();
+    if (expected?.type !== "refuse" || expected.unit !== unit || expected.name !== name || expected.kind !== kind) return undefined;
+    return n === undefined || expected.n === n ? reviveError(expected.error) : undefined;
+  }
+  /** A reply or output that history saw over its limit; limits may be others by now (P9, Y4). */
+  overLimit(type: "completeUpdate" | "fail", id?: string): Error | undefined {
+    const expected = this.#next();
+    if (expected?.type !== type || expected.error?.name !== "LimitExceededError") return undefined;
+    return expected.type === "fail" || expected.id === id ? reviveError(expected.error) : undefined;
+  }
+  #next(): Command | undefined {
     this.#skip();
-    const expected = this.#expected[this.#cursor];
-    if (expected?.type !== "refuse" || expected.unit !== unit || expected.name !== name || expected.n !== n || expected.kind !== kind) return undefined;
-    return reviveError(expected.error);
+    return this.#expected[this.#cursor];
   }
 
   // ── where they part ──
@@ -195,9 +248,14 @@ export class Matcher {
 
   // ── commits (L3, R11) ──
 
-  /** When the turn is quiet: the commit that history has next, if its scope waits for it. */
-  restoreCommit(): boolean {
+  /** When nothing is runnable: does history have something next that lets a unit go on by itself? */
+  catchUp(): boolean {
+    const waiting = this.#waiting.size;
     this.#skip();
+    return this.#restoreCommit() || this.#waiting.size < waiting;
+  }
+  /** The commit that history has next, if its scope waits for it. */
+  #restoreCommit(): boolean {
     const commit = this.#expected[this.#cursor];
     if (commit?.type !== "commit") return false;
     const execution = this.#execution;
@@ -205,8 +263,10 @@ export class Matcher {
     if (operation === undefined || !operation.committed) return false;
     operation.committed = false;
     this.#cursor++;
+    execution.sawSeq(commit.lastSeq);
     execution.mailbox.restore((commit as CommitCommand).messages ?? []);
     execution.state = commit.state;
+    execution.saga.keep(commit.rollbacks ?? []);
     operation.behaviour.restore?.(operation, commit);
     return true;
   }
@@ -215,7 +275,26 @@ export class Matcher {
 
   hasPatch(unit: Unit, id: string): boolean {
     const next = this.#upcoming(unit);
-    return next?.type === "patch" && next.name === id;
+    // Nothing comes after a removed operation at which the run still waits: the unit is past its last record.
+    if (next === undefined) return this.#isFreed(unit);
+    return next.type === "patch" && next.name === id;
+  }
+  #isFreed(unit: Unit): boolean {
+    for (const [seq, waiting] of this.#waiting) if (waiting === unit && !this.#settlesLater(seq)) return true;
+    return false;
+  }
+  #settlesLater(seq: number): boolean {
+    return this.#turns.some((turn, i) => {
+      if (i < this.#turn) return false;
+      const bySettle = turn.commands.some((one) => (one.type === "settle" || one.type === "cancel") && one.seq === seq);
+      return bySettle || (i > this.#turn && turn.jobs.some((job) => this.#settles(job, seq)));
+    });
+  }
+  /** V3: a unit has removed operations outstanding; is its next record the one at hand? */
+  isDue(unit: Unit): boolean {
+    this.#skip();
+    const expected = this.#expected[this.#cursor];
+    return expected !== undefined && isOpening(expected) && expected.unit === unit.path;
   }
   /** The next record of a unit that has the turn: the one at hand, or after removals one that is still to come. */
   #upcoming(unit: Unit): OpeningCommand | undefined {
@@ -225,10 +304,11 @@ export class Matcher {
       if (expected !== undefined && isOpening(expected) && expected.unit === unit.path) return expected;
       return this.#ahead === undefined ? undefined : this.#nextOf(unit.path);
     }
+    let before = unit.postponed.length;
     for (let turn = this.#turn; turn < this.#turns.length; turn++) {
       const commands = turn === this.#turn ? this.#expected.slice(this.#cursor) : (this.#turns[turn]?.commands ?? []);
       for (const command of commands) {
-        if (isOpening(command) && command.unit === unit.path && !this.#isRemoved(command)) return command;
+        if (isOpening(command) && command.unit === unit.path && !this.#isRemoved(command) && before-- === 0) return command;
       }
     }
     return undefined;
@@ -236,19 +316,22 @@ export class Matcher {
 
   remove(unit: Unit, name: string, kind: OperationKind): void {
     const record = this.#upcoming(unit);
-    if (record === undefined || record.name !== name || record.type !== kind) return;
+    if (record === undefined || record.name !== name || (record.type === "childResult" ? "child" : record.type) !== kind) return;
     unit.occurrence(name);
     this.#removedPaths.push(formatLocation(record.unit, record.name, record.n));
     this.#removed.set(record.seq, record);
     const next = this.#expected[this.#expected.indexOf(record) + 1];
     const atOnce = next?.type === "settle" && next.seq === record.seq;
-    if (UNPAUSING.has(record.type)) this.#removed.set(record.seq, record);
-    else if (!atOnce) {
+    if (!isUnpausing(record) && !atOnce) {
       this.#waiting.set(record.seq, unit);
-      unit.gates++;
-      unit.postponed ??= [];
+      unit.closeGate();
     }
     this.#skip();
+  }
+  /** What `finish` emitted. */
+  #isGivenUp(command: Command): boolean {
+    const { type } = command;
+    return (type === "cancel" || type === "completeUpdate" || (type === "settle" && command.status === "canceled")) && this.#isRemoved(command);
   }
   #isRemoved(command: Command): boolean {
     if (isOpening(command)) return this.#removed.has(command.seq) || this.#removedPaths.some((path) => isWithin(command.unit, path));
@@ -269,19 +352,44 @@ export class Matcher {
   #passRemoved(command: Command): void {
     if (isOpening(command)) {
       this.#execution.sawSeq(command.seq);
-      if (UNPAUSING.has(command.type)) this.#removed.delete(command.seq);
+      if (isUnpausing(command)) this.#removed.delete(command.seq);
       else this.#removed.set(command.seq, command);
       return;
     }
-    if (command.type === "dispatch") this.#execution.mailbox.discard([command.message]);
-    if (command.type === "settle" && command.messages !== undefined) this.#execution.mailbox.discard(command.messages);
-    if (command.type === "settle" || command.type === "cancel") this.#removedSettled(command.seq);
+    const { mailbox } = this.#execution;
+    if (command.type === "dispatch") mailbox.discard([command.message]);
+    else if (command.type === "commit") this.#passCommit(command);
+    else if (command.type === "acceptUpdate") {
+      const job = this.#turns[this.#turn]?.jobs.find((one) => one.type === "update" && one.id === command.id);
+      this.#updates.set(command.id, { seq: command.seq, name: job?.type === "update" ? job.name : command.id });
+      mailbox.discard([command.id]);
+    } else if (command.type === "completeUpdate") this.#updates.delete(command.id);
+    else if (command.type === "settle") {
+      mailbox.discard(command.messages ?? []);
+      this.#removedSettled(command.seq);
+    } else if (command.type === "cancel" && command.join !== true) this.#removedSettled(command.seq);
+  }
+  /** What a commit of a removed scope had carried on is carried on without it. */
+  #passCommit(commit: CommitCommand): void {
+    const execution = this.#execution;
+    execution.sawSeq(commit.lastSeq);
+    execution.state = commit.state;
+    const messages = commit.messages ?? [];
+    for (const message of messages) if (message.type === "update") this.#updates.set(message.id, { seq: commit.seq, name: message.name });
+    execution.mailbox.restore(messages.filter((message) => message.type !== "update"));
   }
   /** A job for an operation that the executor does not know. True if it was a removed one's. */
   passJob(job: Job): boolean {
-    if ((job.type !== "resolve" && job.type !== "fire") || !this.#removed.has(job.seq)) return false;
-    if (job.type === "resolve" || this.#removed.get(job.seq)?.type === "sleep") this.#removedSettled(job.seq);
+    if (!("seq" in job) || !this.#removed.has(job.seq)) return false;
+    if (this.#settles(job, job.seq)) this.#removedSettled(job.seq);
     return true;
+  }
+  /** Does this job settle the removed operation of that number? */
+  #settles(job: Job, seq: number): boolean {
+    if (!("seq" in job) || job.seq !== seq) return false;
+    const record = this.#removed.get(seq);
+    if (job.type === "fire") return record?.type === "sleep";
+    return job.type === "resolve" || (record?.type === "child" && record.detached === true);
   }
   #removedSettled(seq: number): void {
     this.#removed.delete(seq);
@@ -290,16 +398,13 @@ export class Matcher {
     this.#waiting.delete(seq);
     unit.openGate();
   }
-  /** Anything to do at the end of a quiet turn? Skipping may let a unit go on. */
-  skipRemoved(): boolean {
-    const before = this.#waiting.size;
-    this.#skip();
-    return this.#waiting.size < before;
-  }
-
   /** Replay is over: what is still open of removed operations is given up, and their units go on live. */
   finish(): void {
     const execution = this.#execution;
+    for (const [id, { seq, name }] of this.#updates) {
+      execution.emit({ type: "completeUpdate", seq, id, status: "failed", error: serializeError(new ReceiveClosedError({ update: name })) });
+    }
+    this.#updates.clear();
     for (const record of this.#removed.values()) {
       const host = ["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun"].includes(record.type);
       execution.emit(host ? { type: "cancel", seq: record.seq } : { type: "settle", seq: record.seq, status: "canceled" });

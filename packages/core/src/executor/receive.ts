@@ -70,7 +70,10 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     return this.#checkpointEvery !== undefined && this.#sinceCheckpoint >= this.#checkpointEvery;
   }
   wants(name: string): boolean {
-    return !this.#closing && Object.hasOwn(this.#signals, name) && this.#signals[name] !== undefined;
+    return !this.#closing && this.handlesSignal(name);
+  }
+  handlesSignal(name: string): boolean {
+    return Object.hasOwn(this.#signals, name) && this.#signals[name] !== undefined;
   }
   handles(update: string): boolean {
     return Object.hasOwn(this.#updates, update) && this.#updates[update] !== undefined;
@@ -158,10 +161,6 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   }
   #asyncEnded(message: Signal | Update, unit: Unit, outcome: UnitOutcome): void {
     this.#async.delete(unit);
-    if (outcome.ok && isReceiveResult(outcome.value) && outcome.value.result === "async") {
-      this.#execution.violate(new IllegalReturnError("An async handler can't return Receive.async: it runs beside its receive already."));
-      return;
-    }
     if (message.type === "update") this.#completeUpdate(message, outcome);
     else if (!outcome.ok) {
       const error = serializeError(outcome.error);
@@ -176,8 +175,9 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     const { seq } = this.operation;
     const emit = (error: unknown) =>
       this.#execution.emit({ type: "completeUpdate", seq, id: update.id, status: "failed", error: serializeError(error) });
-    if (!outcome.ok) {
-      emit(outcome.error);
+    const failure = outcome.ok ? this.#execution.matcher?.overLimit("completeUpdate", update.id) : outcome.error;
+    if (!outcome.ok || failure !== undefined) {
+      emit(failure);
       return false;
     }
     let value: Payload;
@@ -229,6 +229,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     this.#next();
   }
   cancel(_operation: Operation, error: Error): void {
+    if (this.#awaitingCommit) return; // replay: the commit came first
     const canceled = this.operation.unit.canceled;
     this.#close();
     if (canceled !== undefined) {
@@ -286,7 +287,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     }
     let value: Payload;
     try {
-      value = execution.encode(this.#state, "the state of a receive");
+      value = execution.encodeOrRefuse(this.operation.unit, "commit", this.#state, "the state of a receive");
     } catch (error) {
       this.#close({ error: error as Error });
       this.#conclude();
@@ -295,11 +296,13 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     execution.emit(commitCommand(execution, this.operation, this.#dispatched, value, this.#dispatched));
     this.#state = execution.codec.decode(value);
   }
-  restore(_operation: Operation, commit: CommitCommand): void {
+  restore(operation: Operation, commit: CommitCommand): void {
     this.#awaitingCommit = false;
     this.#dispatched = commit.count;
     this.#sinceCheckpoint = 0;
     this.#state = this.#execution.codec.decode(commit.value);
+    const { canceled } = operation.unit;
+    if (canceled !== undefined) this.cancel(operation, canceled);
   }
 }
 
@@ -315,6 +318,8 @@ export function commitCommand(execution: Execution, operation: Operation, count:
     ...(execution.state !== undefined && { state: execution.state }),
     ...(messages.length > 0 && { messages }),
     ...(trim !== undefined && { trim }),
+    lastSeq: execution.lastSeq,
+    ...(!execution.saga.empty && { rollbacks: execution.saga.steps }),
   };
 }
 

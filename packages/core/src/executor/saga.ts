@@ -39,6 +39,9 @@ export class Saga {
   constructor(execution: Execution) {
     this.#execution = execution;
   }
+  get size(): number {
+    return this.#stack.length;
+  }
   get empty(): boolean {
     return this.#stack.length === 0;
   }
@@ -47,6 +50,14 @@ export class Saga {
   }
   clear(): void {
     this.#stack = [];
+  }
+  /** The steps that would be undone, by number. */
+  get steps(): number[] {
+    return this.#stack.map((entry) => entry.seq);
+  }
+  /** Lets go of all but these (L5). */
+  keep(steps: readonly number[]): void {
+    this.#stack = this.#stack.filter((entry) => steps.includes(entry.seq));
   }
   holdsBeneath(location: string): boolean {
     return this.#stack.some((entry) => isWithin(entry.location, location));

@@ -2,7 +2,7 @@
 // Owns: the branches of each open scope until all of them have ended.
 // Invariants: P3 (a scope returns after its units ended), C1–C4, K2 (shield), N (bodies may do what the unit around them may).
 
-import { CanceledError, InvalidInputError, JoinError, RaceError } from "../errors/index.ts";
+import { CanceledError, InvalidInputError, JoinError, RaceError, toError } from "../errors/index.ts";
 import { segment } from "./location.ts";
 import type { Behaviour, Operation, Settlement } from "./operation.ts";
 import type { Role, Unit, UnitOutcome } from "./unit.ts";
@@ -14,10 +14,6 @@ interface Branch {
   /** Last part of the unit's path; none for a body, whose path is the scope's own. */
   readonly part: string | undefined;
   readonly run: BranchRun;
-}
-
-function toError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error), { cause: error });
 }
 
 /** Branches of one scope, started together, joined together. */

@@ -29,6 +29,7 @@ export interface UnitOptions {
   readonly onEnd: (outcome: UnitOutcome, unit: Unit) => void;
 }
 
+const GATE = Symbol("gate");
 const RANK_BRANCH = 0;
 const RANK_HANDLER = 1;
 
@@ -44,8 +45,8 @@ export class Unit {
   readonly children = new Set<Unit>();
   /** Opened and not yet delivered or dropped, in order of emission. */
   readonly open = new Set<Operation>();
-  /** Settled, to be delivered one a step. */
-  readonly results: Operation[] = [];
+  /** Settled, to be delivered one a step. `GATE`: a removed operation has settled in history (V3). */
+  readonly results: (Operation | typeof GATE)[] = [];
   readonly patches = new Map<string, boolean>();
   canceled: CanceledError | undefined;
   started = false;
@@ -64,6 +65,7 @@ export class Unit {
   #scopes = 0;
   #random: Random | undefined;
   #controller: AbortController | undefined;
+  #yielded: Promise<void> | undefined;
   #resumeYield: (() => void) | undefined;
 
   constructor(execution: Execution, options: UnitOptions) {
@@ -132,7 +134,7 @@ export class Unit {
 
   /** Has it something to do in the next round? */
   get runnable(): boolean {
-    return !this.over && (!this.started || this.yielding || this.results.length > 0 || this.#ghost);
+    return !this.over && (!this.started || this.yielding || this.results.length > 0);
   }
 
   /** One step (X5): begins the function, ends a yield, or takes one result. */
@@ -140,15 +142,17 @@ export class Unit {
     if (!this.started) {
       this.started = true;
       this.#start();
-    } else if (this.#ghost) this.#carryOutPostponed();
-    else if (this.yielding) {
+    } else if (this.yielding) {
       this.yielding = false;
       this.#resumeYield?.();
     } else {
-      const operation = this.results.shift();
-      if (operation === undefined) return;
-      this.open.delete(operation);
-      operation.deliver();
+      const result = this.results.shift();
+      if (result === undefined) return;
+      if (result === GATE) this.#passGate();
+      else {
+        this.open.delete(result);
+        result.deliver();
+      }
     }
   }
   #start(): void {
@@ -162,29 +166,42 @@ export class Unit {
         (error: unknown) => this.execution.functionEnded(this, { ok: false, error }),
       );
   }
-  /** `ctx.yield()`: a pause without a record. */
+  /** `ctx.yield()`: a pause without a record. Yields of one step end together: it is one resolution (C5). */
   yieldTurn(): Promise<void> {
-    this.yielding = true;
-    return new Promise((resolve) => {
-      this.#resumeYield = resolve;
-    });
+    if (!this.yielding || this.#yielded === undefined) {
+      this.yielding = true;
+      this.#yielded = new Promise((resolve) => {
+        this.#resumeYield = resolve;
+      });
+    }
+    return this.#yielded;
   }
 
   /** V3: removed operations that history has this unit wait for. */
   gates = 0;
-  #ghost = false;
-  /** One of them has settled in history; after the last the unit gets a step that carries out what was put off. */
+  closeGate(): void {
+    this.gates++;
+    this.postponed ??= [];
+  }
+  /** One of them has settled in history: the unit gets a step for it, as it did then. */
   openGate(): void {
-    this.gates--;
-    if (this.gates > 0) return;
-    this.#ghost = true;
+    this.results.push(GATE);
     this.execution.scheduler.schedule(this);
   }
-  #carryOutPostponed(): void {
-    this.#ghost = false;
+  #passGate(): void {
+    this.gates--;
     const calls = this.postponed ?? [];
-    this.postponed = undefined;
-    for (const call of calls) call();
+    while (calls.length > 0 && (this.gates === 0 || this.execution.matcher?.isDue(this) !== false)) calls.shift()?.();
+    if (this.gates === 0) this.postponed = undefined;
+  }
+  /** V3: has a call to wait for its place in history? Not if it was made beside the operation that was removed. */
+  get mustWait(): boolean {
+    return this.postponed !== undefined && (this.postponed.length > 0 || this.execution.matcher?.isDue(this) === false);
+  }
+  /** Its function has returned: nobody takes results any more. */
+  dropResults(): void {
+    const gates = this.results.filter((result) => result === GATE);
+    this.results.splice(0, this.results.length, ...gates);
   }
 
   /** K1: every operation of this unit and of those beneath it that is not shielded throws; new ones do too (K2). */

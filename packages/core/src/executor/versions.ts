@@ -25,8 +25,8 @@ export function deprecatePatch(unit: Unit, id: string): void {
 
 /** Now, or once the operations before it that code no longer makes have settled (V3). */
 export function whenDue(unit: Unit, call: () => void): void {
-  if (unit.postponed === undefined) call();
-  else unit.postponed.push(call);
+  if (unit.mustWait) unit.postponed?.push(call);
+  else call();
 }
 
 export function removed(unit: Unit, name: string, kind: OperationKind): void {

@@ -73,7 +73,7 @@ interface WaitOptions {
 
 function wait(unit: Unit, call: string, options: WaitOptions): Promise<unknown> {
   const execution = unit.execution;
-  const handled = unit.receive === undefined ? undefined : options.names.find((name) => unit.receive?.wants(name));
+  const handled = unit.receive === undefined ? undefined : options.names.find((name) => unit.receive?.handlesSignal(name));
   if (handled !== undefined) {
     throw execution.illegal(unit, call, `the receive around it handles the signal "${handled}" itself; wait for another name`);
   }

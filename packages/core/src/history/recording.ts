@@ -3,19 +3,23 @@
 // Invariants: M8 M9 (rejected updates and queries leave no trace), L4 R11 (trimming, in the same commit as the state it led to).
 
 import { isWithin } from "../executor/location.ts";
-import type { Activation, Command, CommitCommand, Completion, Job, Turn } from "../protocol/index.ts";
+import type { Activation, Answer, Command, CommitCommand, Completion, Job, Turn } from "../protocol/index.ts";
 
 /** The turn as history keeps it; undefined if nothing of it belongs there (queries, evictions, rejected updates alone). */
 export function recordTurn(index: number, historyLength: number, activation: Activation, completion: Completion): Turn | undefined {
   if (completion.status === "failed") return undefined;
-  const rejected = new Set(completion.replies.map((reply) => (reply.type === "rejectUpdate" ? reply.id : undefined)));
-  const jobs = activation.jobs.filter(
-    (job) => job.type !== "query" && job.type !== "evict" && !(job.type === "update" && rejected.has(job.id)),
-  );
+  const jobs = recordedJobs(activation.jobs, completion.replies);
   const { commands, state } = completion;
   if (jobs.length === 0 && commands.length === 0) return undefined;
-  const turn = { index, time: activation.time, historyLength: activation.historyLength ?? historyLength, jobs, commands };
+  const turn = { index, time: completion.time ?? activation.time, historyLength: activation.historyLength ?? historyLength, jobs, commands };
   return state === undefined ? turn : { ...turn, state };
+}
+
+/** The jobs of a turn that enter history: not queries, evictions and rejected updates (M8, M9, M11). */
+export function recordedJobs(jobs: readonly Job[], replies: readonly Answer[]): readonly Job[] {
+  if (replies.length === 0 && jobs.every((job) => job.type !== "evict")) return jobs;
+  const rejected = new Set(replies.map((reply) => (reply.type === "rejectUpdate" ? reply.id : undefined)));
+  return jobs.filter((job) => job.type !== "query" && job.type !== "evict" && !(job.type === "update" && rejected.has(job.id)));
 }
 
 /** How many records a turn counts for. */
@@ -74,7 +78,7 @@ export function forget(
         return isPast(command.unit);
       case "acceptUpdate":
       case "completeUpdate":
-        return gone.has(command.seq) || (command.seq === commit.seq && consumed.has(command.id));
+        return gone.has(command.seq) || consumed.has(command.id);
       default:
         return "seq" in command && gone.has(command.seq);
     }

@@ -61,12 +61,13 @@ function fromCommits(turns: readonly ReplayTurn[]): ReplayTurn[] {
   let result: ReplayTurn[] = [...turns];
   for (const commit of last.values()) {
     if (!result.some((turn) => turn.commands.includes(commit))) continue; // beneath an outer scope that has gone on
-    // Messages and timeouts that the commit carries are given back by it, not by the turns in which they came.
+    // Messages and timeouts that the commit carries are given back by it, not by the turns before in which they came.
     const ids = new Set<string>();
     const timers = new Set<number>();
+    const jobs = result.find((turn) => turn.commands.includes(commit))?.jobs ?? [];
     for (const message of commit.messages ?? []) {
-      if (message.type === "fire") timers.add(message.seq);
-      else ids.add(message.id);
+      if (message.type !== "fire" && !jobs.some((job) => job.type === message.type && job.id === message.id)) ids.add(message.id);
+      else if (message.type === "fire" && !jobs.some((job) => job.type === "fire" && job.seq === message.seq)) timers.add(message.seq);
     }
     result = forget(withMark(result, commit), commit, (unit) => isWithin(unit, commit.unit), ids, timers) as ReplayTurn[];
   }

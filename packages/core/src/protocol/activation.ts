@@ -30,6 +30,8 @@ export type Completion =
       readonly replies: readonly Answer[];
       /** The last published state of this turn (P5). */
       readonly state?: Payload;
+      /** The turn's time as workflow code saw it, where it is later than the activation's (P7: never back). It is what history keeps. */
+      readonly time?: number;
     }
   /** The turn broke a rule or left its history: nothing of it counts, and the executor is of no more use (V4). */
   | { readonly status: "failed"; readonly error: Error };

@@ -217,6 +217,10 @@ export interface CommitCommand {
   readonly messages?: readonly BufferedMessage[];
   /** L4: delete the records of iterations (dispatches) before this one. */
   readonly trim?: number;
+  /** The highest number given out so far: the records that used it may be gone, and no number is used twice. */
+  readonly lastSeq: number;
+  /** Steps before the scope whose rollback may still run, by number; the checkpoints that let go of others may be gone (L5). */
+  readonly rollbacks?: readonly number[];
 }
 
 // ── the end ──

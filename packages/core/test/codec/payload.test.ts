@@ -55,6 +55,14 @@ describe("payloadToJson and payloadFromJson", () => {
     expect(payloadToJson('{"$payload":"text","data":"x"}')).toMatchObject({ $payload: "text" });
   });
 
+  it("P8 bytes are written as base64 like everybody else's", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+        expect(payloadToJson(bytes)).toStrictEqual({ $payload: "base64", data: Buffer.from(bytes).toString("base64") });
+      }),
+    );
+  });
+
   it("P8 every payload comes back letter by letter, also through JSON text", () => {
     fc.assert(
       fc.property(anyPayload, (payload) => {

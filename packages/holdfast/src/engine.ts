@@ -1,0 +1,281 @@
+// The engine behind `Holdfast`: one store, its workers in this process, and the clients that wait for something.
+// Owns: the committer, the workers, the waiters for results and updates.
+// Invariants: D3 (all writes of this process share its committer), M1 (acknowledged means durable), D9 (hints may be lost).
+
+import {
+  type AnyWorkflow,
+  type Codec,
+  DEFAULT_LIMITS,
+  HoldfastError,
+  LimitExceededError,
+  type Limits,
+  type Logger,
+  type Payload,
+  payloadSize,
+  type RunInfo,
+  RunNotFoundError,
+  type RunStatus,
+} from "@holdfast/core";
+import { Committer } from "./host/committer.ts";
+import type { Driver } from "./host/driver.ts";
+import type { Environment, Timer } from "./host/environment.ts";
+import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
+import type { CommitResult, CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
+import { Batcher } from "./host/committer.ts";
+
+const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
+
+interface Waiter<T> {
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export interface EngineOptions {
+  readonly store: Store;
+  readonly environment: Environment;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly limits: Partial<Limits>;
+}
+
+export class Engine {
+  readonly store: Store;
+  readonly environment: Environment;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly limits: Limits;
+  readonly #committer: Committer;
+  readonly #sends: Batcher<{ runId: string; message: NewMessage }, SendResult>;
+  readonly #workers = new Set<WorkerHost>();
+  readonly #known = new Map<string, AnyWorkflow>();
+  readonly #ends = new Map<string, Set<Waiter<RunRow>>>();
+  readonly #updates = new Map<string, { runId: string; id: string; waiters: Set<Waiter<UpdateOutcome>> }>();
+  #unwatch: () => void = () => {};
+  #looking = false;
+  #lookAgain = false;
+  #timers: Timer[] = [];
+  #closed = false;
+
+  constructor(options: EngineOptions) {
+    this.store = options.store;
+    this.environment = options.environment;
+    this.codec = options.codec;
+    this.logger = options.logger;
+    this.limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#committer = new Committer(options.store, options.environment);
+    this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages));
+  }
+  async open(): Promise<void> {
+    await this.store.open();
+    this.#unwatch = this.store.watch((wakeup) => {
+      for (const worker of this.#workers) worker.wake(wakeup);
+      if (wakeup.results === true) void this.#look();
+    });
+    this.#every(500, () => this.store.expire().catch((error: unknown) => this.logger.error("Deadlines could not be looked at.", { error })));
+    this.#every(1_000, () => this.#look());
+  }
+  #every(ms: number, run: () => unknown): void {
+    const slot = this.#timers.length;
+    const tick = (): void => {
+      if (this.#closed) return;
+      void run();
+      this.#timers[slot] = this.environment.after(ms, tick);
+    };
+    this.#timers.push(this.environment.after(ms, tick));
+  }
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    await Promise.all([...this.#workers].map((worker) => worker.stop()));
+    this.#closed = true;
+    this.#unwatch();
+    for (const timer of this.#timers) timer.cancel();
+    const error = new HoldfastError("The engine was closed while something waited for it.", { code: "HF_ENGINE_CLOSED" });
+    for (const waiters of this.#ends.values()) for (const waiter of waiters) waiter.reject(error);
+    for (const { waiters } of this.#updates.values()) for (const waiter of waiters) waiter.reject(error);
+    await this.store.close();
+  }
+  /** What can't go on after `close`. */
+  assertOpen(): void {
+    if (this.#closed) throw new HoldfastError("This engine is closed. Open another: Holdfast.open(url).", { code: "HF_ENGINE_CLOSED" });
+  }
+
+  encode(value: unknown, what: string): Payload {
+    const payload = this.codec.encode(value);
+    if (payload.length * 3 > this.limits.payloadBytes) {
+      const actual = payloadSize(payload);
+      if (actual > this.limits.payloadBytes) throw new LimitExceededError({ limit: "payloadBytes", actual, max: this.limits.payloadBytes, what });
+    }
+    return payload;
+  }
+
+  // ── workers ──
+
+  async startWorker(settings: WorkerSettings): Promise<WorkerHost> {
+    this.assertOpen();
+    const worker = new WorkerHost(settings, {
+      store: this.store,
+      environment: this.environment,
+      codec: this.codec,
+      logger: this.logger,
+      limits: this.limits,
+      commit: (turn) => this.#commit(turn),
+      stopped: (one) => this.#workers.delete(one),
+    });
+    for (const workflow of settings.workflows.values()) this.#known.set(workflow.name, workflow);
+    this.#workers.add(worker);
+    await worker.start();
+    return worker;
+  }
+  workflowNamed(name: string): AnyWorkflow | undefined {
+    return this.#known.get(name);
+  }
+  async #commit(turn: TurnCommit): Promise<CommitResult> {
+    const result = await this.#committer.commit(turn);
+    if (result.status === "committed") this.#tell(turn);
+    return result;
+  }
+  /** Clients of this process learn of ends and outcomes without looking them up. */
+  #tell(turn: TurnCommit): void {
+    for (const { id, outcome } of turn.updates ?? []) {
+      const key = `${turn.runId}\n${id}`;
+      for (const waiter of this.#updates.get(key)?.waiters ?? []) waiter.resolve(outcome);
+    }
+    if ((turn.close !== undefined && turn.close.status !== "continued") || turn.status === "blocked") {
+      if (this.#ends.has(turn.runId)) void this.#look();
+    }
+  }
+
+  // ── starting ──
+
+  async start(run: NewRun, workflow: AnyWorkflow | undefined): Promise<CreateResult> {
+    this.assertOpen();
+    if (workflow !== undefined) this.#known.set(workflow.name, workflow);
+    const begun = await this.#begin(run, workflow);
+    if (begun === undefined) return this.#committer.create(run);
+    let result: CreateResult;
+    try {
+      result = await this.#committer.create({ ...run, first: begun.first });
+    } catch (error) {
+      begun.worker.forget(begun.driver);
+      throw error;
+    }
+    if (result.status !== "created") begun.worker.forget(begun.driver);
+    else {
+      begun.driver.begun(begun.first.commit);
+      this.#tell(begun.first.commit);
+    }
+    return result;
+  }
+  /** Where a worker here has a free slot, the first turn is computed before the run is created: no claim, one commit less. */
+  async #begin(run: NewRun, workflow: AnyWorkflow | undefined): Promise<{ worker: WorkerHost; driver: Driver; first: NonNullable<NewRun["first"]> } | undefined> {
+    if (workflow === undefined || run.onConflict !== "reject" || (run.delay ?? 0) > 0 || run.startAt !== undefined) return undefined;
+    if ((run.messages?.length ?? 0) > 0 || run.deadline !== undefined || run.deadlineAt !== undefined || run.idempotencyKey !== undefined) return undefined;
+    for (const worker of this.#workers) {
+      if (!worker.hasRoomFor(workflow, run.queue, run.version)) continue;
+      const begun = await worker.begin(run);
+      return begun === undefined ? undefined : { worker, ...begun };
+    }
+    return undefined;
+  }
+
+  // ── messages and waiting ──
+
+  send(runId: string, message: NewMessage): Promise<SendResult> {
+    this.assertOpen();
+    return this.#sends.add({ runId, message });
+  }
+  async updateOutcome(runId: string, id: string): Promise<UpdateOutcome | undefined> {
+    const [outcome] = await this.store.updates([{ runId, id }]);
+    return outcome;
+  }
+  async waitForUpdate(runId: string, id: string, timeout: number | undefined): Promise<UpdateOutcome> {
+    const key = `${runId}\n${id}`;
+    const entry = this.#updates.get(key) ?? { runId, id, waiters: new Set<Waiter<UpdateOutcome>>() };
+    this.#updates.set(key, entry);
+    try {
+      return await this.#wait(entry.waiters, `update ${id} of run ${runId}`, timeout, undefined);
+    } finally {
+      if (entry.waiters.size === 0) this.#updates.delete(key);
+    }
+  }
+  async waitForEnd(runId: string, options: { timeout: number | undefined; signal: AbortSignal | undefined }): Promise<RunRow> {
+    const waiters = this.#ends.get(runId) ?? new Set<Waiter<RunRow>>();
+    this.#ends.set(runId, waiters);
+    try {
+      return await this.#wait(waiters, `the result of run ${runId}`, options.timeout, options.signal);
+    } finally {
+      if (waiters.size === 0) this.#ends.delete(runId);
+    }
+  }
+  async #wait<T>(waiters: Set<Waiter<T>>, what: string, timeout: number | undefined, signal: AbortSignal | undefined): Promise<T> {
+    this.assertOpen();
+    signal?.throwIfAborted();
+    let timer: Timer | undefined;
+    let waiter: Waiter<T> | undefined;
+    let onAbort: (() => void) | undefined;
+    try {
+      return await new Promise<T>((resolve, reject) => {
+        waiter = { resolve, reject };
+        waiters.add(waiter);
+        if (timeout !== undefined) {
+          timer = this.environment.after(timeout, () => reject(new HoldfastError(`${what} did not come within ${timeout} ms.`, { code: "HF_WAIT_TIMEOUT", retryable: true })));
+        }
+        onAbort = () => reject(signal?.reason);
+        signal?.addEventListener("abort", onAbort);
+        void this.#look();
+      });
+    } finally {
+      timer?.cancel();
+      if (waiter !== undefined) waiters.delete(waiter);
+      if (onAbort !== undefined) signal?.removeEventListener("abort", onAbort);
+    }
+  }
+  /** Looks up what is waited for. */
+  async #look(): Promise<void> {
+    if (this.#closed || (this.#ends.size === 0 && this.#updates.size === 0)) return;
+    if (this.#looking) {
+      this.#lookAgain = true;
+      return;
+    }
+    this.#looking = true;
+    try {
+      const ids = [...this.#ends.keys()];
+      const rows = ids.length === 0 ? [] : await this.store.get(ids);
+      rows.forEach((row, i) => {
+        for (const waiter of this.#ends.get(ids[i] ?? "") ?? []) {
+          if (row === undefined) waiter.reject(new RunNotFoundError({ runId: ids[i] ?? "" }));
+          else if (CLOSED.has(row.status) || row.status === "blocked") waiter.resolve(row);
+        }
+      });
+      const updates = [...this.#updates.values()];
+      const outcomes = updates.length === 0 ? [] : await this.store.updates(updates.map(({ runId, id }) => ({ runId, id })));
+      outcomes.forEach((outcome, i) => {
+        if (outcome !== undefined) for (const waiter of updates[i]?.waiters ?? []) waiter.resolve(outcome);
+      });
+    } catch (error) {
+      this.logger.error("Results could not be looked up; trying again.", { error });
+    } finally {
+      this.#looking = false;
+    }
+    if (this.#lookAgain) {
+      this.#lookAgain = false;
+      void this.#look();
+    }
+  }
+
+  // ── looking ──
+
+  infoOf(row: RunRow): RunInfo {
+    const date = (time: number | undefined) => (time === undefined ? undefined : new Date(time));
+    const served = [...this.#workers].some((worker) => worker.hasCodeFor(row));
+    const waitingFor = row.status === "pending" && !served ? [`no worker here serves ${row.workflow}${row.version === undefined ? "" : `@${row.version}`}`] : row.waitingFor;
+    return {
+      id: row.id, workflow: row.workflow, version: row.version, status: row.status, queue: row.queue, priority: row.priority,
+      input: this.codec.decode(row.input), output: row.output === undefined ? undefined : this.codec.decode(row.output), error: row.error,
+      waitingFor, execution: row.execution, attempt: row.attempt, parentId: row.parent?.runId, attributes: { ...row.attributes },
+      createdAt: new Date(row.createdAt), startedAt: date(row.startedAt), availableAt: date(row.availableAt), deadlineAt: date(row.deadlineAt),
+      finishedAt: date(row.finishedAt), workerId: row.workerId, historyLength: row.historyLength,
+    };
+  }
+}
+

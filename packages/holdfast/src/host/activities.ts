@@ -1,0 +1,165 @@
+// The activities of a worker: claimed from their queue, run, heard, answered.
+// Owns: the tasks in progress.
+// Invariants: D11 (a lease of their own; a late answer is dropped; heartbeats carry cancellation and timeouts to the running code),
+// W1 (only what it has room and code for).
+
+import { type Activity, type ActivityInfo, type Codec, HoldfastError, isRetryable, type Logger, type Payload, serializeError } from "@holdfast/core";
+import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
+import { Batcher } from "./committer.ts";
+import type { Environment, Timer } from "./environment.ts";
+
+export interface ActivityRunnerOptions {
+  readonly workerId: string;
+  readonly store: Store;
+  readonly environment: Environment;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly queue: string;
+  readonly activities: ReadonlyMap<string, Activity<unknown, unknown>>;
+  readonly concurrency: number;
+  readonly lease: number;
+  readonly replace: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
+}
+
+interface Running {
+  readonly task: ClaimedTask;
+  readonly controller: AbortController;
+  timer: Timer | undefined;
+  details: Payload | undefined;
+}
+
+export class ActivityRunner {
+  readonly #options: ActivityRunnerOptions;
+  readonly #answers: Batcher<TaskAnswer, boolean>;
+  readonly #running = new Map<number, Running>();
+  #claiming = false;
+  #again = false;
+  #stopped = false;
+  #alarm: Timer | undefined;
+  #onIdle: (() => void) | undefined;
+
+  constructor(options: ActivityRunnerOptions) {
+    this.#options = options;
+    this.#answers = new Batcher(options.environment, (answers) => options.store.answerTasks(answers));
+  }
+  get active(): number {
+    return this.#running.size;
+  }
+
+  /** Claims what there is room for. Called on wake-ups, freed slots, and now and then. */
+  async poll(): Promise<void> {
+    const { store, workerId, queue, activities, concurrency, lease, environment, logger } = this.#options;
+    if (this.#stopped || activities.size === 0) return;
+    if (this.#claiming) {
+      this.#again = true;
+      return;
+    }
+    const room = concurrency - this.#running.size;
+    if (room <= 0) return;
+    this.#claiming = true;
+    try {
+      const { now, tasks, nextAt } = await store.claimTasks({ workerId, queue, activities: [...activities.keys()], limit: room, lease });
+      for (const task of tasks) void this.#run(task);
+      this.#alarm?.cancel();
+      if (nextAt !== undefined) this.#alarm = environment.after(nextAt - now, () => void this.poll());
+      if (tasks.length === room) this.#again = true;
+    } catch (error) {
+      logger.error("Activities could not be claimed; trying again.", { error });
+    } finally {
+      this.#claiming = false;
+    }
+    if (this.#again) {
+      this.#again = false;
+      void this.poll();
+    }
+  }
+
+  async #run(task: ClaimedTask): Promise<void> {
+    const { codec, environment, activities } = this.#options;
+    const running: Running = { task, controller: new AbortController(), timer: undefined, details: undefined };
+    this.#running.set(task.id, running);
+    this.#scheduleHeartbeat(running);
+    let outcome: TaskAnswer["outcome"];
+    try {
+      const activity = activities.get(task.activity);
+      if (activity === undefined) throw new HoldfastError(`No activity "${task.activity}" here.`, { code: "HF_UNKNOWN_ACTIVITY" });
+      const info: ActivityInfo = {
+        attempt: task.attempt,
+        idempotencyKey: `${task.runId}/${task.execution === 1 ? "" : `~${task.execution}/`}${task.location}`,
+        signal: running.controller.signal,
+        heartbeat: (details) => {
+          running.details = codec.encode(details);
+          void this.#heartbeat(running);
+        },
+        lastHeartbeat: task.lastHeartbeat === undefined ? undefined : codec.decode(task.lastHeartbeat),
+      };
+      const run = this.#options.replace(task.activity) ?? activity.run;
+      const value = await run(codec.decode(task.input), info);
+      outcome = { status: "completed", value: codec.encode(value) };
+    } catch (error) {
+      const policy = activities.get(task.activity)?.options.retry;
+      const named = task.retry.nonRetryable === undefined ? undefined : { nonRetryable: task.retry.nonRetryable };
+      const retryable = isRetryable(error, policy) && isRetryable(error, named);
+      outcome = { status: "failed", error: serializeError(error), retryable, random: environment.random() };
+    }
+    if (this.#running.get(task.id) !== running) return; // given up meanwhile
+    await this.#answer(running, outcome);
+    this.#end(running);
+  }
+  async #answer({ task }: Running, outcome: TaskAnswer["outcome"]): Promise<void> {
+    try {
+      await this.#answers.add({ id: task.id, token: task.token, outcome });
+    } catch (error) {
+      // The lease runs out and another attempt follows.
+      this.#options.logger.error(`The outcome of activity ${task.activity} could not be stored.`, { runId: task.runId, error });
+    }
+  }
+  #end(running: Running): void {
+    running.timer?.cancel();
+    this.#running.delete(running.task.id);
+    if (this.#running.size === 0) this.#onIdle?.();
+    void this.poll();
+  }
+
+  // ── heartbeats ──
+
+  /** The lease is renewed while the code runs, unless the activity promised heartbeats of its own: then they are what renews it. */
+  #scheduleHeartbeat(running: Running): void {
+    const { environment, lease } = this.#options;
+    running.timer = environment.after(Math.max(10, lease / 3), () => {
+      void this.#heartbeat(running);
+      this.#scheduleHeartbeat(running);
+    });
+  }
+  async #heartbeat(running: Running): Promise<void> {
+    const { store, lease } = this.#options;
+    const { task, details } = running;
+    running.details = undefined;
+    try {
+      const [held] = await store.heartbeat([{ id: task.id, token: task.token, lease, details }]);
+      if (held !== false || this.#running.get(task.id) !== running) return;
+    } catch {
+      return; // the next one may get through
+    }
+    running.controller.abort(new HoldfastError("This attempt is over: canceled, timed out, or another worker has it.", { code: "HF_ATTEMPT_OVER" }));
+    this.#end(running);
+  }
+
+  /** W4: claims nothing more; what runs may finish within the grace period. */
+  async stop(grace: number): Promise<void> {
+    this.#stopped = true;
+    this.#alarm?.cancel();
+    if (this.#running.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+        this.#options.environment.after(grace, resolve);
+      });
+    }
+    const reason = new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" });
+    for (const running of [...this.#running.values()]) {
+      running.controller.abort(reason);
+      running.timer?.cancel();
+      this.#running.delete(running.task.id);
+    }
+  }
+}

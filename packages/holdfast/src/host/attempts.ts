@@ -1,0 +1,146 @@
+// Runs the bodies of steps: attempts, timeouts, aborts.
+// Owns: the attempts in flight of one run.
+// Invariants: D1 (only what is durable is started: callers commit first), D7 D8 (attempts count, retries by policy), C7 (an abandoned
+// body is told and its late result dropped), D4 (a lost claim aborts them all).
+
+import {
+  type Codec,
+  isRetryable,
+  type Outcome,
+  resolveRetry,
+  retryDelay,
+  type SerializedError,
+  type StepBody,
+  StepTimeoutError,
+  serializeError,
+} from "@holdfast/core";
+import type { InboxMessage } from "../store/port.ts";
+import type { Environment, Timer } from "./environment.ts";
+
+export interface Attempt {
+  readonly seq: number;
+  readonly number: number;
+  readonly startedAt: number;
+  readonly body: StepBody;
+  readonly controller: AbortController;
+  timer: Timer | undefined;
+  /** Its result is no longer wanted. */
+  dropped: boolean;
+}
+
+/** What a body returns whose outcome is durable already: a transaction's, as a message in the inbox (D6). */
+export class Recorded {
+  readonly message: InboxMessage;
+  constructor(message: InboxMessage) {
+    this.message = message;
+  }
+}
+
+export type AttemptEnd =
+  | { readonly type: "recorded"; readonly attempt: Attempt; readonly message: InboxMessage }
+  | { readonly type: "settled"; readonly attempt: Attempt; readonly outcome: Outcome }
+  /** Failed, to be tried again after `delay`. */
+  | { readonly type: "retry"; readonly attempt: Attempt; readonly error: SerializedError; readonly delay: number };
+
+export interface AttemptsOptions {
+  readonly environment: Environment;
+  readonly codec: Codec;
+  readonly encode: (value: unknown, what: string) => ReturnType<Codec["encode"]>;
+  readonly now: () => number;
+  readonly onEnd: (end: AttemptEnd) => void;
+  /** Stand-ins for bodies, by the name of the step (tests). */
+  readonly replace?: ((name: string) => ((info: unknown) => unknown) | undefined) | undefined;
+}
+
+export class Attempts {
+  readonly #options: AttemptsOptions;
+  readonly #inFlight = new Map<number, Attempt>();
+
+  constructor(options: AttemptsOptions) {
+    this.#options = options;
+  }
+  /** Attempts that somebody waits for. */
+  get size(): number {
+    return this.#inFlight.size;
+  }
+  has(seq: number): boolean {
+    return this.#inFlight.has(seq);
+  }
+
+  start(seq: number, body: StepBody, number: number, idempotencyKey: string): void {
+    const { environment, now } = this.#options;
+    const attempt: Attempt = { seq, number, startedAt: now(), body, controller: new AbortController(), timer: undefined, dropped: false };
+    this.#inFlight.set(seq, attempt);
+    if (body.timeout !== undefined) {
+      const { timeout } = body;
+      attempt.timer = environment.after(timeout, () => {
+        const error = new StepTimeoutError({ step: body.name, timeout, attempt: number });
+        attempt.controller.abort(error);
+        this.#failed(attempt, error);
+      });
+    }
+    const info = { attempt: number, idempotencyKey, signal: attempt.controller.signal };
+    const run = (this.#options.replace?.(body.name) ?? body.run) as (info: unknown) => unknown;
+    // A fresh start: a body that throws at once is an attempt like others.
+    Promise.resolve()
+      .then(() => run(info))
+      .then(
+        (value) => this.#succeeded(attempt, value),
+        (error: unknown) => this.#failed(attempt, error),
+      );
+  }
+
+  #take(attempt: Attempt): boolean {
+    attempt.timer?.cancel();
+    if (attempt.dropped || this.#inFlight.get(attempt.seq) !== attempt) return false;
+    this.#inFlight.delete(attempt.seq);
+    return true;
+  }
+  #succeeded(attempt: Attempt, value: unknown): void {
+    if (!this.#take(attempt)) return;
+    if (value instanceof Recorded) return this.#options.onEnd({ type: "recorded", attempt, message: value.message });
+    let outcome: Outcome;
+    try {
+      outcome = { status: "completed", value: this.#options.encode(value, `the result of step ${attempt.body.name}`) };
+    } catch (error) {
+      // P8: it has run; running it again would not help.
+      outcome = { status: "failed", error: serializeError(error), attempts: attempt.number };
+    }
+    this.#options.onEnd({ type: "settled", attempt, outcome });
+  }
+  #failed(attempt: Attempt, error: unknown): void {
+    if (!this.#take(attempt)) return;
+    const serialized = serializeError(error);
+    const delay = retryAfter(attempt.body, attempt.number, error, this.#options.environment.random());
+    if (delay === undefined) {
+      this.#options.onEnd({ type: "settled", attempt, outcome: { status: "failed", error: serialized, attempts: attempt.number } });
+    } else this.#options.onEnd({ type: "retry", attempt, error: serialized, delay });
+  }
+
+  /** The workflow gave it up (C7), or with `join` only tells it. */
+  cancel(seq: number, reason: unknown, join: boolean): void {
+    const attempt = this.#inFlight.get(seq);
+    if (attempt === undefined) return;
+    attempt.controller.abort(reason);
+    if (!join) this.#drop(attempt);
+  }
+  /** The claim is lost or the run is over: nobody wants any of it. */
+  abandonAll(reason: unknown): void {
+    for (const attempt of [...this.#inFlight.values()]) {
+      attempt.controller.abort(reason);
+      this.#drop(attempt);
+    }
+  }
+  #drop(attempt: Attempt): void {
+    attempt.dropped = true;
+    attempt.timer?.cancel();
+    this.#inFlight.delete(attempt.seq);
+  }
+}
+
+/** Milliseconds until the next attempt; undefined if there is none. */
+export function retryAfter(body: StepBody, attempt: number, error: unknown, random: number): number | undefined {
+  const policy = resolveRetry(body.retry, "operation");
+  if (attempt >= policy.maxAttempts || !isRetryable(error, body.retry)) return undefined;
+  return retryDelay(policy, attempt, random);
+}

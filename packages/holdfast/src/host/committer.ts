@@ -1,0 +1,76 @@
+// Group commit: everything that is ready while a commit is under way goes into the next one, across runs.
+// Owns: the queue of turns and creations that wait for the store.
+// Invariants: D3 (shared transactions; no run waits for another's effects), D2 (each item all or nothing).
+
+import type { CommitResult, CreateResult, NewRun, Store, TurnCommit } from "../store/port.ts";
+import type { Environment } from "./environment.ts";
+
+interface Waiting<I, R> {
+  readonly item: I;
+  readonly resolve: (result: R) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Gathers items and hands them over in batches, one batch at a time. */
+export class Batcher<I, R> {
+  readonly #environment: Environment;
+  readonly #write: (items: readonly I[]) => Promise<readonly R[]>;
+  #waiting: Waiting<I, R>[] = [];
+  #busy = false;
+  #scheduled = false;
+
+  constructor(environment: Environment, write: (items: readonly I[]) => Promise<readonly R[]>) {
+    this.#environment = environment;
+    this.#write = write;
+  }
+  add(item: I): Promise<R> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      this.#schedule();
+    });
+  }
+  /** Nothing waits and nothing is being written. */
+  get idle(): boolean {
+    return !this.#busy && this.#waiting.length === 0;
+  }
+  #schedule(): void {
+    if (this.#busy || this.#scheduled) return;
+    this.#scheduled = true;
+    // Once a turn of the event loop: what becomes ready in this one shares the write.
+    this.#environment.soon(() => {
+      this.#scheduled = false;
+      void this.#flush();
+    });
+  }
+  async #flush(): Promise<void> {
+    const batch = this.#waiting;
+    if (batch.length === 0) return;
+    this.#waiting = [];
+    this.#busy = true;
+    try {
+      const results = await this.#write(batch.map(({ item }) => item));
+      batch.forEach(({ resolve }, i) => resolve(results[i] as R));
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    } finally {
+      this.#busy = false;
+      if (this.#waiting.length > 0) this.#schedule();
+    }
+  }
+}
+
+export class Committer {
+  readonly #turns: Batcher<TurnCommit, CommitResult>;
+  readonly #runs: Batcher<NewRun, CreateResult>;
+
+  constructor(store: Store, environment: Environment) {
+    this.#turns = new Batcher(environment, (turns) => store.commit(turns));
+    this.#runs = new Batcher(environment, (runs) => store.create(runs));
+  }
+  commit(turn: TurnCommit): Promise<CommitResult> {
+    return this.#turns.add(turn);
+  }
+  create(run: NewRun): Promise<CreateResult> {
+    return this.#runs.add(run);
+  }
+}

@@ -1,0 +1,68 @@
+// What users hand over: workflows and activities by name, schemas, and the identity of their code.
+// Owns: nothing; checks and look-ups.
+// Invariants: M13 (a payload that the receiver's schema refuses is delivered to nobody), V4 (other code is told by its text).
+
+import { createHash } from "node:crypto";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { type Activity, type AnyWorkflow, type Codec, InvalidInputError, type Job, type SignalSpec } from "@holdfast/core";
+
+/** A list, or the exports of a module: values of other kinds are passed over. */
+export function byName<T extends { readonly name: string }>(what: string, given: readonly T[] | Record<string, unknown>, is: (value: unknown) => value is T): Map<string, T> {
+  const all = Array.isArray(given) ? given : Object.values(given);
+  const found = new Map<string, T>();
+  for (const value of all) {
+    if (!is(value)) {
+      if (Array.isArray(given)) throw invalid(what, `${String(value)} is none.`);
+      continue;
+    }
+    if (found.has(value.name) && found.get(value.name) !== value) throw invalid(what, `There are two of the name "${value.name}".`);
+    found.set(value.name, value);
+  }
+  return found;
+}
+function invalid(what: string, message: string): InvalidInputError {
+  return new InvalidInputError({ what, issues: [{ message }] });
+}
+
+export function isWorkflow(value: unknown): value is AnyWorkflow {
+  return typeof value === "object" && value !== null && "run" in value && "options" in value && typeof (value as AnyWorkflow).options === "object" && "version" in value;
+}
+export function isActivity(value: unknown): value is Activity<unknown, unknown> {
+  return typeof value === "object" && value !== null && "run" in value && "options" in value && !("version" in value);
+}
+
+const codes = new WeakMap<AnyWorkflow, string>();
+/** Tells code from other code. Not secure, not complete (helpers it calls are not in it): enough to try a blocked run again. */
+export function codeOf(workflow: AnyWorkflow): string {
+  let code = codes.get(workflow);
+  if (code === undefined) {
+    code = createHash("sha256").update(workflow.version ?? "").update(workflow.run.toString()).digest("hex").slice(0, 16);
+    codes.set(workflow, code);
+  }
+  return code;
+}
+
+/** The value as the schema has it; throws InvalidInputError with every issue. */
+export async function validated<T>(what: string, schema: StandardSchemaV1<unknown, T> | undefined, value: unknown): Promise<T> {
+  if (schema === undefined) return value as T;
+  const result = await schema["~standard"].validate(value);
+  if (result.issues === undefined) return result.value;
+  throw new InvalidInputError({
+    what,
+    issues: result.issues.map(({ message, path }) =>
+      path === undefined ? { message } : { message, path: path.map((part) => (typeof part === "object" ? part.key : part)) },
+    ),
+  });
+}
+
+export async function validatedSignal(workflow: AnyWorkflow, job: Job, codec: Codec): Promise<Job> {
+  if (job.type !== "signal") return job;
+  const spec = (workflow.options.signals as Readonly<Record<string, SignalSpec<unknown>>> | undefined)?.[job.name];
+  if (spec?.schema === undefined) return job;
+  try {
+    await validated(`signal ${job.name}`, spec.schema as StandardSchemaV1<unknown, unknown>, codec.decode(job.payload));
+    return job;
+  } catch (error) {
+    return { ...job, refused: error instanceof Error ? error.message : String(error) };
+  }
+}

@@ -1,0 +1,526 @@
+// One run in the memory of a worker: its executor, its timers, its steps, and the way from jobs to commits and back.
+// Owns: the pipeline of one run: inbox → jobs → activation → commit → effects → jobs.
+// Invariants: D1 (effects after the commit), D2 (one commit a turn), D4 (a stale epoch ends it), D5 (parks only when no step is in
+// flight), D7 D8 (attempts, retries as durable timers), D9 (parks with what it has seen), K8 (no timer early), V4 (blocked).
+
+import {
+  type Activation,
+  type AnyWorkflow,
+  type Codec,
+  type Command,
+  type Completion,
+  Executor,
+  formatLocation,
+  HoldfastError,
+  type Job,
+  type Limits,
+  type Logger,
+  type OpeningCommand,
+  type Outcome,
+  type ReplayTurn,
+  recordCount,
+  replayView,
+  type RunStatus,
+  serializeError,
+  type StartJob,
+  type StepBody,
+  type Turn,
+} from "@holdfast/core";
+import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
+import { type AttemptEnd, Attempts, Recorded, retryAfter } from "./attempts.ts";
+import type { Environment, Timer } from "./environment.ts";
+import { type Draft, draftOf } from "./journal.ts";
+
+export interface DriverHost {
+  readonly workerId: string;
+  readonly environment: Environment;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly limits: Partial<Limits>;
+  readonly turnTimeout: number;
+  readonly maxRecoveries: number;
+  /** The host's estimate of the store's time. */
+  now(): number;
+  commit(turn: TurnCommit): Promise<CommitResult>;
+  /** D6: a step in a transaction of the store. */
+  transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: object): Promise<InboxMessage | "stale">;
+  queueOfActivity(name: string): string | undefined;
+  replaceStep(name: string): ((info: unknown) => unknown) | undefined;
+  /** Refines a signal by the workflow's schema before it is delivered (M13). */
+  checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
+  codeOf(workflow: AnyWorkflow): string;
+  /** The driver is through with its claim: parked, closed, blocked or lost. */
+  released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void;
+}
+
+/** What is known of an operation of the host's that is open. */
+interface Open {
+  readonly command: OpeningCommand;
+  /** Time of the turn that opened it. */
+  readonly time: number;
+}
+
+const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
+
+export class Driver {
+  readonly workflow: AnyWorkflow;
+  readonly #host: DriverHost;
+  #run: RunRow;
+  #epoch: number;
+  #executor: Executor;
+  #attempts: Attempts;
+  readonly #open = new Map<number, Open>();
+  /** Due times of timers, and of retries (as `-seq`). */
+  readonly #due = new Map<number, number>();
+  /** The last attempt of each open step that has had more than one, or none in flight. */
+  readonly #tried = new Map<number, number>();
+  #jobs: Job[] = [];
+  #consumed: number[] = [];
+  #attemptRows: AttemptRow[] = [];
+  #retriesDue: number[] = [];
+  #seen = 0;
+  #turns: number;
+  #historyLength: number;
+  #busy = false;
+  #alarm: Timer | undefined;
+  #closed = false;
+  #released = false;
+  #stopping = false;
+  #blockedTimes = 0;
+
+  constructor(workflow: AnyWorkflow, run: RunRow, host: DriverHost) {
+    this.workflow = workflow;
+    this.#host = host;
+    this.#run = run;
+    this.#epoch = run.epoch;
+    this.#turns = run.turns;
+    this.#historyLength = run.historyLength;
+    this.#executor = this.#createExecutor();
+    this.#attempts = this.#createAttempts();
+  }
+
+  get runId(): string {
+    return this.#run.id;
+  }
+  get execution(): number {
+    return this.#run.execution;
+  }
+  get epoch(): number {
+    return this.#epoch;
+  }
+  get seen(): number {
+    return this.#seen;
+  }
+  /** Turns that are in memory, for a claim that needs no history. */
+  get turns(): number {
+    return this.#turns;
+  }
+
+  #createExecutor(): Executor {
+    const { codec, logger, limits, environment, turnTimeout } = this.#host;
+    return new Executor({ workflow: this.workflow, codec, logger, limits, elapsed: () => environment.elapsed(), turnTimeout });
+  }
+  #createAttempts(): Attempts {
+    const { environment, codec } = this.#host;
+    return new Attempts({
+      environment,
+      codec,
+      encode: (value, what) => this.#executor.encode(value, what),
+      now: () => this.#host.now(),
+      onEnd: (end) => this.#attemptEnded(end),
+      replace: (name) => this.#host.replaceStep(name),
+    });
+  }
+
+  // ── beginning ──
+
+  /** The first turn of a run that does not exist yet; undefined if it can't be computed (then let a claim do it). */
+  async firstTurn(jobs: readonly Job[]): Promise<TurnCommit | undefined> {
+    this.#busy = true;
+    const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
+    const completion = await this.#executor.activate(activation);
+    return completion.status === "ok" ? this.#draft(activation, completion) : undefined;
+  }
+  /** The run was created with its first turn. */
+  begun(commit: TurnCommit): void {
+    this.#busy = false;
+    this.#committed(commit, { status: "committed", inbox: [] });
+  }
+
+  /** A claim: replays if there is history to replay, then works off what is there. */
+  async claimed(claim: ClaimedRun): Promise<void> {
+    this.#run = claim.run;
+    this.#epoch = claim.run.epoch;
+    this.#released = false;
+    this.#historyLength = claim.run.historyLength;
+    if (claim.recovered && claim.run.recoveries > this.#host.maxRecoveries) {
+      const message = `Run ${this.runId} was recovered ${claim.run.recoveries} times without a commit: it seems to kill its workers. Mend it, then resume it.`;
+      return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
+    }
+    const resume = claim.inbox.find(({ job }) => job.type === "resume");
+    if (claim.turns !== undefined) {
+      const failure = await this.#recover(claim, resume !== undefined);
+      if (failure !== undefined) return this.#block(failure);
+    }
+    if (this.#turns === 0) this.#jobs.push(this.#startJob());
+    await this.deliver(claim.inbox);
+    this.#fireDue();
+    if (this.#jobs.length === 0 && this.#executor.hasWork) return this.#activate();
+    this.#pump();
+  }
+  #startJob(): StartJob {
+    const { id, workflow, version, input, seed, execution, attempt, parent, retry, createdAt } = this.#run;
+    return { type: "start", runId: id, workflow, version, input, seed, startedAt: createdAt, execution, attempt, parentId: parent?.runId, retry };
+  }
+
+  async #recover(claim: ClaimedRun, resumed: boolean): Promise<Error | undefined> {
+    const turns = claim.turns ?? [];
+    this.#executor = this.#createExecutor();
+    this.#attempts = this.#createAttempts();
+    this.#open.clear();
+    this.#due.clear();
+    this.#tried.clear();
+    this.#turns = claim.run.turns;
+    let view: ReplayTurn[] = replayView(turns);
+    const fail = lastFailure(turns);
+    if (fail !== undefined && (resumed || fail.retryAfter !== undefined)) {
+      const job: Job = { type: "resume", attempt: claim.run.attempt, voids: fail.causes ?? [] };
+      const turn: Turn = { index: claim.run.turns, time: 0, historyLength: 0, jobs: [job], commands: [] };
+      view = replayView([...turns, turn]).slice(0, -1);
+      this.#jobs.push(job);
+    }
+    const completion = await this.#executor.replay(view);
+    if (completion.status === "failed") return completion.error;
+    this.#reopen(turns, claim.attempts);
+    return undefined;
+  }
+  /** What was open when the run was last in somebody's memory. */
+  #reopen(turns: readonly Turn[], attempts: readonly AttemptRow[]): void {
+    const open = new Set(this.#executor.openOperations);
+    for (const turn of turns) {
+      for (const command of turn.commands) if ("n" in command && open.has(command.seq)) this.#opened(command, turn.time);
+    }
+    for (const { command } of this.#open.values()) {
+      if (!isStep(command)) continue;
+      const rows = attempts.filter((row) => row.seq === command.seq);
+      const last = rows.at(-1);
+      this.#tried.set(command.seq, last?.number ?? 1);
+      if (last === undefined) {
+        // Its first attempt was begun by whoever committed the command, and never came back (D7).
+        this.#attemptRows.push({ seq: command.seq, number: 1, status: "lost", startedAt: this.#host.now(), workerId: this.#run.workerId ?? "unknown" });
+      }
+      this.#due.set(-command.seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);
+    }
+  }
+
+  // ── jobs ──
+
+  /** Messages from the inbox, in order; what was delivered before is passed over. */
+  async deliver(messages: readonly InboxMessage[]): Promise<void> {
+    for (const message of messages) {
+      if (message.id <= this.#seen) continue;
+      this.#seen = message.id;
+      this.#consumed.push(message.id);
+      if (message.job.type === "resume") continue; // the host has its own, with what it voids
+      this.#jobs.push(await this.#host.checked(this.workflow, message.job));
+    }
+  }
+  async receive(messages: readonly InboxMessage[]): Promise<void> {
+    await this.deliver(messages);
+    this.#pump();
+  }
+  #fireDue(): void {
+    const now = this.#host.now();
+    for (const [key, due] of this.#due) {
+      if (due > now) continue;
+      this.#due.delete(key);
+      if (key < 0) this.#retriesDue.push(-key);
+      else this.#jobs.push({ type: "fire", seq: key });
+    }
+  }
+  #setAlarm(): void {
+    this.#alarm?.cancel();
+    this.#alarm = undefined;
+    const next = this.#nextDue();
+    if (next === undefined || this.#released) return;
+    this.#alarm = this.#host.environment.after(next - this.#host.now(), () => {
+      this.#fireDue();
+      this.#pump();
+      this.#setAlarm();
+    });
+  }
+  #nextDue(): number | undefined {
+    let next: number | undefined;
+    for (const due of this.#due.values()) if (next === undefined || due < next) next = due;
+    return next;
+  }
+
+  // ── the pipeline ──
+
+  /** Does the next thing, if there is one: a turn, a commit of attempts, or parking. */
+  #pump(): void {
+    if (this.#busy || this.#released || this.#closed) return;
+    if (this.#stopping && this.#attempts.size > 0) return; // W4: they may finish first
+    if (this.#jobs.length > 0) void this.#activate();
+    else if (this.#retriesDue.length > 0 || this.#attemptRows.length > 0) void this.#write(this.#bare("running"));
+    else if (this.#attempts.size === 0) void this.#write(this.#bare("sleeping"));
+  }
+  async #activate(): Promise<void> {
+    this.#busy = true;
+    const jobs = this.#jobs;
+    this.#jobs = [];
+    const activation: Activation = { time: this.#host.now(), jobs, historyLength: this.#historyLength };
+    await new Promise<void>((resolve) => this.#host.environment.soon(resolve)); // a fresh macrotask (X8)
+    if (this.#released) return;
+    const completion = await this.#executor.activate(activation);
+    if (this.#released) return;
+    if (completion.status === "failed") return this.#block(completion.error);
+    this.#busy = false;
+    await this.#write(this.#draft(activation, completion));
+  }
+
+  /** A commit without a turn: attempts, or parking. */
+  #bare(status: RunStatus): Draft {
+    const { runId, execution } = this;
+    return { runId, execution, epoch: this.#epoch, workerId: this.#host.workerId, status, lease: "keep" };
+  }
+  #draft(activation: Activation, completion: Completion & { status: "ok" }): Draft {
+    const { environment, workerId } = this.#host;
+    const draft = draftOf(
+      {
+        runId: this.runId,
+        execution: this.execution,
+        epoch: this.#epoch,
+        workerId,
+        queue: this.#run.queue,
+        turns: this.#turns,
+        historyLength: this.#historyLength,
+        seed: () => environment.uuid(),
+        queueOfActivity: (name) => this.#host.queueOfActivity(name),
+      },
+      activation,
+      completion,
+    );
+    for (const job of activation.jobs) if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
+    for (const command of completion.commands) this.#apply(command, activation.time);
+    const fail = completion.commands.find((command) => command.type === "fail");
+    if (fail?.type === "fail" && fail.retryAfter !== undefined) {
+      draft.attempt = this.#run.attempt + 1;
+      draft.status = "sleeping";
+      this.#due.clear();
+      this.#due.set(0, activation.time + fail.retryAfter);
+    }
+    draft.rollbacks = this.#executor.rollbacks;
+    return draft;
+  }
+  /** Keeps track of what the commands open, settle and give up; effects wait for the commit. */
+  #apply(command: Command, time: number): void {
+    if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) this.#settled(command.seq);
+    else if ("n" in command) this.#opened(command, time);
+  }
+  #opened(command: OpeningCommand, time: number): void {
+    if (command.type === "sleep") this.#due.set(command.seq, command.until ?? time + (command.duration ?? 0));
+    else if (TIMED.has(command.type) && "timeout" in command && command.timeout !== undefined) this.#due.set(command.seq, time + command.timeout);
+    if (isStep(command)) this.#open.set(command.seq, { command, time });
+  }
+  #settled(seq: number): void {
+    this.#open.delete(seq);
+    this.#due.delete(seq);
+    this.#due.delete(-seq);
+    this.#tried.delete(seq);
+  }
+
+  async #write(draft: Draft): Promise<void> {
+    this.#busy = true;
+    const starting: { seq: number; number: number }[] = [];
+    const halting = this.#stopping && this.#attempts.size === 0;
+    for (const seq of halting ? [] : this.#retriesDue.splice(0)) {
+      const number = (this.#tried.get(seq) ?? 0) + 1;
+      if (!this.#open.has(seq)) continue;
+      if (this.#exhausted(seq, number)) continue;
+      this.#tried.set(seq, number);
+      starting.push({ seq, number });
+      this.#attemptRows.push({ seq, number, status: "running", startedAt: this.#host.now(), workerId: this.#host.workerId });
+    }
+    const fresh = draft.turn?.commands.filter((command): command is OpeningCommand => "n" in command && isStep(command)) ?? [];
+    const working = fresh.length > 0 || starting.length > 0 || this.#attempts.size > 0 || this.#jobs.length > 0;
+    if (halting) for (const { seq } of fresh) this.#attemptRows.push(this.#notBegun(seq));
+    if (this.#attemptRows.length > 0) draft.attempts = this.#attemptRows.splice(0);
+    if (this.#consumed.length > 0) draft.consumed = this.#consumed.splice(0);
+    if (draft.close === undefined && (halting || !working)) {
+      draft.lease = "park";
+      draft.status = draft.status === "rolling_back" ? "rolling_back" : "sleeping";
+      draft.waitingFor = this.#waitingFor();
+      draft.wakeAt = halting && working ? 0 : this.#nextDue();
+    }
+    draft.seen = this.#seen;
+    let result: CommitResult;
+    try {
+      result = await this.#host.commit(draft);
+    } catch (error) {
+      this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
+      return this.lose(error);
+    }
+    this.#busy = false;
+    for (const { seq, number } of starting) if (result.status === "committed") this.#startStep(seq, number);
+    this.#committed(draft, result);
+  }
+  /** W4: its command is recorded, but the worker that recorded it stops: whoever comes next begins with attempt 1. */
+  #notBegun(seq: number): AttemptRow {
+    const now = this.#host.now();
+    return { seq, number: 0, status: "failed", startedAt: now, endedAt: now, workerId: this.#host.workerId, retryAt: 0 };
+  }
+  /** D7: attempts that never came back count too. */
+  #exhausted(seq: number, number: number): boolean {
+    const body = this.#executor.body(seq);
+    if (body === undefined) return true;
+    const last = number - 1;
+    const lost = new HoldfastError(`The worker that ran attempt ${last} did not come back.`, { code: "HF_WORKER_LOST" });
+    if (last === 0 || retryAfter(body, last, lost, 0) !== undefined) return false;
+    const outcome: Outcome = { status: "failed", error: serializeError(lost), attempts: last };
+    this.#jobs.push({ type: "resolve", seq, outcome });
+    return true;
+  }
+  #waitingFor(): string[] {
+    const until = (seq: number) => {
+      const due = this.#due.get(seq);
+      return due === undefined ? "" : ` until ${new Date(due).toISOString()}`;
+    };
+    const retries = [...this.#due].filter(([key]) => key < 0).map(([key, due]) => {
+      const open = this.#open.get(-key);
+      return `step ${open?.command.name ?? -key} (attempt ${(this.#tried.get(-key) ?? 0) + 1} at ${new Date(due).toISOString()})`;
+    });
+    return [...retries, ...this.#executor.waiting.filter(({ seq }) => !this.#due.has(-seq)).map(({ seq, description }) => description + until(seq))];
+  }
+
+  /** After the commit: effects (D1). */
+  #committed(commit: TurnCommit, result: CommitResult): void {
+    if (result.status === "stale") return this.lose(new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" }));
+    const { turn } = commit;
+    if (turn !== undefined) {
+      this.#turns++;
+      this.#historyLength += recordCount(turn);
+      this.#blockedTimes = 0;
+    }
+    if (commit.close !== undefined) {
+      this.#closed = true;
+      return this.#release("closed", new HoldfastError("The run is over.", { code: "HF_RUN_OVER" }));
+    }
+    if (commit.lease === "park") return this.#release("parked", undefined);
+    for (const command of turn?.commands ?? []) {
+      if (command.type === "cancel") this.#attempts.cancel(command.seq, new HoldfastError("The step was cancelled.", { code: "HF_STEP_CANCELED" }), command.join === true);
+      else if ("n" in command && isStep(command)) {
+        this.#tried.set(command.seq, 1);
+        this.#startStep(command.seq, 1);
+      }
+    }
+    if (result.inbox.length > 0) void this.receive(result.inbox);
+    this.#fireDue();
+    this.#setAlarm();
+    this.#pump();
+  }
+
+  #startStep(seq: number, number: number): void {
+    const body = this.#executor.body(seq);
+    const open = this.#open.get(seq);
+    if (body === undefined || open === undefined) return;
+    const { unit, name, n } = open.command;
+    const execution = this.execution === 1 ? "" : `~${this.execution}/`;
+    const key = `${this.runId}/${execution}${formatLocation(unit, name, n)}`;
+    if (body.kind === "transaction") this.#attempts.start(seq, this.#inTransaction(seq, body, key, number), number, key);
+    else this.#attempts.start(seq, body, number, key);
+  }
+  /** D6: the outcome is in the inbox by the time the body has ended; it is not reported a second time. */
+  #inTransaction(seq: number, body: StepBody, idempotencyKey: string, attempt: number): StepBody {
+    const run = async (info: { signal: AbortSignal }) => {
+      const message = await this.#host.transact({ runId: this.runId, epoch: this.#epoch, seq }, body, { ...info, idempotencyKey, attempt });
+      if (message === "stale") throw new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" });
+      return new Recorded(message);
+    };
+    return { ...body, run: run as never };
+  }
+
+  #attemptEnded(end: AttemptEnd): void {
+    const { attempt } = end;
+    const { seq, number, startedAt } = attempt;
+    const row = { seq, number, startedAt, endedAt: this.#host.now(), workerId: this.#host.workerId };
+    if (end.type === "retry") {
+      const retryAt = this.#host.now() + end.delay;
+      this.#attemptRows.push({ ...row, status: "failed", error: end.error, retryAt });
+      this.#due.set(-seq, retryAt);
+      this.#setAlarm();
+    } else if (end.type === "recorded") {
+      if (number > 1) this.#attemptRows.push({ ...row, status: "completed" });
+      void this.receive([end.message]);
+      return;
+    } else {
+      if (end.outcome.status === "failed") this.#attemptRows.push({ ...row, status: "failed", error: end.outcome.error });
+      else if (number > 1) this.#attemptRows.push({ ...row, status: "completed" });
+      this.#jobs.push({ type: "resolve", seq, outcome: end.outcome });
+    }
+    this.#pump();
+  }
+
+  // ── the end of a claim ──
+
+  /** V4: the run is unharmed; it is tried again later, or when other code comes. */
+  async #block(error: Error): Promise<void> {
+    const backoff = Math.min(1_000 * 2 ** this.#blockedTimes++, 300_000);
+    this.#host.logger.error(`Run ${this.runId} is blocked: ${error.message}`, { runId: this.runId, workflow: this.workflow.name, error });
+    const draft = this.#bare("blocked");
+    draft.blocked = { error: serializeError(error), code: this.#host.codeOf(this.workflow) };
+    draft.lease = "park";
+    draft.wakeAt = this.#host.now() + backoff;
+    draft.seen = Number.MAX_SAFE_INTEGER;
+    draft.waitingFor = [`code that can replay it (${error.name})`];
+    try {
+      await this.#host.commit(draft);
+    } catch (failure) {
+      this.#host.logger.error("A blocked run could not be given back.", { runId: this.runId, error: failure });
+    }
+    this.#release("blocked", error);
+  }
+  /** D4: somebody else has it. Its steps are told, nothing more is written. */
+  lose(reason: unknown): void {
+    this.#release("lost", reason);
+  }
+  /** W4: no more turns are begun once its steps have ended. */
+  stop(): void {
+    this.#stopping = true;
+    this.#pump();
+  }
+  /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. */
+  giveBack(): void {
+    if (this.#released) return;
+    const reason = new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" });
+    this.#attempts.abandonAll(reason);
+    const draft = this.#bare("sleeping");
+    draft.lease = "park";
+    draft.wakeAt = 0;
+    draft.seen = 0;
+    void this.#host.commit(draft).catch(() => undefined);
+    this.#release("lost", reason);
+  }
+  #release(how: "parked" | "closed" | "blocked" | "lost", reason: unknown): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#busy = false;
+    this.#alarm?.cancel();
+    this.#attempts.abandonAll(reason);
+    if (how !== "parked") void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
+    this.#host.released(this, how);
+  }
+  /** Out of the cache (W5). */
+  evict(): void {
+    void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
+  }
+}
+
+function isStep(command: OpeningCommand): boolean {
+  return command.type === "step" || command.type === "transaction" || command.type === "rollback";
+}
+
+function lastFailure(turns: readonly Turn[]) {
+  const last = turns.at(-1)?.commands.at(-1);
+  return last?.type === "fail" ? last : undefined;
+}

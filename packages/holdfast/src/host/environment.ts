@@ -1,0 +1,45 @@
+// Everything the host takes from the world besides its store.
+// Owns: nothing; one object of functions, so that a simulation can own time, timers, order and randomness.
+// Invariants: X8 (activations begin in a fresh macrotask), P7 (randomness of a run comes from its seed, which comes from here).
+
+import { randomUUID } from "node:crypto";
+
+export interface Timer {
+  cancel(): void;
+}
+
+export interface Environment {
+  /** Wall time in milliseconds, for estimating the store's. */
+  now(): number;
+  /** Monotonic milliseconds, for the length of turns and attempts. */
+  elapsed(): number;
+  /** Calls back once, not before `ms` have passed. Does not keep the process alive. */
+  after(ms: number, callback: () => void): Timer;
+  /** Calls back in a macrotask of its own. */
+  soon(callback: () => void): void;
+  random(): number;
+  uuid(): string;
+}
+
+/** Node cuts longer timers short. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+export const realEnvironment: Environment = {
+  now: () => Date.now(),
+  elapsed: () => performance.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER));
+    timer.unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+  soon: (callback) => void setImmediate(callback),
+  random: () => Math.random(),
+  uuid: () => randomUUID(),
+};
+
+/** Run ids sort by time of creation: 48 bits of milliseconds, then randomness (UUID version 7). */
+export function timeOrderedId(environment: Environment): string {
+  const time = Math.floor(environment.now()).toString(16).padStart(12, "0");
+  const rest = environment.uuid();
+  return `${time.slice(0, 8)}-${time.slice(8, 12)}-7${rest.slice(15)}`;
+}

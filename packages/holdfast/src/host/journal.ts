@@ -1,0 +1,169 @@
+// From the commands of a turn to what its commit writes.
+// Owns: nothing; a pure translation.
+// Invariants: D2 (everything a turn decided is in its one commit), M10 (outcomes of updates), K6 (children by their links),
+// P10 (the next execution), S1 (status while rolling back).
+
+import {
+  type Activation,
+  type ChildCommand,
+  type Command,
+  type Completion,
+  formatLocation,
+  type RecordedRetry,
+  resolveRetry,
+  type RunStatus,
+  recordTurn,
+  type StoredRunRetry,
+  type TerminalCommand,
+} from "@holdfast/core";
+import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+export interface JournalContext {
+  readonly runId: string;
+  readonly execution: number;
+  readonly epoch: number;
+  readonly workerId: string;
+  readonly queue: string;
+  readonly turns: number;
+  readonly historyLength: number;
+  readonly seed: () => string;
+  readonly queueOfActivity: (name: string) => string | undefined;
+}
+
+export type Draft = Mutable<TurnCommit>;
+
+/** The commit of a turn, but for what only the driver knows: lease, timers, attempts, inbox. */
+export function draftOf(context: JournalContext, activation: Activation, completion: Completion & { status: "ok" }): Draft {
+  const { runId, execution, epoch, workerId } = context;
+  const draft: Draft = { runId, execution, epoch, workerId, status: "running", lease: "keep" };
+  const turn = recordTurn(context.turns, context.historyLength, activation, completion);
+  if (turn !== undefined) draft.turn = turn;
+  if (completion.state !== undefined) draft.state = completion.state;
+  const updates: { id: string; outcome: UpdateOutcome }[] = [];
+  for (const reply of completion.replies) {
+    if (reply.type === "rejectUpdate") updates.push({ id: reply.id, outcome: { status: "rejected", error: reply.error } });
+  }
+  for (const command of completion.commands) translate(context, command, draft, updates);
+  if (updates.length > 0) draft.updates = updates;
+  return draft;
+}
+
+function translate(context: JournalContext, command: Command, draft: Draft, updates: { id: string; outcome: UpdateOutcome }[]): void {
+  switch (command.type) {
+    case "activity":
+      draft.tasks = [...(draft.tasks ?? []), taskOf(context, command)];
+      break;
+    case "child":
+      draft.children = [...(draft.children ?? []), childOf(context, command)];
+      break;
+    case "signalRun": {
+      const { seq, runId, signal, payload } = command;
+      const id = `${context.runId}/${context.execution}/${seq}`;
+      const job = { type: "signal", id, name: signal, payload } as const;
+      draft.sends = [...(draft.sends ?? []), { seq, runId, message: { job, idempotencyKey: id } }];
+      break;
+    }
+    case "cancelRun":
+      draft.sends = [...(draft.sends ?? []), { seq: command.seq, runId: command.runId, message: { job: { type: "cancel" } } }];
+      break;
+    case "cancel":
+      draft.cancelTasks = [...(draft.cancelTasks ?? []), command.seq];
+      draft.cancelChildren = [...(draft.cancelChildren ?? []), command.seq];
+      break;
+    case "attributes":
+      draft.attributes = { ...draft.attributes, ...command.attributes };
+      break;
+    case "completeUpdate":
+      updates.push({
+        id: command.id,
+        outcome:
+          command.error === undefined && command.value !== undefined
+            ? { status: "completed", value: command.value }
+            : { status: "failed", error: command.error ?? { name: "Error", message: "The update has no reply." } },
+      });
+      break;
+    case "rollBack":
+      draft.status = "rolling_back";
+      break;
+    case "complete":
+    case "fail":
+    case "canceled":
+    case "continueAsNew":
+      end(context, command, draft);
+      break;
+    default:
+      break; // records only
+  }
+}
+
+function taskOf(context: JournalContext, command: Extract<Command, { type: "activity" }>): NewTask {
+  const { seq, name, unit, n, input, startToClose, scheduleToClose, scheduleToStart, heartbeat } = command;
+  return {
+    seq,
+    activity: name,
+    queue: command.queue ?? context.queueOfActivity(name) ?? context.queue,
+    input,
+    retry: storedRetry(command.retry, "operation"),
+    startToClose,
+    scheduleToClose,
+    scheduleToStart,
+    heartbeat,
+    location: formatLocation(unit, name, n),
+  };
+}
+
+export function storedRetry(retry: RecordedRetry | undefined, kind: "operation" | "run"): StoredRunRetry {
+  const { nonRetryable, ...policy } = retry ?? {};
+  const resolved = resolveRetry(policy, kind);
+  return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;
+}
+
+function childOf(context: JournalContext, command: ChildCommand): NewRun {
+  return {
+    id: command.id,
+    workflow: command.name,
+    version: command.version,
+    input: command.input,
+    queue: command.queue ?? context.queue,
+    priority: 0,
+    deadline: command.deadline,
+    deadlineAt: command.deadlineAt,
+    retry: command.retry === undefined ? undefined : storedRetry(command.retry, "run"),
+    attributes: {},
+    onConflict: "reject",
+    seed: context.seed(),
+    parent: {
+      runId: context.runId,
+      execution: context.execution,
+      seq: command.seq,
+      parentClose: command.parentClose ?? "cancel",
+      announce: command.detached === true,
+    },
+  };
+}
+
+function end(context: JournalContext, command: TerminalCommand, draft: Draft): void {
+  if (command.type === "fail" && command.retryAfter !== undefined) return; // goes on as another attempt (D10)
+  const close = closeOf(context, command);
+  draft.close = close;
+  draft.status = close.status as RunStatus;
+}
+
+function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
+  switch (command.type) {
+    case "complete":
+      return { status: "completed", output: command.value };
+    case "fail": {
+      const error = command.rollbackError === undefined ? command.error : { ...command.error, data: { rollbackError: command.rollbackError } };
+      return { status: "failed", error, resumable: command.rolledBack !== true };
+    }
+    case "canceled":
+      return { status: "canceled", output: command.value, error: command.error };
+    case "continueAsNew": {
+      const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal } as const }));
+      return { status: "continued", next: { input: command.input, version: command.version, seed: context.seed(), carried } };
+    }
+  }
+}

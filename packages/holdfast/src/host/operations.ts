@@ -1,0 +1,87 @@
+// `run.operations()`: every operation with its attempts, from history and the attempts that did not make it.
+// Owns: nothing; a pure reading.
+// Invariants: D12 (every attempt keeps status, error, times and worker; operations in order of emission).
+
+import { type Codec, formatLocation, type Job, type OpeningCommand, type OperationInfo, type OperationKind, type Turn } from "@holdfast/core";
+import type { AttemptRow, RunRow } from "../store/port.ts";
+
+const KINDS: ReadonlySet<string> = new Set<OperationKind>([
+  "step", "transaction", "activity", "child", "sleep", "signal", "parallel", "join", "race", "loop", "receive", "sideEffect", "patch",
+]);
+const ATTEMPTED: ReadonlySet<string> = new Set(["step", "transaction", "activity"]);
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type Draft = Mutable<OperationInfo> & { readonly seq: number; attempts: OperationInfo["attempts"][number][] };
+
+export function operationsOf(turns: readonly Turn[], attempts: readonly AttemptRow[], run: RunRow, codec: Codec): OperationInfo[] {
+  const drafts = new Map<number, Draft>();
+  for (const turn of turns) {
+    for (const job of turn.jobs) settleByJob(drafts, job, turn, codec);
+    for (const command of turn.commands) {
+      if ("n" in command) {
+        if (KINDS.has(command.type)) drafts.set(command.seq, opened(command, turn, codec));
+      } else if (command.type === "settle") end(drafts.get(command.seq), SETTLED[command.status], turn.time);
+      else if (command.type === "cancel") {
+        const draft = drafts.get(command.seq);
+        end(draft, draft?.kind === "step" || draft?.kind === "transaction" ? "abandoned" : "canceled", turn.time);
+      }
+    }
+  }
+  for (const draft of drafts.values()) addAttempts(draft, attempts, run);
+  return [...drafts.values()].map(({ seq: _, ...info }) => info as OperationInfo);
+}
+
+const SETTLED = { completed: "completed", failed: "failed", canceled: "canceled", timedOut: "completed" } as const;
+
+function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
+  const at = new Date(turn.time);
+  const instant = command.type === "sideEffect" || command.type === "patch";
+  const output = command.type === "sideEffect" && command.value !== undefined ? codec.decode(command.value) : undefined;
+  return {
+    seq: command.seq,
+    location: formatLocation(command.unit, command.name, command.n),
+    unit: command.unit,
+    kind: command.type as OperationKind,
+    name: command.name,
+    status: instant ? "completed" : ATTEMPTED.has(command.type) ? "scheduled" : "waiting",
+    output,
+    error: command.type === "sideEffect" ? command.error : undefined,
+    attempts: [],
+    scheduledAt: at,
+    endedAt: instant ? at : undefined,
+  };
+}
+
+function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, codec: Codec): void {
+  if (job.type === "fire") {
+    const draft = drafts.get(job.seq);
+    if (draft?.kind === "sleep") end(draft, "completed", turn.time);
+  }
+  if (job.type !== "resolve") return;
+  const draft = drafts.get(job.seq);
+  if (draft === undefined) return;
+  const { outcome } = job;
+  if (outcome.status === "completed") draft.output = codec.decode(outcome.value);
+  if (outcome.status === "failed") draft.error = outcome.error;
+  end(draft, outcome.status, turn.time);
+}
+
+function end(draft: Draft | undefined, status: OperationInfo["status"], time: number): void {
+  if (draft === undefined || draft.endedAt !== undefined) return;
+  draft.status = status;
+  draft.endedAt = new Date(time);
+}
+
+/** A step that succeeded at once has no rows: its record and its outcome are its one attempt. */
+function addAttempts(draft: Draft, rows: readonly AttemptRow[], run: RunRow): void {
+  if (!ATTEMPTED.has(draft.kind)) return;
+  const own = rows.filter((row) => row.seq === draft.seq && row.number > 0).sort((a, b) => a.number - b.number);
+  for (const { number, status, error, startedAt, endedAt, workerId } of own) {
+    draft.attempts.push({ number, status, error, startedAt: new Date(startedAt), endedAt: endedAt === undefined ? undefined : new Date(endedAt), workerId });
+  }
+  if (draft.attempts.length === 0 && draft.kind !== "activity") {
+    const status = draft.endedAt === undefined ? "running" : draft.status === "completed" ? "completed" : draft.status === "failed" ? "failed" : "lost";
+    draft.attempts.push({ number: 1, status, error: draft.error, startedAt: draft.scheduledAt, endedAt: draft.endedAt, workerId: run.workerId ?? "" });
+  }
+  if (draft.endedAt === undefined && draft.attempts.at(-1)?.status === "running") draft.status = "running";
+}

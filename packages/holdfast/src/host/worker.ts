@@ -1,0 +1,323 @@
+// A worker: claims runs that it has room and code for, drives them, keeps their leases, gives them back.
+// Owns: the drivers in progress, the cache of parked ones, the rhythm of claims and renewals.
+// Invariants: W1–W6, D4 (a lost lease stops the run's steps), D9 (hints may be lost: polling is the fallback), V2 (versions served).
+
+import {
+  type Activity,
+  type ActivityInfo,
+  type AnyWorkflow,
+  type Codec,
+  HoldfastError,
+  type Job,
+  type Limits,
+  type Logger,
+  type StepBody,
+} from "@holdfast/core";
+import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Served, Store, TurnCommit, Wakeup } from "../store/port.ts";
+import { ActivityRunner } from "./activities.ts";
+import { Driver, type DriverHost } from "./driver.ts";
+import type { Environment, Timer } from "./environment.ts";
+import { codeOf, validatedSignal } from "./definitions.ts";
+
+export interface WorkerSettings {
+  readonly id: string;
+  readonly queue: string;
+  readonly workflows: ReadonlyMap<string, AnyWorkflow>;
+  readonly activities: ReadonlyMap<string, Activity<unknown, unknown>>;
+  readonly concurrency: number;
+  readonly activityConcurrency: number;
+  readonly lease: number;
+  readonly cachedRuns: number;
+  readonly gracePeriod: number;
+  readonly turnTimeout: number;
+  readonly maxRecoveries: number;
+  readonly pollInterval: number;
+  readonly replaceStep: (name: string) => ((info: unknown) => unknown) | undefined;
+  readonly replaceActivity: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
+}
+export interface WorkerPorts {
+  readonly store: Store;
+  readonly environment: Environment;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly limits: Partial<Limits>;
+  commit(turn: TurnCommit): Promise<CommitResult>;
+  stopped(worker: WorkerHost): void;
+}
+
+export class WorkerHost implements DriverHost {
+  readonly id: string;
+  readonly environment: Environment;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly limits: Partial<Limits>;
+  readonly turnTimeout: number;
+  readonly maxRecoveries: number;
+  readonly #settings: WorkerSettings;
+  readonly #ports: WorkerPorts;
+  readonly #serves: readonly Served[];
+  readonly #activities: ActivityRunner;
+  readonly #active = new Map<string, Driver>();
+  /** Parked runs, least recently used first (W5). */
+  readonly #cache = new Map<string, Driver>();
+  #offset = 0;
+  #claiming = false;
+  #again = false;
+  #renewing = false;
+  #stopping: Promise<void> | undefined;
+  #timers: Timer[] = [];
+  #alarm: Timer | undefined;
+  #onIdle: (() => void) | undefined;
+
+  constructor(settings: WorkerSettings, ports: WorkerPorts) {
+    this.id = settings.id;
+    this.environment = ports.environment;
+    this.codec = ports.codec;
+    this.logger = ports.logger;
+    this.limits = ports.limits;
+    this.turnTimeout = settings.turnTimeout;
+    this.maxRecoveries = settings.maxRecoveries;
+    this.#settings = settings;
+    this.#ports = ports;
+    this.#serves = [...settings.workflows.values()].map(({ name, version, options }) => ({
+      workflow: name,
+      versions: options.serves === "*" ? "*" : [version, ...(options.serves ?? [])],
+    }));
+    this.#activities = new ActivityRunner({
+      workerId: settings.id,
+      store: ports.store,
+      environment: ports.environment,
+      codec: ports.codec,
+      logger: ports.logger,
+      queue: settings.queue,
+      activities: settings.activities,
+      concurrency: settings.activityConcurrency,
+      lease: settings.lease,
+      replace: settings.replaceActivity,
+    });
+  }
+  get workerId(): string {
+    return this.id;
+  }
+  get active(): number {
+    return this.#active.size + this.#activities.active;
+  }
+  get queue(): string {
+    return this.#settings.queue;
+  }
+
+  async start(): Promise<void> {
+    const { store } = this.#ports;
+    this.#offset = (await store.now()) - this.environment.now();
+    await store.unblock([...this.#settings.workflows.values()].map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
+    this.#every(this.#settings.lease / 3, () => this.#renew());
+    this.#every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true }));
+    this.wake({ work: true, tasks: true });
+  }
+  #every(ms: number, run: () => unknown): void {
+    const slot = this.#timers.length;
+    const tick = (): void => {
+      void run();
+      this.#timers[slot] = this.environment.after(ms, tick);
+    };
+    this.#timers.push(this.environment.after(ms, tick));
+  }
+  wake(wakeup: Wakeup): void {
+    if (wakeup.tasks === true) void this.#activities.poll();
+    if (wakeup.work !== true) return;
+    void this.#claim();
+    if (this.#active.size > 0) void this.#renew();
+  }
+
+  // ── as the host of its drivers ──
+
+  now(): number {
+    return this.environment.now() + this.#offset;
+  }
+  commit(turn: TurnCommit): Promise<CommitResult> {
+    return this.#ports.commit(turn);
+  }
+  async transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: object): Promise<InboxMessage | "stale"> {
+    const { store } = this.#ports;
+    if (store.transact === undefined) {
+      throw new HoldfastError("This store has no transactions to offer: use ctx.step.", { code: "HF_NO_TRANSACTIONS" });
+    }
+    const run = body.run as (tx: unknown, info: object) => unknown;
+    return store.transact(claim, (tx) => this.codec.encode(run(tx, info)));
+  }
+  queueOfActivity(): string | undefined {
+    return undefined;
+  }
+  replaceStep(name: string): ((info: unknown) => unknown) | undefined {
+    return this.#settings.replaceStep(name);
+  }
+  checked(workflow: AnyWorkflow, job: Job): Promise<Job> {
+    return validatedSignal(workflow, job, this.codec);
+  }
+  codeOf(workflow: AnyWorkflow): string {
+    return codeOf(workflow);
+  }
+  released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void {
+    if (this.#active.get(driver.runId) === driver) this.#active.delete(driver.runId);
+    if (how === "parked" && this.#settings.cachedRuns > 0 && this.#stopping === undefined) {
+      this.#cache.set(driver.runId, driver);
+      if (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
+    }
+    if (this.#active.size === 0) this.#onIdle?.();
+    if (this.#again) void this.#claim();
+  }
+  #evictOldest(): void {
+    for (const [runId, driver] of this.#cache) {
+      this.#cache.delete(runId);
+      driver.evict();
+      return;
+    }
+  }
+
+  // ── claims ──
+
+  hasCodeFor(run: { readonly workflow: string; readonly version: string | undefined; readonly queue: string }): boolean {
+    const served = this.#serves.find((one) => one.workflow === run.workflow);
+    return run.queue === this.#settings.queue && served !== undefined && (served.versions === "*" || served.versions.includes(run.version));
+  }
+
+  /** Can it take a new run of this workflow at once? */
+  hasRoomFor(workflow: AnyWorkflow, queue: string, version: string | undefined): boolean {
+    if (this.#stopping !== undefined || queue !== this.#settings.queue || this.#active.size >= this.#settings.concurrency) return false;
+    const served = this.#serves.find((one) => one.workflow === workflow.name);
+    return served !== undefined && (served.versions === "*" || served.versions.includes(version)) && this.#settings.workflows.get(workflow.name) === workflow;
+  }
+  /** Computes the first turn of a run before it is created (no claim). Undefined: let a claim do it. */
+  async begin(run: NewRun): Promise<{ first: NonNullable<NewRun["first"]>; driver: Driver } | undefined> {
+    const workflow = this.#settings.workflows.get(run.workflow);
+    if (workflow === undefined) return undefined;
+    const driver = new Driver(workflow, unborn(run, this.id, this.now()), this);
+    this.#active.set(run.id, driver);
+    const commit = await driver.firstTurn([]);
+    if (commit !== undefined) return { first: { workerId: this.id, lease: this.#settings.lease, commit }, driver };
+    this.#active.delete(run.id);
+    return undefined;
+  }
+  /** The run turned out to exist, or could not be created. */
+  forget(driver: Driver): void {
+    if (this.#active.get(driver.runId) === driver) this.#active.delete(driver.runId);
+    driver.evict();
+  }
+
+  async #claim(): Promise<void> {
+    if (this.#stopping !== undefined || this.#serves.length === 0) return;
+    if (this.#claiming) {
+      this.#again = true;
+      return;
+    }
+    const room = this.#settings.concurrency - this.#active.size;
+    if (room <= 0) {
+      this.#again = true; // when a slot is free
+      return;
+    }
+    this.#claiming = true;
+    this.#again = false;
+    try {
+      const { lease, queue } = this.#settings;
+      const result = await this.#ports.store.claim({
+        workerId: this.id,
+        queue,
+        serves: this.#serves,
+        limit: room,
+        lease,
+        cached: (runId) => {
+          const driver = this.#cache.get(runId);
+          return driver === undefined ? undefined : { execution: driver.execution, turns: driver.turns };
+        },
+      });
+      this.#offset = result.now - this.environment.now();
+      for (const claim of result.runs) this.#take(claim);
+      this.#alarm?.cancel();
+      if (result.nextAt !== undefined) this.#alarm = this.environment.after(result.nextAt - result.now, () => void this.#claim());
+      if (result.runs.length === room) this.#again = true;
+    } catch (error) {
+      this.logger.error("Runs could not be claimed; trying again.", { error });
+    } finally {
+      this.#claiming = false;
+    }
+    if (this.#again && this.#active.size < this.#settings.concurrency) void this.#claim();
+  }
+  #take(claim: ClaimedRun): void {
+    const { run } = claim;
+    const workflow = this.#settings.workflows.get(run.workflow);
+    if (workflow === undefined) return;
+    const cached = this.#cache.get(run.id);
+    this.#cache.delete(run.id);
+    const reusable = claim.turns === undefined && cached !== undefined;
+    if (!reusable) cached?.evict();
+    const driver = reusable ? cached : new Driver(workflow, run, this);
+    this.#active.set(run.id, driver);
+    driver.claimed(claim).catch((error: unknown) => {
+      this.logger.error(`Run ${run.id} could not be driven; it is given back when its lease ends.`, { runId: run.id, error });
+      driver.lose(error);
+    });
+  }
+
+  // ── leases ──
+
+  /** Renews the leases of what is active and brings what has come into their inboxes. */
+  async #renew(): Promise<void> {
+    if (this.#renewing || this.#active.size === 0) return;
+    this.#renewing = true;
+    try {
+      const drivers = [...this.#active.values()];
+      const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
+      const results = await this.#ports.store.renew(this.id, this.#settings.lease, claims);
+      results.forEach(({ held, inbox }, i) => {
+        const driver = drivers[i];
+        if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
+        if (!held && driver.epoch === claims[i]?.epoch) driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
+        else if (inbox.length > 0) void driver.receive(inbox);
+      });
+    } catch (error) {
+      this.logger.error("Leases could not be renewed; trying again.", { error });
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  // ── the end (W4) ──
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop();
+    return this.#stopping;
+  }
+  async #stop(): Promise<void> {
+    const { gracePeriod } = this.#settings;
+    this.#alarm?.cancel();
+    const activities = this.#activities.stop(gracePeriod);
+    if (this.#active.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onIdle = resolve;
+        const timer = this.environment.after(gracePeriod, resolve);
+        for (const driver of this.#active.values()) driver.stop();
+        if (this.#active.size === 0) {
+          timer.cancel();
+          resolve();
+        }
+      });
+    }
+    for (const timer of this.#timers) timer.cancel();
+    for (const driver of [...this.#active.values()]) driver.giveBack();
+    await activities;
+    for (const driver of this.#cache.values()) driver.evict();
+    this.#cache.clear();
+    this.#ports.stopped(this);
+  }
+}
+
+/** The row of a run that is about to be created, leased to the worker that computes its first turn. */
+function unborn(run: NewRun, workerId: string, now: number): RunRow {
+  const { id, workflow, version, input, queue, priority, attributes, seed, retry, parent } = run;
+  return {
+    id, workflow, version, input, queue, priority, attributes, seed, retry, parent, workerId,
+    status: "running", output: undefined, error: undefined, state: undefined, waitingFor: [], execution: 1, attempt: 1,
+    createdAt: now, startedAt: now, availableAt: undefined, deadlineAt: undefined, finishedAt: undefined,
+    epoch: 1, historyLength: 0, turns: 0, recoveries: 0,
+  };
+}

@@ -1,0 +1,179 @@
+// A handle on a run: everything that can be asked of one from outside.
+// Owns: nothing; the engine does the work, the store has the run.
+// Invariants: M1 M3 M10 (sends are acknowledged when durable), M11 (queries need no worker), M12 (closed and unknown runs).
+
+import {
+  type AnyWorkflow,
+  CanceledError,
+  type Duration,
+  evaluateQuery,
+  HoldfastError,
+  type History,
+  type OperationInfo,
+  parseDuration,
+  QueryFailedError,
+  RunBlockedError,
+  RunClosedError,
+  RunFailedError,
+  type RunInfo,
+  RunNotFoundError,
+  RunTerminatedError,
+  reviveError,
+  type SignalSpec,
+  toHistory,
+  UpdateFailedError,
+  type UpdateSpec,
+} from "@holdfast/core";
+import type { Engine } from "./engine.ts";
+import { validated } from "./host/definitions.ts";
+import { operationsOf } from "./host/operations.ts";
+import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
+
+interface SendOptions {
+  readonly idempotencyKey?: string;
+  readonly tx?: unknown;
+}
+
+export class RunHandle {
+  readonly id: string;
+  readonly #engine: Engine;
+  readonly #workflow: AnyWorkflow | undefined;
+
+  constructor(engine: Engine, id: string, workflow: AnyWorkflow | undefined) {
+    this.id = id;
+    this.#engine = engine;
+    this.#workflow = workflow;
+  }
+
+  // ── its end ──
+
+  async result(options: { timeout?: Duration; signal?: AbortSignal } = {}): Promise<unknown> {
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
+    const row = await this.#engine.waitForEnd(this.id, { timeout, signal: options.signal });
+    return resultOf(row, this.#engine);
+  }
+
+  // ── messages ──
+
+  async signal(name: string, payload?: unknown, options: SendOptions = {}): Promise<void> {
+    const spec = this.#spec<SignalSpec<unknown>>("signals", name, "signal");
+    const value = await validated(`signal ${name}`, spec?.schema as never, payload);
+    const id = options.idempotencyKey ?? this.#engine.environment.uuid();
+    const job = { type: "signal", id, name, payload: this.#engine.encode(value, `the payload of signal ${name}`) } as const;
+    await this.#send({ job, idempotencyKey: options.idempotencyKey });
+  }
+  async update(name: string, input?: unknown, options: SendOptions & { timeout?: Duration } = {}): Promise<unknown> {
+    const message = await this.updateMessage(name, input, options);
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
+    const result = await this.#engine.send(this.id, message);
+    if (result.status === "not-found") throw new RunNotFoundError({ runId: this.id });
+    // M10: an update that ended before its run closed still has its outcome.
+    if (result.status === "closed") {
+      const ended = await this.#engine.updateOutcome(this.id, message.job.id);
+      if (ended === undefined) throw new RunClosedError({ runId: this.id, status: result.runStatus });
+      return this.#reply(name, ended);
+    }
+    return this.#reply(name, await this.#engine.waitForUpdate(this.id, message.job.id, timeout));
+  }
+  async updateMessage(name: string, input: unknown, options: SendOptions = {}) {
+    const spec = this.#spec<UpdateSpec<unknown, unknown>>("updates", name, "update");
+    const value = await validated(`update ${name}`, spec?.schema as never, input);
+    const id = options.idempotencyKey ?? this.#engine.environment.uuid();
+    const job = { type: "update", id, name, input: this.#engine.encode(value, `the input of update ${name}`) } as const;
+    return { job, idempotencyKey: id };
+  }
+  #reply(name: string, outcome: UpdateOutcome): unknown {
+    if (outcome.status === "completed") return this.#engine.codec.decode(outcome.value);
+    const error = reviveError(outcome.error);
+    throw outcome.status === "rejected" || error instanceof HoldfastError ? error : new UpdateFailedError({ update: name, cause: error });
+  }
+  #spec<S>(kind: "signals" | "updates", name: string, word: string): S | undefined {
+    const declared = this.#definition()?.options[kind] as Readonly<Record<string, S>> | undefined;
+    if (declared === undefined || Object.keys(declared).length === 0) return undefined;
+    if (!Object.hasOwn(declared, name)) {
+      throw new HoldfastError(`Workflow "${this.#definition()?.name}" declares no ${word} "${name}". It has: ${Object.keys(declared).join(", ")}.`, {
+        code: "HF_UNKNOWN_MESSAGE",
+      });
+    }
+    return declared[name];
+  }
+  #definition(): AnyWorkflow | undefined {
+    return this.#workflow;
+  }
+  async #send(message: NewMessage): Promise<void> {
+    check(await this.#engine.send(this.id, message), this.id);
+  }
+  async cancel(reason?: string): Promise<void> {
+    await this.#send({ job: { type: "cancel", reason } });
+  }
+  async terminate(reason?: string): Promise<void> {
+    const [result] = await this.#engine.store.terminate([{ runId: this.id, reason }]);
+    if (result !== undefined) check(result, this.id);
+  }
+  async resume(): Promise<void> {
+    const [result] = await this.#engine.store.resume([this.id]);
+    if (result === "not-found") throw new RunNotFoundError({ runId: this.id });
+    if (result === "not-resumable") {
+      const row = await this.#row();
+      throw new HoldfastError(`Run ${this.id} is ${row.status}: only a failed run whose rollbacks have not run, or a blocked one, can be resumed.`, {
+        code: "HF_NOT_RESUMABLE",
+      });
+    }
+  }
+
+  // ── looking at it ──
+
+  async #row(): Promise<RunRow> {
+    const [row] = await this.#engine.store.get([this.id]);
+    if (row === undefined) throw new RunNotFoundError({ runId: this.id });
+    return row;
+  }
+  async query(name: string, args?: unknown): Promise<unknown> {
+    const row = await this.#row();
+    const workflow = this.#workflow ?? this.#engine.workflowNamed(row.workflow);
+    if (workflow === undefined) {
+      const reason = `this process does not know workflow "${row.workflow}": pass it, engine.run(id, workflow)`;
+      throw new QueryFailedError({ query: name, reason });
+    }
+    const { codec } = this.#engine;
+    return codec.decode(codec.encode(evaluateQuery(workflow, name, row.state, args, codec)));
+  }
+  async state(): Promise<unknown> {
+    const { state } = await this.#row();
+    return state === undefined ? undefined : this.#engine.codec.decode(state);
+  }
+  async describe(): Promise<RunInfo> {
+    return this.#engine.infoOf(await this.#row());
+  }
+  async history(): Promise<History> {
+    const row = await this.#row();
+    return toHistory(await this.#engine.store.history(this.id), row.status);
+  }
+  async operations(): Promise<OperationInfo[]> {
+    const row = await this.#row();
+    const [turns, attempts] = await Promise.all([this.#engine.store.history(this.id), this.#engine.store.attempts(this.id)]);
+    return operationsOf(turns, attempts, row, this.#engine.codec);
+  }
+}
+
+function check(result: SendResult, runId: string): void {
+  if (result.status === "not-found") throw new RunNotFoundError({ runId });
+  if (result.status === "closed") throw new RunClosedError({ runId, status: result.runStatus });
+}
+
+/** What `result()` gives for a run that has ended, or is blocked (V4). */
+function resultOf(row: RunRow, engine: Engine): unknown {
+  const cause = row.error === undefined ? undefined : reviveError(row.error);
+  switch (row.status) {
+    case "completed":
+      return row.output === undefined ? undefined : engine.codec.decode(row.output);
+    case "canceled":
+      throw new CanceledError(cause?.message);
+    case "terminated":
+      throw cause instanceof RunTerminatedError ? cause : new RunTerminatedError({ runId: row.id });
+    case "blocked":
+      throw new RunBlockedError({ runId: row.id, reason: cause?.message ?? "its code can't advance it", ...(cause !== undefined && { cause }) });
+    default:
+      throw new RunFailedError({ runId: row.id, ...(cause !== undefined && { cause }) });
+  }
+}

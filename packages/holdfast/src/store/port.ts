@@ -1,0 +1,344 @@
+// The port between the embedded host and whatever keeps its runs.
+// Owns: the words of storage: run, record, inbox, attempt, task, epoch, lease. A store implements `Store`; nothing else.
+// Invariants: D2 (a turn's commit is all or nothing), D3 (many in one transaction), D4 (every write of a run carries its epoch),
+// D9 (the commit that parks a run sees every message acknowledged before it), W2 W3 (order of claims, leases), one clock: the store's.
+//
+// For implementers. Every method takes a batch and answers item by item, in order; an item that fails never takes others with it.
+// `storeConformance` from "holdfast/testing" holds all of this against an implementation. Times are milliseconds since the epoch by
+// the STORE's clock; callers pass lengths of time, never moments that they computed from a clock of their own, except moments that
+// users gave (`startAt`, `deadline`) and timers that follow from turn times.
+
+import type { Job, Payload, RunStatus, SerializedError, StoredRunRetry, Turn } from "@holdfast/core";
+
+// ───────────────────────────── runs ─────────────────────────────
+
+/** A run to be created. */
+export interface NewRun {
+  readonly id: string;
+  readonly workflow: string;
+  readonly version: string | undefined;
+  readonly input: Payload;
+  readonly queue: string;
+  readonly priority: number;
+  /** Not before this long from now … */
+  readonly delay?: number | undefined;
+  /** … or not before this moment. */
+  readonly startAt?: number | undefined;
+  /** Deadline as a length from now, or a moment (K7). */
+  readonly deadline?: number | undefined;
+  readonly deadlineAt?: number | undefined;
+  readonly retry?: StoredRunRetry | undefined;
+  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  readonly idempotencyKey?: string | undefined;
+  /** "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution. */
+  readonly onConflict: "reject" | "use-existing" | "restart-if-closed";
+  /** Randomness of its first execution (P7). */
+  readonly seed: string;
+  /** The operation of another run that it is the child of. */
+  readonly parent?: ParentLink | undefined;
+  /** Messages that are there from the start (M8); with "use-existing" they go to the run that exists. */
+  readonly messages?: readonly NewMessage[] | undefined;
+  /**
+   * The first turn was computed before the run exists (no claim needed): it is created already leased to this worker at epoch 1,
+   * and this commit, which names epoch 1, is applied with it. If the run turns out to exist, nothing of it is.
+   */
+  readonly first?: { readonly workerId: string; readonly lease: number; readonly commit: TurnCommit } | undefined;
+}
+export interface ParentLink {
+  readonly runId: string;
+  readonly execution: number;
+  readonly seq: number;
+  readonly parentClose: "cancel" | "abandon" | "terminate";
+  /** Put a `childStarted` into the parent's inbox when it exists (`startChild`). Its end comes as a `resolve` either way. */
+  readonly announce: boolean;
+}
+export type CreateResult =
+  | { readonly status: "created" | "existing"; readonly id: string; readonly execution: number; readonly inboxIds: readonly number[] }
+  /** "reject" and the id is taken; or "use-existing" with messages, and the run is closed. */
+  | { readonly status: "conflict"; readonly id: string; readonly runStatus: RunStatus };
+
+/** A run as anybody may look at it. */
+export interface RunRow {
+  readonly id: string;
+  readonly workflow: string;
+  readonly version: string | undefined;
+  readonly status: RunStatus;
+  readonly queue: string;
+  readonly priority: number;
+  readonly input: Payload;
+  readonly output: Payload | undefined;
+  readonly error: SerializedError | undefined;
+  /** The published state (P5). */
+  readonly state: Payload | undefined;
+  readonly waitingFor: readonly string[];
+  readonly execution: number;
+  readonly attempt: number;
+  readonly parent: ParentLink | undefined;
+  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  readonly seed: string;
+  readonly retry: StoredRunRetry | undefined;
+  readonly createdAt: number;
+  readonly startedAt: number | undefined;
+  /** When it can be claimed next; for a leased run, when its lease ends. Undefined: only a message wakes it. */
+  readonly availableAt: number | undefined;
+  readonly deadlineAt: number | undefined;
+  readonly finishedAt: number | undefined;
+  readonly workerId: string | undefined;
+  readonly epoch: number;
+  /** Records in the history of this execution. */
+  readonly historyLength: number;
+  /** Turns committed in this execution, trimmed ones included. */
+  readonly turns: number;
+  /** Claims of an expired lease since the last commit (D7). */
+  readonly recoveries: number;
+}
+
+// ─────────────────────────── messages ───────────────────────────
+
+/** What may be put into the inbox of a run: a job that its next turn takes. */
+export type InboxJob = Extract<Job, { type: "signal" | "update" | "cancel" | "resolve" | "childStarted" | "expire" | "resume" }>;
+export interface NewMessage {
+  readonly job: InboxJob;
+  /** A repeated send with the same key is one delivery (M3). For updates the key is the update's id (M10). */
+  readonly idempotencyKey?: string | undefined;
+}
+export interface InboxMessage {
+  /** Grows with arrival within the store. */
+  readonly id: number;
+  readonly job: InboxJob;
+}
+export type SendResult =
+  | { readonly status: "sent" | "duplicate"; readonly inboxId: number }
+  | { readonly status: "not-found" }
+  /** Closed; for an update that ended before, its outcome is there all the same (M10): see `updates`. */
+  | { readonly status: "closed"; readonly runStatus: RunStatus };
+
+/** The end of an update, for its callers. */
+export type UpdateOutcome =
+  | { readonly status: "completed"; readonly value: Payload }
+  | { readonly status: "failed" | "rejected"; readonly error: SerializedError };
+
+// ─────────────────────────── attempts ───────────────────────────
+
+/** One attempt of a step (D12). The first attempt of a step that never failed has no row: its command and its outcome tell it all. */
+export interface AttemptRow {
+  readonly seq: number;
+  readonly number: number;
+  readonly status: "running" | "failed" | "completed" | "lost";
+  readonly error?: SerializedError | undefined;
+  readonly startedAt: number;
+  readonly endedAt?: number | undefined;
+  readonly workerId: string;
+  /** Of a failed one: when the next is due (D8). */
+  readonly retryAt?: number | undefined;
+}
+
+// ───────────────────────────── turns ────────────────────────────
+
+/** What one turn of one run writes: all of it or nothing (D2). */
+export interface TurnCommit {
+  readonly runId: string;
+  readonly execution: number;
+  /** D4: the claim under which it was computed. */
+  readonly epoch: number;
+  readonly workerId: string;
+  /** Appended to history; its `commit` commands with `trim` delete what they leave behind (L4). Absent: nothing was decided. */
+  readonly turn?: Turn | undefined;
+  /** Inbox messages that the turn took; they leave the inbox. */
+  readonly consumed?: readonly number[] | undefined;
+  readonly attempts?: readonly AttemptRow[] | undefined;
+  readonly status: RunStatus;
+  /** Of a run that is blocked: why (V4), and the code that could not advance it. */
+  readonly blocked?: { readonly error: SerializedError; readonly code: string } | undefined;
+  /** The attempt of the run as a whole, when it changes. */
+  readonly attempt?: number | undefined;
+  /** Steps whose rollback may still have to run: with none, a deadline needs no code (K7). */
+  readonly rollbacks?: number | undefined;
+  readonly waitingFor?: readonly string[] | undefined;
+  readonly state?: Payload | undefined;
+  /** Merged; null removes. */
+  readonly attributes?: Readonly<Record<string, string | number | boolean | null>> | undefined;
+  /**
+   * "keep": the lease stays. "park": the lease ends; the run is available at `wakeAt`, or at once if its inbox has anything that this
+   * worker was not given (D9: `seen` is the highest inbox id it was given).
+   */
+  readonly lease: "keep" | "park";
+  readonly wakeAt?: number | undefined;
+  readonly seen?: number | undefined;
+  readonly children?: readonly NewRun[] | undefined;
+  /** Messages to other runs. The answer comes back into this run's inbox as `resolve` of `seq` (M12: or as its failure). */
+  readonly sends?: readonly { readonly seq: number; readonly runId: string; readonly message: NewMessage }[] | undefined;
+  readonly tasks?: readonly NewTask[] | undefined;
+  /** Activities that are given up (C7). */
+  readonly cancelTasks?: readonly number[] | undefined;
+  /** Children that are asked to cancel, by the `seq` that started them. */
+  readonly cancelChildren?: readonly number[] | undefined;
+  readonly updates?: readonly { readonly id: string; readonly outcome: UpdateOutcome }[] | undefined;
+  /** The end of the execution (P1): the parent is told, children follow their parentClose (K6), in this same commit. */
+  readonly close?: RunClose | undefined;
+}
+export interface RunClose {
+  readonly status: Extract<RunStatus, "completed" | "failed" | "canceled" | "terminated" | "continued">;
+  readonly output?: Payload | undefined;
+  readonly error?: SerializedError | undefined;
+  /** False: rollbacks have run, `resume` is refused (D10). */
+  readonly resumable?: boolean | undefined;
+  /** "continued": the next execution (P10). Messages of the inbox stay; `carried` are put before them. */
+  readonly next?: { readonly input: Payload; readonly version: string | undefined; readonly seed: string; readonly carried: readonly NewMessage[] } | undefined;
+}
+export type CommitResult =
+  /** `inbox`: what has arrived since `seen` for a run that keeps its lease. */
+  | { readonly status: "committed"; readonly inbox: readonly InboxMessage[]; readonly sent?: readonly SendResult[] }
+  /** Somebody else has the run now, or it is closed: nothing was written. */
+  | { readonly status: "stale" };
+
+// ──────────────────────────── claiming ──────────────────────────
+
+export interface Served {
+  readonly workflow: string;
+  /** Versions, undefined for runs without one; or all. */
+  readonly versions: "*" | readonly (string | undefined)[];
+}
+export interface ClaimRequest {
+  readonly workerId: string;
+  readonly queue: string;
+  readonly serves: readonly Served[];
+  readonly limit: number;
+  readonly lease: number;
+  /** Turns that this worker has in memory, by `runId`: if the run has just as many in the same execution, its history is left out. */
+  readonly cached: (runId: string) => { readonly execution: number; readonly turns: number } | undefined;
+}
+export interface ClaimedRun {
+  readonly run: RunRow;
+  /** Undefined if the worker has it. */
+  readonly turns: readonly Turn[] | undefined;
+  readonly attempts: readonly AttemptRow[];
+  readonly inbox: readonly InboxMessage[];
+  /** It was taken from a worker whose lease ran out (D7). */
+  readonly recovered: boolean;
+}
+export interface ClaimResult {
+  readonly now: number;
+  readonly runs: readonly ClaimedRun[];
+  /** When the next run of these is due, if none is now. */
+  readonly nextAt: number | undefined;
+}
+
+// ─────────────────────────── activities ─────────────────────────
+
+/** An activity to be carried out by a worker of its queue (D11). */
+export interface NewTask {
+  readonly seq: number;
+  readonly activity: string;
+  readonly queue: string;
+  readonly input: Payload;
+  readonly retry: StoredRunRetry;
+  readonly startToClose?: number | undefined;
+  readonly scheduleToClose?: number | undefined;
+  readonly scheduleToStart?: number | undefined;
+  readonly heartbeat?: number | undefined;
+  readonly location: string;
+}
+export interface ClaimedTask extends NewTask {
+  readonly id: number;
+  readonly runId: string;
+  readonly execution: number;
+  readonly attempt: number;
+  /** Fences the answer: a task that timed out and went to another worker has another. */
+  readonly token: number;
+  readonly lastHeartbeat: Payload | undefined;
+}
+export interface TaskClaimRequest {
+  readonly workerId: string;
+  readonly queue: string;
+  readonly activities: readonly string[];
+  readonly limit: number;
+  readonly lease: number;
+}
+export interface TaskAnswer {
+  readonly id: number;
+  readonly token: number;
+  /** A failure that may be retried is retried by the store, by the task's policy. */
+  readonly outcome:
+    | { readonly status: "completed"; readonly value: Payload }
+    | { readonly status: "failed"; readonly error: SerializedError; readonly retryable: boolean; readonly random: number };
+}
+
+// ───────────────────────────── reading ──────────────────────────
+
+export interface RunQuery {
+  readonly status?: readonly RunStatus[] | undefined;
+  readonly workflow?: string | undefined;
+  readonly queue?: string | undefined;
+  readonly parentId?: string | undefined;
+  readonly attributes?: Readonly<Record<string, string | number | boolean>> | undefined;
+  /** Of creation. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  readonly limit: number;
+  /** Newest first; a page begins after the run that this names, wherever others have come or gone. */
+  readonly cursor?: string | undefined;
+}
+
+/** Hints that something may have changed. They may be lost, late or doubled: they cost time, never progress (D9). */
+export interface Wakeup {
+  /** Runs to claim, or messages for leased runs, may be there. */
+  readonly work?: boolean;
+  /** Activities to claim may be there. */
+  readonly tasks?: boolean;
+  /** Runs or updates that clients wait for may have ended. */
+  readonly results?: boolean;
+}
+
+export interface Store {
+  /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */
+  open(): Promise<void>;
+  close(): Promise<void>;
+  now(): Promise<number>;
+
+  create(runs: readonly NewRun[]): Promise<CreateResult[]>;
+  claim(request: ClaimRequest): Promise<ClaimResult>;
+  commit(turns: readonly TurnCommit[]): Promise<CommitResult[]>;
+  send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]>;
+  /** Extends the leases of these claims; answers for each whether it still holds, and what has come into its inbox since `seen`. */
+  renew(
+    workerId: string,
+    lease: number,
+    claims: readonly { readonly runId: string; readonly epoch: number; readonly seen: number }[],
+  ): Promise<{ readonly held: boolean; readonly inbox: readonly InboxMessage[] }[]>;
+  /** K6: ends runs at once, running no workflow code. False for those that were closed or unknown. */
+  terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]>;
+  /** D10: reopens failed runs with a `resume` job in their inbox (attempt + 1, voids left to the host), or makes blocked ones available now. */
+  resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]>;
+  /**
+   * K7: ends the runs whose deadline has passed. Without rollbacks they fail at once, with no turn, their parent told and their
+   * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available. Returns how many.
+   */
+  expire(): Promise<number>;
+  /** V4: blocked runs of these workflows whose code was another become available. */
+  unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number>;
+  /**
+   * D6: runs `body` in a transaction of the database that also records the outcome as a `resolve` of `seq` in the run's inbox, if the
+   * epoch still holds. A throw rolls back. Absent where the store has no transactions to offer.
+   */
+  transact?(claim: { readonly runId: string; readonly epoch: number; readonly seq: number }, body: (tx: unknown) => Payload): Promise<InboxMessage | "stale">;
+
+  claimTasks(request: TaskClaimRequest): Promise<{ readonly now: number; readonly tasks: readonly ClaimedTask[]; readonly nextAt: number | undefined }>;
+  /** False: the attempt is over (timeout, cancellation, another worker has it); its answer would be dropped. */
+  heartbeat(
+    tasks: readonly { readonly id: number; readonly token: number; readonly lease: number; readonly details?: Payload | undefined }[],
+  ): Promise<boolean[]>;
+  answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]>;
+
+  get(runIds: readonly string[]): Promise<(RunRow | undefined)[]>;
+  /** The turns of the newest execution, as they are kept. */
+  history(runId: string): Promise<Turn[]>;
+  attempts(runId: string): Promise<(AttemptRow & { readonly task?: boolean })[]>;
+  updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]>;
+  list(query: RunQuery): Promise<{ readonly runs: RunRow[]; readonly cursor: string | undefined }>;
+  count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>>;
+
+  /** Calls back when something may have changed, also by other processes. Returns how to stop. */
+  watch(onWakeup: (wakeup: Wakeup) => void): () => void;
+}
+

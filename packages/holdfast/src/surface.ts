@@ -1,0 +1,104 @@
+// The shapes of the public surface outside of workflows: runs, workers, options.
+// Owns: types only.
+// Invariants: names and shapes are fixed.
+
+import type {
+  Activity,
+  AnyWorkflow,
+  Duration,
+  History,
+  OperationInfo,
+  Queries,
+  RunInfo,
+  RunStatus,
+  SignalPayload,
+  Signals,
+  StoredRetryPolicy,
+  UpdateInput,
+  UpdateOutput,
+  Updates,
+} from "@holdfast/core";
+
+export interface StartOptions {
+  /** Unique among all runs of the namespace. Default: a time-ordered unique id. */
+  id?: string;
+  /** What to do when a run of that id exists. Default "reject". */
+  onConflict?: "reject" | "use-existing" | "restart-if-closed";
+  idempotencyKey?: string;
+  queue?: string;
+  /** Higher goes first. Default 0. */
+  priority?: number;
+  delay?: Duration;
+  startAt?: Date;
+  deadline?: Duration | Date;
+  version?: string;
+  retry?: StoredRetryPolicy;
+  /** Delivered with the start, in the first activation; to the existing run with "use-existing". */
+  signals?: readonly { name: string; payload?: unknown }[];
+  attributes?: Record<string, string | number | boolean>;
+  /** The caller's own open transaction on the same database: the run starts if and only if it commits. */
+  tx?: unknown;
+}
+export interface SendOptions {
+  idempotencyKey?: string;
+  /** As in StartOptions. */
+  tx?: unknown;
+}
+export interface RunFilter {
+  status?: RunStatus | readonly RunStatus[];
+  workflow?: string;
+  queue?: string;
+  parentId?: string;
+  attributes?: Record<string, string | number | boolean>;
+  since?: Date;
+  until?: Date;
+  limit?: number;
+  cursor?: string;
+}
+export interface Run<O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
+  readonly id: string;
+  result(options?: { timeout?: Duration; signal?: AbortSignal }): Promise<O>;
+  signal<K extends keyof S & string>(
+    name: K,
+    ...payload: SignalPayload<S[K]> extends void ? [payload?: undefined, options?: SendOptions] : [payload: SignalPayload<S[K]>, options?: SendOptions]
+  ): Promise<void>;
+  update<K extends keyof U & string>(
+    name: K,
+    ...input: UpdateInput<U[K]> extends void
+      ? [input?: undefined, options?: SendOptions & { timeout?: Duration }]
+      : [input: UpdateInput<U[K]>, options?: SendOptions & { timeout?: Duration }]
+  ): Promise<UpdateOutput<U[K]>>;
+  query<K extends keyof Q & string>(name: K, args?: Parameters<Q[K]>[1]): Promise<ReturnType<Q[K]>>;
+  /** The last published state. */
+  state<T = unknown>(): Promise<T | undefined>;
+  cancel(reason?: string): Promise<void>;
+  terminate(reason?: string): Promise<void>;
+  /** Runs a failed or blocked run again from where it stopped. */
+  resume(): Promise<void>;
+  describe(): Promise<RunInfo>;
+  /** Every operation with its attempts, in order of emission. */
+  operations(): Promise<OperationInfo[]>;
+  history(): Promise<History>;
+}
+export interface WorkerOptions {
+  // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
+  activities?: readonly Activity<any, any>[] | Record<string, unknown>;
+  workflows: readonly AnyWorkflow[] | Record<string, unknown>;
+  queue?: string;
+  /** Runs in progress at once. Default 100. */
+  concurrency?: number;
+  /** Activities at once. Default 100. */
+  activityConcurrency?: number;
+  lease?: Duration;
+  cachedRuns?: number;
+  gracePeriod?: Duration;
+  /** Process signals that stop the worker gracefully and then exit. Default: none, the process is yours. */
+  stopOn?: readonly ("SIGTERM" | "SIGINT")[];
+  turnTimeout?: Duration;
+}
+export interface Worker extends AsyncDisposable {
+  readonly id: string;
+  readonly active: number;
+  stop(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}

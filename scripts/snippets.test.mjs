@@ -1,0 +1,72 @@
+// The TypeScript in the pages: all of it compiles against the packages' sources, and that of the READMEs runs and prints what the
+// comments beside its console.log calls say.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { pages, readmes, readPage } from "./pages.mjs";
+import { programOf, root, run } from "./setup.mjs";
+
+/** @typedef {{ page: string, line: number, code: string, name: string }} Snippet */
+
+/** @param {string} page @returns {Snippet[]} */
+function snippetsOf(page) {
+  const text = readPage(page);
+  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((match) => {
+    const line = text.slice(0, match.index).split("\n").length;
+    return { page, line, code: match[1] ?? "", name: `${page.replaceAll(/\W/g, "-")}-${line}` };
+  });
+}
+const snippets = pages.flatMap(snippetsOf);
+
+/** Inside the repository, so that the packages are found by name and vitest compiles what it imports. @type {string} */
+let folder;
+beforeAll(() => {
+  const cache = join(root, ".cache");
+  mkdirSync(cache, { recursive: true });
+  folder = mkdtempSync(join(cache, "snippets-"));
+  // Blank lines before the code: what the compiler says of a line is about that line of the page.
+  for (const { line, code, name } of snippets) writeFileSync(join(folder, `${name}.ts`), `${"\n".repeat(line)}${code}`);
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test("every snippet compiles", async () => {
+  const config = {
+    extends: "../../tsconfig.base.json",
+    compilerOptions: {
+      ...{ noEmit: true, composite: false, declaration: false, declarationMap: false, sourceMap: false },
+      ...{ rewriteRelativeImportExtensions: false, allowImportingTsExtensions: true, types: ["node"] },
+    },
+    include: ["*.ts"],
+  };
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
+  const { output } = await run(process.execPath, [programOf("typescript", "tsc"), "-p", folder], { stdio: "pipe" });
+  // What it says of the packages' own sources is for the type check, which compiles each with its own options.
+  expect(output.replaceAll(/^packages\/.*\n( .*\n)*/gm, "")).toBe("");
+});
+
+test("no page has code that escapes the check", () => {
+  const others = pages.filter((page) => /^ *```(typescript|tsx|mts|js|javascript|jsx)\b/m.test(readPage(page)));
+  expect(others).toEqual([]);
+});
+
+describe("every snippet of a README prints what it says", () => {
+  const runnable = snippets.filter(({ page }) => readmes.includes(page));
+  test.each(runnable.map((snippet) => [`${snippet.page}:${snippet.line}`, snippet]))("%s", async (_, snippet) => {
+    const promised = [...snippet.code.matchAll(/^console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1]);
+    expect(promised.length, "a snippet that is run says what it prints").toBeGreaterThan(0);
+    const expectedFile = join(folder, `${snippet.name}.expected.mjs`);
+    writeFileSync(expectedFile, `export const expected = [${promised.join(", ")}];`);
+    const { expected } = await import(expectedFile);
+
+    /** @type {unknown[]} */
+    const printed = [];
+    const log = vi.spyOn(console, "log").mockImplementation((value) => void printed.push(value));
+    try {
+      await import(join(folder, `${snippet.name}.ts`));
+    } finally {
+      log.mockRestore();
+    }
+    expect(printed).toEqual(expected);
+  });
+});
