@@ -71,17 +71,10 @@ export class Engine {
       for (const worker of this.#workers) worker.wake(wakeup);
       if (wakeup.results === true) void this.#look();
     });
-    this.#every(500, () => this.store.expire().catch((error: unknown) => this.logger.error("Deadlines could not be looked at.", { error })));
-    this.#every(1_000, () => this.#look());
-  }
-  #every(ms: number, run: () => unknown): void {
-    const slot = this.#timers.length;
-    const tick = (): void => {
-      if (this.#closed) return;
-      void run();
-      this.#timers[slot] = this.environment.after(ms, tick);
-    };
-    this.#timers.push(this.environment.after(ms, tick));
+    this.#timers.push(
+      this.environment.every(500, () => void this.#expire()),
+      this.environment.every(1_000, () => void this.#look()),
+    );
   }
   async close(): Promise<void> {
     if (this.#closed) return;
@@ -126,6 +119,14 @@ export class Engine {
     await worker.start();
     return worker;
   }
+  /** Is anything of this process's under way that will go on by itself? */
+  get busy(): boolean {
+    return this.#looking || !this.#sends.idle || !this.#committer.idle || [...this.#workers].some((worker) => worker.busy);
+  }
+  /** Does anybody in this process wait for a result or an update? */
+  get waiting(): boolean {
+    return this.#ends.size > 0 || this.#updates.size > 0;
+  }
   workflowNamed(name: string): AnyWorkflow | undefined {
     return this.#known.get(name);
   }
@@ -136,6 +137,7 @@ export class Engine {
   }
   /** Clients of this process learn of ends and outcomes without looking them up. */
   #tell(turn: TurnCommit): void {
+    this.#expectDeadlines(turn.children ?? []);
     for (const { id, outcome } of turn.updates ?? []) {
       const key = `${turn.runId}\n${id}`;
       for (const waiter of this.#updates.get(key)?.waiters ?? []) waiter.resolve(outcome);
@@ -145,11 +147,29 @@ export class Engine {
     }
   }
 
+  /** K7: looks at deadlines, and at the timeouts of activities. */
+  async #expire(): Promise<void> {
+    if (this.#closed) return;
+    try {
+      await this.store.expire();
+    } catch (error) {
+      this.logger.error("Deadlines could not be looked at; trying again.", { error });
+    }
+  }
+  /** Deadlines that this process knows of are looked at when they strike. */
+  #expectDeadlines(runs: readonly NewRun[]): void {
+    for (const { deadline, deadlineAt } of runs) {
+      const after = deadline ?? (deadlineAt === undefined ? undefined : deadlineAt - this.environment.now());
+      if (after !== undefined) this.environment.after(after, () => void this.#expire());
+    }
+  }
+
   // ── starting ──
 
   async start(run: NewRun, workflow: AnyWorkflow | undefined): Promise<CreateResult> {
     this.assertOpen();
     if (workflow !== undefined) this.#known.set(workflow.name, workflow);
+    this.#expectDeadlines([run]);
     const begun = await this.#begin(run, workflow);
     if (begun === undefined) return this.#committer.create(run);
     let result: CreateResult;

@@ -81,8 +81,9 @@ export function startChild(
     const execution = unit.execution;
     operation.behaviour = {
       cancel: abandon,
-      // It could not be started.
+      // It could not be started; or it was, before a failure that is voided, and has ended since (D10).
       outcome(own, outcome) {
+        if (own.settlement !== undefined) return childEnded(execution, own.seq, outcome);
         const settlement = settlementOf(outcome, id, workflow.name);
         if (!settlement.ok) execution.blame(settlement.error, own.seq);
         execution.settle(own, settlement);

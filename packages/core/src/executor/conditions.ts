@@ -6,7 +6,7 @@ import { IllegalCallError } from "../errors/index.ts";
 import type { IVar } from "../model/index.ts";
 import { type Duration, parseDuration } from "../values/index.ts";
 import type { Execution } from "./execution.ts";
-import type { Behaviour, Operation, Settlement } from "./operation.ts";
+import { type Behaviour, type Operation, remember, type Settlement } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 import { whenDue } from "./versions.ts";
 
@@ -100,7 +100,7 @@ export class Cell<T> implements IVar<T>, Behaviour {
     const unit = this.#execution.caller("ivar.put");
     if (unit === undefined) return;
     if (this.#written) {
-      throw new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the cell is written already; an ivar takes one value" });
+      throw remember(new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the cell is written already; an ivar takes one value" }));
     }
     this.#written = true;
     whenDue(unit, () => this.#fill(value));

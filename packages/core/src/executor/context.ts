@@ -12,7 +12,7 @@ import { Cell, condition } from "./conditions.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import { publishState, sideEffect } from "./effects.ts";
 import { loop } from "./loop.ts";
-import { never, rejected } from "./operation.ts";
+import { never, rejected, remember } from "./operation.ts";
 import { receive } from "./receive.ts";
 import { attempt, join, parallel, race, shield } from "./scopes.ts";
 import { activityCall, step } from "./steps.ts";
@@ -66,7 +66,12 @@ export class Context {
   }
   /** A call that does not pause. Undefined from a run that is poisoned or evicted: nothing it computes counts. */
   #now<T>(call: string, run: () => T): T {
-    return this.#unit.execution.enter(this.#unit, call) ? run() : (undefined as T);
+    if (!this.#unit.execution.enter(this.#unit, call)) return undefined as T;
+    try {
+      return run();
+    } catch (error) {
+      throw remember(error); // X11
+    }
   }
   #body(run: Body): (unit: Unit) => unknown {
     return (unit) => run(new Context(unit));

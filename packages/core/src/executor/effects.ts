@@ -28,7 +28,12 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
   const refusal = execution.refusal(unit, "sideEffect");
   if (refusal !== undefined) return execution.refuse(unit, "sideEffect", "sideEffect", refusal).promise as Promise<T>;
   const fields: { value?: Payload; error?: SideEffectCommand["error"] } = {};
-  if (execution.matcher === undefined) {
+  const n = unit.occurrence("sideEffect");
+  unit.unuse("sideEffect");
+  const call = { type: "sideEffect", seq: 0, unit: unit.path, name: "sideEffect", n } as const;
+  const before = execution.matcher?.isInVoid(call) === true ? undefined : execution.salvage?.takeEffect(call);
+  if (before !== undefined) Object.assign(fields, before);
+  else if (execution.matcher === undefined || execution.matcher.isNew(call)) {
     try {
       fields.value = execution.encode(execution.inClosure("a side effect", run), "the value of a side effect");
     } catch (error) {

@@ -2,9 +2,9 @@
 // Owns: the choice of the one terminal command (P1).
 // Invariants: P1, P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
 
-import { CanceledError, FatalError, IllegalReturnError, RollbackError, reviveError, serializeError } from "../errors/index.ts";
+import { CanceledError, FatalError, IllegalReturnError, JoinError, RaceError, RollbackError, reviveError, serializeError } from "../errors/index.ts";
 import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Payload, TerminalCommand } from "../protocol/index.ts";
-import { isRetryable, Random, retryDelay } from "../values/index.ts";
+import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import type { Execution } from "./execution.ts";
 import type { UnitOutcome } from "./unit.ts";
@@ -80,18 +80,19 @@ function undoAndFail(execution: Execution, error: unknown, command: Mutable<Fail
 /** Milliseconds until the run is tried again as a whole; undefined if it has failed for good. */
 function runRetry(execution: Execution, error: unknown): number | undefined {
   const policy = execution.start?.retry;
-  if (policy === undefined || execution.attempt >= policy.maxAttempts || isFinal(error)) return undefined;
+  const attempt = execution.matcher?.voided?.attempt ?? execution.attempt;
+  if (policy === undefined || attempt >= policy.maxAttempts) return undefined;
   const { nonRetryable } = policy;
-  if (!isRetryable(error, nonRetryable === undefined ? undefined : { nonRetryable })) return undefined;
-  return retryDelay(policy, execution.attempt, new Random(execution.seed, `~retry/${execution.attempt}`).next());
+  if (isFinal(error, nonRetryable === undefined ? undefined : { nonRetryable })) return undefined;
+  return retryDelay(policy, attempt, new Random(execution.seed, `~retry/${attempt}`).next());
 }
 /** D8: thrown by the workflow or by a step beneath it, these end the run. */
-function isFinal(error: unknown): boolean {
-  for (let depth = 0; depth < 16 && error instanceof Error; depth++) {
-    if (error instanceof FatalError || error instanceof RollbackError) return true;
-    error = error.cause;
-  }
-  return false;
+function isFinal(error: unknown, policy: RetryPolicy | undefined, depth = 0): boolean {
+  if (!(error instanceof Error) || depth > 16) return false;
+  const isFinalToo = (inner: unknown) => isFinal(inner, policy, depth + 1);
+  if (error instanceof JoinError) return Object.values(error.errors).some(isFinalToo);
+  if (error instanceof RaceError) return Object.values(error.errors).every(isFinalToo);
+  return error instanceof FatalError || error instanceof RollbackError || !isRetryable(error, policy) || isFinalToo(error.cause);
 }
 
 function endContinued(execution: Execution, token: ContinueAsNewToken): void {

@@ -18,16 +18,18 @@ import {
   serializeError,
 } from "../errors/index.ts";
 import { type AnyWorkflow, isReceiveResult, type Logger } from "../model/index.ts";
-import type { Answer, Command, OpeningCommand, Outcome, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
+import type { Answer, Command, OpeningCommand, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { Matcher } from "./matcher.ts";
-import { Operation, type Settlement } from "./operation.ts";
+import { Operation, remember, type Settlement } from "./operation.ts";
 import { Saga } from "./saga.ts";
-import type { Salvage } from "./salvage.ts";
+import type { Reusable, Salvage } from "./salvage.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Unit, type UnitOptions, type UnitOutcome } from "./unit.ts";
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 export interface Limits {
   payloadBytes: number;
@@ -101,7 +103,7 @@ export class Execution {
   #warnedOfLength = false;
   readonly #blamed = new WeakMap<object, number>();
   /** D10: operations that are settled by an outcome from before, at the end of the step. */
-  #reused: { operation: Operation; outcome: Outcome }[] = [];
+  #reused: { operation: Operation; reusable: Reusable }[] = [];
 
   constructor(options: ExecutionOptions) {
     this.workflow = options.workflow;
@@ -133,17 +135,17 @@ export class Execution {
     const n = unit.occurrence(name);
     const refusal = this.matcher === undefined ? this.#overLimit(unit) : this.matcher.refusal(unit.path, name, n, type);
     if (refusal !== undefined) return this.#refused(unit, type, name, n, refusal);
-    const reusable = this.matcher?.inVoid === true ? undefined : this.salvage?.take(type, unit.path, name, n, fields);
+    const place = { type, seq: 0, unit: unit.path, name, n };
+    const command = (fields === undefined ? place : { ...place, ...fields }) as Mutable<OpeningCommand>;
+    const reusable = this.salvage === undefined || this.matcher?.isInVoid(command) === true ? undefined : this.salvage.take(command);
     if (reusable !== undefined) {
       const record = this.emit({ type: "reuse", seq: reusable.seq, unit: unit.path, name, n, kind: type });
       const operation = this.#register(new Operation(unit, type, name, n, record.seq));
-      this.#reused.push({ operation, outcome: reusable.outcome });
+      this.#reused.push({ operation, reusable });
       return operation;
     }
-    const seq = this.matcher === undefined ? ++this.#lastSeq : 0;
-    const command =
-      fields === undefined ? { type, seq, unit: unit.path, name, n } : { type, seq, unit: unit.path, name, n, ...fields };
-    const record = this.emit(command as OpeningCommand);
+    if (this.matcher === undefined) command.seq = ++this.#lastSeq;
+    const record = this.emit(command);
     this.sawSeq(record.seq);
     const operation = this.#register(new Operation(unit, type, name, n, record.seq));
     if ((record.type === "loop" || record.type === "receive") && record.committed === true) operation.committed = true;
@@ -217,9 +219,14 @@ export class Execution {
       unit.results.push(operation);
       this.scheduler.schedule(unit);
     } else {
-      unit.open.delete(operation);
+      this.#letGo(operation);
       this.endIfOver(unit);
     }
+  }
+  /** P3: nobody will take the result. What it was to do in its unit's turn is done all the same (R10). */
+  #letGo(operation: Operation): void {
+    operation.unit.open.delete(operation);
+    operation.beforeDelivery?.();
   }
   /** The executor settles an operation of its own: with a record. */
   conclude(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {
@@ -289,14 +296,17 @@ export class Execution {
   #settleReused(): void {
     const reused = this.#reused;
     this.#reused = [];
-    for (const { operation, outcome } of reused) operation.behaviour.outcome?.(operation, outcome);
+    for (const { operation, reusable } of reused) {
+      if (reusable.runId !== undefined) operation.behaviour.childStarted?.(operation, reusable.runId);
+      if (reusable.outcome !== undefined) operation.behaviour.outcome?.(operation, reusable.outcome);
+    }
   }
 
   /** P3: timers and waits are given up, the rest is joined; then the unit is over. */
   #windDown(unit: Unit): void {
     unit.dropResults();
     for (const operation of [...unit.open]) {
-      if (operation.settlement !== undefined) unit.open.delete(operation);
+      if (operation.settlement !== undefined) this.#letGo(operation);
       else if (operation.floating) operation.behaviour.cancel?.(operation, unit.canceled ?? RETURNED);
     }
     this.endIfOver(unit);
@@ -405,7 +415,7 @@ export class Execution {
   /** A broken rule: the turn, or the next one, fails, whatever user code does about the error (V4). */
   violate<E extends Error>(error: E): E {
     this.poison ??= error;
-    return error;
+    return remember(error); // X11: it may be thrown into a promise that nobody awaits
   }
 
   log(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {

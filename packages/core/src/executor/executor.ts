@@ -34,6 +34,7 @@ export interface ExecutorOptions {
 }
 
 const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
+const NO_ACTIVATION: Activation = { time: 0, jobs: [] };
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 export class Executor {
@@ -47,7 +48,7 @@ export class Executor {
   #finish: ((completion: Completion) => void) | undefined;
   /** Records in history, as far as this executor has seen them. */
   #records = 0;
-  #activation: Activation = { time: 0, jobs: [] };
+  #activation: Activation = NO_ACTIVATION;
   #timeBefore = 0;
 
   constructor(options: ExecutorOptions) {
@@ -138,6 +139,7 @@ export class Executor {
     if (matcher === undefined) return;
     this.#matcher = undefined;
     this.#execution.commands.push(...matcher.takeCarried());
+    this.#execution.turnState = matcher.publishedState;
     matcher.finish();
   }
 
@@ -168,7 +170,7 @@ export class Executor {
       case "childStarted": {
         const operation = execution.operations.get(job.seq);
         if (operation !== undefined) operation.behaviour.childStarted?.(operation, job.runId);
-        else execution.matcher?.passJob(job);
+        else if (execution.matcher?.passJob(job) !== true) execution.salvage?.childStarted(job.seq, job.runId);
         break;
       }
       case "signal":
@@ -292,20 +294,22 @@ export class Executor {
   #complete(): void {
     const execution = this.#execution;
     const finish = this.#finish;
+    const activation = this.#activation;
     this.#finish = undefined;
+    this.#activation = NO_ACTIVATION;
     execution.current = undefined;
     if (execution.poison !== undefined) {
       finish?.({ status: "failed", error: execution.poison });
       return;
     }
     const { commands, replies, turnState } = execution;
-    const replayed = (this.#activation as Partial<ReplayTurn>).commands?.length ?? 0;
-    const records = recordedJobs(this.#activation.jobs, replies).length + commands.length + replayed;
+    const replayed = (activation as Partial<ReplayTurn>).commands?.length ?? 0;
+    const records = recordedJobs(activation.jobs, replies).length + commands.length + replayed;
     this.#records = execution.historyLength + records;
     if (records === 0) execution.time = this.#timeBefore; // P7: replay will not know of this turn, so it moves no clock
     const { time } = execution;
-    if (turnState === undefined && time <= this.#activation.time) finish?.({ status: "ok", commands, replies });
-    else finish?.({ status: "ok", commands, replies, ...(turnState !== undefined && { state: turnState }), ...(time > this.#activation.time && { time }) });
+    if (turnState === undefined && time <= activation.time) finish?.({ status: "ok", commands, replies });
+    else finish?.({ status: "ok", commands, replies, ...(turnState !== undefined && { state: turnState }), ...(time > activation.time && { time }) });
   }
 
   // ── what a host asks ──

@@ -28,6 +28,8 @@ class LoopScope implements Behaviour {
   #iteration = 0;
   #trimmedAt = 0;
   #unit: Unit | undefined;
+  /** Iterations have changed the state of a receive: a replay that skips them would lose that. */
+  #wroteState = false;
   #warned = false;
 
   constructor(operation: Operation, options: LoopOptions<unknown>, run: IterationRun) {
@@ -58,6 +60,7 @@ class LoopScope implements Behaviour {
   }
 
   #ended(outcome: UnitOutcome): void {
+    this.#wroteState ||= this.#unit?.wroteState === true;
     this.#unit = undefined;
     const execution = this.#execution;
     const canceled = this.#operation.unit.canceled;
@@ -78,9 +81,11 @@ class LoopScope implements Behaviour {
   /** False if the state can't be encoded: then the loop has failed. */
   #commit(): boolean {
     const execution = this.#execution;
-    if (!execution.canCommit(this.#operation)) {
+    if (this.#wroteState || !execution.canCommit(this.#operation)) {
       if (!this.#warned) {
-        const why = execution.saga.holdsBeneath(this.#operation.location)
+        const why = this.#wroteState
+          ? "its iterations call updateState, which only they can repeat"
+          : execution.saga.holdsBeneath(this.#operation.location)
           ? "its steps have rollbacks that may still run: call rollbackCheckpoint in its body"
           : "other units or operations are alive beside it";
         execution.log("warn", `The loop ${this.#operation.location} can't commit: ${why}. It runs on, and its history grows.`, this.#operation.unit);

@@ -4,10 +4,11 @@
 // order and the turn of recording), V3 (removed operations), D10 (what a voided failure left behind), L3 R11 (commits).
 
 import { NondeterminismError, ReceiveClosedError, reviveError, serializeError } from "../errors/index.ts";
-import type { ReplayTurn } from "../history/index.ts";
+import type { ReplayTurn, Voided } from "../history/index.ts";
 import type { OperationKind } from "../model/index.ts";
-import type { Command, CommitCommand, Job, OpeningCommand, Outcome } from "../protocol/index.ts";
+import type { Command, CommitCommand, Job, OpeningCommand, Payload } from "../protocol/index.ts";
 import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
+import { Carry } from "./carry.ts";
 import type { Execution } from "./execution.ts";
 import { formatLocation, isWithin, predecessor, segment, sharedLength } from "./location.ts";
 import { Salvage } from "./salvage.ts";
@@ -35,8 +36,8 @@ export class Matcher {
   /** Records of this turn that were matched ahead of the cursor. */
   #ahead: Set<Command> | undefined;
   #firstOutOfOrder: { expected: Command; actual: Command } | undefined;
-  /** Commands that code emits now where it failed before; they belong to the turn of the resume (D10). */
-  #carried: Command[] = [];
+  /** What code emits now where it failed before (D10). */
+  readonly #carry: Carry;
   // V3
   readonly #removedPaths: string[] = [];
   /** Removed operations, and all beneath them, that have not settled yet. */
@@ -50,11 +51,12 @@ export class Matcher {
     this.#execution = execution;
     this.#turns = turns;
     this.#same = same;
+    this.#carry = new Carry(execution, turns, same);
   }
 
-  /** Is this turn one in which a failure was voided? */
-  get inVoid(): boolean {
-    return this.#turns[this.#turn]?.voided !== undefined;
+  /** Of this turn, if a failure in it was voided. */
+  get voided(): Voided | undefined {
+    return this.#turns[this.#turn]?.voided;
   }
 
   beginTurn(index: number): void {
@@ -64,7 +66,11 @@ export class Matcher {
     this.#ahead = undefined;
     this.#firstOutOfOrder = undefined;
     this.#execution.mailbox.beginReplayTurn();
-    if (!this.inVoid) for (const command of this.takeCarried()) this.match(command);
+    const turn = this.#turns[index];
+    if (turn?.voided !== undefined) {
+      this.#ahead = new Set(this.#carry.takeRecorded(turn));
+      this.#carry.beginTurn(index, turn.voided);
+    } else for (const command of this.takeCarried()) this.match(command);
     // What a freed run gave up is the first thing of its turn, and its units go on from the first round (V3).
     for (let next = this.#expected[this.#cursor]; next !== undefined && this.#isGivenUp(next); next = this.#expected[this.#cursor]) {
       this.#cursor++;
@@ -73,9 +79,11 @@ export class Matcher {
   }
   /** What a resumed run has emitted already (D10). */
   takeCarried(): Command[] {
-    const carried = this.#carried;
-    this.#carried = [];
-    return carried;
+    return this.#carry.takeAll();
+  }
+  /** State that it has published already (D10). */
+  get publishedState(): Payload | undefined {
+    return this.#carry.published ? this.#execution.state : undefined;
   }
 
   // ── matching ──
@@ -95,7 +103,7 @@ export class Matcher {
 
   #outOfOrder(actual: Command, expected: Command | undefined): Command {
     const later = this.#findLater(actual);
-    if (this.inVoid) return this.#matchInVoid(actual, later);
+    if (this.voided !== undefined) return this.#matchInVoid(actual, later, this.voided);
     const own = isOpening(actual) ? this.#nextOf(actual.unit) : undefined;
     if (later !== undefined && expected !== undefined && (own === undefined || own === later)) {
       // The unit is right, the order is not; whether another unit is late or silent shows at the end of the turn.
@@ -153,18 +161,24 @@ export class Matcher {
     }
     return undefined;
   }
-  #matchInVoid(actual: Command, later: Command | undefined): Command {
+  #matchInVoid(actual: Command, later: Command | undefined, voided: Voided): Command {
     if (later !== undefined) {
       while (this.#expected[this.#cursor] !== later) this.#salvage(this.#expected[this.#cursor++] as Command);
       this.#cursor++;
       return later;
     }
-    if (this.#turns[this.#turn]?.voided !== "free") return this.#diverge(this.#expected[this.#cursor], actual);
-    const fresh = "seq" in actual && actual.seq === 0 ? { ...actual, seq: this.#execution.freshSeq() } : actual;
-    this.#carried.push(fresh);
-    return fresh;
+    return this.#carry.allows(actual, voided) ? this.#carry.add(actual) : this.#diverge(this.#expected[this.#cursor], actual);
+  }
+  /** D10: has a turn whose failure was voided this operation already? */
+  isInVoid(command: OpeningCommand): boolean {
+    return this.voided !== undefined && this.#findLater(command) !== undefined;
+  }
+  /** D10: is this done for the first time, where the workflow failed before? */
+  isNew(command: OpeningCommand): boolean {
+    return this.voided !== undefined && !this.isInVoid(command) && this.#carry.isLive && this.#carry.recordOf(command) === undefined;
   }
   #salvage(command: Command): void {
+    if (this.#ahead?.delete(command) === true) return;
     this.#execution.salvage ??= new Salvage(this.#same);
     this.#execution.salvage.keep(command);
   }
@@ -173,7 +187,8 @@ export class Matcher {
   endTurn(): void {
     for (this.#skip(); isDeprecated(this.#expected[this.#cursor]); this.#skip()) this.#cursor++;
     const left = this.#expected[this.#cursor];
-    if (this.inVoid) {
+    if (this.voided !== undefined) {
+      if (this.#execution.turnState !== undefined) this.#carry.published = true;
       for (; this.#cursor < this.#expected.length; this.#cursor++) this.#salvage(this.#expected[this.#cursor] as Command);
     } else if (left !== undefined) this.#diverge(left, undefined);
     else if (this.#firstOutOfOrder !== undefined) {
@@ -209,8 +224,9 @@ export class Matcher {
       this.#fail(location, "operation", expected && describeCommand(expected), actual && describeCommand(actual), hint);
       return actual as Command;
     }
-    const field = difference(actual, expected, this.#same) ?? "order";
-    if (isOpening(expected) && isOpening(actual) && !["kind", "name", "unit", "occurrence"].includes(field)) {
+    const elsewhere = isOpening(expected) && isOpening(actual) && expected.unit !== actual.unit;
+    const field = elsewhere ? "operation" : (difference(actual, expected, this.#same) ?? "order");
+    if (isOpening(expected) && isOpening(actual) && !["operation", "kind", "name", "unit", "occurrence"].includes(field)) {
       this.#fail(location, field, this.#value(expected, field), this.#value(actual, field));
     } else this.#fail(location, field, describeCommand(expected), describeCommand(actual));
     return actual;
@@ -274,7 +290,11 @@ export class Matcher {
   // ── patches (V1) and removals (V3) ──
 
   hasPatch(unit: Unit, id: string): boolean {
-    const next = this.#upcoming(unit);
+    let next = this.#upcoming(unit);
+    if (next === undefined && this.voided !== undefined && this.#carry.reaches(unit.path, this.voided)) {
+      next = this.#carry.nextOf(unit.path);
+      if (next === undefined && this.#carry.isLive) return true;
+    }
     // Nothing comes after a removed operation at which the run still waits: the unit is past its last record.
     if (next === undefined) return this.#isFreed(unit);
     return next.type === "patch" && next.name === id;
@@ -301,8 +321,7 @@ export class Matcher {
     this.#skip();
     if (unit.postponed === undefined) {
       const expected = this.#expected[this.#cursor];
-      if (expected !== undefined && isOpening(expected) && expected.unit === unit.path) return expected;
-      return this.#ahead === undefined ? undefined : this.#nextOf(unit.path);
+      return expected !== undefined && isOpening(expected) && expected.unit === unit.path ? expected : this.#nextOf(unit.path);
     }
     let before = unit.postponed.length;
     for (let turn = this.#turn; turn < this.#turns.length; turn++) {
@@ -415,9 +434,6 @@ export class Matcher {
   }
   /** Has a replayed run something to do though no job has come? */
   get hasWork(): boolean {
-    return this.#removed.size > 0 || this.#waiting.size > 0 || this.#carried.length > 0;
-  }
-  resolvedUnknown(seq: number, outcome: Outcome): void {
-    this.#execution.salvage?.resolved(seq, outcome);
+    return this.#removed.size > 0 || this.#waiting.size > 0 || this.#carry.size > 0;
   }
 }

@@ -99,13 +99,14 @@ export class Operation {
 }
 
 const deliveredErrors = new WeakSet<object>();
-/** Workflow code may throw anything. */
-function remember(error: unknown): void {
+/** The error goes to workflow code, which may throw anything and leave any promise alone. */
+export function remember<E>(error: E): E {
   if (typeof error === "object" && error !== null) deliveredErrors.add(error);
+  return error;
 }
 
 /**
- * X11: is this error, or one that it was caused by, one that an operation delivered to workflow code? Hosts ask it of unhandled
+ * X11: is this error, or one that it was caused by, one that ctx or an operation gave to workflow code? Hosts ask it of unhandled
  * rejections: those of promises derived from operations are the workflow's affair, not the process's.
  */
 export function isDeliveredError(error: unknown): boolean {

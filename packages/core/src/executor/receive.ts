@@ -195,6 +195,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
 
   /** A3, A6, R10: applies now, or in the unit's own turn once the sync handler has let go of the state. */
   updateState(unit: Unit, change: (state: unknown) => readonly [unknown, unknown]): Promise<unknown> {
+    for (let own: Unit | undefined = unit; own?.receive === this; own = own.parent) own.wroteState = true;
     if (this.#sync === undefined) {
       const settlement = this.#change(change);
       if (this.#execution.poison !== undefined) return new Promise(() => {});
@@ -202,7 +203,6 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     }
     const operation = this.#execution.open(unit, "updateState", "updateState");
     if (operation.closed) return operation.promise;
-    operation.floating = true;
     operation.behaviour = UPDATE_STATE;
     operation.beforeDelivery = () => (operation.settlement?.ok === false ? operation.settlement : this.#change(change));
     this.#blocked.push(operation);
@@ -253,10 +253,9 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   #next(): void {
     if (this.#execution.poison !== undefined) return;
     if (this.#sync === undefined) {
-      for (const operation of this.#blocked) {
-        if (operation.settlement === undefined) this.#execution.conclude(operation, "completed", { ok: true, value: undefined });
-      }
+      const blocked = this.#blocked;
       this.#blocked = [];
+      for (const operation of blocked) this.#execution.conclude(operation, "completed", { ok: true, value: undefined });
     }
     const idle = this.#sync === undefined && this.#async.size === 0;
     if (this.#closing) {

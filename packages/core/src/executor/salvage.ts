@@ -1,22 +1,31 @@
 // What a voided failure left behind: operations that ran because of it, kept so that they do not run again.
 // Owns: their records and outcomes, by location.
-// Invariants: D10 (completed steps do not run again).
+// Invariants: D10 (what has settled does not run again), P6 (nor does a recorded side effect).
 
-import { type Command, IDENTITY, type OpeningCommand, type Outcome } from "../protocol/index.ts";
+import { type Command, IDENTITY, type OpeningCommand, type Outcome, type SideEffectCommand } from "../protocol/index.ts";
 import { formatLocation } from "./location.ts";
 
-const HOST_KINDS: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun"]);
+const KEPT: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun", "sideEffect"]);
+
+/** How an operation had settled. */
+export interface Reusable {
+  readonly seq: number;
+  readonly outcome: Outcome | undefined;
+  /** Of a child that had been started. */
+  readonly runId: string | undefined;
+}
 
 export class Salvage {
   readonly #byLocation = new Map<string, OpeningCommand>();
   readonly #outcomes = new Map<number, Outcome>();
-  readonly #same: (a: unknown, b: unknown) => boolean;
+  readonly #started = new Map<number, string>();
+  readonly #same: (a: unknown, b: unknown, field?: string) => boolean;
 
-  constructor(same: (a: unknown, b: unknown) => boolean) {
+  constructor(same: (a: unknown, b: unknown, field?: string) => boolean) {
     this.#same = same;
   }
   keep(command: Command): void {
-    if (HOST_KINDS.has(command.type)) {
+    if (KEPT.has(command.type)) {
       const opening = command as OpeningCommand;
       this.#byLocation.set(formatLocation(opening.unit, opening.name, opening.n), opening);
     }
@@ -24,17 +33,33 @@ export class Salvage {
   resolved(seq: number, outcome: Outcome): void {
     this.#outcomes.set(seq, outcome);
   }
-  /** The outcome from before for an operation that is made again as it was, if it completed. */
-  take(type: string, unit: string, name: string, n: number, fields: object | undefined): { seq: number; outcome: Outcome } | undefined {
+  childStarted(seq: number, runId: string): void {
+    this.#started.set(seq, runId);
+  }
+
+  /** How an operation that is made again as it was had settled, if it had. */
+  take(now: OpeningCommand): Reusable | undefined {
+    const record = this.#take(now);
+    if (record === undefined) return undefined;
+    const { seq } = record;
+    const outcome = this.#outcomes.get(seq);
+    const runId = record.type === "child" && record.detached === true ? this.#started.get(seq) : undefined;
+    return outcome === undefined && runId === undefined ? undefined : { seq, outcome, runId };
+  }
+  /** The value of a side effect that was recorded before, or its error. */
+  takeEffect(now: SideEffectCommand): Pick<SideEffectCommand, "value" | "error"> | undefined {
+    const record = this.#take(now);
+    if (record?.type !== "sideEffect") return undefined;
+    return record.error === undefined ? { ...(record.value !== undefined && { value: record.value }) } : { error: record.error };
+  }
+  #take(now: OpeningCommand): OpeningCommand | undefined {
     if (this.#byLocation.size === 0) return undefined;
-    const location = formatLocation(unit, name, n);
+    const location = formatLocation(now.unit, now.name, now.n);
     const record = this.#byLocation.get(location);
-    if (record === undefined || record.type !== type) return undefined;
+    if (record === undefined || record.type !== now.type) return undefined;
     this.#byLocation.delete(location);
-    const outcome = this.#outcomes.get(record.seq);
-    if (outcome?.status !== "completed") return undefined;
     const before = record as unknown as Record<string, unknown>;
-    const now = (fields ?? {}) as Record<string, unknown>;
-    return IDENTITY[record.type].every((field) => this.#same(before[field], now[field])) ? { seq: record.seq, outcome } : undefined;
+    const after = now as unknown as Record<string, unknown>;
+    return IDENTITY[record.type].every((field) => this.#same(before[field], after[field], field)) ? record : undefined;
   }
 }

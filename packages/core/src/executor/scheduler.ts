@@ -5,8 +5,10 @@
 import { compareOrder } from "./location.ts";
 import type { Unit } from "./unit.ts";
 
+const NOBODY: readonly Unit[] = [];
+
 export class Scheduler {
-  #round: Unit[] = [];
+  #round: readonly Unit[] = NOBODY;
   #position = 0;
   #next: Unit[] = [];
   /** Rounds begun since the run was created. */
@@ -27,17 +29,22 @@ export class Scheduler {
         unit.scheduled = false;
         if (unit.runnable) return unit;
       }
-      if (this.#next.length === 0) return undefined;
-      this.#round = this.#next;
+      if (this.#next.length === 0) {
+        this.#round = NOBODY; // units that are over are not held while the run is parked
+        this.#position = 0;
+        return undefined;
+      }
+      const round = this.#next;
+      if (round.length > 1) round.sort((a, b) => compareOrder(a.order, b.order));
+      this.#round = round;
       this.#next = [];
       this.#position = 0;
       this.rounds++;
-      if (this.#round.length > 1) this.#round.sort((a, b) => compareOrder(a.order, b.order));
     }
   }
 
   clear(): void {
-    this.#round = [];
+    this.#round = NOBODY;
     this.#next = [];
     this.#position = 0;
   }

@@ -49,6 +49,8 @@ export class Unit {
   readonly results: (Operation | typeof GATE)[] = [];
   readonly patches = new Map<string, boolean>();
   canceled: CanceledError | undefined;
+  /** It, or a unit beneath it, has changed the state of its receive (A3). */
+  wroteState = false;
   started = false;
   yielding = false;
   /** What its function came to; the unit may still have to join operations. */

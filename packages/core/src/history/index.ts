@@ -5,4 +5,4 @@
 export { fromHistory, HISTORY_FORMAT, toHistory } from "./portable.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";
 export { replay } from "./replay.ts";
-export { type ReplayTurn, replayView } from "./view.ts";
+export { type ReplayTurn, replayView, type Voided } from "./view.ts";

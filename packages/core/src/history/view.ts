@@ -3,15 +3,21 @@
 // Invariants: L3 R11 (replay starts at the commit), D10 (a void takes away the terminal outcome and the failures that caused it).
 
 import { isWithin } from "../executor/location.ts";
-import type { Command, CommitCommand, Job, Turn } from "../protocol/index.ts";
+import type { Command, CommitCommand, Job, ResumeJob, Turn } from "../protocol/index.ts";
 import { forget } from "./recording.ts";
 
 export interface ReplayTurn extends Turn {
-  /**
-   * A failure of this turn was voided: what followed from it is not emitted again, and is kept for when it is. "free": the workflow
-   * failed by itself; what it does instead belongs to the turn of the resume.
-   */
-  readonly voided?: "strict" | "free";
+  /** A failure of this turn was voided: what followed from it is not emitted again, and is kept for when it is. */
+  readonly voided?: Voided;
+}
+/** What code does instead of failing belongs to the turn of the resume. */
+export interface Voided {
+  /** The operations that are tried again: what waits for them may do something else than before. */
+  readonly seqs: readonly number[];
+  /** The workflow failed by itself: any unit may do something else. */
+  readonly free: boolean;
+  /** Of the run, from the resume on. */
+  readonly attempt: number;
 }
 
 export function replayView(turns: readonly Turn[]): ReplayTurn[] {
@@ -24,13 +30,13 @@ function withoutVoided(turns: readonly Turn[]): ReplayTurn[] {
   let result: ReplayTurn[] = [...turns];
   for (let i = 0; i < turns.length; i++) {
     for (const job of turns[i]?.jobs ?? []) {
-      if (job.type === "resume") result = applyVoid(result, i, job.voids);
+      if (job.type === "resume") result = applyVoid(result, i, job);
     }
   }
   return result;
 }
 
-function applyVoid(turns: readonly ReplayTurn[], resume: number, voids: readonly number[]): ReplayTurn[] {
+function applyVoid(turns: readonly ReplayTurn[], resume: number, { voids, attempt }: ResumeJob): ReplayTurn[] {
   const result = [...turns];
   const end = result.findLastIndex((turn, i) => i < resume && turn.commands.some((command) => command.type === "fail"));
   if (end < 0) return result;
@@ -43,10 +49,16 @@ function applyVoid(turns: readonly ReplayTurn[], resume: number, voids: readonly
     result[at] = { ...turn, jobs: turn.jobs.filter((job) => !isFailure(job)) };
     first = Math.min(first, at);
   }
+  // A resume in vain: what failed then is the code of the turns that were voided by it.
+  if (voids.length === 0 && result[end]?.jobs.some((job) => job.type === "resume")) {
+    while (result[first - 1]?.voided !== undefined) first--;
+  }
   for (let i = first; i <= end; i++) {
     const turn = result[i] as ReplayTurn;
     const commands = i === end ? turn.commands.filter((command) => command.type !== "fail") : turn.commands;
-    result[i] = { ...turn, commands, voided: voids.length === 0 ? "free" : "strict" };
+    const { voided } = turn;
+    const seqs = voided === undefined ? voids : [...voided.seqs, ...voids];
+    result[i] = { ...turn, commands, voided: { seqs, free: voids.length === 0 || voided?.free === true, attempt } };
   }
   return result;
 }

@@ -137,7 +137,7 @@ export interface RefuseCommand extends Opening {
   readonly kind: string;
   readonly error: SerializedError;
 }
-/** An operation that a voided failure had left behind completed: its outcome is used again, nothing runs (D10). */
+/** An operation that a voided failure had left behind settled: its outcome is used again, nothing runs (D10). */
 export interface ReuseCommand extends Opening {
   readonly type: "reuse";
   readonly kind: string;

@@ -127,11 +127,11 @@ export class Harness {
     } else if (TERMINAL.has(command.type)) this.terminal = command as TerminalCommand;
     else if ("n" in command) this.#opened(command);
   }
-  #opened(command: OpeningCommand): void {
+  #opened(command: OpeningCommand, since = this.time): void {
     if (HOST_KINDS.has(command.type) || (command.type === "sideEffect" && this.options.sideEffects === "scheduled")) this.open.set(command.seq, command);
-    if (command.type === "sleep") this.timers.set(command.seq, command.until ?? this.time + (command.duration ?? 0));
+    if (command.type === "sleep") this.timers.set(command.seq, command.until ?? since + (command.duration ?? 0));
     const timeout = (command.type === "signal" || command.type === "receive" || command.type === "condition") && command.timeout;
-    if (typeof timeout === "number") this.timers.set(command.seq, this.time + timeout);
+    if (typeof timeout === "number") this.timers.set(command.seq, since + timeout);
   }
   #settled(seq: number): void {
     this.open.delete(seq);
@@ -296,9 +296,11 @@ export class Harness {
     const resumeTurn: Turn = { index: this.#turns, time: this.time, historyLength, jobs: [job], commands: [] };
     const replayed = await this.executor.replay(replayView([...this.turns, resumeTurn]).slice(0, -1));
     if (replayed.status === "failed") throw replayed.error;
-    for (const seq of voids) {
-      const opening = this.commands.find((one) => "n" in one && one.seq === seq);
-      if (opening !== undefined) this.#opened(opening as OpeningCommand);
+    const open = new Set([...voids, ...this.executor.openOperations].filter((seq) => !this.open.has(seq) && !this.timers.has(seq)));
+    for (const { activation, completion } of this.transcript) {
+      for (const command of completion.status === "ok" ? completion.commands : []) {
+        if ("n" in command && command.type !== "reuse" && open.has(command.seq)) this.#opened(command, activation.time);
+      }
     }
     return this.turn(job);
   }

@@ -134,6 +134,8 @@ const neverRetried: ReadonlySet<ErrorName | undefined> = new Set([
   "RollbackError",
   "UnserializableValueError",
   "IllegalReturnError",
+  "IllegalCallError", // of a body that uses ctx: the run is blocked (X7), and its ctx answers no more
+  "OutOfTurnError",
   "LimitExceededError",
 ]);
 const wrappers: ReadonlySet<ErrorName | undefined> = new Set(["StepFailedError", "ActivityFailedError", "ChildFailedError"]);

@@ -51,7 +51,7 @@ function simple(roll: Dice, signals: string[]): Op {
     case 6:
       return { op: "attributes", attributes: { value: roll(3) } };
     case 7:
-      return { op: "patched", id: `p${roll(1_000_000)}`, then: [{ op: "step", name: name(roll) }], otherwise: [] };
+      return { op: "patched", id: `p${roll(1_000_000)}`, whenNew: [{ op: "step", name: name(roll) }], otherwise: [] };
     case 8:
       return { op: "step", name: "breaks", fails: true };
     default:
@@ -70,7 +70,13 @@ function scope(roll: Dice, depth: number, signals: string[]): Op {
     case 3:
       return { op: "race", name: name(roll), branches: branches() };
     case 4:
-      return { op: "loop", name: name(roll), times: 1 + roll(3), ...(roll(2) === 0 && { commitInterval: 2 }), body: inner(roll, depth, signals) };
+      return {
+        op: "loop",
+        name: name(roll),
+        times: 1 + roll(3),
+        ...(roll(2) === 0 && { commitInterval: 2 }),
+        body: inner(roll, depth, signals),
+      };
     case 5:
       return { op: "shield", body: inner(roll, depth, signals) };
     default:

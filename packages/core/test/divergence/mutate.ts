@@ -21,7 +21,8 @@ interface Change {
 export function mutants(program: Program): Mutant[] {
   const result: Mutant[] = [];
   for (const { kind, change, body } of changes(program.body, "the root")) result.push({ kind, change, program: { ...program, body } });
-  for (const [kind, end] of otherEnds(program.end)) result.push({ kind, change: `${text(program.end)} → ${text(end)}`, program: { ...program, end } });
+  for (const [kind, end] of otherEnds(program.end))
+    result.push({ kind, change: `${text(program.end)} → ${text(end)}`, program: { ...program, end } });
   return result.filter((mutant) => JSON.stringify(mutant.program) !== JSON.stringify(program));
 }
 
@@ -49,7 +50,7 @@ function* changes(body: Body, where: string): Generator<Change> {
     yield {
       kind: "legal: put behind a patch",
       change: `patch ${text(op)} in ${where}`,
-      body: replaced({ op: "patched", id: "new-way", then: [{ op: "step", name: "new way" }], otherwise: [op] }),
+      body: replaced({ op: "patched", id: "new-way", whenNew: [{ op: "step", name: "new way" }], otherwise: [op] }),
     };
     for (const [inner, rebuild] of bodies(op)) {
       for (const one of changes(inner, `${op.op}${"name" in op ? ` ${op.name}` : ""} in ${where}`)) {
@@ -67,7 +68,7 @@ const INSERTED: readonly (readonly [kind: string, op: Op])[] = [
 ];
 const TOLERATED: typeof INSERTED = [
   ["legal: insert calls without a record", { op: "quiet" }],
-  ["legal: insert a patch", { op: "patched", id: "inserted", then: [{ op: "step", name: "inserted" }], otherwise: [] }],
+  ["legal: insert a patch", { op: "patched", id: "inserted", whenNew: [{ op: "step", name: "inserted" }], otherwise: [] }],
   ["legal: insert a mark of a removal", { op: "removed", name: "was never here", kind: "step" }],
 ];
 
@@ -95,7 +96,7 @@ function bodies(op: Op): [body: Body, rebuild: (body: Body) => Op][] {
         return [sync, [handler.async, (async) => ({ ...op, handlers: op.handlers.with(i, { ...handler, async }) })]];
       });
     case "patched":
-      return [[op.then, (then) => ({ ...op, then })]];
+      return [[op.whenNew, (whenNew) => ({ ...op, whenNew })]];
     default:
       return [];
   }
@@ -119,7 +120,10 @@ function fieldsOf(op: Op): Variant[] {
         ["rename", { ...op, name: other(op.name) }],
         ["change step timeout", { ...op, timeout: later(timeout) }],
         ["change step retry", { ...op, retry: { ...op.retry, maxAttempts: 7 } }],
-        ["change step rollback", rollback === undefined ? { ...op, rollback: true } : { ...rest, ...(timeout !== undefined && { timeout }) }],
+        [
+          "change step rollback",
+          rollback === undefined ? { ...op, rollback: true } : { ...rest, ...(timeout !== undefined && { timeout }) },
+        ],
         ...(timeout === "1h" ? [["legal: spell a duration otherwise", { ...op, timeout: 3_600_000 }] satisfies Variant] : []),
       ];
     }
@@ -214,7 +218,9 @@ function fieldsOf(op: Op): Variant[] {
       return [
         ["rename", { ...op, name: other(op.name) }],
         ...branchChanges(op.branches).map(([kind, branches]): Variant => [kind, { ...op, branches }]),
-        ...op.branches.map(([key, body], i): Variant => ["rename a branch key", { ...op, branches: op.branches.with(i, [other(key), body]) }]),
+        ...op.branches.map(
+          ([key, body], i): Variant => ["rename a branch key", { ...op, branches: op.branches.with(i, [other(key), body]) }],
+        ),
       ];
     case "loop":
       return [
@@ -226,15 +232,17 @@ function fieldsOf(op: Op): Variant[] {
       return [
         ["change receive timeout", { ...op, timeout: later(op.timeout) }],
         ["change checkpointEvery", { ...op, checkpointEvery: (op.checkpointEvery ?? 100) + 1 }],
-        ...op.handlers.map((handler, i): Variant => [
-          "change a handler's message",
-          { ...op, handlers: op.handlers.with(i, { ...handler, name: other(handler.name) }) },
-        ]),
+        ...op.handlers.map(
+          (handler, i): Variant => [
+            "change a handler's message",
+            { ...op, handlers: op.handlers.with(i, { ...handler, name: other(handler.name) }) },
+          ],
+        ),
       ];
     case "patched":
       return [
         ["change patch id", { ...op, id: other(op.id) }],
-        ["legal: deprecate a patch", { op: "deprecatePatch", id: op.id }, ...op.then],
+        ["legal: deprecate a patch", { op: "deprecatePatch", id: op.id }, ...op.whenNew],
       ];
     case "deprecatePatch":
       return [["legal: be done with a deprecated patch"]];
@@ -275,7 +283,11 @@ function kindsOf(op: Op): Op[] {
   const step: Op = { op: "step", name };
   switch (op.op) {
     case "step":
-      return [{ op: "transaction", name }, { op: "activity", name, input: null, options: {} }, { op: "sleep", name, duration: "1s" }];
+      return [
+        { op: "transaction", name },
+        { op: "activity", name, input: null, options: {} },
+        { op: "sleep", name, duration: "1s" },
+      ];
     case "transaction":
     case "rollbackCheckpoint":
     case "signalRun":
@@ -351,8 +363,9 @@ const REMOVABLE: Readonly<Partial<Record<Op["op"], OperationKind>>> = {
 function removals(op: Op): Variant[] {
   const kind = REMOVABLE[op.op];
   if (kind === undefined || "fails" in op || JSON.stringify(op).includes('"fails"')) return []; // what failed led elsewhere
-  const name = op.op === "listen" ? op.names.join("+") : op.op === "patched" ? op.id : "name" in op && op.name !== undefined ? op.name : kind;
-  return [["legal: leave a mark where an operation was", { op: "removed", name, kind }, ...(op.op === "patched" ? op.then : [])]];
+  const name =
+    op.op === "listen" ? op.names.join("+") : op.op === "patched" ? op.id : "name" in op && op.name !== undefined ? op.name : kind;
+  return [["legal: leave a mark where an operation was", { op: "removed", name, kind }, ...(op.op === "patched" ? op.whenNew : [])]];
 }
 
 function otherEnds(end: End): [kind: string, end: End][] {

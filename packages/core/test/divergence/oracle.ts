@@ -10,6 +10,8 @@ export interface Difference {
   readonly location: string;
   /** What may be named as different. One, unless a whole operation is missing or extra. */
   readonly fields: readonly string[];
+  /** The old value of the field and the new one, where both are known. */
+  readonly values?: readonly [before: unknown, after: unknown];
   /** The turn of history that shows it. */
   readonly turn: number;
   /** Code that cancellation may have kept from running. */
@@ -69,9 +71,10 @@ class Walk {
       if (actual === "nothing") continue;
       if (actual === "removed") {
         count(counts, expected?.name ?? "");
-        // Where the record was cancelled, code that does not pause now runs on past it.
-        const cut = expected !== undefined && this.#recorded.endedWell(expected.location) === undefined;
-        if (cut && !pauses(code[0]) && this.#mayBeCanceled(about, reached)) return this.#report("", [], reached, true);
+        // Where the record was cancelled, its unit threw then; now it goes on to what does not pause.
+        const mayBeCut = this.#recorded.canceled || about.canceled !== undefined;
+        const ended = expected === undefined ? undefined : this.#recorded.endedWell(expected.location);
+        if (ended === undefined && mayBeCut && !pauses(code[0])) return this.#report("", [], reached, true);
         last = expected;
         i++;
         continue;
@@ -88,9 +91,14 @@ class Walk {
       }
       const location = locationOf(path, actual.name, count(counts, actual.name));
       if (expected === undefined) return this.#report(location, MISSING_OR_EXTRA, reached, this.#mayBeCanceled(about, reached));
-      const field = differingField(expected, { ...actual, location });
-      if (field !== undefined) return this.#report(expected.location, [field], reached);
-      if (expected.source !== undefined && actual.source !== undefined) this.#beneath(expected.location, expected.source, actual.source, about);
+      const differing = firstDifference(expected, { ...actual, location });
+      if (differing !== undefined) {
+        // What was put in its place may have been kept from running.
+        const fields = this.#mayBeCanceled(about, reached) ? [differing.field, "operation"] : [differing.field];
+        return this.#report(expected.location, fields, reached, false, differing.values);
+      }
+      if (expected.source !== undefined && actual.source !== undefined)
+        this.#beneath(expected.location, expected.source, actual.source, about);
       last = expected;
       i++;
     }
@@ -108,7 +116,7 @@ class Walk {
         return expected?.kind === "patch" && expected.name === op.id ? patch(op.id) : "nothing";
       case "patched": {
         const known = expected?.kind === "patch" && expected.name === op.id;
-        code.unshift(...lines(known ? op.then : op.otherwise));
+        code.unshift(...lines(known ? op.whenNew : op.otherwise));
         return known ? patch(op.id) : "nothing";
       }
       default:
@@ -138,31 +146,41 @@ class Walk {
     for (let i = committed; i < Math.max(before.times, times); i++) {
       const path = `${location}/~${i}`;
       if (i < Math.min(before.times, times)) this.unit(path, before.body, after.body, about);
-      else {
-        const [first] = place(path, lines(i < before.times ? before.body : after.body).flatMap(shapes));
-        const turn = i < before.times ? this.#recorded.opened(first?.location ?? "") : this.#recorded.endedWell(location);
-        if (first !== undefined) this.#report(first.location, MISSING_OR_EXTRA, turn, this.#mayBeCanceled(about, turn));
-      }
+      else this.#iterationMore(location, path, i, before, after, about);
     }
   }
+  /** An iteration that only one of the two programs has. */
+  #iterationMore(location: string, path: string, i: number, before: Op & { op: "loop" }, after: Op & { op: "loop" }, about: About): void {
+    const isMissing = i < before.times;
+    const body = isMissing ? before.body : after.body;
+    const [first] = place(path, lines(body).flatMap(shapes));
+    if (first === undefined) return;
+    const turn = isMissing ? this.#recorded.opened(first.location) : this.#recorded.endedWell(location);
+    // A patch that history does not have opens nothing, and what follows it may not either.
+    const unsure = this.#mayBeCanceled(about, turn) || (!isMissing && body[0]?.op === "patched");
+    this.#report(first.location, MISSING_OR_EXTRA, turn, unsure);
+    if (!isMissing && i % (after.commitInterval ?? 20) === 0) this.#report(location, MISSING_OR_EXTRA, turn, unsure);
+  }
   #dispatches(location: string, before: Op & { op: "receive" }, after: Op & { op: "receive" }): void {
+    for (const { name, turn } of this.#recorded.accepted(location)) {
+      if (!after.handlers.some((one) => one.message === "update" && one.name === name)) this.#report(location, ["operation"], turn);
+    }
     for (let k = this.#recorded.committed(location); ; k++) {
       const message = this.#recorded.dispatched(location, k);
       if (message === undefined) return;
       const of = (op: Op & { op: "receive" }) => op.handlers.find((one) => one.message === message.message && one.name === message.name);
       const [old, code] = [of(before), of(after)];
       const path = `${location}/~h${k}`;
-      // An update is accepted by the receive before it is dispatched.
-      if (code === undefined) return this.#report(message.message === "update" ? location : path, ["operation", "message", "kind"], message.turn);
+      if (code === undefined) return this.#report(path, ["operation", "message", "kind"], message.turn);
       this.unit(path, old?.body ?? [], code.body, { started: message.turn });
       this.unit(`${path}/~async`, old?.async ?? [], code.async ?? []);
     }
   }
 
   #compareEnds(before: Shape, after: Shape): void {
-    const field = differingField({ ...before, location: "root" }, { ...after, location: "root" });
+    const differing = firstDifference({ ...before, location: "root" }, { ...after, location: "root" });
     // A run that cancellation reached ends canceled, whatever its root returned (K3).
-    if (field !== undefined) this.#report("root", [field], this.#recorded.terminal?.turn, this.#recorded.canceled);
+    if (differing !== undefined) this.#report("root", [differing.field], this.#recorded.terminal?.turn, this.#recorded.canceled);
   }
   /** The turn in which a unit was past all of its operations. */
   #endTurn(last: Placed | undefined, { started, ends }: About): number | undefined {
@@ -177,8 +195,9 @@ class Walk {
   #mayBeCanceled(about: About, turn: number | undefined): boolean {
     return this.#recorded.canceled || (about.canceled !== undefined && turn !== undefined && turn >= about.canceled);
   }
-  #report(location: string, fields: readonly string[], turn: number | undefined, unsure = false): void {
-    if (turn !== undefined) this.found.push(unsure ? { location, fields, turn, unsure } : { location, fields, turn });
+  #report(location: string, fields: readonly string[], turn: number | undefined, unsure = false, values?: Difference["values"]): void {
+    if (turn === undefined) return;
+    this.found.push({ location, fields, turn, ...(unsure && { unsure }), ...(values !== undefined && { values }) });
   }
 }
 
@@ -195,11 +214,18 @@ function place(path: string, all: readonly Shape[]): Placed[] {
   return all.map((one) => ({ ...one, location: locationOf(path, one.name, count(counts, one.name)) }));
 }
 
-function differingField(before: Placed, after: Placed): string | undefined {
-  if (before.kind !== after.kind) return "kind";
-  if (before.name !== after.name) return "name";
-  if (before.location !== after.location) return "occurrence";
-  return before.fields.find(([, value], i) => JSON.stringify(sorted(value)) !== JSON.stringify(sorted(after.fields[i]?.[1])))?.[0];
+function firstDifference(before: Placed, after: Placed): { field: string; values?: readonly [unknown, unknown] } | undefined {
+  if (before.kind !== after.kind) return { field: "kind" };
+  if (before.name !== after.name) return { field: "name" };
+  if (before.location !== after.location) return { field: "occurrence" };
+  for (const [i, [field, old]] of before.fields.entries()) {
+    const changed = after.fields[i]?.[1];
+    if (!sameAs(old, changed)) return field === "id" ? { field } : { field, values: [old, changed] };
+  }
+  return undefined;
+}
+export function sameAs(a: unknown, b: unknown): boolean {
+  return JSON.stringify(sorted(a)) === JSON.stringify(sorted(b));
 }
 /** Objects without the order of their keys. */
 function sorted(value: unknown): unknown {
@@ -217,8 +243,11 @@ function milliseconds(duration: unknown): unknown {
 
 const patch = (id: string): Shape => ({ kind: "patch", name: id, fields: [] });
 
-const NOT_PAUSING: ReadonlySet<string | undefined> = new Set(["sideEffect", "attributes", "patched", "rollbackCheckpoint"]);
-const pauses = (line: Line | undefined): boolean => !NOT_PAUSING.has(line?.op);
+const NOT_PAUSING: ReadonlySet<string> = new Set(["sideEffect", "attributes", "patched", "rollbackCheckpoint", "shield", "quiet"]);
+/** Is it a statement that throws in a unit that was cancelled? */
+function pauses(line: Line | undefined): boolean {
+  return line !== undefined && !NOT_PAUSING.has(line.op);
+}
 
 /** The operations that a statement makes in its own unit, as history shows them. */
 function shapes(op: Line): Shape[] {
@@ -281,7 +310,7 @@ function shapes(op: Line): Shape[] {
     case "receive":
       return one("receive", "receive", ["timeout", milliseconds(op.timeout)], ["checkpointEvery", op.checkpointEvery]);
     case "patched":
-      return [patch(op.id), ...lines(op.then).flatMap(shapes)];
+      return [patch(op.id), ...lines(op.whenNew).flatMap(shapes)];
     case "deprecatePatch":
       return [{ ...patch(op.id), deprecated: true }];
     case "putCell":
@@ -305,7 +334,7 @@ function child(op: Op & { op: "child" | "startChild" }, detached: boolean): Shap
       ["deadlineAt", deadline instanceof Date ? deadline.getTime() : undefined],
       ["retry", retry],
       ["parentClose", parentClose],
-      ["detached", detached],
+      ["detached", detached || undefined],
     ],
   };
 }

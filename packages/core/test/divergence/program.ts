@@ -60,11 +60,18 @@ export type Op =
   | { readonly op: "putCell"; readonly cell: string }
   | { readonly op: "parallel"; readonly branches: readonly Body[] }
   | { readonly op: "join" | "race"; readonly name: string; readonly branches: Branches }
-  | { readonly op: "loop"; readonly name: string; readonly times: number; readonly body: Body; readonly commitInterval?: number; readonly trims?: true }
+  | {
+      readonly op: "loop";
+      readonly name: string;
+      readonly times: number;
+      readonly body: Body;
+      readonly commitInterval?: number;
+      readonly trims?: true;
+    }
   | { readonly op: "try"; readonly name: string; readonly body: Body }
   | { readonly op: "shield"; readonly body: Body }
   | { readonly op: "receive"; readonly handlers: readonly Handler[]; readonly timeout?: Duration; readonly checkpointEvery?: number }
-  | { readonly op: "patched"; readonly id: string; readonly then: Body; readonly otherwise: Body }
+  | { readonly op: "patched"; readonly id: string; readonly whenNew: Body; readonly otherwise: Body }
   | { readonly op: "deprecatePatch"; readonly id: string }
   | { readonly op: "removed"; readonly name: string; readonly kind: OperationKind }
   /** Calls that leave no record. */
@@ -194,7 +201,7 @@ class Interpreter {
       case "receive":
         return this.#receive(ctx as WorkflowContext, op);
       case "patched":
-        return this.body(ctx, ctx.patched(op.id) ? op.then : op.otherwise);
+        return this.body(ctx, ctx.patched(op.id) ? op.whenNew : op.otherwise);
       case "deprecatePatch":
         return ctx.deprecatePatch(op.id);
       case "removed":

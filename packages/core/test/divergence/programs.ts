@@ -72,8 +72,8 @@ export const PROGRAMS: readonly Program[] = [
       { op: "sideEffect" },
       { op: "sideEffect" },
       { op: "attributes", attributes: { stage: "two", late: null } },
-      { op: "patched", id: "p1", then: [step("new"), { op: "sideEffect" }], otherwise: [step("old")] },
-      { op: "patched", id: "p2", then: [], otherwise: [step("older")] },
+      { op: "patched", id: "p1", whenNew: [step("new"), { op: "sideEffect" }], otherwise: [step("old")] },
+      { op: "patched", id: "p2", whenNew: [], otherwise: [step("older")] },
       { op: "deprecatePatch", id: "p0" },
       step("y"),
     ],
@@ -148,7 +148,12 @@ export const PROGRAMS: readonly Program[] = [
     step("after"),
   ]),
   program("loop", [
-    { op: "loop", name: "pages", times: 4, body: [step("fetch"), { op: "sideEffect" }, { op: "activity", name: "store", input: 1, options: {} }] },
+    {
+      op: "loop",
+      name: "pages",
+      times: 4,
+      body: [step("fetch"), { op: "sideEffect" }, { op: "activity", name: "store", input: 1, options: {} }],
+    },
     step("after"),
     { op: "loop", name: "nested", times: 2, body: [{ op: "loop", name: "inner", times: 2, body: [step("deep")] }, step("flat")] },
   ]),
@@ -179,7 +184,16 @@ export const PROGRAMS: readonly Program[] = [
       },
       step("end"),
     ],
-    { messages: [...signals("event", "ping"), ...updates("add"), ...signals("event"), ...updates("add"), ...signals("close"), ...updates("confirm")] },
+    {
+      messages: [
+        ...signals("event", "ping"),
+        ...updates("add"),
+        ...signals("event"),
+        ...updates("add"),
+        ...signals("close"),
+        ...updates("confirm"),
+      ],
+    },
   ),
   program(
     "receive beside its handlers",
@@ -188,7 +202,12 @@ export const PROGRAMS: readonly Program[] = [
         op: "receive",
         checkpointEvery: 50,
         handlers: [
-          { message: "update", name: "restock", body: [step("look")], async: [{ op: "activity", name: "price", input: "sku", options: {} }, step("write")] },
+          {
+            message: "update",
+            name: "restock",
+            body: [step("look")],
+            async: [{ op: "activity", name: "price", input: "sku", options: {} }, step("write")],
+          },
           { message: "signal", name: "note", body: [], async: [{ op: "sleep", duration: "1m" }, step("noted")] },
           { message: "signal", name: "close", body: [], stops: true },
         ],
@@ -224,12 +243,34 @@ export const PROGRAMS: readonly Program[] = [
         op: "join",
         name: "all",
         branches: [
-          ["loop", [{ op: "loop", name: "rounds", times: 2, body: [{ op: "parallel", branches: [[step("p")], [{ op: "wait", name: "go" }]] }] }]],
-          ["race", [{ op: "race", name: "first", branches: [["a", [step("a")]], ["b", [{ op: "wait", name: "win" }, step("b")]]] }, step("won")]],
-          ["try", [{ op: "try", name: "attempt", body: [{ op: "step", name: "breaks", fails: true }] }, { op: "shield", body: [step("cleanup")] }]],
+          [
+            "loop",
+            [{ op: "loop", name: "rounds", times: 2, body: [{ op: "parallel", branches: [[step("p")], [{ op: "wait", name: "go" }]] }] }],
+          ],
+          [
+            "race",
+            [
+              {
+                op: "race",
+                name: "first",
+                branches: [
+                  ["a", [step("a")]],
+                  ["b", [{ op: "wait", name: "win" }, step("b")]],
+                ],
+              },
+              step("won"),
+            ],
+          ],
+          [
+            "try",
+            [
+              { op: "try", name: "attempt", body: [{ op: "step", name: "breaks", fails: true }] },
+              { op: "shield", body: [step("cleanup")] },
+            ],
+          ],
         ],
       },
-      { op: "patched", id: "later", then: [{ op: "parallel", branches: [[step("n1")], [step("n2")]] }], otherwise: [] },
+      { op: "patched", id: "later", whenNew: [{ op: "parallel", branches: [[step("n1")], [step("n2")]] }], otherwise: [] },
     ],
     { messages: signals("go", "win", "go") },
   ),
@@ -258,7 +299,14 @@ export const PROGRAMS: readonly Program[] = [
   program("odd names", [
     step("a/b"),
     step("a#1"),
-    { op: "join", name: "50%/50%", branches: [["~0", [step("é ~x")]], ["k/y", [step("a/b"), step("a/b")]]] },
+    {
+      op: "join",
+      name: "50%/50%",
+      branches: [
+        ["~0", [step("é ~x")]],
+        ["k/y", [step("a/b"), step("a/b")]],
+      ],
+    },
     { op: "wait", name: "sig/nal", timeout: "1h" },
   ]),
   program("a short one", [step("only")]),

@@ -43,7 +43,8 @@ export async function record(program: Program, points: number): Promise<Recordin
       all.push({ course: course.name, turns: history.turns.length, history, recorded: new Recorded(history) });
     });
     const chosen = new Set<Recording | undefined>();
-    for (let i = 0; i < points; i++) chosen.add(all[Math.round((i * (all.length - 1)) / Math.max(1, points - 1))]);
+    if (points >= all.length) for (const one of all) chosen.add(one);
+    else for (let i = 0; i < points; i++) chosen.add(all[Math.round((i * (all.length - 1)) / (points - 1))]);
     for (const one of chosen) if (one !== undefined) recordings.set(JSON.stringify(one.history), one);
   }
   return [...recordings.values()];
@@ -105,6 +106,7 @@ export class Recorded {
   readonly #opened = new Map<string, { readonly seq: number; readonly turn: number }>();
   readonly #ended = new Map<number, { readonly well: boolean; readonly turn: number }>();
   readonly #dispatched = new Map<string, { readonly message: string; readonly name: string; readonly turn: number }>();
+  readonly #accepted = new Map<number, { readonly name: string; readonly turn: number }[]>();
   readonly #winners = new Map<number, { readonly key: string; readonly turn: number }>();
   readonly #committed = new Map<string, number>();
   readonly #sleeps = new Set<number>();
@@ -115,7 +117,8 @@ export class Recorded {
     let terminal: { type: string; turn: number } | undefined;
     for (const [turn, { jobs, commands }] of turns.entries()) {
       for (const job of jobs) {
-        if (job.type === "resolve" && !this.#ended.has(job.seq)) this.#ended.set(job.seq, { well: job.outcome.status === "completed", turn });
+        if (job.type === "resolve" && !this.#ended.has(job.seq))
+          this.#ended.set(job.seq, { well: job.outcome.status === "completed", turn });
         else if (job.type === "childStarted") this.#ended.set(job.seq, { well: true, turn });
         else if (job.type === "fire" && this.#sleeps.has(job.seq)) this.#ended.set(job.seq, { well: true, turn });
         else if (job.type === "signal" || job.type === "update") messages.set(job.id, { message: job.type, name: job.name });
@@ -136,7 +139,13 @@ export class Recorded {
       const message = messages.get(command.message);
       if (message !== undefined) this.#dispatched.set(command.unit, { ...message, turn });
     } else if (command.type === "winner") this.#winners.set(command.seq, { key: command.key, turn });
-    else if (command.type === "commit") this.#committed.set(command.unit, command.count);
+    else if (command.type === "acceptUpdate") {
+      const name = messages.get(command.id)?.name ?? "";
+      this.#accepted.set(command.seq, [...(this.#accepted.get(command.seq) ?? []), { name, turn }]);
+    } else if (command.type === "commit") {
+      this.#committed.set(command.unit, command.count);
+      this.#accepted.delete(command.seq);
+    }
   }
   #open(command: OpeningCommand, turn: number): void {
     this.#opened.set(locationOf(command.unit, command.name, command.n), { seq: command.seq, turn });
@@ -156,6 +165,10 @@ export class Recorded {
   /** Who won a race, and when. */
   won(race: string): { readonly key: string; readonly turn: number } | undefined {
     return this.#winners.get(this.#opened.get(race)?.seq ?? -1);
+  }
+  /** The updates that a receive has accepted, since its last commit. */
+  accepted(receive: string): readonly { readonly name: string; readonly turn: number }[] {
+    return this.#accepted.get(this.#opened.get(receive)?.seq ?? -1) ?? [];
   }
   /** Which message a receive handed to its k-th handler. */
   dispatched(receive: string, k: number): { readonly message: string; readonly name: string; readonly turn: number } | undefined {

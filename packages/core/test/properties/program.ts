@@ -111,7 +111,6 @@ export interface Program {
 
 /** What a unit may do (N): `root` receives, `async` updates the state, `handler` and `async` wait only for what no receive handles. */
 type Role = "root" | "plain" | "handler" | "async";
-const ROLES: readonly Role[] = ["root", "plain", "handler", "async"];
 /** What the branches of a unit may do. */
 const BRANCH_OF: Readonly<Record<Role, Role>> = { root: "plain", plain: "plain", handler: "handler", async: "handler" };
 /** What bodies that run beside their unit's other operations may do: not receive, since one is open at a time (R1). */
@@ -194,15 +193,15 @@ function simpleOperations(role: Role): fc.WeightedArbitrary<Operation>[] {
 }
 
 const simpleStatements: fc.Arbitrary<Statement> = fc.oneof<fc.WeightedArbitrary<Statement>[]>(
-  { weight: 4, arbitrary: record<Do<"publish">>({ do: fc.constantFrom("publish", "random", "uuid", "now", "historyLength", "aborted") }) },
+  { weight: 12, arbitrary: record<Do<"publish">>({ do: fc.constantFrom("publish", "random", "uuid", "now", "historyLength", "aborted") }) },
   { weight: 1, arbitrary: fc.constant({ do: "return" }) },
-  { weight: 3, arbitrary: fc.constant({ do: "collect" }) },
-  { weight: 1, arbitrary: record<Do<"attributes">>({ do: fc.constant("attributes"), value: small }) },
-  { weight: 1, arbitrary: record<Do<"checkpoint">>({ do: fc.constant("checkpoint"), name }) },
-  { weight: 1, arbitrary: record<Do<"patched">>({ do: fc.constantFrom("patched", "deprecatePatch"), id: fc.constantFrom("p", "q") }) },
-  { weight: 4, arbitrary: record<Do<"bump">>({ do: fc.constant("bump"), flag: fc.nat({ max: FLAGS - 1 }) }) },
-  { weight: 3, arbitrary: record<Do<"put">>({ do: fc.constantFrom("put", "put", "tryRead"), cell: fc.nat({ max: CELLS - 1 }) }) },
-  { weight: 3, arbitrary: record<Do<"micro">>({ do: fc.constant("micro"), count: fc.integer({ min: 1, max: 4 }), nested: fc.boolean() }) },
+  { weight: 9, arbitrary: fc.constant({ do: "collect" }) },
+  { weight: 3, arbitrary: record<Do<"attributes">>({ do: fc.constant("attributes"), value: small }) },
+  { weight: 2, arbitrary: record<Do<"checkpoint">>({ do: fc.constant("checkpoint"), name }) },
+  { weight: 3, arbitrary: record<Do<"patched">>({ do: fc.constantFrom("patched", "deprecatePatch"), id: fc.constantFrom("p", "q") }) },
+  { weight: 12, arbitrary: record<Do<"bump">>({ do: fc.constant("bump"), flag: fc.nat({ max: FLAGS - 1 }) }) },
+  { weight: 9, arbitrary: record<Do<"put">>({ do: fc.constantFrom("put", "put", "tryRead"), cell: fc.nat({ max: CELLS - 1 }) }) },
+  { weight: 6, arbitrary: record<Do<"micro">>({ do: fc.constant("micro"), count: fc.integer({ min: 1, max: 4 }), nested: fc.boolean() }) },
   {
     weight: 2,
     arbitrary: record<Do<"throw">>({
@@ -213,117 +212,153 @@ const simpleStatements: fc.Arbitrary<Statement> = fc.oneof<fc.WeightedArbitrary<
   },
 );
 
-interface Ties {
-  [key: string]: unknown;
-}
+/** Blocks within blocks, at most. */
+const DEPTH = 3;
 
-const DEPTH = fc.createDepthIdentifier();
+/** Arbitraries of one role at one depth; those of the next depth are made when they are needed. */
+class Grammar {
+  readonly #role: Role;
+  readonly #depth: number;
 
-function scopes(role: Role, tie: (key: string) => fc.Arbitrary<unknown>): fc.WeightedArbitrary<Operation>[] {
-  const body = tie(`${role}.block`) as fc.Arbitrary<Block>;
-  const branch = tie(`${BRANCH_OF[role]}.block`) as fc.Arbitrary<Block>;
-  const interval = fc.integer({ min: 1, max: 3 });
-  return [
-    {
-      weight: 2,
-      arbitrary: record<Of<"parallel">>({
-        op: fc.constant("parallel"),
-        branches: fc.array(branch, { maxLength: 3, depthIdentifier: DEPTH }),
-      }),
-    },
-    {
-      weight: 4,
-      arbitrary: record<Of<"join">>({
-        op: fc.constantFrom("join", "race", "race"),
-        name,
-        branches: fc.array(branch, { minLength: 1, maxLength: BRANCH_KEYS.length, depthIdentifier: DEPTH }),
-      }),
-    },
-    { weight: 1, arbitrary: record<Of<"try">>({ op: fc.constant("try"), name, body }) },
-    { weight: 2, arbitrary: record<Of<"shield">>({ op: fc.constant("shield"), body }) },
-    {
-      weight: 4,
-      arbitrary: record<Required<Loop>>(
-        {
-          op: fc.constant("loop"),
-          name,
-          times: fc.integer({ min: 1, max: 7 }),
-          commitInterval: interval,
-          historyEvery: interval,
-          historyKeep: fc.nat({ max: 2 }),
-          body,
-        },
-        ["commitInterval", "historyEvery", "historyKeep"],
-      ),
-    },
-  ];
-}
-
-function receive(tie: (key: string) => fc.Arbitrary<unknown>): fc.Arbitrary<Receive> {
-  const body = tie("handler.block") as fc.Arbitrary<Block>;
-  const parts = { body, stopAt: fc.integer({ min: 1, max: 5 }), async: tie("async.block") as fc.Arbitrary<Block> };
-  const signalHandler = record<Handler>(parts as never, ["stopAt", "async"]);
-  const updateHandler = record<Handler>({ ...parts, refuses: fc.integer({ min: 2, max: 3 }) } as never, ["stopAt", "async", "refuses"]);
-  return record<Required<Receive>>(
-    {
-      op: fc.constant("receive"),
-      signals: record<Receive["signals"]>({ a: signalHandler, b: signalHandler } as never, ["a", "b"]),
-      updates: record<Receive["updates"]>({ u: updateHandler, v: updateHandler } as never, ["u", "v"]),
-      timeout: ms,
-      checkpointEvery: fc.integer({ min: 1, max: 3 }),
-    },
-    ["timeout", "checkpointEvery"],
-  );
-}
-
-const { ["root.block"]: rootBlock } = fc.letrec<Ties>((tie) => {
-  const arbitraries: Record<string, fc.Arbitrary<unknown>> = {};
-  for (const role of ROLES) {
-    const simple = fc.oneof(...simpleOperations(role));
-    const scope = fc.oneof(...scopes(role, tie));
-    const awaited = role === "root" ? fc.oneof({ weight: 3, arbitrary: scope }, { weight: 2, arbitrary: receive(tie) }) : scope;
-    const block = tie(`${role}.block`) as fc.Arbitrary<Block>;
-    const beside = tie(`${BESIDE[role]}.operation`) as fc.Arbitrary<Operation>;
-    arbitraries[`${role}.operation`] = fc.oneof(
-      { depthSize: "small", depthIdentifier: DEPTH },
-      { weight: 5, arbitrary: simple },
-      { weight: 1, arbitrary: scope },
+  constructor(role: Role, depth: number) {
+    this.#role = role;
+    this.#depth = depth;
+  }
+  static readonly #known = new Map<string, Grammar>();
+  static of(role: Role, depth: number): Grammar {
+    const key = `${role} ${depth}`;
+    const known = Grammar.#known.get(key) ?? new Grammar(role, depth);
+    Grammar.#known.set(key, known);
+    return known;
+  }
+  #block: fc.Arbitrary<Block> | undefined;
+  get block(): fc.Arbitrary<Block> {
+    const maxLength = this.#depth === 0 ? 6 : 3;
+    this.#block ??= fc.oneof(
+      { withCrossShrink: true },
+      { weight: 1, arbitrary: fc.constant<Block>([]) },
+      { weight: 12, arbitrary: fc.array(this.#chunk(), { minLength: 1, maxLength, size: "max" }).map((chunks): Block => chunks.flat()) },
     );
-    arbitraries[`${role}.statement`] = fc.oneof(
-      { depthSize: "small", depthIdentifier: DEPTH },
-      { weight: 4, arbitrary: simpleStatements },
+    return this.#block;
+  }
+
+  /** Mostly one statement; a child is of use only if somebody asks for it afterwards. */
+  #chunk(): fc.Arbitrary<Statement[]> {
+    const one = this.#statement();
+    const start = record<Of<"startChild">>({ op: fc.constant("startChild"), name, input: small });
+    const family = fc
+      .tuple(start, fc.option(one), fc.constantFrom("childResult", "childResult", "childCancel", "childSignal"))
+      .map(([operation, between, op]): Statement[] => [
+        { do: "await", operation },
+        ...(between === null ? [] : [between]),
+        { do: "await", operation: { op } },
+      ]);
+    return fc.oneof(
+      { withCrossShrink: true },
+      { weight: 30, arbitrary: one.map((statement) => [statement]) },
+      { weight: 1, arbitrary: family },
+    );
+  }
+
+  #statement(): fc.Arbitrary<Statement> {
+    const beside = Grammar.of(BESIDE[this.#role], this.#depth).operation;
+    const weighted: fc.WeightedArbitrary<Statement>[] = [
+      { weight: 7, arbitrary: simpleStatements },
       {
-        weight: 6,
-        arbitrary: record<Required<Do<"await">>>({ do: fc.constant("await"), operation: simple, late: fc.integer({ min: 1, max: 3 }) }, [
-          "late",
-        ]),
+        weight: 9,
+        arbitrary: record<Required<Do<"await">>>(
+          { do: fc.constant("await"), operation: fc.oneof(...simpleOperations(this.#role)), late: fc.integer({ min: 1, max: 3 }) },
+          ["late"],
+        ),
       },
-      { weight: 4, arbitrary: record<Do<"await">>({ do: fc.constant("await"), operation: awaited }) },
-      { weight: 2, arbitrary: record<Do<"start">>({ do: fc.constant("start"), operation: beside }) },
+      { weight: 3, arbitrary: record<Do<"start">>({ do: fc.constant("start"), operation: beside }) },
       {
-        weight: 2,
+        weight: 3,
         arbitrary: record<Do<"all">>({
           do: fc.constant("all"),
           mode: fc.constantFrom("all", "allSettled", "race", "any"),
-          operations: fc.array(beside, { minLength: 1, maxLength: 3, depthIdentifier: DEPTH }),
+          operations: fc.array(beside, { minLength: 1, maxLength: 3, size: "max" }),
         }),
       },
-      {
-        weight: 2,
+    ];
+    if (this.#depth < DEPTH) {
+      const { block } = Grammar.of(this.#role, this.#depth + 1);
+      weighted.push({ weight: 9, arbitrary: record<Do<"await">>({ do: fc.constant("await"), operation: fc.oneof(...this.#scopes()) }) });
+      weighted.push({
+        weight: 3,
         arbitrary: record<Required<Do<"catch">>>({ do: fc.constant("catch"), body: block, handler: block, cleanup: block }, [
           "handler",
           "cleanup",
         ]),
-      },
-    );
-    arbitraries[`${role}.block`] = fc.array(tie(`${role}.statement`), { maxLength: 4, size: "max", depthIdentifier: DEPTH });
+      });
+    }
+    if (this.#role === "root" && this.#depth < DEPTH) {
+      weighted.push({ weight: 4, arbitrary: record<Do<"await">>({ do: fc.constant("await"), operation: this.#receive() }) });
+    }
+    return fc.oneof({ withCrossShrink: true }, ...weighted);
   }
-  return arbitraries as never;
-});
+
+  #operation: fc.Arbitrary<Operation> | undefined;
+  /** Anything that may run beside other operations of its unit. */
+  get operation(): fc.Arbitrary<Operation> {
+    const simple = simpleOperations(this.#role);
+    const scopes = this.#depth < DEPTH ? [{ weight: 10, arbitrary: fc.oneof(...this.#scopes()) }] : [];
+    this.#operation ??= fc.oneof({ withCrossShrink: true }, ...simple, ...scopes);
+    return this.#operation;
+  }
+
+  #scopes(): fc.WeightedArbitrary<Operation>[] {
+    const body = Grammar.of(this.#role, this.#depth + 1).block;
+    const branch = Grammar.of(BRANCH_OF[this.#role], this.#depth + 1).block;
+    const interval = fc.integer({ min: 1, max: 3 });
+    const branches = (minLength: number) => fc.array(branch, { minLength, maxLength: BRANCH_KEYS.length, size: "max" });
+    return [
+      { weight: 2, arbitrary: record<Of<"parallel">>({ op: fc.constant("parallel"), branches: branches(0) }) },
+      { weight: 4, arbitrary: record<Of<"join">>({ op: fc.constantFrom("join", "race", "race"), name, branches: branches(1) }) },
+      { weight: 1, arbitrary: record<Of<"try">>({ op: fc.constant("try"), name, body }) },
+      { weight: 2, arbitrary: record<Of<"shield">>({ op: fc.constant("shield"), body }) },
+      {
+        weight: 4,
+        arbitrary: record<Required<Loop>>(
+          {
+            op: fc.constant("loop"),
+            name,
+            times: fc.integer({ min: 1, max: 7 }),
+            commitInterval: interval,
+            historyEvery: interval,
+            historyKeep: fc.nat({ max: 2 }),
+            body,
+          },
+          ["commitInterval", "historyEvery", "historyKeep"],
+        ),
+      },
+    ];
+  }
+
+  #receive(): fc.Arbitrary<Receive> {
+    const parts = {
+      body: Grammar.of("handler", this.#depth + 1).block,
+      stopAt: fc.integer({ min: 1, max: 5 }),
+      async: Grammar.of("async", this.#depth + 1).block,
+    };
+    const signalHandler = record<Handler>(parts as never, ["stopAt", "async"]);
+    const updateHandler = record<Handler>({ ...parts, refuses: fc.integer({ min: 2, max: 3 }) } as never, ["stopAt", "async", "refuses"]);
+    return record<Required<Receive>>(
+      {
+        op: fc.constant("receive"),
+        signals: record<Receive["signals"]>({ a: signalHandler, b: signalHandler } as never, ["a", "b"]),
+        updates: record<Receive["updates"]>({ u: updateHandler, v: updateHandler } as never, ["u", "v"]),
+        timeout: ms,
+        checkpointEvery: fc.integer({ min: 1, max: 3 }),
+      },
+      ["timeout", "checkpointEvery"],
+    );
+  }
+}
 
 /** Legal programs: nothing that they do may ever be reported as a violation. */
 export const programs: fc.Arbitrary<Program> = record<Program>({
-  body: rootBlock as fc.Arbitrary<Block>,
+  body: Grammar.of("root", 0).block,
   cancellation: fc.constantFrom("enforced", "enforced", "cooperative"),
   rollbackOnCancel: fc.boolean(),
   end: fc.constantFrom("return", "return", "return", "continue"),

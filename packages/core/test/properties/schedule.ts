@@ -35,7 +35,7 @@ export interface Schedule {
 
 const arrival: fc.Arbitrary<Arrival> = fc.oneof(
   {
-    weight: 12,
+    weight: 36,
     arbitrary: fc.record({
       arrive: fc.constant("answer" as const),
       pick: fc.nat({ max: 7 }),
@@ -43,24 +43,24 @@ const arrival: fc.Arbitrary<Arrival> = fc.oneof(
       value: fc.nat({ max: 9 }),
     }),
   },
-  { weight: 1, arbitrary: fc.record({ arrive: fc.constant("late" as const), pick: fc.nat({ max: 7 }) }) },
+  { weight: 3, arbitrary: fc.record({ arrive: fc.constant("late" as const), pick: fc.nat({ max: 7 }) }) },
   {
-    weight: 5,
+    weight: 15,
     arbitrary: fc.record({ arrive: fc.constant("signal" as const), name: fc.constantFrom(...SIGNALS), payload: fc.nat({ max: 9 }) }),
   },
   {
-    weight: 3,
+    weight: 9,
     arbitrary: fc.record({ arrive: fc.constant("update" as const), name: fc.constantFrom(...UPDATES, "w"), input: fc.nat({ max: 9 }) }),
   },
-  { weight: 4, arbitrary: fc.constant({ arrive: "fire" as const }) },
-  { weight: 1, arbitrary: fc.record({ arrive: fc.constant("tick" as const), ms: fc.constantFrom(1, 7, 20) }) },
+  { weight: 12, arbitrary: fc.constant({ arrive: "fire" as const }) },
+  { weight: 3, arbitrary: fc.record({ arrive: fc.constant("tick" as const), ms: fc.constantFrom(1, 7, 20) }) },
   { weight: 1, arbitrary: fc.constant({ arrive: "cancel" as const }) },
   { weight: 1, arbitrary: fc.constant({ arrive: "query" as const }) },
 ) as fc.Arbitrary<Arrival>;
 
 export const schedules: fc.Arbitrary<Schedule> = fc.record({
   first: fc.array(arrival, { maxLength: 2 }),
-  turns: fc.array(fc.array(arrival, { minLength: 1, maxLength: 4 }), { maxLength: 8, size: "max" }),
+  turns: fc.array(fc.array(arrival, { minLength: 1, maxLength: 4 }), { maxLength: 10, size: "max" }),
   afterwards: fc.constantFrom("quiet", "messages", "messages", "cancel"),
 });
 

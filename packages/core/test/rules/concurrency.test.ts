@@ -96,7 +96,9 @@ describe("C1 parallel", () => {
 
 describe("C2 join", () => {
   it("C2 returns values by key", async () => {
-    const wf = workflow("keys", async (ctx) => ctx.join("load", { user: (c) => c.step("u", () => ""), cart: (c) => c.step("c", () => "") }));
+    const wf = workflow("keys", async (ctx) =>
+      ctx.join("load", { user: (c) => c.step("u", () => ""), cart: (c) => c.step("c", () => "") }),
+    );
     const h = await Harness.start(wf);
     expect(h.openLocations).toEqual(["load/user/u", "load/cart/c"]);
     await h.resolve("c", "a cart");
@@ -469,8 +471,22 @@ describe("C5 operations of one unit side by side", () => {
         order.push(name);
       };
       await ctx.parallel([
-        (c) => Promise.all([note(c.step("a1", () => 0), "a1"), note(c.step("a2", () => 0), "a2")]),
-        (c) => note(c.step("b1", () => 0), "b1"),
+        (c) =>
+          Promise.all([
+            note(
+              c.step("a1", () => 0),
+              "a1",
+            ),
+            note(
+              c.step("a2", () => 0),
+              "a2",
+            ),
+          ]),
+        (c) =>
+          note(
+            c.step("b1", () => 0),
+            "b1",
+          ),
       ]);
     });
     const h = await Harness.start(wf);
@@ -521,9 +537,11 @@ describe("C6 conditions and cells", () => {
     const wf = workflow("waits", async (ctx) => {
       let parcel: string | undefined;
       const [, found] = await Promise.all([
-        ctx.step("fetch", () => "").then((value) => {
-          parcel = value;
-        }),
+        ctx
+          .step("fetch", () => "")
+          .then((value) => {
+            parcel = value;
+          }),
         ctx.condition(() => parcel),
       ]);
       return found;

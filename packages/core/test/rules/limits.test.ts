@@ -36,7 +36,11 @@ describe("P9 payload size", () => {
       await ctx.activity(mail, text);
     });
     expect((await Harness.start(wf, "ä".repeat(49), { limits })).openLocations).toEqual(["mail"]);
-    expect((await Harness.start(wf, "ä".repeat(50), { limits })).error).toMatchObject({ name: "LimitExceededError", actual: 102, max: 100 });
+    expect((await Harness.start(wf, "ä".repeat(50), { limits })).error).toMatchObject({
+      name: "LimitExceededError",
+      actual: 102,
+      max: 100,
+    });
   });
 
   const calls = ["activity", "child", "startChild", "signalRun", "sideEffect", "publishState", "loop"] as const;
@@ -137,7 +141,11 @@ describe("P9 payload size", () => {
   });
 
   it("P9 an output over the limit fails the run, and is replayed the same under other limits", async () => {
-    const h = await Harness.start(workflow("large", async () => exactly(MAX + 1)), undefined, { limits });
+    const h = await Harness.start(
+      workflow("large", async () => exactly(MAX + 1)),
+      undefined,
+      { limits },
+    );
     expect(h.error).toMatchObject({ name: "LimitExceededError", limit: "payloadBytes", what: expect.stringContaining("output") });
     await expect(withLimits(h, {})).resolves.toBeInstanceOf(Harness);
   });

@@ -1,7 +1,18 @@
 // Job: prove loops: iterations, their state, commits, trims, and what replay starts from.
 // Owns: the workflows in it, and `recording`, a logger that keeps warnings.
 // Invariants: L1 to L5, P8 (decoded state), P7 (randomness by unit), Y6 (commits are exempt from the order of turns).
-import { type Command, type CommitCommand, formatLocation, IllegalReturnError, Loop, type Logger, Receive, replay, workflow } from "@holdfast/core";
+import {
+  type BranchContext,
+  type Command,
+  type CommitCommand,
+  formatLocation,
+  IllegalReturnError,
+  type Logger,
+  Loop,
+  Receive,
+  replay,
+  workflow,
+} from "@holdfast/core";
 import { crashAfter, crashAnywhere, drive, Harness, historyOf, runWorkflow } from "@holdfast/core/testing";
 import { describe, expect, it } from "vitest";
 
@@ -295,10 +306,13 @@ describe("L3 commits", () => {
   it("L3 nested loops commit both, inner within outer", async () => {
     const wf = workflow("nested", async (ctx) =>
       ctx.loop({ name: "outer", state: 0, commitInterval: 2, historyEvery: 2, historyKeep: 0 }, async (c, sum: number) => {
-        const inner = await c.loop({ name: "inner", state: 0, commitInterval: 2, historyEvery: 2, historyKeep: 0 }, async (d, i: number) => {
-          await d.step("s", () => i);
-          return i === 4 ? Loop.break(i) : Loop.continue(i + 1);
-        });
+        const inner = await c.loop(
+          { name: "inner", state: 0, commitInterval: 2, historyEvery: 2, historyKeep: 0 },
+          async (d, i: number) => {
+            await d.step("s", () => i);
+            return i === 4 ? Loop.break(i) : Loop.continue(i + 1);
+          },
+        );
         await c.step("between", () => 0);
         return sum + inner === 20 ? Loop.break(sum + inner) : Loop.continue(sum + inner);
       }),
@@ -477,7 +491,7 @@ describe("L3 beside others", () => {
     const wf = workflow("many", async (ctx) =>
       ctx.parallel(
         [3, 6, 9].map(
-          (end) => (c: Pick<typeof ctx, "loop">) =>
+          (end) => (c: BranchContext) =>
             c.loop({ name: "l", state: 0, commitInterval: 1, historyEvery: 1, historyKeep: 0 }, async (d, i: number) => {
               await d.step("s", () => i);
               return i === end ? Loop.break(i) : Loop.continue(i + 1);

@@ -45,9 +45,7 @@ describe("R11 the checkpoint", () => {
   it("R11 commits the reducer state, with published state and dispatch count, once n messages were dispatched", async () => {
     const h = await Harness.start(entity());
     expect(commits(await h.signal("add", 1))).toEqual([]);
-    expect(commits(await h.signal("add", 2))).toMatchObject([
-      { unit: "receive", count: 2, value: '{"sum":3}', state: '{"sum":3}' },
-    ]);
+    expect(commits(await h.signal("add", 2))).toMatchObject([{ unit: "receive", count: 2, value: '{"sum":3}', state: '{"sum":3}' }]);
     expect(commits(await h.signal("add", 3))).toEqual([]);
     expect(commits(await h.signal("add", 4))).toMatchObject([{ count: 4, value: '{"sum":10}' }]);
     await crashAnywhere(h);
@@ -194,9 +192,7 @@ describe("R11 handlers in flight", () => {
     await h.signal("add", 2);
     await h.turn({ type: "fire", seq }, h.signalJob("add", 100));
     const commands = await h.resolve("background");
-    expect(commits(commands)).toMatchObject([
-      { messages: [{ type: "signal" }, { type: "fire", seq }, { type: "signal" }] },
-    ]);
+    expect(commits(commands)).toMatchObject([{ messages: [{ type: "signal" }, { type: "fire", seq }, { type: "signal" }] }]);
     await h.fire();
     expect(h.output).toMatchObject({ state: { sum: 13 }, timedOut: true });
     await crashAnywhere(h);
@@ -240,7 +236,11 @@ describe("R11 what waits across a checkpoint", () => {
       if (crash) await h.recover();
       expect(h.updateResult("u3")).toEqual({ value: 1_111 });
       await h.signal("end");
-      expect(h.output).toEqual({ state: { sum: 1_111 }, timedOut: false, notes: ["first", "second"].map((payload) => ({ name: "note", payload })) });
+      expect(h.output).toEqual({
+        state: { sum: 1_111 },
+        timedOut: false,
+        notes: ["first", "second"].map((payload) => ({ name: "note", payload })),
+      });
       await crashAnywhere(h);
     }
   });
@@ -281,7 +281,13 @@ describe("R11 what waits across a checkpoint", () => {
     const seq = h.nextTimer as number;
     await h.signal("background", 10);
     await h.signal("add", 1);
-    await h.turn(h.updateJob("read", undefined, "u1"), { type: "fire", seq }, h.signalJob("note", 1), h.resolved("background"), h.updateJob("read", undefined, "u2"));
+    await h.turn(
+      h.updateJob("read", undefined, "u1"),
+      { type: "fire", seq },
+      h.signalJob("note", 1),
+      h.resolved("background"),
+      h.updateJob("read", undefined, "u2"),
+    );
     expect(h.updateResult("u1")).toEqual({ value: 11 });
     expect(h.updateResult("u2")).toMatchObject({ error: { name: "UpdateRejectedError" } });
     await h.recover();

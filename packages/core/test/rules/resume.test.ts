@@ -418,29 +418,46 @@ describe("what the failure had set going", () => {
     await crashAnywhere(h);
   });
 
-  it("D10 a cleanup that was not over runs to its end", async () => {
-    // The cleanup was cancelled with its race, so that it never completed.
+  it("D10 a race that was decided is decided as it was", async () => {
     const h = await Harness.start(
-      wf((ctx) =>
-        ctx.join("all", {
-          a: async (ctx) => {
-            try {
-              await ctx.step("charge", nothing);
-            } finally {
-              await ctx.race("short", { cleanup: (ctx) => ctx.step("cleanup", nothing), time: (ctx) => ctx.sleep("1s") });
-            }
-          },
-        }),
-      ),
+      wf(async (ctx) => {
+        let winner: string | undefined;
+        try {
+          await ctx.step("charge", nothing);
+        } finally {
+          const first = await ctx.race("short", { cleanup: (ctx) => ctx.step("cleanup", nothing), time: (ctx) => ctx.sleep("1s") });
+          winner = first.winner;
+        }
+        return winner;
+      }),
     );
     await h.fail("charge", broken);
     await h.fire();
     expect(h.status).toBe("failed");
     await h.resume();
     await h.resolve("charge");
-    expect(h.openLocations).toContain("all/a/short/cleanup/cleanup");
-    await h.resolve("cleanup");
-    expect(h.status).toBe("completed");
+    expect(h.output).toBe("time");
+    expect(h.openLocations).toEqual([]);
+    await crashAnywhere(h);
+  });
+
+  it("D10 D6 a cleanup that failed and was caught stays so: it has an outcome, and does not run again", async () => {
+    const h = await Harness.start(
+      wf(async (ctx) => {
+        let cleanup: unknown;
+        try {
+          await ctx.step("charge", nothing);
+        } finally {
+          cleanup = await ctx.step("cleanup", nothing).catch((error: Error) => error.name);
+        }
+        return cleanup;
+      }),
+    );
+    await h.fail("charge", broken);
+    await h.fail("cleanup", new Error("dirty"));
+    await h.resume();
+    expect(opened(await h.resolve("charge"))).toEqual(["reuse cleanup"]);
+    expect(h.output).toBe("StepFailedError");
     await crashAnywhere(h);
   });
 
@@ -555,7 +572,7 @@ describe("what the failure had set going", () => {
     await h.resolve("charge");
     expect(calls).toBe(1);
     expect(h.output).toBe(1);
-    await crashAnywhere(h);
+    await crashAnywhere(h, 2);
   });
 
   it("D10 a failing cleanup is what failed the run: it goes first, then what it hid", async () => {
@@ -703,6 +720,76 @@ describe("resume of a run that failed by itself", () => {
     await replay(patched, h.history());
   });
 
+  it("D10 P6 a side effect at that point is run then, once", async () => {
+    let calls = 0;
+    const better = wf(async (ctx) => {
+      await ctx.step("count", () => 0);
+      const value = await ctx.sideEffect(() => ++calls);
+      await ctx.step("ship", nothing);
+      return value;
+    });
+    const h = await Harness.start(buggy);
+    await h.resolve("count", 2);
+    expect(opened(await h.resume(better))).toEqual(["sideEffect sideEffect", "step ship"]);
+    await h.recover();
+    await h.resolve("ship");
+    expect(h.output).toBe(1);
+    expect(calls).toBe(1);
+    await replay(better, h.history());
+    expect(calls).toBe(1);
+  });
+
+  it("D10 P5 state that is published at that point is published with the turn of the resume", async () => {
+    const better = wf(async (ctx) => {
+      await ctx.step("count", () => 0);
+      ctx.publishState("mended");
+      await ctx.step("ship", nothing);
+    });
+    const h = await Harness.start(buggy);
+    await h.resolve("count", 2);
+    await h.resume(better);
+    expect(h.state).toBe("mended");
+  });
+
+  it("D10 code at that point sees the new attempt", async () => {
+    const h = await Harness.start(
+      wf(async (ctx) => {
+        await ctx.step("count", () => 0);
+        if (ctx.run.attempt < 3) throw new Error(`attempt ${ctx.run.attempt}`);
+        return ctx.run.attempt;
+      }),
+    );
+    await h.resolve("count");
+    await h.resume();
+    expect(h.error?.message).toBe("attempt 2");
+    await h.resume();
+    expect(h.output).toBe(3);
+    await crashAnywhere(h);
+  });
+
+  it("D10 a cleanup that was used again once is not run again by a second resume", async () => {
+    const program = (bug: boolean) =>
+      wf(async (ctx) => {
+        try {
+          await ctx.step("charge", nothing);
+        } finally {
+          await ctx.step("cleanup", nothing);
+        }
+        if (bug) throw new Error("a bug");
+        return "done";
+      });
+    const h = await Harness.start(program(true));
+    await h.fail("charge", broken);
+    await h.resolve("cleanup");
+    await h.resume();
+    await h.resolve("charge");
+    expect(h.error?.message).toBe("a bug");
+    await h.resume(program(false));
+    expect(h.output).toBe("done");
+    expect(started(h, "cleanup")).toBe(1);
+    await replay(program(false), h.history());
+  });
+
   it("D10 V1 once it has been resumed without the patch, that answer stands", async () => {
     const patched = wf(async (ctx) => {
       await ctx.step("count", () => 0);
@@ -740,6 +827,96 @@ describe("resume of a run that failed by itself", () => {
     );
     await h.fail("charge", broken);
     expect(h.terminal).not.toHaveProperty("causes");
+  });
+});
+
+describe("operations that were outstanding beside the one that failed", () => {
+  for (const [when, fail] of Object.entries({
+    "in the same turn": (h: Harness) => h.turn(h.failed("a", broken), h.failed("b", new Error("too"))),
+    "one after the other": async (h: Harness) => {
+      await h.fail("a", broken);
+      expect(h.status).toBe("sleeping");
+      await h.fail("b", new Error("too"));
+    },
+  })) {
+    it(`D10 of two that fail ${when} each is tried again when it was the cause`, async () => {
+      const h = await Harness.start(wf((ctx) => Promise.all([ctx.step("a", nothing), ctx.step("b", nothing)])));
+      await fail(h);
+      expect(h.error?.cause).toMatchObject({ message: "broken" });
+      await h.resume();
+      expect(h.openLocations).toEqual(["a"]);
+      await h.resolve("a", 1);
+      expect(h.error?.cause).toMatchObject({ message: "too" });
+      await h.resume();
+      expect(h.openLocations).toEqual(["b"]);
+      await h.resolve("b", 2);
+      expect(h.output).toEqual([1, 2]);
+      await crashAnywhere(h);
+    });
+  }
+
+  it("D10 P3 one that completed while the run was ending is delivered, and not run again", async () => {
+    const h = await Harness.start(wf((ctx) => Promise.all([ctx.step("a", nothing), ctx.step("b", nothing)])));
+    await h.fail("a", broken);
+    await h.resolve("b", 2);
+    expect(h.status).toBe("failed");
+    await h.resume();
+    expect(h.openLocations).toEqual(["a"]);
+    await h.resolve("a", 1);
+    expect(h.output).toEqual([1, 2]);
+    await crashAnywhere(h);
+  });
+
+  it("D10 where the other one suffices, the run goes on with that", async () => {
+    const h = await Harness.start(
+      wf(async (ctx) => {
+        const first = await Promise.race([ctx.step("a", nothing), ctx.step("b", nothing)]);
+        ctx.publishState(first);
+        return [first, await ctx.sideEffect(() => "effect"), await ctx.step("c", nothing)];
+      }),
+    );
+    await h.fail("a", broken);
+    await h.resolve("b", "from b");
+    expect(h.status).toBe("failed");
+    expect(opened(await h.resume())).toEqual(["sideEffect sideEffect", "step c"]);
+    expect(h.state).toBe("from b");
+    await h.recover();
+    await h.resolve("c", 3);
+    await h.resolve("a", "late");
+    expect(h.output).toEqual(["from b", "effect", 3]);
+    await crashAnywhere(h);
+  });
+
+  it("D10 K8 a timer that the failure had given up is due when it was due", async () => {
+    const h = await Harness.start(wf((ctx) => Promise.all([ctx.step("a", nothing), ctx.sleep("1h")])));
+    const due = h.time + 3_600_000;
+    h.time += 60_000;
+    await h.fail("a", broken);
+    await h.resume();
+    await h.resolve("a", 1);
+    await h.fire();
+    expect(h.time).toBe(due);
+    expect(h.status).toBe("completed");
+    await crashAnywhere(h);
+  });
+
+  it("D10 V4 a sibling whose code was changed meanwhile is nondeterminism", async () => {
+    const program = (second: string) =>
+      wf((ctx) =>
+        ctx.join("all", {
+          a: (ctx) => ctx.step("a", nothing),
+          b: async (ctx) => {
+            await ctx.step("b1", nothing);
+            await ctx.step(second, nothing);
+          },
+        }),
+      );
+    const h = await Harness.start(program("b2"));
+    await h.fail("a", broken);
+    await h.resolve("b1");
+    await h.resolve("b2");
+    expect(h.status).toBe("failed");
+    await expect(h.resume(program("other"))).rejects.toMatchObject({ name: "NondeterminismError", location: "all/b/b2" });
   });
 });
 
@@ -913,6 +1090,28 @@ describe("retry of the run as a whole", () => {
       throw new Error("by itself");
     });
     expect(h.terminal).toMatchObject({ type: "fail", retryAfter: 1000 });
+  });
+
+  it("D10 a workflow that throws by itself each time has failed for good after its attempts", async () => {
+    const h = await start(async () => {
+      throw new Error("by itself");
+    });
+    await h.resume();
+    expect(h.terminal).toMatchObject({ type: "fail", retryAfter: 2000 });
+    await h.resume();
+    expect(h.terminal).toMatchObject({ type: "fail" });
+    expect(h.terminal).not.toHaveProperty("retryAfter");
+    await crashAnywhere(h);
+  });
+
+  it("D8 D10 a race is over for good only if no branch may be tried again", async () => {
+    const run = (ctx: WorkflowContext) => ctx.race("first", { a: (ctx) => ctx.step("a", nothing), b: (ctx) => ctx.step("b", nothing) });
+    const one = await start(run);
+    await one.turn(one.failed("a", new FatalError("no use")), one.failed("b", broken));
+    expect(one.terminal).toMatchObject({ type: "fail", retryAfter: 1000 });
+    const both = await start(run);
+    await both.turn(both.failed("a", new FatalError("no use")), both.failed("b", new FatalError("no use")));
+    expect(both.terminal).not.toHaveProperty("retryAfter");
   });
 
   it("D10 S1 rollbacks wait until the run has failed for good", async () => {

@@ -207,7 +207,13 @@ describe("X3 ids", () => {
 
   it("X3 occurrences count by name within a unit", async () => {
     const wf = workflow("counts", async (ctx) => {
-      await Promise.all([ctx.step("a", () => 0), ctx.step("b", () => 0), ctx.step("a", () => 0), ctx.sleep("a", 1), ctx.step("b", () => 0)]);
+      await Promise.all([
+        ctx.step("a", () => 0),
+        ctx.step("b", () => 0),
+        ctx.step("a", () => 0),
+        ctx.sleep("a", 1),
+        ctx.step("b", () => 0),
+      ]);
       await ctx.parallel([(c) => c.step("a", () => 0), (c) => c.step("a", () => 0)]);
       await ctx.parallel([(c) => c.step("a", () => 0)]);
     });
@@ -430,7 +436,9 @@ describe("X4 rounds", () => {
 
 describe("X5 steps of a unit", () => {
   /** What branch 0 does before branch 1 gets the turn. */
-  async function beforeTheOther(body: (ctx: UnitContext, note: (what: string) => void) => Promise<void>): Promise<Harness & { seen: string[] }> {
+  async function beforeTheOther(
+    body: (ctx: UnitContext, note: (what: string) => void) => Promise<void>,
+  ): Promise<Harness & { seen: string[] }> {
     const seen: string[] = [];
     const wf = workflow("beside", async (ctx) => {
       await ctx.parallel([(c) => body(c, (what) => seen.push(what)), async () => seen.push("other")]);
@@ -546,10 +554,12 @@ describe("X6 the order of an activation", () => {
         ctx.condition(() => done).then(() => order.push("condition")),
         ctx.waitForSignal("a").then(() => order.push("signal a")),
         ctx.waitForSignal("b").then(() => order.push("signal b")),
-        ctx.step("s", () => 0).then(() => {
-          done = true;
-          order.push("step");
-        }),
+        ctx
+          .step("s", () => 0)
+          .then(() => {
+            done = true;
+            order.push("step");
+          }),
       ]);
     });
     const h = await Harness.start(wf);
@@ -686,7 +696,14 @@ describe("X6 the order of an activation", () => {
     await h.signal("set", 4);
     const before = h.turns;
     const completion = await h.activate(h.queryJob("double", undefined, "q1"), h.queryJob("unknown", undefined, "q2"));
-    expect(completion).toMatchObject({ status: "ok", commands: [], replies: [{ type: "answerQuery", id: "q1" }, { type: "failQuery", id: "q2" }] });
+    expect(completion).toMatchObject({
+      status: "ok",
+      commands: [],
+      replies: [
+        { type: "answerQuery", id: "q1" },
+        { type: "failQuery", id: "q2" },
+      ],
+    });
     expect(h.turns).toEqual(before);
     await h.resolve("s");
     await crashAnywhere(h);
@@ -694,7 +711,7 @@ describe("X6 the order of an activation", () => {
 
   it("X6 a query-only activation leaves a unit that could run where it is", async () => {
     const ran: string[] = [];
-    const wf = workflow({ name: "idle", queries: { q: () => 1 } }, async (ctx) => {
+    const wf = workflow({ name: "idle", signals: { go: signal() }, queries: { q: () => 1 } }, async (ctx) => {
       let open = false;
       void ctx.condition(() => {
         ran.push("predicate");
@@ -770,7 +787,9 @@ describe("X6 the order of an activation", () => {
     const wf = workflow("logs", async (ctx) => {
       ctx.log.info("hello");
       void ctx.step("beside", () => 0);
-      return ctx.loop({ name: "l", state: 0, commitInterval: 1 }, async (_c, i: number) => (i === 3 ? Loop.break(i) : Loop.continue(i + 1)));
+      return ctx.loop({ name: "l", state: 0, commitInterval: 1 }, async (_c, i: number) =>
+        i === 3 ? Loop.break(i) : Loop.continue(i + 1),
+      );
     });
     const h = await Harness.start(wf, undefined, { logger: { debug: broken, info: broken, warn: broken, error: broken } });
     await h.resolve("beside");
@@ -827,7 +846,8 @@ describe("Y2 Y3 Y6 replay as the scheduler sees it", () => {
   });
 
   it("Y6 the branches of a scope in another order are nondeterminism", async () => {
-    const make = (...names: string[]) => workflow("branches", async (ctx) => ctx.parallel(names.map((name) => (c) => c.step(name, () => 0))));
+    const make = (...names: string[]) =>
+      workflow("branches", async (ctx) => ctx.parallel(names.map((name) => (c) => c.step(name, () => 0))));
     const h = await Harness.start(make("a", "b"));
     await expect(h.recover(make("b", "a"))).rejects.toBeInstanceOf(NondeterminismError);
   });
@@ -947,7 +967,11 @@ describe("X9 the turn timeout", () => {
   });
 
   it("X9 without a clock there is no timeout", async () => {
-    const h = await Harness.start(workflow("free", async () => "done"), undefined, { turnTimeout: 0 });
+    const h = await Harness.start(
+      workflow("free", async () => "done"),
+      undefined,
+      { turnTimeout: 0 },
+    );
     expect(h.output).toBe("done");
   });
 });
@@ -1060,21 +1084,22 @@ describe("X8 the barrier", () => {
   });
 
   describe("where there is no process.nextTick", () => {
-    const channels: MessageChannel[] = [];
+    type Runtime = NonNullable<Parameters<typeof createBarrier>[0]>;
+    const channels: Closable[] = [];
     class Closable extends MessageChannel {
       constructor() {
         super();
         channels.push(this);
       }
     }
-    // The port of the platform has richer types than the barrier asks for.
-    const runtime = { MessageChannel: Closable as unknown as NonNullable<Parameters<typeof createBarrier>[0]>["MessageChannel"] };
+    // Node's types leave out `onmessage`, which its ports have.
+    const runtime = { MessageChannel: Closable } as unknown as Runtime;
     const close = () => {
       for (const channel of channels.splice(0)) channel.port1.close();
     };
 
     it("X8 a MessageChannel serves: it fires after any chain of awaits, for each step its own", async () => {
-      const barrier = createBarrier(runtime as Parameters<typeof createBarrier>[0]);
+      const barrier = createBarrier(runtime);
       const over: boolean[] = [];
       await new Promise<void>((resolve) => {
         for (let i = 0; i < 3; i++) {
@@ -1090,7 +1115,7 @@ describe("X8 the barrier", () => {
     });
 
     it("X8 a run works with it, replay included", async () => {
-      const barrier = createBarrier(runtime as Parameters<typeof createBarrier>[0]);
+      const barrier = createBarrier(runtime);
       const wf = workflow("elsewhere", async (ctx) => {
         await chain(50);
         const results = await ctx.parallel([(c) => c.step("a", () => 0), (c) => c.step("b", () => 0)]);

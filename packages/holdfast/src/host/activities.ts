@@ -46,6 +46,10 @@ export class ActivityRunner {
     return this.#running.size;
   }
 
+  get busy(): boolean {
+    return this.#claiming || this.#running.size > 0;
+  }
+
   /** Claims what there is room for. Called on wake-ups, freed slots, and now and then. */
   async poll(): Promise<void> {
     const { store, workerId, queue, activities, concurrency, lease, environment, logger } = this.#options;

@@ -20,6 +20,8 @@ import type { Environment, Timer } from "./environment.ts";
 export interface Attempt {
   readonly seq: number;
   readonly number: number;
+  /** Attempts that a resume has forgiven: the policy counts from there (D10). */
+  readonly forgiven: number;
   readonly startedAt: number;
   readonly body: StepBody;
   readonly controller: AbortController;
@@ -67,9 +69,9 @@ export class Attempts {
     return this.#inFlight.has(seq);
   }
 
-  start(seq: number, body: StepBody, number: number, idempotencyKey: string): void {
+  start(seq: number, body: StepBody, number: number, forgiven: number, idempotencyKey: string): void {
     const { environment, now } = this.#options;
-    const attempt: Attempt = { seq, number, startedAt: now(), body, controller: new AbortController(), timer: undefined, dropped: false };
+    const attempt: Attempt = { seq, number, forgiven, startedAt: now(), body, controller: new AbortController(), timer: undefined, dropped: false };
     this.#inFlight.set(seq, attempt);
     if (body.timeout !== undefined) {
       const { timeout } = body;
@@ -111,7 +113,7 @@ export class Attempts {
   #failed(attempt: Attempt, error: unknown): void {
     if (!this.#take(attempt)) return;
     const serialized = serializeError(error);
-    const delay = retryAfter(attempt.body, attempt.number, error, this.#options.environment.random());
+    const delay = retryAfter(attempt.body, attempt.number - attempt.forgiven, error, this.#options.environment.random());
     if (delay === undefined) {
       this.#options.onEnd({ type: "settled", attempt, outcome: { status: "failed", error: serialized, attempts: attempt.number } });
     } else this.#options.onEnd({ type: "retry", attempt, error: serialized, delay });
@@ -138,7 +140,7 @@ export class Attempts {
   }
 }
 
-/** Milliseconds until the next attempt; undefined if there is none. */
+/** Milliseconds until the next attempt after `attempt` of them; undefined if there is none. */
 export function retryAfter(body: StepBody, attempt: number, error: unknown, random: number): number | undefined {
   const policy = resolveRetry(body.retry, "operation");
   if (attempt >= policy.maxAttempts || !isRetryable(error, body.retry)) return undefined;

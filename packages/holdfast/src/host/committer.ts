@@ -67,6 +67,9 @@ export class Committer {
     this.#turns = new Batcher(environment, (turns) => store.commit(turns));
     this.#runs = new Batcher(environment, (runs) => store.create(runs));
   }
+  get idle(): boolean {
+    return this.#turns.idle && this.#runs.idle;
+  }
   commit(turn: TurnCommit): Promise<CommitResult> {
     return this.#turns.add(turn);
   }

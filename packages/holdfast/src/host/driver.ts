@@ -74,6 +74,8 @@ export class Driver {
   readonly #due = new Map<number, number>();
   /** The last attempt of each open step that has had more than one, or none in flight. */
   readonly #tried = new Map<number, number>();
+  /** Attempts before the failure that a resume has voided (D10). */
+  readonly #forgiven = new Map<number, number>();
   #jobs: Job[] = [];
   #consumed: number[] = [];
   #attemptRows: AttemptRow[] = [];
@@ -110,6 +112,10 @@ export class Driver {
   }
   get seen(): number {
     return this.#seen;
+  }
+  /** Is a turn, a commit or a step under way? */
+  get busy(): boolean {
+    return this.#busy || this.#jobs.length > 0 || this.#attempts.size > 0;
   }
   /** Turns that are in memory, for a claim that needs no history. */
   get turns(): number {
@@ -180,6 +186,7 @@ export class Driver {
     this.#open.clear();
     this.#due.clear();
     this.#tried.clear();
+    this.#forgiven.clear();
     this.#turns = claim.run.turns;
     let view: ReplayTurn[] = replayView(turns);
     const fail = lastFailure(turns);
@@ -191,8 +198,20 @@ export class Driver {
     }
     const completion = await this.#executor.replay(view);
     if (completion.status === "failed") return completion.error;
+    this.#forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
     this.#reopen(turns, claim.attempts);
     return undefined;
+  }
+  #forgive(turns: readonly { readonly time: number; readonly jobs: readonly Job[] }[], attempts: readonly AttemptRow[]): void {
+    for (const { time, jobs } of turns) {
+      for (const job of jobs) {
+        if (job.type !== "resume") continue;
+        for (const seq of job.voids) {
+          const before = attempts.filter((row) => row.seq === seq && (row.endedAt ?? 0) <= time);
+          this.#forgiven.set(seq, Math.max(1, ...before.map((row) => row.number)));
+        }
+      }
+    }
   }
   /** What was open when the run was last in somebody's memory. */
   #reopen(turns: readonly Turn[], attempts: readonly AttemptRow[]): void {
@@ -328,6 +347,7 @@ export class Driver {
     this.#due.delete(seq);
     this.#due.delete(-seq);
     this.#tried.delete(seq);
+    this.#forgiven.delete(seq);
   }
 
   async #write(draft: Draft): Promise<void> {
@@ -374,9 +394,9 @@ export class Driver {
   #exhausted(seq: number, number: number): boolean {
     const body = this.#executor.body(seq);
     if (body === undefined) return true;
-    const last = number - 1;
+    const last = number - 1 - (this.#forgiven.get(seq) ?? 0);
     const lost = new HoldfastError(`The worker that ran attempt ${last} did not come back.`, { code: "HF_WORKER_LOST" });
-    if (last === 0 || retryAfter(body, last, lost, 0) !== undefined) return false;
+    if (last <= 0 || retryAfter(body, last, lost, 0) !== undefined) return false;
     const outcome: Outcome = { status: "failed", error: serializeError(lost), attempts: last };
     this.#jobs.push({ type: "resolve", seq, outcome });
     return true;
@@ -426,9 +446,10 @@ export class Driver {
     if (body === undefined || open === undefined) return;
     const { unit, name, n } = open.command;
     const execution = this.execution === 1 ? "" : `~${this.execution}/`;
+    const forgiven = this.#forgiven.get(seq) ?? 0;
     const key = `${this.runId}/${execution}${formatLocation(unit, name, n)}`;
-    if (body.kind === "transaction") this.#attempts.start(seq, this.#inTransaction(seq, body, key, number), number, key);
-    else this.#attempts.start(seq, body, number, key);
+    if (body.kind === "transaction") this.#attempts.start(seq, this.#inTransaction(seq, body, key, number), number, forgiven, key);
+    else this.#attempts.start(seq, body, number, forgiven, key);
   }
   /** D6: the outcome is in the inbox by the time the body has ended; it is not reported a second time. */
   #inTransaction(seq: number, body: StepBody, idempotencyKey: string, attempt: number): StepBody {

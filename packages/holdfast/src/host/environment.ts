@@ -15,6 +15,8 @@ export interface Environment {
   elapsed(): number;
   /** Calls back once, not before `ms` have passed. Does not keep the process alive. */
   after(ms: number, callback: () => void): Timer;
+  /** Calls back again and again, about this often: for looking after what hints may have missed (D9). */
+  every(ms: number, callback: () => void): Timer;
   /** Calls back in a macrotask of its own. */
   soon(callback: () => void): void;
   random(): number;
@@ -31,6 +33,11 @@ export const realEnvironment: Environment = {
     const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER));
     timer.unref();
     return { cancel: () => clearTimeout(timer) };
+  },
+  every(ms, callback) {
+    const timer = setInterval(callback, ms);
+    timer.unref();
+    return { cancel: () => clearInterval(timer) };
   },
   soon: (callback) => void setImmediate(callback),
   random: () => Math.random(),

@@ -18,6 +18,7 @@ import { ActivityRunner } from "./activities.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { codeOf, validatedSignal } from "./definitions.ts";
+import { tolerateRejections } from "./rejections.ts";
 
 export interface WorkerSettings {
   readonly id: string;
@@ -68,6 +69,7 @@ export class WorkerHost implements DriverHost {
   #timers: Timer[] = [];
   #alarm: Timer | undefined;
   #onIdle: (() => void) | undefined;
+  #intolerant: () => void = () => {};
 
   constructor(settings: WorkerSettings, ports: WorkerPorts) {
     this.id = settings.id;
@@ -102,25 +104,24 @@ export class WorkerHost implements DriverHost {
   get active(): number {
     return this.#active.size + this.#activities.active;
   }
+  /** Does anything go on without a message or a timer? */
+  get busy(): boolean {
+    return this.#claiming || this.#renewing || this.#activities.busy || [...this.#active.values()].some((driver) => driver.busy);
+  }
   get queue(): string {
     return this.#settings.queue;
   }
 
   async start(): Promise<void> {
     const { store } = this.#ports;
+    this.#intolerant = tolerateRejections();
     this.#offset = (await store.now()) - this.environment.now();
     await store.unblock([...this.#settings.workflows.values()].map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
-    this.#every(this.#settings.lease / 3, () => this.#renew());
-    this.#every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true }));
+    this.#timers.push(
+      this.environment.every(this.#settings.lease / 3, () => void this.#renew()),
+      this.environment.every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true })),
+    );
     this.wake({ work: true, tasks: true });
-  }
-  #every(ms: number, run: () => unknown): void {
-    const slot = this.#timers.length;
-    const tick = (): void => {
-      void run();
-      this.#timers[slot] = this.environment.after(ms, tick);
-    };
-    this.#timers.push(this.environment.after(ms, tick));
   }
   wake(wakeup: Wakeup): void {
     if (wakeup.tasks === true) void this.#activities.poll();
@@ -307,6 +308,7 @@ export class WorkerHost implements DriverHost {
     await activities;
     for (const driver of this.#cache.values()) driver.evict();
     this.#cache.clear();
+    this.#intolerant();
     this.#ports.stopped(this);
   }
 }

@@ -1,0 +1,111 @@
+// Errors of storage: what keeps a store from reading or writing, and what to do about it.
+// Owns: the classes, their codes `HF_STORE_…`, and their wording.
+// Invariants: nothing of a call that ends in one of these was written; `retryable` says whether the same call may succeed later.
+
+import { HoldfastError } from "@holdfast/core";
+
+export interface StoreErrorDetails {
+  readonly code: `HF_STORE_${string}`;
+  readonly cause?: unknown;
+  readonly retryable?: boolean;
+}
+
+/** A condition of the storage that is none of those below. */
+export class StoreError extends HoldfastError {
+  constructor(message: string, details: StoreErrorDetails = { code: "HF_STORE_FAILED" }) {
+    const { code, cause, retryable = false } = details;
+    super(message, { code, cause, retryable });
+  }
+}
+
+/** The store was closed, or not opened yet. */
+export class StoreClosedError extends StoreError {
+  constructor(where: string) {
+    super(`The store ${where} is not open.\nCall open() first, and nothing after close().`, { code: "HF_STORE_CLOSED" });
+  }
+}
+
+/** Another process held the write lock for longer than we wait. */
+export class StoreBusyError extends StoreError {
+  constructor(where: string, seconds: number, cause?: unknown) {
+    super(
+      `${where} was locked by another connection for ${seconds} s.\n` +
+        "Look for a process that keeps a transaction open on the file (a shell in the middle of BEGIN, a backup, a long migration) and end it.",
+      { code: "HF_STORE_BUSY", cause, retryable: true },
+    );
+  }
+}
+
+/** The file, or the folder that it should be in, can't be opened. */
+export class StoreOpenError extends StoreError {
+  constructor(where: string, reason: string, cause?: unknown) {
+    super(`${where} can't be opened: ${reason}\nCheck the path and the permissions of the file and its folder.`, {
+      code: "HF_STORE_CANNOT_OPEN",
+      cause,
+    });
+  }
+}
+
+/** It holds something else than a Holdfast database. */
+export class StoreForeignError extends StoreError {
+  constructor(where: string, reason: string, cause?: unknown) {
+    super(`${where} is not a database of Holdfast: ${reason}\nName another file; this one was left as it is.`, {
+      code: "HF_STORE_FOREIGN",
+      cause,
+    });
+  }
+}
+
+/** Written by a newer Holdfast than this one. */
+export class StoreVersionError extends StoreError {
+  readonly found: number;
+  readonly known: number;
+  constructor(where: string, found: number, known: number) {
+    super(
+      `${where} has schema version ${found}; this Holdfast knows versions up to ${known}.\n` +
+        "Update the holdfast package of this process, or name another file; this one was left as it is.",
+      { code: "HF_STORE_NEWER" },
+    );
+    this.found = found;
+    this.known = known;
+  }
+}
+
+export class StoreCorruptError extends StoreError {
+  constructor(where: string, cause?: unknown) {
+    super(
+      `${where} is damaged.\nStop every process that uses it and restore a backup, or save what can be read with "sqlite3 <file> .recover".`,
+      { code: "HF_STORE_CORRUPT", cause },
+    );
+  }
+}
+
+export class StoreReadOnlyError extends StoreError {
+  constructor(where: string, cause?: unknown) {
+    super(`${where} can't be written to.\nMake the file and its folder writable for this process.`, {
+      code: "HF_STORE_READ_ONLY",
+      cause,
+    });
+  }
+}
+
+export class StoreFullError extends StoreError {
+  constructor(where: string, cause?: unknown) {
+    super(`There is no room left for ${where}. Nothing of this call was written.\nFree some space on the disk; the store works on once there is.`, {
+      code: "HF_STORE_FULL",
+      cause,
+      retryable: true,
+    });
+  }
+}
+
+/** The file under an open store is gone, or is another one. */
+export class StoreMovedError extends StoreError {
+  constructor(where: string, what: "deleted" | "replaced") {
+    super(
+      `${where} was ${what} while it was open. Nothing more is written: it would be lost.\n` +
+        "Put the file back, or restart this process to begin with what is there now.",
+      { code: "HF_STORE_MOVED" },
+    );
+  }
+}

@@ -1,0 +1,174 @@
+// One connection to one file: opened safely, its statements prepared once, its transactions short.
+// Owns: the driver, the cache of statements, the settings of the connection, the identity of the file.
+// Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; nothing is
+// written to a file that is no longer the one that was opened.
+
+import { mkdirSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { StoreBusyError, StoreMovedError, StoreOpenError } from "../errors.ts";
+import { type Driver, type DriverName, type NamedStatement, openDriver, type Row, type Statement, type Value } from "./driver.ts";
+import { isBusy, storeError } from "./failures.ts";
+import { migrate, needsMigration } from "./schema.ts";
+
+export interface ConnectionOptions {
+  /** FULL: a commit survives power loss. NORMAL: it survives the end of the process, and a power cut may undo the last ones. */
+  readonly synchronous?: "FULL" | "NORMAL" | undefined;
+  readonly driver?: DriverName | undefined;
+  /** How long a lock of somebody else's is waited for. Milliseconds, default 30,000. */
+  readonly patience?: number | undefined;
+}
+
+const DEFAULT_PATIENCE = 30_000;
+const CACHE_KIB = 16_384;
+
+export class Connection {
+  readonly path: string;
+  readonly #driver: Driver;
+  readonly #patience: number;
+  readonly #file: { readonly dev: number; readonly ino: number };
+  readonly #statements = new Map<string, Statement>();
+
+  private constructor(path: string, driver: Driver, patience: number) {
+    this.path = path;
+    this.#driver = driver;
+    this.#patience = patience;
+    const { dev, ino } = statSync(path);
+    this.#file = { dev, ino };
+  }
+
+  /** Creates the folder and the file if need be, and brings the schema up to date. Safe when many processes do it at once. */
+  static async open(path: string, options: ConnectionOptions = {}): Promise<Connection> {
+    const { synchronous = "FULL", patience = DEFAULT_PATIENCE } = options;
+    const full = resolve(path);
+    readyFolder(full);
+    return patiently(full, patience, () => {
+      const driver = openDriver(full, options.driver);
+      try {
+        driver.exec("PRAGMA busy_timeout = 0; PRAGMA foreign_keys = OFF");
+        // Before anything is written: the switch to WAL already changes the file.
+        const isNew = needsMigration(driver, full);
+        useWal(driver, full);
+        driver.exec(`PRAGMA synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}; PRAGMA cache_size = -${CACHE_KIB}`);
+        const connection = new Connection(full, driver, patience);
+        if (isNew) connection.transaction(() => migrate(driver, full));
+        return connection;
+      } catch (error) {
+        driver.close();
+        throw error;
+      }
+    });
+  }
+
+  // ── statements ──
+
+  #prepared(sql: string): Statement {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#driver.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+  run(sql: string, parameters: readonly Value[]): void {
+    this.#prepared(sql).run(parameters);
+  }
+  get(sql: string, parameters: readonly Value[]): Row | undefined {
+    return this.#prepared(sql).get(parameters);
+  }
+  all(sql: string, parameters: readonly Value[]): Row[] {
+    return this.#prepared(sql).all(parameters);
+  }
+  /** A statement that is not asked for often enough to be kept. */
+  allOnce(sql: string, parameters: readonly Value[]): Row[] {
+    return this.#driver.prepare(sql).all(parameters);
+  }
+  prepareNamed(sql: string): NamedStatement {
+    return this.#driver.prepareNamed(sql);
+  }
+  exec(sql: string): void {
+    this.#driver.exec(sql);
+  }
+
+  // ── transactions ──
+
+  /** Takes the write lock, or throws that it is busy. */
+  begin(): void {
+    this.#checkFile();
+    this.run("BEGIN IMMEDIATE", []);
+  }
+  commit(): void {
+    this.run("COMMIT", []);
+  }
+  /** SQLite has done it already after some errors. */
+  rollback(): void {
+    try {
+      this.#driver.exec("ROLLBACK");
+    } catch {
+      // No transaction is open any more.
+    }
+  }
+  transaction<T>(work: () => T): T {
+    this.begin();
+    try {
+      const result = work();
+      this.commit();
+      return result;
+    } catch (error) {
+      this.rollback();
+      throw error;
+    }
+  }
+  #checkFile(): void {
+    const found = statSync(this.path, { throwIfNoEntry: false });
+    if (found === undefined) throw new StoreMovedError(this.path, "deleted");
+    if (found.ino !== this.#file.ino || found.dev !== this.#file.dev) throw new StoreMovedError(this.path, "replaced");
+  }
+
+  // ── waiting ──
+
+  /** Repeats the work while somebody else's lock is in the way; errors come out typed. */
+  patiently<T>(work: () => T): Promise<T> {
+    return patiently(this.path, this.#patience, work);
+  }
+  close(): void {
+    try {
+      // libsql leaves that to the garbage collector.
+      this.#driver.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    } catch {
+      // Somebody else reads: they will do it.
+    }
+    this.#statements.clear();
+    this.#driver.close();
+  }
+}
+
+function readyFolder(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true });
+  } catch (error) {
+    throw new StoreOpenError(path, `its folder can't be made (${(error as Error).message}).`, error);
+  }
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw new StoreOpenError(path, "it is a folder.");
+}
+
+function useWal(driver: Driver, where: string): void {
+  const [mode] = driver.prepare("PRAGMA journal_mode = WAL").get([]) ?? [];
+  if (mode !== "wal") throw new StoreOpenError(where, `its file system has no write-ahead log for SQLite (journal mode ${String(mode)}).`);
+}
+
+const FIRST_WAIT = 1;
+const LONGEST_WAIT = 25;
+
+async function patiently<T>(where: string, patience: number, work: () => T): Promise<T> {
+  const began = performance.now();
+  for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error)) throw storeError(error, where);
+      if (performance.now() - began >= patience) throw new StoreBusyError(where, Math.round(patience / 1000), error);
+    }
+    // Jitter, so that processes that collided do not collide again.
+    await new Promise((done) => setTimeout(done, wait * (0.5 + Math.random())));
+  }
+}

@@ -1,0 +1,231 @@
+// The seam to SQLite: `node:sqlite` where Node has it (from 22.5), `libsql` elsewhere.
+// Owns: which of the two is loaded, and their differences: rows are arrays, blobs Uint8Arrays, errors carry SQLite's result code.
+// Invariants: neither library is loaded before a database is opened; a value that a driver can't bind is an error, never an abort.
+
+import { createRequire, isBuiltin } from "node:module";
+import { sqliteFailure } from "./failures.ts";
+
+/** What a column holds. libsql binds every number as REAL: columns declared INTEGER turn it back, other places must not care. */
+export type Value = null | number | bigint | string | Uint8Array;
+export type Row = readonly Value[];
+
+export interface Statement {
+  run(parameters: readonly Value[]): void;
+  /** The first row. A statement that writes writes all it has to, even if one row is taken. */
+  get(parameters: readonly Value[]): Row | undefined;
+  all(parameters: readonly Value[]): Row[];
+}
+
+/** A statement as users know it from better-sqlite3: rows are objects. */
+export interface NamedStatement {
+  run(...parameters: unknown[]): { changes: number; lastInsertRowid: number | bigint };
+  get(...parameters: unknown[]): Record<string, Value> | undefined;
+  all(...parameters: unknown[]): Record<string, Value>[];
+}
+
+export interface Driver {
+  readonly name: DriverName;
+  exec(sql: string): void;
+  prepare(sql: string): Statement;
+  prepareNamed(sql: string): NamedStatement;
+  close(): void;
+}
+
+export type DriverName = "node:sqlite" | "libsql";
+
+const require = createRequire(import.meta.url);
+
+/** Opens the file, which need not exist; its folder must. */
+export function openDriver(path: string, name: DriverName = preferredDriver()): Driver {
+  return guarded(() => (name === "node:sqlite" ? openNode(path) : openLibsql(path)));
+}
+
+export function preferredDriver(): DriverName {
+  return isBuiltin("node:sqlite") ? "node:sqlite" : "libsql";
+}
+
+/** Every error of a library passes here, so that the rest of the store sees one kind. */
+function guarded<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw sqliteFailure(error);
+  }
+}
+
+// ───────────────────────────── node:sqlite ─────────────────────────────
+
+// Declared here: the types of the oldest Node that we support do not know the module.
+interface NodeStatement {
+  run(...parameters: unknown[]): { changes: number | bigint; lastInsertRowid: number | bigint };
+  get(...parameters: unknown[]): unknown;
+  all(...parameters: unknown[]): unknown[];
+  setReturnArrays?(enabled: boolean): void;
+}
+interface NodeDatabase {
+  exec(sql: string): void;
+  prepare(sql: string): NodeStatement;
+  close(): void;
+}
+interface NodeSqlite {
+  DatabaseSync: new (path: string, options: { enableForeignKeyConstraints: boolean }) => NodeDatabase;
+}
+
+/** The module says at its first load that it is experimental; nobody who uses Holdfast can do anything about that. */
+function loadNodeSqlite(): NodeSqlite {
+  const { emitWarning } = process;
+  process.emitWarning = ((warning: string | Error, ...rest: unknown[]): void => {
+    if (!String(warning).includes("SQLite")) Reflect.apply(emitWarning, process, [warning, ...rest]);
+  }) as typeof process.emitWarning;
+  try {
+    return require("node:sqlite") as NodeSqlite;
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+function openNode(path: string): Driver {
+  const { DatabaseSync } = loadNodeSqlite();
+  const database = new DatabaseSync(path, { enableForeignKeyConstraints: false });
+  return {
+    name: "node:sqlite",
+    exec: (sql) => guarded(() => database.exec(sql)),
+    prepare: (sql) => {
+      const statement = guarded(() => database.prepare(sql));
+      const isArray = statement.setReturnArrays !== undefined;
+      statement.setReturnArrays?.(true);
+      const row = (found: unknown): Row => (isArray ? (found as Row) : Object.values(found as Record<string, Value>));
+      return {
+        run: (parameters) => guarded(() => void statement.get(...parameters)),
+        get: (parameters) =>
+          guarded(() => {
+            const found = statement.get(...parameters);
+            return found === undefined ? undefined : row(found);
+          }),
+        all: (parameters) => guarded(() => statement.all(...parameters).map(row)),
+      };
+    },
+    prepareNamed: (sql) => {
+      const statement = guarded(() => database.prepare(sql));
+      return {
+        run: (...parameters) =>
+          guarded(() => {
+            const { changes, lastInsertRowid } = statement.run(...spread(bindable(parameters)));
+            return { changes: Number(changes), lastInsertRowid };
+          }),
+        get: (...parameters) =>
+          guarded(() => {
+            const found = statement.get(...spread(bindable(parameters)));
+            return found === undefined ? undefined : { ...(found as Record<string, Value>) };
+          }),
+        all: (...parameters) => guarded(() => statement.all(...spread(bindable(parameters))).map((found) => ({ ...(found as Record<string, Value>) }))),
+      };
+    },
+    close: () => guarded(() => database.close()),
+  };
+}
+
+// ─────────────────────────────── libsql ────────────────────────────────
+
+interface LibsqlStatement {
+  readonly reader: boolean;
+  raw(enabled?: boolean): unknown;
+  columns(): { name: string }[];
+  run(parameters: Bound): { changes: number; lastInsertRowid: number | bigint };
+  get(parameters: Bound): unknown;
+  all(parameters: Bound): unknown[];
+}
+interface LibsqlDatabase {
+  exec(sql: string): void;
+  prepare(sql: string): LibsqlStatement;
+  close(): void;
+}
+
+function openLibsql(path: string): Driver {
+  const Database = require("libsql") as new (path: string) => LibsqlDatabase;
+  const database = new Database(path);
+  return {
+    name: "libsql",
+    exec: (sql) => guarded(() => database.exec(sql)),
+    prepare: (sql) => {
+      const statement = new RenewedStatement(database, sql);
+      return {
+        // `get` costs a third of `run`, which counts changes that nobody asked for.
+        run: (parameters) => void statement.use((it) => it.get(parameters)),
+        get: (parameters) => statement.use((it) => it.get(parameters)) as Row | undefined,
+        all: (parameters) => statement.use((it) => it.all(parameters)) as Row[],
+      };
+    },
+    prepareNamed: (sql) => {
+      const statement = new RenewedStatement(database, sql);
+      const named = (row: unknown): Record<string, Value> => {
+        const columns = statement.use((it) => it.columns());
+        return Object.fromEntries(columns.map(({ name }, i) => [name, plainBytes((row as Row)[i] ?? null)]));
+      };
+      return {
+        run: (...parameters) =>
+          statement.use((it) => {
+            const { changes, lastInsertRowid } = it.run(bindable(parameters));
+            return { changes, lastInsertRowid };
+          }),
+        get: (...parameters) => {
+          const row = statement.use((it) => it.get(bindable(parameters)));
+          return row === undefined ? undefined : named(row);
+        },
+        all: (...parameters) => statement.use((it) => it.all(bindable(parameters))).map(named),
+      };
+    },
+    close: () => guarded(() => database.close()),
+  };
+}
+
+/** A statement of libsql that has failed once fails for ever: it is prepared again. */
+class RenewedStatement {
+  readonly #database: LibsqlDatabase;
+  readonly #sql: string;
+  #statement: LibsqlStatement | undefined;
+
+  constructor(database: LibsqlDatabase, sql: string) {
+    this.#database = database;
+    this.#sql = sql;
+    guarded(() => this.#prepare());
+  }
+  use<T>(work: (statement: LibsqlStatement) => T): T {
+    try {
+      return work(this.#statement ?? this.#prepare());
+    } catch (error) {
+      this.#statement = undefined;
+      throw sqliteFailure(error);
+    }
+  }
+  #prepare(): LibsqlStatement {
+    const statement = this.#database.prepare(this.#sql);
+    if (statement.reader) statement.raw(true);
+    this.#statement = statement;
+    return statement;
+  }
+}
+
+// ──────────────────────────────── values ───────────────────────────────
+
+/** libsql hands out Buffers; what is equal must look equal. */
+export function plainBytes<T>(value: T): T | Uint8Array {
+  return Buffer.isBuffer(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : value;
+}
+
+type Bound = readonly unknown[] | Readonly<Record<string, unknown>>;
+
+/** Parameters as a user gives them, in turn or as one object of names: booleans as 0 and 1, over which libsql aborts the process. */
+function bindable(parameters: readonly unknown[]): Bound {
+  const [only] = parameters;
+  if (parameters.length !== 1 || only === null || typeof only !== "object") return parameters.map(bindableValue);
+  if (Array.isArray(only)) return only.map(bindableValue);
+  if (Object.getPrototypeOf(only) !== Object.prototype) return parameters;
+  return Object.fromEntries(Object.entries(only).map(([name, value]) => [name, bindableValue(value)]));
+}
+function bindableValue(value: unknown): unknown {
+  return typeof value === "boolean" ? Number(value) : (value ?? null);
+}
+function spread(bound: Bound): readonly unknown[] {
+  return Array.isArray(bound) ? bound : [bound];
+}

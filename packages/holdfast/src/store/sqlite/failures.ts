@@ -1,0 +1,72 @@
+// What SQLite's result codes mean here.
+// Owns: the one shape of the drivers' errors, and the way from a result code to a typed error for people.
+// Invariants: "busy" is told apart from all else, since it is waited out and not reported; errors that are not SQLite's pass unchanged.
+
+import {
+  StoreCorruptError,
+  StoreError,
+  StoreForeignError,
+  StoreFullError,
+  StoreOpenError,
+  StoreReadOnlyError,
+} from "../errors.ts";
+
+const SQLITE = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, PROTOCOL: 15, NOTADB: 26 } as const;
+const LOW_BYTE = 0xff;
+
+/** An error of SQLite, whichever driver brought it. */
+export class SqliteFailure extends Error {
+  override readonly name = "SqliteFailure";
+  /** Primary result code. */
+  readonly result: number;
+  constructor(message: string, result: number, cause: unknown) {
+    super(message, { cause });
+    this.result = result;
+  }
+}
+
+/** The error itself if it is not SQLite's. */
+export function sqliteFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof SqliteFailure) return error;
+  const { rawCode, errcode } = error as { rawCode?: unknown; errcode?: unknown };
+  const code = typeof rawCode === "number" ? rawCode : errcode;
+  if (typeof code === "number") return new SqliteFailure(error.message, code & LOW_BYTE, error);
+  // libsql has no code for what fails while a file is opened; its message ends with it.
+  const atOpen = /ConnectionFailed\(.*: (\d+)"\)$/.exec(error.message);
+  return atOpen === null ? error : new SqliteFailure("unable to open database file", Number(atOpen[1]) & LOW_BYTE, error);
+}
+
+/** Somebody else holds a lock that will be let go: worth waiting for. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof SqliteFailure && (error.result === SQLITE.BUSY || error.result === SQLITE.LOCKED || error.result === SQLITE.PROTOCOL);
+}
+
+/** The storage is at fault, not what was asked of it: trying the parts one by one would not help. */
+export function isStorageFault(error: unknown): boolean {
+  const faults: readonly number[] = [SQLITE.READONLY, SQLITE.IOERR, SQLITE.CORRUPT, SQLITE.FULL, SQLITE.CANTOPEN, SQLITE.NOTADB];
+  return error instanceof StoreError || (error instanceof SqliteFailure && faults.includes(error.result));
+}
+
+/** For people. `where` names the file. */
+export function storeError(error: unknown, where: string): unknown {
+  if (!(error instanceof SqliteFailure)) return error;
+  const { cause } = error;
+  switch (error.result) {
+    case SQLITE.FULL:
+      return new StoreFullError(where, cause);
+    case SQLITE.CORRUPT:
+      return new StoreCorruptError(where, cause);
+    case SQLITE.NOTADB:
+      return new StoreForeignError(where, "the file is no SQLite database.", cause);
+    case SQLITE.READONLY:
+      return new StoreReadOnlyError(where, cause);
+    case SQLITE.CANTOPEN:
+      return new StoreOpenError(where, "SQLite can't open the file.", cause);
+    default:
+      return new StoreError(`${where} could not be used: ${error.message} (SQLite result code ${error.result}).`, {
+        code: "HF_STORE_FAILED",
+        cause,
+        retryable: error.result === SQLITE.IOERR,
+      });
+  }
+}

@@ -1,0 +1,115 @@
+// A job or a command as a row, and the row as a job or a command.
+// Owns: which fields have columns of their own, which one is the `value`, and what a `start` leaves out.
+// Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds.
+
+import { type Command, type Job, type Payload, payloadFromJson, payloadToJson } from "@holdfast/core";
+import { json, payload, readJson, readOptionalNumber, readOptionalText, readPayload, textOrNull } from "./columns.ts";
+import type { Value } from "./driver.ts";
+
+/** type, seq, unit, name, n, data, value. */
+export type RecordColumns = [type: string, seq: Value, unit: Value, name: Value, n: Value, data: Value, value: Value];
+
+/** The field that is a payload and has the column `value` to itself. Kinds that are not listed keep all they have in `data`. */
+const VALUE_FIELD: Readonly<Record<string, string>> = {
+  start: "input",
+  signal: "payload",
+  update: "input",
+  activity: "input",
+  child: "input",
+  signalRun: "payload",
+  sideEffect: "value",
+  completeUpdate: "value",
+  commit: "value",
+  complete: "value",
+  canceled: "value",
+  continueAsNew: "input",
+};
+
+/** What an execution says of itself: a `start` need not repeat it. */
+export interface Birth {
+  readonly runId: string;
+  readonly workflow: string;
+  readonly version: string | undefined;
+  readonly seed: string;
+  readonly input: Payload;
+}
+
+export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
+  if (record.type === "resolve") {
+    const { seq, outcome } = record;
+    return outcome.status === "completed"
+      ? ["resolve", seq, null, null, null, null, payload(outcome.value)]
+      : ["resolve", seq, null, null, null, json(withoutUndefined(outcome)), null];
+  }
+  const columns: RecordColumns = [record.type, null, null, null, null, null, null];
+  const valueField = VALUE_FIELD[record.type];
+  const repeats = record.type === "start" && birth !== undefined && saysTheSame(record, birth);
+  let data: Record<string, unknown> | undefined;
+  for (const [field, value] of Object.entries(record)) {
+    if (value === undefined || field === "type") continue;
+    if (field === "seq") columns[1] = value;
+    else if (field === "unit") columns[2] = textOrNull(value);
+    else if (field === "name") columns[3] = textOrNull(value);
+    else if (field === "n") columns[4] = value;
+    else if (repeats && field in birth) continue;
+    else if (field === valueField) columns[6] = payload(value);
+    else {
+      data ??= {};
+      data[field] = value;
+    }
+  }
+  if (data !== undefined) columns[5] = json(readable(record.type, data, payloadToJson as Convert));
+  return columns;
+}
+
+export function fromColumns(columns: readonly Value[], birth?: Birth): Job | Command {
+  const [type, seq, unit, name, n, data, value] = columns as RecordColumns;
+  const record: Record<string, unknown> = { type };
+  if (seq !== null) record["seq"] = readOptionalNumber(seq);
+  if (type === "resolve") {
+    record["outcome"] = value === null ? readJson(data) : { status: "completed", value: readPayload(value) };
+    return record as unknown as Job;
+  }
+  if (unit !== null) record["unit"] = readOptionalText(unit);
+  if (name !== null) record["name"] = readOptionalText(name);
+  if (n !== null) record["n"] = readOptionalNumber(n);
+  if (data !== null) Object.assign(record, readable(type, readJson<Record<string, unknown>>(data), payloadFromJson as Convert));
+  if (value !== null) record[VALUE_FIELD[type] ?? "value"] = readPayload(value);
+  if (type === "start" && !("runId" in record) && birth !== undefined) Object.assign(record, withoutUndefined(birth));
+  return record as unknown as Job | Command;
+}
+
+type Convert = (value: unknown) => unknown;
+type Message = Readonly<Record<string, unknown>>;
+
+/** Payloads deeper inside, of the few kinds that have any: as JSON, for whoever reads the table. */
+function readable(type: string, data: Record<string, unknown>, convert: Convert): Record<string, unknown> {
+  if (type !== "commit" && type !== "continueAsNew") return data;
+  const copy = { ...data };
+  if (copy["state"] !== undefined) copy["state"] = convert(copy["state"]);
+  for (const list of ["messages", "signals"]) {
+    const messages = copy[list] as readonly Message[] | undefined;
+    if (messages !== undefined) copy[list] = messages.map((message) => converted(message, convert));
+  }
+  return copy;
+}
+function converted(message: Message, convert: Convert): Message {
+  const copy = withoutUndefined(message) as Record<string, unknown>;
+  for (const field of ["payload", "input"]) if (field in copy) copy[field] = convert(copy[field]);
+  return copy;
+}
+
+function saysTheSame(start: Extract<Job, { type: "start" }>, birth: Birth): boolean {
+  const { runId, workflow, version, seed, input } = birth;
+  return start.runId === runId && start.workflow === workflow && start.version === version && start.seed === seed && samePayload(start.input, input);
+}
+function samePayload(a: Payload, b: Payload): boolean {
+  if (typeof a === "string" || typeof b === "string") return a === b;
+  return Buffer.compare(a, b) === 0;
+}
+
+export function withoutUndefined<T extends object>(value: T): T {
+  const copy: Record<string, unknown> = {};
+  for (const [field, item] of Object.entries(value)) if (item !== undefined) copy[field] = item;
+  return copy as T;
+}

@@ -1,0 +1,77 @@
+// A run as a row, and as anybody may look at it.
+// Owns: the columns that make a `RunRow`, in their order.
+// Invariants: P11 (statuses and which of them are open).
+
+import type { RunStatus, StoredRunRetry } from "@holdfast/core";
+import type { ParentLink, RunRow } from "../port.ts";
+import {
+  readError,
+  readNumber,
+  readOptionalJson,
+  readOptionalNumber,
+  readOptionalPayload,
+  readOptionalText,
+  readPayload,
+  readText,
+} from "./columns.ts";
+import type { Row } from "./driver.ts";
+import type { Birth } from "./recordCodec.ts";
+
+export const ALL_STATUSES: readonly RunStatus[] = [
+  "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated", "continued",
+]; // biome-ignore format: one line reads best
+
+/** A run is open until it has an end. In SQL: `finished_at IS NULL`. */
+export const RUN_COLUMNS = `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for, r.execution, r.attempt,
+  r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes, r.retry, r.created_at, r.started_at, r.available_at,
+  r.deadline_at, r.finished_at, r.worker_id, r.epoch, r.history_length, r.turns, r.recoveries, e.input, e.seed, s.state`;
+export const RUN_TABLES = "runs r JOIN executions e ON e.run = r.key AND e.execution = r.execution LEFT JOIN states s ON s.run = r.key";
+
+export function runRow(row: Row): RunRow {
+  const [, id, workflow, version, status, queue, priority, output, error, waitingFor, execution, attempt] = row;
+  const [parentId, parentExecution, parentSeq, parentClose, parentAnnounce, attributes, retry, createdAt, startedAt, availableAt] = row.slice(12);
+  const [deadlineAt, finishedAt, workerId, epoch, historyLength, turns, recoveries, input, seed, state] = row.slice(22);
+  const parent: ParentLink | undefined =
+    parentId === null
+      ? undefined
+      : {
+          runId: readText(parentId),
+          execution: readNumber(parentExecution),
+          seq: readNumber(parentSeq),
+          parentClose: readText(parentClose) as ParentLink["parentClose"],
+          announce: parentAnnounce === 1,
+        };
+  return {
+    id: readText(id),
+    workflow: readText(workflow),
+    version: readOptionalText(version),
+    status: readText(status) as RunStatus,
+    queue: readText(queue),
+    priority: readNumber(priority),
+    input: readPayload(input),
+    output: readOptionalPayload(output),
+    error: readError(error),
+    state: readOptionalPayload(state),
+    waitingFor: readOptionalJson<string[]>(waitingFor) ?? [],
+    execution: readNumber(execution),
+    attempt: readNumber(attempt),
+    parent,
+    attributes: JSON.parse(readText(attributes)) as RunRow["attributes"],
+    seed: readText(seed),
+    retry: readOptionalJson<StoredRunRetry>(retry),
+    createdAt: readNumber(createdAt),
+    startedAt: readOptionalNumber(startedAt),
+    availableAt: readOptionalNumber(availableAt),
+    deadlineAt: readOptionalNumber(deadlineAt),
+    finishedAt: readOptionalNumber(finishedAt),
+    workerId: readOptionalText(workerId),
+    epoch: readNumber(epoch),
+    historyLength: readNumber(historyLength),
+    turns: readNumber(turns),
+    recoveries: readNumber(recoveries),
+  };
+}
+
+export function birthOf({ id, workflow, version, seed, input }: RunRow): Birth {
+  return { runId: id, workflow, version, seed, input };
+}

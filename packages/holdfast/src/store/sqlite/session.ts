@@ -1,0 +1,67 @@
+// What the queries of one store share: the connection, and what it remembers between them.
+// Owns: numbers of lanes and workers, once looked up; what has changed since watchers were last told.
+// Invariants: nothing is remembered that a rollback has taken back.
+
+import type { Wakeup } from "../port.ts";
+import { text, textOrNull } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+
+const MOST_REMEMBERED = 10_000;
+
+export class Session {
+  readonly db: Connection;
+  #lanes = new Map<string, number>();
+  #workers = new Map<string, number>();
+  #changed: { work?: boolean; tasks?: boolean; results?: boolean } = {};
+
+  constructor(db: Connection) {
+    this.db = db;
+  }
+
+  laneOf(queue: string, workflow: string, version: string | undefined, priority: number): number {
+    const key = JSON.stringify([queue, workflow, version, priority]);
+    let lane = this.#lanes.get(key);
+    if (lane === undefined) {
+      const names = [text(queue), text(workflow), textOrNull(version), priority];
+      const [found] =
+        this.db.get("SELECT lane FROM lanes WHERE queue = ? AND workflow = ? AND version IS ? AND priority = ?", names) ??
+        this.db.get("INSERT INTO lanes (queue, workflow, version, priority) VALUES (?, ?, ?, ?) RETURNING lane", names) ??
+        [];
+      lane = Number(found);
+      remember(this.#lanes, key, lane);
+    }
+    return lane;
+  }
+  workerKey(id: string): number {
+    let key = this.#workers.get(id);
+    if (key === undefined) {
+      const name = [text(id)];
+      const [found] =
+        this.db.get("SELECT key FROM workers WHERE id = ?", name) ?? this.db.get("INSERT INTO workers (id) VALUES (?) RETURNING key", name) ?? [];
+      key = Number(found);
+      remember(this.#workers, id, key);
+    }
+    return key;
+  }
+
+  /** Watchers are told after the commit. */
+  changed(what: keyof Wakeup): void {
+    this.#changed[what] = true;
+  }
+  takeChanges(): Wakeup {
+    const changed = this.#changed;
+    this.#changed = {};
+    return changed;
+  }
+  /** After a rollback. */
+  forget(): void {
+    this.#lanes = new Map();
+    this.#workers = new Map();
+    this.#changed = {};
+  }
+}
+
+function remember(names: Map<string, number>, key: string, number: number): void {
+  if (names.size >= MOST_REMEMBERED) names.clear();
+  names.set(key, number);
+}

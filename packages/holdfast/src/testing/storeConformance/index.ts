@@ -1,0 +1,47 @@
+// `storeConformance`: what the port promises, held against an implementation of it.
+// Owns: the options of the suite; the rules are in the files beside it, by group.
+// Invariants: every title begins with the id of the rule it proves (SEMANTICS); no test sleeps, reads a clock or knows the store.
+//
+// With vitest:    describe("my store", () => storeConformance({ name: "my store", test, makeStore }));
+// With node:test: the same. Asserts come from node:assert.
+
+import type { Store } from "../../store/port.ts";
+import { Bench } from "./bench.ts";
+import { claiming } from "./claiming.ts";
+import { creating } from "./creating.ts";
+import { fencing } from "./fencing.ts";
+import { messages } from "./messages.ts";
+import type { Suite } from "./suite.ts";
+import { turns } from "./turns.ts";
+import { updates } from "./updates.ts";
+
+export interface StoreConformanceOptions {
+  /** Of the store, for titles. */
+  readonly name: string;
+  /** A fresh, opened store with nothing in it, whose only clock is this one. The suite closes it. */
+  readonly makeStore: (options: { readonly clock: () => number }) => Promise<Store> | Store;
+  /** The runner's: `test(title, fn)`. */
+  readonly test: (title: string, run: () => Promise<void>) => unknown;
+  /**
+   * For stores that last: the process dies. Drops this instance without closing it, and opens the same storage again, with the clock
+   * that `makeStore` was given for it.
+   */
+  readonly reopen?: ((store: Store) => Promise<Store> | Store) | undefined;
+}
+
+export function storeConformance({ name, makeStore, test, reopen }: StoreConformanceOptions): void {
+  const suite: Suite = {
+    test(title, run) {
+      test(`${title} (${name})`, async () => {
+        const bench = await Bench.with(makeStore, reopen);
+        try {
+          await run(bench);
+        } finally {
+          await bench.store.close();
+        }
+      });
+    },
+    crashes: reopen !== undefined,
+  };
+  for (const group of [creating, claiming, fencing, turns, messages, updates]) group(suite);
+}

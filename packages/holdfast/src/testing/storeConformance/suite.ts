@@ -1,0 +1,11 @@
+// What a group of tests registers itself with.
+// Owns: nothing.
+// Invariants: none.
+
+import type { Bench } from "./bench.ts";
+
+export interface Suite {
+  test(title: string, run: (bench: Bench) => Promise<void>): void;
+  /** The store can be dropped and opened again. */
+  readonly crashes: boolean;
+}

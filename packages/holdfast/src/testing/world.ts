@@ -1,0 +1,73 @@
+// Time for tests: it stands still while anything runs, and jumps when nothing can.
+// Owns: the clock and the timers of a test engine.
+// Invariants: K8 (a timer never fires before its time), no real waiting.
+
+import { type Environment, realEnvironment, type Timer } from "../host/environment.ts";
+
+interface Alarm {
+  readonly at: number;
+  readonly order: number;
+  readonly callback: () => void;
+}
+
+export class TestWorld implements Environment {
+  #time: number;
+  #alarms: Alarm[] = [];
+  readonly #chores = new Set<() => void>();
+  #order = 0;
+  #soon = 0;
+
+  constructor(startTime: number) {
+    this.#time = startTime;
+  }
+  now(): number {
+    return this.#time;
+  }
+  elapsed(): number {
+    return realEnvironment.elapsed();
+  }
+  after(ms: number, callback: () => void): Timer {
+    const alarm = { at: this.#time + Math.max(0, ms), order: this.#order++, callback };
+    this.#alarms.push(alarm);
+    return {
+      cancel: () => {
+        this.#alarms = this.#alarms.filter((one) => one !== alarm);
+      },
+    };
+  }
+  /** Chores are done whenever time has moved: they look for what became due. */
+  every(_ms: number, callback: () => void): Timer {
+    this.#chores.add(callback);
+    return { cancel: () => this.#chores.delete(callback) };
+  }
+  soon(callback: () => void): void {
+    this.#soon++;
+    realEnvironment.soon(() => {
+      this.#soon--;
+      callback();
+    });
+  }
+  random(): number {
+    return realEnvironment.random();
+  }
+  uuid(): string {
+    return realEnvironment.uuid();
+  }
+
+  /** Nothing waits for its macrotask. */
+  get idle(): boolean {
+    return this.#soon === 0;
+  }
+  /** When the next timer is due. */
+  get nextAlarm(): number | undefined {
+    return this.#alarms.length === 0 ? undefined : Math.min(...this.#alarms.map(({ at }) => at));
+  }
+  /** Moves time and calls back what is due, in order. */
+  moveTo(time: number): void {
+    this.#time = Math.max(this.#time, time);
+    const due = this.#alarms.filter(({ at }) => at <= this.#time).sort((a, b) => a.at - b.at || a.order - b.order);
+    this.#alarms = this.#alarms.filter(({ at }) => at > this.#time);
+    for (const { callback } of due) callback();
+    for (const chore of this.#chores) chore();
+  }
+}
