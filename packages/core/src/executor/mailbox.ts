@@ -79,8 +79,9 @@ export class Mailbox {
     const index = this.#messages.indexOf(message);
     if (index >= 0) this.#messages.splice(index, 1);
   }
+  /** Updates that this turn has brought are still to be rejected (M8). */
   clear(): void {
-    this.#messages = [];
+    this.#messages = this.#messages.filter((message) => message.type === "update" && !message.accepted);
     this.#takers.length = 0;
     this.#receive = undefined;
   }

@@ -101,6 +101,7 @@ export class Interpreter {
   }
   start(): void {
     const { machine } = this;
+    machine.fail = (error) => this.#fail(error);
     machine.root = machine.spawn({
       path: "",
       order: [],
@@ -651,21 +652,19 @@ export class Interpreter {
           else machine.close({ type: "fail", error: CANCELED, rollbackError: describeError(failure), rolledBack: true });
         });
       }
-    } else if (!result.ok) {
-      const command: Command = { type: "fail", error: describeError(result.error) };
-      const undone = machine.rollbacks.length > 0;
-      this.#rollBack(result.error, (failure) => {
-        machine.close({
-          ...command,
-          ...(undone && { rolledBack: true }),
-          ...(failure !== undefined && { rollbackError: describeError(failure) }),
-        });
-      });
-    } else if (end === "return") machine.close({ type: "complete", value: result.value });
+    } else if (!result.ok) this.#fail(result.error);
+    else if (end === "return") machine.close({ type: "complete", value: result.value });
     else {
       const signals = machine.messages.flatMap((message) => (message.type === "signal" ? [message.id] : []));
       machine.close({ type: "continueAsNew", input: result.value, ...(signals.length > 0 && { signals }) });
     }
+  }
+  #fail(error: unknown): void {
+    const undone = this.machine.rollbacks.length > 0;
+    this.#rollBack(error, (failure) => {
+      const outcome = { ...(undone && { rolledBack: true }), ...(failure !== undefined && { rollbackError: describeError(failure) }) };
+      this.machine.close({ type: "fail", error: describeError(error), ...outcome });
+    });
   }
   #rollBack(error: unknown, then: (failure: unknown) => void): void {
     const { machine } = this;

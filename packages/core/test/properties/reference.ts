@@ -34,6 +34,8 @@ export class Call {
   result: Result | undefined;
   /** The unit has taken the result: its code may see it. */
   delivered = false;
+  /** Carried out by the host. */
+  byHost = false;
   /** A timer or a wait: given up when the unit's function returns (P3). */
   waits = false;
   /** Its timer is all there is to it. */
@@ -116,6 +118,7 @@ export interface TurnResult {
   readonly state: { readonly value: unknown } | undefined;
 }
 
+const HOST_KINDS: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun"]);
 const escapes: Readonly<Record<string, string>> = { "%": "%25", "/": "%2F", "#": "%23", "~": "%7E" };
 export const segment = (name: string): string => name.replace(/[%/#~]/g, (char) => escapes[char] ?? char);
 export function locate(path: string, name: string, n: number): string {
@@ -146,6 +149,9 @@ export class Machine {
   root: Unit | undefined;
   canceled: { readonly error: Failure; readonly reason: string | undefined } | undefined;
   closed = false;
+  #expired = false;
+  /** Ends the run with this error, after its rollbacks. */
+  fail: (error: unknown) => void = () => {};
 
   /** `begin` starts the root when the start job comes. */
   constructor(decode: (payload: never) => unknown, begin: (machine: Machine) => void) {
@@ -221,9 +227,28 @@ export class Machine {
         this.canceled = { error: new Failure("CanceledError"), reason: job.reason };
         this.cancelUnit(this.root, this.canceled.error);
         break;
+      case "expire":
+        this.#expire(job.error);
+        break;
       default:
         break;
     }
+  }
+  /** K7: what is open is given up, no code runs any more, the rollbacks are due. */
+  #expire(error: unknown): void {
+    if (this.closed || this.root === undefined || this.#expired) return;
+    this.#expired = true;
+    if (this.root.over) return; // its rollbacks are running already
+    for (const call of this.#calls.values()) {
+      this.emit(call.byHost ? { type: "cancel", seq: call.seq } : { type: "settle", seq: call.seq, status: "canceled" });
+    }
+    for (const unit of this.#units.splice(0)) unit.over = true;
+    this.#calls.clear();
+    this.#takers.length = 0;
+    this.messages = this.messages.filter((message) => message.type === "update" && !message.accepted);
+    this.conditions = [];
+    this.receiver = undefined;
+    this.fail(error);
   }
 
   /** X4: false if nothing was runnable. */
@@ -329,6 +354,7 @@ export class Machine {
   open(unit: Unit, type: string, name: string, fields: object = {}): Call {
     const { n, seq } = this.note(unit, type, name, fields);
     const call = new Call(unit, name, n, seq);
+    call.byHost = HOST_KINDS.has(type);
     unit.open.push(call);
     this.#calls.set(seq, call);
     return call;

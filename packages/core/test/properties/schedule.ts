@@ -4,7 +4,7 @@
 // M8 (updates that nobody handles are sent too).
 
 import type { HostOperation, Job, Outcome } from "@holdfast/core";
-import { jsonCodec, serializeError } from "@holdfast/core";
+import { DeadlineExceededError, jsonCodec, serializeError } from "@holdfast/core";
 import type { Harness } from "@holdfast/core/testing";
 import fc from "fast-check";
 import { SIGNALS, type SignalName, UPDATES } from "./program.ts";
@@ -22,6 +22,8 @@ export type Arrival =
   /** Time passes; timers may be late. */
   | { readonly arrive: "tick"; readonly ms: number }
   | { readonly arrive: "cancel" }
+  /** The deadline strikes (K7). */
+  | { readonly arrive: "expire" }
   | { readonly arrive: "query" };
 
 export interface Schedule {
@@ -55,7 +57,7 @@ const arrival: fc.Arbitrary<Arrival> = fc.oneof(
   { weight: 12, arbitrary: fc.constant({ arrive: "fire" as const }) },
   { weight: 3, arbitrary: fc.record({ arrive: fc.constant("tick" as const), ms: fc.constantFrom(1, 7, 20) }) },
   { weight: 1, arbitrary: fc.constant({ arrive: "cancel" as const }) },
-  { weight: 1, arbitrary: fc.constant({ arrive: "query" as const }) },
+  { weight: 1, arbitrary: fc.constantFrom({ arrive: "query" as const }, { arrive: "query" as const }, { arrive: "expire" as const }) },
 ) as fc.Arbitrary<Arrival>;
 
 export const schedules: fc.Arbitrary<Schedule> = fc.record({
@@ -142,6 +144,12 @@ class Host {
         case "cancel":
           if (!this.#canceled) jobs.push({ type: "cancel", reason: "enough" });
           this.#canceled = true;
+          break;
+        case "expire":
+          jobs.push({
+            type: "expire",
+            error: serializeError(new DeadlineExceededError({ runId: "run-1", deadline: harness.time })),
+          });
           break;
         case "query":
           jobs.push(harness.queryJob("nothing"));

@@ -1,0 +1,57 @@
+// The end of a run, and what follows from it.
+// Owns: closing, telling the parent, and what happens to children; cancellation, since it may close a run that has not begun.
+// Invariants: P1 (one end), K5 (the epoch rises: nothing that was computed before counts any more), K6 (children follow), K9.
+
+import { jsonCodec, type Outcome, type Payload, RunTerminatedError, type SerializedError, serializeError } from "@holdfast/core";
+import type { RunClose } from "../port.ts";
+import { jsonOrNull, payloadOrNull } from "./columns.ts";
+import { findOpenChildren, type RunHead } from "./findRun.ts";
+import { answerOperation, putMessage } from "./inbox.ts";
+import type { Session } from "./session.ts";
+import { dropTasks } from "./tasks.ts";
+import { refuseUpdates } from "./updates.ts";
+
+export type Ending = Pick<RunClose, "output" | "error" | "resumable"> & { readonly status: Exclude<RunClose["status"], "continued"> };
+
+const NOTHING: Payload = jsonCodec.encode(undefined);
+const CLOSE = `UPDATE runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, worker_id = NULL, available_at = NULL,
+  waiting_for = NULL, blocked_code = NULL, epoch = epoch + 1 WHERE key = ?`;
+
+export function closeRun(session: Session, run: RunHead, ending: Ending, now: number): void {
+  const { db } = session;
+  const { status, output, error } = ending;
+  const resumable = status === "failed" && ending.resumable !== false ? 1 : 0;
+  db.run(CLOSE, [status, payloadOrNull(output), jsonOrNull(error), resumable, now, run.key]);
+  refuseUpdates(db, run, status);
+  db.run("DELETE FROM inbox WHERE run = ?", [run.key]);
+  dropTasks(db, run.key, now);
+  session.changed("results");
+  const { parent } = run;
+  if (parent !== undefined) answerOperation(session, parent.runId, parent.execution, parent.seq, outcomeOf(run, ending), now);
+  for (const child of findOpenChildren(db, run.id)) followParent(session, child, run.id, now);
+}
+
+function outcomeOf(run: RunHead, { status, output, error }: Ending): Outcome {
+  if (status === "completed") return { status, value: output ?? NOTHING };
+  if (status === "canceled") return { status };
+  const unknown: SerializedError = { name: "Error", message: `The child ${run.id} ended as ${status}.` };
+  return { status: "failed", error: error ?? unknown };
+}
+
+function followParent(session: Session, child: RunHead, parentId: string, now: number): void {
+  const reason = `its parent ${parentId} has ended`;
+  if (child.parent?.close === "terminate") terminateRun(session, child, reason, now);
+  else if (child.parent?.close === "cancel") cancelRun(session, child, reason, now);
+}
+
+export function terminateRun(session: Session, run: RunHead, reason: string | undefined, now: number): void {
+  const error = serializeError(new RunTerminatedError(reason === undefined ? { runId: run.id } : { runId: run.id, reason }));
+  closeRun(session, run, { status: "terminated", error }, now);
+}
+
+/** Asks an open run to cancel. One that no worker has begun with is canceled here and now (K9). Returns the inbox id, 0 if there is none. */
+export function cancelRun(session: Session, run: RunHead, reason: string | undefined, now: number): number {
+  if (run.turns > 0 || run.isLeased) return putMessage(session, run.key, reason === undefined ? { type: "cancel" } : { type: "cancel", reason }, now);
+  closeRun(session, run, { status: "canceled" }, now);
+  return 0;
+}

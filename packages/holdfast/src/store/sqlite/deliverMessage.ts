@@ -1,0 +1,45 @@
+// Sending: from a message for a run id to the inbox, once.
+// Owns: idempotency keys, and what a sender is told.
+// Invariants: M3 (a repeated key is one delivery), M10 (an update's key is its id), M12 (closed, unknown), K9.
+
+import type { NewMessage, SendResult } from "../port.ts";
+import { readOptionalNumber, text } from "./columns.ts";
+import { cancelRun } from "./closeRun.ts";
+import type { Connection } from "./connection.ts";
+import { findRun, type RunHead } from "./findRun.ts";
+import { putMessage } from "./inbox.ts";
+import type { Session } from "./session.ts";
+
+export function deliverMessage(session: Session, runId: string, message: NewMessage, now: number): SendResult {
+  const run = findRun(session.db, runId);
+  if (run === undefined) return { status: "not-found" };
+  const known = earlierDelivery(session.db, run.key, message);
+  if (known !== undefined) return { status: "duplicate", inboxId: known };
+  if (!run.isOpen) return { status: "closed", runStatus: run.status };
+  return { status: "sent", inboxId: acceptMessage(session, run, message, now) };
+}
+
+/** Into an open run, or nothing if its key is known. */
+export function deliverTo(session: Session, run: RunHead, message: NewMessage, now: number): number {
+  return earlierDelivery(session.db, run.key, message) ?? acceptMessage(session, run, message, now);
+}
+
+function acceptMessage(session: Session, run: RunHead, message: NewMessage, now: number): number {
+  const { job } = message;
+  const inboxId = job.type === "cancel" ? cancelRun(session, run, job.reason, now) : putMessage(session, run.key, job, now);
+  rememberDelivery(session.db, run.key, message, inboxId);
+  return inboxId;
+}
+
+function earlierDelivery(db: Connection, run: number, { job, idempotencyKey }: NewMessage): number | undefined {
+  if (job.type === "update") return readOptionalNumber(db.get("SELECT inbox_id FROM updates WHERE run = ? AND id = ?", [run, text(job.id)])?.[0]);
+  if (idempotencyKey === undefined) return undefined;
+  return readOptionalNumber(db.get("SELECT inbox_id FROM message_keys WHERE run = ? AND key = ?", [run, text(idempotencyKey)])?.[0]);
+}
+
+function rememberDelivery(db: Connection, run: number, { job, idempotencyKey }: NewMessage, inboxId: number): void {
+  if (job.type === "update") db.run("INSERT INTO updates (run, id, inbox_id) VALUES (?, ?, ?)", [run, text(job.id), inboxId]);
+  else if (idempotencyKey !== undefined) {
+    db.run("INSERT INTO message_keys (run, key, inbox_id) VALUES (?, ?, ?)", [run, text(idempotencyKey), inboxId]);
+  }
+}

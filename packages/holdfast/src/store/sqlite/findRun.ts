@@ -1,0 +1,69 @@
+// The head of a run: what a write has to know before it writes.
+// Owns: the columns that decide; values of users are not among them, they may be large.
+// Invariants: D4 (epoch and execution are compared with what is there now, in the transaction that writes).
+
+import type { RunStatus } from "@holdfast/core";
+import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import type { Row } from "./driver.ts";
+
+export interface RunHead {
+  readonly key: number;
+  readonly id: string;
+  readonly status: RunStatus;
+  readonly isOpen: boolean;
+  readonly isLeased: boolean;
+  readonly isResumable: boolean;
+  readonly execution: number;
+  readonly epoch: number;
+  readonly turns: number;
+  readonly attempt: number;
+  readonly rollbacks: number;
+  /** The highest inbox id that it ever had. */
+  readonly lastMessage: number;
+  readonly deadlineAt: number | undefined;
+  readonly parent: { readonly runId: string; readonly execution: number; readonly seq: number; readonly close: string } | undefined;
+}
+
+const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, turns, attempt, rollbacks, last_message, deadline_at,
+  parent_id, parent_execution, parent_seq, parent_close FROM runs`;
+
+export function findRun(db: Connection, id: string): RunHead | undefined {
+  const row = db.get(`${HEAD} WHERE id = ?`, [text(id)]);
+  return row === undefined ? undefined : headOf(row);
+}
+export function findByIdempotencyKey(db: Connection, key: string): RunHead | undefined {
+  const row = db.get(`${HEAD} WHERE idempotency_key = ?`, [text(key)]);
+  return row === undefined ? undefined : headOf(row);
+}
+export function findOpenChildren(db: Connection, parentId: string): RunHead[] {
+  return db.all(`${HEAD} WHERE parent_id = ? AND finished_at IS NULL`, [text(parentId)]).map(headOf);
+}
+/** K7: whose deadline has come. */
+export function findLate(db: Connection, now: number): RunHead[] {
+  return db.all(`${HEAD} WHERE deadline_at <= ? AND deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0`, [now]).map(headOf);
+}
+
+function headOf(row: Row): RunHead {
+  const [key, id, status, finishedAt, workerId, resumable, execution, epoch, turns, attempt, rollbacks, lastMessage, deadlineAt, ...link] = row;
+  const [parentId, parentExecution, parentSeq, parentClose] = link;
+  return {
+    key: readNumber(key),
+    id: readText(id),
+    status: readText(status) as RunStatus,
+    isOpen: finishedAt === null,
+    isLeased: readOptionalText(workerId) !== undefined,
+    isResumable: resumable === 1,
+    execution: readNumber(execution),
+    epoch: readNumber(epoch),
+    turns: readNumber(turns),
+    attempt: readNumber(attempt),
+    rollbacks: readNumber(rollbacks),
+    lastMessage: readNumber(lastMessage),
+    deadlineAt: readOptionalNumber(deadlineAt),
+    parent:
+      parentId === null
+        ? undefined
+        : { runId: readText(parentId), execution: readNumber(parentExecution), seq: readNumber(parentSeq), close: readText(parentClose) },
+  };
+}

@@ -1,0 +1,69 @@
+// The inbox of a run: messages in, messages out.
+// Owns: the order of messages, and that a run that waits wakes up for them.
+// Invariants: M1 (in the inbox when the transaction commits, or not at all), D9 (a parked run with a message is available), ids only grow.
+
+import type { Outcome } from "@holdfast/core";
+import type { InboxJob, InboxMessage } from "../port.ts";
+import { readNumber } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import type { Value } from "./driver.ts";
+import { findRun } from "./findRun.ts";
+import { fromColumns, toColumns } from "./recordCodec.ts";
+import type { Session } from "./session.ts";
+
+const INSERT = "INSERT INTO inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id";
+/** A run that is parked becomes available now; one that has not begun keeps its start, one that is leased its lease. */
+const ARRIVED = `UPDATE runs SET last_message = ?1,
+  available_at = CASE WHEN worker_id IS NULL AND status <> 'pending' THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
+  WHERE key = ?3`;
+
+/** Into the inbox of an open run. Returns the message's id. */
+export function putMessage(session: Session, run: number, job: InboxJob, now: number): number {
+  const id = insertMessage(session.db, run, job, now);
+  session.db.run(ARRIVED, [id, now, run]);
+  session.changed("work");
+  return id;
+}
+function insertMessage(db: Connection, run: number, job: InboxJob, now: number): number {
+  const [type, seq, , name, , data, value] = toColumns(job);
+  const [id] = db.get(INSERT, [run, type, seq, name, data, value, now]) ?? [];
+  return readNumber(id);
+}
+
+/** The answer to an operation, if it still is one of the run's: closed runs and later executions did not ask. */
+export function answerOperation(session: Session, runId: string, execution: number, seq: number, outcome: Outcome, now: number): void {
+  const run = findRun(session.db, runId);
+  if (run?.isOpen === true && run.execution === execution) putMessage(session, run.key, { type: "resolve", seq, outcome }, now);
+}
+
+export function readInbox(db: Connection, run: number, after = 0): InboxMessage[] {
+  return db.all("SELECT id, type, seq, name, data, value FROM inbox WHERE run = ? AND id > ? ORDER BY id", [run, after]).map((row) => {
+    const [id, type, seq, name, data, value] = row;
+    const columns = [type, seq, null, name, null, data, value] as Value[];
+    return { id: readNumber(id), job: fromColumns(columns) as InboxJob };
+  });
+}
+
+export function consume(db: Connection, run: number, ids: readonly number[]): void {
+  for (const id of ids) db.run("DELETE FROM inbox WHERE id = ? AND run = ?", [id, run]);
+}
+
+/** P10: carried messages go before those that wait, which move up. No worker holds an id of the run at this point. */
+export function carryOver(db: Connection, run: number, carried: readonly InboxJob[], now: number): void {
+  if (carried.length === 0) return;
+  for (const job of carried) insertMessage(db, run, job, now);
+  const waiting = db.all("SELECT id FROM inbox WHERE run = ? ORDER BY id", [run]).slice(0, -carried.length);
+  for (const [id] of waiting) {
+    const old = readNumber(id);
+    const [moved] =
+      db.get(
+        `INSERT INTO inbox (run, type, seq, name, data, value, received_at)
+         SELECT run, type, seq, name, data, value, received_at FROM inbox WHERE id = ? RETURNING id`,
+        [old],
+      ) ?? [];
+    db.run("DELETE FROM inbox WHERE id = ?", [old]);
+    db.run("UPDATE updates SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
+    db.run("UPDATE message_keys SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
+  }
+  db.run("UPDATE runs SET last_message = (SELECT max(id) FROM inbox WHERE run = ?1) WHERE key = ?1", [run]);
+}
