@@ -16,12 +16,11 @@ import {
   RunNotFoundError,
   type RunStatus,
 } from "@holdfast/core";
-import { Committer } from "./host/committer.ts";
+import { Batcher, Committer } from "./host/committer.ts";
 import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
 import type { CommitResult, CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
-import { Batcher } from "./host/committer.ts";
 
 const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
 
@@ -96,7 +95,8 @@ export class Engine {
     const payload = this.codec.encode(value);
     if (payload.length * 3 > this.limits.payloadBytes) {
       const actual = payloadSize(payload);
-      if (actual > this.limits.payloadBytes) throw new LimitExceededError({ limit: "payloadBytes", actual, max: this.limits.payloadBytes, what });
+      if (actual > this.limits.payloadBytes)
+        throw new LimitExceededError({ limit: "payloadBytes", actual, max: this.limits.payloadBytes, what });
     }
     return payload;
   }
@@ -187,9 +187,13 @@ export class Engine {
     return result;
   }
   /** Where a worker here has a free slot, the first turn is computed before the run is created: no claim, one commit less. */
-  async #begin(run: NewRun, workflow: AnyWorkflow | undefined): Promise<{ worker: WorkerHost; driver: Driver; first: NonNullable<NewRun["first"]> } | undefined> {
+  async #begin(
+    run: NewRun,
+    workflow: AnyWorkflow | undefined,
+  ): Promise<{ worker: WorkerHost; driver: Driver; first: NonNullable<NewRun["first"]> } | undefined> {
     if (workflow === undefined || run.onConflict !== "reject" || (run.delay ?? 0) > 0 || run.startAt !== undefined) return undefined;
-    if ((run.messages?.length ?? 0) > 0 || run.deadline !== undefined || run.deadlineAt !== undefined || run.idempotencyKey !== undefined) return undefined;
+    if ((run.messages?.length ?? 0) > 0 || run.deadline !== undefined || run.deadlineAt !== undefined || run.idempotencyKey !== undefined)
+      return undefined;
     for (const worker of this.#workers) {
       if (!worker.hasRoomFor(workflow, run.queue, run.version)) continue;
       const begun = await worker.begin(run);
@@ -238,7 +242,9 @@ export class Engine {
         waiter = { resolve, reject };
         waiters.add(waiter);
         if (timeout !== undefined) {
-          timer = this.environment.after(timeout, () => reject(new HoldfastError(`${what} did not come within ${timeout} ms.`, { code: "HF_WAIT_TIMEOUT", retryable: true })));
+          timer = this.environment.after(timeout, () =>
+            reject(new HoldfastError(`${what} did not come within ${timeout} ms.`, { code: "HF_WAIT_TIMEOUT", retryable: true })),
+          );
         }
         onAbort = () => reject(signal?.reason);
         signal?.addEventListener("abort", onAbort);
@@ -288,14 +294,32 @@ export class Engine {
   infoOf(row: RunRow): RunInfo {
     const date = (time: number | undefined) => (time === undefined ? undefined : new Date(time));
     const served = [...this.#workers].some((worker) => worker.hasCodeFor(row));
-    const waitingFor = row.status === "pending" && !served ? [`no worker here serves ${row.workflow}${row.version === undefined ? "" : `@${row.version}`}`] : row.waitingFor;
+    const waitingFor =
+      row.status === "pending" && !served
+        ? [`no worker here serves ${row.workflow}${row.version === undefined ? "" : `@${row.version}`}`]
+        : row.waitingFor;
     return {
-      id: row.id, workflow: row.workflow, version: row.version, status: row.status, queue: row.queue, priority: row.priority,
-      input: this.codec.decode(row.input), output: row.output === undefined ? undefined : this.codec.decode(row.output), error: row.error,
-      waitingFor, execution: row.execution, attempt: row.attempt, parentId: row.parent?.runId, attributes: { ...row.attributes },
-      createdAt: new Date(row.createdAt), startedAt: date(row.startedAt), availableAt: date(row.availableAt), deadlineAt: date(row.deadlineAt),
-      finishedAt: date(row.finishedAt), workerId: row.workerId, historyLength: row.historyLength,
+      id: row.id,
+      workflow: row.workflow,
+      version: row.version,
+      status: row.status,
+      queue: row.queue,
+      priority: row.priority,
+      input: this.codec.decode(row.input),
+      output: row.output === undefined ? undefined : this.codec.decode(row.output),
+      error: row.error,
+      waitingFor,
+      execution: row.execution,
+      attempt: row.attempt,
+      parentId: row.parent?.runId,
+      attributes: { ...row.attributes },
+      createdAt: new Date(row.createdAt),
+      startedAt: date(row.startedAt),
+      availableAt: date(row.availableAt),
+      deadlineAt: date(row.deadlineAt),
+      finishedAt: date(row.finishedAt),
+      workerId: row.workerId,
+      historyLength: row.historyLength,
     };
   }
 }
-

@@ -32,12 +32,13 @@ import {
 import { Engine } from "./engine.ts";
 import { byName, isActivity, isWorkflow, validated } from "./host/definitions.ts";
 import { type Environment, realEnvironment, timeOrderedId } from "./host/environment.ts";
+import type { Determinism } from "./host/guard.ts";
 import type { WorkerHost } from "./host/worker.ts";
+import { consoleLogger } from "./logger.ts";
 import { RunHandle } from "./run.ts";
+import { openStore } from "./store/open.ts";
 import type { NewMessage, NewRun, Store } from "./store/port.ts";
 import type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
-import { consoleLogger } from "./logger.ts";
-import { openStore } from "./store/open.ts";
 
 export interface OpenOptions {
   codec?: Codec;
@@ -50,12 +51,23 @@ export interface OpenOptions {
 export interface Internals {
   readonly store: Store;
   readonly environment: Environment;
+  /** The shortest turn that the watchdog tells of, in milliseconds. Default 5,000. */
+  readonly watchdogAfter?: number;
   readonly replaceStep?: (name: string) => ((info: unknown) => unknown) | undefined;
   readonly replaceActivity?: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
 }
 
 const STATUSES: ReadonlySet<string> = new Set<RunStatus>([
-  "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated", "continued",
+  "pending",
+  "running",
+  "sleeping",
+  "blocked",
+  "rolling_back",
+  "completed",
+  "failed",
+  "canceled",
+  "terminated",
+  "continued",
 ]);
 
 export class Holdfast implements AsyncDisposable {
@@ -87,7 +99,11 @@ export class Holdfast implements AsyncDisposable {
 
   // ── starting ──
 
-  start<I, O, S extends Signals, U extends Updates, Q extends Queries>(workflow: Workflow<I, O, S, U, Q>, input: I, options?: StartOptions): Promise<Run<O, S, U, Q>>;
+  start<I, O, S extends Signals, U extends Updates, Q extends Queries>(
+    workflow: Workflow<I, O, S, U, Q>,
+    input: I,
+    options?: StartOptions,
+  ): Promise<Run<O, S, U, Q>>;
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
   async start(workflow: AnyWorkflow | string, input?: unknown, options: StartOptions = {}): Promise<Run<unknown>> {
     const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
@@ -155,7 +171,9 @@ export class Holdfast implements AsyncDisposable {
     return Promise.all(
       signals.map(async ({ name, payload }): Promise<NewMessage> => {
         const value = await validated(`signal ${name}`, specs[name]?.schema as never, payload);
-        return { job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(value, `signal ${name}`) } };
+        return {
+          job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(value, `signal ${name}`) },
+        };
       }),
     );
   }
@@ -186,10 +204,12 @@ export class Holdfast implements AsyncDisposable {
     const activities = byName("worker.activities", (options.activities ?? []) as readonly Activity<unknown, unknown>[], isActivity);
     const whole = (key: "concurrency" | "activityConcurrency" | "cachedRuns", fallback: number, least: number): number => {
       const value = options[key] ?? fallback;
-      if (!Number.isInteger(value) || value < least) throw invalid("worker", `${key} is a whole number of at least ${least}, not ${value}.`, key);
+      if (!Number.isInteger(value) || value < least)
+        throw invalid("worker", `${key} is a whole number of at least ${least}, not ${value}.`, key);
       return value;
     };
     const { environment } = this.#engine;
+    const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
     const host = await this.#engine.startWorker({
       id: `worker-${environment.uuid().slice(0, 8)}`,
       queue: options.queue ?? "default",
@@ -200,7 +220,9 @@ export class Holdfast implements AsyncDisposable {
       cachedRuns: whole("cachedRuns", 1_000, 0),
       lease: parseDuration(options.lease ?? "30s"),
       gracePeriod: parseDuration(options.gracePeriod ?? "10s"),
-      turnTimeout: parseDuration(options.turnTimeout ?? "2s"),
+      turnTimeout,
+      watchdogAfter: Math.max(this.#internals.watchdogAfter ?? 5_000, 2 * turnTimeout),
+      determinism: checkedDeterminism(options.determinism),
       maxRecoveries: 100,
       pollInterval: 1_000,
       replaceStep: this.#internals.replaceStep ?? (() => undefined),
@@ -270,8 +292,15 @@ function checkedId(id: string | undefined): string | undefined {
   return id;
 }
 function checkedPriority(priority: number): number {
-  if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000) throw invalid("start", `priority is a whole number, not ${priority}.`, "priority");
+  if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000)
+    throw invalid("start", `priority is a whole number, not ${priority}.`, "priority");
   return priority;
+}
+function checkedDeterminism(mode: WorkerOptions["determinism"]): Determinism {
+  if (mode === undefined) return process.env["NODE_ENV"] === "production" ? "off" : "warn";
+  if (!["off", "warn", "error"].includes(mode))
+    throw invalid("worker", `determinism is "off", "warn" or "error", not ${String(mode)}.`, "determinism");
+  return mode;
 }
 function moment(key: string, date: Date): number {
   const time = date instanceof Date ? date.getTime() : Number.NaN;
@@ -280,7 +309,8 @@ function moment(key: string, date: Date): number {
 }
 function checkedAttributes(attributes: Record<string, string | number | boolean>): Record<string, string | number | boolean> {
   for (const [key, value] of Object.entries(attributes)) {
-    if (!["string", "number", "boolean"].includes(typeof value)) throw invalid("start", `attribute "${key}" must be text, a number or a boolean.`, key);
+    if (!["string", "number", "boolean"].includes(typeof value))
+      throw invalid("start", `attribute "${key}" must be text, a number or a boolean.`, key);
   }
   return { ...attributes };
 }
@@ -304,4 +334,3 @@ function queryOf(filter: RunFilter) {
     until: filter.until?.getTime(),
   };
 }
-

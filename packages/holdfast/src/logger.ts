@@ -7,7 +7,10 @@ import type { Logger } from "@holdfast/core";
 function line(message: string, fields: object | undefined): string {
   const shown = Object.entries(fields ?? {})
     .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => `${key}=${value instanceof Error ? `${value.name}: ${value.message}` : typeof value === "string" ? value : JSON.stringify(value)}`);
+    .map(
+      ([key, value]) =>
+        `${key}=${value instanceof Error ? `${value.name}: ${value.message}` : typeof value === "string" ? value : JSON.stringify(value)}`,
+    );
   return ["[holdfast]", message, ...shown].join(" ");
 }
 

@@ -7,8 +7,8 @@ import {
   CanceledError,
   type Duration,
   evaluateQuery,
-  HoldfastError,
   type History,
+  HoldfastError,
   type OperationInfo,
   parseDuration,
   QueryFailedError,
@@ -91,9 +91,12 @@ export class RunHandle {
     const declared = this.#definition()?.options[kind] as Readonly<Record<string, S>> | undefined;
     if (declared === undefined || Object.keys(declared).length === 0) return undefined;
     if (!Object.hasOwn(declared, name)) {
-      throw new HoldfastError(`Workflow "${this.#definition()?.name}" declares no ${word} "${name}". It has: ${Object.keys(declared).join(", ")}.`, {
-        code: "HF_UNKNOWN_MESSAGE",
-      });
+      throw new HoldfastError(
+        `Workflow "${this.#definition()?.name}" declares no ${word} "${name}". It has: ${Object.keys(declared).join(", ")}.`,
+        {
+          code: "HF_UNKNOWN_MESSAGE",
+        },
+      );
     }
     return declared[name];
   }
@@ -115,9 +118,12 @@ export class RunHandle {
     if (result === "not-found") throw new RunNotFoundError({ runId: this.id });
     if (result === "not-resumable") {
       const row = await this.#row();
-      throw new HoldfastError(`Run ${this.id} is ${row.status}: only a failed run whose rollbacks have not run, or a blocked one, can be resumed.`, {
-        code: "HF_NOT_RESUMABLE",
-      });
+      throw new HoldfastError(
+        `Run ${this.id} is ${row.status}: only a failed run whose rollbacks have not run, or a blocked one, can be resumed.`,
+        {
+          code: "HF_NOT_RESUMABLE",
+        },
+      );
     }
   }
 
@@ -172,7 +178,11 @@ function resultOf(row: RunRow, engine: Engine): unknown {
     case "terminated":
       throw cause instanceof RunTerminatedError ? cause : new RunTerminatedError({ runId: row.id });
     case "blocked":
-      throw new RunBlockedError({ runId: row.id, reason: cause?.message ?? "its code can't advance it", ...(cause !== undefined && { cause }) });
+      throw new RunBlockedError({
+        runId: row.id,
+        reason: cause?.message ?? "its code can't advance it",
+        ...(cause !== undefined && { cause }),
+      });
     default:
       throw new RunFailedError({ runId: row.id, ...(cause !== undefined && { cause }) });
   }

@@ -60,7 +60,9 @@ export interface Run<O, S extends Signals = Signals, U extends Updates = Updates
   result(options?: { timeout?: Duration; signal?: AbortSignal }): Promise<O>;
   signal<K extends keyof S & string>(
     name: K,
-    ...payload: SignalPayload<S[K]> extends void ? [payload?: undefined, options?: SendOptions] : [payload: SignalPayload<S[K]>, options?: SendOptions]
+    ...payload: SignalPayload<S[K]> extends void
+      ? [payload?: undefined, options?: SendOptions]
+      : [payload: SignalPayload<S[K]>, options?: SendOptions]
   ): Promise<void>;
   update<K extends keyof U & string>(
     name: K,
@@ -95,6 +97,8 @@ export interface WorkerOptions {
   /** Process signals that stop the worker gracefully and then exit. Default: none, the process is yours. */
   stopOn?: readonly ("SIGTERM" | "SIGINT")[];
   turnTimeout?: Duration;
+  /** What calling Date.now, Math.random, setTimeout or fetch in workflow code does. Default: "error" in testEngine, "off" under NODE_ENV=production, else "warn". */
+  determinism?: "off" | "warn" | "error";
 }
 export interface Worker extends AsyncDisposable {
   readonly id: string;

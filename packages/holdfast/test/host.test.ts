@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { activity, FatalError, Holdfast, Loop, Receive, signal, update, workflow } from "holdfast";
+import { activity, Holdfast, Receive, signal, update, workflow } from "holdfast";
 import { MemoryStore } from "../src/store/memory/store.ts";
 import { realEnvironment } from "../src/host/environment.ts";
 

@@ -57,7 +57,7 @@ test("resume by hand, saga, cancel, deadline", async () => {
   const t = await e.start(wait, undefined);
   await t.terminate();
   expect((await t.describe()).status).toBe("terminated");
-  const entity = workflow({ name: "e" }, async (ctx) => 1);
+  const entity = workflow({ name: "e" }, async () => 1);
   void entity; void Receive; void activity;
   await e.close();
 });

@@ -42,7 +42,8 @@ export function createBarrier(runtime: TickingRuntime = globalThis as TickingRun
     return batched((fire) => nextTick.call(process, fire));
   }
   const Channel = runtime.MessageChannel;
-  if (Channel === undefined) throw new TypeError("This runtime has neither process.nextTick nor MessageChannel: pass a `barrier` of your own.");
+  if (Channel === undefined)
+    throw new TypeError("This runtime has neither process.nextTick nor MessageChannel: pass a `barrier` of your own.");
   const fires: (() => void)[] = [];
   const channel = new Channel();
   channel.port1.onmessage = () => fires.shift()?.();

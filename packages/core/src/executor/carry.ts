@@ -80,7 +80,11 @@ export class Carry {
     if (voided.free || unit === "") return true;
     for (const turn of this.#turns) {
       for (const command of turn.commands) {
-        if (!isOpening(command) || !(voided.seqs.includes(command.seq) || (command.type === "childResult" && voided.seqs.includes(command.child)))) continue;
+        if (
+          !isOpening(command) ||
+          !(voided.seqs.includes(command.seq) || (command.type === "childResult" && voided.seqs.includes(command.child)))
+        )
+          continue;
         if (command.unit === "" || isWithin(command.unit, unit) || isWithin(unit, command.unit)) return true;
       }
     }

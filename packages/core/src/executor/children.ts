@@ -32,7 +32,13 @@ function childId(unit: Unit, name: string, n: number): string {
   return execution === 1 ? `${start?.runId}/${location}` : `${start?.runId}/~${execution}/${location}`;
 }
 
-function open(unit: Unit, workflow: AnyWorkflow, input: unknown, options: ChildOptions, detached: boolean): { operation: Operation; id: string } {
+function open(
+  unit: Unit,
+  workflow: AnyWorkflow,
+  input: unknown,
+  options: ChildOptions,
+  detached: boolean,
+): { operation: Operation; id: string } {
   const execution = unit.execution;
   const fields: Mutable<Partial<ChildCommand>> = {};
   const id = options.id ?? childId(unit, workflow.name, unit.occurrence(workflow.name));
@@ -103,7 +109,8 @@ export function childEnded(execution: Execution, seq: number, outcome: Outcome):
   if (watched === undefined || watched.settlement !== undefined) return;
   watched.settlement = settlementOf(outcome, watched.id, watched.workflow);
   if (!watched.settlement.ok) execution.blame(watched.settlement.error, seq);
-  for (const operation of watched.waiters) execution.conclude(operation, watched.settlement.ok ? "completed" : "failed", watched.settlement);
+  for (const operation of watched.waiters)
+    execution.conclude(operation, watched.settlement.ok ? "completed" : "failed", watched.settlement);
   watched.waiters = [];
 }
 

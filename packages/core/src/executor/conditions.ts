@@ -33,6 +33,7 @@ export class Conditions implements Behaviour {
       const settlement = this.#read(waiting);
       if (this.#execution.poison !== undefined) return false;
       if (settlement === undefined) continue;
+      this.#execution.entangle(waiting.operation.unit);
       this.#conclude(waiting.operation, settlement.ok ? "completed" : "failed", settlement);
       return true;
     }
@@ -68,26 +69,24 @@ export class Conditions implements Behaviour {
 
 export function condition(unit: Unit, predicate: () => unknown, timeout: Duration | undefined): Promise<unknown> {
   const execution = unit.execution;
-  const operation = execution.open(
-    unit,
-    "condition",
-    "condition",
-    timeout === undefined ? undefined : { timeout: parseDuration(timeout) },
-  );
+  const operation = execution.open(unit, "condition", "condition", timeout === undefined ? undefined : { timeout: parseDuration(timeout) });
   if (!operation.closed) execution.conditions.add(operation, predicate);
   return operation.promise;
 }
 
 /** A write-once cell. Whoever has the turn may use it: it is made to pass values between units. */
 export class Cell<T> implements IVar<T>, Behaviour {
+  /** Who made it: the cell is seen wherever that unit's code is. */
+  readonly #owner: Unit;
   readonly #execution: Execution;
   readonly #admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
   #written = false;
   #value: { readonly value: T } | undefined;
   #waiters: Operation[] = [];
 
-  constructor(execution: Execution, admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>) {
-    this.#execution = execution;
+  constructor(owner: Unit, admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>) {
+    this.#owner = owner;
+    this.#execution = owner.execution;
     this.#admit = admit;
   }
   get filled(): boolean {
@@ -100,9 +99,12 @@ export class Cell<T> implements IVar<T>, Behaviour {
     const unit = this.#execution.caller("ivar.put");
     if (unit === undefined) return;
     if (this.#written) {
-      throw remember(new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the cell is written already; an ivar takes one value" }));
+      throw remember(
+        new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the cell is written already; an ivar takes one value" }),
+      );
     }
     this.#written = true;
+    this.#execution.entangle(this.#owner, unit);
     whenDue(unit, () => this.#fill(value));
   }
   #fill(value: T): void {

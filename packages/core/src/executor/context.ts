@@ -4,8 +4,19 @@
 // V3 (calls after a removal wait for their place in history).
 
 import { InvalidInputError } from "../errors/index.ts";
-import type { Activity, ActivityOptions, AnyWorkflow, ChildHandle, ChildOptions, Logger, LoopOptions, StepOptions } from "../model/index.ts";
-import type { Messages, OperationKind, ReceiveHandlers } from "../model/index.ts";
+import type {
+  Activity,
+  ActivityOptions,
+  AnyWorkflow,
+  ChildHandle,
+  ChildOptions,
+  Logger,
+  LoopOptions,
+  Messages,
+  OperationKind,
+  ReceiveHandlers,
+  StepOptions,
+} from "../model/index.ts";
 import type { Duration } from "../values/index.ts";
 import { cancelRun, child, signalRun, startChild } from "./children.ts";
 import { Cell, condition } from "./conditions.ts";
@@ -47,11 +58,17 @@ function guarded(unit: Unit, run: () => Promise<unknown>): Promise<unknown> {
 
 function named(call: string, name: unknown): string {
   if (typeof name === "string" && name !== "") return name;
-  throw new InvalidInputError({ what: `ctx.${call}`, issues: [{ message: `The name must be a non-empty string, not ${JSON.stringify(name)}.` }] });
+  throw new InvalidInputError({
+    what: `ctx.${call}`,
+    issues: [{ message: `The name must be a non-empty string, not ${JSON.stringify(name)}.` }],
+  });
 }
 function callable(call: string, value: unknown): void {
   if (typeof value === "function") return;
-  throw new InvalidInputError({ what: `ctx.${call}`, issues: [{ message: `Expected a function, got ${value === null ? "null" : typeof value}.` }] });
+  throw new InvalidInputError({
+    what: `ctx.${call}`,
+    issues: [{ message: `Expected a function, got ${value === null ? "null" : typeof value}.` }],
+  });
 }
 
 export class Context {
@@ -105,7 +122,8 @@ export class Context {
     return this.#unit.signal;
   }
   get log(): Logger {
-    const write = (level: keyof Logger) => (message: string, fields?: object) => this.#unit.execution.log(level, message, this.#unit, fields);
+    const write = (level: keyof Logger) => (message: string, fields?: object) =>
+      this.#unit.execution.log(level, message, this.#unit, fields);
     this.#log ??= { debug: write("debug"), info: write("info"), warn: write("warn"), error: write("error") };
     return this.#log;
   }
@@ -164,7 +182,11 @@ export class Context {
   receive(state: unknown, handlers: ReceiveHandlers<unknown, Messages>): Promise<unknown> {
     return this.#pausing("receive", () => {
       if (this.#unit.role !== "root") {
-        throw this.#unit.execution.illegal(this.#unit, "receive", "only the root of a workflow receives; pass what you need through its state");
+        throw this.#unit.execution.illegal(
+          this.#unit,
+          "receive",
+          "only the root of a workflow receives; pass what you need through its state",
+        );
       }
       return receive(this.#unit, state, handlers, (unit) => new Context(unit));
     });
@@ -173,7 +195,11 @@ export class Context {
     return this.#pausing("updateState", () => {
       const { receive: scope, role, execution } = this.#unit;
       if (role !== "asyncHandler" || scope === undefined) {
-        throw execution.illegal(this.#unit, "updateState", "it exists only in the function given to Receive.async; elsewhere return the new state");
+        throw execution.illegal(
+          this.#unit,
+          "updateState",
+          "it exists only in the function given to Receive.async; elsewhere return the new state",
+        );
       }
       return scope.updateState(this.#unit, change);
     });
@@ -195,7 +221,10 @@ export class Context {
     this.#now("setAttributes", () => {
       for (const [key, value] of Object.entries(attributes)) {
         if (value !== null && !["string", "number", "boolean"].includes(typeof value)) {
-          throw new InvalidInputError({ what: "ctx.setAttributes", issues: [{ message: `"${key}" must be text, a number, a boolean or null.`, path: [key] }] });
+          throw new InvalidInputError({
+            what: "ctx.setAttributes",
+            issues: [{ message: `"${key}" must be text, a number, a boolean or null.`, path: [key] }],
+          });
         }
       }
       whenDue(this.#unit, () => this.#unit.execution.note(this.#unit, "attributes", "attributes", { attributes: { ...attributes } }));
@@ -216,7 +245,10 @@ export class Context {
   parallel(branches: readonly Body[]): Promise<unknown> {
     return this.#pausing("parallel", () => {
       for (const run of branches) callable("parallel", run);
-      return parallel(this.#unit, branches.map((run) => this.#body(run)));
+      return parallel(
+        this.#unit,
+        branches.map((run) => this.#body(run)),
+      );
     });
   }
   join(name: string, branches: Readonly<Record<string, Body>>): Promise<unknown> {
@@ -254,7 +286,7 @@ export class Context {
   }
   ivar<T>(): Cell<T> {
     this.#unit.execution.enter(this.#unit, "ivar");
-    return new Cell<T>(this.#unit.execution, admit);
+    return new Cell<T>(this.#unit, admit);
   }
   yield(): Promise<void> {
     if (!this.#unit.execution.enter(this.#unit, "yield")) return never();

@@ -2,16 +2,19 @@
 // Owns: nothing between calls.
 // Invariants: P5 (published state is replaced whole), P6 (a side effect's function runs once, its throw is recorded), X5 (none pauses).
 
-import { reviveError, serializeError } from "../errors/index.ts";
+import { CanceledError, reviveError, serializeError } from "../errors/index.ts";
 import type { Payload, SideEffectCommand } from "../protocol/index.ts";
 import { type Behaviour, never, rejected } from "./operation.ts";
+import { abandon } from "./steps.ts";
 import type { Unit } from "./unit.ts";
 
 const SCHEDULED: Behaviour = {
+  cancel: abandon,
   outcome(operation, outcome) {
     const execution = operation.unit.execution;
     if (outcome.status === "completed") execution.settle(operation, { ok: true, payload: outcome.value });
     else if (outcome.status === "failed") execution.settle(operation, { ok: false, error: reviveError(outcome.error) });
+    else execution.settle(operation, { ok: false, error: new CanceledError(outcome.reason) });
   },
 };
 
@@ -35,7 +38,8 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
   if (before !== undefined) Object.assign(fields, before);
   else if (execution.matcher === undefined || execution.matcher.isNew(call)) {
     try {
-      fields.value = execution.encode(execution.inClosure("a side effect", run), "the value of a side effect");
+      const value = execution.unwatched(() => execution.inClosure("a side effect", run));
+      fields.value = execution.encode(value, "the value of a side effect");
     } catch (error) {
       if (execution.poison !== undefined) throw error;
       fields.error = serializeError(error);

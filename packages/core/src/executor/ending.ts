@@ -2,7 +2,16 @@
 // Owns: the choice of the one terminal command (P1).
 // Invariants: P1, P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
 
-import { CanceledError, FatalError, IllegalReturnError, JoinError, RaceError, RollbackError, reviveError, serializeError } from "../errors/index.ts";
+import {
+  CanceledError,
+  FatalError,
+  IllegalReturnError,
+  JoinError,
+  RaceError,
+  RollbackError,
+  reviveError,
+  serializeError,
+} from "../errors/index.ts";
 import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Payload, TerminalCommand } from "../protocol/index.ts";
 import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
@@ -14,7 +23,9 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
   const { cancelRequested: canceled, continuation } = execution;
   if (outcome.ok && continuation !== undefined && outcome.value !== continuation) {
-    execution.violate(new IllegalReturnError("ctx.continueAsNew(input) was called but its result not returned: `return ctx.continueAsNew(input)`."));
+    execution.violate(
+      new IllegalReturnError("ctx.continueAsNew(input) was called but its result not returned: `return ctx.continueAsNew(input)`."),
+    );
     return;
   }
   if (canceled !== undefined && !settlesItself(execution, outcome)) return endCanceled(execution, canceled, outcome);
@@ -51,7 +62,8 @@ function endCanceled(execution: Execution, canceled: CanceledError, outcome: Uni
   }
   if (execution.workflow.options.rollbackOnCancel !== true || execution.saga.empty) return close(execution, command);
   execution.saga.run(canceled, (undone) => {
-    if (!undone.ok) close(execution, { type: "fail", error: serializeError(canceled), rollbackError: serializeError(undone.error), rolledBack: true });
+    if (!undone.ok)
+      close(execution, { type: "fail", error: serializeError(canceled), rollbackError: serializeError(undone.error), rolledBack: true });
     else close(execution, command);
   });
 }
@@ -114,9 +126,7 @@ export function expire(execution: Execution, job: ExpireJob): void {
   if (execution.closed || execution.expired) return;
   execution.expired = true;
   const error = reviveError(job.error);
-  for (const operation of [...execution.operations.values()]) {
-    if (operation.unit.role === "internal") return; // its rollbacks are running already
-  }
+  if (execution.root?.over === true) return; // its rollbacks are running already
   execution.abandonUnits();
   undoAndFail(execution, error, { type: "fail", error: job.error });
 }

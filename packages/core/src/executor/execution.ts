@@ -21,6 +21,7 @@ import { type AnyWorkflow, isReceiveResult, type Logger } from "../model/index.t
 import type { Answer, Command, OpeningCommand, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
+import { isWithin } from "./location.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { Matcher } from "./matcher.ts";
 import { Operation, remember, type Settlement } from "./operation.ts";
@@ -28,6 +29,7 @@ import { Saga } from "./saga.ts";
 import type { Reusable, Salvage } from "./salvage.ts";
 import { Scheduler } from "./scheduler.ts";
 import { Unit, type UnitOptions, type UnitOutcome } from "./unit.ts";
+import type { RunningTurn, TurnWatch } from "./watch.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -45,6 +47,7 @@ export interface ExecutionOptions {
   readonly limits: Limits;
   /** Whether `sideEffect` values go into its command, or its function is carried out by the host like a step. */
   readonly sideEffects: "inline" | "scheduled";
+  readonly watch: TurnWatch | undefined;
 }
 
 /** A child that `startChild` has started. */
@@ -55,7 +58,7 @@ export interface StartedChild {
   waiters: Operation[];
 }
 
-export class Execution {
+export class Execution implements RunningTurn {
   readonly workflow: AnyWorkflow;
   readonly codec: Codec;
   readonly limits: Limits;
@@ -71,6 +74,7 @@ export class Execution {
   /** Patches that the host's own history knows of. */
   readonly notifiedPatches = new Set<string>();
   readonly logger: Logger;
+  readonly watch: TurnWatch | undefined;
 
   start: StartJob | undefined;
   seed = "";
@@ -111,6 +115,7 @@ export class Execution {
     this.limits = options.limits;
     this.sideEffects = options.sideEffects;
     this.logger = options.logger;
+    this.watch = options.watch;
     this.mailbox = new Mailbox(this);
     this.conditions = new Conditions(this);
     this.saga = new Saga(this);
@@ -232,18 +237,14 @@ export class Execution {
   conclude(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {
     if (operation.settlement !== undefined) return;
     this.emit(
-      messages === undefined
-        ? { type: "settle", seq: operation.seq, status }
-        : { type: "settle", seq: operation.seq, status, messages },
+      messages === undefined ? { type: "settle", seq: operation.seq, status } : { type: "settle", seq: operation.seq, status, messages },
     );
     this.settle(operation, settlement);
   }
   /** The same for an operation that need not pause: its result is there at once, the unit keeps the turn (X5). */
   concludeNow(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {
     this.emit(
-      messages === undefined
-        ? { type: "settle", seq: operation.seq, status }
-        : { type: "settle", seq: operation.seq, status, messages },
+      messages === undefined ? { type: "settle", seq: operation.seq, status } : { type: "settle", seq: operation.seq, status, messages },
     );
     if (this.poison !== undefined) return;
     operation.settlement = settlement;
@@ -281,7 +282,9 @@ export class Execution {
     if (this.poison !== undefined || this.evicted || unit.over) return;
     if (this.current !== unit) this.violate(new ForeignAwaitError({ unit: unit.title }));
     else if (unit.role !== "handler" && outcome.ok && isReceiveResult(outcome.value) && outcome.value.result === "async") {
-      this.violate(new IllegalReturnError(`Receive.async(fn, state) is for the sync handlers of a receive: ${unit.title} can't return it.`)); // N
+      this.violate(
+        new IllegalReturnError(`Receive.async(fn, state) is for the sync handlers of a receive: ${unit.title} can't return it.`),
+      ); // N
     } else unit.returned = outcome;
   }
 
@@ -329,7 +332,18 @@ export class Execution {
       if (unit.open.size !== 1 || unit.gates > 0) return false;
       depth++;
     }
-    return depth === this.liveUnits && !this.saga.holdsBeneath(operation.location);
+    return depth === this.liveUnits && !operation.entangled && !this.saga.holdsBeneath(operation.location);
+  }
+  /**
+   * L3: what happens beneath an open loop or receive and is seen outside of it, in memory alone, can't be left behind by its commits:
+   * `inside` is where it happened, `outside` who sees it. A condition that came true may be the doing of any of them.
+   */
+  entangle(outside: Unit, inside?: Unit): void {
+    for (const operation of this.operations.values()) {
+      if (operation.kind !== "loop" && operation.kind !== "receive") continue;
+      const scope = operation.location;
+      if (!isWithin(outside.path, scope) && (inside === undefined || isWithin(inside.path, scope))) operation.entangled = true;
+    }
   }
 
   // ── values ──
@@ -383,22 +397,42 @@ export class Execution {
   inClosure<T>(name: string, run: () => T): T {
     const outer = this.closure;
     this.closure = name;
+    const watch = this.current === undefined ? this.watch : undefined; // between steps: a predicate, a validator
+    watch?.enter(this);
     try {
       return run();
     } finally {
+      watch?.leave(this);
       this.closure = outer;
+    }
+  }
+  /** Runs what is no workflow code, though a unit may have the turn: a side effect, the logger. */
+  unwatched<T>(run: () => T): T {
+    const watch = this.current === undefined ? undefined : this.watch;
+    if (watch === undefined) return run();
+    watch.leave(this);
+    try {
+      return run();
+    } finally {
+      watch.enter(this);
     }
   }
 
   /** X7, A4: may this unit call this now? False if the run is poisoned or evicted: then nothing it is given ever settles. */
   enter(unit: Unit, call: string): boolean {
     if (this.poison !== undefined || this.evicted) return false;
-    if (this.closure !== undefined) throw this.illegal(unit, call, `it is inside ${this.closure}, which is synchronous and calls nothing on ctx`);
+    if (this.closure !== undefined)
+      throw this.illegal(unit, call, `it is inside ${this.closure}, which is synchronous and calls nothing on ctx`);
     if (this.current !== unit) {
       const pausedOn = [...unit.open].find((operation) => operation.settlement === undefined)?.description;
       const turnOf = this.current?.title;
       throw this.violate(
-        new OutOfTurnError({ unit: unit.title, call, ...(pausedOn !== undefined && { pausedOn }), ...(turnOf !== undefined && { turnOf }) }),
+        new OutOfTurnError({
+          unit: unit.title,
+          call,
+          ...(pausedOn !== undefined && { pausedOn }),
+          ...(turnOf !== undefined && { turnOf }),
+        }),
       );
     }
     return true;
@@ -421,7 +455,7 @@ export class Execution {
   log(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {
     if (this.replaying) return;
     try {
-      this.logger[level](message, { runId: this.runId, workflow: this.workflow.name, unit: unit?.title, ...fields });
+      this.unwatched(() => this.logger[level](message, { runId: this.runId, workflow: this.workflow.name, unit: unit?.title, ...fields }));
     } catch {
       // X1: in replay nothing is logged, so a logger that fails must not be seen by the workflow.
     }
@@ -461,7 +495,17 @@ export class Execution {
   }
 }
 
-const HOST_KINDS: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun"]);
+/** A side effect is open only where the host carries it out. */
+const HOST_KINDS: ReadonlySet<string> = new Set([
+  "step",
+  "transaction",
+  "activity",
+  "child",
+  "sleep",
+  "signalRun",
+  "cancelRun",
+  "sideEffect",
+]);
 
 export function plainIssues(issues: readonly StandardSchemaV1.Issue[]): { message: string; path?: PropertyKey[] }[] {
   return issues.map(({ message, path }) =>

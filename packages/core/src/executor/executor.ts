@@ -4,7 +4,7 @@
 // against recorded turns), X10 (eviction drops, never rejects).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
-import { OutOfTurnError, QueryFailedError, CanceledError, serializeError, toError, TurnTimeoutError } from "../errors/index.ts";
+import { CanceledError, OutOfTurnError, QueryFailedError, serializeError, TurnTimeoutError, toError } from "../errors/index.ts";
 import type { ReplayTurn } from "../history/index.ts";
 import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
@@ -18,6 +18,7 @@ import { DEFAULT_LIMITS, Execution, type Limits } from "./execution.ts";
 import { Matcher } from "./matcher.ts";
 import type { StepBody } from "./steps.ts";
 import type { Unit } from "./unit.ts";
+import type { TurnWatch } from "./watch.ts";
 
 export interface ExecutorOptions {
   readonly workflow: AnyWorkflow;
@@ -31,6 +32,8 @@ export interface ExecutorOptions {
   readonly turnTimeout?: number;
   /** "scheduled": the host runs side effects like steps, because it can't record a value inline. Default "inline". */
   readonly sideEffects?: "inline" | "scheduled";
+  /** Told when user code gets the thread, and when it gives it back. */
+  readonly watch?: TurnWatch | undefined;
 }
 
 const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
@@ -59,6 +62,7 @@ export class Executor {
       logger: options.logger ?? SILENT,
       limits: { ...DEFAULT_LIMITS, ...options.limits },
       sideEffects: options.sideEffects ?? "inline",
+      watch: options.watch,
     });
     this.#barrier = options.barrier ?? sharedBarrier();
     this.#elapsed = options.elapsed;
@@ -95,7 +99,10 @@ export class Executor {
   #begin(activation: Activation, recorded: number | undefined, finish: (completion: Completion) => void): void {
     const execution = this.#execution;
     if (this.#finish !== undefined) {
-      finish({ status: "failed", error: new OutOfTurnError({ unit: "(host)", call: "activate", pausedOn: "an activation that is not over" }) });
+      finish({
+        status: "failed",
+        error: new OutOfTurnError({ unit: "(host)", call: "activate", pausedOn: "an activation that is not over" }),
+      });
       return;
     }
     if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "evict")) {
@@ -164,7 +171,8 @@ export class Executor {
         const operation = execution.operations.get(job.seq);
         if (operation?.kind === "sleep") operation.behaviour.fire?.(operation);
         else if (operation !== undefined) execution.mailbox.add({ type: "fire", seq: job.seq });
-        else if (execution.matcher?.passJob(job) !== true) execution.salvage?.resolved(job.seq, { status: "completed", value: execution.nothing });
+        else if (execution.matcher?.passJob(job) !== true)
+          execution.salvage?.resolved(job.seq, { status: "completed", value: execution.nothing });
         break;
       }
       case "childStarted": {
@@ -178,7 +186,14 @@ export class Executor {
         else execution.log("warn", `Signal "${job.name}" was refused by its schema and is delivered to nobody: ${job.refused}`);
         break;
       case "update":
-        execution.mailbox.add({ type: "update", id: job.id, name: job.name, input: job.input, validate: job.validate ?? true, accepted: false });
+        execution.mailbox.add({
+          type: "update",
+          id: job.id,
+          name: job.name,
+          input: job.input,
+          validate: job.validate ?? true,
+          accepted: false,
+        });
         break;
       case "query":
         break; // answered at the end
@@ -253,6 +268,7 @@ export class Executor {
       if (unit !== undefined) {
         execution.current = unit;
         this.#barrier(this.#stepEnded);
+        execution.watch?.enter(execution);
         unit.step();
         return;
       }
@@ -273,6 +289,7 @@ export class Executor {
   readonly #stepEnded = (): void => {
     const execution = this.#execution;
     const unit = execution.current as Unit;
+    execution.watch?.leave(execution);
     execution.current = undefined;
     try {
       execution.stepEnded(unit);
@@ -309,7 +326,14 @@ export class Executor {
     if (records === 0) execution.time = this.#timeBefore; // P7: replay will not know of this turn, so it moves no clock
     const { time } = execution;
     if (turnState === undefined && time <= activation.time) finish?.({ status: "ok", commands, replies });
-    else finish?.({ status: "ok", commands, replies, ...(turnState !== undefined && { state: turnState }), ...(time > activation.time && { time }) });
+    else
+      finish?.({
+        status: "ok",
+        commands,
+        replies,
+        ...(turnState !== undefined && { state: turnState }),
+        ...(time > activation.time && { time }),
+      });
   }
 
   // ── what a host asks ──
@@ -362,7 +386,13 @@ export class Executor {
 }
 
 /** M11: a query is a pure function of published state; whoever has the definition can evaluate it. */
-export function evaluateQuery(workflow: AnyWorkflow, name: string, state: Payload | undefined, args: unknown, codec: Codec = jsonCodec): unknown {
+export function evaluateQuery(
+  workflow: AnyWorkflow,
+  name: string,
+  state: Payload | undefined,
+  args: unknown,
+  codec: Codec = jsonCodec,
+): unknown {
   const queries = workflow.options.queries as Readonly<Record<string, (state: unknown, args: unknown) => unknown>> | undefined;
   const query = queries !== undefined && Object.hasOwn(queries, name) ? queries[name] : undefined;
   if (query === undefined) {

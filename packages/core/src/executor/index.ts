@@ -9,3 +9,4 @@ export { Executor, type ExecutorOptions, evaluateQuery } from "./executor.ts";
 export { formatLocation, type LocationPart, NameRegistry } from "./location.ts";
 export { isDeliveredError } from "./operation.ts";
 export type { StepBody } from "./steps.ts";
+export type { RunningTurn, TurnWatch } from "./watch.ts";

@@ -68,7 +68,9 @@ class LoopScope implements Behaviour {
     if (!outcome.ok) return execution.conclude(this.#operation, "failed", { ok: false, error: outcome.error as Error });
     const result = outcome.value;
     if (result !== undefined && !isLoopResult(result)) {
-      execution.violate(new IllegalReturnError(`An iteration of ${this.#operation.location} must return Loop.continue(state) or Loop.break(value).`));
+      execution.violate(
+        new IllegalReturnError(`An iteration of ${this.#operation.location} must return Loop.continue(state) or Loop.break(value).`),
+      );
       return;
     }
     if (result?.loop === "break") return execution.conclude(this.#operation, "completed", { ok: true, value: result.value });
@@ -86,9 +88,15 @@ class LoopScope implements Behaviour {
         const why = this.#wroteState
           ? "its iterations call updateState, which only they can repeat"
           : execution.saga.holdsBeneath(this.#operation.location)
-          ? "its steps have rollbacks that may still run: call rollbackCheckpoint in its body"
-          : "other units or operations are alive beside it";
-        execution.log("warn", `The loop ${this.#operation.location} can't commit: ${why}. It runs on, and its history grows.`, this.#operation.unit);
+            ? "its steps have rollbacks that may still run: call rollbackCheckpoint in its body"
+            : this.#operation.entangled
+              ? "units outside of it have seen, through an ivar or a condition, what its iterations did"
+              : "other units or operations are alive beside it";
+        execution.log(
+          "warn",
+          `The loop ${this.#operation.location} can't commit: ${why}. It runs on, and its history grows.`,
+          this.#operation.unit,
+        );
       }
       this.#warned = true;
       return true;
@@ -127,7 +135,10 @@ export function loop(unit: Unit, options: LoopOptions<unknown>, run: IterationRu
   for (const key of ["commitInterval", "historyEvery", "historyKeep"] as const) {
     const value = options[key];
     if (value !== undefined && (!Number.isInteger(value) || value < (key === "historyKeep" ? 0 : 1))) {
-      throw new InvalidInputError({ what: `ctx.loop "${options.name}"`, issues: [{ message: `${key} must be a positive whole number, not ${value}.`, path: [key] }] });
+      throw new InvalidInputError({
+        what: `ctx.loop "${options.name}"`,
+        issues: [{ message: `${key} must be a positive whole number, not ${value}.`, path: [key] }],
+      });
     }
   }
   const operation = unit.execution.open(unit, "loop", options.name);

@@ -7,8 +7,8 @@ import { NondeterminismError, ReceiveClosedError, reviveError, serializeError } 
 import type { ReplayTurn, Voided } from "../history/index.ts";
 import type { OperationKind } from "../model/index.ts";
 import type { Command, CommitCommand, Job, OpeningCommand, Payload } from "../protocol/index.ts";
-import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
 import { Carry } from "./carry.ts";
+import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
 import type { Execution } from "./execution.ts";
 import { formatLocation, isWithin, predecessor, segment, sharedLength } from "./location.ts";
 import { Salvage } from "./salvage.ts";
@@ -117,17 +117,21 @@ export class Matcher {
   /** The operation that this turn has and code has left out, to judge by what code does too early. */
   #missing(actual: Command, expected: Command | undefined): OpeningCommand | undefined {
     if (actual.type === "dispatch" && expected?.type === "dispatch") return undefined;
-    const isEarly = !isOpening(actual) || this.#recordedLater(actual) !== undefined;
+    if (!isOpening(actual)) return this.#nearest(this.#scopeOf(actual));
+    if (this.#recordedLater(actual) !== undefined) return this.#nearest(actual.unit, 0);
     // A unit that history does not know at all was begun because the one before it ended too early.
-    const path = !isOpening(actual) ? this.#scopeOf(actual) : isEarly ? actual.unit : this.#isKnown(actual.unit) ? undefined : predecessor(actual.unit);
-    if (path === undefined) return undefined;
+    const before = this.#isKnown(actual.unit) ? undefined : predecessor(actual.unit);
+    return before === undefined ? undefined : this.#nearest(before);
+  }
+  /** The unmatched operation of this turn that is nearest to a path: within it, or sharing at least so much of it. */
+  #nearest(path: string, atLeast = path === "" ? 0 : path.length + 1): OpeningCommand | undefined {
     let nearest: OpeningCommand | undefined;
-    let shared = (isOpening(actual) && isEarly) || path === "" ? 0 : path.length + 1;
+    let shared = atLeast - 1;
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
       if (!isOpening(candidate) || this.#ahead?.has(candidate) === true || this.#isRemoved(candidate)) continue;
       const common = sharedLength(`${candidate.unit}/`, `${path}/`);
-      if (nearest === undefined ? common < shared : common <= shared) continue;
+      if (common <= shared) continue;
       nearest = candidate;
       shared = common;
     }
@@ -157,7 +161,8 @@ export class Matcher {
   #nextOf(unit: string): OpeningCommand | undefined {
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
-      if (isOpening(candidate) && candidate.unit === unit && this.#ahead?.has(candidate) !== true && !this.#isRemoved(candidate)) return candidate;
+      if (isOpening(candidate) && candidate.unit === unit && this.#ahead?.has(candidate) !== true && !this.#isRemoved(candidate))
+        return candidate;
     }
     return undefined;
   }
@@ -217,7 +222,8 @@ export class Matcher {
   // ── where they part ──
 
   #diverge(expected: Command | undefined, actual: Command | undefined): Command {
-    const at = expected !== undefined && (isOpening(expected) || actual === undefined || !isOpening(actual)) ? expected : (actual as Command);
+    const at =
+      expected !== undefined && (isOpening(expected) || actual === undefined || !isOpening(actual)) ? expected : (actual as Command);
     const location = this.locate(at);
     if (expected === undefined || actual === undefined) {
       const hint = actual === undefined ? this.#insteadOf(expected as Command) : this.#recordedLater(actual);
@@ -242,7 +248,8 @@ export class Matcher {
   #recordedLater(actual: Command): string | undefined {
     for (let turn = this.#turn + 1; turn < this.#turns.length; turn++) {
       const found = this.#turns[turn]?.commands.some((command) => difference(actual, command, this.#same) === undefined);
-      if (found === true) return `History has it ${turn - this.#turn === 1 ? "one turn" : `${turn - this.#turn} turns`} later: an operation before it is missing.`;
+      if (found === true)
+        return `History has it ${turn - this.#turn === 1 ? "one turn" : `${turn - this.#turn} turns`} later: an operation before it is missing.`;
     }
     return undefined;
   }
@@ -350,7 +357,9 @@ export class Matcher {
   /** What `finish` emitted. */
   #isGivenUp(command: Command): boolean {
     const { type } = command;
-    return (type === "cancel" || type === "completeUpdate" || (type === "settle" && command.status === "canceled")) && this.#isRemoved(command);
+    return (
+      (type === "cancel" || type === "completeUpdate" || (type === "settle" && command.status === "canceled")) && this.#isRemoved(command)
+    );
   }
   #isRemoved(command: Command): boolean {
     if (isOpening(command)) return this.#removed.has(command.seq) || this.#removedPaths.some((path) => isWithin(command.unit, path));
@@ -421,7 +430,13 @@ export class Matcher {
   finish(): void {
     const execution = this.#execution;
     for (const [id, { seq, name }] of this.#updates) {
-      execution.emit({ type: "completeUpdate", seq, id, status: "failed", error: serializeError(new ReceiveClosedError({ update: name })) });
+      execution.emit({
+        type: "completeUpdate",
+        seq,
+        id,
+        status: "failed",
+        error: serializeError(new ReceiveClosedError({ update: name })),
+      });
     }
     this.#updates.clear();
     for (const record of this.#removed.values()) {

@@ -41,6 +41,8 @@ export class Operation {
   settlement: Settlement | undefined;
   /** It never became an operation (refused, or the run is poisoned): its promise is all there is. */
   closed = false;
+  /** Units outside this loop or receive have seen what happened inside it, in memory alone: it can't commit any more (L3). */
+  entangled = false;
   /** Replay: history has a commit for this loop or receive further on (L3, R11). */
   committed = false;
   /** A wait or timer: given up when its unit's function returns (P3). Others are joined. */

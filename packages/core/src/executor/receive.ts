@@ -3,7 +3,7 @@
 // Invariants: R1–R11, A1–A6, M9 M10 (acceptance, outcomes), K4 (cancellation closes it, joins its handlers, throws).
 
 import { IllegalReturnError, ReceiveClosedError, serializeError, UpdateRejectedError } from "../errors/index.ts";
-import { type AsyncHandlerContext, isReceiveResult, type ReceiveHandlers, type Messages } from "../model/index.ts";
+import { type AsyncHandlerContext, isReceiveResult, type Messages, type ReceiveHandlers } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
 import { parseDuration } from "../values/index.ts";
 import type { Execution } from "./execution.ts";
@@ -37,12 +37,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   /** `updateState` calls that wait for the sync handler (R10). */
   #blocked: Operation[] = [];
 
-  constructor(
-    operation: Operation,
-    state: unknown,
-    handlers: ReceiveHandlers<unknown, Messages>,
-    context: MakeContext,
-  ) {
+  constructor(operation: Operation, state: unknown, handlers: ReceiveHandlers<unknown, Messages>, context: MakeContext) {
     this.operation = operation;
     this.#execution = operation.unit.execution;
     this.#state = state;
@@ -280,7 +275,8 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     this.#sinceCheckpoint = 0;
     const execution = this.#execution;
     if (!execution.canCommit(this.operation)) {
-      if (!this.#warned) execution.log("warn", "This receive can't checkpoint: other units or rollbacks are alive beside it.", this.operation.unit);
+      if (!this.#warned)
+        execution.log("warn", "This receive can't checkpoint: other units or rollbacks are alive beside it.", this.operation.unit);
       this.#warned = true;
       return;
     }

@@ -3,7 +3,7 @@
 // Invariants: S1 (reverse order of completion, each a durable step), S2 (a crash goes on where it was: the rollbacks are records
 // like others), L5 (no commit passes one that may still run).
 
-import { StepFailedError, CanceledError, reviveError, serializeError } from "../errors/index.ts";
+import { CanceledError, reviveError, StepFailedError, serializeError } from "../errors/index.ts";
 import type { StepInfo } from "../model/index.ts";
 import type { Payload } from "../protocol/index.ts";
 import type { RetryPolicy } from "../values/index.ts";

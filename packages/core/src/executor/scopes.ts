@@ -127,7 +127,9 @@ function checkedKeys(call: string, branches: Readonly<Record<string, BranchRun>>
   if (integer !== undefined) {
     throw new InvalidInputError({
       what: call,
-      issues: [{ message: `The branch key "${integer}" looks like an integer, and JavaScript reorders those. Give it a name.`, path: [integer] }],
+      issues: [
+        { message: `The branch key "${integer}" looks like an integer, and JavaScript reorders those. Give it a name.`, path: [integer] },
+      ],
     });
   }
   return keys;
@@ -167,11 +169,7 @@ export function join(unit: Unit, name: string, branches: Readonly<Record<string,
   return operation.promise as Promise<Record<string, unknown>>;
 }
 
-export function race(
-  unit: Unit,
-  name: string,
-  branches: Readonly<Record<string, BranchRun>>,
-): Promise<{ winner: string; value: unknown }> {
+export function race(unit: Unit, name: string, branches: Readonly<Record<string, BranchRun>>): Promise<{ winner: string; value: unknown }> {
   const execution = unit.execution;
   const keys = checkedKeys("ctx.race", branches);
   if (keys.length === 0) {

@@ -33,7 +33,10 @@ export function sleep(unit: Unit, name: string, duration: Duration): Promise<voi
 export function sleepUntil(unit: Unit, name: string, time: Date | number): Promise<void> {
   const until = typeof time === "number" ? time : time.getTime();
   if (!Number.isFinite(until)) {
-    throw new InvalidInputError({ what: "ctx.sleepUntil", issues: [{ message: `${String(time)} is not a time: give a Date or milliseconds.` }] });
+    throw new InvalidInputError({
+      what: "ctx.sleepUntil",
+      issues: [{ message: `${String(time)} is not a time: give a Date or milliseconds.` }],
+    });
   }
   return open(unit, name, { until });
 }

@@ -3,7 +3,7 @@
 // Invariants: P3 (over only when nothing of its own is outstanding), C5 (one result a step), X3 (path and order are structural),
 // X7 (its ctx works only in its turn), K1 K2 (cancellation reaches what is not shielded).
 
-import { CanceledError } from "../errors/index.ts";
+import type { CanceledError } from "../errors/index.ts";
 import { Random } from "../values/index.ts";
 import type { Execution } from "./execution.ts";
 import type { UnitOrder } from "./location.ts";

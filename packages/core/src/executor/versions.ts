@@ -9,18 +9,24 @@ export function patched(unit: Unit, id: string): boolean {
   const known = unit.patches.get(id);
   if (known !== undefined) return known;
   const execution = unit.execution;
-  const answer = execution.matcher === undefined ? !execution.replaying || execution.notifiedPatches.has(id) : execution.matcher.hasPatch(unit, id);
+  const answer = isOn(unit, id);
   unit.patches.set(id, answer);
   if (answer) whenDue(unit, () => execution.note(unit, "patch", id));
   return answer;
 }
 
+/** Recorded, or live. Hosts that match commands themselves say what is recorded. */
+function isOn(unit: Unit, id: string): boolean {
+  const { matcher, replaying, notifiedPatches } = unit.execution;
+  return matcher === undefined ? !replaying || notifiedPatches.has(id) : matcher.hasPatch(unit, id);
+}
+
 export function deprecatePatch(unit: Unit, id: string): void {
   if (unit.patches.has(id)) return;
   const execution = unit.execution;
-  const recorded = execution.matcher === undefined || execution.matcher.hasPatch(unit, id);
+  const answer = isOn(unit, id);
   unit.patches.set(id, true);
-  if (recorded) whenDue(unit, () => execution.note(unit, "patch", id, { deprecated: true }));
+  if (answer) whenDue(unit, () => execution.note(unit, "patch", id, { deprecated: true }));
 }
 
 /** Now, or once the operations before it that code no longer makes have settled (V3). */

@@ -5,7 +5,7 @@
 import { payloadFromJson, payloadToJson } from "../codec/index.ts";
 import { InvalidInputError } from "../errors/index.ts";
 import type { History, RunStatus } from "../model/index.ts";
-import { IDENTITY, type Payload, PAYLOAD_FIELDS, type StartJob, type Turn } from "../protocol/index.ts";
+import { IDENTITY, PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
 
 export const HISTORY_FORMAT = "holdfast-history/1";
 
@@ -29,7 +29,12 @@ export function fromHistory(history: History): Turn[] {
     throw malformed(`Its format is ${JSON.stringify((history as { format?: unknown } | null)?.format)}, not "${HISTORY_FORMAT}".`);
   }
   if (!Array.isArray(history.turns)) throw malformed("It has no list of turns.", "turns");
-  return history.turns.map((turn, i) => checkTurn(mapPayloads(turn, (value) => payloadFromJson(value)), i));
+  return history.turns.map((turn, i) =>
+    checkTurn(
+      mapPayloads(turn, (value) => payloadFromJson(value)),
+      i,
+    ),
+  );
 }
 
 /** Copies a tree of records; payload fields pass through `convert`. Errors are kept as they are: their `data` is their own. */
@@ -57,7 +62,8 @@ function checkTurn(value: unknown, i: number): Turn {
   if (typeof turn.time !== "number" || typeof turn.index !== "number") throw malformed("A turn has an index and a time.", path);
   if (!Array.isArray(turn.jobs) || !Array.isArray(turn.commands)) throw malformed("A turn has jobs and commands.", path);
   for (const job of turn.jobs) {
-    if (!JOB_TYPES.has((job as { type?: string } | null)?.type ?? "")) throw malformed(`Unknown job ${JSON.stringify(job)?.slice(0, 80)}.`, `${path}.jobs`);
+    if (!JOB_TYPES.has((job as { type?: string } | null)?.type ?? ""))
+      throw malformed(`Unknown job ${JSON.stringify(job)?.slice(0, 80)}.`, `${path}.jobs`);
   }
   for (const command of turn.commands) {
     if (!Object.hasOwn(IDENTITY, (command as { type?: string } | null)?.type ?? "")) {

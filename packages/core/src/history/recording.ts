@@ -11,7 +11,13 @@ export function recordTurn(index: number, historyLength: number, activation: Act
   const jobs = recordedJobs(activation.jobs, completion.replies);
   const { commands, state } = completion;
   if (jobs.length === 0 && commands.length === 0) return undefined;
-  const turn = { index, time: completion.time ?? activation.time, historyLength: activation.historyLength ?? historyLength, jobs, commands };
+  const turn = {
+    index,
+    time: completion.time ?? activation.time,
+    historyLength: activation.historyLength ?? historyLength,
+    jobs,
+    commands,
+  };
   return state === undefined ? turn : { ...turn, state };
 }
 

@@ -15,7 +15,9 @@ export async function replay(workflow: AnyWorkflow, history: History, options: {
   if (history.run.workflow !== workflow.name) {
     throw new InvalidInputError({
       what: "replay",
-      issues: [{ message: `The history is of workflow "${history.run.workflow}", the code of "${workflow.name}".`, path: ["run", "workflow"] }],
+      issues: [
+        { message: `The history is of workflow "${history.run.workflow}", the code of "${workflow.name}".`, path: ["run", "workflow"] },
+      ],
     });
   }
   const executor = new Executor({ workflow, codec: options.codec ?? jsonCodec });

@@ -90,5 +90,7 @@ function fromCommits(turns: readonly ReplayTurn[]): ReplayTurn[] {
 function withMark(turns: readonly ReplayTurn[], commit: CommitCommand): ReplayTurn[] {
   const mark = (command: Command): Command =>
     (command.type === "loop" || command.type === "receive") && command.seq === commit.seq ? { ...command, committed: true } : command;
-  return turns.map((turn) => (turn.commands.some((one) => "seq" in one && one.seq === commit.seq) ? { ...turn, commands: turn.commands.map(mark) } : turn));
+  return turns.map((turn) =>
+    turn.commands.some((one) => "seq" in one && one.seq === commit.seq) ? { ...turn, commands: turn.commands.map(mark) } : turn,
+  );
 }

@@ -3,10 +3,10 @@
 // Invariants: X1 (no timers, no I/O of its own; step bodies are the test's), K8 (a timer fires once, never early), D8 (retries).
 
 import { serializeError } from "../errors/index.ts";
+import { formatLocation } from "../executor/index.ts";
 import type { Activity, ActivityInfo, AnyWorkflow, StepInfo } from "../model/index.ts";
 import type { ActivityCommand, ChildCommand, HostOperation, Job, Outcome } from "../protocol/index.ts";
 import { isRetryable, type RetryPolicy, resolveRetry } from "../values/index.ts";
-import { formatLocation } from "../executor/index.ts";
 import { Harness, type HarnessOptions } from "./harness.ts";
 
 export interface AutoOptions {
@@ -27,7 +27,8 @@ export interface AutoOptions {
 export async function drive(harness: Harness, options: AutoOptions = {}): Promise<Harness> {
   const limit = options.maxTurns ?? 10_000;
   for (let turns = 0; harness.terminal === undefined; turns++) {
-    if (turns >= limit) throw new Error(`The run was not over after ${limit} turns; it waits for ${harness.executor.waitingFor.join(", ")}.`);
+    if (turns >= limit)
+      throw new Error(`The run was not over after ${limit} turns; it waits for ${harness.executor.waitingFor.join(", ")}.`);
     const ready = ([...harness.open.values()] as HostOperation[]).filter((operation) => operation.type !== "sleep");
     if (ready.length > 0) {
       const picked = options.pick?.(ready) ?? ready;
@@ -95,7 +96,8 @@ async function attempts(
       const value = await run({ attempt, idempotencyKey, signal: new AbortController().signal });
       return { status: "completed", value: harness.codec.encode(value) };
     } catch (error) {
-      if (attempt >= maxAttempts || !isRetryable(error, retry)) return { status: "failed", error: serializeError(error), attempts: attempt };
+      if (attempt >= maxAttempts || !isRetryable(error, retry))
+        return { status: "failed", error: serializeError(error), attempts: attempt };
     }
   }
 }
@@ -105,7 +107,11 @@ async function child(harness: Harness, operation: ChildCommand, options: AutoOpt
   const workflow = options.workflows?.find((one) => one.name === operation.name);
   if (workflow === undefined) throw new Error(`No workflow "${operation.name}" was given to drive().`);
   const started: Job[] = operation.detached === true ? [{ type: "childStarted", seq, runId: id }] : [];
-  const run = await runWorkflow(workflow, harness.codec.decode(operation.input), { ...options, id, parentId: harness.options.id ?? "run-1" });
+  const run = await runWorkflow(workflow, harness.codec.decode(operation.input), {
+    ...options,
+    id,
+    parentId: harness.options.id ?? "run-1",
+  });
   const { terminal } = run;
   if (terminal?.type === "complete") return [...started, { type: "resolve", seq, outcome: { status: "completed", value: terminal.value } }];
   if (terminal?.type === "fail") return [...started, { type: "resolve", seq, outcome: { status: "failed", error: terminal.error } }];

@@ -61,4 +61,3 @@ function expectSame(before: unknown, after: unknown, where: string): void {
 function stable(value: unknown): string {
   return JSON.stringify(value, (key, item: unknown) => (key === "stack" ? undefined : item)) ?? "undefined";
 }
-

@@ -48,7 +48,16 @@ export interface TranscriptEntry {
   readonly completion: Completion;
 }
 
-const HOST_KINDS: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun", "rollback"]);
+const HOST_KINDS: ReadonlySet<string> = new Set([
+  "step",
+  "transaction",
+  "activity",
+  "child",
+  "sleep",
+  "signalRun",
+  "cancelRun",
+  "rollback",
+]);
 const TERMINAL: ReadonlySet<string> = new Set(["complete", "fail", "canceled", "continueAsNew"]);
 
 /** A job without the parts that a test does not care about. */
@@ -128,7 +137,8 @@ export class Harness {
     else if ("n" in command) this.#opened(command);
   }
   #opened(command: OpeningCommand, since = this.time): void {
-    if (HOST_KINDS.has(command.type) || (command.type === "sideEffect" && this.options.sideEffects === "scheduled")) this.open.set(command.seq, command);
+    if (HOST_KINDS.has(command.type) || (command.type === "sideEffect" && this.options.sideEffects === "scheduled"))
+      this.open.set(command.seq, command);
     if (command.type === "sleep") this.timers.set(command.seq, command.until ?? since + (command.duration ?? 0));
     const timeout = (command.type === "signal" || command.type === "receive" || command.type === "condition") && command.timeout;
     if (typeof timeout === "number") this.timers.set(command.seq, since + timeout);
@@ -285,7 +295,8 @@ export class Harness {
   /** D10: voids the failure and goes on; the operations that it voids are open again. */
   async resume(workflow: AnyWorkflow = this.workflow): Promise<readonly Command[]> {
     const fail = this.terminal;
-    if (fail?.type !== "fail" || fail.rolledBack === true) throw new Error("Only a failed run whose rollbacks have not run can be resumed.");
+    if (fail?.type !== "fail" || fail.rolledBack === true)
+      throw new Error("Only a failed run whose rollbacks have not run can be resumed.");
     const voids = fail.causes ?? [];
     const attempt = this.turns.reduce((sum, turn) => sum + turn.jobs.filter((job) => job.type === "resume").length, 2);
     const job: Job = { type: "resume", attempt, voids };

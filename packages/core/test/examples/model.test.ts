@@ -20,6 +20,22 @@ describe("sequential primitives", () => {
     expect(calls).toBe(2);
   });
 
+  test("P6 P8 an order keeps its number and its time, whatever the clock says when it is replayed", async () => {
+    let sequence = 40;
+    let year = 2020;
+    const h = await Harness.start(
+      model.orderProcessing(
+        () => ++sequence,
+        () => new Date(Date.UTC(++year, 0, 1)),
+      ),
+      { customerId: "c" },
+    );
+    expect(h.state).toEqual({ orderNumber: 41, status: "processing" });
+    await h.recover();
+    await h.resolve("orders.process");
+    expect(h.output).toEqual({ orderNumber: 41, startedAt: new Date(Date.UTC(2021, 0, 1)) });
+  });
+
   test("K8 sleep is a durable timer: a restart in between changes nothing", async () => {
     const h = await Harness.start(model.identifiers(() => 1));
     const due = [...h.timers.values()];
@@ -121,7 +137,9 @@ describe("receive", () => {
     expect(await h.update("guarded", 5, "rejected")).toEqual([]);
     expect(h.turns).toHaveLength(before);
     expect(h.updateResult("accepted")).toEqual({ value: 5 });
-    expect(h.updateResult("rejected")).toEqual({ error: expect.objectContaining({ name: "UpdateRejectedError", message: expect.stringContaining("reason") }) });
+    expect(h.updateResult("rejected")).toEqual({
+      error: expect.objectContaining({ name: "UpdateRejectedError", message: expect.stringContaining("reason") }),
+    });
     await crashAnywhere(h);
   });
 

@@ -10,7 +10,8 @@ export const stepB = activity("step.b", async (_: string): Promise<string> => {
   throw new FatalError("b is broken");
 });
 export const stepC = activity("step.c", async (_: string) => "c");
-export const MODEL_ACTIVITIES = [fetchUser, loadConfig, priceOf, stepA, stepB, stepC];
+export const processOrder = activity("orders.process", async (_order: { customerId: string; orderNumber: number }) => {});
+export const MODEL_ACTIVITIES = [fetchUser, loadConfig, priceOf, stepA, stepB, stepC, processOrder];
 
 /** Sequences.next("orders") and UUID.uuid4(), counted. */
 export function identifiers(next: () => number) {
@@ -19,6 +20,17 @@ export function identifiers(next: () => number) {
     const correlationId = await ctx.sideEffect(() => `correlation-${next()}`);
     await ctx.sleep("pause", "1m");
     return { orderNumber, correlationId };
+  });
+}
+
+/** The side effects of an order: they run once, and are recorded. */
+export function orderProcessing(next: () => number, clock: () => Date) {
+  return workflow("order-processing", async (ctx, { customerId }: { customerId: string }) => {
+    const orderNumber = await ctx.sideEffect(() => next());
+    const startedAt = await ctx.sideEffect(() => clock());
+    ctx.publishState({ orderNumber, status: "processing" });
+    await ctx.activity(processOrder, { customerId, orderNumber });
+    return { orderNumber, startedAt };
   });
 }
 
@@ -188,18 +200,21 @@ export const threeStates = workflow({ name: "three-states", signals: { set: sign
   return { local, state };
 });
 
-export const publishesInClosure = workflow({ name: "publishes-in-closure", updates: { restock: update<string, number>() } }, async (ctx) => {
-  await ctx.receive(0, {
-    updates: {
-      restock: (_sku, state) =>
-        Receive.async(
-          (ctx) =>
-            ctx.updateState((s) => {
-              ctx.publishState(s + 1);
-              return [s + 1, s + 1];
-            }),
-          state,
-        ),
-    },
-  });
-});
+export const publishesInClosure = workflow(
+  { name: "publishes-in-closure", updates: { restock: update<string, number>() } },
+  async (ctx) => {
+    await ctx.receive(0, {
+      updates: {
+        restock: (_sku, state) =>
+          Receive.async(
+            (ctx) =>
+              ctx.updateState((s) => {
+                ctx.publishState(s + 1);
+                return [s + 1, s + 1];
+              }),
+            state,
+          ),
+      },
+    });
+  },
+);

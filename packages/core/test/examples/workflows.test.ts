@@ -189,7 +189,10 @@ describe("orders", () => {
     await h.resolve("price-v2", 2);
     const drawn = h.commands.find((one) => one.type === "sideEffect");
     const orderNumber = drawn?.type === "sideEffect" ? h.codec.decode(drawn.value ?? "") : undefined;
-    expect(ended(h)).toEqual(["completed", { orderNumber, startedAt: new Date(h.options.startTime ?? Date.UTC(2026, 0, 1)), customer: "c" }]);
+    expect(ended(h)).toEqual([
+      "completed",
+      { orderNumber, startedAt: new Date(h.options.startTime ?? Date.UTC(2026, 0, 1)), customer: "c" },
+    ]);
     // From the first commit on: before it the number may be drawn again.
     for (const cut of [1, 2]) await crashAfter(h, cut);
   });

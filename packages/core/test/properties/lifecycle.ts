@@ -25,8 +25,8 @@ export function checkLifecycle(harness: Harness): void {
 
 class Lifecycle {
   readonly #open = new Map<number, OpeningCommand>();
-  /** Children that run on by themselves. */
-  readonly #started = new Set<number>();
+  /** By a job of this turn. A job before it may have led to its being given up: then its result was late (C7). */
+  readonly #answered = new Set<number>();
   /** Scopes that have returned. */
   readonly #left = new Set<string>();
   readonly #updates = new Map<string, "sent" | "accepted" | "answered" | "rejected">();
@@ -35,9 +35,9 @@ class Lifecycle {
   #expired = false;
 
   job(job: Job): void {
-    if (job.type === "resolve" || (job.type === "fire" && this.#open.get(job.seq)?.type === "sleep")) this.#open.delete(job.seq);
-    else if (job.type === "childStarted") {
-      if (this.#open.delete(job.seq)) this.#started.add(job.seq);
+    if (job.type === "resolve" || job.type === "childStarted" || (job.type === "fire" && this.#open.get(job.seq)?.type === "sleep")) {
+      this.#open.delete(job.seq);
+      this.#answered.add(job.seq);
     } else if (job.type === "update") this.#updates.set(job.id, "sent");
     else if (job.type === "expire") this.#expired = true;
   }
@@ -58,6 +58,7 @@ class Lifecycle {
   }
   #settled(seq: number): void {
     const operation = this.#open.get(seq);
+    if (this.#answered.delete(seq)) return;
     if (operation === undefined) return fail(`the end of ${seq}, which is not open (Y3)`);
     this.#open.delete(seq);
     if (!SCOPES.has(operation.type) || this.#expired) return;
@@ -85,6 +86,7 @@ class Lifecycle {
 
   /** M8: no update is left undecided. */
   endTurn(rejected: readonly string[]): void {
+    this.#answered.clear();
     for (const id of rejected) {
       if (this.#updates.get(id) !== "sent") fail(`update ${id} is rejected though it was ${this.#updates.get(id)} (M8)`);
       this.#updates.set(id, "rejected");

@@ -14,13 +14,14 @@ import {
   replay,
   reviveError,
 } from "@holdfast/core";
-import { crashAnywhere, Harness } from "@holdfast/core/testing";
+import { crashAnywhere, Harness, type HarnessOptions } from "@holdfast/core/testing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { compile } from "./compile.ts";
 import { Reference } from "./interpret.ts";
 import { checkLifecycle } from "./lifecycle.ts";
 import { type Program, programs } from "./program.ts";
+import { regressions } from "./regressions.ts";
 import { play, type Schedule, schedules } from "./schedule.ts";
 import { describeError } from "./trace.ts";
 
@@ -28,8 +29,8 @@ import { describeError } from "./trace.ts";
 const FACTOR = Number(process.env["PROPERTY_RUNS"] ?? 1);
 const RUNS = 300 * FACTOR;
 
-async function played(program: Program, schedule: Schedule): Promise<Harness> {
-  const harness = new Harness(compile(program));
+async function played(program: Program, schedule: Schedule, options: HarnessOptions = {}): Promise<Harness> {
+  const harness = new Harness(compile(program), options);
   await play(harness, schedule);
   return harness;
 }
@@ -68,6 +69,20 @@ function plainCommand(command: Command): Record<string, unknown> {
   return plain;
 }
 
+function expectReference(program: Program, harness: Harness): void {
+  const reference = new Reference(program, { decode, random });
+  for (const { activation, completion } of harness.transcript) {
+    if (completion.status === "failed") throw completion.error;
+    const { commands, rejected, state } = reference.activate(activation);
+    const { replies } = completion;
+    expect({
+      commands: completion.commands.map(plainCommand),
+      rejected: replies.flatMap((reply) => (reply.type === "rejectUpdate" ? [reply.id] : [])),
+      state: completion.state === undefined ? undefined : { value: decode(completion.state) },
+    }).toEqual({ commands, rejected, state });
+  }
+}
+
 /** What is compared of two runs of the same activations: everything but stacks. */
 function plainCompletion(completion: Completion): unknown {
   if (completion.status === "failed") throw completion.error;
@@ -84,18 +99,7 @@ describe("random programs on random schedules", { timeout: 30_000 * Math.max(1, 
   });
   it("X4 X6 C5 the executor does what the reference interpreter does", async () => {
     await check(async (program, schedule) => {
-      const harness = await played(program, schedule);
-      const reference = new Reference(program, { decode, random });
-      for (const { activation, completion } of harness.transcript) {
-        if (completion.status === "failed") throw completion.error;
-        const { commands, rejected, state } = reference.activate(activation);
-        const { replies } = completion;
-        expect({
-          commands: completion.commands.map(plainCommand),
-          rejected: replies.flatMap((reply) => (reply.type === "rejectUpdate" ? [reply.id] : [])),
-          state: completion.state === undefined ? undefined : { value: decode(completion.state) },
-        }).toEqual({ commands, rejected, state });
-      }
+      expectReference(program, await played(program, schedule));
     });
   });
   it("X1 X8 the same jobs give the same commands, with more microtasks in the code and with other runs in the same tick", async () => {
@@ -123,15 +127,29 @@ describe("random programs on random schedules", { timeout: 30_000 * Math.max(1, 
     );
   });
   it("Y1 Y6 L3 R11 cut after any turn and replayed, a run goes on as if nothing had happened", async () => {
-    await check(async (program, schedule) => {
-      const harness = await played(program, schedule);
-      await crashAnywhere(harness);
-    });
+    const sideEffects = fc.constantFrom<HarnessOptions["sideEffects"][]>("inline", "inline", "scheduled");
+    await fc.assert(
+      fc.asyncProperty(programs, schedules, sideEffects, async (program, schedule, how) => {
+        const harness = await played(program, schedule, how === undefined ? {} : { sideEffects: how });
+        await crashAnywhere(harness);
+      }),
+      { numRuns: Math.ceil(RUNS * 0.7) },
+    );
   });
   it("Y5 a history replays after a round trip through JSON", async () => {
     await check(async (program, schedule) => {
       const harness = await played(program, schedule);
       await replay(harness.workflow, JSON.parse(JSON.stringify(harness.history())));
     });
+  });
+});
+
+describe("programs that broke a rule once", () => {
+  it.each(regressions)("$title", async ({ program, schedule }) => {
+    const harness = await played(program, schedule);
+    checkLifecycle(harness);
+    expectReference(program, harness);
+    await crashAnywhere(harness);
+    await replay(harness.workflow, JSON.parse(JSON.stringify(harness.history())));
   });
 });

@@ -263,6 +263,35 @@ describe("M6 several waiters", () => {
     await crashAnywhere(h);
   });
 
+  it("M6 M4 who begins to wait when the signal is there already does not jump the line", async () => {
+    const wf = workflow("polite", async (ctx) => {
+      const results = await ctx.parallel([
+        async (a) => a.waitForSignal("go"),
+        async (b) => {
+          await b.step("slow", () => 0);
+          return b.waitForSignal("go");
+        },
+      ]);
+      return results.map((result) => (result.status === "fulfilled" ? result.value : "failed"));
+    });
+    const h = await Harness.start(wf);
+    await h.turn(h.signalJob("go", "first"), h.resolved("slow"));
+    await h.signal("go", "second");
+    expect(h.output).toEqual(["first", "second"]);
+    await crashAnywhere(h);
+  });
+
+  it("M6 M5 what a listen takes along is not what somebody before it waits for", async () => {
+    const wf = workflow("polite", async (ctx) => {
+      const results = await ctx.parallel([async (a) => a.waitForSignal("x"), async (b) => b.listen(["y", "x"], { count: 3 })]);
+      return results.map((result) => (result.status === "fulfilled" ? result.value : "failed"));
+    });
+    const h = await Harness.start(wf);
+    await h.turn(h.signalJob("y", 1), h.signalJob("x", 2));
+    expect(h.output).toEqual([2, [{ name: "y", payload: 1 }]]);
+    await crashAnywhere(h);
+  });
+
   it("M6 M5 listen and waitForSignal stand in one line", async () => {
     const wf = workflow("one line", async (ctx) => {
       const results = await ctx.parallel([

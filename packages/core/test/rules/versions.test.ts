@@ -1000,6 +1000,156 @@ describe("removed", () => {
     await replay(program(true), h.history());
   });
 
+  it("V3 a started child and the wait for its result are two operations of the child", async () => {
+    const old = wf(async (ctx) => {
+      const handle = await ctx.startChild(ship, undefined);
+      await ctx.step("meanwhile", nothing);
+      await handle.result();
+      await ctx.step("after", nothing);
+    });
+    const after = wf(async (ctx) => {
+      ctx.removed("ship", "child");
+      await ctx.step("meanwhile", nothing);
+      ctx.removed("ship", "child");
+      await ctx.step("after", nothing);
+    });
+    const h = await Harness.start(old);
+    const { seq } = h.find("ship");
+    await h.turn({ type: "childStarted", seq, runId: "c1" });
+    await replay(after, h.history());
+    await h.resolve("meanwhile");
+    await replay(after, h.history());
+    await h.turn({ type: "resolve", seq, outcome: { status: "completed", value: "1" } });
+    await h.recover(after);
+    await h.resolve("after");
+    expect(h.status).toBe("completed");
+    await replay(after, h.history());
+  });
+
+  it("V3 of an operation that old code did not wait for to go on", async () => {
+    const old = wf(async (ctx) => {
+      await Promise.race([ctx.step("old", nothing), ctx.step("kept", nothing)]);
+      await ctx.step("after", nothing);
+    });
+    const after = wf(async (ctx) => {
+      ctx.removed("old", "step");
+      await ctx.step("kept", nothing);
+      await ctx.step("after", nothing);
+    });
+    const h = await Harness.start(old);
+    await h.resolve("kept");
+    await replay(after, h.history());
+    await h.resolve("after");
+    expect(h.status).toBe("sleeping"); // P3: it is joined
+    await replay(after, h.history());
+    await h.resolve("old");
+    expect(h.status).toBe("completed");
+    await replay(after, h.history());
+  });
+
+  it("V3 in a branch that lost its race while it waited there", async () => {
+    const program = (newer: boolean) =>
+      wf(async (ctx) => {
+        const { winner } = await ctx.race("first", {
+          a: async (ctx) => {
+            if (newer) ctx.removed("old", "step");
+            else await ctx.step("old", nothing);
+            await ctx.step("a", nothing);
+          },
+          b: (ctx) => ctx.step("b", nothing),
+        });
+        return winner;
+      });
+    const h = await Harness.start(program(false));
+    await h.resolve("b");
+    expect(h.output).toBe("b");
+    await replay(program(true), h.history());
+  });
+
+  it("V3 C7 of a step with a rollback that was being joined when the run was cancelled", async () => {
+    const program = (newer: boolean) =>
+      wf(async (ctx) => {
+        if (newer) ctx.removed("old", "step");
+        else await ctx.step("old", nothing, { rollback: nothing });
+        await ctx.step("after", nothing);
+      });
+    const h = await Harness.start(program(false));
+    await h.cancel();
+    await replay(program(true), h.history());
+    await h.resolve("old");
+    expect(h.status).toBe("canceled");
+    await replay(program(true), h.history());
+  });
+
+  it("V3 K7 in a run whose deadline struck while it waited there", async () => {
+    const program = (newer: boolean) =>
+      wf(async (ctx) => {
+        await ctx.step("reserve", nothing, { rollback: nothing });
+        if (newer) ctx.removed("sleep", "sleep");
+        else await ctx.sleep("1h");
+        await ctx.step("after", nothing);
+      });
+    const h = await Harness.start(program(false));
+    await h.resolve("reserve");
+    await h.turn({ type: "expire", error: { name: "DeadlineExceededError", message: "late" } });
+    await replay(program(true), h.history());
+    await h.resolve("~rollback/reserve");
+    expect(h.status).toBe("failed");
+    await replay(program(true), h.history());
+  });
+
+  it("V3 M6 of the first of two that wait for one signal: the signal it took is not the other's", async () => {
+    const program = (newer: boolean) =>
+      wf((ctx) =>
+        ctx.join("all", {
+          a: async (ctx) => {
+            if (newer) ctx.removed("go", "signal");
+            else await ctx.waitForSignal("go");
+          },
+          b: (ctx) => ctx.waitForSignal("go"),
+        }),
+      );
+    const h = await Harness.start(program(false));
+    await h.signal("go", 1);
+    await replay(program(true), h.history());
+    await h.recover(program(true));
+    await h.signal("go", 2);
+    expect(h.output).toEqual({ b: 2 });
+    await replay(program(true), h.history());
+  });
+
+  it("V3 with a patch asked for after an operation that was put off", async () => {
+    const old = wf(async (ctx) => {
+      await ctx.step("old", nothing);
+      const kept = ctx.step("kept", nothing);
+      ctx.patched("v2");
+      await kept;
+      await ctx.step("after", nothing);
+    });
+    const answers: boolean[] = [];
+    const after = wf(async (ctx) => {
+      ctx.removed("old", "step");
+      const kept = ctx.step("kept", nothing);
+      answers.push(ctx.patched("v2"));
+      await kept;
+      await ctx.step("after", nothing);
+    });
+    const h = await Harness.start(old);
+    await h.resolve("old");
+    await h.resolve("kept");
+    await replay(after, h.history());
+    expect(answers).toEqual([true]);
+  });
+
+  it("V3 X8 a foreign await after it is caught all the same", async () => {
+    const after = wf(async (ctx) => {
+      ctx.removed("old", "step");
+      await new Promise(nothing);
+    });
+    const h = await Harness.start(wf((ctx) => ctx.step("old", nothing)));
+    await expect(h.recover(after)).rejects.toMatchObject({ name: "ForeignAwaitError" });
+  });
+
   it("V3 M10 the caller of an update whose receive was removed gets an answer", async () => {
     const old = wf((ctx) =>
       ctx.receive(0, {

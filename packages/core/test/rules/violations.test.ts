@@ -592,8 +592,9 @@ describe("X8 foreign awaits", () => {
           const h = await Harness.start(wf, undefined, FRESH);
           await foreign;
           await macrotask();
+          const { violation } = h.executor;
           const error = await failure(h.resolve("s", "step"));
-          if (error instanceof Error && error.name === name && h.executor.violation === error && h.terminal === undefined) caught++;
+          if (error instanceof Error && error.name === name && violation === error && h.terminal === undefined) caught++;
         }
         expect(caught).toBe(1_000);
       },

@@ -3,7 +3,16 @@
 // Invariants: D11 (a lease of their own; a late answer is dropped; heartbeats carry cancellation and timeouts to the running code),
 // W1 (only what it has room and code for).
 
-import { type Activity, type ActivityInfo, type Codec, HoldfastError, isRetryable, type Logger, type Payload, serializeError } from "@holdfast/core";
+import {
+  type Activity,
+  type ActivityInfo,
+  type Codec,
+  HoldfastError,
+  isRetryable,
+  type Logger,
+  type Payload,
+  serializeError,
+} from "@holdfast/core";
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
 import { Batcher } from "./committer.ts";
 import type { Environment, Timer } from "./environment.ts";
@@ -145,7 +154,9 @@ export class ActivityRunner {
     } catch {
       return; // the next one may get through
     }
-    running.controller.abort(new HoldfastError("This attempt is over: canceled, timed out, or another worker has it.", { code: "HF_ATTEMPT_OVER" }));
+    running.controller.abort(
+      new HoldfastError("This attempt is over: canceled, timed out, or another worker has it.", { code: "HF_ATTEMPT_OVER" }),
+    );
     this.#end(running);
   }
 

@@ -71,7 +71,16 @@ export class Attempts {
 
   start(seq: number, body: StepBody, number: number, forgiven: number, idempotencyKey: string): void {
     const { environment, now } = this.#options;
-    const attempt: Attempt = { seq, number, forgiven, startedAt: now(), body, controller: new AbortController(), timer: undefined, dropped: false };
+    const attempt: Attempt = {
+      seq,
+      number,
+      forgiven,
+      startedAt: now(),
+      body,
+      controller: new AbortController(),
+      timer: undefined,
+      dropped: false,
+    };
     this.#inFlight.set(seq, attempt);
     if (body.timeout !== undefined) {
       const { timeout } = body;

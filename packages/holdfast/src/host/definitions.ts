@@ -3,11 +3,15 @@
 // Invariants: M13 (a payload that the receiver's schema refuses is delivered to nobody), V4 (other code is told by its text).
 
 import { createHash } from "node:crypto";
-import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { type Activity, type AnyWorkflow, type Codec, InvalidInputError, type Job, type SignalSpec } from "@holdfast/core";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 
 /** A list, or the exports of a module: values of other kinds are passed over. */
-export function byName<T extends { readonly name: string }>(what: string, given: readonly T[] | Record<string, unknown>, is: (value: unknown) => value is T): Map<string, T> {
+export function byName<T extends { readonly name: string }>(
+  what: string,
+  given: readonly T[] | Record<string, unknown>,
+  is: (value: unknown) => value is T,
+): Map<string, T> {
   const all = Array.isArray(given) ? given : Object.values(given);
   const found = new Map<string, T>();
   for (const value of all) {
@@ -25,7 +29,14 @@ function invalid(what: string, message: string): InvalidInputError {
 }
 
 export function isWorkflow(value: unknown): value is AnyWorkflow {
-  return typeof value === "object" && value !== null && "run" in value && "options" in value && typeof (value as AnyWorkflow).options === "object" && "version" in value;
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "run" in value &&
+    "options" in value &&
+    typeof (value as AnyWorkflow).options === "object" &&
+    "version" in value
+  );
 }
 export function isActivity(value: unknown): value is Activity<unknown, unknown> {
   return typeof value === "object" && value !== null && "run" in value && "options" in value && !("version" in value);
@@ -36,7 +47,11 @@ const codes = new WeakMap<AnyWorkflow, string>();
 export function codeOf(workflow: AnyWorkflow): string {
   let code = codes.get(workflow);
   if (code === undefined) {
-    code = createHash("sha256").update(workflow.version ?? "").update(workflow.run.toString()).digest("hex").slice(0, 16);
+    code = createHash("sha256")
+      .update(workflow.version ?? "")
+      .update(workflow.run.toString())
+      .digest("hex")
+      .slice(0, 16);
     codes.set(workflow, code);
   }
   return code;

@@ -18,17 +18,19 @@ import {
   type OpeningCommand,
   type Outcome,
   type ReplayTurn,
+  type RunStatus,
   recordCount,
   replayView,
-  type RunStatus,
-  serializeError,
   type StartJob,
   type StepBody,
+  serializeError,
   type Turn,
+  type TurnWatch,
 } from "@holdfast/core";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
 import { type AttemptEnd, Attempts, Recorded, retryAfter } from "./attempts.ts";
 import type { Environment, Timer } from "./environment.ts";
+import { unguardedCodec } from "./guard.ts";
 import { type Draft, draftOf } from "./journal.ts";
 
 export interface DriverHost {
@@ -39,6 +41,8 @@ export interface DriverHost {
   readonly limits: Partial<Limits>;
   readonly turnTimeout: number;
   readonly maxRecoveries: number;
+  /** Sees workflow code run. */
+  readonly watch: TurnWatch | undefined;
   /** The host's estimate of the store's time. */
   now(): number;
   commit(turn: TurnCommit): Promise<CommitResult>;
@@ -81,6 +85,8 @@ export class Driver {
   #attemptRows: AttemptRow[] = [];
   #retriesDue: number[] = [];
   #seen = 0;
+  #deliveries: Promise<void> = Promise.resolve();
+  #delivering = 0;
   #turns: number;
   #historyLength: number;
   #busy = false;
@@ -115,7 +121,7 @@ export class Driver {
   }
   /** Is a turn, a commit or a step under way? */
   get busy(): boolean {
-    return this.#busy || this.#jobs.length > 0 || this.#attempts.size > 0;
+    return this.#busy || this.#delivering > 0 || this.#jobs.length > 0 || this.#attempts.size > 0;
   }
   /** Turns that are in memory, for a claim that needs no history. */
   get turns(): number {
@@ -123,8 +129,16 @@ export class Driver {
   }
 
   #createExecutor(): Executor {
-    const { codec, logger, limits, environment, turnTimeout } = this.#host;
-    return new Executor({ workflow: this.workflow, codec, logger, limits, elapsed: () => environment.elapsed(), turnTimeout });
+    const { codec, logger, limits, environment, turnTimeout, watch } = this.#host;
+    return new Executor({
+      workflow: this.workflow,
+      codec: unguardedCodec(codec),
+      logger,
+      limits,
+      elapsed: () => environment.elapsed(),
+      turnTimeout,
+      watch,
+    });
   }
   #createAttempts(): Attempts {
     const { environment, codec } = this.#host;
@@ -144,6 +158,7 @@ export class Driver {
   async firstTurn(jobs: readonly Job[]): Promise<TurnCommit | undefined> {
     this.#busy = true;
     const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
+    await this.#freshMacrotask();
     const completion = await this.#executor.activate(activation);
     return completion.status === "ok" ? this.#draft(activation, completion) : undefined;
   }
@@ -165,7 +180,10 @@ export class Driver {
     }
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
     if (claim.turns !== undefined) {
+      this.#busy = true; // what arrives meanwhile waits
       const failure = await this.#recover(claim, resume !== undefined);
+      this.#busy = false;
+      if (this.#released) return;
       if (failure !== undefined) return this.#block(failure);
     }
     if (this.#turns === 0) this.#jobs.push(this.#startJob());
@@ -176,7 +194,19 @@ export class Driver {
   }
   #startJob(): StartJob {
     const { id, workflow, version, input, seed, execution, attempt, parent, retry, createdAt } = this.#run;
-    return { type: "start", runId: id, workflow, version, input, seed, startedAt: createdAt, execution, attempt, parentId: parent?.runId, retry };
+    return {
+      type: "start",
+      runId: id,
+      workflow,
+      version,
+      input,
+      seed,
+      startedAt: createdAt,
+      execution,
+      attempt,
+      parentId: parent?.runId,
+      retry,
+    };
   }
 
   async #recover(claim: ClaimedRun, resumed: boolean): Promise<Error | undefined> {
@@ -196,6 +226,8 @@ export class Driver {
       view = replayView([...turns, turn]).slice(0, -1);
       this.#jobs.push(job);
     }
+    await this.#freshMacrotask();
+    if (this.#released) return undefined;
     const completion = await this.#executor.replay(view);
     if (completion.status === "failed") return completion.error;
     this.#forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
@@ -226,7 +258,13 @@ export class Driver {
       this.#tried.set(command.seq, last?.number ?? 1);
       if (last === undefined) {
         // Its first attempt was begun by whoever committed the command, and never came back (D7).
-        this.#attemptRows.push({ seq: command.seq, number: 1, status: "lost", startedAt: this.#host.now(), workerId: this.#run.workerId ?? "unknown" });
+        this.#attemptRows.push({
+          seq: command.seq,
+          number: 1,
+          status: "lost",
+          startedAt: this.#host.now(),
+          workerId: this.#run.workerId ?? "unknown",
+        });
       }
       this.#due.set(-command.seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);
     }
@@ -235,13 +273,19 @@ export class Driver {
   // ── jobs ──
 
   /** Messages from the inbox, in order; what was delivered before is passed over. */
-  async deliver(messages: readonly InboxMessage[]): Promise<void> {
+  deliver(messages: readonly InboxMessage[]): Promise<void> {
+    this.#delivering++;
+    // One batch after the other: a schema that takes its time lets nobody overtake (M2), and no turn or parking begins meanwhile (D9).
+    this.#deliveries = this.#deliveries.then(() => this.#deliver(messages)).finally(() => this.#delivering--);
+    return this.#deliveries;
+  }
+  async #deliver(messages: readonly InboxMessage[]): Promise<void> {
     for (const message of messages) {
       if (message.id <= this.#seen) continue;
       this.#seen = message.id;
+      const job = message.job.type === "resume" ? undefined : await this.#host.checked(this.workflow, message.job);
       this.#consumed.push(message.id);
-      if (message.job.type === "resume") continue; // the host has its own, with what it voids
-      this.#jobs.push(await this.#host.checked(this.workflow, message.job));
+      if (job !== undefined) this.#jobs.push(job); // of a resume the host has its own, with what it voids
     }
   }
   async receive(messages: readonly InboxMessage[]): Promise<void> {
@@ -278,7 +322,7 @@ export class Driver {
 
   /** Does the next thing, if there is one: a turn, a commit of attempts, or parking. */
   #pump(): void {
-    if (this.#busy || this.#released || this.#closed) return;
+    if (this.#busy || this.#delivering > 0 || this.#released || this.#closed) return;
     if (this.#stopping && this.#attempts.size > 0) return; // W4: they may finish first
     if (this.#jobs.length > 0) void this.#activate();
     else if (this.#retriesDue.length > 0 || this.#attemptRows.length > 0) void this.#write(this.#bare("running"));
@@ -288,14 +332,23 @@ export class Driver {
     this.#busy = true;
     const jobs = this.#jobs;
     this.#jobs = [];
+    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
+    this.#consumed = [];
     const activation: Activation = { time: this.#host.now(), jobs, historyLength: this.#historyLength };
-    await new Promise<void>((resolve) => this.#host.environment.soon(resolve)); // a fresh macrotask (X8)
+    await this.#freshMacrotask();
     if (this.#released) return;
     const completion = await this.#executor.activate(activation);
     if (this.#released) return;
     if (completion.status === "failed") return this.#block(completion.error);
     this.#busy = false;
-    await this.#write(this.#draft(activation, completion));
+    const draft = this.#draft(activation, completion);
+    if (consumed.length > 0) draft.consumed = consumed;
+    await this.#write(draft);
+  }
+
+  /** X8: no foreign continuation runs in the microtasks of a turn, and nothing else is taken for workflow code (the guard). */
+  #freshMacrotask(): Promise<void> {
+    return new Promise((resolve) => this.#host.environment.soon(resolve));
   }
 
   /** A commit without a turn: attempts, or parking. */
@@ -339,7 +392,8 @@ export class Driver {
   }
   #opened(command: OpeningCommand, time: number): void {
     if (command.type === "sleep") this.#due.set(command.seq, command.until ?? time + (command.duration ?? 0));
-    else if (TIMED.has(command.type) && "timeout" in command && command.timeout !== undefined) this.#due.set(command.seq, time + command.timeout);
+    else if (TIMED.has(command.type) && "timeout" in command && command.timeout !== undefined)
+      this.#due.set(command.seq, time + command.timeout);
     if (isStep(command)) this.#open.set(command.seq, { command, time });
   }
   #settled(seq: number): void {
@@ -363,10 +417,9 @@ export class Driver {
       this.#attemptRows.push({ seq, number, status: "running", startedAt: this.#host.now(), workerId: this.#host.workerId });
     }
     const fresh = draft.turn?.commands.filter((command): command is OpeningCommand => "n" in command && isStep(command)) ?? [];
-    const working = fresh.length > 0 || starting.length > 0 || this.#attempts.size > 0 || this.#jobs.length > 0;
+    const working = fresh.length > 0 || starting.length > 0 || this.#attempts.size > 0 || this.#jobs.length > 0 || this.#delivering > 0;
     if (halting) for (const { seq } of fresh) this.#attemptRows.push(this.#notBegun(seq));
     if (this.#attemptRows.length > 0) draft.attempts = this.#attemptRows.splice(0);
-    if (this.#consumed.length > 0) draft.consumed = this.#consumed.splice(0);
     if (draft.close === undefined && (halting || !working)) {
       draft.lease = "park";
       draft.status = draft.status === "rolling_back" ? "rolling_back" : "sleeping";
@@ -406,11 +459,16 @@ export class Driver {
       const due = this.#due.get(seq);
       return due === undefined ? "" : ` until ${new Date(due).toISOString()}`;
     };
-    const retries = [...this.#due].filter(([key]) => key < 0).map(([key, due]) => {
-      const open = this.#open.get(-key);
-      return `step ${open?.command.name ?? -key} (attempt ${(this.#tried.get(-key) ?? 0) + 1} at ${new Date(due).toISOString()})`;
-    });
-    return [...retries, ...this.#executor.waiting.filter(({ seq }) => !this.#due.has(-seq)).map(({ seq, description }) => description + until(seq))];
+    const retries = [...this.#due]
+      .filter(([key]) => key < 0)
+      .map(([key, due]) => {
+        const open = this.#open.get(-key);
+        return `step ${open?.command.name ?? -key} (attempt ${(this.#tried.get(-key) ?? 0) + 1} at ${new Date(due).toISOString()})`;
+      });
+    return [
+      ...retries,
+      ...this.#executor.waiting.filter(({ seq }) => !this.#due.has(-seq)).map(({ seq, description }) => description + until(seq)),
+    ];
   }
 
   /** After the commit: effects (D1). */
@@ -428,7 +486,12 @@ export class Driver {
     }
     if (commit.lease === "park") return this.#release("parked", undefined);
     for (const command of turn?.commands ?? []) {
-      if (command.type === "cancel") this.#attempts.cancel(command.seq, new HoldfastError("The step was cancelled.", { code: "HF_STEP_CANCELED" }), command.join === true);
+      if (command.type === "cancel")
+        this.#attempts.cancel(
+          command.seq,
+          new HoldfastError("The step was cancelled.", { code: "HF_STEP_CANCELED" }),
+          command.join === true,
+        );
       else if ("n" in command && isStep(command)) {
         this.#tried.set(command.seq, 1);
         this.#startStep(command.seq, 1);

@@ -26,9 +26,16 @@ export interface Environment {
 /** Node cuts longer timers short. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
+// As they are when this module is loaded: neither the determinism guard nor fake timers get between the host and the world.
+const { now } = Date;
+const elapsed = performance.now.bind(performance);
+const { random } = Math;
+const uuid = randomUUID;
+const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = globalThis;
+
 export const realEnvironment: Environment = {
-  now: () => Date.now(),
-  elapsed: () => performance.now(),
+  now: () => now(),
+  elapsed: () => elapsed(),
   after(ms, callback) {
     const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER));
     timer.unref();
@@ -40,8 +47,8 @@ export const realEnvironment: Environment = {
     return { cancel: () => clearInterval(timer) };
   },
   soon: (callback) => void setImmediate(callback),
-  random: () => Math.random(),
-  uuid: () => randomUUID(),
+  random: () => random(),
+  uuid: () => uuid(),
 };
 
 /** Run ids sort by time of creation: 48 bits of milliseconds, then randomness (UUID version 7). */

@@ -10,9 +10,9 @@ import {
   type Completion,
   formatLocation,
   type RecordedRetry,
-  resolveRetry,
   type RunStatus,
   recordTurn,
+  resolveRetry,
   type StoredRunRetry,
   type TerminalCommand,
 } from "@holdfast/core";
@@ -156,7 +156,8 @@ function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
     case "complete":
       return { status: "completed", output: command.value };
     case "fail": {
-      const error = command.rollbackError === undefined ? command.error : { ...command.error, data: { rollbackError: command.rollbackError } };
+      const error =
+        command.rollbackError === undefined ? command.error : { ...command.error, data: { rollbackError: command.rollbackError } };
       return { status: "failed", error, resumable: command.rolledBack !== true };
     }
     case "canceled":

@@ -2,11 +2,31 @@
 // Owns: nothing; a pure reading.
 // Invariants: D12 (every attempt keeps status, error, times and worker; operations in order of emission).
 
-import { type Codec, formatLocation, type Job, type OpeningCommand, type OperationInfo, type OperationKind, type Turn } from "@holdfast/core";
+import {
+  type Codec,
+  formatLocation,
+  type Job,
+  type OpeningCommand,
+  type OperationInfo,
+  type OperationKind,
+  type Turn,
+} from "@holdfast/core";
 import type { AttemptRow, RunRow } from "../store/port.ts";
 
 const KINDS: ReadonlySet<string> = new Set<OperationKind>([
-  "step", "transaction", "activity", "child", "sleep", "signal", "parallel", "join", "race", "loop", "receive", "sideEffect", "patch",
+  "step",
+  "transaction",
+  "activity",
+  "child",
+  "sleep",
+  "signal",
+  "parallel",
+  "join",
+  "race",
+  "loop",
+  "receive",
+  "sideEffect",
+  "patch",
 ]);
 const ATTEMPTED: ReadonlySet<string> = new Set(["step", "transaction", "activity"]);
 
@@ -77,11 +97,26 @@ function addAttempts(draft: Draft, rows: readonly AttemptRow[], run: RunRow): vo
   if (!ATTEMPTED.has(draft.kind)) return;
   const own = rows.filter((row) => row.seq === draft.seq && row.number > 0).sort((a, b) => a.number - b.number);
   for (const { number, status, error, startedAt, endedAt, workerId } of own) {
-    draft.attempts.push({ number, status, error, startedAt: new Date(startedAt), endedAt: endedAt === undefined ? undefined : new Date(endedAt), workerId });
+    draft.attempts.push({
+      number,
+      status,
+      error,
+      startedAt: new Date(startedAt),
+      endedAt: endedAt === undefined ? undefined : new Date(endedAt),
+      workerId,
+    });
   }
   if (draft.attempts.length === 0 && draft.kind !== "activity") {
-    const status = draft.endedAt === undefined ? "running" : draft.status === "completed" ? "completed" : draft.status === "failed" ? "failed" : "lost";
-    draft.attempts.push({ number: 1, status, error: draft.error, startedAt: draft.scheduledAt, endedAt: draft.endedAt, workerId: run.workerId ?? "" });
+    const status =
+      draft.endedAt === undefined ? "running" : draft.status === "completed" ? "completed" : draft.status === "failed" ? "failed" : "lost";
+    draft.attempts.push({
+      number: 1,
+      status,
+      error: draft.error,
+      startedAt: draft.scheduledAt,
+      endedAt: draft.endedAt,
+      workerId: run.workerId ?? "",
+    });
   }
   if (draft.endedAt === undefined && draft.attempts.at(-1)?.status === "running") draft.status = "running";
 }

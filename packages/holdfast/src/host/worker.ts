@@ -11,14 +11,18 @@ import {
   type Job,
   type Limits,
   type Logger,
+  type RunningTurn,
   type StepBody,
+  type TurnWatch,
 } from "@holdfast/core";
 import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Served, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
+import { codeOf, validatedSignal } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
-import { codeOf, validatedSignal } from "./definitions.ts";
+import { type Determinism, Guard } from "./guard.ts";
 import { tolerateRejections } from "./rejections.ts";
+import { Watchdog } from "./watchdog.ts";
 
 export interface WorkerSettings {
   readonly id: string;
@@ -31,6 +35,9 @@ export interface WorkerSettings {
   readonly cachedRuns: number;
   readonly gracePeriod: number;
   readonly turnTimeout: number;
+  /** A turn that has not come back after this long is told of (X9). */
+  readonly watchdogAfter: number;
+  readonly determinism: Determinism;
   readonly maxRecoveries: number;
   readonly pollInterval: number;
   readonly replaceStep: (name: string) => ((info: unknown) => unknown) | undefined;
@@ -70,6 +77,9 @@ export class WorkerHost implements DriverHost {
   #alarm: Timer | undefined;
   #onIdle: (() => void) | undefined;
   #intolerant: () => void = () => {};
+  #started = false;
+  #watchdog: Watchdog | undefined;
+  #guard: Guard | undefined;
 
   constructor(settings: WorkerSettings, ports: WorkerPorts) {
     this.id = settings.id;
@@ -114,9 +124,13 @@ export class WorkerHost implements DriverHost {
 
   async start(): Promise<void> {
     const { store } = this.#ports;
-    this.#intolerant = tolerateRejections();
     this.#offset = (await store.now()) - this.environment.now();
     await store.unblock([...this.#settings.workflows.values()].map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
+    this.#intolerant = tolerateRejections();
+    const { determinism, watchdogAfter } = this.#settings;
+    this.#watchdog = new Watchdog(watchdogAfter);
+    if (determinism !== "off") this.#guard = new Guard(determinism, this.logger);
+    this.#started = true;
     this.#timers.push(
       this.environment.every(this.#settings.lease / 3, () => void this.#renew()),
       this.environment.every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true })),
@@ -132,6 +146,16 @@ export class WorkerHost implements DriverHost {
 
   // ── as the host of its drivers ──
 
+  readonly watch: TurnWatch = {
+    enter: (turn: RunningTurn) => {
+      this.#watchdog?.enter(turn);
+      this.#guard?.enter(turn);
+    },
+    leave: (turn: RunningTurn) => {
+      this.#guard?.leave(turn);
+      this.#watchdog?.leave(turn);
+    },
+  };
   now(): number {
     return this.environment.now() + this.#offset;
   }
@@ -184,9 +208,14 @@ export class WorkerHost implements DriverHost {
 
   /** Can it take a new run of this workflow at once? */
   hasRoomFor(workflow: AnyWorkflow, queue: string, version: string | undefined): boolean {
-    if (this.#stopping !== undefined || queue !== this.#settings.queue || this.#active.size >= this.#settings.concurrency) return false;
+    if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue || this.#active.size >= this.#settings.concurrency)
+      return false;
     const served = this.#serves.find((one) => one.workflow === workflow.name);
-    return served !== undefined && (served.versions === "*" || served.versions.includes(version)) && this.#settings.workflows.get(workflow.name) === workflow;
+    return (
+      served !== undefined &&
+      (served.versions === "*" || served.versions.includes(version)) &&
+      this.#settings.workflows.get(workflow.name) === workflow
+    );
   }
   /** Computes the first turn of a run before it is created (no claim). Undefined: let a claim do it. */
   async begin(run: NewRun): Promise<{ first: NonNullable<NewRun["first"]>; driver: Driver } | undefined> {
@@ -272,7 +301,8 @@ export class WorkerHost implements DriverHost {
       results.forEach(({ held, inbox }, i) => {
         const driver = drivers[i];
         if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
-        if (!held && driver.epoch === claims[i]?.epoch) driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
+        if (!held && driver.epoch === claims[i]?.epoch)
+          driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
         else if (inbox.length > 0) void driver.receive(inbox);
       });
     } catch (error) {
@@ -309,6 +339,7 @@ export class WorkerHost implements DriverHost {
     for (const driver of this.#cache.values()) driver.evict();
     this.#cache.clear();
     this.#intolerant();
+    this.#guard?.stop();
     this.#ports.stopped(this);
   }
 }
@@ -317,9 +348,32 @@ export class WorkerHost implements DriverHost {
 function unborn(run: NewRun, workerId: string, now: number): RunRow {
   const { id, workflow, version, input, queue, priority, attributes, seed, retry, parent } = run;
   return {
-    id, workflow, version, input, queue, priority, attributes, seed, retry, parent, workerId,
-    status: "running", output: undefined, error: undefined, state: undefined, waitingFor: [], execution: 1, attempt: 1,
-    createdAt: now, startedAt: now, availableAt: undefined, deadlineAt: undefined, finishedAt: undefined,
-    epoch: 1, historyLength: 0, turns: 0, recoveries: 0,
+    id,
+    workflow,
+    version,
+    input,
+    queue,
+    priority,
+    attributes,
+    seed,
+    retry,
+    parent,
+    workerId,
+    status: "running",
+    output: undefined,
+    error: undefined,
+    state: undefined,
+    waitingFor: [],
+    execution: 1,
+    attempt: 1,
+    createdAt: now,
+    startedAt: now,
+    availableAt: undefined,
+    deadlineAt: undefined,
+    finishedAt: undefined,
+    epoch: 1,
+    historyLength: 0,
+    turns: 0,
+    recoveries: 0,
   };
 }

@@ -10,6 +10,12 @@ export interface StoreErrorDetails {
   readonly retryable?: boolean;
 }
 
+/** `where` names the file, or whatever the store is on. */
+interface Details {
+  readonly where: string;
+  readonly cause?: unknown;
+}
+
 /** A condition of the storage that is none of those below. */
 export class StoreError extends HoldfastError {
   constructor(message: string, details: StoreErrorDetails = { code: "HF_STORE_FAILED" }) {
@@ -20,14 +26,14 @@ export class StoreError extends HoldfastError {
 
 /** The store was closed, or not opened yet. */
 export class StoreClosedError extends StoreError {
-  constructor(where: string) {
+  constructor({ where }: Details) {
     super(`The store ${where} is not open.\nCall open() first, and nothing after close().`, { code: "HF_STORE_CLOSED" });
   }
 }
 
 /** Another process held the write lock for longer than we wait. */
 export class StoreBusyError extends StoreError {
-  constructor(where: string, seconds: number, cause?: unknown) {
+  constructor({ where, seconds, cause }: Details & { readonly seconds: number }) {
     super(
       `${where} was locked by another connection for ${seconds} s.\n` +
         "Look for a process that keeps a transaction open on the file (a shell in the middle of BEGIN, a backup, a long migration) and end it.",
@@ -38,7 +44,7 @@ export class StoreBusyError extends StoreError {
 
 /** The file, or the folder that it should be in, can't be opened. */
 export class StoreOpenError extends StoreError {
-  constructor(where: string, reason: string, cause?: unknown) {
+  constructor({ where, reason, cause }: Details & { readonly reason: string }) {
     super(`${where} can't be opened: ${reason}\nCheck the path and the permissions of the file and its folder.`, {
       code: "HF_STORE_CANNOT_OPEN",
       cause,
@@ -48,7 +54,7 @@ export class StoreOpenError extends StoreError {
 
 /** It holds something else than a Holdfast database. */
 export class StoreForeignError extends StoreError {
-  constructor(where: string, reason: string, cause?: unknown) {
+  constructor({ where, reason, cause }: Details & { readonly reason: string }) {
     super(`${where} is not a database of Holdfast: ${reason}\nName another file; this one was left as it is.`, {
       code: "HF_STORE_FOREIGN",
       cause,
@@ -60,7 +66,7 @@ export class StoreForeignError extends StoreError {
 export class StoreVersionError extends StoreError {
   readonly found: number;
   readonly known: number;
-  constructor(where: string, found: number, known: number) {
+  constructor({ where, found, known }: Details & { readonly found: number; readonly known: number }) {
     super(
       `${where} has schema version ${found}; this Holdfast knows versions up to ${known}.\n` +
         "Update the holdfast package of this process, or name another file; this one was left as it is.",
@@ -72,7 +78,7 @@ export class StoreVersionError extends StoreError {
 }
 
 export class StoreCorruptError extends StoreError {
-  constructor(where: string, cause?: unknown) {
+  constructor({ where, cause }: Details) {
     super(
       `${where} is damaged.\nStop every process that uses it and restore a backup, or save what can be read with "sqlite3 <file> .recover".`,
       { code: "HF_STORE_CORRUPT", cause },
@@ -81,7 +87,7 @@ export class StoreCorruptError extends StoreError {
 }
 
 export class StoreReadOnlyError extends StoreError {
-  constructor(where: string, cause?: unknown) {
+  constructor({ where, cause }: Details) {
     super(`${where} can't be written to.\nMake the file and its folder writable for this process.`, {
       code: "HF_STORE_READ_ONLY",
       cause,
@@ -90,18 +96,21 @@ export class StoreReadOnlyError extends StoreError {
 }
 
 export class StoreFullError extends StoreError {
-  constructor(where: string, cause?: unknown) {
-    super(`There is no room left for ${where}. Nothing of this call was written.\nFree some space on the disk; the store works on once there is.`, {
-      code: "HF_STORE_FULL",
-      cause,
-      retryable: true,
-    });
+  constructor({ where, cause }: Details) {
+    super(
+      `There is no room left for ${where}. Nothing of this call was written.\nFree some space on the disk; the store works on once there is.`,
+      {
+        code: "HF_STORE_FULL",
+        cause,
+        retryable: true,
+      },
+    );
   }
 }
 
 /** The file under an open store is gone, or is another one. */
 export class StoreMovedError extends StoreError {
-  constructor(where: string, what: "deleted" | "replaced") {
+  constructor({ where, what }: Details & { readonly what: "deleted" | "replaced" }) {
     super(
       `${where} was ${what} while it was open. Nothing more is written: it would be lost.\n` +
         "Put the file back, or restart this process to begin with what is there now.",

@@ -20,7 +20,7 @@ export interface NewRun {
   readonly input: Payload;
   readonly queue: string;
   readonly priority: number;
-  /** Not before this long from now … */
+  /** Not before this long from now (a message does not start it sooner; a cancel ends it, K9) … */
   readonly delay?: number | undefined;
   /** … or not before this moment. */
   readonly startAt?: number | undefined;
@@ -29,8 +29,12 @@ export interface NewRun {
   readonly deadlineAt?: number | undefined;
   readonly retry?: StoredRunRetry | undefined;
   readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  /** A start that is repeated under its key finds the run of the first, whatever id and onConflict it names, and sends nothing again (M3). */
   readonly idempotencyKey?: string | undefined;
-  /** "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution. */
+  /**
+   * "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution, with
+   * all that this start says (no parent, if it names none); used keys, outcomes of updates and published state stay with the run (P10).
+   */
   readonly onConflict: "reject" | "use-existing" | "restart-if-closed";
   /** Randomness of its first execution (P7). */
   readonly seed: string;
@@ -46,6 +50,7 @@ export interface NewRun {
 }
 export interface ParentLink {
   readonly runId: string;
+  /** Only this execution of the parent is told of the child's end: the next one uses the numbers again. parentClose is the chain's (P10). */
   readonly execution: number;
   readonly seq: number;
   readonly parentClose: "cancel" | "abandon" | "terminate";
@@ -85,7 +90,7 @@ export interface RunRow {
   readonly finishedAt: number | undefined;
   readonly workerId: string | undefined;
   readonly epoch: number;
-  /** Records in the history of this execution. */
+  /** Records that are kept in the history of this execution: trimmed ones don't count. */
   readonly historyLength: number;
   /** Turns committed in this execution, trimmed ones included. */
   readonly turns: number;
@@ -108,12 +113,15 @@ export interface InboxMessage {
   readonly job: InboxJob;
 }
 export type SendResult =
+  /** Keys are looked at before the run's status: what was acknowledged once is acknowledged again, also after the run has closed. */
   | { readonly status: "sent" | "duplicate"; readonly inboxId: number }
   | { readonly status: "not-found" }
-  /** Closed; for an update that ended before, its outcome is there all the same (M10): see `updates`. */
   | { readonly status: "closed"; readonly runStatus: RunStatus };
 
-/** The end of an update, for its callers. */
+/**
+ * The end of an update, for its callers. None waits for ever: when a run closes, updates that are still in its inbox are rejected with
+ * RunClosedError, and those that were taken and have no outcome (terminate, a deadline) fail with it.
+ */
 export type UpdateOutcome =
   | { readonly status: "completed"; readonly value: Payload }
   | { readonly status: "failed" | "rejected"; readonly error: SerializedError };
@@ -139,7 +147,7 @@ export interface AttemptRow {
 export interface TurnCommit {
   readonly runId: string;
   readonly execution: number;
-  /** D4: the claim under which it was computed. */
+  /** D4: the claim under which it was computed. It is over once it has parked; one whose lease ran out holds until another claims. */
   readonly epoch: number;
   readonly workerId: string;
   /** Appended to history; its `commit` commands with `trim` delete what they leave behind (L4). Absent: nothing was decided. */
@@ -183,8 +191,13 @@ export interface RunClose {
   readonly error?: SerializedError | undefined;
   /** False: rollbacks have run, `resume` is refused (D10). */
   readonly resumable?: boolean | undefined;
-  /** "continued": the next execution (P10). Messages of the inbox stay; `carried` are put before them. */
-  readonly next?: { readonly input: Payload; readonly version: string | undefined; readonly seed: string; readonly carried: readonly NewMessage[] } | undefined;
+  /**
+   * "continued": the next execution (P10). Signals, updates and cancels of the inbox stay; `carried` are put before them, used keys or
+   * not. Answers to operations of this execution go, and so do its activities: the next one uses their numbers again.
+   */
+  readonly next?:
+    | { readonly input: Payload; readonly version: string | undefined; readonly seed: string; readonly carried: readonly NewMessage[] }
+    | undefined;
 }
 export type CommitResult =
   /** `inbox`: what has arrived since `seen` for a run that keeps its lease. */
@@ -220,7 +233,7 @@ export interface ClaimedRun {
 export interface ClaimResult {
   readonly now: number;
   readonly runs: readonly ClaimedRun[];
-  /** When the next run of these is due, if none is now. */
+  /** When the next run of these is due, if none is now: at a wake-up, a start time, the end of somebody's lease. */
   readonly nextAt: number | undefined;
 }
 
@@ -271,9 +284,11 @@ export interface RunQuery {
   readonly workflow?: string | undefined;
   readonly queue?: string | undefined;
   readonly parentId?: string | undefined;
+  /** All of them, by value and type: "1" is not 1. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>> | undefined;
-  /** Of creation. */
+  /** Of creation: from this moment on … */
   readonly since?: number | undefined;
+  /** … and before this one. */
   readonly until?: number | undefined;
   readonly limit: number;
   /** Newest first; a page begins after the run that this names, wherever others have come or gone. */
@@ -306,13 +321,14 @@ export interface Store {
     lease: number,
     claims: readonly { readonly runId: string; readonly epoch: number; readonly seen: number }[],
   ): Promise<{ readonly held: boolean; readonly inbox: readonly InboxMessage[] }[]>;
-  /** K6: ends runs at once, running no workflow code. False for those that were closed or unknown. */
+  /** K6: ends runs at once, running no workflow code; their claims are stale from then on. */
   terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]>;
   /** D10: reopens failed runs with a `resume` job in their inbox (attempt + 1, voids left to the host), or makes blocked ones available now. */
   resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]>;
   /**
    * K7: ends the runs whose deadline has passed. Without rollbacks they fail at once, with no turn, their parent told and their
-   * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available. Returns how many.
+   * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available. Each deadline counts
+   * once; a run that failed by it is not resumable. Also ends attempts of activities whose time is up (D11). Returns how many runs.
    */
   expire(): Promise<number>;
   /** V4: blocked runs of these workflows whose code was another become available. */
@@ -321,10 +337,18 @@ export interface Store {
    * D6: runs `body` in a transaction of the database that also records the outcome as a `resolve` of `seq` in the run's inbox, if the
    * epoch still holds. A throw rolls back. Absent where the store has no transactions to offer.
    */
-  transact?(claim: { readonly runId: string; readonly epoch: number; readonly seq: number }, body: (tx: unknown) => Payload): Promise<InboxMessage | "stale">;
+  transact?(
+    claim: { readonly runId: string; readonly epoch: number; readonly seq: number },
+    body: (tx: unknown) => Payload,
+  ): Promise<InboxMessage | "stale">;
 
-  claimTasks(request: TaskClaimRequest): Promise<{ readonly now: number; readonly tasks: readonly ClaimedTask[]; readonly nextAt: number | undefined }>;
-  /** False: the attempt is over (timeout, cancellation, another worker has it); its answer would be dropped. */
+  claimTasks(
+    request: TaskClaimRequest,
+  ): Promise<{ readonly now: number; readonly tasks: readonly ClaimedTask[]; readonly nextAt: number | undefined }>;
+  /**
+   * Renews the lease; with `details` it is the activity's own heartbeat, which its `heartbeat` limit waits for. Neither prolongs startToClose.
+   * False: the attempt is over (timeout, cancellation, another worker has it); its answer would be dropped.
+   */
   heartbeat(
     tasks: readonly { readonly id: number; readonly token: number; readonly lease: number; readonly details?: Payload | undefined }[],
   ): Promise<boolean[]>;
@@ -341,4 +365,3 @@ export interface Store {
   /** Calls back when something may have changed, also by other processes. Returns how to stop. */
   watch(onWakeup: (wakeup: Wakeup) => void): () => void;
 }
-

@@ -110,7 +110,9 @@ export class TestEngine extends Holdfast {
         try {
           await replay(workflow, toHistory(turns, row.status), { codec: this.#engine.codec });
         } catch (error) {
-          differences.push(new HoldfastError(`The history of run ${row.id} does not replay: ${(error as Error).message}`, { cause: error }));
+          differences.push(
+            new HoldfastError(`The history of run ${row.id} does not replay: ${(error as Error).message}`, { cause: error }),
+          );
         }
       }
       cursor = page.cursor;
@@ -135,6 +137,6 @@ export async function testEngine(options: TestEngineOptions): Promise<TestEngine
   const engine = new Engine({ store, environment: world, codec: jsonCodec, logger: consoleLogger, limits: {} });
   await engine.open();
   const test = new TestEngine(engine, internals, options);
-  await test.worker({ workflows: options.workflows, activities: options.activities ?? [], turnTimeout: "1m" });
+  await test.worker({ workflows: options.workflows, activities: options.activities ?? [], turnTimeout: "1m", determinism: "error" });
   return test;
 }

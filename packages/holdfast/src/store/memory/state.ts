@@ -1,6 +1,6 @@
 // What the memory store keeps of one run, and how it is seen from outside.
-// Owns: the shape of a kept run; copies go out, never the thing itself.
-// Invariants: P10 (records by execution), M3 (used keys are remembered for the life of the run).
+// Owns: the shape of a kept run and of a kept task; copies go out, never the thing itself.
+// Invariants: P10 (one run, its newest execution), M3 (used keys are remembered for the life of the run).
 
 import type { Payload, RunStatus, SerializedError, Turn } from "@holdfast/core";
 import type { AttemptRow, ClaimedTask, InboxMessage, NewRun, NewTask, ParentLink, RunRow, UpdateOutcome } from "../port.ts";
@@ -8,11 +8,11 @@ import type { AttemptRow, ClaimedTask, InboxMessage, NewRun, NewTask, ParentLink
 export interface KeptRun {
   readonly order: number;
   readonly id: string;
-  readonly workflow: string;
+  workflow: string;
   version: string | undefined;
   status: RunStatus;
-  readonly queue: string;
-  readonly priority: number;
+  queue: string;
+  priority: number;
   input: Payload;
   output: Payload | undefined;
   error: SerializedError | undefined;
@@ -41,16 +41,24 @@ export interface KeptRun {
   history: Turn[];
   attempts: AttemptRow[];
   inbox: InboxMessage[];
-  readonly keys: Map<string, number>;
+  readonly keys: Map<string, UsedKey>;
   readonly updates: Map<string, UpdateOutcome>;
+}
+export interface UsedKey {
+  readonly inboxId: number;
+  /** The id of an update: somebody waits for its outcome (M10). */
+  readonly update: boolean;
 }
 
 export interface KeptTask extends NewTask {
   readonly id: number;
+  readonly order: number;
+  readonly priority: number;
   readonly runId: string;
   readonly execution: number;
   readonly scheduledAt: number;
-  availableAt: number;
+  /** Undefined: somebody runs it, or it is over. */
+  availableAt: number | undefined;
   attempt: number;
   token: number;
   workerId: string | undefined;
@@ -60,15 +68,25 @@ export interface KeptTask extends NewTask {
   leaseEndsAt: number;
 }
 
-export const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
+const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
 export const isOpen = (run: KeptRun): boolean => !CLOSED.has(run.status);
 
 export function rowOf(run: KeptRun): RunRow {
-  const { order: _, history: _h, attempts: _a, inbox: _i, keys: _k, updates: _u, rollbacks: _r, resumable: _e, blockedCode: _b, ...row } = run;
-  return { ...row, attributes: { ...run.attributes } };
+  const { id, workflow, version, status, queue, priority, input, output, error, state, execution, attempt, parent, seed, retry } = run;
+  const { createdAt, startedAt, availableAt, deadlineAt, finishedAt, workerId, epoch, historyLength, turns, recoveries } = run;
+  return {
+    ...{ id, workflow, version, status, queue, priority, input, output, error, state, execution, attempt, parent, seed, retry },
+    ...{ createdAt, startedAt, availableAt, deadlineAt, finishedAt, workerId, epoch, historyLength, turns, recoveries },
+    waitingFor: [...run.waitingFor],
+    attributes: { ...run.attributes },
+  };
 }
 
 export function claimedTask(task: KeptTask): ClaimedTask {
-  const { scheduledAt: _s, availableAt: _a, workerId: _w, startedAt: _st, heartbeatAt: _h, leaseEndsAt: _l, ...claimed } = task;
-  return claimed;
+  const { seq, activity, queue, input, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat, location } = task;
+  const { id, runId, execution, attempt, token, lastHeartbeat } = task;
+  return {
+    ...{ seq, activity, queue, input, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat, location },
+    ...{ id, runId, execution, attempt, token, lastHeartbeat },
+  };
 }

@@ -1,121 +1,205 @@
 // Activities in memory: their queue, their attempts, their timeouts.
 // Owns: the tasks that are not over, and the rows of attempts that are.
-// Invariants: D11 (leases, timeouts, heartbeats, late answers dropped), D8 (retries by policy).
+// Invariants: D11 (leases, timeouts, heartbeats, late answers dropped), D8 (retries by policy), D12 (attempts are kept).
 
 import { HoldfastError, type Outcome, retryDelay, type SerializedError, StepTimeoutError, serializeError } from "@holdfast/core";
-import type { AttemptRow, ClaimedTask, NewTask, TaskAnswer, TaskClaimRequest } from "../port.ts";
+import type { AttemptRow, ClaimedTask, NewTask, Store, TaskAnswer, TaskClaimRequest } from "../port.ts";
+import { Agenda } from "./agenda.ts";
 import { claimedTask, type KeptTask } from "./state.ts";
+
+type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
+/** Tells a run how its activity has ended. */
+export type Resolve = (
+  task: { readonly runId: string; readonly execution: number; readonly seq: number },
+  outcome: Outcome,
+  now: number,
+) => void;
 
 export class Tasks {
   readonly #tasks = new Map<number, KeptTask>();
+  readonly #byRun = new Map<string, Set<KeptTask>>();
+  readonly #agenda = new Agenda<KeptTask>();
   readonly #attempts = new Map<string, AttemptRow[]>();
-  readonly #resolve: (runId: string, execution: number, seq: number, outcome: Outcome) => void;
+  readonly #resolve: Resolve;
+  /** No limit of any task passes before this moment. */
+  #nextLimit = Number.POSITIVE_INFINITY;
   #lastId = 0;
   #lastToken = 0;
 
-  constructor(resolve: (runId: string, execution: number, seq: number, outcome: Outcome) => void) {
+  constructor(resolve: Resolve) {
     this.#resolve = resolve;
   }
+
+  // ── the queue ──
+
   add(runId: string, execution: number, task: NewTask, now: number): void {
     const id = ++this.#lastId;
-    this.#tasks.set(id, {
-      ...task, id, runId, execution, scheduledAt: now, availableAt: now, attempt: 0, token: 0, workerId: undefined,
-      startedAt: 0, lastHeartbeat: undefined, heartbeatAt: 0, leaseEndsAt: 0,
-    });
+    const kept: KeptTask = {
+      ...task,
+      ...{ id, order: id, priority: 0, runId, execution, scheduledAt: now, availableAt: now, attempt: 0, token: 0 },
+      ...{ workerId: undefined, startedAt: 0, lastHeartbeat: undefined, heartbeatAt: 0, leaseEndsAt: 0 },
+    };
+    this.#tasks.set(id, kept);
+    const siblings = this.#byRun.get(runId);
+    if (siblings === undefined) this.#byRun.set(runId, new Set([kept]));
+    else siblings.add(kept);
+    this.#changed(kept);
   }
-  removeOf(runId: string, seqs?: readonly number[]): void {
-    for (const task of [...this.#tasks.values()]) {
-      if (task.runId === runId && (seqs === undefined || seqs.includes(task.seq))) this.#tasks.delete(task.id);
+  /** Gives up tasks of a run: these, or all (C7, and at its end). Nobody is told but their workers, when they ask. */
+  removeOf(runId: string, now: number, seqs?: readonly number[]): void {
+    for (const task of this.#byRun.get(runId) ?? []) {
+      if (seqs !== undefined && !seqs.includes(task.seq)) continue;
+      if (task.workerId !== undefined) this.#keepAttempt(task, "lost", undefined, now);
+      this.#remove(task);
     }
   }
-  attemptsOf(runId: string): AttemptRow[] {
-    const running = [...this.#tasks.values()].filter((task) => task.runId === runId && task.workerId !== undefined);
-    return [
-      ...(this.#attempts.get(runId) ?? []),
-      ...running.map((task): AttemptRow => ({ seq: task.seq, number: task.attempt, status: "running", startedAt: task.startedAt, workerId: task.workerId ?? "" })),
-    ];
+  /** Attempts of these operations (L4), or all: the next execution uses their numbers again (P10). */
+  forgetAttemptsOf(runId: string, seqs?: ReadonlySet<number>): void {
+    const rows = this.#attempts.get(runId);
+    if (rows === undefined || seqs === undefined) this.#attempts.delete(runId);
+    else this.#attempts.set(runId, rows.filter(({ seq }) => !seqs.has(seq))); // biome-ignore format: one line
   }
-
+  #remove(task: KeptTask): void {
+    task.availableAt = undefined;
+    this.#tasks.delete(task.id);
+    const siblings = this.#byRun.get(task.runId);
+    siblings?.delete(task);
+    if (siblings?.size === 0) this.#byRun.delete(task.runId);
+  }
+  #changed(task: KeptTask): void {
+    this.#agenda.put(task.queue, task.activity, undefined, task);
+    this.#nextLimit = Math.min(this.#nextLimit, limitOf(task)?.at ?? Number.POSITIVE_INFINITY);
+  }
   claim(request: TaskClaimRequest, now: number): { tasks: ClaimedTask[]; nextAt: number | undefined } {
-    const mine = [...this.#tasks.values()].filter(
-      (task) => task.workerId === undefined && task.queue === request.queue && request.activities.includes(task.activity),
-    );
-    const ready = mine.filter((task) => task.availableAt <= now).sort((a, b) => a.availableAt - b.availableAt || a.id - b.id);
-    const taken = ready.slice(0, request.limit);
+    const { queue, activities, limit, lease, workerId } = request;
+    const accepts = (activity: string): boolean => activities.includes(activity);
+    const taken = this.#agenda.due(queue, accepts, limit, now);
     for (const task of taken) {
+      task.availableAt = undefined;
       task.attempt++;
       task.token = ++this.#lastToken;
-      task.workerId = request.workerId;
+      task.workerId = workerId;
       task.startedAt = now;
       task.heartbeatAt = now;
-      task.leaseEndsAt = now + request.lease;
+      task.leaseEndsAt = now + lease;
+      this.#changed(task);
     }
-    const later = mine.filter((task) => task.workerId === undefined).map((task) => task.availableAt);
-    return { tasks: taken.map(claimedTask), nextAt: later.length === 0 ? undefined : Math.min(...later) };
+    return { tasks: taken.map(claimedTask), nextAt: this.#agenda.next(queue, accepts) };
   }
-  #held(id: number, token: number): KeptTask | undefined {
+
+  // ── attempts ──
+
+  #held({ id, token }: { readonly id: number; readonly token: number }): KeptTask | undefined {
     const task = this.#tasks.get(id);
     return task !== undefined && task.token === token && task.workerId !== undefined ? task : undefined;
   }
-  heartbeat(beat: { id: number; token: number; lease: number; details?: KeptTask["lastHeartbeat"] | undefined }, now: number): boolean {
-    const task = this.#held(beat.id, beat.token);
+  heartbeat(beat: Heartbeat, now: number): boolean {
+    const task = this.#held(beat);
     if (task === undefined) return false;
     task.leaseEndsAt = now + beat.lease;
     if (beat.details !== undefined) {
       task.lastHeartbeat = beat.details;
       task.heartbeatAt = now;
     }
+    this.#changed(task);
     return true;
   }
   answer(answer: TaskAnswer, now: number): boolean {
-    const task = this.#held(answer.id, answer.token);
+    const task = this.#held(answer);
     if (task === undefined) return false;
     const { outcome } = answer;
     if (outcome.status === "completed") {
-      this.#keep(task, "completed", undefined, now);
-      this.#over(task, outcome);
-    } else this.#failed(task, outcome.error, outcome.retryable, outcome.random, "failed", now);
+      this.#keepAttempt(task, "completed", undefined, now);
+      this.#over(task, outcome, now);
+    } else {
+      this.#keepAttempt(task, "failed", outcome.error, now);
+      if (outcome.retryable) this.#retry(task, outcome.error, retryDelay(task.retry, task.attempt, outcome.random), now);
+      else this.#over(task, { status: "failed", error: outcome.error, attempts: task.attempt }, now);
+    }
     return true;
   }
-  #keep(task: KeptTask, status: AttemptRow["status"], error: SerializedError | undefined, now: number): void {
-    const rows = this.#attempts.get(task.runId) ?? [];
-    rows.push({ seq: task.seq, number: task.attempt, status, error, startedAt: task.startedAt, endedAt: now, workerId: task.workerId ?? "" });
-    this.#attempts.set(task.runId, rows);
+  attemptsOf(runId: string): AttemptRow[] {
+    const running = [...(this.#byRun.get(runId) ?? [])].filter(({ workerId }) => workerId !== undefined);
+    return [...(this.#attempts.get(runId) ?? []), ...running.map((task) => attemptRow(task, "running", undefined, undefined))];
   }
-  #over(task: KeptTask, outcome: Outcome): void {
-    this.#tasks.delete(task.id);
-    this.#resolve(task.runId, task.execution, task.seq, outcome);
+  #keepAttempt(task: KeptTask, status: AttemptRow["status"], error: SerializedError | undefined, now: number): void {
+    const row = attemptRow(task, status, error, now);
+    const rows = this.#attempts.get(task.runId);
+    if (rows === undefined) this.#attempts.set(task.runId, [row]);
+    else rows.push(row);
   }
-  #failed(task: KeptTask, error: SerializedError, retryable: boolean, random: number, status: "failed" | "lost", now: number): void {
-    this.#keep(task, status, error, now);
-    const next = now + (status === "lost" ? 0 : retryDelay(task.retry, task.attempt, random));
+  #over(task: KeptTask, outcome: Outcome, now: number): void {
+    this.#remove(task);
+    this.#resolve(task, outcome, now);
+  }
+  #retry(task: KeptTask, error: SerializedError, delay: number, now: number): void {
+    const next = now + delay;
     const tooLate = task.scheduleToClose !== undefined && next >= task.scheduledAt + task.scheduleToClose;
-    if (!retryable || task.attempt >= task.retry.maxAttempts || tooLate) {
-      this.#over(task, { status: "failed", error, attempts: task.attempt });
+    if (task.attempt >= task.retry.maxAttempts || tooLate) {
+      this.#over(task, { status: "failed", error, attempts: task.attempt }, now);
       return;
     }
     task.workerId = undefined;
     task.token = ++this.#lastToken;
     task.availableAt = next;
+    this.#changed(task);
   }
 
-  /** Ends attempts whose time is up. */
+  // ── limits of time ──
+
+  /** Ends what has run out of time. */
   sweep(now: number): void {
+    if (now < this.#nextLimit) return;
+    this.#nextLimit = Number.POSITIVE_INFINITY;
     for (const task of [...this.#tasks.values()]) {
-      const timeout = (length: number) => serializeError(new StepTimeoutError({ step: task.activity, timeout: length, attempt: Math.max(1, task.attempt) }));
-      if (task.scheduleToClose !== undefined && now >= task.scheduledAt + task.scheduleToClose) {
-        if (task.workerId !== undefined) this.#keep(task, "failed", timeout(task.scheduleToClose), now);
-        this.#over(task, { status: "failed", error: timeout(task.scheduleToClose), attempts: task.attempt });
-      } else if (task.workerId === undefined) {
-        if (task.attempt === 0 && task.scheduleToStart !== undefined && now >= task.scheduledAt + task.scheduleToStart) {
-          this.#over(task, { status: "failed", error: timeout(task.scheduleToStart), attempts: 0 });
-        }
-      } else if (task.startToClose !== undefined && now >= task.startedAt + task.startToClose) this.#failed(task, timeout(task.startToClose), true, 0.5, "failed", now);
-      else if (task.heartbeat !== undefined && now >= task.heartbeatAt + task.heartbeat) this.#failed(task, timeout(task.heartbeat), true, 0.5, "failed", now);
-      else if (now >= task.leaseEndsAt) {
-        const lost = new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" });
-        this.#failed(task, serializeError(lost), true, 0.5, "lost", now);
-      }
+      const limit = limitOf(task);
+      if (limit === undefined) continue;
+      if (limit.at > now) this.#nextLimit = Math.min(this.#nextLimit, limit.at);
+      else this.#late(task, limit, now);
     }
   }
+  #late(task: KeptTask, limit: Limit, now: number): void {
+    const running = task.workerId !== undefined;
+    const error = serializeError(
+      limit.kind === "lease"
+        ? new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" })
+        : new StepTimeoutError({ step: task.activity, timeout: limit.length, attempt: Math.max(1, task.attempt) }),
+    );
+    if (running) this.#keepAttempt(task, limit.kind === "lease" ? "lost" : "failed", error, now);
+    if (limit.kind === "task") this.#over(task, { status: "failed", error, attempts: task.attempt }, now);
+    // A worker that died says nothing about the activity: the next attempt need not wait.
+    else this.#retry(task, error, limit.kind === "lease" ? 0 : retryDelay(task.retry, task.attempt, 0.5), now);
+  }
+}
+
+interface Limit {
+  readonly at: number;
+  readonly length: number;
+  /** What is over then: the task, or an attempt, or only its lease. */
+  readonly kind: "task" | "attempt" | "lease";
+}
+
+/** The first limit that a task runs into as it stands. */
+function limitOf(task: KeptTask): Limit | undefined {
+  const { scheduledAt, startedAt, heartbeatAt, leaseEndsAt, scheduleToClose, scheduleToStart, startToClose, heartbeat } = task;
+  const limits: Limit[] = [];
+  if (scheduleToClose !== undefined) limits.push({ at: scheduledAt + scheduleToClose, length: scheduleToClose, kind: "task" });
+  if (task.workerId === undefined) {
+    if (scheduleToStart !== undefined && task.attempt === 0)
+      limits.push({ at: scheduledAt + scheduleToStart, length: scheduleToStart, kind: "task" });
+  } else {
+    if (startToClose !== undefined) limits.push({ at: startedAt + startToClose, length: startToClose, kind: "attempt" });
+    if (heartbeat !== undefined) limits.push({ at: heartbeatAt + heartbeat, length: heartbeat, kind: "attempt" });
+    limits.push({ at: leaseEndsAt, length: 0, kind: "lease" });
+  }
+  return limits.reduce<Limit | undefined>((first, limit) => (first === undefined || limit.at < first.at ? limit : first), undefined);
+}
+
+function attemptRow(
+  task: KeptTask,
+  status: AttemptRow["status"],
+  error: SerializedError | undefined,
+  endedAt: number | undefined,
+): AttemptRow {
+  return { seq: task.seq, number: task.attempt, status, error, startedAt: task.startedAt, endedAt, workerId: task.workerId ?? "" };
 }

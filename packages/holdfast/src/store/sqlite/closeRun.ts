@@ -11,17 +11,24 @@ import type { Session } from "./session.ts";
 import { dropTasks } from "./tasks.ts";
 import { refuseUpdates } from "./updates.ts";
 
-export type Ending = Pick<RunClose, "output" | "error" | "resumable"> & { readonly status: Exclude<RunClose["status"], "continued"> };
+export interface Ending extends Pick<RunClose, "output" | "error" | "resumable"> {
+  readonly status: Exclude<RunClose["status"], "continued">;
+  /** How many records its last turn has, if it ends with one; and its attributes, if they change. */
+  readonly records?: number | undefined;
+  readonly attributes?: string | null;
+}
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
-const CLOSE = `UPDATE runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, worker_id = NULL, available_at = NULL,
-  waiting_for = NULL, blocked_code = NULL, epoch = epoch + 1 WHERE key = ?`;
+const CLOSE = `UPDATE runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, turns = turns + ?, history_length = history_length + ?,
+  attributes = coalesce(?, attributes), worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0,
+  epoch = epoch + 1 WHERE key = ?`;
 
 export function closeRun(session: Session, run: RunHead, ending: Ending, now: number): void {
   const { db } = session;
-  const { status, output, error } = ending;
+  const { status, output, error, records, attributes = null } = ending;
   const resumable = status === "failed" && ending.resumable !== false ? 1 : 0;
-  db.run(CLOSE, [status, payloadOrNull(output), jsonOrNull(error), resumable, now, run.key]);
+  const turns = records === undefined ? 0 : 1;
+  db.run(CLOSE, [status, payloadOrNull(output), jsonOrNull(error), resumable, now, turns, records ?? 0, attributes, run.key]);
   refuseUpdates(db, run, status);
   db.run("DELETE FROM inbox WHERE run = ?", [run.key]);
   dropTasks(db, run.key, now);
@@ -51,7 +58,8 @@ export function terminateRun(session: Session, run: RunHead, reason: string | un
 
 /** Asks an open run to cancel. One that no worker has begun with is canceled here and now (K9). Returns the inbox id, 0 if there is none. */
 export function cancelRun(session: Session, run: RunHead, reason: string | undefined, now: number): number {
-  if (run.turns > 0 || run.isLeased) return putMessage(session, run.key, reason === undefined ? { type: "cancel" } : { type: "cancel", reason }, now);
+  if (run.turns > 0 || run.isLeased)
+    return putMessage(session, run.key, reason === undefined ? { type: "cancel" } : { type: "cancel", reason }, now);
   closeRun(session, run, { status: "canceled" }, now);
   return 0;
 }

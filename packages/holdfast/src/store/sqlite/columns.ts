@@ -7,9 +7,7 @@ import { jsonCodec, type Payload, payloadFromJson, type SerializedError } from "
 import { plainBytes, type Value } from "./driver.ts";
 
 /** What SQLite or its drivers may cut short (NUL) or change (half a surrogate pair; whole ones are looked at more closely). */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: NUL is the one that C strings end at
 const SUSPECT = /[\0\uD800-\uDFFF]/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const UNSAFE = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
 
 function isSafe(text: string): boolean {

@@ -120,8 +120,8 @@ export class Connection {
   }
   #checkFile(): void {
     const found = statSync(this.path, { throwIfNoEntry: false });
-    if (found === undefined) throw new StoreMovedError(this.path, "deleted");
-    if (found.ino !== this.#file.ino || found.dev !== this.#file.dev) throw new StoreMovedError(this.path, "replaced");
+    if (found === undefined) throw new StoreMovedError({ where: this.path, what: "deleted" });
+    if (found.ino !== this.#file.ino || found.dev !== this.#file.dev) throw new StoreMovedError({ where: this.path, what: "replaced" });
   }
 
   // ── waiting ──
@@ -146,14 +146,24 @@ function readyFolder(path: string): void {
   try {
     mkdirSync(dirname(path), { recursive: true });
   } catch (error) {
-    throw new StoreOpenError(path, `its folder can't be made (${(error as Error).message}).`, error);
+    throw noFolder(path, error);
   }
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw new StoreOpenError(path, "it is a folder.");
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true)
+    throw new StoreOpenError({ where: path, reason: "it is a folder." });
+}
+
+function noFolder(where: string, cause: unknown): StoreOpenError {
+  return new StoreOpenError({ where, reason: `its folder can't be made (${(cause as Error).message}).`, cause });
 }
 
 function useWal(driver: Driver, where: string): void {
   const [mode] = driver.prepare("PRAGMA journal_mode = WAL").get([]) ?? [];
-  if (mode !== "wal") throw new StoreOpenError(where, `its file system has no write-ahead log for SQLite (journal mode ${String(mode)}).`);
+  if (mode !== "wal")
+    throw new StoreOpenError({ where, reason: `its file system has no write-ahead log for SQLite (journal mode ${String(mode)}).` });
+}
+
+function stillBusy(where: string, patience: number, cause: unknown): StoreBusyError {
+  return new StoreBusyError({ where, seconds: Math.round(patience / 1000), cause });
 }
 
 const FIRST_WAIT = 1;
@@ -166,7 +176,7 @@ async function patiently<T>(where: string, patience: number, work: () => T): Pro
       return work();
     } catch (error) {
       if (!isBusy(error)) throw storeError(error, where);
-      if (performance.now() - began >= patience) throw new StoreBusyError(where, Math.round(patience / 1000), error);
+      if (performance.now() - began >= patience) throw stillBusy(where, patience, error);
     }
     // Jitter, so that processes that collided do not collide again.
     await new Promise((done) => setTimeout(done, wait * (0.5 + Math.random())));

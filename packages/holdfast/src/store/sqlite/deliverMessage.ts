@@ -3,8 +3,8 @@
 // Invariants: M3 (a repeated key is one delivery), M10 (an update's key is its id), M12 (closed, unknown), K9.
 
 import type { NewMessage, SendResult } from "../port.ts";
-import { readOptionalNumber, text } from "./columns.ts";
 import { cancelRun } from "./closeRun.ts";
+import { readOptionalNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { findRun, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
@@ -32,7 +32,8 @@ function acceptMessage(session: Session, run: RunHead, message: NewMessage, now:
 }
 
 function earlierDelivery(db: Connection, run: number, { job, idempotencyKey }: NewMessage): number | undefined {
-  if (job.type === "update") return readOptionalNumber(db.get("SELECT inbox_id FROM updates WHERE run = ? AND id = ?", [run, text(job.id)])?.[0]);
+  if (job.type === "update")
+    return readOptionalNumber(db.get("SELECT inbox_id FROM updates WHERE run = ? AND id = ?", [run, text(job.id)])?.[0]);
   if (idempotencyKey === undefined) return undefined;
   return readOptionalNumber(db.get("SELECT inbox_id FROM message_keys WHERE run = ? AND key = ?", [run, text(idempotencyKey)])?.[0]);
 }

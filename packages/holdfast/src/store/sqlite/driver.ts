@@ -118,7 +118,8 @@ function openNode(path: string): Driver {
             const found = statement.get(...spread(bindable(parameters)));
             return found === undefined ? undefined : { ...(found as Record<string, Value>) };
           }),
-        all: (...parameters) => guarded(() => statement.all(...spread(bindable(parameters))).map((found) => ({ ...(found as Record<string, Value>) }))),
+        all: (...parameters) =>
+          guarded(() => statement.all(...spread(bindable(parameters))).map((found) => ({ ...(found as Record<string, Value>) }))),
       };
     },
     close: () => guarded(() => database.close()),

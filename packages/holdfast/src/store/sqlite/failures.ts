@@ -2,14 +2,7 @@
 // Owns: the one shape of the drivers' errors, and the way from a result code to a typed error for people.
 // Invariants: "busy" is told apart from all else, since it is waited out and not reported; errors that are not SQLite's pass unchanged.
 
-import {
-  StoreCorruptError,
-  StoreError,
-  StoreForeignError,
-  StoreFullError,
-  StoreOpenError,
-  StoreReadOnlyError,
-} from "../errors.ts";
+import { StoreCorruptError, StoreError, StoreForeignError, StoreFullError, StoreOpenError, StoreReadOnlyError } from "../errors.ts";
 
 const SQLITE = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, PROTOCOL: 15, NOTADB: 26 } as const;
 const LOW_BYTE = 0xff;
@@ -38,7 +31,9 @@ export function sqliteFailure(error: unknown): unknown {
 
 /** Somebody else holds a lock that will be let go: worth waiting for. */
 export function isBusy(error: unknown): boolean {
-  return error instanceof SqliteFailure && (error.result === SQLITE.BUSY || error.result === SQLITE.LOCKED || error.result === SQLITE.PROTOCOL);
+  return (
+    error instanceof SqliteFailure && (error.result === SQLITE.BUSY || error.result === SQLITE.LOCKED || error.result === SQLITE.PROTOCOL)
+  );
 }
 
 /** The storage is at fault, not what was asked of it: trying the parts one by one would not help. */
@@ -53,15 +48,15 @@ export function storeError(error: unknown, where: string): unknown {
   const { cause } = error;
   switch (error.result) {
     case SQLITE.FULL:
-      return new StoreFullError(where, cause);
+      return new StoreFullError({ where, cause });
     case SQLITE.CORRUPT:
-      return new StoreCorruptError(where, cause);
+      return new StoreCorruptError({ where, cause });
     case SQLITE.NOTADB:
-      return new StoreForeignError(where, "the file is no SQLite database.", cause);
+      return new StoreForeignError({ where, reason: "the file is no SQLite database.", cause });
     case SQLITE.READONLY:
-      return new StoreReadOnlyError(where, cause);
+      return new StoreReadOnlyError({ where, cause });
     case SQLITE.CANTOPEN:
-      return new StoreOpenError(where, "SQLite can't open the file.", cause);
+      return new StoreOpenError({ where, reason: "SQLite can't open the file.", cause });
     default:
       return new StoreError(`${where} could not be used: ${error.message} (SQLite result code ${error.result}).`, {
         code: "HF_STORE_FAILED",

@@ -48,8 +48,12 @@ export function consume(db: Connection, run: number, ids: readonly number[]): vo
   for (const id of ids) db.run("DELETE FROM inbox WHERE id = ? AND run = ?", [id, run]);
 }
 
-/** P10: carried messages go before those that wait, which move up. No worker holds an id of the run at this point. */
+/**
+ * P10: signals, updates and cancels wait for the next execution, and carried ones go before them; no worker holds an id of the run at
+ * this point. Answers to operations of the last execution go: the next one uses their numbers again.
+ */
 export function carryOver(db: Connection, run: number, carried: readonly InboxJob[], now: number): void {
+  db.run("DELETE FROM inbox WHERE run = ? AND type NOT IN ('signal', 'update', 'cancel')", [run]);
   if (carried.length === 0) return;
   for (const job of carried) insertMessage(db, run, job, now);
   const waiting = db.all("SELECT id FROM inbox WHERE run = ? ORDER BY id", [run]).slice(0, -carried.length);

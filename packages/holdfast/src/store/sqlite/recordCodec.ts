@@ -2,8 +2,8 @@
 // Owns: which fields have columns of their own, which one is the `value`, and what a `start` leaves out.
 // Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds.
 
-import { type Command, type Job, type Payload, payloadFromJson, payloadToJson } from "@holdfast/core";
-import { json, payload, readJson, readOptionalNumber, readOptionalText, readPayload, textOrNull } from "./columns.ts";
+import { type Command, type Job, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
+import { json, payload, readJson, readOptionalNumber, readOptionalText, readPayload, text, textOrNull } from "./columns.ts";
 import type { Value } from "./driver.ts";
 
 /** type, seq, unit, name, n, data, value. */
@@ -41,6 +41,8 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
       ? ["resolve", seq, null, null, null, null, payload(outcome.value)]
       : ["resolve", seq, null, null, null, json(withoutUndefined(outcome)), null];
   }
+  if (record.type === "step" && isBare(record))
+    return ["step", record.seq, textOrNull(record.unit), text(record.name), record.n, null, null];
   const columns: RecordColumns = [record.type, null, null, null, null, null, null];
   const valueField = VALUE_FIELD[record.type];
   const repeats = record.type === "start" && birth !== undefined && saysTheSame(record, birth);
@@ -60,6 +62,14 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
   }
   if (data !== undefined) columns[5] = json(readable(record.type, data, payloadToJson as Convert));
   return columns;
+}
+
+const OF_LOCATION: ReadonlySet<string> = new Set(["type", "seq", "unit", "name", "n"]);
+
+/** The most frequent of all records has nothing but its location. */
+function isBare(record: StepCommand): boolean {
+  for (const field in record) if (!OF_LOCATION.has(field) && record[field as keyof StepCommand] !== undefined) return false;
+  return true;
 }
 
 export function fromColumns(columns: readonly Value[], birth?: Birth): Job | Command {
@@ -101,7 +111,13 @@ function converted(message: Message, convert: Convert): Message {
 
 function saysTheSame(start: Extract<Job, { type: "start" }>, birth: Birth): boolean {
   const { runId, workflow, version, seed, input } = birth;
-  return start.runId === runId && start.workflow === workflow && start.version === version && start.seed === seed && samePayload(start.input, input);
+  return (
+    start.runId === runId &&
+    start.workflow === workflow &&
+    start.version === version &&
+    start.seed === seed &&
+    samePayload(start.input, input)
+  );
 }
 function samePayload(a: Payload, b: Payload): boolean {
   if (typeof a === "string" || typeof b === "string") return a === b;

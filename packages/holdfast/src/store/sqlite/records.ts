@@ -58,7 +58,8 @@ export interface KeptTurn {
   readonly records: readonly KeptRecord[];
 }
 
-export const SELECT_RECORDS = "SELECT id, turn, time, history_length, worker, state, direction, type, seq, unit, name, n, data, value FROM records";
+export const SELECT_RECORDS =
+  "SELECT id, turn, time, history_length, worker, state, direction, type, seq, unit, name, n, data, value FROM records";
 const HISTORY = `${SELECT_RECORDS} WHERE run = ? AND execution = ? ORDER BY turn, id`;
 
 export function readRecords(db: Connection, run: number, execution: number): Row[] {

@@ -29,7 +29,8 @@ export const RUN_TABLES = "runs r JOIN executions e ON e.run = r.key AND e.execu
 
 export function runRow(row: Row): RunRow {
   const [, id, workflow, version, status, queue, priority, output, error, waitingFor, execution, attempt] = row;
-  const [parentId, parentExecution, parentSeq, parentClose, parentAnnounce, attributes, retry, createdAt, startedAt, availableAt] = row.slice(12);
+  const [parentId, parentExecution, parentSeq, parentClose, parentAnnounce, attributes, retry, createdAt, startedAt, availableAt] =
+    row.slice(12);
   const [deadlineAt, finishedAt, workerId, epoch, historyLength, turns, recoveries, input, seed, state] = row.slice(22);
   const parent: ParentLink | undefined =
     parentId === null

@@ -222,15 +222,19 @@ export function needsMigration(driver: Driver, where: string): boolean {
   const application = number("PRAGMA application_id");
   const version = number("PRAGMA user_version");
   if (application === APPLICATION_ID) {
-    if (version > SCHEMA_VERSION) throw new StoreVersionError(where, version, SCHEMA_VERSION);
+    if (version > SCHEMA_VERSION) throw new StoreVersionError({ where, found: version, known: SCHEMA_VERSION });
     return version < SCHEMA_VERSION;
   }
   if (application !== 0 || version !== 0) {
-    throw new StoreForeignError(where, `it belongs to another program (application_id ${application}, user_version ${version}).`);
+    throw new StoreForeignError({
+      where,
+      reason: `it belongs to another program (application_id ${application}, user_version ${version}).`,
+    });
   }
   // Tables of the user's are welcome (D6: transactions write to them), unless they have the names of ours.
-  const [taken] = driver.prepare("SELECT group_concat(name, ', ') FROM sqlite_master WHERE name IN ('runs', 'records', 'inbox', 'tasks')").get([]) ?? [];
-  if (typeof taken === "string") throw new StoreForeignError(where, `it has tables of another program (${taken}).`);
+  const [taken] =
+    driver.prepare("SELECT group_concat(name, ', ') FROM sqlite_master WHERE name IN ('runs', 'records', 'inbox', 'tasks')").get([]) ?? [];
+  if (typeof taken === "string") throw new StoreForeignError({ where, reason: `it has tables of another program (${taken}).` });
   return true;
 }
 

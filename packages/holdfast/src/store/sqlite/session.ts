@@ -37,7 +37,9 @@ export class Session {
     if (key === undefined) {
       const name = [text(id)];
       const [found] =
-        this.db.get("SELECT key FROM workers WHERE id = ?", name) ?? this.db.get("INSERT INTO workers (id) VALUES (?) RETURNING key", name) ?? [];
+        this.db.get("SELECT key FROM workers WHERE id = ?", name) ??
+        this.db.get("INSERT INTO workers (id) VALUES (?) RETURNING key", name) ??
+        [];
       key = Number(found);
       remember(this.#workers, id, key);
     }

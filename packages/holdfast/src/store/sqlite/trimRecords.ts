@@ -24,17 +24,29 @@ export function trimRecords(db: Connection, run: number, execution: number, turn
     for (const record of commands) kept.add(record);
   }
   const gone = before.map((one) => ({ index: one.turn.index, records: one.records.filter(({ record }) => !kept.has(record)) }));
-  deleteRecords(db, gone.flatMap(({ records }) => records));
+  deleteRecords(
+    db,
+    gone.flatMap(({ records }) => records),
+  );
   for (const { index, records } of gone) {
     const first = records.find(({ facts }) => facts[0] !== null);
     if (first !== undefined) moveFacts(db, run, execution, index, first);
   }
-  deleteAttempts(db, run, execution, gone.flatMap(({ records }) => records));
+  deleteAttempts(
+    db,
+    run,
+    execution,
+    gone.flatMap(({ records }) => records),
+  );
   return gone.reduce((sum, { records }) => sum + records.filter(({ record }) => record !== undefined).length, 0);
 }
 
 function openingTurn(db: Connection, run: number, execution: number, seq: number): number {
-  const found = db.get("SELECT turn FROM records WHERE run = ? AND execution = ? AND seq = ? AND n IS NOT NULL ORDER BY turn LIMIT 1", [run, execution, seq]);
+  const found = db.get("SELECT turn FROM records WHERE run = ? AND execution = ? AND seq = ? AND n IS NOT NULL ORDER BY turn LIMIT 1", [
+    run,
+    execution,
+    seq,
+  ]);
   return readOptionalNumber(found?.[0]) ?? 0;
 }
 
@@ -54,5 +66,9 @@ function moveFacts(db: Connection, run: number, execution: number, turn: number,
 function deleteAttempts(db: Connection, run: number, execution: number, records: readonly KeptRecord[]): void {
   const seqs = records.flatMap(({ record }) => (record !== undefined && "n" in record ? [record.seq] : []));
   if (seqs.length === 0) return;
-  db.run("DELETE FROM attempts WHERE run = ? AND execution = ? AND seq IN (SELECT value FROM json_each(?))", [run, execution, JSON.stringify(seqs)]);
+  db.run("DELETE FROM attempts WHERE run = ? AND execution = ? AND seq IN (SELECT value FROM json_each(?))", [
+    run,
+    execution,
+    JSON.stringify(seqs),
+  ]);
 }

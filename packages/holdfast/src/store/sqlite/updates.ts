@@ -20,6 +20,7 @@ export function settleUpdate(session: Session, run: number, id: string, outcome:
 
 /** The run is closed: what nobody took was rejected, what was accepted and has no outcome has failed. */
 export function refuseUpdates(db: Connection, run: { readonly key: number; readonly id: string }, status: string): void {
+  if (db.get("SELECT 1 FROM updates WHERE run = ? AND status IS NULL LIMIT 1", [run.key]) === undefined) return;
   const error = json(serializeError(new RunClosedError({ runId: run.id, status })));
   db.run(
     `UPDATE updates SET error = ?1, status = CASE WHEN inbox_id IN (SELECT id FROM inbox WHERE run = ?2) THEN 'rejected' ELSE 'failed' END
@@ -29,7 +30,8 @@ export function refuseUpdates(db: Connection, run: { readonly key: number; reado
 }
 
 export function readUpdate(db: Connection, runId: string, id: string): UpdateOutcome | undefined {
-  const sql = "SELECT u.status, u.value, u.error FROM runs r JOIN updates u ON u.run = r.key WHERE r.id = ? AND u.id = ? AND u.status IS NOT NULL";
+  const sql =
+    "SELECT u.status, u.value, u.error FROM runs r JOIN updates u ON u.run = r.key WHERE r.id = ? AND u.id = ? AND u.status IS NOT NULL";
   const row = db.get(sql, [text(runId), text(id)]);
   if (row === undefined) return undefined;
   const [status, value, error] = row;

@@ -46,28 +46,47 @@ export const COMPLETED = { status: "completed", output: payload("done") } as con
 /** One retry after exactly a second, three attempts. */
 export const RETRY = { maxAttempts: 3, initialInterval: 1_000, backoff: 1, maxInterval: 1_000, jitter: 0 } as const;
 
+type Again = (store: Store) => Promise<Store> | Store;
+export interface Storage {
+  readonly makeStore: (options: { readonly clock: () => number }) => Promise<Store> | Store;
+  readonly reopen?: Again | undefined;
+  readonly beside?: Again | undefined;
+}
+interface Clock {
+  time: number;
+}
+
 export class Bench {
   store: Store;
-  time: number = START;
-  readonly #reopen: ((store: Store) => Promise<Store> | Store) | undefined;
+  readonly #clock: Clock;
+  readonly #storage: Storage;
 
-  private constructor(store: Store, reopen: ((store: Store) => Promise<Store> | Store) | undefined) {
+  private constructor(store: Store, clock: Clock, storage: Storage) {
     this.store = store;
-    this.#reopen = reopen;
+    this.#clock = clock;
+    this.#storage = storage;
   }
-  static async with(
-    makeStore: (options: { readonly clock: () => number }) => Promise<Store> | Store,
-    reopen: ((store: Store) => Promise<Store> | Store) | undefined,
-  ): Promise<Bench> {
-    const clock = { read: (): number => START };
-    const bench = new Bench(await makeStore({ clock: () => clock.read() }), reopen);
-    clock.read = () => bench.time;
-    return bench;
+  static async on(storage: Storage): Promise<Bench> {
+    const clock = { time: START };
+    return new Bench(await storage.makeStore({ clock: () => clock.time }), clock, storage);
   }
   /** The process dies; another opens the same storage. */
   async crash(): Promise<void> {
-    assert.ok(this.#reopen !== undefined, "only stores that can be opened again have tests that crash");
-    this.store = await this.#reopen(this.store);
+    const { reopen } = this.#storage;
+    assert.ok(reopen !== undefined, "only stores that can be opened again have tests that crash");
+    this.store = await reopen(this.store);
+  }
+  /** Another process opens the same storage. */
+  async beside(): Promise<Bench> {
+    const { beside } = this.#storage;
+    assert.ok(beside !== undefined, "only stores that can be shared have tests that share");
+    return new Bench(await beside(this.store), this.#clock, this.#storage);
+  }
+  get time(): number {
+    return this.#clock.time;
+  }
+  set time(time: number) {
+    this.#clock.time = time;
   }
 
   // ── runs ──
@@ -189,7 +208,14 @@ export class Bench {
     return held;
   }
   async claimTasks(more: Partial<Parameters<Store["claimTasks"]>[0]> = {}): Promise<readonly ClaimedTask[]> {
-    const { tasks } = await this.store.claimTasks({ workerId: "w1", queue: "tasks", activities: ["mail"], limit: 100, lease: LEASE, ...more });
+    const { tasks } = await this.store.claimTasks({
+      workerId: "w1",
+      queue: "tasks",
+      activities: ["mail"],
+      limit: 100,
+      lease: LEASE,
+      ...more,
+    });
     return tasks;
   }
   async claimTask(more: Partial<Parameters<Store["claimTasks"]>[0]> = {}): Promise<ClaimedTask> {
@@ -198,7 +224,9 @@ export class Bench {
     return task;
   }
   async complete(task: ClaimedTask, value: unknown = "done"): Promise<boolean> {
-    return only(await this.store.answerTasks([{ id: task.id, token: task.token, outcome: { status: "completed", value: payload(value) } }]));
+    return only(
+      await this.store.answerTasks([{ id: task.id, token: task.token, outcome: { status: "completed", value: payload(value) } }]),
+    );
   }
   async fail(task: ClaimedTask, message = "no", retryable = true): Promise<boolean> {
     const outcome = { status: "failed", error: failure(message), retryable, random: 0.5 } as const;

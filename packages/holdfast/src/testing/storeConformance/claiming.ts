@@ -3,7 +3,7 @@
 // Invariants tested: W1, W2, W3, V2, D4, D7, D9, W5.
 
 import assert from "node:assert/strict";
-import { heldOf, idsOf, LEASE, range, runIds, same, signal, START } from "./bench.ts";
+import { heldOf, idsOf, LEASE, range, runIds, START, same, signal } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function claiming({ test }: Suite): void {
@@ -63,7 +63,8 @@ export function claiming({ test }: Suite): void {
   test("V2 a claim takes only workflows and versions that are served", async (bench) => {
     const runs = [["a", "order", undefined], ["b", "order", "1"], ["c", "order", "2"], ["d", "ship", undefined], ["e", "ship", "1"], ["f", "bill", "1"]] as const; // biome-ignore format: triples
     for (const [id, workflow, version] of runs) await bench.created(id, { workflow, version, queue: "q" });
-    const claim = async (...serves: { workflow: string; versions: "*" | (string | undefined)[] }[]) => runIds(await bench.claim({ queue: "q", serves }));
+    const claim = async (...serves: { workflow: string; versions: "*" | (string | undefined)[] }[]) =>
+      runIds(await bench.claim({ queue: "q", serves }));
     same(await claim(), []);
     same(await claim({ workflow: "unknown", versions: "*" }), []);
     same(await claim({ workflow: "order", versions: ["2", "3"] }), ["c"]);
@@ -99,7 +100,10 @@ export function claiming({ test }: Suite): void {
     }
   });
   test("W3 claimers and creators at the same time: nothing is claimed twice, nothing is forgotten", async (bench) => {
-    const work = range(20).flatMap((i) => [bench.create(`r${i}`, { queue: "q" }), bench.claim({ queue: "q", workerId: `w${i}`, limit: 3 })]);
+    const work = range(20).flatMap((i) => [
+      bench.create(`r${i}`, { queue: "q" }),
+      bench.claim({ queue: "q", workerId: `w${i}`, limit: 3 }),
+    ]);
     const claims = (await Promise.all(work)).flatMap((result) => ("runs" in result ? runIds(result) : []));
     const rest = runIds(await bench.claim({ queue: "q" }));
     same([...claims, ...rest].sort(), range(20).map((i) => `r${i}`).sort()); // biome-ignore format: one line
@@ -173,7 +177,16 @@ export function claiming({ test }: Suite): void {
   test("D7 attempts that a dead worker left running are lost, and the next claim says so", async (bench) => {
     const held = await bench.running("a");
     const running = { seq: 1, number: 2, status: "running", startedAt: START, workerId: "w1" } as const;
-    const failed = { seq: 1, number: 1, status: "failed", error: { name: "Error", message: "no" }, startedAt: START, endedAt: START, workerId: "w1", retryAt: START } as const;
+    const failed = {
+      seq: 1,
+      number: 1,
+      status: "failed",
+      error: { name: "Error", message: "no" },
+      startedAt: START,
+      endedAt: START,
+      workerId: "w1",
+      retryAt: START,
+    } as const;
     await bench.commit(held, { turn: bench.turn(held), attempts: [failed, running] });
     bench.time += LEASE;
     const { attempts } = await bench.claimRun("a", { workerId: "w2" });
@@ -208,7 +221,10 @@ export function claiming({ test }: Suite): void {
     const { inbox } = await bench.claimRun("a");
     same(idsOf(inbox), ids);
     const numbers = inbox.map(({ id }) => id);
-    same(numbers, numbers.toSorted((a, b) => a - b));
+    same(
+      numbers,
+      numbers.toSorted((a, b) => a - b),
+    );
   });
 
   // ── the clock ──

@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import type { NewRun } from "../../store/port.ts";
-import { type Bench, COMPLETED, idsOf, LEASE, payload, range, same, signal, START, update } from "./bench.ts";
+import { type Bench, COMPLETED, idsOf, LEASE, payload, range, START, same, signal, update } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function creating({ test }: Suite): void {
@@ -28,7 +28,11 @@ export function creating({ test }: Suite): void {
   test("P10 an id that is taken is a conflict and changes nothing", async (bench) => {
     const before = await bench.created("a");
     bench.time += 5;
-    same(await bench.create("a", { input: payload("other"), messages: [{ job: signal("s1") }] }), { status: "conflict", id: "a", runStatus: "pending" });
+    same(await bench.create("a", { input: payload("other"), messages: [{ job: signal("s1") }] }), {
+      status: "conflict",
+      id: "a",
+      runStatus: "pending",
+    });
     same(await bench.row("a"), before);
     same((await bench.claimRun("a")).inbox, []);
   });
@@ -51,6 +55,28 @@ export function creating({ test }: Suite): void {
     assert.equal((await bench.row("a")).seed, `${winners[0]}`);
   });
 
+  test("P10 names are told apart letter by letter, whatever letters they have", async (bench) => {
+    const names = [
+      ...["a", "A", " a", "a ", "", "ä", "a\u0308", "'; DROP TABLE runs; --", '"', "\\", "%", "_", "/#~", "🚀", "日本", "x".repeat(512)],
+      ...["__proto__", "constructor"],
+    ];
+    for (const name of names) {
+      const id = `run ${name}`;
+      const attributes = { [`key ${name}`]: name };
+      await bench.created(id, { workflow: name, queue: name, version: name, seed: name, idempotencyKey: name, attributes });
+      const { runs } = await bench.claim({ queue: name, serves: [{ workflow: name, versions: [name] }], workerId: name });
+      const { run } = runs[0] ?? {};
+      same(
+        [run?.id, run?.workflow, run?.queue, run?.version, run?.seed, run?.workerId, run?.attributes],
+        [id, name, name, name, name, name, attributes],
+      );
+      await bench.sent(id, update(name));
+      await bench.sent(id, signal(name, name), `signal ${name}`);
+      assert.equal((await bench.send(id, signal(name), `signal ${name}`)).status, "duplicate");
+    }
+    assert.equal((await bench.store.list({ limit: 100 })).runs.length, names.length);
+  });
+
   // ── use-existing, restart-if-closed ──
 
   test("P10 use-existing creates what is missing and finds what is there, open or closed", async (bench) => {
@@ -71,7 +97,10 @@ export function creating({ test }: Suite): void {
     assert.equal(found.inboxIds.length, 2);
     const claimed = await bench.claimRun("a");
     same(idsOf(claimed.inbox), ["s1", "u1"]);
-    same(claimed.inbox.map(({ id }) => id), found.inboxIds);
+    same(
+      claimed.inbox.map(({ id }) => id),
+      found.inboxIds,
+    );
     assert.equal(claimed.run.epoch, held.epoch + 1);
   });
   test("M12 use-existing with messages for a closed run is a conflict", async (bench) => {
@@ -94,8 +123,23 @@ export function creating({ test }: Suite): void {
     }); // biome-ignore format: options
     assert.ok(result.status === "created");
     same([result.id, result.execution, result.inboxIds.length], ["a", 2, 1]);
-    const { status, execution, turns, historyLength, input, version, seed, output, error, finishedAt, attributes, deadlineAt, availableAt, queue, priority } =
-      await bench.row("a");
+    const {
+      status,
+      execution,
+      turns,
+      historyLength,
+      input,
+      version,
+      seed,
+      output,
+      error,
+      finishedAt,
+      attributes,
+      deadlineAt,
+      availableAt,
+      queue,
+      priority,
+    } = await bench.row("a");
     same(
       { status, execution, turns, historyLength, input, version, seed, output, error, finishedAt, attributes, deadlineAt, availableAt, queue, priority },
       {
@@ -157,7 +201,10 @@ export function creating({ test }: Suite): void {
     assert.ok(result.status === "created");
     const { inbox } = await bench.claimRun("a");
     same(idsOf(inbox), ["s1", "u1", "s2"]);
-    same(inbox.map(({ id }) => id), result.inboxIds);
+    same(
+      inbox.map(({ id }) => id),
+      result.inboxIds,
+    );
   });
   test("W2 a run with a delay or a start time is not claimed before it", async (bench) => {
     await bench.created("a", { delay: 100, queue: "q" });
@@ -199,11 +246,17 @@ export function creating({ test }: Suite): void {
     assert.equal(await bench.exists("c"), true);
     assert.equal((await bench.claimTasks()).length, 1);
     const held = { runId: "a", execution: 1, epoch: 1, workerId: "w1", turns: 1 };
-    same((await bench.inbox(held)).map(({ job }) => job.type), ["childStarted"]);
+    same(
+      (await bench.inbox(held)).map(({ job }) => job.type),
+      ["childStarted"],
+    );
     await bench.close(held);
   });
   test("D2 a first turn may park or end the run", async (bench) => {
-    await bench.store.create([firstRun(bench, { lease: "park", status: "sleeping", wakeAt: START + 50 }, "a"), firstRun(bench, { close: COMPLETED, status: "completed" }, "b")]);
+    await bench.store.create([
+      firstRun(bench, { lease: "park", status: "sleeping", wakeAt: START + 50 }, "a"),
+      firstRun(bench, { close: COMPLETED, status: "completed" }, "b"),
+    ]);
     const [a, b] = [await bench.row("a"), await bench.row("b")];
     same([a.status, a.workerId, a.availableAt], ["sleeping", undefined, START + 50]);
     same([b.status, b.output, b.finishedAt, b.availableAt], ["completed", payload("done"), START, undefined]);

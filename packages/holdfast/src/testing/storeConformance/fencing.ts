@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import type { TurnCommit } from "../../store/port.ts";
-import { type Bench, CANCEL, COMPLETED, failure, type Held, LEASE, only, payload, range, same, signal, START, update } from "./bench.ts";
+import { type Bench, CANCEL, COMPLETED, failure, type Held, LEASE, only, payload, range, START, same, signal, update } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 /** A commit of each kind that a stale worker could try. */
@@ -59,7 +59,12 @@ async function scene(bench: Bench): Promise<Held> {
   await bench.parked("target");
   const held = await bench.hold("a");
   const child = bench.newRun("child", { parent: { runId: "a", execution: 1, seq: 3, parentClose: "terminate", announce: false } });
-  await bench.commit(held, { turn: bench.turn(held), children: [child], tasks: [bench.newTask(2, { queue: "tasks of a" })], state: payload("fresh") });
+  await bench.commit(held, {
+    turn: bench.turn(held),
+    children: [child],
+    tasks: [bench.newTask(2, { queue: "tasks of a" })],
+    state: payload("fresh"),
+  });
   const started = await bench.hold("child");
   await bench.park(started, { turn: bench.turn(started) });
   await bench.sent("a", signal("s1"));
@@ -118,7 +123,9 @@ export function fencing({ test }: Suite): void {
     await bench.park(held, { wakeAt: START + 5 });
     const before = await everything(bench, undefined);
     for (const [what, fields] of Object.entries(attemptsToWrite(bench, held))) {
-      assert.equal((await bench.tryCommit(held, fields)).status, "stale", what);
+      for (const status of ["running", "sleeping"] as const) {
+        assert.equal((await bench.tryCommit(held, { status, ...fields })).status, "stale", what);
+      }
     }
     same(await everything(bench, undefined), before);
   });
@@ -136,14 +143,20 @@ export function fencing({ test }: Suite): void {
 
   test("D3 one stale turn in a batch takes no other with it, and answers come in order", async (bench) => {
     const [a, b, c] = [await bench.running("a"), await bench.running("b"), await bench.running("c")];
-    const drafts = [a, { ...b, epoch: b.epoch + 1 }, c].map((held) => bench.draft(held, { turn: bench.turn(held), state: payload(held.runId) }));
+    const drafts = [a, { ...b, epoch: b.epoch + 1 }, c].map((held) =>
+      bench.draft(held, { turn: bench.turn(held), state: payload(held.runId) }),
+    );
     const results = await bench.store.commit(drafts);
     same(results.map(({ status }) => status), ["committed", "stale", "committed"]); // biome-ignore format: one line
     same((await bench.store.get(["a", "b", "c"])).map((row) => row?.turns), [1, 0, 1]); // biome-ignore format: one line
   });
   test("D3 turns of one run in one batch are applied in order, and after its end the rest is stale", async (bench) => {
     const a = await bench.running("a");
-    const drafts = [bench.draft(a, { turn: bench.turn(a) }), bench.draft(a, { turn: bench.turn(a), close: COMPLETED, status: "completed" }), bench.draft(a, { turn: bench.turn(a) })];
+    const drafts = [
+      bench.draft(a, { turn: bench.turn(a) }),
+      bench.draft(a, { turn: bench.turn(a), close: COMPLETED, status: "completed" }),
+      bench.draft(a, { turn: bench.turn(a) }),
+    ];
     same((await bench.store.commit(drafts)).map(({ status }) => status), ["committed", "committed", "stale"]); // biome-ignore format: one line
     same((await bench.store.history("a")).map(({ index }) => index), [0, 1]); // biome-ignore format: one line
   });
@@ -151,7 +164,9 @@ export function fencing({ test }: Suite): void {
     const runs = await Promise.all(range(40).map((i) => bench.running(`r${i}`)));
     const stale = (i: number) => i % 5 === 0;
     const results = await Promise.all(
-      runs.map((held, i) => bench.tryCommit(stale(i) ? { ...held, epoch: 0 } : held, { turn: bench.turn(held), state: payload(i), attributes: { i } })),
+      runs.map((held, i) =>
+        bench.tryCommit(stale(i) ? { ...held, epoch: 0 } : held, { turn: bench.turn(held), state: payload(i), attributes: { i } }),
+      ),
     );
     for (const i of range(40)) {
       assert.equal(results[i]?.status, stale(i) ? "stale" : "committed");
@@ -163,7 +178,10 @@ export function fencing({ test }: Suite): void {
     for (const i of range(20)) {
       const old = await bench.running(`r${i}`);
       bench.time += LEASE;
-      const [claimed, committed] = await Promise.all([bench.claim({ queue: `queue of r${i}`, workerId: "w2" }), bench.tryCommit(old, { turn: bench.turn(old) })]);
+      const [claimed, committed] = await Promise.all([
+        bench.claim({ queue: `queue of r${i}`, workerId: "w2" }),
+        bench.tryCommit(old, { turn: bench.turn(old) }),
+      ]);
       const run = only(claimed.runs);
       // A commit before the claim is in the history that the claim brought; one after it is stale.
       same(run.turns?.length, committed.status === "committed" ? 1 : 0);

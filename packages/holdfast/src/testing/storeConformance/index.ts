@@ -6,14 +6,26 @@
 // With node:test: the same. Asserts come from node:assert.
 
 import type { Store } from "../../store/port.ts";
+import { activities } from "./activities.ts";
+import { batches } from "./batches.ts";
 import { Bench } from "./bench.ts";
 import { claiming } from "./claiming.ts";
+import { crashes } from "./crashes.ts";
 import { creating } from "./creating.ts";
+import { endings } from "./endings.ts";
+import { families } from "./families.ts";
 import { fencing } from "./fencing.ts";
+import { looking } from "./looking.ts";
 import { messages } from "./messages.ts";
+import { sharing } from "./sharing.ts";
 import type { Suite } from "./suite.ts";
+import { trimming } from "./trimming.ts";
 import { turns } from "./turns.ts";
 import { updates } from "./updates.ts";
+
+const groups = [
+  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, endings, activities, looking, crashes, sharing,
+]; // biome-ignore format: a list
 
 export interface StoreConformanceOptions {
   /** Of the store, for titles. */
@@ -27,13 +39,15 @@ export interface StoreConformanceOptions {
    * that `makeStore` was given for it.
    */
   readonly reopen?: ((store: Store) => Promise<Store> | Store) | undefined;
+  /** For stores that processes share: opens the same storage once more, with the same clock, while this instance goes on. */
+  readonly beside?: ((store: Store) => Promise<Store> | Store) | undefined;
 }
 
-export function storeConformance({ name, makeStore, test, reopen }: StoreConformanceOptions): void {
+export function storeConformance({ name, makeStore, test, reopen, beside }: StoreConformanceOptions): void {
   const suite: Suite = {
     test(title, run) {
       test(`${title} (${name})`, async () => {
-        const bench = await Bench.with(makeStore, reopen);
+        const bench = await Bench.on({ makeStore, reopen, beside });
         try {
           await run(bench);
         } finally {
@@ -42,6 +56,7 @@ export function storeConformance({ name, makeStore, test, reopen }: StoreConform
       });
     },
     crashes: reopen !== undefined,
+    shares: beside !== undefined,
   };
-  for (const group of [creating, claiming, fencing, turns, messages, updates]) group(suite);
+  for (const group of groups) group(suite);
 }

@@ -3,7 +3,22 @@
 // Invariants tested: M1, M2, M3, M7, M12, D9, K1, K9.
 
 import assert from "node:assert/strict";
-import { CANCEL, COMPLETED, failureOf, heldOf, idsOf, jobsOf, LEASE, payload, range, resolution, runIds, same, signal, START } from "./bench.ts";
+import {
+  CANCEL,
+  COMPLETED,
+  failureOf,
+  heldOf,
+  idsOf,
+  jobsOf,
+  LEASE,
+  payload,
+  range,
+  resolution,
+  runIds,
+  START,
+  same,
+  signal,
+} from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function messages({ test }: Suite): void {
@@ -39,7 +54,10 @@ export function messages({ test }: Suite): void {
     const first = await bench.store.send(range(10).map((i) => ({ runId: "a", message: { job: signal(`s${i}`) } })));
     const last = await bench.sent("a", signal("s10"));
     const numbers = [...first.map((result) => ("inboxId" in result ? result.inboxId : -1)), last];
-    same(numbers, [...new Set(numbers)].toSorted((a, b) => a - b));
+    same(
+      numbers,
+      [...new Set(numbers)].toSorted((a, b) => a - b),
+    );
     const inbox = await bench.inbox(held);
     same(inbox.map(({ id }) => id), numbers); // biome-ignore format: one line
     same(idsOf(inbox), range(11).map((i) => `s${i}`)); // biome-ignore format: one line
@@ -52,7 +70,9 @@ export function messages({ test }: Suite): void {
   test("M12 messages to closed and unknown runs are refused; others of their batch arrive", async (bench) => {
     const held = await bench.running("a");
     await bench.close(await bench.running("b"));
-    const results = await bench.store.send(["nobody", "b", "a"].map((runId) => ({ runId, message: { job: signal("s1"), idempotencyKey: "k" } })));
+    const results = await bench.store.send(
+      ["nobody", "b", "a"].map((runId) => ({ runId, message: { job: signal("s1"), idempotencyKey: "k" } })),
+    );
     same(results.slice(0, 2), [{ status: "not-found" }, { status: "closed", runStatus: "completed" }]);
     assert.equal(results[2]?.status, "sent");
     same(idsOf(await bench.inbox(held)), ["s1"]);
@@ -115,6 +135,12 @@ export function messages({ test }: Suite): void {
     bench.time += LEASE;
     const { inbox } = await bench.claimRun("a", { workerId: "w2" });
     same(idsOf(inbox), ["s2"]);
+  });
+  test("M7 a run consumes its own messages, not those of others", async (bench) => {
+    const [a, b] = [await bench.running("a"), await bench.running("b")];
+    const ids = [await bench.sent("a", signal("s1")), await bench.sent("b", signal("s2"))];
+    await bench.commit(a, { turn: bench.turn(a), consumed: ids });
+    same([idsOf(await bench.inbox(a)), idsOf(await bench.inbox(b))], [[], ["s2"]]);
   });
   test("D9 a commit brings what has arrived since the worker last looked", async (bench) => {
     const held = await bench.running("a");

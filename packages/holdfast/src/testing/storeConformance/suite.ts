@@ -8,4 +8,6 @@ export interface Suite {
   test(title: string, run: (bench: Bench) => Promise<void>): void;
   /** The store can be dropped and opened again. */
   readonly crashes: boolean;
+  /** Several instances can be open on one storage. */
+  readonly shares: boolean;
 }

@@ -4,14 +4,19 @@
 
 import assert from "node:assert/strict";
 import { recordCount, type Turn, trimmed } from "@holdfast/core";
-import { type Bench, failure, type Held, jobsOf, LEASE, payload, range, same, signal, START } from "./bench.ts";
+import { type Bench, failure, type Held, jobsOf, LEASE, payload, range, START, same, signal } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function turns({ test }: Suite): void {
   test("D2 a turn is appended to history, and the run counts its turns and records", async (bench) => {
     const held = await bench.running("a");
-    const first = bench.turn(held, { jobs: [{ type: "start", runId: "a", workflow: "order", input: payload("a"), seed: "s", startedAt: START }] });
-    const second = bench.turn(held, { jobs: [{ type: "resolve", seq: 1, outcome: { status: "completed", value: payload([1]) } }], state: payload({ x: 1 }) });
+    const first = bench.turn(held, {
+      jobs: [{ type: "start", runId: "a", workflow: "order", input: payload("a"), seed: "s", startedAt: START }],
+    });
+    const second = bench.turn(held, {
+      jobs: [{ type: "resolve", seq: 1, outcome: { status: "completed", value: payload([1]) } }],
+      state: payload({ x: 1 }),
+    });
     await bench.commit(held, { turn: first });
     await bench.commit(held, { turn: second });
     same(await bench.store.history("a"), [first, second]);
@@ -87,9 +92,26 @@ export function turns({ test }: Suite): void {
   test("D12 attempts are kept, one row for each number of each step, and the newest word on it counts", async (bench) => {
     const held = await bench.running("a");
     const begun = { seq: 1, number: 2, status: "running", startedAt: START, workerId: "w1" } as const;
-    const failed = { seq: 1, number: 1, status: "failed", error: failure("no"), startedAt: START, endedAt: START + 1, workerId: "w1", retryAt: START + 9 } as const;
-    const other = { seq: 2, number: 1, status: "failed", error: failure("no"), startedAt: START, endedAt: START + 2, workerId: "w1" } as const;
-    await bench.commit(held, { attempts: [failed, begun] });
+    const failed = {
+      seq: 1,
+      number: 1,
+      status: "failed",
+      error: failure("no"),
+      startedAt: START,
+      endedAt: START + 1,
+      workerId: "w1",
+      retryAt: START + 9,
+    } as const;
+    const other = {
+      seq: 2,
+      number: 1,
+      status: "failed",
+      error: failure("no"),
+      startedAt: START,
+      endedAt: START + 2,
+      workerId: "w1",
+    } as const;
+    await bench.commit(held, { turn: bench.turn(held), attempts: [failed, begun] });
     same(await bench.attempts("a"), [failed, begun]);
     const ended = { ...begun, status: "completed", endedAt: START + 5 } as const;
     await bench.commit(held, { attempts: [other, ended] });
@@ -102,7 +124,7 @@ export function turns({ test }: Suite): void {
   });
   test("P8 payloads come back as they were, text and bytes, wherever they stand", async (bench) => {
     const payloads = [
-      payload(null), payload(undefined), payload("ünïcödé 🚀 '\"\\"), payload({ a: [1.5, -0, { b: null }] }), "not json {", "", ' { "spaced" : 1 } ',
+      payload(null), payload(undefined), payload("ünïcödé 🚀 '\"\\"), payload({ a: [1.5, -0, { b: null }] }), "not json {", "", payload("\u0000 \ud800 \udc00"), ' { "spaced" : 1 } ',
       new Uint8Array([0, 1, 254, 255]), new Uint8Array(),
     ]; // biome-ignore format: a list
     for (const [i, value] of payloads.entries()) {
@@ -134,7 +156,11 @@ export function turns({ test }: Suite): void {
   test("P8 a large history comes back whole", async (bench) => {
     const held = await bench.running("a");
     const value = payload("x".repeat(300_000));
-    const turns = range(4).map(() => bench.turn(held, { commands: range(200).map((i) => ({ type: "sideEffect", seq: i, unit: "", name: "x", n: i, value: i === 7 ? value : payload(i) })) }));
+    const turns = range(4).map(() =>
+      bench.turn(held, {
+        commands: range(200).map((i) => ({ type: "sideEffect", seq: i, unit: "", name: "x", n: i, value: i === 7 ? value : payload(i) })),
+      }),
+    );
     await bench.store.commit(turns.map((turn) => bench.draft(held, { turn })));
     same(await bench.store.history("a"), turns);
   });
@@ -167,7 +193,15 @@ function loopTurns(bench: Bench, held: Held, count: number): Turn[] {
     const opening = i === 0 ? ([{ type: "loop", seq: 1, unit: "", name: "work", n: 0 }] as const) : [];
     const step = { type: "step", seq: i + 2, unit: `work/~${iteration}`, name: "step", n: i % 2 } as const;
     const jobs = i === 0 ? [] : ([{ type: "resolve", seq: i + 1, outcome: { status: "completed", value: payload(i) } }] as const);
-    const state = { type: "commit", seq: 1, unit: "work", count: iteration, value: payload(iteration), trim: iteration - 1, lastSeq: i + 1 } as const;
+    const state = {
+      type: "commit",
+      seq: 1,
+      unit: "work",
+      count: iteration,
+      value: payload(iteration),
+      trim: iteration - 1,
+      lastSeq: i + 1,
+    } as const;
     return bench.turn(held, { jobs, commands: [...opening, ...(i % 4 === 0 && i > 0 ? [state] : []), step] });
   });
 }

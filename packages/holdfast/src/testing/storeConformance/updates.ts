@@ -30,7 +30,11 @@ export function updates({ test }: Suite): void {
       u2: { status: "failed", error: failure("handler") },
       u3: { status: "rejected", error: failure("validator") },
     } as const;
-    await bench.commit(held, { turn: bench.turn(held), consumed, updates: Object.entries(outcomes).map(([id, outcome]) => ({ id, outcome })) });
+    await bench.commit(held, {
+      turn: bench.turn(held),
+      consumed,
+      updates: Object.entries(outcomes).map(([id, outcome]) => ({ id, outcome })),
+    });
     const read = () => bench.store.updates(["u1", "u2", "u3", "u4"].map((id) => ({ runId: "a", id })));
     same(await read(), [...Object.values(outcomes), undefined]);
     await bench.close(held);

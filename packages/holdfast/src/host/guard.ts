@@ -1,0 +1,272 @@
+// The determinism guard: tells people when workflow code reads a clock, randomness, the environment or a file.
+// Owns: the patches of what such calls go through, in place while at least one guarded worker lives.
+// Invariants: only code that has the turn is told of (step bodies, side effects, loggers and the rest of the process never are); "off"
+// patches nothing; V4 ("error" blocks the run, even if user code swallows the error); the last guard that stops restores everything.
+
+import crypto from "node:crypto";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import timers from "node:timers";
+import timersPromises from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type Codec, HoldfastError, jsonCodec, type Logger, type RunningTurn, type TurnWatch } from "@holdfast/core";
+
+export type Determinism = "off" | "warn" | "error";
+
+/** A call that workflow code should not make. */
+interface Call {
+  /** With its verb: "calls Date.now()". */
+  readonly what: string;
+  readonly instead: string;
+}
+
+/** Stacks that are looked at within one step of a unit: a loop that calls Math.random a million times must not take minutes. */
+const MOST_LOOKS = 20;
+
+/** Turns in which user code may be running right now, with the guards of their workers. */
+const entered = new Map<RunningTurn, Guard>();
+const errors = new WeakMap<RunningTurn, Error>();
+let muted = false;
+let looks = 0;
+
+export class Guard implements TurnWatch {
+  readonly mode: "warn" | "error";
+  readonly logger: Logger;
+  /** Call sites that were warned of. */
+  readonly warned = new Set<string>();
+  #stopped = false;
+
+  constructor(mode: "warn" | "error", logger: Logger) {
+    this.mode = mode;
+    this.logger = logger;
+    if (guards++ === 0) install();
+  }
+  enter(turn: RunningTurn): void {
+    looks = 0;
+    entered.set(turn, this);
+  }
+  leave(turn: RunningTurn): void {
+    entered.delete(turn);
+  }
+  stop(): void {
+    if (this.#stopped) return;
+    this.#stopped = true;
+    if (--guards === 0) uninstall();
+  }
+}
+
+/** A codec of the user's is called in turns, and is no workflow code: it may encrypt with random bytes. */
+export function unguardedCodec(codec: Codec): Codec {
+  if (codec === jsonCodec) return codec;
+  return { encode: (value) => unguarded(() => codec.encode(value)), decode: (data) => unguarded(() => codec.decode(data)) };
+}
+function unguarded<T>(run: () => T): T {
+  const outer = muted;
+  muted = true;
+  try {
+    return run();
+  } finally {
+    muted = outer;
+  }
+}
+
+// ── reports ──
+
+/** `trap` is the patch that was called: the stack begins above it. */
+function caught(call: Call, trap: (...args: never[]) => unknown): void {
+  if (looks++ >= MOST_LOOKS && ![...entered.keys()].some((turn) => errors.has(turn))) return;
+  const error = unguarded(() => report(call, trap));
+  if (error !== undefined) throw error;
+}
+
+function report(call: Call, trap: (...args: never[]) => unknown): Error | undefined {
+  const turns = [...entered];
+  const before = turns.map(([turn]) => errors.get(turn)).find((error) => error !== undefined);
+  if (before !== undefined) return before;
+  const site = callSite(trap);
+  if (site === undefined) return undefined;
+  const message = `${callers(turns.map(([turn]) => turn))} ${call.what} at ${site}. Workflow code runs again in replay, where that gives something else. Use ${call.instead}.`;
+  let error: Error | undefined;
+  for (const [turn, guard] of turns) {
+    if (guard.mode === "error") {
+      error ??= new HoldfastError(message, { code: "HF_NONDETERMINISTIC_CALL" });
+      errors.set(turn, error);
+      turn.violate(error);
+    } else if (!guard.warned.has(`${call.what} ${site}`)) {
+      guard.warned.add(`${call.what} ${site}`);
+      warn(guard.logger, message, turn);
+    }
+  }
+  return error;
+}
+/** A logger that fails must not be seen by the workflow. */
+function warn(logger: Logger, message: string, turn: RunningTurn): void {
+  try {
+    logger.warn(message, { runId: turn.runId, workflow: turn.workflow.name });
+  } catch {
+    // There is nobody else to tell.
+  }
+}
+
+function callers(turns: readonly RunningTurn[]): string {
+  const names = turns
+    .slice(0, 5)
+    .map(({ runId, workflow, current, closure }) => `"${workflow.name}" (run ${runId}, ${closure ?? current?.title ?? "root"})`);
+  if (turns.length === 1) return `Workflow ${names[0]}`;
+  return `One of the workflows ${names.join(", ")}${turns.length > names.length ? ` and ${turns.length - names.length} others` : ""}`;
+}
+
+const OUTSIDE_SOURCES = /^(?:node:|<anonymous>|native$)/;
+/** Where this package lies, unless it was bundled with the user's code. */
+const HOME = /^(.*[\\/](?:src|dist)[\\/])host[\\/]guard\.[jt]s$/.exec(pathOf(import.meta.url))?.[1];
+
+/** The user's file and line, or undefined if it is not the user's code that calls: Node's own modules read the environment, too. */
+function callSite(trap: (...args: never[]) => unknown): string | undefined {
+  const frames = framesAbove(trap);
+  const caller = frames.find((frame) => frame !== "<anonymous>");
+  if (caller === undefined) return "a place without a source line";
+  if (OUTSIDE_SOURCES.test(caller) || (HOME !== undefined && caller.startsWith(HOME))) return undefined;
+  const sources = frames.filter((frame) => !OUTSIDE_SOURCES.test(frame));
+  return sources.find((frame) => !/[\\/]node_modules[\\/]/.test(frame)) ?? caller;
+}
+function framesAbove(trap: (...args: never[]) => unknown): string[] {
+  const holder: { stack?: unknown } = {};
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = 20;
+  Error.captureStackTrace(holder, trap);
+  const { stack } = holder;
+  Error.stackTraceLimit = limit;
+  if (typeof stack !== "string") return [];
+  const lines = stack.split("\n").map((line) => /^\s+at (.*)$/.exec(line)?.[1]);
+  return lines.filter((line) => line !== undefined).map((line) => pathOf(/\(([^()]*)\)$/.exec(line)?.[1] ?? line.replace(/^async /, "")));
+}
+/** Of a module or a frame: a path, whichever way it is written. */
+function pathOf(url: string): string {
+  if (!url.startsWith("file:")) return url;
+  const [, file = url, position = ""] = /^(.*?)((?::\d+)*)$/.exec(url) ?? [];
+  return fileURLToPath(file) + position;
+}
+
+// ── patches ──
+
+interface Patch {
+  readonly owner: object;
+  readonly key: string;
+  readonly original: PropertyDescriptor;
+  readonly value: unknown;
+}
+type Callable = (...args: never[]) => unknown;
+
+let guards = 0;
+let patches: Patch[] = [];
+/** What is the same function in two places stays the same. */
+const wrapped = new Map<object, object>();
+
+const NOW = "ctx.now(), the time of the turn";
+const FILE = "ctx.step, or read the file before the run starts and pass what it holds as input";
+
+function install(): void {
+  wrap(Date, "now", { what: "calls Date.now()", instead: NOW });
+  wrapDate();
+  wrap(globalThis.performance, "now", { what: "calls performance.now()", instead: `${NOW}; measure inside of steps` });
+  wrap(Math, "random", { what: "calls Math.random()", instead: "ctx.random()" });
+  for (const owner of [globalThis.crypto, crypto]) {
+    wrap(owner, "randomUUID", { what: "calls crypto.randomUUID()", instead: "ctx.uuid()" });
+    wrap(owner, "getRandomValues", { what: "calls crypto.getRandomValues()", instead: "ctx.random(), or ctx.sideEffect for bytes" });
+  }
+  wrap(crypto, "randomBytes", { what: "calls crypto.randomBytes()", instead: "ctx.random(), or ctx.sideEffect for bytes" });
+  for (const owner of [globalThis, timers, timersPromises]) {
+    wrap(owner, "setTimeout", { what: "calls setTimeout()", instead: "ctx.sleep" });
+    wrap(owner, "setInterval", { what: "calls setInterval()", instead: "ctx.loop with ctx.sleep in it" });
+    wrap(owner, "setImmediate", { what: "calls setImmediate()", instead: "ctx.yield() to let other units go first" });
+  }
+  wrap(globalThis, "fetch", { what: "calls fetch()", instead: "ctx.step, with the call inside of it" });
+  for (const key of ["readFileSync", "existsSync", "statSync", "readdirSync"]) wrap(fs, key, { what: `calls fs.${key}()`, instead: FILE });
+  wrapEnvironment();
+  syncBuiltinESMExports(); // so that `import { readFileSync } from "node:fs"` is the patched one
+}
+
+/** Only what is still ours is taken back: what others have patched since is theirs. */
+function uninstall(): void {
+  for (const { owner, key, original, value } of patches.reverse()) {
+    if (Object.getOwnPropertyDescriptor(owner, key)?.value === value) Object.defineProperty(owner, key, original);
+  }
+  patches = [];
+  wrapped.clear();
+  syncBuiltinESMExports();
+}
+
+function patch(owner: object, key: string, make: (value: object) => unknown): void {
+  const original = Object.getOwnPropertyDescriptor(owner, key);
+  if (original?.configurable !== true || original.value === undefined || original.value === null) return; // frozen, or not here
+  const value = make(original.value);
+  Object.defineProperty(owner, key, { ...original, value });
+  patches.push({ owner, key, original, value });
+}
+/** A proxy, so that everything but the call is the original's: name, length, util.promisify's symbol. */
+function wrap(holder: object | undefined, key: string, call: Call): void {
+  const owner = holder === undefined ? undefined : ownerOf(holder, key);
+  if (owner === undefined) return;
+  patch(owner, key, (original) => {
+    const handler: ProxyHandler<Callable> = {
+      apply: function guarded(target, self, args) {
+        if (entered.size > 0 && !muted) caught(call, guarded);
+        return Reflect.apply(target, self, args);
+      },
+    };
+    const proxy = wrapped.get(original) ?? new Proxy(original as Callable, handler);
+    wrapped.set(original, proxy);
+    return proxy;
+  });
+}
+/** Methods of `performance` and `crypto` are their prototypes'. */
+function ownerOf(holder: object, key: string): object | undefined {
+  for (let at: object | null = holder; at !== null; at = Object.getPrototypeOf(at)) if (Object.hasOwn(at, key)) return at;
+  return undefined;
+}
+
+function wrapDate(): void {
+  patch(globalThis, "Date", (original) => {
+    const proxy: object = new Proxy(original as DateConstructor, {
+      apply: function guarded(target, self, args) {
+        if (entered.size > 0 && !muted) caught({ what: "calls Date()", instead: NOW }, guarded);
+        return Reflect.apply(target, self, args);
+      },
+      construct: function guarded(target, args, newTarget) {
+        if (args.length === 0 && entered.size > 0 && !muted) caught({ what: "calls new Date()", instead: NOW }, guarded);
+        return Reflect.construct(target, args, newTarget === proxy ? target : newTarget);
+      },
+    });
+    return proxy;
+  });
+  const { Date: guarded } = globalThis;
+  patch(guarded.prototype, "constructor", () => guarded); // so that `date.constructor === Date` still holds
+}
+
+/** Libraries ask for it on every call, and it is the same wherever a run is replayed. */
+const HARMLESS_VARIABLES: ReadonlySet<string | symbol> = new Set(["NODE_ENV"]);
+
+function wrapEnvironment(): void {
+  patch(process, "env", (original) => {
+    const check = (key: string | symbol | undefined, trap: (...args: never[]) => unknown): void => {
+      if (entered.size === 0 || muted || (key !== undefined && (typeof key === "symbol" || HARMLESS_VARIABLES.has(key)))) return;
+      const what = key === undefined ? "reads process.env" : `reads process.env.${String(key)}`;
+      caught({ what, instead: "ctx.sideEffect(() => process.env…), or pass the value as input" }, trap);
+    };
+    return new Proxy(original, {
+      get: function guarded(target, key) {
+        check(key, guarded);
+        return Reflect.get(target, key);
+      },
+      has: function guarded(target, key) {
+        check(key, guarded);
+        return Reflect.has(target, key);
+      },
+      ownKeys: function guarded(target) {
+        check(undefined, guarded);
+        return Reflect.ownKeys(target);
+      },
+      set: (target, key, value) => Reflect.set(target, key, value),
+    });
+  });
+}

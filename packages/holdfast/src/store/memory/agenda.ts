@@ -1,0 +1,139 @@
+// What can be claimed when: things that become available, by queue and by the code they need.
+// Owns: the order of claims. Entries are never taken out when things change, they are passed over when they come up.
+// Invariants: W2 (priority, then the time it became available, then arrival), W1 V2 (only from places that the claimer names).
+
+export interface Claimable {
+  readonly order: number;
+  readonly priority: number;
+  /** Undefined: not to be claimed. */
+  readonly availableAt: number | undefined;
+}
+interface Entry<T> {
+  readonly item: T;
+  readonly at: number;
+  readonly priority: number;
+  readonly order: number;
+}
+interface Place<T> {
+  readonly name: string;
+  readonly variant: string | undefined;
+  readonly ready: Heap<Entry<T>>;
+  readonly later: Heap<Entry<T>>;
+}
+/** Whether a claimer has the code: by workflow and version, or by activity. */
+export type Accepts = (name: string, variant: string | undefined) => boolean;
+
+const byTurn = (a: Entry<unknown>, b: Entry<unknown>): number => b.priority - a.priority || a.at - b.at || a.order - b.order;
+const byTime = (a: Entry<unknown>, b: Entry<unknown>): number => a.at - b.at;
+
+export class Agenda<T extends Claimable> {
+  readonly #queues = new Map<string, Map<string, Place<T>>>();
+  /** Where each is entered now: a run may come back under another queue or version. */
+  readonly #placeOf = new WeakMap<T, Place<T>>();
+
+  /** Call it whenever `availableAt` has changed. */
+  put(queue: string, name: string, variant: string | undefined, item: T): void {
+    const { availableAt, priority, order } = item;
+    if (availableAt === undefined) return;
+    const place = this.#place(queue, name, variant);
+    this.#placeOf.set(item, place);
+    place.later.push({ item, at: availableAt, priority, order });
+  }
+  /** Those that are due, in the order of claims. Each must have another `availableAt` before the next call. */
+  due(queue: string, accepts: Accepts, limit: number, now: number): T[] {
+    const places = this.#accepted(queue, accepts);
+    for (const place of places) this.#ripen(place, now);
+    const taken: T[] = [];
+    while (taken.length < limit) {
+      let best: Place<T> | undefined;
+      for (const place of places) {
+        const top = this.#top(place, place.ready);
+        const rival = best?.ready.top;
+        if (top !== undefined && (rival === undefined || byTurn(top, rival) < 0)) best = place;
+      }
+      const entry = best?.ready.pop();
+      if (entry === undefined) break;
+      // The same thing may be entered twice for one moment.
+      if (!taken.includes(entry.item)) taken.push(entry.item);
+    }
+    return taken;
+  }
+  /** The earliest moment at which anything is due. */
+  next(queue: string, accepts: Accepts): number | undefined {
+    let next: number | undefined;
+    for (const place of this.#accepted(queue, accepts)) {
+      for (const heap of [place.ready, place.later]) {
+        const at = this.#top(place, heap)?.at;
+        if (at !== undefined && (next === undefined || at < next)) next = at;
+      }
+    }
+    return next;
+  }
+
+  #place(queue: string, name: string, variant: string | undefined): Place<T> {
+    const places = this.#queues.get(queue) ?? new Map<string, Place<T>>();
+    this.#queues.set(queue, places);
+    const key = variant === undefined ? name : `${name}\n${variant}`;
+    const place = places.get(key) ?? { name, variant, ready: new Heap<Entry<T>>(byTurn), later: new Heap<Entry<T>>(byTime) };
+    places.set(key, place);
+    return place;
+  }
+  #accepted(queue: string, accepts: Accepts): Place<T>[] {
+    return [...(this.#queues.get(queue)?.values() ?? [])].filter(({ name, variant }) => accepts(name, variant));
+  }
+  /** The first entry that still says what is so. */
+  #top(place: Place<T>, heap: Heap<Entry<T>>): Entry<T> | undefined {
+    for (let top = heap.top; top !== undefined; top = heap.top) {
+      if (top.item.availableAt === top.at && this.#placeOf.get(top.item) === place) return top;
+      heap.pop();
+    }
+    return undefined;
+  }
+  #ripen(place: Place<T>, now: number): void {
+    for (let top = this.#top(place, place.later); top !== undefined && top.at <= now; top = this.#top(place, place.later)) {
+      place.later.pop();
+      place.ready.push(top);
+    }
+  }
+}
+
+/** A binary heap, least first. */
+class Heap<T> {
+  readonly #items: T[] = [];
+  readonly #compare: (a: T, b: T) => number;
+
+  constructor(compare: (a: T, b: T) => number) {
+    this.#compare = compare;
+  }
+  get top(): T | undefined {
+    return this.#items[0];
+  }
+  push(item: T): void {
+    const items = this.#items;
+    let at = items.push(item) - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      const other = items[above] as T;
+      if (this.#compare(item, other) >= 0) break;
+      items[at] = other;
+      at = above;
+    }
+    items[at] = item;
+  }
+  pop(): T | undefined {
+    const items = this.#items;
+    const top = items[0];
+    const item = items.pop();
+    if (item === undefined || items.length === 0) return top;
+    let at = 0;
+    for (let below = 1; below < items.length; below = 2 * at + 1) {
+      if (below + 1 < items.length && this.#compare(items[below + 1] as T, items[below] as T) < 0) below++;
+      const other = items[below] as T;
+      if (this.#compare(other, item) >= 0) break;
+      items[at] = other;
+      at = below;
+    }
+    items[at] = item;
+    return top;
+  }
+}

@@ -1,0 +1,237 @@
+// The runs of the memory store, their inboxes, and their ends.
+// Owns: every kept run, the order of arrival, the links between parents and children, what watchers will be told.
+// Invariants: M1 M3 (once for each key, in order), D9 (a message makes a parked run available), K5 (a closed run stays closed),
+// K6 (children follow, parents are told, in the same call), K9 (no turn, no worker: canceled at once), P10 (the next execution).
+
+import {
+  jsonCodec,
+  type Outcome,
+  type Payload,
+  RunClosedError,
+  RunTerminatedError,
+  type SerializedError,
+  serializeError,
+} from "@holdfast/core";
+import type { InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup } from "../port.ts";
+import { Agenda } from "./agenda.ts";
+import { isOpen, type KeptRun, type UsedKey } from "./state.ts";
+import { Tasks } from "./tasks.ts";
+
+const NOTHING: Payload = jsonCodec.encode(undefined);
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type Beginning = Pick<NewRun, "input" | "version" | "seed">;
+
+export class Book {
+  readonly #runs = new Map<string, KeptRun>();
+  readonly #startKeys = new Map<string, KeptRun>();
+  readonly #children = new Map<string, Set<KeptRun>>();
+  /** Open runs that have a deadline which nobody has told them of. */
+  readonly deadlines = new Set<KeptRun>();
+  readonly agenda = new Agenda<KeptRun>();
+  readonly tasks = new Tasks(({ runId, execution, seq }, outcome, now) => {
+    const run = this.#runs.get(runId);
+    if (run !== undefined && isOpen(run) && run.execution === execution) this.resolve(run, seq, outcome, now);
+  });
+  #wakeup: Mutable<Wakeup> = {};
+  #lastOrder = 0;
+  #lastInbox = 0;
+
+  // ── runs ──
+
+  get(id: string): KeptRun | undefined {
+    return this.#runs.get(id);
+  }
+  all(): Iterable<KeptRun> {
+    return this.#runs.values();
+  }
+  startedUnder(key: string | undefined): KeptRun | undefined {
+    return key === undefined ? undefined : this.#startKeys.get(key);
+  }
+  insert(run: NewRun, now: number): KeptRun {
+    const { id, workflow, version, queue, priority, input, seed } = run;
+    const kept: KeptRun = {
+      ...{ order: ++this.#lastOrder, id, workflow, version, queue, priority, input, seed, createdAt: now, execution: 1, attempt: 1 },
+      ...{ status: "pending", output: undefined, error: undefined, state: undefined, waitingFor: [], attributes: {}, retry: undefined },
+      ...{ parent: undefined, startedAt: undefined, availableAt: undefined, deadlineAt: undefined, finishedAt: undefined },
+      ...{ workerId: undefined, epoch: 0, historyLength: 0, turns: 0, recoveries: 0, rollbacks: 0, resumable: true },
+      ...{ blockedCode: undefined, history: [], attempts: [], inbox: [], keys: new Map(), updates: new Map() },
+    };
+    this.#runs.set(id, kept);
+    this.#settle(kept, run, now);
+    return kept;
+  }
+  /** P10: a closed run begins again, as a new start says. */
+  restart(kept: KeptRun, run: NewRun, now: number): void {
+    this.#nextExecution(kept, run);
+    const { workflow, queue, priority } = run;
+    Object.assign(kept, { workflow, queue, priority, startedAt: undefined } satisfies Partial<KeptRun>);
+    this.#settle(kept, run, now);
+  }
+  /** What a start says, for a new run and for one that begins again. */
+  #settle(kept: KeptRun, run: NewRun, now: number): void {
+    if (kept.parent !== undefined) this.#children.get(kept.parent.runId)?.delete(kept);
+    kept.parent = run.parent;
+    kept.retry = run.retry;
+    kept.attributes = { ...run.attributes };
+    kept.deadlineAt = run.deadlineAt ?? (run.deadline === undefined ? undefined : now + run.deadline);
+    if (kept.deadlineAt !== undefined) this.deadlines.add(kept);
+    if (run.idempotencyKey !== undefined) this.#startKeys.set(run.idempotencyKey, kept);
+    if (run.parent !== undefined) {
+      const siblings = this.#children.get(run.parent.runId);
+      if (siblings === undefined) this.#children.set(run.parent.runId, new Set([kept]));
+      else siblings.add(kept);
+    }
+    this.setAvailable(kept, run.startAt ?? now + (run.delay ?? 0));
+  }
+  childrenOf(runId: string): KeptRun[] {
+    return [...(this.#children.get(runId) ?? [])];
+  }
+
+  // ── availability ──
+
+  setAvailable(run: KeptRun, at: number | undefined): void {
+    run.availableAt = at;
+    this.agenda.put(run.queue, run.workflow, run.version, run);
+    if (at !== undefined && run.workerId === undefined) this.wake("work");
+  }
+  availableNow(run: KeptRun, now: number): void {
+    if (run.availableAt === undefined || run.availableAt > now) this.setAvailable(run, now);
+    this.wake("work");
+  }
+  wake(what: keyof Wakeup): void {
+    this.#wakeup[what] = true;
+  }
+  /** What watchers are to be told since this was last asked. */
+  takeWakeup(): Wakeup | undefined {
+    const wakeup = this.#wakeup;
+    if (wakeup.work !== true && wakeup.tasks !== true && wakeup.results !== true) return undefined;
+    this.#wakeup = {};
+    return wakeup;
+  }
+
+  // ── messages ──
+
+  send(runId: string, message: NewMessage, now: number): SendResult {
+    const run = this.#runs.get(runId);
+    if (run === undefined) return { status: "not-found" };
+    const used = usedKey(run, message);
+    if (used !== undefined) return { status: "duplicate", inboxId: used.inboxId };
+    if (!isOpen(run)) return { status: "closed", runStatus: run.status };
+    const inboxId = this.put(run, message, now);
+    if (message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined) this.close(run, { status: "canceled" }, now); // K9
+    return { status: "sent", inboxId };
+  }
+  /** Into the inbox of an open run, once for each key. Wakes it if it is parked; one that has yet to start keeps its time. */
+  put(run: KeptRun, message: NewMessage, now: number): number {
+    const used = usedKey(run, message);
+    if (used !== undefined) return used.inboxId;
+    const key = keyOf(message);
+    const inboxId = this.append(run, message.job);
+    if (key !== undefined) run.keys.set(key, { inboxId, update: message.job.type === "update" });
+    if (run.workerId === undefined && run.status !== "pending") this.availableNow(run, now);
+    return inboxId;
+  }
+  /** Into the inbox, key or no key. */
+  append(run: KeptRun, job: InboxJob): number {
+    const id = ++this.#lastInbox;
+    run.inbox.push({ id, job });
+    this.wake("work");
+    return id;
+  }
+  resolve(run: KeptRun, seq: number, outcome: Outcome, now: number): void {
+    this.put(run, { job: { type: "resolve", seq, outcome } }, now);
+  }
+
+  // ── ends ──
+
+  close(run: KeptRun, close: RunClose, now: number): void {
+    if (close.status === "continued" && close.next !== undefined) return this.#continue(run, close.next, now);
+    run.status = close.status;
+    run.output = close.output;
+    run.error = close.error;
+    run.resumable = close.status === "failed" && close.resumable !== false;
+    run.finishedAt = now;
+    run.workerId = undefined;
+    run.availableAt = undefined;
+    run.waitingFor = [];
+    run.epoch++; // K5: nothing that was computed before counts any more, even if the run is resumed
+    this.#refuseUpdates(run);
+    run.inbox = [];
+    this.deadlines.delete(run);
+    this.tasks.removeOf(run.id, now);
+    this.wake("results");
+    this.#tellParent(run, now);
+    for (const child of this.childrenOf(run.id)) this.#followParent(child, run, now);
+  }
+  terminate(run: KeptRun, reason: string | undefined, now: number): void {
+    const error = serializeError(new RunTerminatedError(reason === undefined ? { runId: run.id } : { runId: run.id, reason }));
+    this.close(run, { status: "terminated", error }, now);
+  }
+  /** M10: no caller waits for ever. */
+  #refuseUpdates(run: KeptRun): void {
+    const error = serializeError(new RunClosedError({ runId: run.id, status: run.status }));
+    const waiting = new Set(run.inbox.map(({ job }) => (job.type === "update" ? job.id : undefined)));
+    for (const [id, { update }] of run.keys) {
+      if (update && !run.updates.has(id)) run.updates.set(id, { status: waiting.has(id) ? "rejected" : "failed", error });
+    }
+  }
+  #tellParent(run: KeptRun, now: number): void {
+    const { parent } = run;
+    const waiting = parent === undefined ? undefined : this.#runs.get(parent.runId);
+    if (parent === undefined || waiting === undefined || !isOpen(waiting) || waiting.execution !== parent.execution) return;
+    this.resolve(waiting, parent.seq, outcomeOf(run), now);
+  }
+  #followParent(child: KeptRun, parent: KeptRun, now: number): void {
+    if (!isOpen(child)) return;
+    const reason = `its parent ${parent.id} has ended`;
+    if (child.parent?.parentClose === "terminate") this.terminate(child, reason, now);
+    else if (child.parent?.parentClose === "cancel") this.send(child.id, { job: { type: "cancel", reason } }, now);
+  }
+  #continue(run: KeptRun, next: NonNullable<RunClose["next"]>, now: number): void {
+    const waiting = run.inbox.map(({ job }) => job);
+    run.inbox = [];
+    this.tasks.removeOf(run.id, now);
+    this.#nextExecution(run, next);
+    for (const { job } of next.carried) this.append(run, job);
+    for (const job of waiting) if (!isAnswer(job)) this.append(run, job);
+    this.setAvailable(run, now);
+  }
+  #nextExecution(run: KeptRun, { input, version, seed }: Beginning): void {
+    this.tasks.forgetAttemptsOf(run.id);
+    Object.assign(run, {
+      ...{ input, version, seed, execution: run.execution + 1, epoch: run.epoch + 1, attempt: 1, status: "pending", workerId: undefined },
+      ...{
+        output: undefined,
+        error: undefined,
+        finishedAt: undefined,
+        waitingFor: [],
+        blockedCode: undefined,
+        rollbacks: 0,
+        resumable: true,
+      },
+      ...{ historyLength: 0, turns: 0, recoveries: 0, history: [], attempts: [] },
+    } satisfies Partial<KeptRun>);
+  }
+}
+
+/** Answers are to operations of one execution; the next uses their numbers again (P10). */
+const isAnswer = (job: InboxJob): boolean => job.type === "resolve" || job.type === "childStarted" || job.type === "resume";
+
+/** For updates the key is the update's id (M10). */
+function keyOf({ job, idempotencyKey }: NewMessage): string | undefined {
+  return job.type === "update" ? job.id : idempotencyKey;
+}
+
+function usedKey(run: KeptRun, message: NewMessage): UsedKey | undefined {
+  const key = keyOf(message);
+  return key === undefined ? undefined : run.keys.get(key);
+}
+
+/** The end of a child as its parent's operation sees it. */
+function outcomeOf(run: KeptRun): Outcome {
+  if (run.status === "completed") return { status: "completed", value: run.output ?? NOTHING };
+  if (run.status === "canceled") return { status: "canceled" };
+  const error: SerializedError = run.error ?? { name: "Error", message: `The run ${run.id} ended as ${run.status}.` };
+  return { status: "failed", error };
+}

@@ -1,0 +1,167 @@
+// What creates runs and commits their turns, in memory.
+// Owns: the fence around every commit.
+// Invariants: D2 (all of a commit or nothing), D4 (a claim that is over writes nothing), D9 (parking sees the inbox), L4 (trimming).
+
+import {
+  jsonCodec,
+  type Outcome,
+  RunAlreadyExistsError,
+  RunClosedError,
+  RunNotFoundError,
+  recordCount,
+  serializeError,
+  type Turn,
+  trimmed,
+} from "@holdfast/core";
+import type { AttemptRow, CommitResult, CreateResult, NewMessage, NewRun, TurnCommit } from "../port.ts";
+import type { Book } from "./book.ts";
+import { isOpen, type KeptRun } from "./state.ts";
+
+/** Whether a claim of this run still counts. */
+export function holds(run: KeptRun | undefined, epoch: number): run is KeptRun {
+  return run !== undefined && isOpen(run) && run.epoch === epoch && run.workerId !== undefined;
+}
+
+export class Writer {
+  readonly #book: Book;
+
+  constructor(book: Book) {
+    this.#book = book;
+  }
+
+  // ── creating ──
+
+  create(run: NewRun, now: number): CreateResult {
+    const begun = this.#book.startedUnder(run.idempotencyKey);
+    if (begun !== undefined) return { status: "existing", id: begun.id, execution: begun.execution, inboxIds: [] };
+    const existing = this.#book.get(run.id);
+    if (existing !== undefined) return this.#existing(existing, run, now);
+    const kept = this.#book.insert(run, now);
+    const inboxIds = this.#putAll(kept, run.messages, now);
+    if (run.first !== undefined) {
+      kept.epoch = 1;
+      kept.status = "running";
+      kept.startedAt = now;
+      kept.workerId = run.first.workerId;
+      this.#book.setAvailable(kept, now + run.first.lease);
+      this.commit(run.first.commit, now);
+    }
+    return { status: "created", id: kept.id, execution: 1, inboxIds };
+  }
+  #existing(existing: KeptRun, run: NewRun, now: number): CreateResult {
+    const { id } = existing;
+    const closed = !isOpen(existing);
+    const conflict: CreateResult = { status: "conflict", id, runStatus: existing.status };
+    if (run.onConflict === "reject") return conflict;
+    if (closed && run.onConflict === "restart-if-closed") {
+      this.#book.restart(existing, run, now);
+      return { status: "created", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
+    }
+    if (closed && (run.messages?.length ?? 0) > 0) return conflict;
+    return { status: "existing", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
+  }
+  #putAll(run: KeptRun, messages: readonly NewMessage[] | undefined, now: number): number[] {
+    return (messages ?? []).map((message) => this.#book.put(run, message, now));
+  }
+
+  // ── turns ──
+
+  commit(commit: TurnCommit, now: number): CommitResult {
+    const run = this.#book.get(commit.runId);
+    if (!holds(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
+    this.#write(run, commit);
+    this.#carryOut(run, commit, now);
+    if (commit.close !== undefined) this.#book.close(run, commit.close, now);
+    else if (commit.lease === "park") this.#park(run, commit, now);
+    return { status: "committed", inbox: unseen(run, commit) };
+  }
+  /** What it says of the run itself. */
+  #write(run: KeptRun, commit: TurnCommit): void {
+    if (commit.turn !== undefined) this.#appendTurn(run, commit.turn);
+    for (const row of commit.attempts ?? []) upsertAttempt(run, row);
+    const consumed = new Set(commit.consumed ?? []);
+    if (consumed.size > 0) run.inbox = run.inbox.filter(({ id }) => !consumed.has(id));
+    run.status = commit.status;
+    run.error = commit.blocked?.error;
+    run.blockedCode = commit.blocked?.code;
+    run.waitingFor = [...(commit.waitingFor ?? [])];
+    if (commit.attempt !== undefined) run.attempt = commit.attempt;
+    if (commit.rollbacks !== undefined) run.rollbacks = commit.rollbacks;
+    if (commit.state !== undefined) run.state = commit.state;
+    for (const [key, value] of Object.entries(commit.attributes ?? {})) {
+      if (value === null) delete run.attributes[key];
+      else run.attributes[key] = value;
+    }
+    for (const { id, outcome } of commit.updates ?? []) {
+      run.updates.set(id, outcome);
+      this.#book.wake("results");
+    }
+    if (commit.status === "blocked") this.#book.wake("results"); // V4: who waits for a result learns of it
+  }
+  #appendTurn(run: KeptRun, turn: Turn): void {
+    run.turns++;
+    run.recoveries = 0;
+    run.history.push(turn);
+    run.historyLength += recordCount(turn);
+    if (turn.commands.some((command) => command.type === "commit" && command.trim !== undefined)) this.#trim(run);
+  }
+  /** L4: with the records go the attempts of what they recorded. */
+  #trim(run: KeptRun): void {
+    const gone = new Set(openedIn(run.history));
+    run.history = trimmed(run.history);
+    run.historyLength = run.history.reduce((sum, turn) => sum + recordCount(turn), 0);
+    for (const seq of openedIn(run.history)) gone.delete(seq);
+    if (gone.size === 0) return;
+    run.attempts = run.attempts.filter(({ seq }) => !gone.has(seq));
+    this.#book.tasks.forgetAttemptsOf(run.id, gone);
+  }
+  /** What it asks of others. */
+  #carryOut(run: KeptRun, commit: TurnCommit, now: number): void {
+    const book = this.#book;
+    if (commit.cancelTasks !== undefined) book.tasks.removeOf(run.id, now, commit.cancelTasks);
+    for (const task of commit.tasks ?? []) {
+      book.tasks.add(run.id, run.execution, task, now);
+      book.wake("tasks");
+    }
+    for (const child of commit.children ?? []) this.#createChild(run, child, now);
+    for (const seq of commit.cancelChildren ?? []) this.#cancelChild(run, seq, now);
+    for (const { seq, runId, message } of commit.sends ?? []) book.resolve(run, seq, this.#deliver(runId, message, now), now);
+  }
+  #createChild(parent: KeptRun, child: NewRun, now: number): void {
+    const result = this.create(child, now);
+    const seq = child.parent?.seq ?? 0;
+    if (result.status === "conflict") {
+      const error = serializeError(new RunAlreadyExistsError({ runId: child.id }));
+      this.#book.resolve(parent, seq, { status: "failed", error }, now);
+    } else if (child.parent?.announce === true) this.#book.put(parent, { job: { type: "childStarted", seq, runId: child.id } }, now);
+  }
+  #cancelChild(run: KeptRun, seq: number, now: number): void {
+    for (const child of this.#book.childrenOf(run.id)) {
+      if (child.parent?.seq !== seq || child.parent.execution !== run.execution) continue;
+      this.#book.send(child.id, { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } }, now);
+    }
+  }
+  #deliver(runId: string, message: NewMessage, now: number): Outcome {
+    const result = this.#book.send(runId, message, now);
+    if (result.status === "not-found") return { status: "failed", error: serializeError(new RunNotFoundError({ runId })) };
+    if (result.status === "closed")
+      return { status: "failed", error: serializeError(new RunClosedError({ runId, status: result.runStatus })) };
+    return { status: "completed", value: jsonCodec.encode(undefined) };
+  }
+  #park(run: KeptRun, commit: TurnCommit, now: number): void {
+    run.workerId = undefined;
+    this.#book.setAvailable(run, commit.wakeAt);
+    if (unseen(run, commit).length > 0) this.#book.availableNow(run, now); // D9
+  }
+}
+
+const unseen = (run: KeptRun, { seen = 0 }: TurnCommit) => run.inbox.filter(({ id }) => id > seen);
+
+const openedIn = (turns: readonly Turn[]): number[] =>
+  turns.flatMap(({ commands }) => commands.flatMap((command) => ("n" in command ? [command.seq] : [])));
+
+function upsertAttempt(run: KeptRun, row: AttemptRow): void {
+  const at = run.attempts.findIndex(({ seq, number }) => seq === row.seq && number === row.number);
+  if (at < 0) run.attempts.push(row);
+  else run.attempts[at] = row;
+}

@@ -1,0 +1,126 @@
+// Handing out runs.
+// Owns: which runs a worker gets, in which order, and with what.
+// Invariants: W1 W2 (only what it serves; by priority, then by when it became available, then by arrival), W3 (leases), D7 (recoveries).
+// A claim looks at the heads of lanes, never at runs that sleep or that it does not serve.
+
+import type { ClaimedRun, ClaimRequest, RunRow, Served } from "../port.ts";
+import { loseRunningAttempts, readAttempts } from "./attempts.ts";
+import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import type { Row } from "./driver.ts";
+import { readInbox } from "./inbox.ts";
+import { readRecords, turnsOf } from "./records.ts";
+import { birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
+
+interface Lane {
+  readonly lane: number;
+  readonly priority: number;
+  /** When its first run is available. */
+  readonly head: number;
+}
+interface Candidate {
+  readonly key: number;
+  readonly availableAt: number;
+}
+
+export const LANE_HEADS = `SELECT lane, workflow, version, priority,
+    (SELECT min(available_at) FROM runs WHERE lane = l.lane AND available_at IS NOT NULL) AS head
+  FROM lanes l WHERE queue = ? AND head IS NOT NULL`;
+export const DUE_RUNS = `SELECT key, available_at FROM runs WHERE lane = ? AND available_at IS NOT NULL AND available_at <= ?
+  ORDER BY available_at, key LIMIT ?`;
+export const LATER_RUN = "SELECT min(available_at) FROM runs WHERE lane = ? AND available_at > ?";
+
+/** The lanes of a queue that the worker serves, and that are not empty. */
+export function findLanes(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">): Lane[] {
+  const serves = new Map<string, Served["versions"]>();
+  for (const { workflow, versions } of request.serves) {
+    const known = serves.get(workflow);
+    serves.set(workflow, known === "*" || versions === "*" ? "*" : [...(known ?? []), ...versions]);
+  }
+  const lanes: Lane[] = [];
+  for (const [lane, workflow, version, priority, head] of db.all(LANE_HEADS, [text(request.queue)])) {
+    const versions = serves.get(readText(workflow));
+    if (versions === undefined || (versions !== "*" && !versions.includes(readOptionalText(version)))) continue;
+    lanes.push({ lane: readNumber(lane), priority: readNumber(priority), head: readNumber(head) });
+  }
+  return lanes;
+}
+
+/** Due runs in order, up to the limit, and when the first of the others is due. */
+export function findDue(db: Connection, lanes: readonly Lane[], limit: number, now: number): { due: number[]; nextAt: number | undefined } {
+  const due: number[] = [];
+  let nextAt: number | undefined;
+  const sooner = (moment: number | undefined): void => {
+    if (moment !== undefined && (nextAt === undefined || moment < nextAt)) nextAt = moment;
+  };
+  for (const [, peers] of byPriority(lanes)) {
+    const candidates: Candidate[] = [];
+    for (const { lane, head } of peers) {
+      if (head > now) {
+        sooner(head);
+        continue;
+      }
+      // One more than there is room for tells whether something is left.
+      for (const [key, at] of db.all(DUE_RUNS, [lane, now, limit - due.length + 1]))
+        candidates.push({ key: readNumber(key), availableAt: readNumber(at) });
+      sooner(readOptionalNumber(db.get(LATER_RUN, [lane, now])?.[0]));
+    }
+    candidates.sort((a, b) => a.availableAt - b.availableAt || a.key - b.key);
+    const taken = candidates.slice(0, limit - due.length);
+    due.push(...taken.map(({ key }) => key));
+    sooner(candidates[taken.length]?.availableAt);
+  }
+  return { due, nextAt };
+}
+
+function byPriority(lanes: readonly Lane[]): [number, Lane[]][] {
+  const groups = new Map<number, Lane[]>();
+  for (const lane of lanes) {
+    const group = groups.get(lane.priority);
+    if (group === undefined) groups.set(lane.priority, [lane]);
+    else group.push(lane);
+  }
+  return [...groups].sort(([a], [b]) => b - a);
+}
+
+const CLAIM = `UPDATE runs SET epoch = epoch + 1, status = CASE status WHEN 'rolling_back' THEN status ELSE 'running' END,
+    recovered = worker_id IS NOT NULL, recoveries = recoveries + (worker_id IS NOT NULL), worker_id = ?, available_at = ?,
+    started_at = coalesce(started_at, ?)
+  WHERE key = ? RETURNING recovered, execution, last_message`;
+const CLAIMED = `SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} WHERE r.key = ?`;
+
+/** What a claim has read, to be made a `ClaimedRun` of once the transaction is over. */
+export interface Claim {
+  readonly run: RunRow;
+  readonly records: readonly Row[] | undefined;
+  readonly attempts: ClaimedRun["attempts"];
+  readonly inbox: ClaimedRun["inbox"];
+  readonly recovered: boolean;
+}
+
+export function claimRun(
+  db: Connection,
+  key: number,
+  worker: { readonly id: string; readonly lease: number },
+  cached: ClaimRequest["cached"],
+  now: number,
+): Claim {
+  const [wasRecovered, execution, lastMessage] = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]) ?? [];
+  const recovered = wasRecovered === 1;
+  if (recovered) loseRunningAttempts(db, key, readNumber(execution), now);
+  const run = runRow(db.get(CLAIMED, [key]) ?? []);
+  const known = cached(run.id);
+  const isCached = known !== undefined && known.execution === run.execution && known.turns === run.turns;
+  const isNew = run.turns === 0;
+  return {
+    run,
+    records: isCached ? undefined : isNew ? [] : readRecords(db, key, run.execution),
+    attempts: isNew ? [] : readAttempts(db, key, run.execution, "steps"),
+    inbox: readNumber(lastMessage) === 0 ? [] : readInbox(db, key),
+    recovered,
+  };
+}
+
+export function claimedRun({ run, records, attempts, inbox, recovered }: Claim): ClaimedRun {
+  return { run, turns: records === undefined ? undefined : turnsOf(records, birthOf(run)), attempts, inbox, recovered };
+}

@@ -1,0 +1,103 @@
+// Handing out activities, and keeping their leases.
+// Owns: which task a worker gets, its lease, its heartbeats.
+// Invariants: D11 (a token fences every answer), W1 (only what the worker has code and room for).
+
+import type { ClaimedTask, TaskClaimRequest } from "../port.ts";
+import { payloadOrNull, readNumber, readOptionalNumber, text } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import { dueWhileRunning, findTask, keepAttempt, type Task } from "./tasks.ts";
+
+interface Waiting {
+  readonly id: number;
+  readonly availableAt: number;
+}
+
+const WAITING = `SELECT id, available_at FROM tasks WHERE queue = ? AND activity = ? AND available_at IS NOT NULL AND available_at <= ?
+  ORDER BY available_at, id LIMIT ?`;
+const LATER = "SELECT min(available_at) FROM tasks WHERE queue = ? AND activity = ? AND available_at > ?";
+
+/** The tasks that are due for these activities, oldest first, and when the next one is. */
+export function findTasks(db: Connection, request: TaskClaimRequest, now: number): { due: Waiting[]; nextAt: number | undefined } {
+  const queue = text(request.queue);
+  const found: Waiting[] = [];
+  let nextAt: number | undefined;
+  for (const activity of request.activities) {
+    const rows = db.all(WAITING, [queue, text(activity), now, request.limit + 1]);
+    for (const [id, availableAt] of rows) found.push({ id: readNumber(id), availableAt: readNumber(availableAt) });
+    nextAt = earlier(nextAt, readOptionalNumber(db.get(LATER, [queue, text(activity), now])?.[0]));
+  }
+  found.sort((a, b) => a.availableAt - b.availableAt || a.id - b.id);
+  const due = found.slice(0, request.limit);
+  return { due, nextAt: found.length > due.length ? found[due.length]?.availableAt : nextAt };
+}
+
+const CLAIM = `UPDATE tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?, due_at = ?, available_at = NULL
+  WHERE id = ?`;
+
+export function claimTask(db: Connection, id: number, request: TaskClaimRequest, now: number): ClaimedTask | undefined {
+  const task = findTask(db, id);
+  if (task === undefined) return undefined;
+  const { workerId } = request;
+  const leasedUntil = now + Math.min(request.lease, task.startToClose ?? request.lease);
+  const claimed: Task = {
+    ...task,
+    attempt: task.attempt + 1,
+    token: task.token + 1,
+    workerId,
+    startedAt: now,
+    heartbeatAt: now,
+    leasedUntil,
+  };
+  db.run(CLAIM, [claimed.attempt, claimed.token, text(workerId), now, now, leasedUntil, dueWhileRunning(claimed), id]);
+  keepAttempt(db, claimed, { status: "running" });
+  return withoutInternals(claimed);
+}
+
+/** What is the store's business is not the worker's. */
+function withoutInternals(task: Task): ClaimedTask {
+  const {
+    run: _run,
+    scheduledAt: _scheduledAt,
+    workerId: _workerId,
+    startedAt: _startedAt,
+    leasedUntil: _until,
+    heartbeatAt: _at,
+    ...claimed
+  } = task;
+  return claimed;
+}
+
+export interface Heartbeat {
+  readonly id: number;
+  readonly token: number;
+  readonly lease: number;
+  readonly details?: Task["lastHeartbeat"] | undefined;
+}
+
+/** The task, if this claim of it still holds. */
+export function heldTask(db: Connection, id: number, token: number): Task | undefined {
+  const task = findTask(db, id);
+  return task?.workerId !== undefined && task.token === token ? task : undefined;
+}
+
+/** Extends the lease. Only a heartbeat of the activity's own, with details, is one for its heartbeat limit. */
+export function heartbeatTask(db: Connection, beat: Heartbeat, now: number): boolean {
+  const task = heldTask(db, beat.id, beat.token);
+  if (task === undefined) return false;
+  const details = beat.details ?? task.lastHeartbeat;
+  const heartbeatAt = beat.details === undefined ? task.heartbeatAt : now;
+  const leasedUntil = now + beat.lease;
+  db.run("UPDATE tasks SET leased_until = ?, heartbeat_at = ?, last_heartbeat = ?, due_at = ? WHERE id = ?", [
+    leasedUntil,
+    heartbeatAt,
+    payloadOrNull(details),
+    dueWhileRunning({ ...task, leasedUntil, heartbeatAt }),
+    beat.id,
+  ]);
+  return true;
+}
+
+function earlier(a: number | undefined, b: number | undefined): number | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return Math.min(a, b);
+}

@@ -1,0 +1,197 @@
+// One turn of one run: all that it decided, or nothing.
+// Owns: the fence, the order of effects, the next state of the run's row.
+// Invariants: D2 (all or nothing, in the caller's transaction), D4 (a stale epoch writes nothing), D9 (parking sees every message),
+// P10 (continuing). A turn of a step costs two statements: the row of the run, and the records.
+
+import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotFoundError, serializeError } from "@holdfast/core";
+import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../port.ts";
+import { writeAttempt } from "./attempts.ts";
+import { cancelRun, closeRun } from "./closeRun.ts";
+import { jsonOrNull, numberOrNull, payload, readNumber, readOptionalText, readPayload, readText, text, textOrNull } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import { deliverMessage } from "./deliverMessage.ts";
+import { findOpenChildren, findRun, isHeld, type RunHead } from "./findRun.ts";
+import { carryOver, consume, putMessage, readInbox } from "./inbox.ts";
+import { continueRun, createRun } from "./insertRun.ts";
+import type { Birth } from "./recordCodec.ts";
+import { appendTurn } from "./records.ts";
+import type { Session } from "./session.ts";
+import { addTask, dropTasks } from "./tasks.ts";
+import { trimRecords } from "./trimRecords.ts";
+import { settleUpdate } from "./updates.ts";
+
+/** `birth`: of a run that is created with this turn; otherwise it is looked up if it is needed. */
+export function commitTurn(session: Session, commit: TurnCommit, now: number, birth?: Birth): CommitResult {
+  return commitKeeping(session, commit, now, birth) ?? commitOther(session, commit, now, birth);
+}
+
+// ── a worker that goes on ──
+
+const KEEP = `UPDATE runs SET turns = turns + ?, history_length = history_length + ?, rollbacks = coalesce(?, rollbacks),
+    recoveries = CASE WHEN ?1 THEN 0 ELSE recoveries END, waiting_for = ?, error = NULL, blocked_code = NULL
+  WHERE id = ? AND epoch = ? AND execution = ? AND status = ? AND worker_id IS NOT NULL RETURNING key, last_message`;
+
+/** The usual turn: the lease stays, the status too. No index of `runs` is touched. Undefined: it is not one of these, or it is stale. */
+function commitKeeping(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult | undefined {
+  const { runId, execution, epoch, turn, status, seen = 0 } = commit;
+  if (commit.lease !== "keep" || commit.close !== undefined || commit.blocked !== undefined) return undefined;
+  if (commit.attempt !== undefined || commit.attributes !== undefined) return undefined;
+  const row = session.db.get(KEEP, [
+    turn === undefined ? 0 : 1,
+    recordsOf(commit) ?? 0,
+    numberOrNull(commit.rollbacks),
+    waitingFor(commit),
+    text(runId),
+    epoch,
+    execution,
+    status,
+  ]);
+  if (row === undefined) return undefined;
+  const key = readNumber(row[0]);
+  const sent = writeEffects(session, key, commit, now, birth);
+  const mayHaveMessages =
+    readNumber(row[1]) > seen || commit.children !== undefined || commit.cancelChildren !== undefined || sent !== undefined;
+  return committed(mayHaveMessages ? readInbox(session.db, key, seen) : [], sent);
+}
+
+function committed(inbox: ReturnType<typeof readInbox>, sent: readonly SendResult[] | undefined): CommitResult {
+  return sent === undefined ? { status: "committed", inbox } : { status: "committed", inbox, sent };
+}
+
+// ── parking, closing, and whatever else changes ──
+
+function commitOther(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult {
+  const { db } = session;
+  const run = findRun(db, commit.runId);
+  if (run === undefined || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
+  const sent = writeEffects(session, run.key, commit, now, birth);
+  if (commit.close !== undefined) {
+    end(session, run, commit, commit.close, now);
+    return committed([], sent);
+  }
+  updateRun(session, run, commit, now);
+  return committed(commit.lease === "keep" ? readInbox(db, run.key, commit.seen) : [], sent);
+}
+
+const SET = `SET status = ?1, waiting_for = ?2, error = ?3, blocked_code = ?4, attempt = coalesce(?5, attempt), rollbacks = coalesce(?6, rollbacks),
+  attributes = coalesce(?7, attributes), turns = turns + ?8, history_length = history_length + ?9, recoveries = CASE WHEN ?8 THEN 0 ELSE recoveries END`;
+const STAY = `UPDATE runs ${SET} WHERE key = ?10`;
+// D9: what the worker was not given makes the run available at once.
+const PARK = `UPDATE runs ${SET}, worker_id = NULL, available_at = CASE
+    WHEN EXISTS (SELECT 1 FROM inbox WHERE run = ?10 AND id > ?11) THEN min(coalesce(?12, ?13), ?13) ELSE ?12 END
+  WHERE key = ?10 RETURNING available_at`;
+
+function updateRun(session: Session, run: RunHead, commit: TurnCommit, now: number): void {
+  const { turn, blocked, attempt, rollbacks } = commit;
+  const set = [
+    commit.status,
+    waitingFor(commit),
+    jsonOrNull(blocked?.error),
+    textOrNull(blocked?.code),
+    numberOrNull(attempt),
+    numberOrNull(rollbacks),
+    mergedAttributes(session.db, run.key, commit.attributes),
+    turn === undefined ? 0 : 1,
+    recordsOf(commit) ?? 0,
+    run.key,
+  ];
+  if (commit.lease === "keep") session.db.run(STAY, set);
+  else {
+    const [availableAt] = session.db.get(PARK, [...set, commit.seen ?? 0, numberOrNull(commit.wakeAt), now]) ?? [];
+    if (availableAt !== null) session.changed("work");
+  }
+}
+
+function recordsOf({ turn }: TurnCommit): number | undefined {
+  return turn === undefined ? undefined : turn.jobs.length + turn.commands.length;
+}
+
+function waitingFor({ waitingFor = [] }: TurnCommit): string | null {
+  return waitingFor.length === 0 ? null : JSON.stringify(waitingFor);
+}
+
+function mergedAttributes(db: Connection, run: number, changes: TurnCommit["attributes"]): string | null {
+  if (changes === undefined) return null;
+  const [found] = db.get("SELECT attributes FROM runs WHERE key = ?", [run]) ?? [];
+  const merged = { ...(JSON.parse(readText(found)) as Record<string, unknown>), ...changes };
+  return JSON.stringify(Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null)));
+}
+
+function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose, now: number): void {
+  const attributes = mergedAttributes(session.db, run.key, commit.attributes);
+  const { status, output, error, resumable } = close;
+  if (status !== "continued")
+    return closeRun(session, run, { status, output, error, resumable, records: recordsOf(commit), attributes }, now);
+  if (close.next === undefined) throw new TypeError('A commit that closes a run as "continued" names its next execution.');
+  if (attributes !== null) session.db.run("UPDATE runs SET attributes = ? WHERE key = ?", [attributes, run.key]);
+  dropTasks(session.db, run.key, now);
+  continueRun(session, run, close.next, now);
+  carryOver(session.db, run.key, close.next.carried.map(({ job }) => job), now); // biome-ignore format: one call
+}
+
+// ── what both have in common ──
+
+function writeEffects(session: Session, key: number, commit: TurnCommit, now: number, birth: Birth | undefined): SendResult[] | undefined {
+  const { db } = session;
+  const { execution, turn } = commit;
+  if (turn !== undefined) {
+    const born = turn.jobs[0]?.type === "start" ? (birth ?? birthOf(db, key, execution)) : undefined;
+    appendTurn(db, key, execution, session.workerKey(commit.workerId), turn, born);
+    if (turn.commands.some((command) => command.type === "commit")) forget(db, key, trimRecords(db, key, execution, turn));
+  }
+  if (commit.state !== undefined) db.run("INSERT OR REPLACE INTO states (run, state) VALUES (?, ?)", [key, payload(commit.state)]);
+  for (const row of commit.attempts ?? []) writeAttempt(db, key, execution, row, "step");
+  if (commit.consumed !== undefined) consume(db, key, commit.consumed);
+  for (const { id, outcome } of commit.updates ?? []) settleUpdate(session, key, id, outcome);
+  for (const task of commit.tasks ?? []) addTask(session, key, execution, task, now);
+  if (commit.cancelTasks !== undefined) dropTasks(db, key, now, commit.cancelTasks);
+  for (const child of commit.children ?? []) createChild(session, key, child, now);
+  if (commit.cancelChildren !== undefined) cancelChildren(session, commit, commit.cancelChildren, now);
+  return commit.sends?.map(({ seq, runId, message }) =>
+    sendFor(session, key, seq, runId, () => deliverMessage(session, runId, message, now), now),
+  );
+}
+
+function birthOf(db: Connection, key: number, execution: number): Birth | undefined {
+  const sql =
+    "SELECT r.id, e.workflow, e.version, e.seed, e.input FROM runs r JOIN executions e ON e.run = r.key WHERE r.key = ? AND e.execution = ?";
+  const row = db.get(sql, [key, execution]);
+  if (row === undefined) return undefined;
+  const [id, workflow, version, seed, input] = row;
+  return {
+    runId: readText(id),
+    workflow: readText(workflow),
+    version: readOptionalText(version),
+    seed: readText(seed),
+    input: readPayload(input),
+  };
+}
+
+function forget(db: Connection, key: number, records: number): void {
+  if (records > 0) db.run("UPDATE runs SET history_length = history_length - ? WHERE key = ?", [records, key]);
+}
+
+function createChild(session: Session, parent: number, child: NewRun, now: number): void {
+  const { status } = createRun(session, child, now);
+  if (status !== "conflict") return;
+  const error = serializeError(new RunAlreadyExistsError({ runId: child.id }));
+  putMessage(session, parent, { type: "resolve", seq: child.parent?.seq ?? 0, outcome: { status: "failed", error } }, now);
+}
+
+function cancelChildren(session: Session, { runId, execution }: TurnCommit, seqs: readonly number[], now: number): void {
+  if (seqs.length === 0) return;
+  for (const child of findOpenChildren(session.db, runId)) {
+    if (child.parent?.execution === execution && seqs.includes(child.parent.seq)) cancelRun(session, child, "its parent gave it up", now);
+  }
+}
+
+/** M12: the sender learns how it went, through its own inbox. */
+function sendFor(session: Session, sender: number, seq: number, runId: string, deliver: () => SendResult, now: number): SendResult {
+  const result = deliver();
+  const failed = (error: Error): Outcome => ({ status: "failed", error: serializeError(error) });
+  let outcome: Outcome = { status: "completed", value: jsonCodec.encode(undefined) };
+  if (result.status === "not-found") outcome = failed(new RunNotFoundError({ runId }));
+  else if (result.status === "closed") outcome = failed(new RunClosedError({ runId, status: result.runStatus }));
+  putMessage(session, sender, { type: "resolve", seq, outcome }, now);
+  return result;
+}

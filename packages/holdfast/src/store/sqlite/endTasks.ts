@@ -1,0 +1,106 @@
+// How attempts of activities end: by an answer, by a limit, by a worker that did not come back.
+// Owns: the decision between another attempt and the answer to the run.
+// Invariants: D8 (retries by the task's policy), D11 (late answers are dropped: the token has moved on).
+
+import {
+  HoldfastError,
+  isRetryable,
+  type Outcome,
+  retryDelay,
+  type SerializedError,
+  StepTimeoutError,
+  serializeError,
+} from "@holdfast/core";
+import type { TaskAnswer } from "../port.ts";
+import { heldTask } from "./claimTasks.ts";
+import { answerOperation } from "./inbox.ts";
+import type { Session } from "./session.ts";
+import { after, deleteTask, findDueTasks, keepAttempt, type Task } from "./tasks.ts";
+
+/** False: the attempt was over, the answer is dropped. */
+export function answerTask(session: Session, { id, token, outcome }: TaskAnswer, now: number): boolean {
+  const task = heldTask(session.db, id, token);
+  if (task === undefined) return false;
+  if (outcome.status === "completed") {
+    keepAttempt(session.db, task, { status: "completed", endedAt: now });
+    end(session, task, outcome, now);
+  } else {
+    const { error, retryable, random } = outcome;
+    failAttempt(session, task, { status: "failed", error, retryable, delay: retryDelay(task.retry, task.attempt, random) }, now);
+  }
+  return true;
+}
+
+interface FailedAttempt {
+  readonly status: "failed" | "lost";
+  readonly error: SerializedError;
+  readonly retryable: boolean;
+  readonly delay: number;
+}
+
+function failAttempt(session: Session, task: Task, { status, error, retryable, delay }: FailedAttempt, now: number): void {
+  const retryAt = now + delay;
+  const closesAt = after(task.scheduledAt, task.scheduleToClose);
+  const again = retryable && task.attempt < task.retry.maxAttempts && (closesAt === undefined || retryAt < closesAt);
+  keepAttempt(session.db, task, { status, error, endedAt: now, retryAt: again ? retryAt : undefined });
+  if (again) waitAgain(session, task, retryAt);
+  else end(session, task, { status: "failed", error, attempts: task.attempt }, now);
+}
+
+function waitAgain(session: Session, task: Task, availableAt: number): void {
+  const due = after(task.scheduledAt, task.scheduleToClose) ?? null;
+  session.db.run("UPDATE tasks SET worker_id = NULL, token = token + 1, available_at = ?, due_at = ? WHERE id = ?", [
+    availableAt,
+    due,
+    task.id,
+  ]);
+  session.changed("tasks");
+}
+
+function end(session: Session, task: Task, outcome: Outcome, now: number): void {
+  deleteTask(session.db, task.id);
+  answerOperation(session, task.runId, task.execution, task.seq, outcome, now);
+}
+
+// ── limits ──
+
+const AT_ONCE = 500;
+/** The store makes no random choices: its own retries take the middle. */
+const MIDDLE = 0.5;
+
+/** Ends the attempts whose time is up. */
+export function sweepTasks(session: Session, now: number): void {
+  for (const task of findDueTasks(session.db, now, AT_ONCE)) timeOut(session, task, now);
+}
+
+function timeOut(session: Session, task: Task, now: number): void {
+  const passed = (from: number, length: number | undefined): length is number => length !== undefined && now >= from + length;
+  const { scheduledAt, startedAt, heartbeatAt, scheduleToClose, scheduleToStart, startToClose, heartbeat } = task;
+  if (passed(scheduledAt, scheduleToClose)) {
+    const error = timeoutError(task, scheduleToClose);
+    if (task.workerId !== undefined) keepAttempt(session.db, task, { status: "failed", error: serializeError(error), endedAt: now });
+    end(session, task, { status: "failed", error: serializeError(error), attempts: task.attempt }, now);
+  } else if (task.workerId === undefined) {
+    if (task.attempt === 0 && passed(scheduledAt, scheduleToStart)) {
+      end(session, task, { status: "failed", error: serializeError(timeoutError(task, scheduleToStart)), attempts: 0 }, now);
+    }
+  } else if (passed(startedAt, startToClose)) tooLong(session, task, startToClose, now);
+  else if (passed(heartbeatAt, heartbeat)) tooLong(session, task, heartbeat, now);
+  else {
+    const lost = new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" });
+    // It is the worker that failed: nothing speaks for a wait.
+    failAttempt(session, task, { status: "lost", error: serializeError(lost), retryable: true, delay: 0 }, now);
+  }
+}
+
+function tooLong(session: Session, task: Task, timeout: number, now: number): void {
+  const error = timeoutError(task, timeout);
+  const { nonRetryable } = task.retry;
+  const retryable = isRetryable(error, nonRetryable === undefined ? undefined : { nonRetryable });
+  const delay = retryDelay(task.retry, task.attempt, MIDDLE);
+  failAttempt(session, task, { status: "failed", error: serializeError(error), retryable, delay }, now);
+}
+
+function timeoutError(task: Task, timeout: number): StepTimeoutError {
+  return new StepTimeoutError({ step: task.activity, timeout, attempt: Math.max(1, task.attempt) });
+}

@@ -1,0 +1,181 @@
+// New runs, and new executions of runs.
+// Owns: what happens when a run of that id, or of that idempotency key, exists; the first values of every column.
+// Invariants: P10 (executions are numbered, the inbox and the keys stay), M8 (messages that come with the start), W2 (not before its time).
+
+import type { Payload } from "@holdfast/core";
+import type { CreateResult, NewRun } from "../port.ts";
+import { jsonOrNull, numberOrNull, payload, readNumber, readText, text, textOrNull } from "./columns.ts";
+import { deliverTo } from "./deliverMessage.ts";
+import { findByIdempotencyKey, findRun, type RunHead } from "./findRun.ts";
+import { putMessage } from "./inbox.ts";
+import type { Session } from "./session.ts";
+
+/** Creates the run, finds it, or says that it is in the way. A run with a `first` turn is created leased; the turn is the caller's to commit. */
+export function createRun(session: Session, run: NewRun, now: number): CreateResult {
+  const { db } = session;
+  const byKey = run.idempotencyKey === undefined ? undefined : findByIdempotencyKey(db, run.idempotencyKey);
+  const existing = byKey ?? findRun(db, run.id);
+  if (existing !== undefined) return meetExisting(session, existing, run, existing.key === byKey?.key, now);
+  const head = insertRun(session, run, now);
+  const inboxIds = (run.messages ?? []).map((message) => deliverTo(session, head, message, now));
+  const { parent } = run;
+  if (parent?.announce === true) announce(session, run.id, parent, now);
+  return { status: "created", id: run.id, execution: 1, inboxIds };
+}
+
+function meetExisting(session: Session, existing: RunHead, run: NewRun, isSameStart: boolean, now: number): CreateResult {
+  const { id, execution, isOpen, status } = existing;
+  const messages = run.messages ?? [];
+  // The same call, made again: its messages are there.
+  if (isSameStart) return { status: "existing", id, execution, inboxIds: [] };
+  if (!isOpen && run.onConflict === "restart-if-closed") return restart(session, existing, run, now);
+  if (run.onConflict === "reject") return { status: "conflict", id, runStatus: status };
+  if (messages.length > 0 && !isOpen) return { status: "conflict", id, runStatus: status };
+  return { status: "existing", id, execution, inboxIds: messages.map((message) => deliverTo(session, existing, message, now)) };
+}
+
+const INSERT = `INSERT INTO runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, epoch, execution, attempt, turns,
+    history_length, last_message, rollbacks, recoveries, recovered, created_at, started_at, deadline_at, expired, resumable, attributes, retry,
+    idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, 0, 0, 0, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`;
+
+function insertRun(session: Session, run: NewRun, now: number): RunHead {
+  const { id, workflow, version, queue, priority, attributes, retry, idempotencyKey, parent, first } = run;
+  const [found] =
+    session.db.get(INSERT, [
+      text(id),
+      text(workflow),
+      textOrNull(version),
+      first === undefined ? "pending" : "running",
+      text(queue),
+      priority,
+      session.laneOf(queue, workflow, version, priority),
+      first === undefined ? startOf(run, now) : now + first.lease,
+      textOrNull(first?.workerId),
+      first === undefined ? 0 : 1,
+      now,
+      first === undefined ? null : now,
+      numberOrNull(deadlineOf(run, now)),
+      JSON.stringify(attributes),
+      jsonOrNull(retry),
+      textOrNull(idempotencyKey),
+      textOrNull(parent?.runId),
+      numberOrNull(parent?.execution),
+      numberOrNull(parent?.seq),
+      textOrNull(parent?.parentClose),
+      parent === undefined ? null : Number(parent.announce),
+    ]) ?? [];
+  const key = readNumber(found);
+  insertExecution(session, key, 1, run);
+  if (first === undefined) session.changed("work");
+  return {
+    key,
+    id,
+    status: first === undefined ? "pending" : "running",
+    isOpen: true,
+    isLeased: first !== undefined,
+    isResumable: false,
+    execution: 1,
+    epoch: first === undefined ? 0 : 1,
+    turns: 0,
+    attempt: 1,
+    rollbacks: 0,
+    lastMessage: 0,
+    deadlineAt: undefined,
+    parent: undefined,
+  };
+}
+
+function insertExecution(
+  session: Session,
+  run: number,
+  execution: number,
+  birth: { readonly workflow: string; readonly version: string | undefined; readonly seed: string; readonly input: Payload },
+): void {
+  const { workflow, version, seed, input } = birth;
+  session.db.run("INSERT INTO executions (run, execution, workflow, version, seed, input) VALUES (?, ?, ?, ?, ?, ?)", [
+    run,
+    execution,
+    text(workflow),
+    textOrNull(version),
+    text(seed),
+    payload(input),
+  ]);
+}
+
+function startOf(run: NewRun, now: number): number {
+  return run.startAt ?? now + (run.delay ?? 0);
+}
+function deadlineOf(run: NewRun, now: number): number | undefined {
+  return run.deadlineAt ?? (run.deadline === undefined ? undefined : now + run.deadline);
+}
+
+/** The parent learns that its child exists, in the same transaction. */
+function announce(session: Session, id: string, parent: NonNullable<NewRun["parent"]>, now: number): void {
+  const run = findRun(session.db, parent.runId);
+  if (run?.isOpen !== true || run.execution !== parent.execution) return;
+  putMessage(session, run.key, { type: "childStarted", seq: parent.seq, runId: id }, now);
+}
+
+// ── executions ──
+
+const NEXT = `UPDATE runs SET workflow = ?, version = ?, lane = ?, available_at = ?, status = 'pending', execution = execution + 1, epoch = epoch + 1,
+  attempt = 1, turns = 0, history_length = 0, rollbacks = 0, recoveries = 0, worker_id = NULL, finished_at = NULL, expired = 0, resumable = 0,
+  waiting_for = NULL, blocked_code = NULL, error = NULL, output = NULL WHERE key = ?`;
+
+export interface NextExecution {
+  readonly workflow: string;
+  readonly version: string | undefined;
+  readonly queue: string;
+  readonly priority: number;
+  readonly seed: string;
+  readonly input: Payload;
+  readonly availableAt: number;
+}
+
+export function beginExecution(session: Session, run: RunHead, next: NextExecution): void {
+  const { workflow, version, queue, priority, availableAt } = next;
+  const lane = session.laneOf(queue, workflow, version, priority);
+  session.db.run(NEXT, [text(workflow), textOrNull(version), lane, availableAt, run.key]);
+  insertExecution(session, run.key, run.execution + 1, next);
+  session.changed("work");
+}
+
+/** P10: as the code before it chose, on the same queue. */
+export function continueRun(
+  session: Session,
+  run: RunHead,
+  next: { input: Payload; version: string | undefined; seed: string },
+  now: number,
+): void {
+  const [workflow, queue, priority] = session.db.get("SELECT workflow, queue, priority FROM runs WHERE key = ?", [run.key]) ?? [];
+  const lane = { workflow: readText(workflow), queue: readText(queue), priority: readNumber(priority) };
+  beginExecution(session, run, { ...lane, ...next, availableAt: now });
+}
+
+function restart(session: Session, closed: RunHead, run: NewRun, now: number): CreateResult {
+  const { id, queue, priority, attributes, retry, parent } = run;
+  beginExecution(session, closed, { ...run, availableAt: startOf(run, now) });
+  session.db.run(
+    `UPDATE runs SET queue = ?, priority = ?, deadline_at = ?, attributes = ?, retry = ?, parent_id = ?, parent_execution = ?, parent_seq = ?,
+       parent_close = ?, parent_announce = ?, idempotency_key = coalesce(?, idempotency_key) WHERE key = ?`,
+    [
+      text(queue),
+      priority,
+      numberOrNull(deadlineOf(run, now)),
+      JSON.stringify(attributes),
+      jsonOrNull(retry),
+      textOrNull(parent?.runId),
+      numberOrNull(parent?.execution),
+      numberOrNull(parent?.seq),
+      textOrNull(parent?.parentClose),
+      parent === undefined ? null : Number(parent.announce),
+      textOrNull(run.idempotencyKey),
+      closed.key,
+    ],
+  );
+  if (parent?.announce === true) announce(session, id, parent, now);
+  const reopened: RunHead = { ...closed, isOpen: true, status: "pending", execution: closed.execution + 1, turns: 0 };
+  const inboxIds = (run.messages ?? []).map((message) => deliverTo(session, reopened, message, now));
+  return { status: "created", id: closed.id, execution: reopened.execution, inboxIds };
+}

@@ -1,0 +1,67 @@
+// What is done to runs over their heads: termination, deadlines, resuming, another try for blocked ones.
+// Owns: these four; none of them runs workflow code.
+// Invariants: K6 (terminate), K7 (deadlines, rollbacks exempt), D10 (resume, refused after rollbacks), V4 (unblock).
+
+import { DeadlineExceededError, serializeError } from "@holdfast/core";
+import type { SendResult } from "../port.ts";
+import { closeRun, terminateRun } from "./closeRun.ts";
+import { readNumber, text } from "./columns.ts";
+import { findLate, findRun, type RunHead } from "./findRun.ts";
+import { putMessage } from "./inbox.ts";
+import type { Session } from "./session.ts";
+
+export function terminate(session: Session, runId: string, reason: string | undefined, now: number): SendResult {
+  const run = findRun(session.db, runId);
+  if (run === undefined) return { status: "not-found" };
+  if (!run.isOpen) return { status: "closed", runStatus: run.status };
+  terminateRun(session, run, reason, now);
+  return { status: "sent", inboxId: 0 };
+}
+
+const AVAILABLE = "UPDATE runs SET available_at = min(coalesce(available_at, ?1), ?1) WHERE key = ?2";
+const REOPEN = `UPDATE runs SET status = 'pending', attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL, available_at = ?
+  WHERE key = ?`;
+
+export function resume(session: Session, runId: string, now: number): "resumed" | "not-found" | "not-resumable" {
+  const { db } = session;
+  const run = findRun(db, runId);
+  if (run === undefined) return "not-found";
+  if (run.status === "blocked") {
+    db.run(AVAILABLE, [now, run.key]);
+    session.changed("work");
+    return "resumed";
+  }
+  if (run.status !== "failed" || !run.isResumable || run.turns === 0) return "not-resumable";
+  db.run(REOPEN, [now, run.key]);
+  putMessage(session, run.key, { type: "resume", attempt: run.attempt + 1, voids: [] }, now);
+  return "resumed";
+}
+
+/** Ends the runs whose deadline has passed. Returns how many. */
+export function expireRuns(session: Session, now: number): number {
+  const late = findLate(session.db, now);
+  for (const run of late) expireRun(session, run, now);
+  return late.length;
+}
+
+const EXPIRE = `UPDATE runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, available_at = ?,
+  status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = ?`;
+
+function expireRun(session: Session, run: RunHead, now: number): void {
+  const { deadlineAt } = run;
+  const error = serializeError(new DeadlineExceededError({ runId: run.id, ...(deadlineAt !== undefined && { deadline: deadlineAt }) }));
+  if (run.rollbacks === 0) return closeRun(session, run, { status: "failed", error, resumable: false }, now);
+  session.db.run(EXPIRE, [now, run.key]);
+  putMessage(session, run.key, { type: "expire", error }, now);
+}
+
+/** Blocked runs of a workflow that other code than this has given up. Returns how many. */
+export function unblockRuns(session: Session, workflow: string, code: string, now: number): number {
+  const blocked = session.db.all("SELECT key FROM runs WHERE status = 'blocked' AND workflow = ? AND blocked_code IS NOT ?", [
+    text(workflow),
+    text(code),
+  ]);
+  for (const [key] of blocked) session.db.run(AVAILABLE, [now, readNumber(key)]);
+  if (blocked.length > 0) session.changed("work");
+  return blocked.length;
+}

@@ -1,0 +1,103 @@
+// Looking at runs: by id, in lists, in numbers, turn by turn.
+// Owns: filters, the order of lists, cursors.
+// Invariants: newest first by creation, then by arrival; a cursor names the run that a page ended with, so that others may come and go.
+
+import { InvalidInputError, type RunStatus, type Turn } from "@holdfast/core";
+import type { AttemptRow, RunQuery, RunRow } from "../port.ts";
+import { readAttempts } from "./attempts.ts";
+import { readNumber, readText, text } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import type { Value } from "./driver.ts";
+import { findRun } from "./findRun.ts";
+import { readRecords, turnsOf } from "./records.ts";
+import { ALL_STATUSES, birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
+
+export function readRun(db: Connection, id: string): RunRow | undefined {
+  const row = db.get(`SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} WHERE r.id = ?`, [text(id)]);
+  return row === undefined ? undefined : runRow(row);
+}
+
+export function readHistory(db: Connection, id: string): Turn[] {
+  const run = readRun(db, id);
+  const key = findRun(db, id)?.key;
+  return run === undefined || key === undefined ? [] : turnsOf(readRecords(db, key, run.execution), birthOf(run));
+}
+
+export function readAllAttempts(db: Connection, id: string): (AttemptRow & { task?: boolean })[] {
+  const run = findRun(db, id);
+  return run === undefined ? [] : readAttempts(db, run.key, run.execution, "all");
+}
+
+export function listRuns(db: Connection, query: RunQuery): { runs: RunRow[]; cursor: string | undefined } {
+  const filter = filterOf(query);
+  if (query.cursor !== undefined) {
+    const { createdAt, key } = parseCursor(query.cursor);
+    filter.add("(r.created_at < ? OR (r.created_at = ? AND r.key < ?))", createdAt, createdAt, key);
+  }
+  const sql = `SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} ${filter.where} ORDER BY r.created_at DESC, r.key DESC LIMIT ?`;
+  const rows = db.allOnce(sql, [...filter.parameters, query.limit + 1]);
+  const page = rows.slice(0, query.limit);
+  const last = page.at(-1);
+  const runs = page.map(runRow);
+  const more = rows.length > page.length && last !== undefined;
+  return { runs, cursor: more ? formatCursor(runs.at(-1)?.createdAt ?? 0, readNumber(last[0])) : undefined };
+}
+
+export function countRuns(db: Connection, query: Omit<RunQuery, "limit" | "cursor">): Record<RunStatus, number> {
+  const counts = Object.fromEntries(ALL_STATUSES.map((status) => [status, 0])) as Record<RunStatus, number>;
+  const filter = filterOf(query);
+  const rows = db.allOnce(`SELECT r.status, count(*) FROM runs r ${filter.where} GROUP BY r.status`, filter.parameters);
+  for (const [status, count] of rows) counts[readText(status) as RunStatus] = readNumber(count);
+  return counts;
+}
+
+// ── filters ──
+
+class Filter {
+  readonly parameters: Value[] = [];
+  readonly #conditions: string[] = [];
+
+  add(condition: string, ...parameters: Value[]): void {
+    this.#conditions.push(condition);
+    this.parameters.push(...parameters);
+  }
+  get where(): string {
+    return this.#conditions.length === 0 ? "" : `WHERE ${this.#conditions.join(" AND ")}`;
+  }
+}
+
+function filterOf({ status, workflow, queue, parentId, attributes, since, until }: Omit<RunQuery, "limit" | "cursor">): Filter {
+  const filter = new Filter();
+  if (status !== undefined) filter.add(`r.status IN (${status.map(() => "?").join(", ")})`, ...status);
+  if (workflow !== undefined) filter.add("r.workflow = ?", text(workflow));
+  if (queue !== undefined) filter.add("r.queue = ?", text(queue));
+  if (parentId !== undefined) filter.add("r.parent_id = ?", text(parentId));
+  if (since !== undefined) filter.add("r.created_at >= ?", since);
+  if (until !== undefined) filter.add("r.created_at < ?", until);
+  // By type as well: 1 is not true, and not "1".
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    filter.add(
+      "EXISTS (SELECT 1 FROM json_each(r.attributes) a WHERE a.key = ? AND a.value = ? AND a.type IN (?, ?))",
+      key,
+      ...typed(value),
+    );
+  }
+  return filter;
+}
+
+/** A value of an attribute, and the types that JSON in SQLite has for it. */
+function typed(value: string | number | boolean): [Value, string, string] {
+  if (typeof value === "boolean") return [Number(value), String(value), String(value)];
+  return typeof value === "number" ? [value, "integer", "real"] : [value, "text", "text"];
+}
+
+// ── cursors ──
+
+function formatCursor(createdAt: number, key: number): string {
+  return `${createdAt}.${key}`;
+}
+function parseCursor(cursor: string): { createdAt: number; key: number } {
+  const parts = /^(-?\d+)\.(\d+)$/.exec(cursor);
+  if (parts === null) throw new InvalidInputError({ what: "cursor", issues: [{ message: "must be one that an earlier page gave" }] });
+  return { createdAt: Number(parts[1]), key: Number(parts[2]) };
+}

@@ -1,0 +1,39 @@
+// Keeping what one has: leases of runs.
+// Owns: when a lease is worth a write.
+// Invariants: W3 (a lease is renewed while the worker lives), D4 (only the holder's epoch renews).
+
+import type { InboxMessage } from "../port.ts";
+import { readNumber, readOptionalText, text } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import { readInbox } from "./inbox.ts";
+
+export interface HeldClaim {
+  readonly runId: string;
+  readonly epoch: number;
+  readonly seen: number;
+}
+export interface Renewal {
+  /** Undefined: the claim is lost. */
+  readonly key: number | undefined;
+  readonly inbox: InboxMessage[];
+  readonly leasedUntil: number;
+}
+
+/** A worker asks at every hint that messages may be there: a lease that has lost less than this share of its length is left as it is. */
+const NOT_WORTH_A_WRITE = 0.1;
+
+export function readClaim(db: Connection, workerId: string, { runId, epoch, seen }: HeldClaim): Renewal {
+  const sql = "SELECT key, worker_id, available_at, last_message FROM runs WHERE id = ? AND epoch = ? AND finished_at IS NULL";
+  const [key, holder, leasedUntil, lastMessage] = db.get(sql, [text(runId), epoch]) ?? [];
+  if (key === undefined || readOptionalText(holder) !== workerId) return { key: undefined, inbox: [], leasedUntil: 0 };
+  const inbox = readNumber(lastMessage) > seen ? readInbox(db, readNumber(key), seen) : [];
+  return { key: readNumber(key), inbox, leasedUntil: readNumber(leasedUntil) };
+}
+
+export function needsRenewal({ key, leasedUntil }: Renewal, lease: number, now: number): boolean {
+  return key !== undefined && now + lease - leasedUntil > lease * NOT_WORTH_A_WRITE;
+}
+
+export function renewLease(db: Connection, { key }: Renewal, lease: number, now: number): void {
+  if (key !== undefined) db.run("UPDATE runs SET available_at = ? WHERE key = ?", [now + lease, key]);
+}

@@ -1,0 +1,242 @@
+// The SQLite store: the port, on one file.
+// Owns: the connection, and how calls become reads and writes; what they do is in the files named after it.
+// Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
+
+import type { Payload, RunStatus, Turn } from "@holdfast/core";
+import { StoreClosedError } from "../errors.ts";
+import type {
+  AttemptRow,
+  ClaimedTask,
+  ClaimRequest,
+  ClaimResult,
+  CommitResult,
+  CreateResult,
+  InboxMessage,
+  NewMessage,
+  NewRun,
+  RunQuery,
+  RunRow,
+  SendResult,
+  Store,
+  TaskAnswer,
+  TaskClaimRequest,
+  TurnCommit,
+  UpdateOutcome,
+  Wakeup,
+} from "../port.ts";
+import { claimedRun, claimRun, findDue, findLanes } from "./claimRuns.ts";
+import { claimTask, findTasks, type Heartbeat, heartbeatTask } from "./claimTasks.ts";
+import { commitTurn } from "./commitTurn.ts";
+import { Connection, type ConnectionOptions } from "./connection.ts";
+import { deliverMessage } from "./deliverMessage.ts";
+import { answerTask, sweepTasks } from "./endTasks.ts";
+import { findLate } from "./findRun.ts";
+import { createRun } from "./insertRun.ts";
+import { expireRuns, resume, terminate, unblockRuns } from "./overruleRuns.ts";
+import { countRuns, listRuns, readAllAttempts, readHistory, readRun } from "./readRuns.ts";
+import { type HeldClaim, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
+import { Session } from "./session.ts";
+import { findDueTasks } from "./tasks.ts";
+import { Thrown, type TransactionClaim, transact } from "./transact.ts";
+import { readUpdate } from "./updates.ts";
+import { Watchers } from "./watchers.ts";
+import { Writer } from "./writer.ts";
+
+export interface SqliteStoreOptions extends ConnectionOptions {
+  /** Milliseconds since 1970. Default: Date.now. */
+  readonly clock?: (() => number) | undefined;
+  /** When waiting writes are carried out. Default: at the end of this turn of the event loop. */
+  readonly gather?: ((flush: () => void) => void) | undefined;
+}
+
+/** Items of one call that share a transaction; what it has more goes into further ones. */
+const PORTION = 500;
+
+export class SqliteStore implements Store {
+  readonly path: string;
+  readonly #options: SqliteStoreOptions;
+  readonly #clock: () => number;
+  readonly #watchers = new Watchers(() => this.#session?.db);
+  #session: Session | undefined;
+  #writer: Writer | undefined;
+  #opening: Promise<void> | undefined;
+
+  constructor(path: string, options: SqliteStoreOptions = {}) {
+    this.path = path;
+    this.#options = options;
+    this.#clock = options.clock ?? Date.now;
+  }
+
+  // ── opening, closing ──
+
+  open(): Promise<void> {
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined;
+      throw error;
+    });
+    return this.#opening;
+  }
+  async #open(): Promise<void> {
+    const session = new Session(await Connection.open(this.path, this.#options));
+    this.#session = session;
+    this.#writer = new Writer(session, (changes) => this.#watchers.tell(changes), this.#options.gather);
+  }
+  async close(): Promise<void> {
+    await this.#opening?.catch(() => undefined);
+    this.#watchers.stop();
+    await this.#writer?.drain();
+    const session = this.#session;
+    this.#session = undefined;
+    this.#writer = undefined;
+    this.#opening = undefined;
+    session?.db.close();
+  }
+  async now(): Promise<number> {
+    return this.#clock();
+  }
+
+  // ── how calls are carried out ──
+
+  /** Async, so that a store that is not open is a rejection. */
+  async #read<T>(work: (db: Connection) => T): Promise<T> {
+    const { db } = this.#opened();
+    return db.patiently(() => work(db));
+  }
+  async #write<T>(weight: number, work: (session: Session, now: number) => T): Promise<T> {
+    const session = this.#opened();
+    const writer = this.#writer;
+    if (writer === undefined) throw new StoreClosedError({ where: this.path });
+    return writer.write(weight, () => work(session, this.#clock()));
+  }
+  /** Item by item, in order. */
+  async #writeEach<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R): Promise<R[]> {
+    if (items.length <= PORTION) {
+      return items.length === 0 ? [] : this.#write(items.length, (session, now) => items.map((item) => work(session, item, now)));
+    }
+    const portions = Array.from({ length: Math.ceil(items.length / PORTION) }, (_, i) => items.slice(i * PORTION, (i + 1) * PORTION));
+    const results = await Promise.all(portions.map((portion) => this.#writeEach(portion, work)));
+    return results.flat();
+  }
+  #opened(): Session {
+    if (this.#session === undefined) throw new StoreClosedError({ where: this.path });
+    return this.#session;
+  }
+
+  // ── runs ──
+
+  create(runs: readonly NewRun[]): Promise<CreateResult[]> {
+    return this.#writeEach(runs, (session, run, now) => {
+      const result = createRun(session, run, now);
+      const { first } = run;
+      // Nothing of the first turn counts if the run turns out to exist.
+      if (first === undefined || result.status !== "created" || result.execution !== 1) return result;
+      commitTurn(session, first.commit, now, { ...run, runId: run.id });
+      return result;
+    });
+  }
+  async claim(request: ClaimRequest): Promise<ClaimResult> {
+    const now = this.#clock();
+    const look = await this.#read((db) => findDue(db, findLanes(db, request), request.limit, now));
+    if (look.due.length === 0 || request.limit <= 0) return { now, runs: [], nextAt: look.nextAt };
+    return this.#claimDue(request);
+  }
+  async #claimDue(request: ClaimRequest): Promise<ClaimResult> {
+    const { workerId: id, lease, cached, limit } = request;
+    const { now, claims, nextAt } = await this.#write(limit, ({ db }, now) => {
+      const { due, nextAt } = findDue(db, findLanes(db, request), limit, now);
+      return { now, claims: due.map((key) => claimRun(db, key, { id, lease }, cached, now)), nextAt };
+    });
+    return { now, runs: claims.map(claimedRun), nextAt };
+  }
+  commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
+    return this.#writeEach(turns, (session, turn, now) => commitTurn(session, turn, now));
+  }
+  send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]> {
+    return this.#writeEach(messages, (session, { runId, message }, now) => deliverMessage(session, runId, message, now));
+  }
+  async renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
+    const now = this.#clock();
+    const read = await this.#read((db) => claims.map((claim) => readClaim(db, workerId, claim)));
+    if (!read.some((renewal) => needsRenewal(renewal, lease, now)))
+      return read.map(({ key, inbox }) => ({ held: key !== undefined, inbox }));
+    return this.#writeEach(claims, ({ db }, claim, now) => {
+      const renewal = readClaim(db, workerId, claim);
+      renewLease(db, renewal, lease, now);
+      return { held: renewal.key !== undefined, inbox: renewal.inbox };
+    });
+  }
+  terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
+    return this.#writeEach(runs, (session, { runId, reason }, now) => terminate(session, runId, reason, now));
+  }
+  resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]> {
+    return this.#writeEach(runIds, resume);
+  }
+  async expire(): Promise<number> {
+    const now = this.#clock();
+    const isDue = await this.#read((db) => findLate(db, now).length > 0 || findDueTasks(db, now, 1).length > 0);
+    if (!isDue) return 0;
+    return this.#write(1, (session, now) => {
+      sweepTasks(session, now);
+      return expireRuns(session, now);
+    });
+  }
+  async unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
+    const counts = await this.#writeEach(workflows, (session, { workflow, code }, now) => unblockRuns(session, workflow, code, now));
+    return counts.reduce((sum, count) => sum + count, 0);
+  }
+  async transact(claim: TransactionClaim, body: (tx: unknown) => Payload): Promise<InboxMessage | "stale"> {
+    const result = await this.#write(1, (session, now) => transact(session, claim, body, now));
+    if (result instanceof Thrown) throw result.error;
+    return result;
+  }
+
+  // ── activities ──
+
+  async claimTasks(request: TaskClaimRequest): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined }> {
+    const now = this.#clock();
+    const look = await this.#read((db) => ({ ...findTasks(db, request, now), overdue: findDueTasks(db, now, 1) }));
+    if (look.overdue.length === 0 && (look.due.length === 0 || request.limit <= 0)) return { now, tasks: [], nextAt: look.nextAt };
+    return this.#write(request.limit, (session, now) => {
+      sweepTasks(session, now);
+      const { due, nextAt } = findTasks(session.db, request, now);
+      const tasks = due.flatMap(({ id }) => claimTask(session.db, id, request, now) ?? []);
+      return { now, tasks, nextAt };
+    });
+  }
+  heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
+    return this.#writeEach(tasks, (session, beat, now) => {
+      sweepTasks(session, now);
+      return heartbeatTask(session.db, beat, now);
+    });
+  }
+  answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
+    return this.#writeEach(answers, (session, answer, now) => {
+      sweepTasks(session, now);
+      return answerTask(session, answer, now);
+    });
+  }
+
+  // ── reading ──
+
+  get(runIds: readonly string[]): Promise<(RunRow | undefined)[]> {
+    return this.#read((db) => runIds.map((id) => readRun(db, id)));
+  }
+  history(runId: string): Promise<Turn[]> {
+    return this.#read((db) => readHistory(db, runId));
+  }
+  attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {
+    return this.#read((db) => readAllAttempts(db, runId));
+  }
+  updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
+    return this.#read((db) => keys.map(({ runId, id }) => readUpdate(db, runId, id)));
+  }
+  list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
+    return this.#read((db) => listRuns(db, query));
+  }
+  count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
+    return this.#read((db) => countRuns(db, query));
+  }
+  watch(onWakeup: (wakeup: Wakeup) => void): () => void {
+    return this.#watchers.add(onWakeup);
+  }
+}

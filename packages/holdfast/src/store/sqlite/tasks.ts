@@ -1,0 +1,135 @@
+// Activities that wait or are being carried out: rows of `tasks`.
+// Owns: how a task is added, read and dropped, and when it must be looked at next.
+// Invariants: D11 (one lease a task, limits by the store's clock); a task that waits has `available_at`, one that a worker has has none.
+
+import type { StoredRunRetry } from "@holdfast/core";
+import type { AttemptRow, ClaimedTask, NewTask } from "../port.ts";
+import { writeAttempt } from "./attempts.ts";
+import {
+  json,
+  numberOrNull,
+  payload,
+  readJson,
+  readNumber,
+  readOptionalNumber,
+  readOptionalPayload,
+  readOptionalText,
+  readPayload,
+  readText,
+  text,
+} from "./columns.ts";
+import type { Connection } from "./connection.ts";
+import type { Row } from "./driver.ts";
+import type { Session } from "./session.ts";
+
+export interface Task extends ClaimedTask {
+  readonly run: number;
+  readonly scheduledAt: number;
+  readonly workerId: string | undefined;
+  readonly startedAt: number;
+  readonly leasedUntil: number;
+  readonly heartbeatAt: number;
+}
+
+export function addTask(session: Session, run: number, execution: number, task: NewTask, now: number): void {
+  const { seq, activity, queue, location, input, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat } = task;
+  session.db.run(
+    `INSERT INTO tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close, schedule_to_close, schedule_to_start, heartbeat,
+       scheduled_at, available_at, due_at, attempt, token)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, 0, 0)`,
+    [
+      run,
+      execution,
+      seq,
+      text(activity),
+      text(queue),
+      text(location),
+      payload(input),
+      json(retry),
+      numberOrNull(startToClose),
+      numberOrNull(scheduleToClose),
+      numberOrNull(scheduleToStart),
+      numberOrNull(heartbeat),
+      now,
+      earliest([after(now, scheduleToClose), after(now, scheduleToStart)]) ?? null,
+    ],
+  );
+  session.changed("tasks");
+}
+
+const TASK = `SELECT t.id, t.run, r.id, t.execution, t.seq, t.activity, t.queue, t.location, t.input, t.retry, t.start_to_close, t.schedule_to_close,
+  t.schedule_to_start, t.heartbeat, t.scheduled_at, t.attempt, t.token, t.worker_id, t.started_at, t.leased_until, t.heartbeat_at, t.last_heartbeat
+  FROM tasks t JOIN runs r ON r.key = t.run`;
+
+export function findTask(db: Connection, id: number): Task | undefined {
+  const row = db.get(`${TASK} WHERE t.id = ?`, [id]);
+  return row === undefined ? undefined : taskOf(row);
+}
+export function findDueTasks(db: Connection, now: number, limit: number): Task[] {
+  return db.all(`${TASK} WHERE t.due_at <= ? AND t.due_at IS NOT NULL ORDER BY t.due_at LIMIT ?`, [now, limit]).map(taskOf);
+}
+function tasksOf(db: Connection, run: number): Task[] {
+  return db.all(`${TASK} WHERE t.run = ?`, [run]).map(taskOf);
+}
+
+function taskOf(row: Row): Task {
+  const [id, run, runId, execution, seq, activity, queue, location, input, retry, startToClose, scheduleToClose, scheduleToStart] = row;
+  const [heartbeat, scheduledAt, attempt, token, workerId, startedAt, leasedUntil, heartbeatAt, lastHeartbeat] = row.slice(13);
+  return {
+    id: readNumber(id),
+    run: readNumber(run),
+    runId: readText(runId),
+    execution: readNumber(execution),
+    seq: readNumber(seq),
+    activity: readText(activity),
+    queue: readText(queue),
+    location: readText(location),
+    input: readPayload(input),
+    retry: readJson<StoredRunRetry>(retry),
+    startToClose: readOptionalNumber(startToClose),
+    scheduleToClose: readOptionalNumber(scheduleToClose),
+    scheduleToStart: readOptionalNumber(scheduleToStart),
+    heartbeat: readOptionalNumber(heartbeat),
+    scheduledAt: readNumber(scheduledAt),
+    attempt: readNumber(attempt),
+    token: readNumber(token),
+    workerId: readOptionalText(workerId),
+    startedAt: readOptionalNumber(startedAt) ?? 0,
+    leasedUntil: readOptionalNumber(leasedUntil) ?? 0,
+    heartbeatAt: readOptionalNumber(heartbeatAt) ?? 0,
+    lastHeartbeat: readOptionalPayload(lastHeartbeat),
+  };
+}
+
+/** Gives up the activities of a run, all of them or those of these operations (C7). What a worker has of them is over: it will be told. */
+export function dropTasks(db: Connection, run: number, now: number, seqs?: readonly number[]): void {
+  if (db.get("SELECT 1 FROM tasks WHERE run = ? LIMIT 1", [run]) === undefined) return;
+  for (const task of tasksOf(db, run)) {
+    if (seqs !== undefined && !seqs.includes(task.seq)) continue;
+    if (task.workerId !== undefined) keepAttempt(db, task, { status: "lost", endedAt: now });
+    deleteTask(db, task.id);
+  }
+}
+export function deleteTask(db: Connection, id: number): void {
+  db.run("DELETE FROM tasks WHERE id = ?", [id]);
+}
+
+/** D12: the row of the attempt that a worker is at, or was. */
+export function keepAttempt(db: Connection, task: Task, end: Omit<AttemptRow, "seq" | "number" | "startedAt" | "workerId">): void {
+  const { run, execution, seq, attempt: number, startedAt, workerId = "" } = task;
+  writeAttempt(db, run, execution, { seq, number, startedAt, workerId, ...end }, "task");
+}
+
+/** When a task that a worker has must be looked at: its lease or one of its limits has passed. */
+export function dueWhileRunning(task: Pick<Task, "scheduledAt" | "startedAt" | "heartbeatAt" | "leasedUntil"> & NewTask): number {
+  const { scheduledAt, startedAt, heartbeatAt, leasedUntil, scheduleToClose, startToClose, heartbeat } = task;
+  const due = [leasedUntil, after(scheduledAt, scheduleToClose), after(startedAt, startToClose), after(heartbeatAt, heartbeat)];
+  return earliest(due) ?? leasedUntil;
+}
+export function after(moment: number, length: number | undefined): number | undefined {
+  return length === undefined ? undefined : moment + length;
+}
+function earliest(moments: readonly (number | undefined)[]): number | undefined {
+  const known = moments.filter((moment) => moment !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
+}

@@ -1,0 +1,366 @@
+// Conformance: how runs end, go on under the same id, and come back.
+// Owns: tests of `close`, of the next execution, of `terminate`, `resume`, `unblock` and `expire`.
+// Invariants tested: P1, P10, K5, K6, K7, D10, V4.
+
+import assert from "node:assert/strict";
+import type { NewMessage, RunClose } from "../../store/port.ts";
+import {
+  COMPLETED,
+  failure,
+  failureOf,
+  heldOf,
+  idsOf,
+  jobsOf,
+  LEASE,
+  payload,
+  range,
+  resolution,
+  runIds,
+  START,
+  same,
+  signal,
+  update,
+} from "./bench.ts";
+import type { Suite } from "./suite.ts";
+
+const next = (carried: readonly NewMessage[] = []): RunClose => ({
+  status: "continued",
+  next: { input: payload("next"), version: "v2", seed: "seed 2", carried },
+});
+
+export function endings({ test }: Suite): void {
+  for (const close of [COMPLETED, { status: "failed", error: failure("no") }, { status: "canceled", output: payload("kept") }] as const) {
+    test(`P1 a run ends as ${close.status}: outcome and time are kept, its lease is gone`, async (bench) => {
+      const held = await bench.running("a");
+      bench.time += 10;
+      const turn = bench.turn(held);
+      await bench.close(held, close, { turn, state: payload("last") });
+      const { status, output, error, finishedAt, availableAt, workerId, state, turns } = await bench.row("a");
+      same(
+        { status, output, error, finishedAt, availableAt, workerId, state, turns },
+        { output: undefined, error: undefined, ...close, finishedAt: START + 10, state: payload("last"), turns: 1 },
+      );
+      same(await bench.store.history("a"), [turn]);
+      bench.time += 100 * LEASE;
+      same(runIds(await bench.claim({ queue: "queue of a" })), []);
+    });
+  }
+
+  // ── the next execution ──
+
+  test("P10 a run that continues has its next execution: an empty history, a new seed, all else as it was", async (bench) => {
+    const parent = { runId: "p", execution: 1, seq: 1, parentClose: "abandon", announce: false } as const;
+    const held = await bench.running("a", { attributes: { x: 1 }, deadline: 9 * LEASE, parent, priority: 4 });
+    await bench.commit(held, {
+      turn: bench.turn(held),
+      state: payload("published"),
+      attempts: [{ seq: 1, number: 1, status: "failed", startedAt: START, workerId: "w1" }],
+    });
+    const before = await bench.row("a");
+    bench.time += 10;
+    await bench.close(held, next(), { turn: bench.turn(held), attributes: { y: 2 } });
+    const row = await bench.row("a");
+    same(row, {
+      ...before, status: "pending", execution: 2, turns: 0, historyLength: 0, input: payload("next"), version: "v2", seed: "seed 2", attributes: { x: 1, y: 2 },
+      waitingFor: [], availableAt: START + 10, workerId: undefined, epoch: row.epoch,
+    }); // biome-ignore format: a row
+    same(await bench.store.history("a"), []);
+    const claimed = await bench.claimRun("a", { cached: () => ({ execution: 1, turns: 0 }) });
+    same([claimed.turns, claimed.attempts, claimed.inbox, claimed.recovered], [[], [], [], false]);
+    assert.ok(claimed.run.epoch > held.epoch);
+    assert.equal((await bench.tryCommit(held, { close: COMPLETED })).status, "stale");
+    const second = heldOf(claimed);
+    const turn = bench.turn(second);
+    await bench.commit(second, { turn });
+    same(await bench.store.history("a"), [turn]);
+  });
+  test("P10 signals that nobody consumed go on in order: those that are carried, then those that arrived", async (bench) => {
+    const held = await bench.running("a");
+    const ids = [await bench.sent("a", signal("consumed"), "k0"), await bench.sent("a", signal("c1"), "k1")];
+    for (const id of ["e1", "e2"]) await bench.sent("a", signal(id), `key of ${id}`);
+    await bench.close(held, next([{ job: signal("c1"), idempotencyKey: "k1" }, { job: signal("c2") }]), {
+      turn: bench.turn(held),
+      consumed: ids,
+    });
+    await bench.sent("a", signal("f1"));
+    const { inbox } = await bench.claimRun("a");
+    same(idsOf(inbox), ["c1", "c2", "e1", "e2", "f1"]);
+    const numbers = inbox.map(({ id }) => id);
+    same(
+      numbers,
+      [...new Set(numbers)].toSorted((a, b) => a - b),
+    );
+  });
+  test("P10 idempotency keys and update ids go on", async (bench) => {
+    const held = await bench.running("a");
+    const consumed = [await bench.sent("a", signal("s1"), "k")];
+    await bench.sent("a", update("u1"));
+    await bench.close(held, next(), { consumed });
+    assert.equal((await bench.send("a", signal("s1"), "k")).status, "duplicate");
+    assert.equal((await bench.send("a", update("u1"))).status, "duplicate");
+    same(idsOf((await bench.claimRun("a")).inbox), ["u1"]);
+  });
+  test("D9 what the last execution was given and left in the inbox is new to the next", async (bench) => {
+    const held = await bench.running("a");
+    const s1 = await bench.sent("a", signal("s1"));
+    await bench.close(held, next(), { seen: s1 });
+    assert.equal(await bench.isClaimable("a"), true);
+    const claimed = await bench.claimRun("a");
+    same(idsOf(claimed.inbox), ["s1"]);
+    await bench.park(heldOf(claimed), { consumed: claimed.inbox.map(({ id }) => id), seen: claimed.inbox[0]?.id });
+    await bench.sent("a", signal("s2"));
+    same(idsOf((await bench.claimRun("a")).inbox), ["s2"]);
+  });
+  test("P10 answers to operations of the last execution are not delivered to the next", async (bench) => {
+    const held = await bench.running("a");
+    await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2)] });
+    const task = await bench.claimTask();
+    await bench.close(held, next());
+    assert.equal(await bench.complete(task), false);
+    bench.time += 100 * LEASE;
+    same((await bench.claimRun("a")).inbox, []);
+    same(await bench.claimTasks(), []);
+  });
+  test("P10 answers that the last execution left in its inbox are not delivered to the next, which uses their numbers again", async (bench) => {
+    const held = await bench.running("a");
+    const parent = { runId: "a", execution: 1, seq: 1, parentClose: "abandon", announce: true } as const;
+    await bench.commit(held, { turn: bench.turn(held), children: [bench.newRun("c", { parent })], tasks: [bench.newTask(2)] });
+    await bench.complete(await bench.claimTask());
+    await bench.close(await bench.hold("c"));
+    await bench.sent("a", signal("s1"));
+    assert.equal((await bench.inbox(held)).length, 4);
+    await bench.close(held, next(), { sends: [{ seq: 3, runId: "nobody", message: { job: signal("s2") } }] });
+    same(idsOf((await bench.claimRun("a")).inbox), ["s1"]);
+  });
+  test("P10 attempts are those of the newest execution, which uses their numbers again", async (bench) => {
+    const held = await bench.running("a");
+    const attempts = [
+      { seq: 1, number: 1, status: "failed", error: failure("no"), startedAt: START, endedAt: START, workerId: "w1" },
+    ] as const;
+    await bench.commit(held, { turn: bench.turn(held), attempts, tasks: [bench.newTask(2), bench.newTask(3)] });
+    await bench.fail(await bench.claimTask());
+    await bench.claimTask();
+    assert.equal((await bench.attempts("a")).length, 3);
+    await bench.close(held, next());
+    same(await bench.attempts("a"), []);
+  });
+  test("P10 a chain goes on and on", async (bench) => {
+    await bench.created("a");
+    for (const execution of range(5).map((i) => i + 1)) {
+      const held = await bench.hold("a");
+      assert.equal(held.execution, execution);
+      await bench.commit(held, { turn: bench.turn(held) });
+      await bench.close(held, next(), { turn: bench.turn(held) });
+    }
+    const { execution, turns, startedAt } = await bench.row("a");
+    same({ execution, turns, startedAt }, { execution: 6, turns: 0, startedAt: START });
+  });
+
+  // ── terminate ──
+
+  test("K6 terminate ends runs at once, in whatever state they are, running no code", async (bench) => {
+    await bench.created("pending");
+    const held = await bench.running("held");
+    await bench.parked("parked");
+    await bench.close(await bench.running("closed"));
+    bench.time += 10;
+    const ids = ["pending", "held", "parked", "closed", "nobody"];
+    const results = await bench.store.terminate(ids.map((runId) => ({ runId, reason: "enough" })));
+    same(results.map(({ status }) => status), ["sent", "sent", "sent", "closed", "not-found"]); // biome-ignore format: one line
+    for (const id of ids.slice(0, 3)) {
+      const { status, error, finishedAt, workerId, availableAt } = await bench.row(id);
+      same(
+        [status, error?.name, finishedAt, workerId, availableAt],
+        ["terminated", "RunTerminatedError", START + 10, undefined, undefined],
+      );
+      assert.match(error?.message ?? "", /enough/);
+    }
+    assert.equal((await bench.row("closed")).status, "completed");
+    same((await bench.store.renew("w1", LEASE, [{ runId: "held", epoch: held.epoch, seen: 0 }]))[0]?.held, false);
+  });
+  test("K5 a run that is terminated while its worker commits ends in one way, not in two", async (bench) => {
+    const parent = await bench.running("p");
+    for (const i of range(20)) {
+      const id = `r${i}`;
+      const link = { runId: "p", execution: 1, seq: i, parentClose: "abandon", announce: false } as const;
+      await bench.commit(parent, { children: [bench.newRun(id, { parent: link })] });
+      const held = await bench.hold(id);
+      const commit = () => bench.tryCommit(held, { close: COMPLETED, status: "completed", turn: bench.turn(held) });
+      const terminate = () => bench.store.terminate([{ runId: id, reason: undefined }]);
+      const [committed, terminated] =
+        i % 2 === 0 ? await Promise.all([commit(), terminate()]) : (await Promise.all([terminate(), commit()])).toReversed();
+      const won = committed !== undefined && "status" in committed && committed.status === "committed";
+      const { status, turns } = await bench.row(id);
+      same([status, turns], won ? ["completed", 1] : ["terminated", 0]);
+      same((Array.isArray(terminated) ? terminated[0] : undefined)?.status, won ? "closed" : "sent");
+      const inbox = await bench.inbox(parent);
+      assert.equal(resolution(inbox).outcome.status, won ? "completed" : "failed");
+      await bench.commit(parent, { consumed: inbox.map(({ id: message }) => message) });
+    }
+  });
+
+  // ── resume ──
+
+  test("D10 a failed run is resumed: open again, available, its attempt counted, a resume in its inbox", async (bench) => {
+    const held = await bench.running("a");
+    await bench.sent("a", signal("s1"));
+    const turn = bench.turn(held);
+    await bench.close(held, { status: "failed", error: failure("no") }, { turn });
+    bench.time += 10;
+    same(await bench.store.resume(["a"]), ["resumed"]);
+    const { attempt, error, finishedAt, availableAt, execution } = await bench.row("a");
+    same({ attempt, error, finishedAt, availableAt, execution }, { attempt: 2, availableAt: START + 10, execution: 1 });
+    const claimed = await bench.claimRun("a");
+    same(claimed.turns, [turn]);
+    same(jobsOf(claimed.inbox), [{ type: "resume", attempt: 2, voids: [] }]);
+    same([claimed.recovered, claimed.run.status], [false, "running"]);
+    await bench.close(heldOf(claimed));
+    assert.equal((await bench.row("a")).status, "completed");
+  });
+  test("D4 the claim under which a run failed writes nothing once it is resumed", async (bench) => {
+    const held = await bench.running("a");
+    await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held) });
+    await bench.store.resume(["a"]);
+    assert.equal((await bench.tryCommit(held, { close: COMPLETED })).status, "stale");
+    await bench.hold("a", { workerId: "w2" });
+    assert.equal((await bench.tryCommit(held, { close: COMPLETED })).status, "stale");
+  });
+  test("D10 resume is refused where there is nothing to resume, or rollbacks have run", async (bench) => {
+    await bench.created("pending");
+    const rolledBack = await bench.running("rolled-back");
+    await bench.close(rolledBack, { status: "failed", error: failure("no"), resumable: false }, { turn: bench.turn(rolledBack) });
+    for (const status of ["completed", "canceled"] as const) await bench.close(await bench.running(status), { status });
+    await bench.created("terminated");
+    await bench.store.terminate([{ runId: "terminated", reason: undefined }]);
+    const ids = ["pending", "rolled-back", "completed", "canceled", "terminated"];
+    const before = await bench.store.get(ids);
+    same(await bench.store.resume([...ids, "nobody"]), [...ids.map(() => "not-resumable"), "not-found"]);
+    same(await bench.store.get(ids), before);
+  });
+  test("D10 of two that resume a run at the same time one does", async (bench) => {
+    const held = await bench.running("a");
+    await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held) });
+    const results = (await Promise.all(range(5).map(() => bench.store.resume(["a"])))).flat();
+    assert.equal(results.filter((result) => result === "resumed").length, 1);
+    assert.equal((await bench.claimRun("a")).inbox.length, 1);
+  });
+
+  // ── blocked ──
+
+  test("V4 a blocked run waits with its reason, and is tried again at its time", async (bench) => {
+    const held = await bench.running("a");
+    const blocked = { error: failure("diverged"), code: "code 1" };
+    await bench.park(held, { status: "blocked", blocked, wakeAt: START + 500, seen: Number.MAX_SAFE_INTEGER, waitingFor: ["code"] });
+    const { status, error, finishedAt, waitingFor } = await bench.row("a");
+    same({ status, error, finishedAt, waitingFor }, { status: "blocked", error: failure("diverged"), waitingFor: ["code"] });
+    bench.time += 500;
+    const claimed = await bench.claimRun("a");
+    same([claimed.run.status, claimed.recovered], ["running", false]);
+    const again = heldOf(claimed);
+    await bench.commit(again, { turn: bench.turn(again) });
+    const row = await bench.row("a");
+    same([row.status, row.error], ["running", undefined]);
+  });
+  test("V4 what is in its inbox does not wake a run that blocks, what comes later does", async (bench) => {
+    const held = await bench.running("a");
+    await bench.sent("a", signal("s1"));
+    const blocked = { error: failure("diverged"), code: "code 1" };
+    await bench.park(held, { status: "blocked", blocked, wakeAt: START + 500, seen: Number.MAX_SAFE_INTEGER });
+    assert.equal(await bench.isClaimable("a"), false);
+    await bench.sent("a", signal("s2"));
+    assert.equal(await bench.isClaimable("a"), true);
+  });
+  test("V4 other code makes blocked runs of its workflow available", async (bench) => {
+    for (const [id, workflow, code] of [
+      ["a", "order", "code 1"],
+      ["b", "order", "code 2"],
+      ["c", "ship", "code 1"],
+    ] as const) {
+      // biome-ignore format: triples
+      const held = await bench.running(id, { workflow });
+      await bench.park(held, { status: "blocked", blocked: { error: failure("diverged"), code }, wakeAt: START + 9_000 });
+    }
+    await bench.parked("healthy");
+    assert.equal(await bench.store.unblock([{ workflow: "order", code: "code 2" }, { workflow: "bill", code: "x" }]), 1); // biome-ignore format: one line
+    same(await Promise.all(["a", "b", "c", "healthy"].map((id) => bench.isClaimable(id))), [true, false, false, false]);
+    same((await bench.row("a")).status, "blocked");
+  });
+  test("V4 resume makes a blocked run available now, and leaves its attempt alone", async (bench) => {
+    await bench.park(await bench.running("a"), {
+      status: "blocked",
+      blocked: { error: failure("diverged"), code: "code 1" },
+      wakeAt: START + 9_000,
+    });
+    same(await bench.store.resume(["a"]), ["resumed"]);
+    assert.equal(await bench.isClaimable("a"), true);
+    const { run, inbox } = await bench.claimRun("a");
+    same([run.attempt, inbox], [1, []]);
+  });
+
+  // ── deadlines ──
+
+  test("K7 a run past its deadline fails at once, with no turn, whoever holds it", async (bench) => {
+    const held = await bench.running("a", { deadline: 100 });
+    await bench.created("b", { deadline: 100, delay: 1_000 });
+    await bench.parked("c", { deadline: 101 });
+    bench.time += 99;
+    assert.equal(await bench.store.expire(), 0);
+    bench.time += 1;
+    assert.equal(await bench.store.expire(), 2);
+    assert.equal(await bench.store.expire(), 0);
+    for (const id of ["a", "b"]) {
+      const { status, error, finishedAt, workerId, availableAt } = await bench.row(id);
+      same(
+        [status, error?.name, finishedAt, workerId, availableAt],
+        ["failed", "DeadlineExceededError", START + 100, undefined, undefined],
+      );
+    }
+    assert.equal((await bench.tryCommit(held, { close: COMPLETED })).status, "stale");
+    assert.equal((await bench.row("c")).status, "sleeping");
+  });
+  test("K7 the parent of a run past its deadline is told", async (bench) => {
+    const parent = await bench.running("p");
+    const link = { runId: "p", execution: 1, seq: 3, parentClose: "cancel", announce: false } as const;
+    await bench.commit(parent, { children: [bench.newRun("c", { parent: link, deadline: 10 })] });
+    bench.time += 10;
+    await bench.store.expire();
+    const { seq, outcome } = resolution(await bench.inbox(parent));
+    same([seq, failureOf(outcome)], [3, "DeadlineExceededError"]);
+  });
+  test("K7 a run with rollbacks loses its claim and gets the news once; its code undoes what it did", async (bench) => {
+    const held = await bench.running("a", { deadline: 100 });
+    await bench.commit(held, { turn: bench.turn(held), rollbacks: 2 });
+    bench.time += 100;
+    assert.equal(await bench.store.expire(), 1);
+    assert.equal(await bench.store.expire(), 0);
+    assert.equal((await bench.tryCommit(held, { state: payload("late") })).status, "stale");
+    const { inbox, recovered } = await bench.claimRun("a", { workerId: "w2" });
+    assert.equal(recovered, false);
+    same(jobsOf(inbox).map((job) => (job.type === "expire" ? job.error.name : job.type)), ["DeadlineExceededError"]); // biome-ignore format: one line
+    assert.equal(await bench.store.expire(), 0);
+  });
+  test("K7 once its rollbacks are let go of, a run past its deadline fails at once", async (bench) => {
+    const held = await bench.running("a", { deadline: 100 });
+    await bench.commit(held, { rollbacks: 2 });
+    await bench.commit(held, { rollbacks: 0 });
+    bench.time += 100;
+    await bench.store.expire();
+    assert.equal((await bench.row("a")).status, "failed");
+  });
+  test("K7 no run retry follows a deadline, and it can't be resumed", async (bench) => {
+    const held = await bench.running("a", {
+      deadline: 100,
+      retry: { maxAttempts: 5, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 },
+    });
+    await bench.commit(held, { turn: bench.turn(held) });
+    bench.time += 100;
+    await bench.store.expire();
+    same(await bench.store.resume(["a"]), ["not-resumable"]);
+  });
+  test("K7 deadlines go on with the chain", async (bench) => {
+    await bench.close(await bench.running("a", { deadline: 100 }), next());
+    bench.time += 100;
+    assert.equal(await bench.store.expire(), 1);
+    same([(await bench.row("a")).status, (await bench.row("a")).execution], ["failed", 2]);
+  });
+}

@@ -1,0 +1,56 @@
+// Job: prove that a turn that does not come back is told of while it does not.
+// Owns: the processes that it starts.
+// Invariants: X9.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { afterEach, beforeAll, expect, it } from "vitest";
+import { build } from "../built.ts";
+
+beforeAll(build, 60_000);
+
+const children: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of children.splice(0)) child.kill("SIGKILL");
+});
+
+/** A process whose workflow keeps the thread for that long. */
+function stuck(ms: number) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "stuck.mjs"), String(ms)], { stdio: ["ignore", "pipe", "pipe"] });
+  children.push(child);
+  const output = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (chunk) => (output.stdout += chunk));
+  child.stderr.setEncoding("utf8").on("data", (chunk) => (output.stderr += chunk));
+  return { child, output };
+}
+
+it("X9 a turn that never comes back is reported with its workflow, run and unit", async () => {
+  const { child, output } = stuck(600_000);
+
+  while (!output.stderr.includes("\n")) await once(child.stderr, "data");
+
+  expect(output.stderr).toMatch(
+    /Workflow "spins" \(run r1, unit spin\) has had the thread for 0\.\d s .*an endless loop in workflow code\?/,
+  );
+  expect(output.stderr).toContain(`process ${child.pid}`);
+  expect(child.exitCode).toBe(null);
+});
+
+it("X9 a turn that comes back late is reported once, and blocked; the watchdog does not keep the process alive", async () => {
+  const { child, output } = stuck(800);
+
+  const [code] = await once(child, "close");
+
+  expect(output.stderr.match(/has had the thread/g)).toHaveLength(1);
+  expect(output.stdout.trim()).toBe("TurnTimeoutError");
+  expect(code).toBe(0);
+});
+
+it("X9 turns that come back in time are not reported", async () => {
+  const { child, output } = stuck(0);
+
+  const [code] = await once(child, "close");
+
+  expect([code, output.stderr]).toEqual([0, ""]);
+});

@@ -1,0 +1,93 @@
+// The seam: both drivers look the same from the store's side.
+
+import { mkdirSync } from "node:fs";
+import { dirname } from "node:path";
+import { describe, expect, test, vi } from "vitest";
+import { type Driver, openDriver } from "../../src/store/sqlite/driver.ts";
+import { isBusy, SqliteFailure } from "../../src/store/sqlite/failures.ts";
+import { DRIVERS, newPath } from "./support.ts";
+
+function emptyFile(): string {
+  const path = newPath();
+  mkdirSync(dirname(path), { recursive: true });
+  return path;
+}
+
+describe.each(DRIVERS)("%s", (name) => {
+  const withTable = (): { driver: Driver; path: string } => {
+    const path = emptyFile();
+    const driver = openDriver(path, name);
+    driver.exec("CREATE TABLE t (a INTEGER PRIMARY KEY, b)");
+    return { driver, path };
+  };
+
+  test("rows are arrays, numbers are numbers, blobs are bytes", () => {
+    const { driver } = withTable();
+    const insert = driver.prepare("INSERT INTO t (b) VALUES (?) RETURNING a");
+    const values = [null, 1, 1.5, 1_763_000_000_000, "text", new Uint8Array([1, 2]), new Uint8Array([9, 8, 7, 6]).subarray(1, 3)];
+    expect(values.map((value) => insert.get([value])?.[0])).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    const rows = driver.prepare("SELECT b FROM t ORDER BY a").all([]);
+    expect(rows.map(([b]) => (b instanceof Uint8Array ? [...b] : b))).toEqual([null, 1, 1.5, 1_763_000_000_000, "text", [1, 2], [8, 7]]);
+    expect(driver.prepare("SELECT b FROM t WHERE a = 99").get([])).toBeUndefined();
+    driver.close();
+  });
+
+  test("a statement that failed works the next time", () => {
+    const { driver } = withTable();
+    const insert = driver.prepare("INSERT INTO t (a, b) VALUES (?, ?)");
+    insert.run([1, "x"]);
+    for (const _ of [1, 2]) expect(() => insert.run([1, "y"])).toThrow(SqliteFailure);
+    insert.run([2, "z"]);
+    expect(driver.prepare("SELECT count(*) FROM t").get([])).toEqual([2]);
+    driver.close();
+  });
+
+  test("a lock of somebody else's is told apart, and not waited for", () => {
+    const { driver, path } = withTable();
+    const other = openDriver(path, name);
+    const begin = driver.prepare("BEGIN IMMEDIATE");
+    other.exec("PRAGMA journal_mode = WAL; BEGIN IMMEDIATE");
+    const began = performance.now();
+    let failure: unknown;
+    try {
+      begin.run([]);
+    } catch (error) {
+      failure = error;
+    }
+    expect(isBusy(failure)).toBe(true);
+    expect(performance.now() - began).toBeLessThan(500);
+    other.exec("COMMIT");
+    begin.run([]);
+    driver.exec("COMMIT");
+    other.close();
+    driver.close();
+  });
+
+  test("a user's statements are better-sqlite3's: rows are objects, parameters in turn, as a list or by name", () => {
+    const { driver } = withTable();
+    const insert = driver.prepareNamed("INSERT INTO t (b) VALUES (?)");
+    expect(insert.run("x")).toEqual({ changes: 1, lastInsertRowid: 1 });
+    insert.run(true);
+    insert.run([undefined]);
+    driver.prepareNamed("INSERT INTO t (b) VALUES (:b)").run({ b: false });
+    const select = driver.prepareNamed("SELECT a AS id, b FROM t WHERE a >= ? ORDER BY a");
+    expect(select.get(1)).toEqual({ id: 1, b: "x" });
+    expect(Object.keys(select.get(1) ?? {})).toEqual(["id", "b"]);
+    expect(select.all(2)).toEqual([
+      { id: 2, b: 1 },
+      { id: 3, b: null },
+      { id: 4, b: 0 },
+    ]);
+    expect(() => insert.run({ deep: { object: 1 } })).toThrow();
+    expect(() => insert.run(new Date())).toThrow();
+    expect(() => insert.run(() => 1)).toThrow();
+    driver.close();
+  });
+
+  test("it says nothing on opening", () => {
+    const warn = vi.spyOn(process, "emitWarning");
+    openDriver(emptyFile(), name).close();
+    expect(warn).not.toHaveBeenCalled();
+    warn.mockRestore();
+  });
+});

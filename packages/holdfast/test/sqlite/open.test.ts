@@ -1,0 +1,219 @@
+// Opening a file: what is made, what is refused, what happens when the file is not what it was.
+
+import { spawnSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { StoreError } from "../../src/store/errors.ts";
+import { SqliteStore } from "../../src/store/sqlite/store.ts";
+import { bundled } from "./processes/bundled.ts";
+import { newPath, openBench, openShell, openStore } from "./support.ts";
+
+async function failureOf(work: Promise<unknown>): Promise<StoreError> {
+  const failure = await work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (!(failure instanceof StoreError)) throw new Error(`not a StoreError: ${String(failure)}`);
+  return failure;
+}
+
+function fileWith(content: string | Uint8Array): string {
+  const path = newPath();
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, content);
+  return path;
+}
+
+describe("opening", () => {
+  test("makes the folder and the file", async () => {
+    const path = join(dirname(newPath()), "a", "b", "c.db");
+    await openStore(path);
+    expect(existsSync(path)).toBe(true);
+  });
+
+  test("is safe when many open the same new file at once", async () => {
+    const path = newPath();
+    const stores = await Promise.all(Array.from({ length: 8 }, () => openStore(path)));
+    const counts = await Promise.all(stores.map((store) => store.count({})));
+    expect(counts.map(({ pending }) => pending)).toEqual(stores.map(() => 0));
+  });
+
+  test("twice is once, and a store can be opened again after it was closed", async () => {
+    const store = await openStore();
+    await Promise.all([store.open(), store.open()]);
+    await store.close();
+    await store.close();
+    expect((await failureOf(store.count({}))).code).toBe("HF_STORE_CLOSED");
+    await store.open();
+    expect((await store.count({})).pending).toBe(0);
+  });
+
+  test("WAL, FULL by default", async () => {
+    const path = newPath();
+    const store = new SqliteStore(path);
+    await store.open();
+    const shell = openShell(path);
+    expect(shell.rows("PRAGMA journal_mode")).toEqual([{ journal_mode: "wal" }]);
+    shell.close();
+    await store.close();
+  });
+
+  test("what was written is in the file itself once the store is closed", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await bench.created("a");
+    await bench.store.close();
+    rmSync(`${path}-wal`, { force: true });
+    rmSync(`${path}-shm`, { force: true });
+    expect((await (await openBench(path)).row("a")).id).toBe("a");
+  });
+});
+
+describe("a file that can't be used", () => {
+  test.each([
+    ["no database", "These are notes, and no database at all. ".repeat(200)],
+    ["too short for one", "x"],
+  ])("%s is refused and left as it is", async (_, content) => {
+    const path = fileWith(content);
+    const failure = await failureOf(openStore(path));
+    expect(failure.code).toBe("HF_STORE_FOREIGN");
+    expect(failure.message).toContain(path);
+    expect(readFileSync(path, "utf8")).toBe(content);
+  });
+
+  test("a folder is refused", async () => {
+    expect((await failureOf(openStore(dirname(fileWith(""))))).code).toBe("HF_STORE_CANNOT_OPEN");
+  });
+  test("a folder that can't be made is refused", async () => {
+    const failure = await failureOf(openStore(join(fileWith("a file"), "below", "x.db")));
+    expect(failure.code).toBe("HF_STORE_CANNOT_OPEN");
+  });
+
+  test("a newer version is refused and left as it is", async () => {
+    const path = newPath();
+    await (await openStore(path)).close();
+    const shell = openShell(path);
+    shell.exec("PRAGMA user_version = 99");
+    shell.close();
+    const failure = await failureOf(openStore(path));
+    expect(failure).toMatchObject({ code: "HF_STORE_NEWER", found: 99, known: 1, name: "StoreVersionError" });
+    const again = openShell(path);
+    expect(again.rows("PRAGMA user_version")).toEqual([{ user_version: 99 }]);
+    again.close();
+  });
+
+  test.each([
+    ["that numbers its versions", "PRAGMA user_version = 7"],
+    ["that is marked as another program's", "PRAGMA application_id = 12345"],
+    ["with tables of our names", "CREATE TABLE runs (x)"],
+  ])("a database %s is refused and left as it is", async (_, sql) => {
+    const path = fileWith("");
+    const shell = openShell(path);
+    shell.exec(`CREATE TABLE mine (x); ${sql}`);
+    expect((await failureOf(openStore(path))).code).toBe("HF_STORE_FOREIGN");
+    expect(shell.rows("PRAGMA journal_mode")).toEqual([{ journal_mode: "delete" }]);
+    expect(shell.rows("SELECT count(*) AS n FROM sqlite_master WHERE name = 'records'")).toEqual([{ n: 0 }]);
+    shell.close();
+  });
+
+  test("tables of the user's own are welcome", async () => {
+    const path = fileWith("");
+    const shell = openShell(path);
+    shell.exec("CREATE TABLE orders (x); INSERT INTO orders VALUES (1)");
+    const bench = await openBench(path);
+    await bench.created("a");
+    expect(shell.rows("SELECT x FROM orders")).toEqual([{ x: 1 }]);
+    shell.close();
+  });
+
+  test("a damaged one is told", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    for (let i = 0; i < 300; i++) await bench.create(`run-${i}`);
+    await bench.store.close();
+    const { size } = statSync(path);
+    const bytes = readFileSync(path);
+    bytes.fill(0xa5, 4_096, size - 4_096);
+    writeFileSync(path, bytes);
+    const failure = await failureOf(
+      (async () => {
+        const store = await openStore(path);
+        await store.list({ limit: 1_000 });
+      })(),
+    );
+    expect(failure.code).toBe("HF_STORE_CORRUPT");
+  });
+  test("one that was cut short is told", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    for (let i = 0; i < 300; i++) await bench.create(`run-${i}`);
+    await bench.store.close();
+    truncateSync(path, 8_192);
+    const failure = await failureOf(
+      (async () => {
+        const store = await openStore(path);
+        await store.list({ limit: 1_000 });
+      })(),
+    );
+    expect(failure.code).toBe("HF_STORE_CORRUPT");
+  });
+
+  test("one that may not be written to is told", async () => {
+    const path = newPath();
+    await (await openStore(path)).close();
+    chmodSync(path, 0o444);
+    chmodSync(dirname(path), 0o555);
+    // Root may write anywhere: somebody else has to try.
+    const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+    const { stdout, stderr } = spawnSync(process.execPath, [await bundled("opener"), path], { encoding: "utf8", ...nobody });
+    expect(stdout.trim() || stderr).toMatch(/^HF_STORE_(READ_ONLY|CANNOT_OPEN)$/);
+  });
+});
+
+describe("a file that changes under an open store", () => {
+  test("deleted: nothing more is written", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await bench.created("a");
+    rmSync(path);
+    const failure = await failureOf(bench.create("b"));
+    expect(failure).toMatchObject({ code: "HF_STORE_MOVED", name: "StoreMovedError" });
+    expect(existsSync(path)).toBe(false);
+  });
+  test("replaced: nothing more is written, to neither", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await bench.created("a");
+    renameSync(path, `${path}.old`);
+    writeFileSync(path, "");
+    expect((await failureOf(bench.create("b"))).code).toBe("HF_STORE_MOVED");
+    expect(statSync(path).size).toBe(0);
+  });
+
+  test("full: a typed error, nothing half-written, and it works on once there is room", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    const held = await bench.running("a");
+    const shell = openShell(path);
+    const { page_count: pages } = shell.rows("PRAGMA page_count")[0] ?? {};
+    // The limit is the connection's own: a user's transaction can set it where a disk can't be filled.
+    const { store } = bench;
+    const limit = (count: number) =>
+      store.transact?.({ ...held, seq: 1 }, (tx) => {
+        (tx as { exec(sql: string): void }).exec(`PRAGMA max_page_count = ${count}`);
+        return "null";
+      });
+    await limit(Number(pages) + 4);
+    const state = JSON.stringify("x".repeat(100_000));
+    const failure = await failureOf(bench.commit(held, { turn: bench.turn(held), state }));
+    expect(failure).toMatchObject({ code: "HF_STORE_FULL", retryable: true });
+    expect(await bench.row("a")).toMatchObject({ turns: 0, historyLength: 0, state: undefined });
+    expect(await store.history("a")).toEqual([]);
+    await limit(1_000_000);
+    held.turns = 0;
+    await bench.commit(held, { turn: bench.turn(held), state });
+    expect(await bench.row("a")).toMatchObject({ turns: 1, state });
+    shell.close();
+  });
+});

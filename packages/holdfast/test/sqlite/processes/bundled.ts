@@ -1,0 +1,37 @@
+// Programs for child processes: the store with a small main, in one file that every Node runs.
+
+import { join } from "node:path";
+import { build } from "vite";
+
+const here = import.meta.dirname ?? new URL(".", import.meta.url).pathname;
+// Inside the repository, where `libsql` is found.
+const output = join(here, "../../../../../.cache/sqlite-processes");
+const built = new Map<string, Promise<string>>();
+
+/** The path of the program of that name, beside this file. */
+export function bundled(name: string): Promise<string> {
+  let path = built.get(name);
+  if (path === undefined) {
+    path = bundle(name);
+    built.set(name, path);
+  }
+  return path;
+}
+
+async function bundle(name: string): Promise<string> {
+  // Test files run in processes of their own, at the same time.
+  const outDir = join(output, `${process.pid}`);
+  await build({
+    configFile: false,
+    logLevel: "error",
+    ssr: { noExternal: true, external: ["libsql"], resolve: { conditions: ["@holdfast/source"] } },
+    build: {
+      ssr: join(here, `${name}.ts`),
+      outDir,
+      emptyOutDir: false,
+      minify: false,
+      rollupOptions: { external: ["libsql"], output: { entryFileNames: `${name}.mjs` } },
+    },
+  });
+  return join(outDir, `${name}.mjs`);
+}

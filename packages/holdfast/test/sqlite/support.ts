@@ -1,0 +1,54 @@
+// Files, benches and raw connections for tests of the SQLite store.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll } from "vitest";
+import { type Driver, type DriverName, openDriver, preferredDriver, type Value } from "../../src/store/sqlite/driver.ts";
+import { SqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/store.ts";
+import { Bench } from "../../src/testing/storeConformance/bench.ts";
+
+/** Both, where this Node has both. */
+export const DRIVERS: readonly DriverName[] = preferredDriver() === "node:sqlite" ? ["node:sqlite", "libsql"] : ["libsql"];
+
+const open: { close(): unknown }[] = [];
+const folder = mkdtempSync(join(tmpdir(), "holdfast-sqlite-"));
+let files = 0;
+
+afterAll(async () => {
+  for (const one of open) await one.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+export function newPath(name = "test.db"): string {
+  return join(folder, String(++files), name);
+}
+
+export async function openStore(path: string = newPath(), options: SqliteStoreOptions = {}): Promise<SqliteStore> {
+  const store = new SqliteStore(path, { synchronous: "NORMAL", ...options });
+  await store.open();
+  open.push(store);
+  return store;
+}
+
+/** A bench whose clock the test moves, on a file of its own. */
+export function openBench(path: string = newPath(), options: SqliteStoreOptions = {}): Promise<Bench> {
+  return Bench.on({ makeStore: ({ clock }) => openStore(path, { clock, ...options }) });
+}
+
+export interface Shell {
+  rows(sql: string, ...parameters: Value[]): Record<string, Value>[];
+  exec(sql: string): void;
+  close(): void;
+}
+
+/** Somebody else with the file open, as with `sqlite3`. */
+export function openShell(path: string, name?: DriverName): Shell {
+  const driver: Driver = openDriver(path, name);
+  const shell = {
+    rows: (sql: string, ...parameters: Value[]) => driver.prepareNamed(sql).all(...parameters),
+    exec: (sql: string) => driver.exec(sql),
+    close: () => driver.close(),
+  };
+  return shell;
+}
