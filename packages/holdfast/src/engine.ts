@@ -52,7 +52,7 @@ export class Engine {
   #unwatch: () => void = () => {};
   #looking = false;
   #lookAgain = false;
-  #timers: Timer[] = [];
+  readonly #timers: Timer[] = [];
   #closed = false;
 
   constructor(options: EngineOptions) {
@@ -234,6 +234,7 @@ export class Engine {
   async #wait<T>(waiters: Set<Waiter<T>>, what: string, timeout: number | undefined, signal: AbortSignal | undefined): Promise<T> {
     this.assertOpen();
     signal?.throwIfAborted();
+    const alive = this.environment.stayAlive();
     let timer: Timer | undefined;
     let waiter: Waiter<T> | undefined;
     let onAbort: (() => void) | undefined;
@@ -251,6 +252,7 @@ export class Engine {
         void this.#look();
       });
     } finally {
+      alive.cancel();
       timer?.cancel();
       if (waiter !== undefined) waiters.delete(waiter);
       if (onAbort !== undefined) signal?.removeEventListener("abort", onAbort);

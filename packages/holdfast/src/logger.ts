@@ -17,6 +17,8 @@ function line(message: string, fields: object | undefined): string {
 export const consoleLogger: Logger = {
   debug() {},
   info() {},
+  // biome-ignore lint/suspicious/noConsole: this is the console logger
   warn: (message, fields) => console.warn(line(message, fields)),
+  // biome-ignore lint/suspicious/noConsole: this is the console logger
   error: (message, fields) => console.error(line(message, fields)),
 };

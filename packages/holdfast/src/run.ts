@@ -156,9 +156,10 @@ export class RunHandle {
     return toHistory(await this.#engine.store.history(this.id), row.status);
   }
   async operations(): Promise<OperationInfo[]> {
-    const row = await this.#row();
-    const [turns, attempts] = await Promise.all([this.#engine.store.history(this.id), this.#engine.store.attempts(this.id)]);
-    return operationsOf(turns, attempts, row, this.#engine.codec);
+    await this.#row();
+    const { store, codec } = this.#engine;
+    const [turns, attempts, workers] = await Promise.all([store.history(this.id), store.attempts(this.id), store.workers?.(this.id)]);
+    return operationsOf(turns, attempts, workers ?? new Map(), codec);
   }
 }
 

@@ -67,6 +67,11 @@ export function describeCommand(command: Command): string {
     const again = command.n === 0 ? "" : ` (occurrence ${command.n + 1})`;
     return `${command.type} "${command.name}"${again}${place}`;
   }
+  return describeOther(command);
+}
+
+function describeOther(command: Exclude<Command, OpeningCommand>): string {
+  // biome-ignore lint/nursery/useExhaustiveSwitchCases: the compiler sees that it is
   switch (command.type) {
     case "settle":
       return `the end (${command.status}) of operation ${command.seq}`;

@@ -59,8 +59,9 @@ export class Conditions implements Behaviour {
     const waiting = this.#waiting.find((one) => one.operation === operation);
     const settlement = waiting === undefined ? undefined : this.#read(waiting);
     if (this.#execution.poison !== undefined) return;
-    if (settlement === undefined) this.#conclude(operation, "timedOut", { ok: true, value: undefined });
-    else this.#conclude(operation, settlement.ok ? "completed" : "failed", settlement);
+    if (settlement === undefined) return this.#conclude(operation, "timedOut", { ok: true, value: undefined });
+    this.#execution.entangle(operation.unit);
+    this.#conclude(operation, settlement.ok ? "completed" : "failed", settlement);
   }
   clear(): void {
     this.#waiting = [];

@@ -17,6 +17,7 @@ import { expire, rootEnded } from "./ending.ts";
 import { DEFAULT_LIMITS, Execution, type Limits } from "./execution.ts";
 import { Matcher } from "./matcher.ts";
 import type { StepBody } from "./steps.ts";
+import { Stopwatch } from "./stopwatch.ts";
 import type { Unit } from "./unit.ts";
 import type { TurnWatch } from "./watch.ts";
 
@@ -26,7 +27,7 @@ export interface ExecutorOptions {
   readonly logger?: Logger;
   readonly limits?: Partial<Limits>;
   readonly barrier?: Barrier;
-  /** A monotonic clock in milliseconds, for the turn timeout only (X9). Without it there is no timeout. */
+  /** A monotonic clock in milliseconds, for the turn timeout only (X9); the same function for all executors of a host. Without it there is no timeout. */
   readonly elapsed?: () => number;
   /** Default 2,000 ms. */
   readonly turnTimeout?: number;
@@ -43,11 +44,10 @@ const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 export class Executor {
   readonly #execution: Execution;
   readonly #barrier: Barrier;
-  readonly #elapsed: (() => number) | undefined;
+  readonly #stopwatch: Stopwatch | undefined;
   readonly #turnTimeout: number;
   readonly #codec: Codec;
   #matcher: Matcher | undefined;
-  #turnStart = 0;
   #finish: ((completion: Completion) => void) | undefined;
   /** Records in history, as far as this executor has seen them. */
   #records = 0;
@@ -65,7 +65,7 @@ export class Executor {
       watch: options.watch,
     });
     this.#barrier = options.barrier ?? sharedBarrier();
-    this.#elapsed = options.elapsed;
+    this.#stopwatch = options.elapsed === undefined ? undefined : new Stopwatch(options.elapsed);
     this.#turnTimeout = options.turnTimeout ?? 2_000;
   }
 
@@ -120,7 +120,7 @@ export class Executor {
     if (activation.time > execution.time) execution.time = activation.time; // P7: never back
     execution.replaying = recorded !== undefined || activation.replaying === true;
     execution.matcher = recorded === undefined ? undefined : this.#matcher;
-    if (this.#elapsed !== undefined) this.#turnStart = this.#elapsed();
+    this.#stopwatch?.restart();
     if (execution.poison !== undefined) return this.#complete(); // X7: a violation between turns
     if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "query")) {
       this.#answerQueries();
@@ -269,7 +269,9 @@ export class Executor {
         execution.current = unit;
         this.#barrier(this.#stepEnded);
         execution.watch?.enter(execution);
+        this.#stopwatch?.take();
         unit.step();
+        if (this.#stopwatch !== undefined) queueMicrotask(this.#stopwatch.take);
         return;
       }
       if (execution.closed) break;
@@ -301,8 +303,9 @@ export class Executor {
   };
   /** X9. */
   #checkTime(unit: Unit | undefined): void {
-    if (this.#elapsed === undefined) return;
-    const elapsed = this.#elapsed() - this.#turnStart;
+    if (this.#stopwatch === undefined) return;
+    this.#stopwatch.take();
+    const elapsed = this.#stopwatch.spent;
     if (elapsed <= this.#turnTimeout) return;
     const location = [...(unit?.open ?? [])].at(-1)?.location ?? unit?.title ?? "";
     this.#execution.violate(new TurnTimeoutError({ elapsed, limit: this.#turnTimeout, location }));
@@ -401,7 +404,8 @@ export function evaluateQuery(
   }
   try {
     return query(state === undefined ? undefined : codec.decode(state), args);
-  } catch (error) {
-    throw new QueryFailedError({ query: name, reason: error instanceof Error ? error.message : String(error), cause: error });
+  } catch (cause) {
+    // biome-ignore lint/style/useErrorCause: it is among the details
+    throw new QueryFailedError({ query: name, reason: cause instanceof Error ? cause.message : String(cause), cause });
   }
 }

@@ -16,7 +16,7 @@ export function segment(name: string): string {
   }
   return known;
 }
-function unescape(part: string): string {
+function unescaped(part: string): string {
   return part.includes("%") ? part.replace(/%(25|2F|23|7E)/g, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16))) : part;
 }
 
@@ -97,7 +97,7 @@ export class NameRegistry {
       if (/^~h\d+$/.test(part)) return { dispatch: Number(part.slice(2)) };
       if (part.startsWith("~")) return { mark: part.slice(1) };
       const hash = part.indexOf("#");
-      const name = this.intern(unescape(hash < 0 ? part : part.slice(0, hash)));
+      const name = this.intern(unescaped(hash < 0 ? part : part.slice(0, hash)));
       return hash < 0 ? name : [name, Number(part.slice(hash + 1))];
     });
   }

@@ -112,9 +112,10 @@ export function remember<E>(error: E): E {
  * rejections: those of promises derived from operations are the workflow's affair, not the process's.
  */
 export function isDeliveredError(error: unknown): boolean {
-  for (let depth = 0; depth < 16 && typeof error === "object" && error !== null; depth++) {
-    if (deliveredErrors.has(error)) return true;
-    error = (error as { cause?: unknown }).cause;
+  let at = error;
+  for (let depth = 0; depth < 16 && typeof at === "object" && at !== null; depth++) {
+    if (deliveredErrors.has(at)) return true;
+    at = (at as { cause?: unknown }).cause;
   }
   return false;
 }

@@ -59,6 +59,7 @@ const HOST_KINDS: ReadonlySet<string> = new Set([
   "rollback",
 ]);
 const TERMINAL: ReadonlySet<string> = new Set(["complete", "fail", "canceled", "continueAsNew"]);
+const STATUSES = { complete: "completed", fail: "failed", canceled: "canceled", continueAsNew: "continued" } as const;
 
 /** A job without the parts that a test does not care about. */
 type SignalOptions = { readonly id?: string; readonly refused?: string };
@@ -240,18 +241,8 @@ export class Harness {
   // ── what has come of it ──
 
   get status(): RunStatus {
-    switch (this.terminal?.type) {
-      case undefined:
-        return this.turns.length === 0 ? "pending" : "sleeping";
-      case "complete":
-        return "completed";
-      case "fail":
-        return "failed";
-      case "canceled":
-        return "canceled";
-      case "continueAsNew":
-        return "continued";
-    }
+    if (this.terminal === undefined) return this.turns.length === 0 ? "pending" : "sleeping";
+    return STATUSES[this.terminal.type];
   }
   get output(): unknown {
     return this.terminal?.type === "complete" ? this.codec.decode(this.terminal.value) : undefined;

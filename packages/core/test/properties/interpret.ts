@@ -455,8 +455,9 @@ export class Interpreter {
     call.fire = () => {
       remove(machine.conditions, condition);
       const result = read();
-      if (result === undefined) machine.conclude(call, "timedOut", { ok: true, value: undefined });
-      else machine.conclude(call, result.ok ? "completed" : "failed", result);
+      if (result === undefined) return machine.conclude(call, "timedOut", { ok: true, value: undefined });
+      machine.entangle(frame.unit);
+      machine.conclude(call, result.ok ? "completed" : "failed", result);
     };
     return call;
   }

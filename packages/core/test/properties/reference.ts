@@ -36,6 +36,8 @@ export class Call {
   delivered = false;
   /** Carried out by the host. */
   byHost = false;
+  /** A loop or receive beneath which a condition outside of it may have been fulfilled: it can't commit any more (L3). */
+  entangled = false;
   /** A timer or a wait: given up when the unit's function returns (P3). */
   waits = false;
   /** Its timer is all there is to it. */
@@ -335,7 +337,12 @@ export class Machine {
       depth++;
     }
     const beneath = `${call.location}/`;
-    return depth === this.#units.length && !this.rollbacks.some(({ location }) => location.startsWith(beneath));
+    return depth === this.#units.length && !call.entangled && !this.rollbacks.some(({ location }) => location.startsWith(beneath));
+  }
+
+  /** L3: what a condition outside of a scope has seen may be the doing of the units beneath it. */
+  entangle({ path }: Unit): void {
+    for (const call of this.#calls.values()) if (path !== call.location && !path.startsWith(`${call.location}/`)) call.entangled = true;
   }
 
   // ── operations ──
@@ -478,6 +485,7 @@ export class Machine {
     for (const condition of this.conditions) {
       const result = condition.read();
       if (result === undefined) continue;
+      this.entangle(condition.call.unit);
       remove(this.conditions, condition);
       this.conclude(condition.call, result.ok ? "completed" : "failed", result);
       return true;

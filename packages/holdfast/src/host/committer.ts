@@ -49,7 +49,7 @@ export class Batcher<I, R> {
     this.#busy = true;
     try {
       const results = await this.#write(batch.map(({ item }) => item));
-      batch.forEach(({ resolve }, i) => resolve(results[i] as R));
+      for (const [i, { resolve }] of batch.entries()) resolve(results[i] as R);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     } finally {

@@ -82,8 +82,8 @@ export class Driver {
   readonly #forgiven = new Map<number, number>();
   #jobs: Job[] = [];
   #consumed: number[] = [];
-  #attemptRows: AttemptRow[] = [];
-  #retriesDue: number[] = [];
+  readonly #attemptRows: AttemptRow[] = [];
+  readonly #retriesDue: number[] = [];
   #seen = 0;
   #deliveries: Promise<void> = Promise.resolve();
   #delivering = 0;
@@ -135,7 +135,7 @@ export class Driver {
       codec: unguardedCodec(codec),
       logger,
       limits,
-      elapsed: () => environment.elapsed(),
+      elapsed: environment.elapsed,
       turnTimeout,
       watch,
     });
@@ -251,20 +251,14 @@ export class Driver {
     for (const turn of turns) {
       for (const command of turn.commands) if ("n" in command && open.has(command.seq)) this.#opened(command, turn.time);
     }
-    for (const { command } of this.#open.values()) {
+    for (const { command, time } of this.#open.values()) {
       if (!isStep(command)) continue;
       const rows = attempts.filter((row) => row.seq === command.seq);
       const last = rows.at(-1);
       this.#tried.set(command.seq, last?.number ?? 1);
       if (last === undefined) {
         // Its first attempt was begun by whoever committed the command, and never came back (D7).
-        this.#attemptRows.push({
-          seq: command.seq,
-          number: 1,
-          status: "lost",
-          startedAt: this.#host.now(),
-          workerId: this.#run.workerId ?? "unknown",
-        });
+        this.#attemptRows.push({ seq: command.seq, number: 1, status: "lost", startedAt: time, endedAt: this.#host.now(), workerId: "" });
       }
       this.#due.set(-command.seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);
     }

@@ -17,6 +17,8 @@ export interface Environment {
   after(ms: number, callback: () => void): Timer;
   /** Calls back again and again, about this often: for looking after what hints may have missed (D9). */
   every(ms: number, callback: () => void): Timer;
+  /** Keeps the process alive until it is cancelled: a worker that waits for work, a client that waits for a result. */
+  stayAlive(): Timer;
   /** Calls back in a macrotask of its own. */
   soon(callback: () => void): void;
   random(): number;
@@ -44,6 +46,10 @@ export const realEnvironment: Environment = {
   every(ms, callback) {
     const timer = setInterval(callback, ms);
     timer.unref();
+    return { cancel: () => clearInterval(timer) };
+  },
+  stayAlive() {
+    const timer = setInterval(() => {}, LONGEST_TIMER);
     return { cancel: () => clearInterval(timer) };
   },
   soon: (callback) => void setImmediate(callback),

@@ -11,7 +11,7 @@ import {
   type OperationKind,
   type Turn,
 } from "@holdfast/core";
-import type { AttemptRow, RunRow } from "../store/port.ts";
+import type { AttemptRow } from "../store/port.ts";
 
 const KINDS: ReadonlySet<string> = new Set<OperationKind>([
   "step",
@@ -31,15 +31,21 @@ const KINDS: ReadonlySet<string> = new Set<OperationKind>([
 const ATTEMPTED: ReadonlySet<string> = new Set(["step", "transaction", "activity"]);
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-type Draft = Mutable<OperationInfo> & { readonly seq: number; attempts: OperationInfo["attempts"][number][] };
+type Draft = Mutable<OperationInfo> & { readonly seq: number; readonly turn: number; attempts: OperationInfo["attempts"][number][] };
 
-export function operationsOf(turns: readonly Turn[], attempts: readonly AttemptRow[], run: RunRow, codec: Codec): OperationInfo[] {
+/** `workers`: who committed a turn, by its index. */
+export function operationsOf(
+  turns: readonly Turn[],
+  attempts: readonly AttemptRow[],
+  workers: ReadonlyMap<number, string>,
+  codec: Codec,
+): OperationInfo[] {
   const drafts = new Map<number, Draft>();
   for (const turn of turns) {
     for (const job of turn.jobs) settleByJob(drafts, job, turn, codec);
     for (const command of turn.commands) {
       if ("n" in command) {
-        if (KINDS.has(command.type)) drafts.set(command.seq, opened(command, turn, codec));
+        if (KINDS.has(command.type) || command.type === "rollback") drafts.set(command.seq, opened(command, turn, codec));
       } else if (command.type === "settle") end(drafts.get(command.seq), SETTLED[command.status], turn.time);
       else if (command.type === "cancel") {
         const draft = drafts.get(command.seq);
@@ -47,23 +53,25 @@ export function operationsOf(turns: readonly Turn[], attempts: readonly AttemptR
       }
     }
   }
-  for (const draft of drafts.values()) addAttempts(draft, attempts, run);
-  return [...drafts.values()].map(({ seq: _, ...info }) => info as OperationInfo);
+  for (const draft of drafts.values()) addAttempts(draft, attempts, workers.get(draft.turn) ?? "");
+  return [...drafts.values()].map(({ seq: _, turn: _turn, ...info }) => info as OperationInfo);
 }
 
 const SETTLED = { completed: "completed", failed: "failed", canceled: "canceled", timedOut: "completed" } as const;
 
 function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
   const at = new Date(turn.time);
+  const kind = command.type === "rollback" ? "step" : (command.type as OperationKind); // S1: a step of its own, in a unit of its own
   const instant = command.type === "sideEffect" || command.type === "patch";
   const output = command.type === "sideEffect" && command.value !== undefined ? codec.decode(command.value) : undefined;
   return {
     seq: command.seq,
+    turn: turn.index,
     location: formatLocation(command.unit, command.name, command.n),
     unit: command.unit,
-    kind: command.type as OperationKind,
+    kind,
     name: command.name,
-    status: instant ? "completed" : ATTEMPTED.has(command.type) ? "scheduled" : "waiting",
+    status: instant ? "completed" : ATTEMPTED.has(kind) ? "scheduled" : "waiting",
     output,
     error: command.type === "sideEffect" ? command.error : undefined,
     attempts: [],
@@ -92,8 +100,8 @@ function end(draft: Draft | undefined, status: OperationInfo["status"], time: nu
   draft.endedAt = new Date(time);
 }
 
-/** A step that succeeded at once has no rows: its record and its outcome are its one attempt. */
-function addAttempts(draft: Draft, rows: readonly AttemptRow[], run: RunRow): void {
+/** A step that succeeded at once has no rows: its record and its outcome are its one attempt, begun by whoever recorded it. */
+function addAttempts(draft: Draft, rows: readonly AttemptRow[], recordedBy: string): void {
   if (!ATTEMPTED.has(draft.kind)) return;
   const own = rows.filter((row) => row.seq === draft.seq && row.number > 0).sort((a, b) => a.number - b.number);
   for (const { number, status, error, startedAt, endedAt, workerId } of own) {
@@ -103,7 +111,7 @@ function addAttempts(draft: Draft, rows: readonly AttemptRow[], run: RunRow): vo
       error,
       startedAt: new Date(startedAt),
       endedAt: endedAt === undefined ? undefined : new Date(endedAt),
-      workerId,
+      workerId: workerId === "" ? recordedBy : workerId,
     });
   }
   if (draft.attempts.length === 0 && draft.kind !== "activity") {
@@ -115,7 +123,7 @@ function addAttempts(draft: Draft, rows: readonly AttemptRow[], run: RunRow): vo
       error: draft.error,
       startedAt: draft.scheduledAt,
       endedAt: draft.endedAt,
-      workerId: run.workerId ?? "",
+      workerId: recordedBy,
     });
   }
   if (draft.endedAt === undefined && draft.attempts.at(-1)?.status === "running") draft.status = "running";

@@ -73,7 +73,7 @@ export class WorkerHost implements DriverHost {
   #again = false;
   #renewing = false;
   #stopping: Promise<void> | undefined;
-  #timers: Timer[] = [];
+  readonly #timers: Timer[] = [];
   #alarm: Timer | undefined;
   #onIdle: (() => void) | undefined;
   #intolerant: () => void = () => {};
@@ -132,6 +132,7 @@ export class WorkerHost implements DriverHost {
     if (determinism !== "off") this.#guard = new Guard(determinism, this.logger);
     this.#started = true;
     this.#timers.push(
+      this.environment.stayAlive(),
       this.environment.every(this.#settings.lease / 3, () => void this.#renew()),
       this.environment.every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true })),
     );

@@ -136,6 +136,7 @@ export interface AttemptRow {
   readonly error?: SerializedError | undefined;
   readonly startedAt: number;
   readonly endedAt?: number | undefined;
+  /** Empty: whoever recorded the step. */
   readonly workerId: string;
   /** Of a failed one: when the next is due (D8). */
   readonly retryAt?: number | undefined;
@@ -358,6 +359,8 @@ export interface Store {
   /** The turns of the newest execution, as they are kept. */
   history(runId: string): Promise<Turn[]>;
   attempts(runId: string): Promise<(AttemptRow & { readonly task?: boolean })[]>;
+  /** Who committed each turn of the newest execution that is kept, by its index: whoever recorded a step also began it (D12). */
+  workers?(runId: string): Promise<ReadonlyMap<number, string>>;
   updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]>;
   list(query: RunQuery): Promise<{ readonly runs: RunRow[]; readonly cursor: string | undefined }>;
   count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>>;

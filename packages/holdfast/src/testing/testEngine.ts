@@ -45,7 +45,7 @@ export class TestEngine extends Holdfast {
   readonly #workflows: readonly AnyWorkflow[];
   readonly #skipTime: boolean;
   #closing = false;
-  #loop: Promise<void>;
+  readonly #loop: Promise<void>;
 
   constructor(engine: Engine, internals: Internals & { store: MemoryStore; environment: TestWorld }, options: TestEngineOptions) {
     super(engine, internals);

@@ -40,6 +40,9 @@ export class TestWorld implements Environment {
     this.#chores.add(callback);
     return { cancel: () => this.#chores.delete(callback) };
   }
+  stayAlive(): Timer {
+    return realEnvironment.stayAlive();
+  }
   soon(callback: () => void): void {
     this.#soon++;
     realEnvironment.soon(() => {

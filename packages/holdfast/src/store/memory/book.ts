@@ -55,7 +55,7 @@ export class Book {
       ...{ status: "pending", output: undefined, error: undefined, state: undefined, waitingFor: [], attributes: {}, retry: undefined },
       ...{ parent: undefined, startedAt: undefined, availableAt: undefined, deadlineAt: undefined, finishedAt: undefined },
       ...{ workerId: undefined, epoch: 0, historyLength: 0, turns: 0, recoveries: 0, rollbacks: 0, resumable: true },
-      ...{ blockedCode: undefined, history: [], attempts: [], inbox: [], keys: new Map(), updates: new Map() },
+      ...{ blockedCode: undefined, history: [], workers: new Map(), attempts: [], inbox: [], keys: new Map(), updates: new Map() },
     };
     this.#runs.set(id, kept);
     this.#settle(kept, run, now);
@@ -210,7 +210,7 @@ export class Book {
         rollbacks: 0,
         resumable: true,
       },
-      ...{ historyLength: 0, turns: 0, recoveries: 0, history: [], attempts: [] },
+      ...{ historyLength: 0, turns: 0, recoveries: 0, history: [], workers: new Map(), attempts: [] },
     } satisfies Partial<KeptRun>);
   }
 }

@@ -39,6 +39,8 @@ export interface KeptRun {
   blockedCode: string | undefined;
   /** Of the newest execution. */
   history: Turn[];
+  /** Who committed each of these turns, by index. */
+  workers: Map<number, string>;
   attempts: AttemptRow[];
   inbox: InboxMessage[];
   readonly keys: Map<string, UsedKey>;

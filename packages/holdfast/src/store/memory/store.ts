@@ -225,6 +225,9 @@ export class MemoryStore implements Store {
       return run === undefined ? undefined : rowOf(run);
     });
   }
+  async workers(runId: string): Promise<ReadonlyMap<number, string>> {
+    return new Map(this.#book.get(runId)?.workers);
+  }
   async history(runId: string): Promise<Turn[]> {
     return [...(this.#book.get(runId)?.history ?? [])];
   }

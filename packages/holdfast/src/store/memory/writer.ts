@@ -77,7 +77,7 @@ export class Writer {
   }
   /** What it says of the run itself. */
   #write(run: KeptRun, commit: TurnCommit): void {
-    if (commit.turn !== undefined) this.#appendTurn(run, commit.turn);
+    if (commit.turn !== undefined) this.#appendTurn(run, commit.turn, commit.workerId);
     for (const row of commit.attempts ?? []) upsertAttempt(run, row);
     const consumed = new Set(commit.consumed ?? []);
     if (consumed.size > 0) run.inbox = run.inbox.filter(({ id }) => !consumed.has(id));
@@ -98,10 +98,11 @@ export class Writer {
     }
     if (commit.status === "blocked") this.#book.wake("results"); // V4: who waits for a result learns of it
   }
-  #appendTurn(run: KeptRun, turn: Turn): void {
+  #appendTurn(run: KeptRun, turn: Turn, workerId: string): void {
     run.turns++;
     run.recoveries = 0;
     run.history.push(turn);
+    run.workers.set(turn.index, workerId);
     run.historyLength += recordCount(turn);
     if (turn.commands.some((command) => command.type === "commit" && command.trim !== undefined)) this.#trim(run);
   }
@@ -110,6 +111,7 @@ export class Writer {
     const gone = new Set(openedIn(run.history));
     run.history = trimmed(run.history);
     run.historyLength = run.history.reduce((sum, turn) => sum + recordCount(turn), 0);
+    run.workers = new Map(run.history.map(({ index }) => [index, run.workers.get(index) ?? ""]));
     for (const seq of openedIn(run.history)) gone.delete(seq);
     if (gone.size === 0) return;
     run.attempts = run.attempts.filter(({ seq }) => !gone.has(seq));

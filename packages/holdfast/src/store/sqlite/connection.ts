@@ -3,9 +3,9 @@
 // Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; nothing is
 // written to a file that is no longer the one that was opened.
 
-import { mkdirSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { StoreBusyError, StoreMovedError, StoreOpenError } from "../errors.ts";
+import { StoreBusyError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
 import { type Driver, type DriverName, type NamedStatement, openDriver, type Row, type Statement, type Value } from "./driver.ts";
 import { isBusy, storeError } from "./failures.ts";
 import { migrate, needsMigration } from "./schema.ts";
@@ -41,14 +41,15 @@ export class Connection {
     const { synchronous = "FULL", patience = DEFAULT_PATIENCE } = options;
     const full = resolve(path);
     readyFolder(full);
+    refuseOthers(full);
     return patiently(full, patience, () => {
       const driver = openDriver(full, options.driver);
       try {
-        driver.exec("PRAGMA busy_timeout = 0; PRAGMA foreign_keys = OFF");
+        set(driver, "busy_timeout = 0", "foreign_keys = OFF");
         // Before anything is written: the switch to WAL already changes the file.
         const isNew = needsMigration(driver, full);
         useWal(driver, full);
-        driver.exec(`PRAGMA synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}; PRAGMA cache_size = -${CACHE_KIB}`);
+        set(driver, `synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}`, `cache_size = -${CACHE_KIB}`);
         const connection = new Connection(full, driver, patience);
         if (isNew) connection.transaction(() => migrate(driver, full));
         return connection;
@@ -94,10 +95,11 @@ export class Connection {
   /** Takes the write lock, or throws that it is busy. */
   begin(): void {
     this.#checkFile();
-    this.run("BEGIN IMMEDIATE", []);
+    // Not prepared: a BEGIN of libsql's that was busy and is dropped stays in progress, and then nothing can be committed.
+    this.#driver.exec("BEGIN IMMEDIATE");
   }
   commit(): void {
-    this.run("COMMIT", []);
+    this.#driver.exec("COMMIT");
   }
   /** SQLite has done it already after some errors. */
   rollback(): void {
@@ -133,7 +135,7 @@ export class Connection {
   close(): void {
     try {
       // libsql leaves that to the garbage collector.
-      this.#driver.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      this.get("PRAGMA wal_checkpoint(TRUNCATE)", []);
     } catch {
       // Somebody else reads: they will do it.
     }
@@ -148,12 +150,32 @@ function readyFolder(path: string): void {
   } catch (error) {
     throw noFolder(path, error);
   }
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true)
-    throw new StoreOpenError({ where: path, reason: "it is a folder." });
+}
+
+const MAGIC = "SQLite format 3\0";
+
+/** SQLite takes a file of a few bytes for an empty database, and would write over it. */
+function refuseOthers(path: string): void {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined || found.size === 0) return;
+  if (!found.isFile()) throw new StoreOpenError({ where: path, reason: "it is no file." });
+  const head = Buffer.alloc(MAGIC.length);
+  const file = openSync(path, "r");
+  try {
+    readSync(file, head);
+  } finally {
+    closeSync(file);
+  }
+  if (head.toString("latin1") !== MAGIC) throw new StoreForeignError({ where: path, reason: "the file is no SQLite database." });
 }
 
 function noFolder(where: string, cause: unknown): StoreOpenError {
   return new StoreOpenError({ where, reason: `its folder can't be made (${(cause as Error).message}).`, cause });
+}
+
+/** Prepared, since some of them answer with a row: libsql's exec would leave them in progress. */
+function set(driver: Driver, ...settings: readonly string[]): void {
+  for (const setting of settings) driver.prepare(`PRAGMA ${setting}`).get([]);
 }
 
 function useWal(driver: Driver, where: string): void {

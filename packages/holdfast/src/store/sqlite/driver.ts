@@ -4,6 +4,7 @@
 
 import { createRequire, isBuiltin } from "node:module";
 import { sqliteFailure } from "./failures.ts";
+import { parameterNames } from "./sqlText.ts";
 
 /** What a column holds. libsql binds every number as REAL: columns declared INTEGER turn it back, other places must not care. */
 export type Value = null | number | bigint | string | Uint8Array;
@@ -132,9 +133,9 @@ interface LibsqlStatement {
   readonly reader: boolean;
   raw(enabled?: boolean): unknown;
   columns(): { name: string }[];
-  run(parameters: Bound): { changes: number; lastInsertRowid: number | bigint };
-  get(parameters: Bound): unknown;
-  all(parameters: Bound): unknown[];
+  run(parameters: readonly unknown[]): { changes: number; lastInsertRowid: number | bigint };
+  get(parameters: readonly unknown[]): unknown;
+  all(parameters: readonly unknown[]): unknown[];
 }
 interface LibsqlDatabase {
   exec(sql: string): void;
@@ -159,6 +160,7 @@ function openLibsql(path: string): Driver {
     },
     prepareNamed: (sql) => {
       const statement = new RenewedStatement(database, sql);
+      const positional = (parameters: readonly unknown[]): readonly unknown[] => inOrder(sql, bindable(parameters));
       const named = (row: unknown): Record<string, Value> => {
         const columns = statement.use((it) => it.columns());
         return Object.fromEntries(columns.map(({ name }, i) => [name, plainBytes((row as Row)[i] ?? null)]));
@@ -166,14 +168,14 @@ function openLibsql(path: string): Driver {
       return {
         run: (...parameters) =>
           statement.use((it) => {
-            const { changes, lastInsertRowid } = it.run(bindable(parameters));
+            const { changes, lastInsertRowid } = it.run(positional(parameters));
             return { changes, lastInsertRowid };
           }),
         get: (...parameters) => {
-          const row = statement.use((it) => it.get(bindable(parameters)));
+          const row = statement.use((it) => it.get(positional(parameters)));
           return row === undefined ? undefined : named(row);
         },
-        all: (...parameters) => statement.use((it) => it.all(bindable(parameters))).map(named),
+        all: (...parameters) => statement.use((it) => it.all(positional(parameters))).map(named),
       };
     },
     close: () => guarded(() => database.close()),
@@ -227,6 +229,20 @@ function bindable(parameters: readonly unknown[]): Bound {
 function bindableValue(value: unknown): unknown {
   return typeof value === "boolean" ? Number(value) : (value ?? null);
 }
+/** Names by their numbers: libsql aborts the process over a name that a statement does not have. */
+function inOrder(sql: string, bound: Bound): readonly unknown[] {
+  if (isList(bound)) return bound;
+  const names = parameterNames(sql);
+  if (names === undefined) throw new TypeError("The statement has parameters without a name: give their values in turn.");
+  return names.map((name) => {
+    const bare = name.slice(1);
+    if (!Object.hasOwn(bound, bare) && !Object.hasOwn(bound, name)) throw new TypeError(`There is no value for the parameter ${name}.`);
+    return bound[bare] ?? bound[name];
+  });
+}
+function isList(bound: Bound): bound is readonly unknown[] {
+  return Array.isArray(bound);
+}
 function spread(bound: Bound): readonly unknown[] {
-  return Array.isArray(bound) ? bound : [bound];
+  return isList(bound) ? bound : [bound];
 }

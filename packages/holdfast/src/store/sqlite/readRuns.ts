@@ -23,6 +23,16 @@ export function readHistory(db: Connection, id: string): Turn[] {
   return run === undefined || key === undefined ? [] : turnsOf(readRecords(db, key, run.execution), birthOf(run));
 }
 
+const WORKERS =
+  "SELECT r.turn, w.id FROM records r JOIN workers w ON w.key = r.worker WHERE r.run = ? AND r.execution = ? AND r.worker IS NOT NULL";
+
+/** Who committed each turn, by its index. */
+export function readWorkers(db: Connection, id: string): Map<number, string> {
+  const run = findRun(db, id);
+  const rows = run === undefined ? [] : db.all(WORKERS, [run.key, run.execution]);
+  return new Map(rows.map(([turn, worker]) => [readNumber(turn), readText(worker)]));
+}
+
 export function readAllAttempts(db: Connection, id: string): (AttemptRow & { task?: boolean })[] {
   const run = findRun(db, id);
   return run === undefined ? [] : readAttempts(db, run.key, run.execution, "all");

@@ -33,7 +33,7 @@ import { answerTask, sweepTasks } from "./endTasks.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
 import { expireRuns, resume, terminate, unblockRuns } from "./overruleRuns.ts";
-import { countRuns, listRuns, readAllAttempts, readHistory, readRun } from "./readRuns.ts";
+import { countRuns, listRuns, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { type HeldClaim, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
 import { findDueTasks } from "./tasks.ts";
@@ -226,6 +226,9 @@ export class SqliteStore implements Store {
   }
   attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {
     return this.#read((db) => readAllAttempts(db, runId));
+  }
+  workers(runId: string): Promise<ReadonlyMap<number, string>> {
+    return this.#read((db) => readWorkers(db, runId));
   }
   updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
     return this.#read((db) => keys.map(({ runId, id }) => readUpdate(db, runId, id)));

@@ -11,6 +11,7 @@ import { isBusy, isStorageFault, storeError } from "./failures.ts";
 import { findRun, isHeld } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session } from "./session.ts";
+import { type SqlStatement, statementsOf } from "./sqlText.ts";
 
 /** What the function of a transaction step gets: better-sqlite3's ways, on Holdfast's connection. Of no use once the function has returned. */
 export interface SqliteTransaction {
@@ -66,26 +67,26 @@ export class Thrown {
 
 function openTransaction(db: Connection): { handle: SqliteTransaction; end: () => void } {
   let isOpen = true;
-  const allowed = (sql: string): string => {
+  const whileOpen = <T>(work: () => T): T => {
     if (!isOpen) throw refused("The transaction is over.\nUse tx inside the function that was given it, and before it returns.");
-    refuseControl(sql);
-    return sql;
+    return work();
   };
   const prepare = (sql: string): NamedStatement => {
-    const statement = db.prepareNamed(allowed(sql));
-    const still = <T>(work: () => T): T => {
-      allowed("");
-      return work();
-    };
+    const statement = whileOpen(() => db.prepareNamed(onlyStatement(sql)));
     return {
-      run: (...parameters) => still(() => statement.run(...parameters)),
-      get: (...parameters) => still(() => statement.get(...parameters)),
-      all: (...parameters) => still(() => statement.all(...parameters)),
+      run: (...parameters) => whileOpen(() => statement.run(...parameters)),
+      get: (...parameters) => whileOpen(() => statement.get(...parameters)),
+      all: (...parameters) => whileOpen(() => statement.all(...parameters)),
     };
   };
   const handle: SqliteTransaction = {
     prepare,
-    exec: (sql) => db.exec(allowed(sql)),
+    exec: (sql) => {
+      const statements = statementsOf(sql);
+      for (const statement of statements) refuseControl(statement);
+      // To the end, each of them: libsql's own exec may leave one in progress, and then nothing can be committed.
+      for (const statement of statements) prepare(statement.sql).all();
+    },
     run: (sql, ...parameters) => prepare(sql).run(...parameters),
     get: (sql, ...parameters) => prepare(sql).get(...parameters),
     all: (sql, ...parameters) => prepare(sql).all(...parameters),
@@ -96,39 +97,23 @@ function openTransaction(db: Connection): { handle: SqliteTransaction; end: () =
   return { handle, end };
 }
 
+function onlyStatement(sql: string): string {
+  const [statement, ...more] = statementsOf(sql);
+  if (statement === undefined || more.length > 0) throw refused("prepare takes one statement.\nUse tx.exec for several.");
+  refuseControl(statement);
+  return statement.sql;
+}
+
 function refused(message: string): StoreError {
   return new StoreError(message, { code: "HF_STORE_TRANSACTION" });
 }
 
-// ── statements that begin or end transactions ──
-
-const CONTROL = /^(begin|commit|end|rollback|savepoint|release|attach|detach|vacuum)$/;
-/** Comments, texts, quoted names, words, ends of statements; all else is passed over. */
-const TOKEN = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[\p{L}_][\p{L}\p{N}_$]*|;/gu;
+const CONTROL: ReadonlySet<string> = new Set(["begin", "commit", "end", "rollback", "savepoint", "release", "attach", "detach", "vacuum"]);
 
 /** The transaction is the store's: it would be committed or lost with what others have in it. */
-export function refuseControl(sql: string): void {
-  let words: string[] = [];
-  let isTrigger = false;
-  for (const [token] of sql.matchAll(TOKEN)) {
-    if (/^(--|\/\*|['"`[])/.test(token)) continue;
-    if (token === ";") {
-      if (!isTrigger) words = [];
-      continue;
-    }
-    const word = token.toLowerCase();
-    words.push(word);
-    const [first] = words;
-    if (words.length === 1 && CONTROL.test(word)) {
-      throw refused(
-        `A transaction step may not use ${word.toUpperCase()}: it runs inside a transaction already.\nThrow to take everything back, return to keep it.`,
-      );
-    }
-    // The body of a trigger has statements of its own, up to its END; CASE has one too.
-    if (first === "create" && word === "trigger" && words.length <= 3) isTrigger = true;
-    if (isTrigger && word === "end" && words.filter((one) => one === "case").length === words.filter((one) => one === "end").length - 1) {
-      isTrigger = false;
-      words = [first ?? ""];
-    }
-  }
+function refuseControl({ verb }: SqlStatement): void {
+  if (!CONTROL.has(verb)) return;
+  throw refused(
+    `A transaction step may not use ${verb.toUpperCase()}: it runs inside a transaction already.\nThrow to take everything back, return to keep it.`,
+  );
 }

@@ -1,0 +1,58 @@
+// What can be told from the text of SQL that users hand in, before a driver sees it.
+// Owns: the tokens that matter: words, parameters, ends of statements; texts, quoted names and comments are passed over.
+// Invariants: nothing is parsed that SQLite parses better; what is no SQL is SQLite's to refuse.
+
+const TOKEN =
+  /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[:@$][\p{L}\p{N}_]+|\?\d*|[\p{L}_][\p{L}\p{N}_$]*|\p{N}[\p{L}\p{N}_.]*|;/gu;
+const PASSED_OVER = /^(?:--|\/\*|['"`[]|\p{N})/u;
+
+interface Token {
+  readonly text: string;
+  readonly at: number;
+}
+
+function* tokensOf(sql: string): Generator<Token> {
+  for (const match of sql.matchAll(TOKEN)) if (!PASSED_OVER.test(match[0])) yield { text: match[0], at: match.index };
+}
+
+export interface SqlStatement {
+  readonly sql: string;
+  /** Its first word, in lower case. */
+  readonly verb: string;
+}
+
+/** The statements of a text, one by one. A trigger is one, with those of its body. */
+export function statementsOf(sql: string): SqlStatement[] {
+  const statements: SqlStatement[] = [];
+  let start = 0;
+  let words: string[] = [];
+  const finish = (end: number): void => {
+    const [verb] = words;
+    if (verb !== undefined) statements.push({ sql: sql.slice(start, end), verb });
+    start = end;
+    words = [];
+  };
+  for (const { text, at } of tokensOf(sql)) {
+    if (text !== ";") words.push(text.toLowerCase());
+    else if (!isInsideTrigger(words)) finish(at + 1);
+  }
+  finish(sql.length);
+  return statements;
+}
+
+/** Up to the END of its body; each CASE has one as well. */
+function isInsideTrigger(words: readonly string[]): boolean {
+  if (words[0] !== "create" || !words.slice(1, 3).includes("trigger")) return false;
+  const count = (word: string): number => words.filter((one) => one === word).length;
+  return count("end") <= count("case");
+}
+
+/** Names of parameters (`:id`, `@id`, `$id`) in the order in which SQLite numbers them; undefined if some have none. */
+export function parameterNames(sql: string): string[] | undefined {
+  const names = new Set<string>();
+  for (const { text } of tokensOf(sql)) {
+    if (text.startsWith("?")) return undefined;
+    if (/^[:@$]/.test(text)) names.add(text);
+  }
+  return [...names];
+}

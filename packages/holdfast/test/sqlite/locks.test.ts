@@ -1,0 +1,154 @@
+// Transactions: shared ones, failed ones, and locks of others.
+
+import { describe, expect, test } from "vitest";
+import { StoreBusyError } from "../../src/store/errors.ts";
+import { Connection } from "../../src/store/sqlite/connection.ts";
+import { Session } from "../../src/store/sqlite/session.ts";
+import { Writer } from "../../src/store/sqlite/writer.ts";
+import { payload, range, signal } from "../../src/testing/storeConformance/bench.ts";
+import { newPath, openBench, openShell } from "./support.ts";
+
+async function openWriter(patience?: number) {
+  const path = newPath();
+  const db = await Connection.open(path, { synchronous: "NORMAL", patience });
+  db.exec("CREATE TABLE notes (id INTEGER PRIMARY KEY, note TEXT NOT NULL UNIQUE)");
+  const session = new Session(db);
+  const commits: number[] = [];
+  const count = () => Number(db.get("SELECT count(*) FROM notes", [])?.[0]);
+  const writer = new Writer(session, () => commits.push(count()));
+  const note = (text: string | null, weight = 1) =>
+    writer.write(weight, () => {
+      session.changed("work");
+      db.run("INSERT INTO notes (note) VALUES (?)", [text]);
+      return text;
+    });
+  return { path, db, writer, note, commits, count };
+}
+
+describe("group commit", () => {
+  test("D3 writes of one turn of the event loop share a transaction", async () => {
+    const { note, commits } = await openWriter();
+    await Promise.all(range(50).map((i) => note(`note ${i}`)));
+    expect(commits).toEqual([50]);
+    await note("alone");
+    expect(commits).toEqual([50, 51]);
+  });
+
+  test("D3 a transaction takes no more than it can do in a short while; the order stays", async () => {
+    const { note, commits, db } = await openWriter();
+    await Promise.all(range(5).map((i) => note(`note ${i}`, 400)));
+    expect(commits).toEqual([2, 4, 5]);
+    await note("more than there is room for", 5_000);
+    expect(commits).toEqual([2, 4, 5, 6]);
+    expect(db.all("SELECT note FROM notes ORDER BY id", []).map(([text]) => text)).toEqual([
+      ...range(5).map((i) => `note ${i}`),
+      "more than there is room for",
+    ]);
+  });
+
+  test("D2 a write that fails takes no other with it, and leaves nothing of itself", async () => {
+    const { note, writer, count, db } = await openWriter();
+    const half = writer.write(1, () => {
+      db.run("INSERT INTO notes (note) VALUES ('half')", []);
+      throw new Error("a mistake");
+    });
+    const results = await Promise.allSettled([note("a"), half, note("b"), note(null), note("b"), note("c")]);
+    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "rejected", "rejected", "fulfilled"]);
+    expect(count()).toBe(3);
+    await expect(half).rejects.toThrow("a mistake");
+  });
+
+  test("lanes and workers that a rollback took back are not remembered", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    const { store } = bench;
+    const broken = store.create([bench.newRun("a", { queue: "q1" }), { ...bench.newRun("b", { queue: "q1" }), input: undefined as never }]);
+    await expect(broken).rejects.toThrow();
+    await bench.created("c", { queue: "q1" });
+    await bench.claimRun("c");
+    const shell = openShell(path);
+    expect(shell.rows("SELECT count(*) AS n FROM runs r JOIN lanes l ON l.lane = r.lane")).toEqual([{ n: 1 }]);
+    shell.close();
+  });
+
+  test("calls of every kind share one transaction", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    const held = await bench.running("a");
+    const shell = openShell(path);
+    const version = () => shell.rows("PRAGMA data_version")[0]?.["data_version"];
+    const before = Number(version());
+    await Promise.all([
+      bench.create("b"),
+      bench.sent("a", signal("s1")),
+      bench.commit(held, { turn: bench.turn(held) }),
+      bench.store.transact?.({ ...held, seq: 9 }, () => payload(1)),
+    ]);
+    expect(Number(version()) - before).toBe(1);
+    shell.close();
+  });
+
+  test("a large batch is answered in order", async () => {
+    const bench = await openBench();
+    const results = await bench.store.create(range(1_700).map((i) => bench.newRun(`run-${i}`, { queue: "default" })));
+    expect(results.map(({ id }) => id)).toEqual(range(1_700).map((i) => `run-${i}`));
+    expect((await bench.store.count({})).pending).toBe(1_700);
+  });
+});
+
+describe("locks of others", () => {
+  test("a write waits, and the event loop goes on meanwhile", async () => {
+    const { path, note, count } = await openWriter();
+    const other = openShell(path);
+    other.exec("BEGIN IMMEDIATE");
+    let answered = false;
+    const waiting = note("patient").then(() => {
+      answered = true;
+    });
+    for (const _ of range(20)) await new Promise((done) => setImmediate(done));
+    expect(answered).toBe(false);
+    const late = note("came while it was locked");
+    other.exec("COMMIT");
+    await Promise.all([waiting, late]);
+    expect(count()).toBe(2);
+    other.close();
+  });
+
+  test("reads do not wait for a writer", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await bench.created("a");
+    const other = openShell(path);
+    other.exec("BEGIN IMMEDIATE; UPDATE runs SET priority = 7");
+    expect((await bench.row("a")).priority).toBe(0);
+    expect((await bench.claim()).runs).toEqual([]);
+    other.exec("ROLLBACK");
+    other.close();
+  });
+
+  test("a lock that is never let go of is a typed error that says what to do, and nothing was written", async () => {
+    const { path, note, count } = await openWriter(50);
+    const other = openShell(path);
+    other.exec("BEGIN IMMEDIATE");
+    const [one, two] = await Promise.allSettled([note("a"), note("b")]);
+    for (const result of [one, two]) {
+      expect(result).toMatchObject({ status: "rejected", reason: { code: "HF_STORE_BUSY", retryable: true } });
+    }
+    expect((one as PromiseRejectedResult).reason).toBeInstanceOf(StoreBusyError);
+    other.exec("COMMIT");
+    expect(count()).toBe(0);
+    await note("c");
+    expect(count()).toBe(1);
+    other.close();
+  });
+
+  test("two stores on one file take turns", async () => {
+    const path = newPath();
+    const [one, two] = [await openBench(path), await openBench(path)];
+    await Promise.all(
+      range(60).flatMap((i) => [one.create(`one-${i}`), two.create(`two-${i}`)].map((created) => created.then(async () => undefined))),
+    );
+    expect((await one.store.count({})).pending).toBe(120);
+    expect((await two.store.count({})).pending).toBe(120);
+  });
+});
