@@ -84,22 +84,13 @@ function filterOf({ status, workflow, queue, parentId, attributes, since, until 
   if (parentId !== undefined) filter.add("r.parent_id = ?", text(parentId));
   if (since !== undefined) filter.add("r.created_at >= ?", since);
   if (until !== undefined) filter.add("r.created_at < ?", until);
-  // By type as well: 1 is not true, and not "1".
-  for (const [key, value] of Object.entries(attributes ?? {})) {
-    filter.add(
-      "EXISTS (SELECT 1 FROM json_each(r.attributes) a WHERE a.key = ? AND a.value = ? AND a.type IN (?, ?))",
-      key,
-      ...typed(value),
-    );
-  }
+  for (const [key, value] of Object.entries(attributes ?? {}))
+    filter.add(HAS_ATTRIBUTE, `,${JSON.stringify(key)}:${JSON.stringify(value)},`);
   return filter;
 }
 
-/** A value of an attribute, and the types that JSON in SQLite has for it. */
-function typed(value: string | number | boolean): [Value, string, string] {
-  if (typeof value === "boolean") return [Number(value), String(value), String(value)];
-  return typeof value === "number" ? [value, "integer", "real"] : [value, "text", "text"];
-}
+/** Attributes are flat and written by JSON.stringify: an entry is there if its text is, between commas. Quotes inside of texts are escaped. */
+const HAS_ATTRIBUTE = "instr(',' || substr(r.attributes, 2, length(r.attributes) - 2) || ',', ?) > 0";
 
 // ── cursors ──
 
