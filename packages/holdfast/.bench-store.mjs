@@ -1,5 +1,5 @@
 import { createRequire, isBuiltin } from "node:module";
-import { mkdirSync, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, readSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 // packages/core/src/errors/catalog.ts
 const errorCatalog = [
@@ -214,17 +214,17 @@ const errorCatalog = [
 		whatToDo: "Store large data elsewhere and pass a reference, use ctx.loop or continueAsNew for long runs, or raise the limit in `limits`."
 	}
 ];
-const byName = new Map(errorCatalog.map((entry) => [entry.name, entry]));
+const byName$1 = new Map(errorCatalog.map((entry) => [entry.name, entry]));
 const byCode = new Map(errorCatalog.map((entry) => [entry.code, entry]));
 function entryByName(name) {
-	return byName.get(name);
+	return byName$1.get(name);
 }
 function entryByCode(code) {
 	return byCode.get(code);
 }
 /** A message in two parts: what happened and where, then the catalog's advice on a line of its own. */
 function advise(name, whatHappened) {
-	const advice = byName.get(name)?.whatToDo;
+	const advice = byName$1.get(name)?.whatToDo;
 	return advice === void 0 ? whatHappened : `${whatHappened}\n${advice}`;
 }
 // packages/core/src/errors/base.ts
@@ -1772,6 +1772,49 @@ function storeError(error, where) {
 		});
 	}
 }
+// packages/holdfast/src/store/sqlite/sqlText.ts
+const TOKEN = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[:@$][\p{L}\p{N}_]+|\?\d*|[\p{L}_][\p{L}\p{N}_$]*|\p{N}[\p{L}\p{N}_.]*|;/gu;
+const PASSED_OVER = /^(?:--|\/\*|['"`[]|\p{N})/u;
+function* tokensOf(sql) {
+	for (const match of sql.matchAll(TOKEN)) if (!PASSED_OVER.test(match[0])) yield {
+		text: match[0],
+		at: match.index
+	};
+}
+/** The statements of a text, one by one. A trigger is one, with those of its body. */
+function statementsOf(sql) {
+	const statements = [];
+	let start = 0;
+	let words = [];
+	const finish = (end) => {
+		const [verb] = words;
+		if (verb !== void 0) statements.push({
+			sql: sql.slice(start, end),
+			verb
+		});
+		start = end;
+		words = [];
+	};
+	for (const { text, at } of tokensOf(sql)) if (text !== ";") words.push(text.toLowerCase());
+	else if (!isInsideTrigger(words)) finish(at + 1);
+	finish(sql.length);
+	return statements;
+}
+/** Up to the END of its body; each CASE has one as well. */
+function isInsideTrigger(words) {
+	if (words[0] !== "create" || !words.slice(1, 3).includes("trigger")) return false;
+	const count = (word) => words.filter((one) => one === word).length;
+	return count("end") <= count("case");
+}
+/** Names of parameters (`:id`, `@id`, `$id`) in the order in which SQLite numbers them; undefined if some have none. */
+function parameterNames(sql) {
+	const names = /* @__PURE__ */ new Set();
+	for (const { text } of tokensOf(sql)) {
+		if (text.startsWith("?")) return void 0;
+		if (/^[:@$]/.test(text)) names.add(text);
+	}
+	return [...names];
+}
 // packages/holdfast/src/store/sqlite/driver.ts
 const require = createRequire(import.meta.url);
 /** Opens the file, which need not exist; its folder must. */
@@ -1825,21 +1868,27 @@ function openNode(path) {
 			const statement = guarded(() => database.prepare(sql));
 			return {
 				run: (...parameters) => guarded(() => {
-					const { changes, lastInsertRowid } = statement.run(...spread(bindable(parameters)));
+					const { changes, lastInsertRowid } = statement.run(...nodeParameters(sql, parameters));
 					return {
 						changes: Number(changes),
 						lastInsertRowid
 					};
 				}),
 				get: (...parameters) => guarded(() => {
-					const found = statement.get(...spread(bindable(parameters)));
+					const found = statement.get(...nodeParameters(sql, parameters));
 					return found === void 0 ? void 0 : { ...found };
 				}),
-				all: (...parameters) => guarded(() => statement.all(...spread(bindable(parameters))).map((found) => ({ ...found })))
+				all: (...parameters) => guarded(() => statement.all(...nodeParameters(sql, parameters)).map((found) => ({ ...found })))
 			};
 		},
 		close: () => guarded(() => database.close())
 	};
+}
+/** node:sqlite numbers only parameters without a name: those with one are given by it. */
+function nodeParameters(sql, parameters) {
+	const values = bindable(sql, parameters);
+	if (parameters.length !== 1 || !isPlainObject(parameters[0])) return values;
+	return [Object.fromEntries((parameterNames(sql) ?? []).map((name, i) => [name, values[i] ?? null]))];
 }
 function openLibsql(path) {
 	const database = new (require("libsql"))(path);
@@ -1862,17 +1911,17 @@ function openLibsql(path) {
 			};
 			return {
 				run: (...parameters) => statement.use((it) => {
-					const { changes, lastInsertRowid } = it.run(bindable(parameters));
+					const { changes, lastInsertRowid } = it.run(bindable(sql, parameters));
 					return {
 						changes,
 						lastInsertRowid
 					};
 				}),
 				get: (...parameters) => {
-					const row = statement.use((it) => it.get(bindable(parameters)));
+					const row = statement.use((it) => it.get(bindable(sql, parameters)));
 					return row === void 0 ? void 0 : named(row);
 				},
-				all: (...parameters) => statement.use((it) => it.all(bindable(parameters))).map(named)
+				all: (...parameters) => statement.use((it) => it.all(bindable(sql, parameters))).map(named)
 			};
 		},
 		close: () => guarded(() => database.close())
@@ -1907,19 +1956,35 @@ var RenewedStatement = class {
 function plainBytes(value) {
 	return Buffer.isBuffer(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : value;
 }
-/** Parameters as a user gives them, in turn or as one object of names: booleans as 0 and 1, over which libsql aborts the process. */
-function bindable(parameters) {
+/**
+* Parameters as a user gives them: in turn, as a list, or as one object of names. Checked here: libsql aborts the process over a boolean
+* or a name that it does not find, node:sqlite takes any object for names.
+*/
+function bindable(sql, parameters) {
 	const [only] = parameters;
-	if (parameters.length !== 1 || only === null || typeof only !== "object") return parameters.map(bindableValue);
-	if (Array.isArray(only)) return only.map(bindableValue);
-	if (Object.getPrototypeOf(only) !== Object.prototype) return parameters;
-	return Object.fromEntries(Object.entries(only).map(([name, value]) => [name, bindableValue(value)]));
+	if (parameters.length === 1 && Array.isArray(only)) return only.map(bindableValue);
+	if (parameters.length === 1 && isPlainObject(only)) return byName(sql, only).map(bindableValue);
+	return parameters.map(bindableValue);
 }
 function bindableValue(value) {
-	return typeof value === "boolean" ? Number(value) : value ?? null;
+	if (value === void 0 || value === null) return null;
+	if (typeof value === "boolean") return Number(value);
+	if (typeof value === "string" || typeof value === "number" || typeof value === "bigint" || value instanceof Uint8Array) return value;
+	throw new TypeError(`SQLite stores texts, numbers, bigints, bytes and null; a ${Object.prototype.toString.call(value).slice(8, -1)} is none of them.`);
 }
-function spread(bound) {
-	return Array.isArray(bound) ? bound : [bound];
+function byName(sql, values) {
+	const names = parameterNames(sql);
+	if (names === void 0) throw new TypeError("The statement has parameters without a name: give their values in turn.");
+	return names.map((name) => {
+		const key = Object.hasOwn(values, name) ? name : name.slice(1);
+		if (!Object.hasOwn(values, key)) throw new TypeError(`There is no value for the parameter ${name}.`);
+		return values[key];
+	});
+}
+function isPlainObject(value) {
+	if (typeof value !== "object" || value === null) return false;
+	const prototype = Object.getPrototypeOf(value);
+	return prototype === Object.prototype || prototype === null;
 }
 // packages/holdfast/src/store/sqlite/columns.ts
 /** What SQLite or its drivers may cut short (NUL) or change (half a surrogate pair; whole ones are looked at more closely). */
@@ -2035,6 +2100,10 @@ function loseRunningAttempts(db, run, execution, now) {
 	]);
 }
 // packages/holdfast/src/store/sqlite/findRun.ts
+/** D4: a claim is over when the run has parked or ended, or somebody else has claimed it. Its lease may have run out. */
+function isHeld(run, epoch) {
+	return run.isOpen && run.isLeased && run.epoch === epoch;
+}
 const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, turns, attempt, rollbacks, last_message, deadline_at,
   parent_id, parent_execution, parent_seq, parent_close FROM runs`;
 function findRun(db, id) {
@@ -2152,9 +2221,17 @@ function toColumns(record, birth) {
 	if (data !== void 0) columns[5] = json(readable(record.type, data, payloadToJson));
 	return columns;
 }
+const OF_LOCATION = /* @__PURE__ */ new Set([
+	"type",
+	"seq",
+	"unit",
+	"name",
+	"n"
+]);
 /** The most frequent of all records has nothing but its location. */
-function isBare({ timeout, retry, rollback }) {
-	return timeout === void 0 && retry === void 0 && rollback === void 0;
+function isBare(record) {
+	for (const field in record) if (!OF_LOCATION.has(field) && record[field] !== void 0) return false;
+	return true;
 }
 function fromColumns(columns, birth) {
 	const [type, seq, unit, name, n, data, value] = columns;
@@ -2264,8 +2341,12 @@ function readInbox(db, run, after = 0) {
 function consume(db, run, ids) {
 	for (const id of ids) db.run("DELETE FROM inbox WHERE id = ? AND run = ?", [id, run]);
 }
-/** P10: carried messages go before those that wait, which move up. No worker holds an id of the run at this point. */
+/**
+* P10: signals, updates and cancels wait for the next execution, and carried ones go before them; no worker holds an id of the run at
+* this point. Answers to operations of the last execution go: the next one uses their numbers again.
+*/
 function carryOver(db, run, carried, now) {
+	db.run("DELETE FROM inbox WHERE run = ? AND type NOT IN ('signal', 'update', 'cancel')", [run]);
 	if (carried.length === 0) return;
 	for (const job of carried) insertMessage(db, run, job, now);
 	const waiting = db.all("SELECT id FROM inbox WHERE run = ? ORDER BY id", [run]).slice(0, -carried.length);
@@ -3192,7 +3273,7 @@ function commitTurn(session, commit, now, birth) {
 }
 const KEEP = `UPDATE runs SET turns = turns + ?, history_length = history_length + ?, rollbacks = coalesce(?, rollbacks),
     recoveries = CASE WHEN ?1 THEN 0 ELSE recoveries END, waiting_for = ?, error = NULL, blocked_code = NULL
-  WHERE id = ? AND epoch = ? AND execution = ? AND status = ? AND finished_at IS NULL RETURNING key, last_message`;
+  WHERE id = ? AND epoch = ? AND execution = ? AND status = ? AND worker_id IS NOT NULL RETURNING key, last_message`;
 /** The usual turn: the lease stays, the status too. No index of `runs` is touched. Undefined: it is not one of these, or it is stale. */
 function commitKeeping(session, commit, now, birth) {
 	const { runId, execution, epoch, turn, status, seen = 0 } = commit;
@@ -3226,7 +3307,7 @@ function committed(inbox, sent) {
 function commitOther(session, commit, now, birth) {
 	const { db } = session;
 	const run = findRun(db, commit.runId);
-	if (run === void 0 || !run.isOpen || run.epoch !== commit.epoch || run.execution !== commit.execution) return { status: "stale" };
+	if (run === void 0 || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
 	const sent = writeEffects(session, run.key, commit, now, birth);
 	if (commit.close !== void 0) {
 		end$1(session, run, commit, commit.close, now);
@@ -3428,11 +3509,11 @@ CREATE TABLE executions (
   workflow TEXT NOT NULL,
   version TEXT,
   seed TEXT NOT NULL,
-  input,
+  input NOT NULL,
   PRIMARY KEY (run, execution)
 ) WITHOUT ROWID;
 
-CREATE TABLE states (run INTEGER PRIMARY KEY, state);
+CREATE TABLE states (run INTEGER PRIMARY KEY, state NOT NULL);
 
 -- In order of arrival and not clustered by run: a commit for a hundred runs then touches ten pages instead of a hundred
 -- (100 runs of 100 turns: 326 ms against 629 ms on node:sqlite, 1.5 s against 2.3 s on libsql).
@@ -3509,7 +3590,7 @@ CREATE TABLE tasks (
   activity TEXT NOT NULL,
   queue TEXT NOT NULL,
   location TEXT NOT NULL,
-  input,
+  input NOT NULL,
   retry TEXT NOT NULL,
   start_to_close INTEGER,
   schedule_to_close INTEGER,
@@ -3610,13 +3691,14 @@ var Connection = class Connection {
 		const { synchronous = "FULL", patience = DEFAULT_PATIENCE } = options;
 		const full = resolve(path);
 		readyFolder(full);
+		refuseOthers(full);
 		return patiently(full, patience, () => {
 			const driver = openDriver(full, options.driver);
 			try {
-				driver.exec("PRAGMA busy_timeout = 0; PRAGMA foreign_keys = OFF");
+				set(driver, "busy_timeout = 0", "foreign_keys = OFF");
 				const isNew = needsMigration(driver, full);
 				useWal(driver, full);
-				driver.exec(`PRAGMA synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}; PRAGMA cache_size = -${CACHE_KIB}`);
+				set(driver, `synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}`, `cache_size = -${CACHE_KIB}`);
 				const connection = new Connection(full, driver, patience);
 				if (isNew) connection.transaction(() => migrate(driver, full));
 				return connection;
@@ -3656,10 +3738,10 @@ var Connection = class Connection {
 	/** Takes the write lock, or throws that it is busy. */
 	begin() {
 		this.#checkFile();
-		this.run("BEGIN IMMEDIATE", []);
+		this.#driver.exec("BEGIN IMMEDIATE");
 	}
 	commit() {
-		this.run("COMMIT", []);
+		this.#driver.exec("COMMIT");
 	}
 	/** SQLite has done it already after some errors. */
 	rollback() {
@@ -3695,7 +3777,7 @@ var Connection = class Connection {
 	}
 	close() {
 		try {
-			this.#driver.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+			this.get("PRAGMA wal_checkpoint(TRUNCATE)", []);
 		} catch {}
 		this.#statements.clear();
 		this.#driver.close();
@@ -3707,9 +3789,26 @@ function readyFolder(path) {
 	} catch (error) {
 		throw noFolder(path, error);
 	}
-	if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw new StoreOpenError({
+}
+const MAGIC = "SQLite format 3\0";
+/** SQLite takes a file of a few bytes for an empty database, and would write over it. */
+function refuseOthers(path) {
+	const found = statSync(path, { throwIfNoEntry: false });
+	if (found === void 0 || found.size === 0) return;
+	if (!found.isFile()) throw new StoreOpenError({
 		where: path,
-		reason: "it is a folder."
+		reason: "it is no file."
+	});
+	const head = Buffer.alloc(16);
+	const file = openSync(path, "r");
+	try {
+		readSync(file, head);
+	} finally {
+		closeSync(file);
+	}
+	if (head.toString("latin1") !== MAGIC) throw new StoreForeignError({
+		where: path,
+		reason: "the file is no SQLite database."
 	});
 }
 function noFolder(where, cause) {
@@ -3718,6 +3817,10 @@ function noFolder(where, cause) {
 		reason: `its folder can't be made (${cause.message}).`,
 		cause
 	});
+}
+/** Prepared, since some of them answer with a row: libsql's exec would leave them in progress. */
+function set(driver, ...settings) {
+	for (const setting of settings) driver.prepare(`PRAGMA ${setting}`).get([]);
 }
 function useWal(driver, where) {
 	const [mode] = driver.prepare("PRAGMA journal_mode = WAL").get([]) ?? [];
@@ -3915,9 +4018,10 @@ function expireRun(session, run, now) {
 		error
 	}, now);
 }
+const BLOCKED = "SELECT key FROM runs WHERE status = 'blocked' AND +workflow = ? AND blocked_code IS NOT ?";
 /** Blocked runs of a workflow that other code than this has given up. Returns how many. */
 function unblockRuns(session, workflow, code, now) {
-	const blocked = session.db.all("SELECT key FROM runs WHERE status = 'blocked' AND workflow = ? AND blocked_code IS NOT ?", [text(workflow), text(code)]);
+	const blocked = session.db.all(BLOCKED, [text(workflow), text(code)]);
 	for (const [key] of blocked) session.db.run(AVAILABLE, [now, readNumber(key)]);
 	if (blocked.length > 0) session.changed("work");
 	return blocked.length;
@@ -3931,6 +4035,13 @@ function readHistory(db, id) {
 	const run = readRun(db, id);
 	const key = findRun(db, id)?.key;
 	return run === void 0 || key === void 0 ? [] : turnsOf(readRecords(db, key, run.execution), birthOf$1(run));
+}
+const WORKERS = "SELECT r.turn, w.id FROM records r JOIN workers w ON w.key = r.worker WHERE r.run = ? AND r.execution = ? AND r.worker IS NOT NULL";
+/** Who committed each turn, by its index. */
+function readWorkers(db, id) {
+	const run = findRun(db, id);
+	const rows = run === void 0 ? [] : db.all(WORKERS, [run.key, run.execution]);
+	return new Map(rows.map(([turn, worker]) => [readNumber(turn), readText(worker)]));
 }
 function readAllAttempts(db, id) {
 	const run = findRun(db, id);
@@ -3973,31 +4084,17 @@ var Filter = class {
 function filterOf({ status, workflow, queue, parentId, attributes, since, until }) {
 	const filter = new Filter();
 	if (status !== void 0) filter.add(`r.status IN (${status.map(() => "?").join(", ")})`, ...status);
-	if (workflow !== void 0) filter.add("r.workflow = ?", text(workflow));
+	const byStatus = status !== void 0 && !status.includes("completed");
+	if (workflow !== void 0) filter.add(byStatus ? "+r.workflow = ?" : "r.workflow = ?", text(workflow));
 	if (queue !== void 0) filter.add("r.queue = ?", text(queue));
 	if (parentId !== void 0) filter.add("r.parent_id = ?", text(parentId));
 	if (since !== void 0) filter.add("r.created_at >= ?", since);
 	if (until !== void 0) filter.add("r.created_at < ?", until);
-	for (const [key, value] of Object.entries(attributes ?? {})) filter.add("EXISTS (SELECT 1 FROM json_each(r.attributes) a WHERE a.key = ? AND a.value = ? AND a.type IN (?, ?))", key, ...typed(value));
+	for (const [key, value] of Object.entries(attributes ?? {})) filter.add(HAS_ATTRIBUTE, `,${JSON.stringify(key)}:${JSON.stringify(value)},`);
 	return filter;
 }
-/** A value of an attribute, and the types that JSON in SQLite has for it. */
-function typed(value) {
-	if (typeof value === "boolean") return [
-		Number(value),
-		String(value),
-		String(value)
-	];
-	return typeof value === "number" ? [
-		value,
-		"integer",
-		"real"
-	] : [
-		value,
-		"text",
-		"text"
-	];
-}
+/** Attributes are flat and written by JSON.stringify: an entry is there if its text is, between commas. Quotes inside of texts are escaped. */
+const HAS_ATTRIBUTE = "instr(',' || substr(r.attributes, 2, length(r.attributes) - 2) || ',', ?) > 0";
 function formatCursor(createdAt, key) {
 	return `${createdAt}.${key}`;
 }
@@ -4101,7 +4198,7 @@ function remember(names, key, number) {
 function transact(session, claim, body, now) {
 	const { db } = session;
 	const run = findRun(db, claim.runId);
-	if (run === void 0 || !run.isOpen || run.epoch !== claim.epoch) return "stale";
+	if (run === void 0 || !isHeld(run, claim.epoch)) return "stale";
 	db.run("SAVEPOINT user_transaction", []);
 	const tx = openTransaction(db);
 	let value;
@@ -4138,26 +4235,25 @@ var Thrown = class {
 };
 function openTransaction(db) {
 	let isOpen = true;
-	const allowed = (sql) => {
+	const whileOpen = (work) => {
 		if (!isOpen) throw refused("The transaction is over.\nUse tx inside the function that was given it, and before it returns.");
-		refuseControl(sql);
-		return sql;
+		return work();
 	};
 	const prepare = (sql) => {
-		const statement = db.prepareNamed(allowed(sql));
-		const still = (work) => {
-			allowed("");
-			return work();
-		};
+		const statement = whileOpen(() => db.prepareNamed(onlyStatement(sql)));
 		return {
-			run: (...parameters) => still(() => statement.run(...parameters)),
-			get: (...parameters) => still(() => statement.get(...parameters)),
-			all: (...parameters) => still(() => statement.all(...parameters))
+			run: (...parameters) => whileOpen(() => statement.run(...parameters)),
+			get: (...parameters) => whileOpen(() => statement.get(...parameters)),
+			all: (...parameters) => whileOpen(() => statement.all(...parameters))
 		};
 	};
 	const handle = {
 		prepare,
-		exec: (sql) => db.exec(allowed(sql)),
+		exec: (sql) => {
+			const statements = statementsOf(sql);
+			for (const statement of statements) refuseControl(statement);
+			for (const statement of statements) prepare(statement.sql).all();
+		},
 		run: (sql, ...parameters) => prepare(sql).run(...parameters),
 		get: (sql, ...parameters) => prepare(sql).get(...parameters),
 		all: (sql, ...parameters) => prepare(sql).all(...parameters)
@@ -4170,32 +4266,30 @@ function openTransaction(db) {
 		end
 	};
 }
+function onlyStatement(sql) {
+	const [statement, ...more] = statementsOf(sql);
+	if (statement === void 0 || more.length > 0) throw refused("prepare takes one statement.\nUse tx.exec for several.");
+	refuseControl(statement);
+	return statement.sql;
+}
 function refused(message) {
 	return new StoreError(message, { code: "HF_STORE_TRANSACTION" });
 }
-const CONTROL = /^(begin|commit|end|rollback|savepoint|release|attach|detach|vacuum)$/;
-/** Comments, texts, quoted names, words, ends of statements; all else is passed over. */
-const TOKEN = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[\p{L}_][\p{L}\p{N}_$]*|;/gu;
+const CONTROL = /* @__PURE__ */ new Set([
+	"begin",
+	"commit",
+	"end",
+	"rollback",
+	"savepoint",
+	"release",
+	"attach",
+	"detach",
+	"vacuum"
+]);
 /** The transaction is the store's: it would be committed or lost with what others have in it. */
-function refuseControl(sql) {
-	let words = [];
-	let isTrigger = false;
-	for (const [token] of sql.matchAll(TOKEN)) {
-		if (/^(--|\/\*|['"`[])/.test(token)) continue;
-		if (token === ";") {
-			if (!isTrigger) words = [];
-			continue;
-		}
-		const word = token.toLowerCase();
-		words.push(word);
-		const [first] = words;
-		if (words.length === 1 && CONTROL.test(word)) throw refused(`A transaction step may not use ${word.toUpperCase()}: it runs inside a transaction already.\nThrow to take everything back, return to keep it.`);
-		if (first === "create" && word === "trigger" && words.length <= 3) isTrigger = true;
-		if (isTrigger && word === "end" && words.filter((one) => one === "case").length === words.filter((one) => one === "end").length - 1) {
-			isTrigger = false;
-			words = [first ?? ""];
-		}
-	}
+function refuseControl({ verb }) {
+	if (!CONTROL.has(verb)) return;
+	throw refused(`A transaction step may not use ${verb.toUpperCase()}: it runs inside a transaction already.\nThrow to take everything back, return to keep it.`);
 }
 // packages/holdfast/src/store/sqlite/watchers.ts
 /** A look is a read of shared memory, 3 to 10 µs: two hundred a second are a thousandth of a core. */
@@ -4535,6 +4629,9 @@ var SqliteStore = class {
 	}
 	attempts(runId) {
 		return this.#read((db) => readAllAttempts(db, runId));
+	}
+	workers(runId) {
+		return this.#read((db) => readWorkers(db, runId));
 	}
 	updates(keys) {
 		return this.#read((db) => keys.map(({ runId, id }) => readUpdate(db, runId, id)));

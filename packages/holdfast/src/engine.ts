@@ -13,21 +13,13 @@ import {
   type Payload,
   payloadSize,
   type RunInfo,
-  RunNotFoundError,
-  type RunStatus,
 } from "@holdfast/core";
 import { Batcher, Committer } from "./host/committer.ts";
 import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
+import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
 import type { CommitResult, CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
-
-const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
-
-interface Waiter<T> {
-  readonly resolve: (value: T) => void;
-  readonly reject: (error: unknown) => void;
-}
 
 export interface EngineOptions {
   readonly store: Store;
@@ -47,11 +39,8 @@ export class Engine {
   readonly #sends: Batcher<{ runId: string; message: NewMessage }, SendResult>;
   readonly #workers = new Set<WorkerHost>();
   readonly #known = new Map<string, AnyWorkflow>();
-  readonly #ends = new Map<string, Set<Waiter<RunRow>>>();
-  readonly #updates = new Map<string, { runId: string; id: string; waiters: Set<Waiter<UpdateOutcome>> }>();
+  readonly #results: Results;
   #unwatch: () => void = () => {};
-  #looking = false;
-  #lookAgain = false;
   readonly #timers: Timer[] = [];
   #closed = false;
 
@@ -61,6 +50,7 @@ export class Engine {
     this.codec = options.codec;
     this.logger = options.logger;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
+    this.#results = new Results(options.store, options.environment, options.logger);
     this.#committer = new Committer(options.store, options.environment);
     this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages));
   }
@@ -68,11 +58,11 @@ export class Engine {
     await this.store.open();
     this.#unwatch = this.store.watch((wakeup) => {
       for (const worker of this.#workers) worker.wake(wakeup);
-      if (wakeup.results === true) void this.#look();
+      if (wakeup.results === true) this.#results.look();
     });
     this.#timers.push(
       this.environment.every(500, () => void this.#expire()),
-      this.environment.every(1_000, () => void this.#look()),
+      this.environment.every(1_000, () => this.#results.look()),
     );
   }
   async close(): Promise<void> {
@@ -81,9 +71,7 @@ export class Engine {
     this.#closed = true;
     this.#unwatch();
     for (const timer of this.#timers) timer.cancel();
-    const error = new HoldfastError("The engine was closed while something waited for it.", { code: "HF_ENGINE_CLOSED" });
-    for (const waiters of this.#ends.values()) for (const waiter of waiters) waiter.reject(error);
-    for (const { waiters } of this.#updates.values()) for (const waiter of waiters) waiter.reject(error);
+    this.#results.close();
     await this.store.close();
   }
   /** What can't go on after `close`. */
@@ -121,11 +109,11 @@ export class Engine {
   }
   /** Is anything of this process's under way that will go on by itself? */
   get busy(): boolean {
-    return this.#looking || !this.#sends.idle || !this.#committer.idle || [...this.#workers].some((worker) => worker.busy);
+    return this.#results.busy || !this.#sends.idle || !this.#committer.idle || [...this.#workers].some((worker) => worker.busy);
   }
   /** Does anybody in this process wait for a result or an update? */
   get waiting(): boolean {
-    return this.#ends.size > 0 || this.#updates.size > 0;
+    return this.#results.waiting;
   }
   workflowNamed(name: string): AnyWorkflow | undefined {
     return this.#known.get(name);
@@ -138,15 +126,12 @@ export class Engine {
   /** Clients of this process learn of ends and outcomes without looking them up. */
   #tell(turn: TurnCommit): void {
     this.#expectDeadlines(turn.children ?? []);
-    for (const { id, outcome } of turn.updates ?? []) {
-      const key = `${turn.runId}\n${id}`;
-      for (const waiter of this.#updates.get(key)?.waiters ?? []) waiter.resolve(outcome);
-    }
-    if ((turn.close !== undefined && turn.close.status !== "continued") || turn.status === "blocked") {
-      if (this.#ends.has(turn.runId)) void this.#look();
-    }
+    for (const { id, outcome } of turn.updates ?? []) this.#results.tellUpdate(turn.runId, id, outcome);
+    const { close, blocked, runId } = turn;
+    if (close !== undefined && close.status !== "continued")
+      this.#results.tellEnd({ id: runId, status: close.status, output: close.output, error: close.error });
+    else if (blocked !== undefined) this.#results.tellEnd({ id: runId, status: "blocked", output: undefined, error: blocked.error });
   }
-
   /** K7: looks at deadlines, and at the timeouts of activities. */
   async #expire(): Promise<void> {
     if (this.#closed) return;
@@ -212,83 +197,13 @@ export class Engine {
     const [outcome] = await this.store.updates([{ runId, id }]);
     return outcome;
   }
-  async waitForUpdate(runId: string, id: string, timeout: number | undefined): Promise<UpdateOutcome> {
-    const key = `${runId}\n${id}`;
-    const entry = this.#updates.get(key) ?? { runId, id, waiters: new Set<Waiter<UpdateOutcome>>() };
-    this.#updates.set(key, entry);
-    try {
-      return await this.#wait(entry.waiters, `update ${id} of run ${runId}`, timeout, undefined);
-    } finally {
-      if (entry.waiters.size === 0) this.#updates.delete(key);
-    }
-  }
-  async waitForEnd(runId: string, options: { timeout: number | undefined; signal: AbortSignal | undefined }): Promise<RunRow> {
-    const waiters = this.#ends.get(runId) ?? new Set<Waiter<RunRow>>();
-    this.#ends.set(runId, waiters);
-    try {
-      return await this.#wait(waiters, `the result of run ${runId}`, options.timeout, options.signal);
-    } finally {
-      if (waiters.size === 0) this.#ends.delete(runId);
-    }
-  }
-  async #wait<T>(waiters: Set<Waiter<T>>, what: string, timeout: number | undefined, signal: AbortSignal | undefined): Promise<T> {
+  waitForUpdate(runId: string, id: string, options: WaitOptions): Promise<UpdateOutcome> {
     this.assertOpen();
-    signal?.throwIfAborted();
-    const alive = this.environment.stayAlive();
-    let timer: Timer | undefined;
-    let waiter: Waiter<T> | undefined;
-    let onAbort: (() => void) | undefined;
-    try {
-      return await new Promise<T>((resolve, reject) => {
-        waiter = { resolve, reject };
-        waiters.add(waiter);
-        if (timeout !== undefined) {
-          timer = this.environment.after(timeout, () =>
-            reject(new HoldfastError(`${what} did not come within ${timeout} ms.`, { code: "HF_WAIT_TIMEOUT", retryable: true })),
-          );
-        }
-        onAbort = () => reject(signal?.reason);
-        signal?.addEventListener("abort", onAbort);
-        void this.#look();
-      });
-    } finally {
-      alive.cancel();
-      timer?.cancel();
-      if (waiter !== undefined) waiters.delete(waiter);
-      if (onAbort !== undefined) signal?.removeEventListener("abort", onAbort);
-    }
+    return this.#results.update(runId, id, options);
   }
-  /** Looks up what is waited for. */
-  async #look(): Promise<void> {
-    if (this.#closed || (this.#ends.size === 0 && this.#updates.size === 0)) return;
-    if (this.#looking) {
-      this.#lookAgain = true;
-      return;
-    }
-    this.#looking = true;
-    try {
-      const ids = [...this.#ends.keys()];
-      const rows = ids.length === 0 ? [] : await this.store.get(ids);
-      rows.forEach((row, i) => {
-        for (const waiter of this.#ends.get(ids[i] ?? "") ?? []) {
-          if (row === undefined) waiter.reject(new RunNotFoundError({ runId: ids[i] ?? "" }));
-          else if (CLOSED.has(row.status) || row.status === "blocked") waiter.resolve(row);
-        }
-      });
-      const updates = [...this.#updates.values()];
-      const outcomes = updates.length === 0 ? [] : await this.store.updates(updates.map(({ runId, id }) => ({ runId, id })));
-      outcomes.forEach((outcome, i) => {
-        if (outcome !== undefined) for (const waiter of updates[i]?.waiters ?? []) waiter.resolve(outcome);
-      });
-    } catch (error) {
-      this.logger.error("Results could not be looked up; trying again.", { error });
-    } finally {
-      this.#looking = false;
-    }
-    if (this.#lookAgain) {
-      this.#lookAgain = false;
-      void this.#look();
-    }
+  waitForEnd(runId: string, options: WaitOptions): Promise<RunEnd> {
+    this.assertOpen();
+    return this.#results.end(runId, options);
   }
 
   // ── looking ──

@@ -27,6 +27,7 @@ import {
 import type { Engine } from "./engine.ts";
 import { validated } from "./host/definitions.ts";
 import { operationsOf } from "./host/operations.ts";
+import type { RunEnd } from "./host/results.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
 
 interface SendOptions {
@@ -73,7 +74,7 @@ export class RunHandle {
       if (ended === undefined) throw new RunClosedError({ runId: this.id, status: result.runStatus });
       return this.#reply(name, ended);
     }
-    return this.#reply(name, await this.#engine.waitForUpdate(this.id, message.job.id, timeout));
+    return this.#reply(name, await this.#engine.waitForUpdate(this.id, message.job.id, { timeout }));
   }
   async updateMessage(name: string, input: unknown, options: SendOptions = {}) {
     const spec = this.#spec<UpdateSpec<unknown, unknown>>("updates", name, "update");
@@ -169,7 +170,7 @@ function check(result: SendResult, runId: string): void {
 }
 
 /** What `result()` gives for a run that has ended, or is blocked (V4). */
-function resultOf(row: RunRow, engine: Engine): unknown {
+function resultOf(row: RunEnd, engine: Engine): unknown {
   const cause = row.error === undefined ? undefined : reviveError(row.error);
   switch (row.status) {
     case "completed":

@@ -179,7 +179,8 @@ export class Driver {
       return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
     }
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
-    if (claim.turns !== undefined) {
+    if (claim.turns === undefined) this.#recount(claim.attempts);
+    else {
       this.#busy = true; // what arrives meanwhile waits
       const failure = await this.#recover(claim, resume !== undefined);
       this.#busy = false;
@@ -251,8 +252,12 @@ export class Driver {
     for (const turn of turns) {
       for (const command of turn.commands) if ("n" in command && open.has(command.seq)) this.#opened(command, turn.time);
     }
+    this.#recount(attempts);
+  }
+  /** Where the open steps stand: since this driver parked, others may have made attempts without a turn (D7, D8). */
+  #recount(attempts: readonly AttemptRow[]): void {
+    this.#retriesDue.length = 0;
     for (const { command, time } of this.#open.values()) {
-      if (!isStep(command)) continue;
       const rows = attempts.filter((row) => row.seq === command.seq);
       const last = rows.at(-1);
       this.#tried.set(command.seq, last?.number ?? 1);

@@ -185,9 +185,13 @@ export class WorkerHost implements DriverHost {
   }
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void {
     if (this.#active.get(driver.runId) === driver) this.#active.delete(driver.runId);
-    if (how === "parked" && this.#settings.cachedRuns > 0 && this.#stopping === undefined) {
-      this.#cache.set(driver.runId, driver);
-      if (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
+    if (how === "parked") {
+      // A claim that overtook the news of the parking has given the run to another driver: that one knows more.
+      if (this.#settings.cachedRuns === 0 || this.#stopping !== undefined || this.#active.has(driver.runId)) driver.evict();
+      else {
+        this.#cache.set(driver.runId, driver);
+        if (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
+      }
     }
     if (this.#active.size === 0) this.#onIdle?.();
     if (this.#again) void this.#claim();
@@ -221,7 +225,7 @@ export class WorkerHost implements DriverHost {
   /** Computes the first turn of a run before it is created (no claim). Undefined: let a claim do it. */
   async begin(run: NewRun): Promise<{ first: NonNullable<NewRun["first"]>; driver: Driver } | undefined> {
     const workflow = this.#settings.workflows.get(run.workflow);
-    if (workflow === undefined) return undefined;
+    if (workflow === undefined || this.#active.has(run.id)) return undefined; // the store says what the id clashes with
     const driver = new Driver(workflow, unborn(run, this.id, this.now()), this);
     this.#active.set(run.id, driver);
     const commit = await driver.firstTurn([]);

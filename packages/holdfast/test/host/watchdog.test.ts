@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { afterEach, beforeAll, expect, it } from "vitest";
 import { build } from "../built.ts";
 
-beforeAll(build, 60_000);
+beforeAll(() => build(), 60_000);
 
 const children: ChildProcess[] = [];
 afterEach(() => {

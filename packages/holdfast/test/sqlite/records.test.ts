@@ -1,7 +1,6 @@
 // Rows: what goes in comes out, and a person can read what is in between.
 
 import type { Command, Job, Turn } from "@holdfast/core";
-import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fromColumns, toColumns } from "../../src/store/sqlite/recordCodec.ts";
 import { payload, range, signal, update } from "../../src/testing/storeConformance/bench.ts";
@@ -121,38 +120,46 @@ describe("records", () => {
 });
 
 describe("texts that SQLite would cut or change", () => {
-  const text = fc.oneof(
-    fc.string({ unit: "binary" }),
-    fc.constantFrom("a\0b", "a\0c", "\ud800", "\udc00\ud800", "🚀", "a"),
-    fc.string().map((part) => `${part}\ud83d`),
-  );
+  const ODD = [
+    "",
+    "a",
+    "a\0",
+    "a\0b",
+    "a\0c",
+    "\0",
+    "\ud800",
+    "\udc00\ud800",
+    "\ud83d",
+    "🚀",
+    "🚀\0",
+    "ü\ud83dü",
+    "'; --",
+    "\n",
+    "🚀".slice(0, 1),
+  ];
+  const PAIRS = ODD.flatMap((one, i) => ODD.slice(i + 1).map((other) => [one, other])).filter(([one, other]) => one !== other);
 
   test.each(DRIVERS)("ids, names and keys stay apart, whatever they are (%s)", async (driver) => {
     const bench = await openBench(newPath(), { driver });
-    let cases = 0;
-    await fc.assert(
-      fc.asyncProperty(fc.uniqueArray(text, { minLength: 2, maxLength: 4 }), async (texts) => {
-        const unique = `case ${++cases} `;
-        const ids = texts.map((one) => `${unique}${one}`);
-        await bench.store.create(
-          ids.map((id) => bench.newRun(id, { workflow: id, queue: id, version: id, seed: id, attributes: { key: id } })),
-        );
-        for (const id of ids) {
-          const row = await bench.row(id);
-          expect([row.id, row.workflow, row.queue, row.version, row.seed, row.attributes]).toEqual([id, id, id, id, id, { key: id }]);
-          expect((await bench.store.list({ workflow: id, attributes: { key: id }, limit: 9 })).runs.map((run) => run.id)).toEqual([id]);
-        }
-        const [first = ""] = ids;
-        for (const key of texts) {
-          expect((await bench.send(first, signal(key, key), key)).status).toBe("sent");
-          expect((await bench.send(first, update(key, key))).status).toBe("sent");
-          expect((await bench.send(first, signal(key, key), key)).status).toBe("duplicate");
-        }
-        const { inbox } = await bench.claimRun(first, { workerId: first, serves: [{ workflow: first, versions: [first] }] });
-        expect(inbox.map(({ job }) => job)).toEqual(texts.flatMap((key) => [signal(key, key), update(key, key)]));
-      }),
-      { numRuns: 25 },
-    );
+    for (const [i, texts] of PAIRS.entries()) {
+      const ids = texts.map((one) => `case ${i} ${one}`);
+      await bench.store.create(
+        ids.map((id) => bench.newRun(id, { workflow: id, queue: id, version: id, seed: id, attributes: { key: id } })),
+      );
+      for (const id of ids) {
+        const row = await bench.row(id);
+        expect([row.id, row.workflow, row.queue, row.version, row.seed, row.attributes]).toEqual([id, id, id, id, id, { key: id }]);
+        expect((await bench.store.list({ workflow: id, attributes: { key: id }, limit: 9 })).runs.map((run) => run.id)).toEqual([id]);
+      }
+      const [first = ""] = ids;
+      for (const key of texts) {
+        expect((await bench.send(first, signal(key, key), key)).status).toBe("sent");
+        expect((await bench.send(first, update(key, key))).status).toBe("sent");
+        expect((await bench.send(first, signal(key, key), key)).status).toBe("duplicate");
+      }
+      const { inbox } = await bench.claimRun(first, { workerId: first, serves: [{ workflow: first, versions: [first] }] });
+      expect(inbox.map(({ job }) => job)).toEqual(texts.flatMap((key) => [signal(key, key), update(key, key)]));
+    }
   });
 
   test("payloads of codecs that write text come back as they were", async () => {

@@ -111,20 +111,27 @@ function openNode(path: string): Driver {
       return {
         run: (...parameters) =>
           guarded(() => {
-            const { changes, lastInsertRowid } = statement.run(...spread(bindable(parameters)));
+            const { changes, lastInsertRowid } = statement.run(...nodeParameters(sql, parameters));
             return { changes: Number(changes), lastInsertRowid };
           }),
         get: (...parameters) =>
           guarded(() => {
-            const found = statement.get(...spread(bindable(parameters)));
+            const found = statement.get(...nodeParameters(sql, parameters));
             return found === undefined ? undefined : { ...(found as Record<string, Value>) };
           }),
         all: (...parameters) =>
-          guarded(() => statement.all(...spread(bindable(parameters))).map((found) => ({ ...(found as Record<string, Value>) }))),
+          guarded(() => statement.all(...nodeParameters(sql, parameters)).map((found) => ({ ...(found as Record<string, Value>) }))),
       };
     },
     close: () => guarded(() => database.close()),
   };
+}
+
+/** node:sqlite numbers only parameters without a name: those with one are given by it. */
+function nodeParameters(sql: string, parameters: readonly unknown[]): unknown[] {
+  const values = bindable(sql, parameters);
+  if (parameters.length !== 1 || !isPlainObject(parameters[0])) return values;
+  return [Object.fromEntries((parameterNames(sql) ?? []).map((name, i) => [name, values[i] ?? null]))];
 }
 
 // ─────────────────────────────── libsql ────────────────────────────────
@@ -160,7 +167,6 @@ function openLibsql(path: string): Driver {
     },
     prepareNamed: (sql) => {
       const statement = new RenewedStatement(database, sql);
-      const positional = (parameters: readonly unknown[]): readonly unknown[] => inOrder(sql, bindable(parameters));
       const named = (row: unknown): Record<string, Value> => {
         const columns = statement.use((it) => it.columns());
         return Object.fromEntries(columns.map(({ name }, i) => [name, plainBytes((row as Row)[i] ?? null)]));
@@ -168,14 +174,14 @@ function openLibsql(path: string): Driver {
       return {
         run: (...parameters) =>
           statement.use((it) => {
-            const { changes, lastInsertRowid } = it.run(positional(parameters));
+            const { changes, lastInsertRowid } = it.run(bindable(sql, parameters));
             return { changes, lastInsertRowid };
           }),
         get: (...parameters) => {
-          const row = statement.use((it) => it.get(positional(parameters)));
+          const row = statement.use((it) => it.get(bindable(sql, parameters)));
           return row === undefined ? undefined : named(row);
         },
-        all: (...parameters) => statement.use((it) => it.all(positional(parameters))).map(named),
+        all: (...parameters) => statement.use((it) => it.all(bindable(sql, parameters))).map(named),
       };
     },
     close: () => guarded(() => database.close()),
@@ -216,33 +222,38 @@ export function plainBytes<T>(value: T): T | Uint8Array {
   return Buffer.isBuffer(value) ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : value;
 }
 
-type Bound = readonly unknown[] | Readonly<Record<string, unknown>>;
-
-/** Parameters as a user gives them, in turn or as one object of names: booleans as 0 and 1, over which libsql aborts the process. */
-function bindable(parameters: readonly unknown[]): Bound {
+/**
+ * Parameters as a user gives them: in turn, as a list, or as one object of names. Checked here: libsql aborts the process over a boolean
+ * or a name that it does not find, node:sqlite takes any object for names.
+ */
+function bindable(sql: string, parameters: readonly unknown[]): Value[] {
   const [only] = parameters;
-  if (parameters.length !== 1 || only === null || typeof only !== "object") return parameters.map(bindableValue);
-  if (Array.isArray(only)) return only.map(bindableValue);
-  if (Object.getPrototypeOf(only) !== Object.prototype) return parameters;
-  return Object.fromEntries(Object.entries(only).map(([name, value]) => [name, bindableValue(value)]));
+  if (parameters.length === 1 && Array.isArray(only)) return only.map(bindableValue);
+  if (parameters.length === 1 && isPlainObject(only)) return byName(sql, only).map(bindableValue);
+  return parameters.map(bindableValue);
 }
-function bindableValue(value: unknown): unknown {
-  return typeof value === "boolean" ? Number(value) : (value ?? null);
+
+function bindableValue(value: unknown): Value {
+  if (value === undefined || value === null) return null;
+  if (typeof value === "boolean") return Number(value);
+  if (typeof value === "string" || typeof value === "number" || typeof value === "bigint" || value instanceof Uint8Array) return value;
+  throw new TypeError(
+    `SQLite stores texts, numbers, bigints, bytes and null; a ${Object.prototype.toString.call(value).slice(8, -1)} is none of them.`,
+  );
 }
-/** Names by their numbers: libsql aborts the process over a name that a statement does not have. */
-function inOrder(sql: string, bound: Bound): readonly unknown[] {
-  if (isList(bound)) return bound;
+
+function byName(sql: string, values: Readonly<Record<string, unknown>>): unknown[] {
   const names = parameterNames(sql);
   if (names === undefined) throw new TypeError("The statement has parameters without a name: give their values in turn.");
   return names.map((name) => {
-    const bare = name.slice(1);
-    if (!Object.hasOwn(bound, bare) && !Object.hasOwn(bound, name)) throw new TypeError(`There is no value for the parameter ${name}.`);
-    return bound[bare] ?? bound[name];
+    const key = Object.hasOwn(values, name) ? name : name.slice(1);
+    if (!Object.hasOwn(values, key)) throw new TypeError(`There is no value for the parameter ${name}.`);
+    return values[key];
   });
 }
-function isList(bound: Bound): bound is readonly unknown[] {
-  return Array.isArray(bound);
-}
-function spread(bound: Bound): readonly unknown[] {
-  return isList(bound) ? bound : [bound];
+
+function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== "object" || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
 }

@@ -55,12 +55,12 @@ function expireRun(session: Session, run: RunHead, now: number): void {
   putMessage(session, run.key, { type: "expire", error }, now);
 }
 
+// The plus keeps SQLite from going through all runs of the workflow: few are blocked.
+export const BLOCKED = "SELECT key FROM runs WHERE status = 'blocked' AND +workflow = ? AND blocked_code IS NOT ?";
+
 /** Blocked runs of a workflow that other code than this has given up. Returns how many. */
 export function unblockRuns(session: Session, workflow: string, code: string, now: number): number {
-  const blocked = session.db.all("SELECT key FROM runs WHERE status = 'blocked' AND workflow = ? AND blocked_code IS NOT ?", [
-    text(workflow),
-    text(code),
-  ]);
+  const blocked = session.db.all(BLOCKED, [text(workflow), text(code)]);
   for (const [key] of blocked) session.db.run(AVAILABLE, [now, readNumber(key)]);
   if (blocked.length > 0) session.changed("work");
   return blocked.length;

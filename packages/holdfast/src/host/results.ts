@@ -1,0 +1,202 @@
+// Clients of this process that wait for the end of a run or of an update.
+// Owns: who waits for what, and when to look it up.
+// Invariants: M10 (a caller gets the outcome once it is durable), D9 (hints may be lost: it also looks now and then), V4 (blocked runs).
+
+import { HoldfastError, type Logger, RunClosedError, RunNotFoundError, type RunStatus } from "@holdfast/core";
+import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
+import type { Environment, Timer } from "./environment.ts";
+
+/** How a run ended, or that it is blocked. */
+export type RunEnd = Pick<RunRow, "id" | "status" | "output" | "error">;
+
+interface Waiter {
+  readonly resolve: (value: RunEnd | UpdateOutcome) => void;
+  readonly reject: (error: unknown) => void;
+}
+/** Something that is waited for: a run's end, or with `update` that of one of its updates. */
+interface Awaited {
+  readonly runId: string;
+  readonly update: string | undefined;
+  readonly waiters: Set<Waiter>;
+}
+export interface WaitOptions {
+  readonly timeout?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
+/** A look at everything may take this share of the time. */
+const SHARE = 0.1;
+
+export class Results {
+  readonly #store: Store;
+  readonly #environment: Environment;
+  readonly #logger: Logger;
+  readonly #awaited = new Map<string, Awaited>();
+  /** Waited for and never looked up. */
+  #fresh = new Set<string>();
+  #freshScheduled = false;
+  #looking = 0;
+  #nextLook = 0;
+  #lookScheduled = false;
+  #closed = false;
+
+  constructor(store: Store, environment: Environment, logger: Logger) {
+    this.#store = store;
+    this.#environment = environment;
+    this.#logger = logger;
+  }
+  get waiting(): boolean {
+    return this.#awaited.size > 0;
+  }
+  get busy(): boolean {
+    return this.#looking > 0 || this.#freshScheduled || this.#lookScheduled;
+  }
+
+  // ── waiting ──
+
+  end(runId: string, options: WaitOptions): Promise<RunEnd> {
+    return this.#wait(runId, undefined, `The result of run ${runId}`, options) as Promise<RunEnd>;
+  }
+  update(runId: string, id: string, options: WaitOptions): Promise<UpdateOutcome> {
+    return this.#wait(runId, id, `The reply to update ${id} of run ${runId}`, options) as Promise<UpdateOutcome>;
+  }
+  async #wait(runId: string, update: string | undefined, what: string, options: WaitOptions): Promise<RunEnd | UpdateOutcome> {
+    const { timeout, signal } = options;
+    signal?.throwIfAborted();
+    const key = keyOf(runId, update);
+    const awaited = this.#awaited.get(key) ?? { runId, update, waiters: new Set<Waiter>() };
+    this.#awaited.set(key, awaited);
+    const alive = this.#environment.stayAlive();
+    let timer: Timer | undefined;
+    let stop: (() => void) | undefined;
+    try {
+      return await new Promise((resolve, reject) => {
+        const waiter = { resolve, reject };
+        const onAbort = () => reject(signal?.reason);
+        awaited.waiters.add(waiter);
+        signal?.addEventListener("abort", onAbort);
+        stop = () => {
+          awaited.waiters.delete(waiter);
+          signal?.removeEventListener("abort", onAbort);
+        };
+        if (timeout !== undefined) timer = this.#environment.after(timeout, () => reject(tooLate(what, timeout)));
+        this.#lookAtFresh(key);
+      });
+    } finally {
+      alive.cancel();
+      timer?.cancel();
+      stop?.();
+      if (awaited.waiters.size === 0 && this.#awaited.get(key) === awaited) this.#awaited.delete(key);
+    }
+  }
+  close(): void {
+    this.#closed = true;
+    const error = new HoldfastError("The engine was closed while something waited for it.", { code: "HF_ENGINE_CLOSED" });
+    for (const { waiters } of this.#awaited.values()) for (const waiter of waiters) waiter.reject(error);
+  }
+
+  // ── telling: ends that this process has committed ──
+
+  tellEnd(end: RunEnd): void {
+    for (const waiter of this.#awaited.get(keyOf(end.id, undefined))?.waiters ?? []) waiter.resolve(end);
+  }
+  tellUpdate(runId: string, id: string, outcome: UpdateOutcome): void {
+    for (const waiter of this.#awaited.get(keyOf(runId, id))?.waiters ?? []) waiter.resolve(outcome);
+  }
+
+  // ── looking: ends that others have ──
+
+  /** What is newly waited for may have ended before. */
+  #lookAtFresh(key: string): void {
+    this.#fresh.add(key);
+    if (this.#freshScheduled) return;
+    this.#freshScheduled = true;
+    this.#environment.soon(() => {
+      this.#freshScheduled = false;
+      const keys = this.#fresh;
+      this.#fresh = new Set();
+      void this.#lookAt([...keys].flatMap((one) => this.#awaited.get(one) ?? []));
+    });
+  }
+  /** Something may have ended. A crowd of waiters is looked at less often, so that looking never takes more than its share. */
+  look(): void {
+    if (this.#lookScheduled || this.#closed || this.#awaited.size === 0) return;
+    this.#lookScheduled = true;
+    const run = async (): Promise<void> => {
+      this.#lookScheduled = false;
+      const start = this.#environment.elapsed();
+      await this.#lookAt([...this.#awaited.values()]);
+      const end = this.#environment.elapsed();
+      this.#nextLook = end + (end - start) / SHARE;
+    };
+    const wait = this.#nextLook - this.#environment.elapsed();
+    if (wait < 1) this.#environment.soon(() => void run());
+    else this.#environment.after(wait, () => void run());
+  }
+  async #lookAt(awaited: readonly Awaited[]): Promise<void> {
+    if (this.#closed || awaited.length === 0) return;
+    this.#looking++;
+    try {
+      await Promise.all([this.#lookAtRuns(awaited.filter(({ update }) => update === undefined)), this.#lookAtUpdates(awaited)]);
+    } catch (error) {
+      if (!this.#closed) this.#logger.error("Results could not be looked up; trying again.", { error });
+    } finally {
+      this.#looking--;
+    }
+  }
+  async #lookAtRuns(awaited: readonly Awaited[]): Promise<void> {
+    if (awaited.length === 0) return;
+    const rows = await this.#store.get(awaited.map(({ runId }) => runId));
+    for (const [i, { runId, waiters }] of awaited.entries()) {
+      const row = rows[i];
+      for (const waiter of waiters) {
+        if (row === undefined) waiter.reject(new RunNotFoundError({ runId }));
+        else if (ENDED.has(row.status)) waiter.resolve(row);
+      }
+    }
+  }
+  async #lookAtUpdates(all: readonly Awaited[]): Promise<void> {
+    const awaited = all.flatMap(({ runId, update, waiters }) => (update === undefined ? [] : { runId, id: update, waiters }));
+    if (awaited.length === 0) return;
+    const outcomes = await this.#store.updates(awaited.map(({ runId, id }) => ({ runId, id })));
+    const unanswered: typeof awaited = [];
+    for (const [i, one] of awaited.entries()) {
+      const outcome = outcomes[i];
+      if (outcome === undefined) unanswered.push(one);
+      else for (const waiter of one.waiters) waiter.resolve(outcome);
+    }
+    await this.#lookAtClosed(unanswered);
+  }
+  /** An update whose run has closed without answering it never will (a deadline, a termination). */
+  async #lookAtClosed(
+    awaited: readonly { readonly runId: string; readonly id: string; readonly waiters: ReadonlySet<Waiter> }[],
+  ): Promise<void> {
+    if (awaited.length === 0) return;
+    const rows = await this.#store.get(awaited.map(({ runId }) => runId));
+    const closed = awaited.flatMap((one, i) => {
+      const status = rows[i]?.status ?? "terminated";
+      return ENDED.has(status) && status !== "blocked" ? [{ ...one, status }] : [];
+    });
+    if (closed.length === 0) return;
+    // The outcome may have come between the two looks.
+    const outcomes = await this.#store.updates(closed.map(({ runId, id }) => ({ runId, id })));
+    for (const [i, { runId, status, waiters }] of closed.entries()) {
+      const outcome = outcomes[i];
+      for (const waiter of waiters) {
+        if (outcome === undefined) waiter.reject(new RunClosedError({ runId, status }));
+        else waiter.resolve(outcome);
+      }
+    }
+  }
+}
+
+function keyOf(runId: string, update: string | undefined): string {
+  return update === undefined ? runId : `${runId}\n${update}`;
+}
+function tooLate(what: string, timeout: number): HoldfastError {
+  return new HoldfastError(`${what} did not come within ${timeout} ms. It may still come: ask again.`, {
+    code: "HF_WAIT_TIMEOUT",
+    retryable: true,
+  });
+}

@@ -1,0 +1,159 @@
+// Job: open engines on every store, and get between an engine and its store.
+// Owns: the stores and files of a test; everything that was opened is closed after it.
+// Invariants: the same tests run on every store; nothing is waited for by sleeping.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Holdfast, type Logger, type OpenOptions, type Store } from "holdfast";
+import { afterEach, beforeEach } from "vitest";
+import { realEnvironment } from "../../src/host/environment.ts";
+import { MemoryStore } from "../../src/store/memory/store.ts";
+import { openStore } from "../../src/store/open.ts";
+
+export type StoreName = "memory" | "sqlite";
+export const STORES: readonly StoreName[] = ["memory", "sqlite"];
+
+export interface LogLine {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly message: string;
+  readonly fields: object | undefined;
+}
+
+export interface Engines {
+  /** An engine on the data of this test: each call opens another, all see the same runs. */
+  open(options?: OpenOptions & { wire?: Wire }): Promise<Holdfast>;
+  /** What all of them have logged. */
+  readonly log: LogLine[];
+  /** Of the file, on SQLite. */
+  readonly path: string;
+}
+
+/** Fresh data for every test of this `describe`. */
+export function enginesOn(name: StoreName): Engines {
+  const opened: Holdfast[] = [];
+  const log: LogLine[] = [];
+  const at = (level: LogLine["level"]) => (message: string, fields?: object) => void log.push({ level, message, fields });
+  const logger: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  let folder = "";
+  let memory = new MemoryStore();
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "holdfast-engine-"));
+    memory = new MemoryStore();
+    log.length = 0;
+  });
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((engine) => engine.close()));
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const engines = {
+    log,
+    get path() {
+      return join(folder, "x.db");
+    },
+    async open({ wire, ...options }: OpenOptions & { wire?: Wire } = {}): Promise<Holdfast> {
+      const url = `file:${engines.path}?synchronous=NORMAL`;
+      const given = { logger, ...options };
+      const engine =
+        name === "sqlite" && wire === undefined
+          ? await Holdfast.open(url, given)
+          : await Holdfast.with(
+              { store: (wire ?? new Wire()).on(name === "memory" ? memory : await openStore(url)), environment: realEnvironment },
+              given,
+            );
+      opened.push(engine);
+      return engine;
+    },
+  };
+  return engines;
+}
+
+type Method = keyof Store;
+type Call<K extends Method> = NonNullable<Store[K]>;
+type Handler<K extends Method> = (pass: Call<K>, ...args: Parameters<Call<K>>) => ReturnType<Call<K>>;
+
+/** Between an engine and its store: what goes through can be seen, held up, changed, or cut off. */
+export class Wire {
+  readonly #handlers = new Map<Method, Handler<Method>>();
+  #isCut = false;
+
+  /** Until the next `intercept` of the same method; `undefined` lets calls pass again. */
+  intercept<K extends Method>(method: K, handler: Handler<K> | undefined): void {
+    if (handler === undefined) this.#handlers.delete(method);
+    else this.#handlers.set(method, handler as unknown as Handler<Method>);
+  }
+  /** From now on nothing gets through, as if the process had died. */
+  cut(): void {
+    this.#isCut = true;
+  }
+  on(store: Store): Store {
+    return new Proxy(store, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key, target);
+        if (typeof value !== "function") return value;
+        return (...args: unknown[]): unknown => this.#call(key as Method, args, (...given) => value.apply(target, given));
+      },
+    });
+  }
+  #call(method: Method, args: unknown[], pass: (...args: unknown[]) => unknown): unknown {
+    if (method === "close") return pass(...args);
+    if (this.#isCut) return Promise.reject(new Error(`The wire is cut: ${method}.`));
+    const handler = this.#handlers.get(method) as ((...all: unknown[]) => unknown) | undefined;
+    return handler === undefined ? pass(...args) : handler(pass, ...args);
+  }
+}
+
+/** For a worker that is going to die: what it holds is soon free, and closing it waits for nothing. */
+export const DOOMED = { lease: "100ms", gracePeriod: 0 } as const;
+
+/** Looks until it is so. */
+export async function until<T>(look: () => T | Promise<T>, what = "it"): Promise<Exclude<T, false | undefined | null>> {
+  const end = Date.now() + 10_000;
+  for (;;) {
+    const seen = await look();
+    if (seen !== false && seen !== undefined && seen !== null) return seen as Exclude<T, false | undefined | null>;
+    if (Date.now() > end) throw new Error(`Waited in vain for ${what}.`);
+    await new Promise((resolve) => setTimeout(resolve, 3));
+  }
+}
+
+/** A promise to be settled from outside. */
+export class Gate<T = void> {
+  readonly passed: Promise<T>;
+  #open: (value: T) => void = () => {};
+  #fail: (error: unknown) => void = () => {};
+  constructor() {
+    this.passed = new Promise<T>((resolve, reject) => {
+      this.#open = resolve;
+      this.#fail = reject;
+    });
+    this.passed.catch(() => {});
+  }
+  open(value: T): void {
+    this.#open(value);
+  }
+  fail(error: unknown): void {
+    this.#fail(error);
+  }
+}
+
+/** What a promise is rejected with. */
+export async function errorOf(promise: Promise<unknown>): Promise<Error & { cause?: unknown; code?: string }> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("It was not rejected.");
+}
+
+/** Rejects once the signal is aborted, as `fetch` does. */
+export function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const fail = () => reject(signal.reason);
+    if (signal.aborted) fail();
+    else signal.addEventListener("abort", fail);
+  });
+}

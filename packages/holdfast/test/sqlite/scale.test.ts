@@ -1,0 +1,108 @@
+// Claims, wake-ups and lists among very many runs: what they cost does not grow with what they do not concern.
+
+import { beforeAll, describe, expect, test } from "vitest";
+import { DUE_RUNS, LANE_HEADS, LATER_RUN } from "../../src/store/sqlite/claimRuns.ts";
+import { BLOCKED } from "../../src/store/sqlite/overruleRuns.ts";
+import { type Bench, LEASE, range, runIds } from "../../src/testing/storeConformance/bench.ts";
+import { newPath, openBench, openShell, type Shell } from "./support.ts";
+
+const MANY = 100_000;
+
+describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
+  const path = newPath();
+  let bench: Bench;
+  let shell: Shell;
+
+  beforeAll(async () => {
+    bench = await openBench(path);
+    await bench.store.create([
+      bench.newRun("sleeper", { queue: "default", startAt: bench.time + 1_000_000 }),
+      bench.newRun("waiter", { queue: "default" }),
+      bench.newRun("stranger", { queue: "default", workflow: "unknown" }),
+      bench.newRun("old", { queue: "default", version: "1" }),
+    ]);
+    shell = openShell(path);
+    // A run that waits for a message alone.
+    shell.exec("UPDATE runs SET available_at = NULL, status = 'sleeping' WHERE id = 'waiter'");
+    const columns = shell.rows(
+      "SELECT group_concat(name, ', ') AS names FROM pragma_table_info('runs') WHERE name NOT IN ('key', 'id')",
+    )[0]?.["names"];
+    for (const [id, count] of [["sleeper", MANY / 2], ["waiter", MANY / 2], ["stranger", MANY / 2], ["old", MANY / 2]] as const) {
+      shell.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+        INSERT INTO runs (id, ${columns}) SELECT id || '-' || i, ${columns} FROM runs, n WHERE id = '${id}'`);
+    } // biome-ignore format: as SQL
+    shell.exec("INSERT INTO executions SELECT key, 1, workflow, version, 'seed', 'null' FROM runs WHERE key > 4");
+  }, 60_000);
+
+  const plan = (sql: string, ...parameters: (string | number)[]) =>
+    shell.rows(`EXPLAIN QUERY PLAN ${sql}`, ...parameters).map(({ detail }) => String(detail));
+  const request = { serves: [{ workflow: "order", versions: [undefined, "2"] }], queue: "default" } as const;
+
+  test("W1 the statements of a claim read an index, in its order, and nothing else", () => {
+    const heads = plan(LANE_HEADS, "default").filter((step) => !step.startsWith("CORRELATED"));
+    expect(heads[0]).toContain("SEARCH l USING COVERING INDEX lanes_by_queue (queue=?)");
+    for (const head of heads.slice(1)) expect(head).toContain("SEARCH runs USING COVERING INDEX runs_to_claim (lane=?");
+    for (const [sql, ...parameters] of [
+      [DUE_RUNS, 1, 1, 1],
+      [LATER_RUN, 1, 1],
+    ] as const) {
+      const steps = plan(sql, ...parameters);
+      expect(steps).toEqual([expect.stringMatching(/^SEARCH runs USING COVERING INDEX runs_to_claim \(lane=\? AND available_at>[^)]*\)$/)]);
+    }
+  });
+
+  test.each([
+    ["the run of an id", "SELECT key FROM runs WHERE id = ?", "id=?"],
+    ["open children", "SELECT 1 FROM runs WHERE parent_id = ? AND finished_at IS NULL LIMIT 1", "runs_by_parent (parent_id=? AND finished_at=?)"],
+    ["deadlines", "SELECT key FROM runs WHERE deadline_at <= ? AND deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0", "runs_by_deadline (deadline_at>? AND deadline_at<?)"],
+    ["history", "SELECT * FROM records WHERE run = ? AND execution = 1 ORDER BY turn, id", "records_by_run (run=? AND execution=?)"],
+    ["an inbox", "SELECT * FROM inbox WHERE run = ? AND id > 5 ORDER BY id", "inbox_by_run (run=? AND rowid>?)"],
+    ["due activities", "SELECT id FROM tasks WHERE due_at <= ? AND due_at IS NOT NULL ORDER BY due_at LIMIT 5", "tasks_by_due (due_at>? AND due_at<?)"],
+    ["blocked runs", BLOCKED, "runs_by_status (status=?)"],
+  ])("%s are found by an index", (_, sql, index) => {
+    const steps = plan(sql, ...Array.from(sql.matchAll(/\?/g), () => "x"));
+    expect(steps.join("\n")).toContain(index);
+    expect(steps.join("\n")).not.toMatch(/SCAN|TEMP B-TREE/);
+  }); // biome-ignore format: a table
+
+  test("W1 a claim that finds nothing is answered at once", async () => {
+    const lengths: number[] = [];
+    for (const _ of range(50)) {
+      const began = performance.now();
+      const { runs, nextAt } = await bench.claim(request);
+      lengths.push(performance.now() - began);
+      expect(runs).toEqual([]);
+      expect(nextAt).toBe(bench.time + 1_000_000);
+    }
+    // Hundreds of times what it takes, and a hundredth of a look at every run.
+    expect(Math.min(...lengths)).toBeLessThan(5);
+  });
+
+  test("W1 a claim finds the one that is due", async () => {
+    await bench.created("due", { queue: "default" });
+    const began = performance.now();
+    const claimed = await bench.claim(request);
+    expect(performance.now() - began).toBeLessThan(200);
+    expect(runIds(claimed)).toEqual(["due"]);
+  });
+
+  test("W2 a backlog is claimed in portions that cost the same", async () => {
+    const ids = range(2_000).map((i) => `backlog-${i}`);
+    await bench.store.create(ids.map((id) => bench.newRun(id, { queue: "default", version: "2" })));
+    const claimed: string[] = [];
+    for (const _ of range(20)) claimed.push(...runIds(await bench.claim({ ...request, limit: 100 })));
+    expect(claimed).toEqual(ids);
+    expect((await bench.claim(request)).runs).toEqual([]);
+    bench.time += LEASE;
+  });
+
+  test("lists and counts of what is rare do not look at everything", async () => {
+    const began = performance.now();
+    expect((await bench.store.list({ limit: 5 })).runs).toHaveLength(5);
+    expect((await bench.store.list({ status: ["failed"], limit: 5 })).runs).toHaveLength(0);
+    expect((await bench.store.list({ workflow: "nothing", limit: 5 })).runs).toHaveLength(0);
+    expect(performance.now() - began).toBeLessThan(500);
+    expect((await bench.store.count({})).pending).toBeGreaterThanOrEqual(MANY);
+    shell.close();
+  });
+});

@@ -1,0 +1,64 @@
+// Wake-ups between connections: other processes' writes are seen within milliseconds.
+
+import { spawnSync } from "node:child_process";
+import { expect, test } from "vitest";
+import type { Wakeup } from "../../src/store/port.ts";
+import { SqliteStore } from "../../src/store/sqlite/store.ts";
+import { bundled } from "./processes/bundled.ts";
+import { newPath, openBench, openStore } from "./support.ts";
+
+const firstOf = (store: SqliteStore) =>
+  new Promise<Wakeup>((resolve) => {
+    const stop = store.watch((wakeup) => {
+      stop();
+      resolve(wakeup);
+    });
+  });
+
+test("D9 a write of another connection wakes who watches", async () => {
+  const path = newPath();
+  const watching = await openStore(path);
+  const woken = firstOf(watching);
+  const bench = await openBench(path);
+  const began = performance.now();
+  await bench.create("a");
+  expect(await woken).toEqual({ work: true, tasks: true, results: true });
+  expect(performance.now() - began).toBeLessThan(1_000);
+});
+
+test("D9 own writes wake with what they changed, after the commit, and only once", async () => {
+  const store = await openStore();
+  const bench = await openBench(store.path);
+  const seen: Wakeup[] = [];
+  const stop = store.watch((wakeup) => seen.push(wakeup));
+  await store.create([bench.newRun("a")]);
+  expect(seen).toEqual([{ work: true }]);
+  await new Promise((done) => setTimeout(done, 30)); // long enough for several looks at the file
+  expect(seen).toEqual([{ work: true }]);
+  stop();
+});
+
+test("a watcher may begin before the store is open, and goes on when it is opened again", async () => {
+  const path = newPath();
+  const store = new SqliteStore(path, { synchronous: "NORMAL" });
+  const seen: Wakeup[] = [];
+  const stop = store.watch((wakeup) => seen.push(wakeup));
+  await store.open();
+  const bench = await openBench(path);
+  const other = firstOf(store);
+  await bench.create("a");
+  await other;
+  await store.close();
+  await store.open();
+  const again = firstOf(store);
+  await bench.create("b");
+  await again;
+  expect(seen.length).toBeGreaterThanOrEqual(2);
+  stop();
+  await store.close();
+});
+
+test("who watches does not keep the process alive", async () => {
+  const { stdout, status } = spawnSync(process.execPath, [await bundled("watcher"), newPath()], { encoding: "utf8", timeout: 10_000 });
+  expect({ stdout, status }).toEqual({ stdout: "watching\n", status: 0 });
+});

@@ -1,0 +1,134 @@
+// Worker processes, and what is done to them.
+// Owns: the processes; kills, freezes, thaws and stops; what they wrote to stderr.
+// Invariants: a worker that ends without being told is a finding; when faults stop, every place has a worker that runs.
+
+import { spawn } from "node:child_process";
+import { createWriteStream } from "node:fs";
+import { join } from "node:path";
+import { note } from "./effects.mjs";
+
+/** @typedef {{ child: import("node:child_process").ChildProcess, frozen: boolean, doomed: boolean, ready: boolean }} Member */
+
+const LONGEST_STOP = 15_000;
+const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Pool {
+  /** @type {(Member | undefined)[]} */
+  #members = [];
+  #quiet = false;
+  kills = 0;
+  freezes = 0;
+  stops = 0;
+  /** @type {string[]} */
+  findings = [];
+
+  /** @param {{ file: string, effects: string, folder: string, lease: number, workers: number, random: import("./random.mjs").Random }} options */
+  constructor(options) {
+    this.options = options;
+    this.stderr = createWriteStream(join(options.folder, "workers.log"), { flags: "a" });
+    for (let i = 0; i < options.workers; i++) this.#spawn(i);
+  }
+  get alive() {
+    return this.#members.filter((member) => member?.ready === true && !member.frozen).length;
+  }
+
+  /** @param {number} place */
+  #spawn(place) {
+    const { file, effects, lease } = this.options;
+    const child = spawn(process.execPath, [join(import.meta.dirname, "worker.mjs"), file, effects, String(lease)], {
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+    });
+    /** @type {Member} */
+    const member = { child, frozen: false, doomed: false, ready: false };
+    this.#members[place] = member;
+    child.stderr?.pipe(this.stderr, { end: false });
+    child.on("message", () => {
+      member.ready = true;
+    });
+    child.on("error", (error) => this.findings.push(`a worker could not be started: ${error.message}`));
+    child.on("exit", (code, signal) => {
+      if (!member.doomed) this.findings.push(`worker ${child.pid} ended by itself: exit code ${code}, signal ${signal} (see workers.log)`);
+      if (this.#members[place] === member) this.#members[place] = undefined;
+    });
+    note({ e: "fault", what: "spawn", pid: child.pid });
+  }
+
+  /** Does something to somebody, again and again, until told to be quiet. */
+  async torment() {
+    const { random, lease } = this.options;
+    while (!this.#quiet) {
+      await pause(random.between(100, 900));
+      if (this.#quiet) return;
+      const place = random.between(0, this.#members.length - 1);
+      const member = this.#members[place];
+      if (member === undefined || member.frozen || member.doomed || !member.ready) continue;
+      const dice = random.next();
+      if (dice < 0.45) void this.#kill(place, member, random.between(0, 400));
+      else if (dice < 0.85) void this.#freeze(place, member, Math.round(lease * (0.5 + 2.5 * random.next())), random.chance(0.2));
+      else void this.#stop(place, member);
+    }
+  }
+  /** @param {number} place @param {Member} member @param {number} gap */
+  async #kill(place, member, gap) {
+    this.kills++;
+    await this.#end(member, "kill", "SIGKILL");
+    await pause(gap);
+    this.#spawn(place);
+  }
+  /** @param {number} place @param {Member} member @param {number} ms @param {boolean} forGood killed in its sleep */
+  async #freeze(place, member, ms, forGood) {
+    this.freezes++;
+    const { child } = member;
+    member.frozen = true;
+    child.kill("SIGSTOP");
+    note({ e: "fault", what: "freeze", pid: child.pid });
+    await pause(ms);
+    if (forGood) return this.#kill(place, member, 0);
+    note({ e: "fault", what: "thaw", pid: child.pid });
+    child.kill("SIGCONT");
+    member.frozen = false;
+    return undefined;
+  }
+  /** @param {number} place @param {Member} member */
+  async #stop(place, member) {
+    this.stops++;
+    const late = setTimeout(() => {
+      this.findings.push(`worker ${member.child.pid} did not stop within ${LONGEST_STOP} ms of SIGTERM`);
+      member.child.kill("SIGKILL");
+    }, LONGEST_STOP);
+    await this.#end(member, "stop", "SIGTERM");
+    clearTimeout(late);
+    if (member.child.exitCode !== 0) this.findings.push(`worker ${member.child.pid} exited with ${member.child.exitCode} after SIGTERM (see workers.log)`);
+    this.#spawn(place);
+  }
+  /** @param {Member} member @param {"kill" | "stop"} what @param {NodeJS.Signals} signal */
+  #end(member, what, signal) {
+    member.doomed = true;
+    const { child } = member;
+    return new Promise((resolve) => {
+      child.once("exit", resolve);
+      note({ e: "fault", what, pid: child.pid });
+      child.kill(signal);
+    });
+  }
+
+  /** No more faults: waits until everybody is back. */
+  async calm() {
+    this.#quiet = true;
+    while (this.alive < this.options.workers) await pause(50);
+  }
+  async close() {
+    this.#quiet = true;
+    await Promise.all(
+      this.#members.map(async (member) => {
+        if (member === undefined) return;
+        member.doomed = true;
+        const ended = new Promise((resolve) => member.child.once("exit", resolve));
+        member.child.kill("SIGCONT");
+        member.child.kill("SIGKILL");
+        await ended;
+      }),
+    );
+    await new Promise((resolve) => this.stderr.end(resolve));
+  }
+}

@@ -1,0 +1,249 @@
+// npm run soak -- [--minutes N] [--store file|memory] [--workers K] [--seed S] [--lease ms] [--open N] [--folder path] [--keep]
+// Worker processes on one file are killed, frozen and stopped at random under a mix of workflows; then everything is checked.
+// The last line is "soak: ok …" or "soak: FAILED …"; what a failure needs to be understood stays in the folder.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { Holdfast } from "holdfast";
+import { checkAttempts, checkEffects, checkEnd, checkLedger, checkReplay, checkSaga, executionOf, tracesOf } from "./checks.mjs";
+import { note, openEffects, readEffects } from "./effects.mjs";
+import { LocalPool } from "./localPool.mjs";
+import { kinds } from "./mix.mjs";
+import { Observer } from "./observer.mjs";
+import { Pool } from "./pool.mjs";
+import { randomOf } from "./random.mjs";
+import { audit } from "./workflows.mjs";
+
+const { values: options } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "1" },
+    store: { type: "string", default: "file" },
+    workers: { type: "string", default: "3" },
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    lease: { type: "string", default: "1000" },
+    open: { type: "string", default: "40" },
+    drain: { type: "string", default: "60" },
+    only: { type: "string" },
+    folder: { type: "string" },
+    keep: { type: "boolean", default: false },
+  },
+});
+const [minutes, workers, seed, lease, mostOpen, drain] = [options.minutes, options.workers, options.seed, options.lease, options.open, options.drain].map((text) => {
+  const number = Number(text);
+  if (!Number.isFinite(number) || number < 0) throw new Error(`"${text}" is no number`);
+  return number;
+});
+if (options.store !== "file" && options.store !== "memory") throw new Error(`--store is file or memory, not "${options.store}"`);
+const wanted = options.only?.split(",");
+const mix = kinds.filter(({ workflow, tables }) => (wanted?.includes(workflow.name) ?? true) && !(tables === true && options.store === "memory"));
+if (mix.length === 0) throw new Error(`--only: there is ${kinds.map(({ workflow }) => workflow.name).join(", ")}`);
+
+const folder = options.folder === undefined ? mkdtempSync(join(tmpdir(), `holdfast-soak-${seed}-`)) : resolve(options.folder);
+mkdirSync(folder, { recursive: true });
+const paths = { database: join(folder, "soak.db"), effects: join(folder, "effects.jsonl"), findings: join(folder, "findings.jsonl") };
+openEffects(paths.effects);
+writeFileSync(paths.findings, "");
+
+const began = performance.now();
+const seconds = () => (performance.now() - began) / 1_000;
+const pause = (/** @type {number} */ ms) => new Promise((done) => setTimeout(done, ms));
+
+/** @type {Map<string, number>} */
+const findings = new Map();
+/** @type {import("./checks.mjs").Report} */
+function report(what, details) {
+  if (!findings.has(what)) {
+    writeFileSync(paths.findings, `${JSON.stringify({ at: seconds(), what, details })}\n`, { flag: "a" });
+    if (findings.size < 20) console.log(`  FOUND ${what}`);
+  }
+  findings.set(what, (findings.get(what) ?? 0) + 1);
+}
+const logger = {
+  debug() {},
+  info() {},
+  warn() {},
+  error: (/** @type {string} */ message, /** @type {any} */ fields) => report(`the client logged: ${message}`, { error: String(fields?.error?.stack ?? fields?.error) }),
+};
+
+// ── the load ──
+
+const random = randomOf(Number(seed));
+/** @type {Map<string, { kind: import("./mix.mjs").Kind, notes: import("./mix.mjs").Notes }>} */
+const runs = new Map();
+/** @type {Set<string>} */
+const open = new Set();
+/** @type {string[]} */
+const lastEnded = [];
+
+/** @param {Holdfast} engine @param {import("./mix.mjs").Kind} kind @param {number} number */
+async function drive(engine, kind, number) {
+  const own = randomOf(Number(seed) * 1_000_003 + number);
+  const id = `${kind.workflow.name}-${number}`;
+  const input = kind.plan(own, Number(lease));
+  /** @type {import("./mix.mjs").Notes} */
+  const notes = { acknowledged: new Map(), sent: [] };
+  open.add(id);
+  runs.set(id, { kind, notes });
+  try {
+    const run = await engine.start(kind.workflow, input, { id });
+    await Promise.all([kind.play?.(run, input, notes, own), run.result().catch(() => undefined)]);
+  } catch (error) {
+    const { name, code, message, stack } = /** @type {any} */ (error);
+    report(`a client of ${id} got ${name} ${code ?? ""}: ${message}`, { stack });
+  }
+  open.delete(id);
+  lastEnded.push(id);
+  if (lastEnded.length > 50) lastEnded.shift();
+}
+
+/** @returns {import("./mix.mjs").Kind} */
+function nextKind() {
+  let dice = random.next() * mix.reduce((total, { weight }) => total + weight, 0);
+  for (const kind of mix) {
+    dice -= kind.weight;
+    if (dice < 0) return kind;
+  }
+  return /** @type {import("./mix.mjs").Kind} */ (mix[0]);
+}
+
+// ── the whole ──
+
+/** Every run of the store, children too. @param {Holdfast} engine */
+async function everyRun(engine) {
+  const infos = [];
+  let cursor;
+  do {
+    const page = await engine.list({ limit: 500, ...(cursor !== undefined && { cursor }) });
+    infos.push(...page.runs);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return infos;
+}
+const CLOSED = new Set(["completed", "failed", "canceled", "terminated"]);
+
+/** @param {Holdfast} engine */
+async function readLedger(engine) {
+  const rows = [];
+  for (let page; page === undefined || page.length > 0; rows.push(...page)) {
+    const run = await engine.start(audit, { from: rows.length, count: 2_000 });
+    page = /** @type {any[]} */ (await run.result({ timeout: "30s" }));
+  }
+  return rows;
+}
+
+async function main() {
+  console.log(`soak: seed ${seed}, ${options.store}, ${workers} workers, lease ${lease} ms, ${Number(minutes) * 60} s, in ${folder}`);
+  const url = options.store === "memory" ? "memory:" : `file:${paths.database}`;
+  const engines = [await Holdfast.open(url, { logger })];
+  if (options.store === "file") engines.push(await Holdfast.open(url, { logger }));
+  const [engine] = /** @type {[Holdfast]} */ (engines);
+  const shared = { lease: Number(lease), workers: Number(workers), random: randomOf(Number(seed) + 1) };
+  const pool = options.store === "memory" ? new LocalPool({ engine, ...shared }) : new Pool({ file: paths.database, effects: paths.effects, folder, ...shared });
+  const observer = new Observer(/** @type {Holdfast} */ (engines.at(-1)), report);
+  const status = (/** @type {string} */ phase) =>
+    console.log(
+      `  ${seconds().toFixed(0).padStart(4)} s  ${phase}  started ${runs.size}  ended ${runs.size - open.size}  ${(runs.size / seconds()).toFixed(1)}/s  ` +
+        `kills ${pool.kills}  freezes ${pool.freezes}  stops ${pool.stops}  samples ${observer.samples}  found ${findings.size}`,
+    );
+  let phase = "storm";
+  const ticker = setInterval(() => status(phase), 3_000);
+  try {
+    const storm = pool.torment();
+    const until = seconds() + Number(minutes) * 60;
+    let watching = true;
+    const looking = (async () => {
+      while (watching) {
+        await pause(100);
+        const known = random.chance(0.7) && open.size > 0 ? [...open] : lastEnded;
+        if (known.length > 0) await observer.look(random.pick(known)).catch((error) => error?.name === "RunNotFoundError" || report(`the observer got ${error?.message}`, { stack: error?.stack }));
+      }
+    })();
+    for (let number = 0; seconds() < until; number++) {
+      while (open.size >= Number(mostOpen) && seconds() < until) await pause(10);
+      void drive(/** @type {Holdfast} */ (random.pick(engines)), nextKind(), number);
+      await pause(random.between(0, 30));
+    }
+    phase = "calm ";
+    await Promise.all([pool.calm(), storm]);
+    const deadline = seconds() + Number(drain);
+    while (open.size > 0 && seconds() < deadline) await pause(50);
+    watching = false;
+    await looking;
+    for (const id of open) report(`${id} did not end`, { info: await engine.run(id).describe().catch(String) });
+    phase = "check";
+    const totals = await check(engine, observer, pool);
+    status(phase);
+    return { pool, observer, totals };
+  } finally {
+    clearInterval(ticker);
+    await pool.close();
+    for (const one of engines) await one.close();
+  }
+}
+
+/** @param {Holdfast} engine @param {Observer} observer @param {{ findings: string[] }} pool */
+async function check(engine, observer, pool) {
+  // Children that their parents do not wait for may end later.
+  for (let tries = 0; tries < 100 && (await everyRun(engine)).some(({ status }) => !CLOSED.has(status)); tries++) await pause(100);
+  const ledger = options.store === "file" ? await readLedger(engine) : [];
+  const infos = await everyRun(engine);
+  note({ e: "seen", keys: [] });
+  const effects = readEffects(paths.effects);
+  const traces = tracesOf(effects);
+  const known = new Set(infos.map(({ id }) => id));
+  for (const id of runs.keys()) if (!known.has(id)) report(`${id} was started and is not there`);
+  /** @type {Map<string, Map<string, number>>} */
+  const table = new Map();
+  let operationCount = 0;
+  for (const info of infos) {
+    const byStatus = table.get(info.workflow) ?? new Map();
+    table.set(info.workflow, byStatus);
+    byStatus.set(info.status, (byStatus.get(info.status) ?? 0) + 1);
+    checkEnd(info, runs.get(info.id)?.notes, report);
+    const run = engine.run(info.id);
+    const history = await run.history();
+    const operations = await run.operations();
+    operationCount += operations.length;
+    if (history.turns.length === 0) continue;
+    observer.compare(info.id, history);
+    await checkReplay(history, report);
+    checkAttempts(info, executionOf(history), operations, traces, report);
+    checkSaga(info, traces, report);
+  }
+  const counts = checkEffects(effects, traces, Number(lease), report);
+  if (options.store === "file") checkLedger(infos, ledger, report);
+  for (const effect of effects) if (effect.e === "log" && effect.level === "error") report(`a worker logged: ${effect.message}`, effect);
+  for (const finding of pool.findings) report(finding);
+  return { table, counts, runs: infos.length, operations: operationCount, rows: ledger.length };
+}
+
+/** @param {Awaited<ReturnType<typeof main>>["totals"]} totals */
+function printTable({ table, counts, operations, rows }) {
+  console.log(`\n  workflow    ended`);
+  for (const [workflow, byStatus] of [...table].sort()) {
+    console.log(`  ${workflow.padEnd(11)} ${[...byStatus].sort().map(([status, count]) => `${count} ${status}`).join(", ")}`); // biome-ignore format: one line
+  }
+  console.log(`\n  operations ${operations}, step bodies run ${counts.bodies}, repeated ${counts.repeated}, told to stop ${counts.aborted}, begun too late ${counts.late}, ledger rows ${rows}\n`);
+}
+
+const limit = setTimeout(() => {
+  console.log(`soak: FAILED seed ${seed}: it did not come to an end; see ${folder}`);
+  process.exit(1);
+}, (Number(minutes) * 60 + 2 * Number(drain) + 60) * 1_000);
+
+try {
+  const { pool, observer, totals } = await main();
+  printTable(totals);
+  const summary = `seed ${seed}: ${totals.runs} runs, ${pool.kills} kills, ${pool.freezes} freezes, ${pool.stops} stops, ${observer.samples} samples, ${seconds().toFixed(0)} s`;
+  if (findings.size === 0) {
+    if (!options.keep && options.folder === undefined) rmSync(folder, { recursive: true, force: true });
+    console.log(`soak: ok ${summary}`);
+  } else console.log(`soak: FAILED ${findings.size} findings, ${summary}; see ${folder}`);
+} catch (error) {
+  report(`the soak itself broke: ${error}`, { stack: /** @type {any} */ (error)?.stack });
+  console.log(`soak: FAILED seed ${seed}: ${error}; see ${folder}`);
+}
+clearTimeout(limit);
+process.exit(findings.size === 0 ? 0 : 1);

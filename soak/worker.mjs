@@ -1,0 +1,29 @@
+// node soak/worker.mjs <file> <effects> <lease> [synchronous]: a worker that lives until it is killed or stopped.
+
+import { Holdfast } from "holdfast";
+import { note, openEffects, workAs } from "./effects.mjs";
+import { activities, workflows } from "./workflows.mjs";
+
+const [file = "", effects = "", lease = "1000"] = process.argv.slice(2);
+openEffects(effects);
+
+const tell = (/** @type {string} */ level) => (/** @type {string} */ message, /** @type {any} */ fields) => {
+  const error = fields?.error === undefined ? "" : ` ${fields.error?.stack ?? fields.error}`;
+  note({ e: "log", level, message: `${message}${error} ${fields?.runId ?? ""}`, pid: process.pid });
+};
+const logger = { debug() {}, info() {}, warn: tell("warn"), error: tell("error") };
+
+const engine = await Holdfast.open(`file:${file}`, { logger });
+const worker = await engine.worker({
+  workflows,
+  activities,
+  lease: Number(lease),
+  concurrency: 25,
+  cachedRuns: 40,
+  gracePeriod: 300,
+  determinism: "error",
+  turnTimeout: "60s", // a frozen process has no time to lose
+  stopOn: ["SIGTERM"],
+});
+workAs(worker.id);
+process.send?.("ready");

@@ -1,0 +1,203 @@
+// The workflows of the soak: each does one kind of thing, as its input tells it, and returns what a model can foretell.
+// Owns: the definitions that workers serve.
+// Invariants: an output depends on the input and on acknowledged messages alone, never on attempts, workers or time.
+
+import { activity, FatalError, Loop, Receive, RollbackError, signal, update, workflow } from "holdfast";
+import { begin, end, work } from "./effects.mjs";
+
+/** @typedef {{ value: number, ms: number, failures: number }} Work */
+
+/** Attempts that die with their worker count (D7): none of these steps runs out of them. */
+const retry = { maxAttempts: 1_000, initialInterval: 30, maxInterval: 300 };
+
+/** @param {any} ctx @param {string} name @param {Work} plan @param {object} [options] */
+const step = async (ctx, name, plan, options = {}) => (await ctx.step(name, work(plan.value, plan), { retry, ...options })).value;
+
+const sum = (/** @type {readonly number[]} */ numbers) => numbers.reduce((total, one) => total + one, 0);
+
+export const chain = workflow("chain", async (ctx, /** @type {{ steps: Work[] }} */ { steps }) => {
+  let total = 0;
+  for (const plan of steps) total += await step(ctx, "link", plan);
+  return total;
+});
+
+export const fan = workflow("fan", async (ctx, /** @type {{ how: "parallel" | "join" | "all", branches: Work[][] }} */ { how, branches }) => {
+  const branch = (/** @type {Work[]} */ plans) => async (/** @type {any} */ own) => {
+    let total = 0;
+    for (const plan of plans) total += await step(own, "part", plan);
+    return total;
+  };
+  if (how === "all") return sum(await Promise.all(branches.flat().map((plan, i) => step(ctx, `part-${i}`, plan))));
+  if (how === "join") return sum(Object.values(await ctx.join("parts", Object.fromEntries(branches.map((plans, i) => [`b${i}`, branch(plans)])))));
+  const settled = await ctx.parallel(branches.map(branch));
+  return sum(settled.map((one) => (one.status === "fulfilled" ? one.value : Number.NaN)));
+});
+
+/** Fails at `failAt`, and undoes what it did. */
+export const saga = workflow(
+  "saga",
+  async (ctx, /** @type {{ steps: Work[], failAt: number, how: "fatal" | "rollback" }} */ { steps, failAt, how }) => {
+    for (const [i, plan] of steps.entries()) {
+      if (i === failAt && how === "rollback") throw new RollbackError(`stopped at ${i}`);
+      if (i === failAt) await ctx.step("bad", work(0, { error: () => new FatalError(`stopped at ${i}`) }), { retry });
+      await step(ctx, `do-${i}`, plan, { rollback: (/** @type {unknown} */ _, /** @type {any} */ info) => void end(info, begin(info), true) });
+    }
+    return steps.length;
+  },
+);
+
+/** @typedef {{ order: string[], total: number, notes: string[] }} Account */
+/** @typedef {{ id: string, plan: Work }} Entry */
+
+/** @param {Account} state @param {Entry} entry @returns {Account} */
+const booked = (state, { id, plan }) => ({ ...state, order: [...state.order, id], total: state.total + plan.value });
+
+/** An entity that many talk to. Each way of handling an update books it, and replies with its place. */
+export const account = workflow(
+  { name: "account", updates: { add: update(), post: update(), later: update(), close: update() }, signals: { note: signal() } },
+  async (ctx, /** @type {{ checkpointEvery: number }} */ { checkpointEvery }) => {
+    const { state } = await ctx.receive(/** @type {Account} */ ({ order: [], total: 0, notes: [] }), {
+      checkpointEvery,
+      updates: {
+        add: (/** @type {any} */ entry, state) => Receive.reply(state.order.length, booked(state, entry)),
+        post: async (/** @type {any} */ entry, state, own) => {
+          await step(own, "post", entry.plan);
+          return Receive.reply(state.order.length, booked(state, entry));
+        },
+        later: (/** @type {any} */ entry, state) =>
+          Receive.async(async (own) => {
+            await step(own, "later", entry.plan);
+            return own.updateState((now) => [now.order.length, booked(now, entry)]);
+          }, state),
+        close: (_, state) => Receive.stop(state.order.length, state),
+      },
+      signals: { note: (/** @type {any} */ id, state) => Receive.noreply({ ...state, notes: [...state.notes, id] }) },
+    });
+    return state;
+  },
+);
+
+/** @typedef {{ plan: Work, children: Tree[] }} Tree */
+export const tree = workflow("tree", async (ctx, /** @type {Tree} */ { plan, children }) => {
+  const own = await step(ctx, "node", plan);
+  if (children.length === 1) return own + (await ctx.child(tree, /** @type {Tree} */ (children[0])));
+  const handles = [];
+  for (const child of children) handles.push(await ctx.startChild(tree, child));
+  let total = own;
+  for (const handle of handles) total += await handle.result();
+  return total;
+});
+
+export const counter = workflow("counter", async (ctx, /** @type {{ plans: Work[], every: number }} */ { plans, every }) =>
+  ctx.loop({ name: "count", state: { i: 0, total: 0 }, commitInterval: every, historyEvery: 2 * every, historyKeep: every }, async (own, { i, total }) => {
+    const plan = plans[i];
+    if (plan === undefined) return Loop.break(total);
+    return Loop.continue({ i: i + 1, total: total + (await step(own, "tick", plan)) });
+  }),
+);
+
+/** Books into a table of the user's own: not one row more or less than it has entries. */
+export const ledger = workflow("ledger", async (ctx, /** @type {{ entries: Work[] }} */ { entries }) => {
+  let total = 0;
+  for (const [i, { value, failures }] of entries.entries()) {
+    total += await ctx.transaction(
+      "book",
+      (tx, info) => {
+        const token = begin(info);
+        tx.exec("CREATE TABLE IF NOT EXISTS soak_ledger (run TEXT NOT NULL, entry INTEGER NOT NULL, amount INTEGER NOT NULL)");
+        tx.run("INSERT INTO soak_ledger VALUES (?, ?, ?)", info.idempotencyKey.split("/")[0], i, value);
+        if (info.attempt <= failures) throw new Error("taken back");
+        end(info, token, true);
+        return value;
+      },
+      { retry },
+    );
+  }
+  return total;
+});
+
+/** Reads that table, for the checks. */
+export const audit = workflow("audit", async (ctx, /** @type {{ from: number, count: number }} */ { from, count }) =>
+  ctx.transaction("read", (tx) => {
+    tx.exec("CREATE TABLE IF NOT EXISTS soak_ledger (run TEXT NOT NULL, entry INTEGER NOT NULL, amount INTEGER NOT NULL)");
+    return tx.all("SELECT run, entry, amount FROM soak_ledger ORDER BY rowid LIMIT ? OFFSET ?", count, from);
+  }),
+);
+
+/** Takes signals as they come, and says in which order. */
+export const collector = workflow(
+  { name: "collector", signals: { item: signal(), extra: signal() } },
+  async (ctx, /** @type {{ items: number, extras: number, plan: Work }} */ { items, extras, plan }) => {
+    const got = { items: /** @type {unknown[]} */ ([]), extras: /** @type {unknown[]} */ ([]) };
+    for (let i = 0; i < items; i++) {
+      got.items.push(await ctx.waitForSignal("item"));
+      if (i % 3 === 0) await step(ctx, "look", plan);
+    }
+    while (got.extras.length < extras) {
+      const heard = await ctx.listen(["extra"], { count: 3, timeout: 200 });
+      got.extras.push(...heard.map(({ payload }) => payload));
+    }
+    return got;
+  },
+);
+
+export const sleeper = workflow("sleeper", async (ctx, /** @type {{ naps: number[], plan: Work }} */ { naps, plan }) => {
+  let early = 0;
+  for (const nap of naps) {
+    const before = ctx.now().getTime();
+    await ctx.sleep(nap);
+    if (ctx.now().getTime() - before < nap) early++;
+    await step(ctx, "awake", plan);
+  }
+  return { early };
+});
+
+/** Hands itself on, with what it was sent and has not taken yet. */
+export const relay = workflow(
+  { name: "relay", signals: { baton: signal() } },
+  async (ctx, /** @type {{ laps: number, got: unknown[], plan: Work }} */ { laps, got, plan }) => {
+    if (laps === 0) return got;
+    await step(ctx, "lap", plan);
+    const baton = await ctx.waitForSignal("baton");
+    return ctx.continueAsNew({ laps: laps - 1, got: [...got, baton], plan });
+  },
+);
+
+const errand = activity("errand", async (/** @type {Work} */ plan, info) => (await work(plan.value, plan)(info)).value, { retry });
+const beating = activity(
+  "beating",
+  async (/** @type {Work} */ plan, info) => {
+    info.heartbeat(info.attempt);
+    return (await work(plan.value, plan)(info)).value;
+  },
+  { retry, startToClose: "60s" },
+);
+export const courier = workflow("courier", async (ctx, /** @type {{ errands: Work[] }} */ { errands }) => {
+  const first = await ctx.activity(beating, /** @type {Work} */ (errands[0]));
+  return first + sum(await Promise.all(errands.slice(1).map((plan) => ctx.activity(errand, plan))));
+});
+
+/** Waits to be cancelled, and cleans up. */
+export const waiter = workflow({ name: "waiter", signals: { never: signal() } }, async (ctx, /** @type {{ plan: Work }} */ { plan }) => {
+  try {
+    await step(ctx, "before", plan);
+    await ctx.waitForSignal("never");
+  } finally {
+    await ctx.shield((own) => step(own, "cleanup", plan));
+  }
+});
+
+/** The first to succeed wins; the others are given up. */
+export const racer = workflow("racer", async (ctx, /** @type {{ plan: Work, naps: number[] }} */ { plan, naps }) => {
+  const { winner, value } = await ctx.race("first", {
+    work: (own) => step(own, "run", plan),
+    nap: async (own) => {
+      for (const nap of naps) await own.sleep(nap);
+      return -1;
+    },
+  });
+  return winner === "work" ? value === plan.value : value === -1;
+});
+
+export const workflows = [chain, fan, saga, account, tree, counter, ledger, audit, collector, sleeper, relay, courier, waiter, racer];
+export const activities = [errand, beating];
