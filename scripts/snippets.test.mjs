@@ -62,9 +62,13 @@ describe("every snippet of a README prints what it says", () => {
     /** @type {unknown[]} */
     const printed = [];
     const log = vi.spyOn(console, "log").mockImplementation((value) => void printed.push(value));
+    // A folder of its own: what it opens as "file:./app.db" is new, and goes with the folder.
+    const home = process.cwd();
+    process.chdir(mkdtempSync(join(folder, "cwd-")));
     try {
       await import(join(folder, `${snippet.name}.ts`));
     } finally {
+      process.chdir(home);
       log.mockRestore();
     }
     expect(printed).toEqual(expected);

@@ -2,7 +2,7 @@
 // Owns: plans, the model of each workflow, the clients that talk to runs, and what was acknowledged to them.
 // Invariants: the model knows inputs and acknowledgements, nothing of the engine.
 
-import { account, chain, collector, counter, courier, fan, ledger, racer, relay, saga, sleeper, tree, waiter } from "./workflows.mjs";
+import { account, chain, collector, counter, courier, family, fan, ledger, racer, relay, resumed, saga, sleeper, stubborn, tree, waiter } from "./workflows.mjs";
 
 /**
  * @typedef {import("./workflows.mjs").Work} Work
@@ -13,6 +13,7 @@ import { account, chain, collector, counter, courier, fan, ledger, racer, relay,
  * @typedef {object} Kind
  * @property {any} workflow
  * @property {(random: Random, lease: number) => any} plan its input
+ * @property {(input: any) => object} [start] options of its start
  * @property {(input: any) => Expected} expect how it has to end
  * @property {(run: any, input: any, notes: Notes, random: Random) => Promise<void>} [play] what clients do to it
  * @property {(output: any, input: any, notes: Notes) => string | undefined} [judge] what is wrong with its output
@@ -156,11 +157,12 @@ export const kinds = [
   {
     workflow: collector,
     weight: 3,
-    plan: (random) => ({ items: random.between(1, 6), extras: random.between(0, 4), plan: oneWork(random) }),
+    plan: (random) => ({ items: random.between(1, 6), extras: random.between(0, 4), plan: oneWork(random), withStart: random.chance(0.3) }),
+    start: ({ withStart }) => (withStart ? { signals: [{ name: "item", payload: "item0" }] } : {}),
     expect: () => ({ status: "completed" }),
-    play: async (run, { items, extras }, notes, random) => {
+    play: async (run, { items, extras, withStart }, notes, random) => {
       const send = async (/** @type {string} */ name, /** @type {number} */ count) => {
-        for (let i = 0; i < count; i++) {
+        for (let i = name === "item" && withStart ? 1 : 0; i < count; i++) {
           await signalMaybeTwice(run, name, `${name}${i}`, notes, random);
           if (random.chance(0.4)) await pause(random.between(0, 300));
         }
@@ -213,6 +215,27 @@ export const kinds = [
     weight: 1,
     plan: (random, lease) => ({ plan: oneWork(random, lease), naps: random.times(2, () => random.between(1, 120)) }),
     expect: () => ({ status: "completed", output: true }),
+  },
+  {
+    workflow: stubborn,
+    weight: 1,
+    plan: (random) => ({ plan: oneWork(random), failures: random.between(0, 5) }),
+    expect: ({ plan, failures }) => (failures < 4 ? { status: "completed", output: 2 * plan.value } : { status: "failed", error: /run 4 fails as planned/ }),
+  },
+  {
+    workflow: resumed,
+    weight: 1,
+    plan: (random) => ({ plan: { ...oneWork(random), failures: 0 } }),
+    expect: ({ plan }) => ({ status: "completed", output: 2 * plan.value }),
+    play: async (run) => {
+      while (!(await run.result().then(() => true, () => false))) await run.resume();
+    }, // biome-ignore format: one line
+  },
+  {
+    workflow: family,
+    weight: 1,
+    plan: (random) => ({ items: random.between(1, 4), plan: oneWork(random) }),
+    expect: ({ items }) => ({ status: "completed", output: Array.from({ length: items }, (_, i) => `item${i}`).join() }),
   },
 ];
 

@@ -77,6 +77,15 @@ const open = new Set();
 /** @type {string[]} */
 const lastEnded = [];
 
+/** @param {Holdfast} engine @param {import("./mix.mjs").Kind} kind @param {unknown} input @param {string} id */
+async function startToo(engine, kind, input, id) {
+  try {
+    await engine.start(kind.workflow, input, { id, onConflict: "use-existing" });
+  } catch (error) {
+    if (/** @type {Error} */ (error).name !== "RunClosedError") throw error;
+  }
+}
+
 /** @param {Holdfast} engine @param {import("./mix.mjs").Kind} kind @param {number} number */
 async function drive(engine, kind, number) {
   const own = randomOf(Number(seed) * 1_000_003 + number);
@@ -87,7 +96,10 @@ async function drive(engine, kind, number) {
   open.add(id);
   runs.set(id, { kind, notes });
   try {
-    const run = await engine.start(kind.workflow, input, { id });
+    // Now and then somebody else starts the same run at the same time.
+    const rival = kind.start === undefined && own.chance(0.1) ? startToo(engine, kind, input, id) : undefined;
+    const run = await engine.start(kind.workflow, input, { ...kind.start?.(input), id, ...(rival && { onConflict: "use-existing" }) });
+    await rival;
     await Promise.all([kind.play?.(run, input, notes, own), run.result().catch(() => undefined)]);
   } catch (error) {
     const { name, code, message, stack } = /** @type {any} */ (error);

@@ -199,5 +199,34 @@ export const racer = workflow("racer", async (ctx, /** @type {{ plan: Work, naps
   return winner === "work" ? value === plan.value : value === -1;
 });
 
-export const workflows = [chain, fan, saga, account, tree, counter, ledger, audit, collector, sleeper, relay, courier, waiter, racer];
+/** Tries again as a whole; what it had done stays done. */
+export const stubborn = workflow(
+  { name: "stubborn", retry: { maxAttempts: 4, initialInterval: 50 } },
+  async (ctx, /** @type {{ plan: Work, failures: number }} */ { plan, failures }) => {
+    const value = await step(ctx, "first", plan);
+    if (ctx.run.attempt <= failures) throw new Error(`run ${ctx.run.attempt} fails as planned`);
+    return value + (await step(ctx, "second", plan));
+  },
+);
+
+/** Fails for good until somebody resumes it. */
+export const resumed = workflow("resumed", async (ctx, /** @type {{ plan: Work }} */ { plan }) => {
+  const value = await step(ctx, "first", plan);
+  const once = async (/** @type {any} */ info) => {
+    const done = await work(plan.value, plan)(info);
+    if (info.attempt === 1) throw new FatalError("to be resumed");
+    return done;
+  };
+  return value + (await ctx.step("once", once, { retry })).value;
+});
+
+/** Talks to its children: one ends by itself, the other with its parent. */
+export const family = workflow("family", async (ctx, /** @type {{ items: number, plan: Work }} */ { items, plan }) => {
+  await ctx.startChild(waiter, { plan });
+  const child = await ctx.startChild(collector, { items, extras: 0, plan });
+  for (let i = 0; i < items; i++) await child.signal("item", `item${i}`);
+  return (await child.result()).items.join();
+});
+
+export const workflows = [chain, fan, saga, account, tree, counter, ledger, audit, collector, sleeper, relay, courier, waiter, racer, stubborn, resumed, family];
 export const activities = [errand, beating];

@@ -35,7 +35,7 @@ import { type Environment, realEnvironment, timeOrderedId } from "./host/environ
 import type { Determinism } from "./host/guard.ts";
 import type { WorkerHost } from "./host/worker.ts";
 import { consoleLogger } from "./logger.ts";
-import { RunHandle } from "./run.ts";
+import { RunHandle, refuseTx } from "./run.ts";
 import { openStore } from "./store/open.ts";
 import type { NewMessage, NewRun, Store } from "./store/port.ts";
 import type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
@@ -50,7 +50,8 @@ export interface OpenOptions {
 /** What tests and the simulation put in place of the real thing. */
 export interface Internals {
   readonly store: Store;
-  readonly environment: Environment;
+  /** Default: the real one. */
+  readonly environment?: Environment;
   /** The shortest turn that the watchdog tells of, in milliseconds. Default 5,000. */
   readonly watchdogAfter?: number;
   readonly replaceStep?: (name: string) => ((info: unknown) => unknown) | undefined;
@@ -81,14 +82,16 @@ export class Holdfast implements AsyncDisposable {
 
   /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace?queue=…". */
   static async open(url?: string, options: OpenOptions = {}): Promise<Holdfast> {
-    const store = await openStore(url);
-    return Holdfast.with({ store, environment: realEnvironment }, options);
+    if (options.namespace !== undefined && options.namespace !== "default") {
+      throw invalid("Holdfast.open", "This store keeps one namespace. Use a file of its own for another.", "namespace");
+    }
+    return Holdfast.with({ store: await openStore(url) }, options);
   }
   /** On a store of your own. */
   static async with(internals: Internals, options: OpenOptions = {}): Promise<Holdfast> {
     const engine = new Engine({
       store: internals.store,
-      environment: internals.environment,
+      environment: internals.environment ?? realEnvironment,
       codec: options.codec ?? jsonCodec,
       logger: options.logger ?? consoleLogger,
       limits: options.limits ?? {},
@@ -141,7 +144,7 @@ export class Holdfast implements AsyncDisposable {
   }
   async #newRun(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<NewRun> {
     this.#engine.assertOpen();
-    if (options.tx !== undefined) throw invalid("start", "This store can't start a run in a transaction of yours.", "tx");
+    refuseTx("start", options);
     const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
     const name = typeof workflow === "string" ? workflow : workflow.name;
     if (typeof name !== "string" || name === "") throw invalid("start", "Give a workflow, or the name of one.");

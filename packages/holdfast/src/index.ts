@@ -96,3 +96,4 @@ export {
 export { Holdfast, type OpenOptions } from "./holdfast.ts";
 export type * from "./store/port.ts";
 export type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
+export type { SqliteTransaction } from "./store/sqlite/transact.ts";

@@ -9,6 +9,7 @@ import {
   evaluateQuery,
   type History,
   HoldfastError,
+  InvalidInputError,
   type OperationInfo,
   parseDuration,
   QueryFailedError,
@@ -57,6 +58,7 @@ export class RunHandle {
   // ── messages ──
 
   async signal(name: string, payload?: unknown, options: SendOptions = {}): Promise<void> {
+    refuseTx("signal", options);
     const spec = this.#spec<SignalSpec<unknown>>("signals", name, "signal");
     const value = await validated(`signal ${name}`, spec?.schema as never, payload);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
@@ -77,6 +79,7 @@ export class RunHandle {
     return this.#reply(name, await this.#engine.waitForUpdate(this.id, message.job.id, { timeout }));
   }
   async updateMessage(name: string, input: unknown, options: SendOptions = {}) {
+    refuseTx("update", options);
     const spec = this.#spec<UpdateSpec<unknown, unknown>>("updates", name, "update");
     const value = await validated(`update ${name}`, spec?.schema as never, input);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
@@ -162,6 +165,13 @@ export class RunHandle {
     const [turns, attempts, workers] = await Promise.all([store.history(this.id), store.attempts(this.id), store.workers?.(this.id)]);
     return operationsOf(turns, attempts, workers ?? new Map(), codec);
   }
+}
+
+/** Never ignored: a caller who passes one counts on it. */
+export function refuseTx(what: string, options: { readonly tx?: unknown }): void {
+  if (options.tx === undefined) return;
+  const message = "This store can't take part in a transaction of yours.";
+  throw new InvalidInputError({ what, issues: [{ message, path: ["tx"] }] });
 }
 
 function check(result: SendResult, runId: string): void {

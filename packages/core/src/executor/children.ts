@@ -11,6 +11,7 @@ import type { Execution } from "./execution.ts";
 import { formatLocation } from "./location.ts";
 import type { Behaviour, Operation, Settlement } from "./operation.ts";
 import { abandon, recordedRetry } from "./steps.ts";
+import { checkedTime } from "./timers.ts";
 import type { Unit } from "./unit.ts";
 
 /** How operations that a handle starts get to the unit that has the turn. */
@@ -52,7 +53,7 @@ function open(
   const version = options.version ?? workflow.version;
   if (options.queue !== undefined) fields.queue = options.queue;
   if (version !== undefined) fields.version = version;
-  if (options.deadline instanceof Date) fields.deadlineAt = options.deadline.getTime();
+  if (options.deadline instanceof Date) fields.deadlineAt = checkedTime("ctx.child", options.deadline);
   else if (options.deadline !== undefined) fields.deadline = parseDuration(options.deadline);
   if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
   if (options.parentClose !== undefined) fields.parentClose = options.parentClose;
@@ -67,7 +68,7 @@ export function child(unit: Unit, workflow: AnyWorkflow, input: unknown, options
       cancel: abandon,
       outcome(own, outcome) {
         const settlement = settlementOf(outcome, id, workflow.name);
-        if (!settlement.ok) own.unit.execution.blame(settlement.error, own.seq);
+        if (!settlement.ok) own.unit.execution.blame.put(settlement.error, own.seq);
         own.unit.execution.settle(own, settlement);
       },
     };
@@ -91,7 +92,7 @@ export function startChild(
       outcome(own, outcome) {
         if (own.settlement !== undefined) return childEnded(execution, own.seq, outcome);
         const settlement = settlementOf(outcome, id, workflow.name);
-        if (!settlement.ok) execution.blame(settlement.error, own.seq);
+        if (!settlement.ok) execution.blame.put(settlement.error, own.seq);
         execution.settle(own, settlement);
       },
       childStarted(own, runId) {
@@ -108,7 +109,7 @@ export function childEnded(execution: Execution, seq: number, outcome: Outcome):
   const watched = execution.children.get(seq);
   if (watched === undefined || watched.settlement !== undefined) return;
   watched.settlement = settlementOf(outcome, watched.id, watched.workflow);
-  if (!watched.settlement.ok) execution.blame(watched.settlement.error, seq);
+  if (!watched.settlement.ok) execution.blame.put(watched.settlement.error, seq);
   for (const operation of watched.waiters)
     execution.conclude(operation, watched.settlement.ok ? "completed" : "failed", watched.settlement);
   watched.waiters = [];
@@ -165,7 +166,7 @@ const SENT: Behaviour = {
     else if (outcome.status === "canceled") execution.settle(operation, { ok: false, error: new CanceledError(outcome.reason) });
     else {
       const error = reviveError(outcome.error);
-      execution.blame(error, operation.seq);
+      execution.blame.put(error, operation.seq);
       execution.settle(operation, { ok: false, error });
     }
   },

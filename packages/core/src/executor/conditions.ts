@@ -5,19 +5,15 @@
 import { IllegalCallError } from "../errors/index.ts";
 import type { IVar } from "../model/index.ts";
 import { type Duration, parseDuration } from "../values/index.ts";
+import { entangle } from "./commits.ts";
 import type { Execution } from "./execution.ts";
 import { type Behaviour, type Operation, remember, type Settlement } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 import { whenDue } from "./versions.ts";
 
-interface Waiting {
-  readonly operation: Operation;
-  readonly predicate: () => unknown;
-}
-
 export class Conditions implements Behaviour {
   readonly #execution: Execution;
-  #waiting: Waiting[] = [];
+  readonly #waiting = new Map<Operation, () => unknown>();
 
   constructor(execution: Execution) {
     this.#execution = execution;
@@ -25,30 +21,30 @@ export class Conditions implements Behaviour {
   add(operation: Operation, predicate: () => unknown): void {
     operation.behaviour = this;
     operation.floating = true;
-    this.#waiting.push({ operation, predicate });
+    this.#waiting.set(operation, predicate);
   }
   /** Ends the first condition that holds. False if none does. */
   settleNext(): boolean {
-    for (const waiting of this.#waiting) {
-      const settlement = this.#read(waiting);
+    for (const [operation, predicate] of this.#waiting) {
+      const settlement = this.#read(predicate);
       if (this.#execution.poison !== undefined) return false;
       if (settlement === undefined) continue;
-      this.#execution.entangle(waiting.operation.unit);
-      this.#conclude(waiting.operation, settlement.ok ? "completed" : "failed", settlement);
+      entangle(this.#execution, operation.unit);
+      this.#conclude(operation, settlement.ok ? "completed" : "failed", settlement);
       return true;
     }
     return false;
   }
-  #read(waiting: Waiting): Settlement | undefined {
+  #read(predicate: () => unknown): Settlement | undefined {
     try {
-      const value = this.#execution.inClosure("a condition's predicate", waiting.predicate);
+      const value = this.#execution.inClosure("a condition's predicate", predicate);
       return value ? { ok: true, value } : undefined;
     } catch (error) {
       return { ok: false, error: error as Error };
     }
   }
   #conclude(operation: Operation, status: "completed" | "failed" | "canceled" | "timedOut", settlement: Settlement): void {
-    this.#waiting = this.#waiting.filter((waiting) => waiting.operation !== operation);
+    this.#waiting.delete(operation);
     this.#execution.conclude(operation, status, settlement);
   }
   cancel(operation: Operation, error: Error): void {
@@ -56,15 +52,15 @@ export class Conditions implements Behaviour {
   }
   /** Time is up: a predicate that holds by now still counts. */
   fire(operation: Operation): void {
-    const waiting = this.#waiting.find((one) => one.operation === operation);
-    const settlement = waiting === undefined ? undefined : this.#read(waiting);
+    const predicate = this.#waiting.get(operation);
+    const settlement = predicate === undefined ? undefined : this.#read(predicate);
     if (this.#execution.poison !== undefined) return;
     if (settlement === undefined) return this.#conclude(operation, "timedOut", { ok: true, value: undefined });
-    this.#execution.entangle(operation.unit);
+    entangle(this.#execution, operation.unit);
     this.#conclude(operation, settlement.ok ? "completed" : "failed", settlement);
   }
   clear(): void {
-    this.#waiting = [];
+    this.#waiting.clear();
   }
 }
 
@@ -83,7 +79,7 @@ export class Cell<T> implements IVar<T>, Behaviour {
   readonly #admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
   #written = false;
   #value: { readonly value: T } | undefined;
-  #waiters: Operation[] = [];
+  readonly #waiters = new Set<Operation>();
 
   constructor(owner: Unit, admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>) {
     this.#owner = owner;
@@ -105,13 +101,13 @@ export class Cell<T> implements IVar<T>, Behaviour {
       );
     }
     this.#written = true;
-    this.#execution.entangle(this.#owner, unit);
+    entangle(this.#execution, this.#owner, unit);
     whenDue(unit, () => this.#fill(value));
   }
   #fill(value: T): void {
     this.#value = { value };
-    const waiters = this.#waiters;
-    this.#waiters = [];
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
     for (const operation of waiters) this.#execution.conclude(operation, "completed", { ok: true, value });
   }
   wait(): Promise<T> {
@@ -123,13 +119,13 @@ export class Cell<T> implements IVar<T>, Behaviour {
       if (!operation.closed) {
         operation.behaviour = this;
         operation.floating = true;
-        this.#waiters.push(operation);
+        this.#waiters.add(operation);
       }
       return operation.promise;
     }) as Promise<T>;
   }
   cancel(operation: Operation, error: Error): void {
-    this.#waiters = this.#waiters.filter((one) => one !== operation);
+    this.#waiters.delete(operation);
     this.#execution.conclude(operation, "canceled", { ok: false, error });
   }
 }

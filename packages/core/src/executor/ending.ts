@@ -2,16 +2,19 @@
 // Owns: the choice of the one terminal command (P1).
 // Invariants: P1, P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
 
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import {
   CanceledError,
   FatalError,
   IllegalReturnError,
+  InvalidInputError,
   JoinError,
   RaceError,
   RollbackError,
   reviveError,
   serializeError,
 } from "../errors/index.ts";
+import type { AnyWorkflow } from "../model/index.ts";
 import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Payload, TerminalCommand } from "../protocol/index.ts";
 import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
@@ -42,6 +45,16 @@ export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
   close(execution, { type: "complete", value });
 }
 
+/** The output as the workflow's schema has it. A schema that awaits anything foreign is caught like other code (X8). */
+export async function validatedOutput(workflow: AnyWorkflow, schema: StandardSchemaV1, output: unknown): Promise<unknown> {
+  const result = await schema["~standard"].validate(output);
+  if (result.issues === undefined) return result.value;
+  const issues = result.issues.map(({ message, path }) =>
+    path === undefined ? { message } : { message, path: path.map((part) => (typeof part === "object" ? part.key : part)) },
+  );
+  throw new InvalidInputError({ what: `the output of workflow ${workflow.name}`, issues });
+}
+
 /** K3: a cooperative workflow that did not just let the cancellation through. */
 function settlesItself(execution: Execution, outcome: UnitOutcome): boolean {
   return execution.workflow.options.cancellation === "cooperative" && (outcome.ok || !(outcome.error instanceof CanceledError));
@@ -70,7 +83,7 @@ function endCanceled(execution: Execution, canceled: CanceledError, outcome: Uni
 
 function endFailed(execution: Execution, error: unknown): void {
   const command: Mutable<FailCommand> = { type: "fail", error: serializeError(error) };
-  const causes = [...execution.causesOf(error)].sort((a, b) => a - b);
+  const causes = [...execution.blame.causesOf(error)].sort((a, b) => a - b);
   if (causes.length > 0) command.causes = causes;
   const retryAfter = runRetry(execution, error);
   if (retryAfter !== undefined) {

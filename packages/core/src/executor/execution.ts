@@ -3,28 +3,25 @@
 // Invariants: X2, X7 X8 (who acts without the turn poisons it), P3 (how units end), P8 P9 (how values and limits are checked),
 // V4 (a poisoned execution emits nothing), Y6 (in replay every emission is matched).
 
-import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Codec } from "../codec/index.ts";
-import { payloadSize } from "../codec/index.ts";
 import {
   CanceledError,
   ForeignAwaitError,
   IllegalCallError,
   IllegalReturnError,
-  InvalidInputError,
-  LimitExceededError,
   OutOfTurnError,
   reviveError,
   serializeError,
 } from "../errors/index.ts";
 import { type AnyWorkflow, isReceiveResult, type Logger } from "../model/index.ts";
 import type { Answer, Command, OpeningCommand, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
+import { Blame } from "./blame.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
-import { isWithin } from "./location.ts";
+import { checkSize, type Limits, tooLong } from "./limits.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { Matcher } from "./matcher.ts";
-import { Operation, remember, type Settlement } from "./operation.ts";
+import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
 import { Saga } from "./saga.ts";
 import type { Reusable, Salvage } from "./salvage.ts";
 import { Scheduler } from "./scheduler.ts";
@@ -32,13 +29,6 @@ import { Unit, type UnitOptions, type UnitOutcome } from "./unit.ts";
 import type { RunningTurn, TurnWatch } from "./watch.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-
-export interface Limits {
-  payloadBytes: number;
-  historyWarn: number;
-  historyMax: number;
-}
-export const DEFAULT_LIMITS: Limits = { payloadBytes: 2 * 1024 * 1024, historyWarn: 10_000, historyMax: 50_000 };
 
 export interface ExecutionOptions {
   readonly workflow: AnyWorkflow;
@@ -67,6 +57,7 @@ export class Execution implements RunningTurn {
   readonly mailbox: Mailbox;
   readonly conditions: Conditions;
   readonly saga: Saga;
+  readonly blame = new Blame();
   /** Open operations by sequence number. */
   readonly operations = new Map<number, Operation>();
   /** Children by the number of the operation that started them: outcomes for `ChildHandle.result`. */
@@ -105,7 +96,6 @@ export class Execution implements RunningTurn {
   liveUnits = 0;
   #lastSeq = 0;
   #warnedOfLength = false;
-  readonly #blamed = new WeakMap<object, number>();
   /** D10: operations that are settled by an outcome from before, at the end of the step. */
   #reused: { operation: Operation; reusable: Reusable }[] = [];
 
@@ -199,7 +189,7 @@ export class Execution implements RunningTurn {
       this.log("warn", `The history of this run has ${length} records. Continue as new, or use a loop that trims (historyEvery).`, unit);
     }
     if (length < this.limits.historyMax || unit.role === "internal") return undefined;
-    return new LimitExceededError({ limit: "historyMax", actual: length, max: this.limits.historyMax, what: "records in the history" });
+    return tooLong(length, this.limits);
   }
   freshSeq(): number {
     return ++this.#lastSeq;
@@ -251,21 +241,6 @@ export class Execution implements RunningTurn {
     this.operations.delete(operation.seq);
     operation.unit.open.delete(operation);
     operation.deliver();
-  }
-
-  /** D10: this error is the failure of that operation. */
-  blame(error: Error, seq: number): void {
-    this.#blamed.set(error, seq);
-  }
-  /** The failed operations behind an error: its own, those of its causes, those of a join or race. */
-  causesOf(error: unknown, found: Set<number> = new Set(), depth = 0): Set<number> {
-    if (typeof error !== "object" || error === null || depth > 16) return found;
-    const seq = this.#blamed.get(error);
-    if (seq !== undefined) found.add(seq);
-    const { cause, errors } = error as { cause?: unknown; errors?: unknown };
-    this.causesOf(cause, found, depth + 1);
-    if (typeof errors === "object" && errors !== null) for (const one of Object.values(errors)) this.causesOf(one, found, depth + 1);
-    return found;
   }
 
   // ── units ──
@@ -322,41 +297,12 @@ export class Execution implements RunningTurn {
     unit.onEnd(unit.returned, unit);
   }
 
-  /**
-   * L3, R11: nothing lives but the unit that waits in `operation` and its ancestors, each of them only for what leads there, and no
-   * rollback beneath it may still run (L5).
-   */
-  canCommit(operation: Operation): boolean {
-    let depth = 0;
-    for (let unit: Unit | undefined = operation.unit; unit !== undefined; unit = unit.parent) {
-      if (unit.open.size !== 1 || unit.gates > 0) return false;
-      depth++;
-    }
-    return depth === this.liveUnits && !operation.entangled && !this.saga.holdsBeneath(operation.location);
-  }
-  /**
-   * L3: what happens beneath an open loop or receive and is seen outside of it, in memory alone, can't be left behind by its commits:
-   * `inside` is where it happened, `outside` who sees it. A condition that came true may be the doing of any of them.
-   */
-  entangle(outside: Unit, inside?: Unit): void {
-    for (const operation of this.operations.values()) {
-      if (operation.kind !== "loop" && operation.kind !== "receive") continue;
-      const scope = operation.location;
-      if (!isWithin(outside.path, scope) && (inside === undefined || isWithin(inside.path, scope))) operation.entangled = true;
-    }
-  }
-
   // ── values ──
 
   /** P9: what history has accepted is over no limit. */
   encode(value: unknown, what: string): Payload {
     const payload = this.codec.encode(value);
-    if (payload.length * 3 > this.limits.payloadBytes && this.matcher === undefined) {
-      const actual = payloadSize(payload);
-      if (actual > this.limits.payloadBytes) {
-        throw new LimitExceededError({ limit: "payloadBytes", actual, max: this.limits.payloadBytes, what });
-      }
-    }
+    if (this.matcher === undefined) checkSize(payload, this.limits, what);
     return payload;
   }
 
@@ -375,12 +321,6 @@ export class Execution implements RunningTurn {
   }
   get nothing(): Payload {
     return this.codec.encode(undefined);
-  }
-  /** The output as the workflow's schema has it. A schema that awaits anything foreign is caught like other code (X8). */
-  async validated(schema: StandardSchemaV1, output: unknown): Promise<unknown> {
-    const result = await schema["~standard"].validate(output);
-    if (result.issues === undefined) return result.value;
-    throw new InvalidInputError({ what: `the output of workflow ${this.workflow.name}`, issues: plainIssues(result.issues) });
   }
   reseed(seed: string): void {
     this.seed = seed;
@@ -463,11 +403,7 @@ export class Execution implements RunningTurn {
 
   /** K7: no workflow code runs any more; what the host is doing for it is given up. */
   abandonUnits(): void {
-    const open = [...this.operations.values()];
-    for (const operation of open) {
-      if (HOST_KINDS.has(operation.kind)) this.emit({ type: "cancel", seq: operation.seq });
-      else this.emit({ type: "settle", seq: operation.seq, status: "canceled" });
-    }
+    for (const { kind, seq } of [...this.operations.values()]) this.emit(givingUp(kind, seq));
     this.#forget();
   }
   #forget(): void {
@@ -493,24 +429,6 @@ export class Execution implements RunningTurn {
     this.root = undefined;
     this.current = undefined;
   }
-}
-
-/** A side effect is open only where the host carries it out. */
-const HOST_KINDS: ReadonlySet<string> = new Set([
-  "step",
-  "transaction",
-  "activity",
-  "child",
-  "sleep",
-  "signalRun",
-  "cancelRun",
-  "sideEffect",
-]);
-
-export function plainIssues(issues: readonly StandardSchemaV1.Issue[]): { message: string; path?: PropertyKey[] }[] {
-  return issues.map(({ message, path }) =>
-    path === undefined ? { message } : { message, path: path.map((part) => (typeof part === "object" ? part.key : part)) },
-  );
 }
 
 /** Why a wait was given up whose unit's function returned; nobody sees it. */

@@ -4,7 +4,7 @@
 // against recorded turns), X10 (eviction drops, never rejects).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
-import { CanceledError, OutOfTurnError, QueryFailedError, serializeError, TurnTimeoutError, toError } from "../errors/index.ts";
+import { CanceledError, OutOfTurnError, serializeError, TurnTimeoutError, toError } from "../errors/index.ts";
 import type { ReplayTurn } from "../history/index.ts";
 import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
@@ -13,9 +13,11 @@ import { type Barrier, sharedBarrier } from "./barrier.ts";
 import { childEnded } from "./children.ts";
 import { sameBy } from "./comparison.ts";
 import { Context } from "./context.ts";
-import { expire, rootEnded } from "./ending.ts";
-import { DEFAULT_LIMITS, Execution, type Limits } from "./execution.ts";
+import { expire, rootEnded, validatedOutput } from "./ending.ts";
+import { Execution } from "./execution.ts";
+import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { Matcher } from "./matcher.ts";
+import { evaluateQuery } from "./queries.ts";
 import type { StepBody } from "./steps.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import type { Unit } from "./unit.ts";
@@ -82,17 +84,28 @@ export class Executor {
     this.#matcher = new Matcher(execution, turns, sameBy(this.#codec));
     return new Promise((resolve) => {
       let index = 0;
-      const next = (completion: Completion): void => {
-        const turn = turns[index];
-        if (completion.status === "failed" || turn === undefined) {
-          execution.matcher = undefined;
-          execution.replaying = false;
-          resolve(completion);
-          return;
+      let last: Completion = { status: "ok", commands: [], replies: [] };
+      // A turn in which no code runs is over before `#begin` returns: the next is begun from here then, not on top of it.
+      const proceed = (): void => {
+        for (let over = true; over; ) {
+          const turn = turns[index];
+          if (last.status === "failed" || turn === undefined) {
+            execution.matcher = undefined;
+            execution.replaying = false;
+            resolve(last);
+            return;
+          }
+          over = false;
+          let beginning = true;
+          this.#begin(turn, index++, (completion) => {
+            last = completion;
+            if (beginning) over = true;
+            else proceed();
+          });
+          beginning = false;
         }
-        this.#begin(turn, index++, next);
       };
-      next({ status: "ok", commands: [], replies: [] });
+      proceed();
     });
   }
 
@@ -232,7 +245,7 @@ export class Executor {
       order: [],
       run: async (unit) => {
         const output = await run(new Context(unit) as never, execution.codec.decode(job.input));
-        return schema === undefined || output === execution.continuation ? output : execution.validated(schema, output);
+        return schema === undefined || output === execution.continuation ? output : validatedOutput(execution.workflow, schema, output);
       },
       onEnd: (outcome) => rootEnded(execution, outcome),
     });
@@ -385,27 +398,5 @@ export class Executor {
   /** M11: evaluated on the last published state; advances nothing. */
   query(name: string, args: unknown): unknown {
     return evaluateQuery(this.#execution.workflow, name, this.#execution.state, args, this.#codec);
-  }
-}
-
-/** M11: a query is a pure function of published state; whoever has the definition can evaluate it. */
-export function evaluateQuery(
-  workflow: AnyWorkflow,
-  name: string,
-  state: Payload | undefined,
-  args: unknown,
-  codec: Codec = jsonCodec,
-): unknown {
-  const queries = workflow.options.queries as Readonly<Record<string, (state: unknown, args: unknown) => unknown>> | undefined;
-  const query = queries !== undefined && Object.hasOwn(queries, name) ? queries[name] : undefined;
-  if (query === undefined) {
-    const known = Object.keys(queries ?? {}).join(", ") || "none";
-    throw new QueryFailedError({ query: name, reason: `workflow "${workflow.name}" has no such query (it has: ${known})` });
-  }
-  try {
-    return query(state === undefined ? undefined : codec.decode(state), args);
-  } catch (cause) {
-    // biome-ignore lint/style/useErrorCause: it is among the details
-    throw new QueryFailedError({ query: name, reason: cause instanceof Error ? cause.message : String(cause), cause });
   }
 }

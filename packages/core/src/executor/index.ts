@@ -3,10 +3,10 @@
 // Invariants: X1.
 
 export { type Barrier, createBarrier } from "./barrier.ts";
-export type { Limits } from "./execution.ts";
-export { DEFAULT_LIMITS } from "./execution.ts";
-export { Executor, type ExecutorOptions, evaluateQuery } from "./executor.ts";
+export { Executor, type ExecutorOptions } from "./executor.ts";
+export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export { formatLocation, type LocationPart, NameRegistry } from "./location.ts";
 export { isDeliveredError } from "./operation.ts";
+export { evaluateQuery } from "./queries.ts";
 export type { StepBody } from "./steps.ts";
 export type { RunningTurn, TurnWatch } from "./watch.ts";

@@ -6,9 +6,9 @@
 import { IllegalReturnError, InvalidInputError } from "../errors/index.ts";
 import { isLoopResult, type LoopOptions } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
+import { canCommit, commitCommand } from "./commits.ts";
 import type { Execution } from "./execution.ts";
 import type { Behaviour, Operation } from "./operation.ts";
-import { commitCommand } from "./receive.ts";
 import type { Unit, UnitOutcome } from "./unit.ts";
 
 /** Iterations between commits, between trims, and kept for people to look at. */
@@ -83,7 +83,7 @@ class LoopScope implements Behaviour {
   /** False if the state can't be encoded: then the loop has failed. */
   #commit(): boolean {
     const execution = this.#execution;
-    if (this.#wroteState || !execution.canCommit(this.#operation)) {
+    if (this.#wroteState || !canCommit(execution, this.#operation)) {
       if (!this.#warned) {
         const why = this.#wroteState
           ? "its iterations call updateState, which only they can repeat"

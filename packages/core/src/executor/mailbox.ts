@@ -50,12 +50,14 @@ export interface UpdateTaker extends Taker {
 export class Mailbox {
   readonly #execution: Execution;
   #messages: Message[] = [];
+  /** Updates of this turn: by its end each is accepted or rejected. */
+  #undecided: Update[] = [];
   /** Replay: what came in this turn. */
   readonly #arrived = new Set<Message>();
   readonly #takers: Taker[] = [];
   #receive: UpdateTaker | undefined;
-  /** Something has come or somebody has become ready since the queue was last looked through. */
-  #stale = false;
+  /** So many messages from the front were offered, and nobody has become ready for one of them since. */
+  #offered = 0;
 
   constructor(execution: Execution) {
     this.#execution = execution;
@@ -68,22 +70,26 @@ export class Mailbox {
   }
   add(message: Message): void {
     this.#messages.push(message);
+    if (message.type === "update") this.#undecided.push(message);
     if (this.#execution.matcher !== undefined) this.#arrived.add(message);
-    this.#stale = true;
   }
   /** V3: what an operation that code no longer makes had consumed. */
   discard(ids: readonly string[]): void {
     this.#messages = this.#messages.filter((message) => message.type === "fire" || !ids.includes(message.id));
+    this.wake();
   }
-  remove(message: Message): void {
+  #remove(message: Message): void {
     const index = this.#messages.indexOf(message);
-    if (index >= 0) this.#messages.splice(index, 1);
+    if (index < 0) return;
+    this.#messages.splice(index, 1);
+    if (index < this.#offered) this.#offered--;
   }
   /** Updates that this turn has brought are still to be rejected (M8). */
   clear(): void {
     this.#messages = this.#messages.filter((message) => message.type === "update" && !message.accepted);
     this.#takers.length = 0;
     this.#receive = undefined;
+    this.wake();
   }
   /** P10: what the next execution gets. */
   get signals(): Signal[] {
@@ -105,7 +111,7 @@ export class Mailbox {
     const older = messages.filter((message) => !here.some((one) => isSame(one, message)));
     this.#messages = older.map((message) => (message.type === "update" ? { ...message, validate: false, accepted: true } : message));
     this.#messages.push(...here);
-    this.#stale = true;
+    this.wake();
   }
 
   // ── takers ──
@@ -116,7 +122,7 @@ export class Mailbox {
   }
   enter(taker: Taker): void {
     this.#takers.push(taker);
-    this.#stale = true;
+    this.wake();
   }
   enterReceive(receive: UpdateTaker): void {
     this.#receive = receive;
@@ -126,11 +132,11 @@ export class Mailbox {
     const index = this.#takers.indexOf(taker);
     if (index >= 0) this.#takers.splice(index, 1);
     if (this.#receive === taker) this.#receive = undefined;
-    this.#stale = true;
+    this.wake();
   }
-  /** A taker that was busy is free again. */
+  /** Somebody may be ready for what was offered in vain. */
   wake(): void {
-    this.#stale = true;
+    this.#offered = 0;
   }
   /** M6: who is first in line for signals of this name. */
   #firstFor(name: string): Taker | undefined {
@@ -143,7 +149,7 @@ export class Mailbox {
       if (message.type !== "signal" || !wants(message.name)) continue;
       const first = this.#firstFor(message.name);
       if (first !== undefined && first !== self) continue;
-      this.remove(message);
+      this.#remove(message);
       return message;
     }
     return undefined;
@@ -153,11 +159,9 @@ export class Mailbox {
 
   /** Hands over the next message that somebody accepts. False if there is none. */
   takeNext(): boolean {
-    if (!this.#stale) return false;
-    for (const message of this.#messages) {
-      if (this.#offer(message)) return true;
+    for (; this.#offered < this.#messages.length; this.#offered++) {
+      if (this.#offer(this.#messages[this.#offered] as Message)) return true;
     }
-    this.#stale = false;
     return false;
   }
   #offer(message: Message): boolean {
@@ -165,21 +169,21 @@ export class Mailbox {
       case "signal": {
         const taker = this.#firstFor(message.name);
         if (taker === undefined || !taker.ready) return false;
-        this.remove(message);
+        this.#remove(message);
         taker.take(message);
         return true;
       }
       case "update": {
         const receive = this.#receive;
         if (receive === undefined || !receive.ready || !receive.handles(message.name)) return false;
-        this.remove(message);
+        this.#remove(message);
         if (message.accepted || this.#accept(message, receive)) receive.takeUpdate(message);
         return true;
       }
       case "fire": {
         const operation = this.#execution.operations.get(message.seq);
         if (operation !== undefined && operation === this.#receive?.operation && !this.#receive.ready) return false;
-        this.remove(message);
+        this.#remove(message);
         operation?.behaviour.fire?.(operation);
         return true;
       }
@@ -203,13 +207,15 @@ export class Mailbox {
 
   /** The end of the activation: updates are accepted behind a busy handler (R7), or rejected (M8). */
   closeTurn(): void {
-    for (const message of [...this.#messages]) {
-      if (message.type !== "update" || message.accepted) continue;
+    const undecided = this.#undecided;
+    this.#undecided = [];
+    for (const message of undecided) {
+      if (message.accepted || !this.#messages.includes(message)) continue;
       const receive = this.#receive;
       if (receive !== undefined && !receive.closing && receive.handles(message.name)) {
-        if (!this.#accept(message, receive)) this.remove(message);
+        if (!this.#accept(message, receive)) this.#remove(message);
       } else {
-        this.remove(message);
+        this.#remove(message);
         const reason = `the run is not in a receive that handles it now`;
         this.#reject(message, new UpdateRejectedError({ update: message.name, reason }));
       }
@@ -218,7 +224,7 @@ export class Mailbox {
   /** R6: accepted updates that a closing receive will not get to. */
   takeAccepted(): Update[] {
     const accepted = this.#messages.filter((message): message is Update => message.type === "update" && message.accepted);
-    for (const update of accepted) this.remove(update);
+    for (const update of accepted) this.#remove(update);
     return accepted;
   }
 }

@@ -1,25 +1,20 @@
 // Strict replay: every command that code emits is held against the one that history recorded.
-// Owns: the position in the recorded turns, and what was skipped because code no longer makes it.
+// Owns: the position in the recorded turns.
 // Invariants: Y2 (a unit's operations in order against its own records), Y3 (a record is consumed once), Y6 (all of them in the
-// order and the turn of recording), V3 (removed operations), D10 (what a voided failure left behind), L3 R11 (commits).
+// order and the turn of recording), V1 (patches), D10 (what a voided failure left behind), L3 R11 (commits).
 
-import { NondeterminismError, ReceiveClosedError, reviveError, serializeError } from "../errors/index.ts";
+import { reviveError } from "../errors/index.ts";
 import type { ReplayTurn, Voided } from "../history/index.ts";
 import type { OperationKind } from "../model/index.ts";
-import type { Command, CommitCommand, Job, OpeningCommand, Payload } from "../protocol/index.ts";
+import type { Command, Job, OpeningCommand, Payload } from "../protocol/index.ts";
 import { Carry } from "./carry.ts";
-import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
+import { difference, isOpening, type Same } from "./comparison.ts";
+import { Divergence } from "./divergence.ts";
 import type { Execution } from "./execution.ts";
-import { formatLocation, isWithin, predecessor, segment, sharedLength } from "./location.ts";
+import { predecessor, segment, sharedLength } from "./location.ts";
+import { Removals } from "./removals.ts";
 import { Salvage } from "./salvage.ts";
 import type { Unit } from "./unit.ts";
-
-const UNPAUSING: ReadonlySet<string> = new Set(["patch", "attributes", "rollbackCheckpoint", "refuse"]);
-/** Does it settle by being recorded? */
-function isUnpausing(record: OpeningCommand): boolean {
-  if (record.type === "sideEffect") return record.value !== undefined || record.error !== undefined;
-  return UNPAUSING.has(record.type);
-}
 
 /** V1: a marker that code may have done with altogether. */
 function isDeprecated(command: Command | undefined): boolean {
@@ -38,20 +33,17 @@ export class Matcher {
   #firstOutOfOrder: { expected: Command; actual: Command } | undefined;
   /** What code emits now where it failed before (D10). */
   readonly #carry: Carry;
-  // V3
-  readonly #removedPaths: string[] = [];
-  /** Removed operations, and all beneath them, that have not settled yet. */
-  readonly #removed = new Map<number, OpeningCommand>();
-  /** The unit that goes on when the removed operation settles. */
-  readonly #waiting = new Map<number, Unit>();
-  /** Updates that a removed receive has accepted and not answered. */
-  readonly #updates = new Map<string, { readonly seq: number; readonly name: string }>();
+  /** What code no longer makes (V3). */
+  readonly #removals: Removals;
+  readonly #divergence: Divergence;
 
   constructor(execution: Execution, turns: readonly ReplayTurn[], same: Same) {
     this.#execution = execution;
     this.#turns = turns;
     this.#same = same;
     this.#carry = new Carry(execution, turns, same);
+    this.#removals = new Removals(execution, turns);
+    this.#divergence = new Divergence(execution, turns, same);
   }
 
   /** Of this turn, if a failure in it was voided. */
@@ -65,6 +57,8 @@ export class Matcher {
     this.#cursor = 0;
     this.#ahead = undefined;
     this.#firstOutOfOrder = undefined;
+    this.#removals.beginTurn(index);
+    this.#divergence.beginTurn(index);
     this.#execution.mailbox.beginReplayTurn();
     const turn = this.#turns[index];
     if (turn?.voided !== undefined) {
@@ -72,9 +66,11 @@ export class Matcher {
       this.#carry.beginTurn(index, turn.voided);
     } else for (const command of this.takeCarried()) this.match(command);
     // What a freed run gave up is the first thing of its turn, and its units go on from the first round (V3).
-    for (let next = this.#expected[this.#cursor]; next !== undefined && this.#isGivenUp(next); next = this.#expected[this.#cursor]) {
+    for (;;) {
+      const next = this.#expected[this.#cursor];
+      if (next === undefined || !this.#removals.isGivenUp(next)) return;
       this.#cursor++;
-      this.#passRemoved(next);
+      this.#removals.pass(next);
     }
   }
   /** What a resumed run has emitted already (D10). */
@@ -118,7 +114,7 @@ export class Matcher {
   #missing(actual: Command, expected: Command | undefined): OpeningCommand | undefined {
     if (actual.type === "dispatch" && expected?.type === "dispatch") return undefined;
     if (!isOpening(actual)) return this.#nearest(this.#scopeOf(actual));
-    if (this.#recordedLater(actual) !== undefined) return this.#nearest(actual.unit, 0);
+    if (this.#divergence.recordedLater(actual) !== undefined) return this.#nearest(actual.unit, 0);
     // A unit that history does not know at all was begun because the one before it ended too early.
     const before = this.#isKnown(actual.unit) ? undefined : predecessor(actual.unit);
     return before === undefined ? undefined : this.#nearest(before);
@@ -129,7 +125,7 @@ export class Matcher {
     let shared = atLeast - 1;
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
-      if (!isOpening(candidate) || this.#ahead?.has(candidate) === true || this.#isRemoved(candidate)) continue;
+      if (!isOpening(candidate) || this.#ahead?.has(candidate) === true || this.#removals.has(candidate)) continue;
       const common = sharedLength(`${candidate.unit}/`, `${path}/`);
       if (common <= shared) continue;
       nearest = candidate;
@@ -142,8 +138,8 @@ export class Matcher {
   }
   /** What must have ended for this command to be emitted. */
   #scopeOf(command: Command): string {
-    if (command.type === "winner") return `${this.locate(command)}/${segment(command.key)}`;
-    return "seq" in command ? this.locate({ type: "cancel", seq: command.seq }) : "";
+    if (command.type === "winner") return `${this.#divergence.locate(command)}/${segment(command.key)}`;
+    return "seq" in command ? this.#divergence.locate({ type: "cancel", seq: command.seq }) : "";
   }
   /** Does code do what history has nowhere, in a unit of which this turn has nothing? */
   #isExtra(actual: Command, expected: Command | undefined): boolean {
@@ -152,7 +148,7 @@ export class Matcher {
   #findLater(actual: Command): Command | undefined {
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
-      if (this.#ahead?.has(candidate) === true || this.#isRemoved(candidate)) continue;
+      if (this.#ahead?.has(candidate) === true || this.#removals.has(candidate)) continue;
       if (difference(actual, candidate, this.#same) === undefined) return candidate;
     }
     return undefined;
@@ -161,7 +157,7 @@ export class Matcher {
   #nextOf(unit: string): OpeningCommand | undefined {
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
-      if (isOpening(candidate) && candidate.unit === unit && this.#ahead?.has(candidate) !== true && !this.#isRemoved(candidate))
+      if (isOpening(candidate) && candidate.unit === unit && this.#ahead?.has(candidate) !== true && !this.#removals.has(candidate))
         return candidate;
     }
     return undefined;
@@ -195,10 +191,9 @@ export class Matcher {
     if (this.voided !== undefined) {
       if (this.#execution.turnState !== undefined) this.#carry.published = true;
       for (; this.#cursor < this.#expected.length; this.#cursor++) this.#salvage(this.#expected[this.#cursor] as Command);
-    } else if (left !== undefined) this.#diverge(left, undefined);
+    } else if (left !== undefined) this.#divergence.report(left, undefined);
     else if (this.#firstOutOfOrder !== undefined) {
-      const { expected, actual } = this.#firstOutOfOrder;
-      this.#fail(this.locate(expected), "order", describeCommand(expected), describeCommand(actual));
+      this.#divergence.reportOrder(this.#firstOutOfOrder.expected, this.#firstOutOfOrder.actual);
     }
   }
 
@@ -219,63 +214,18 @@ export class Matcher {
     return this.#expected[this.#cursor];
   }
 
-  // ── where they part ──
-
-  #diverge(expected: Command | undefined, actual: Command | undefined): Command {
-    const at =
-      expected !== undefined && (isOpening(expected) || actual === undefined || !isOpening(actual)) ? expected : (actual as Command);
-    const location = this.locate(at);
-    if (expected === undefined || actual === undefined) {
-      const hint = actual === undefined ? this.#insteadOf(expected as Command) : this.#recordedLater(actual);
-      this.#fail(location, "operation", expected && describeCommand(expected), actual && describeCommand(actual), hint);
-      return actual as Command;
-    }
-    const elsewhere = isOpening(expected) && isOpening(actual) && expected.unit !== actual.unit;
-    const field = elsewhere ? "operation" : (difference(actual, expected, this.#same) ?? "order");
-    if (isOpening(expected) && isOpening(actual) && !["operation", "kind", "name", "unit", "occurrence"].includes(field)) {
-      this.#fail(location, field, this.#value(expected, field), this.#value(actual, field));
-    } else this.#fail(location, field, describeCommand(expected), describeCommand(actual));
+  #diverge(expected: Command | undefined, actual: Command): Command {
+    this.#divergence.report(expected, actual);
     return actual;
-  }
-  #value(command: Command, field: string): unknown {
-    return this.#same.decode((command as unknown as Record<string, unknown>)[field], field);
-  }
-  #insteadOf(expected: Command): string | undefined {
-    if (!isOpening(expected)) return undefined;
-    const unit = expected.unit === "" ? "root" : expected.unit;
-    return `The unit ${unit} did something else, or nothing, where history has it.`;
-  }
-  #recordedLater(actual: Command): string | undefined {
-    for (let turn = this.#turn + 1; turn < this.#turns.length; turn++) {
-      const found = this.#turns[turn]?.commands.some((command) => difference(actual, command, this.#same) === undefined);
-      if (found === true)
-        return `History has it ${turn - this.#turn === 1 ? "one turn" : `${turn - this.#turn} turns`} later: an operation before it is missing.`;
-    }
-    return undefined;
-  }
-  #fail(location: string, field: string, expected: unknown, actual: unknown, hint?: string): void {
-    this.#execution.violate(new NondeterminismError({ location, field, expected, actual, ...(hint !== undefined && { hint }) }));
-  }
-  /** The location of the operation that a command is about. */
-  locate(command: Command): string {
-    if (isOpening(command)) return formatLocation(command.unit, command.name, command.n);
-    if ("unit" in command) return command.unit;
-    if ("seq" in command) {
-      for (let turn = Math.min(this.#turn, this.#turns.length - 1); turn >= 0; turn--) {
-        const opening = this.#turns[turn]?.commands.find((one) => isOpening(one) && one.seq === command.seq);
-        if (opening !== undefined) return this.locate(opening);
-      }
-    }
-    return "root";
   }
 
   // ── commits (L3, R11) ──
 
   /** When nothing is runnable: does history have something next that lets a unit go on by itself? */
   catchUp(): boolean {
-    const waiting = this.#waiting.size;
+    const { waiting } = this.#removals;
     this.#skip();
-    return this.#restoreCommit() || this.#waiting.size < waiting;
+    return this.#restoreCommit() || this.#removals.waiting < waiting;
   }
   /** The commit that history has next, if its scope waits for it. */
   #restoreCommit(): boolean {
@@ -287,7 +237,7 @@ export class Matcher {
     operation.committed = false;
     this.#cursor++;
     execution.sawSeq(commit.lastSeq);
-    execution.mailbox.restore((commit as CommitCommand).messages ?? []);
+    execution.mailbox.restore(commit.messages ?? []);
     execution.state = commit.state;
     execution.saga.keep(commit.rollbacks ?? []);
     operation.behaviour.restore?.(operation, commit);
@@ -303,19 +253,8 @@ export class Matcher {
       if (next === undefined && this.#carry.isLive) return true;
     }
     // Nothing comes after a removed operation at which the run still waits: the unit is past its last record.
-    if (next === undefined) return this.#isFreed(unit);
+    if (next === undefined) return this.#removals.frees(unit);
     return next.type === "patch" && next.name === id;
-  }
-  #isFreed(unit: Unit): boolean {
-    for (const [seq, waiting] of this.#waiting) if (waiting === unit && !this.#settlesLater(seq)) return true;
-    return false;
-  }
-  #settlesLater(seq: number): boolean {
-    return this.#turns.some((turn, i) => {
-      if (i < this.#turn) return false;
-      const bySettle = turn.commands.some((one) => (one.type === "settle" || one.type === "cancel") && one.seq === seq);
-      return bySettle || (i > this.#turn && turn.jobs.some((job) => this.#settles(job, seq)));
-    });
   }
   /** V3: a unit has removed operations outstanding; is its next record the one at hand? */
   isDue(unit: Unit): boolean {
@@ -334,7 +273,7 @@ export class Matcher {
     for (let turn = this.#turn; turn < this.#turns.length; turn++) {
       const commands = turn === this.#turn ? this.#expected.slice(this.#cursor) : (this.#turns[turn]?.commands ?? []);
       for (const command of commands) {
-        if (isOpening(command) && command.unit === unit.path && !this.#isRemoved(command) && before-- === 0) return command;
+        if (isOpening(command) && command.unit === unit.path && !this.#removals.has(command) && before-- === 0) return command;
       }
     }
     return undefined;
@@ -343,27 +282,8 @@ export class Matcher {
   remove(unit: Unit, name: string, kind: OperationKind): void {
     const record = this.#upcoming(unit);
     if (record === undefined || record.name !== name || (record.type === "childResult" ? "child" : record.type) !== kind) return;
-    unit.occurrence(name);
-    this.#removedPaths.push(formatLocation(record.unit, record.name, record.n));
-    this.#removed.set(record.seq, record);
-    const next = this.#expected[this.#expected.indexOf(record) + 1];
-    const atOnce = next?.type === "settle" && next.seq === record.seq;
-    if (!isUnpausing(record) && !atOnce) {
-      this.#waiting.set(record.seq, unit);
-      unit.closeGate();
-    }
+    this.#removals.add(unit, record, this.#expected[this.#expected.indexOf(record) + 1]);
     this.#skip();
-  }
-  /** What `finish` emitted. */
-  #isGivenUp(command: Command): boolean {
-    const { type } = command;
-    return (
-      (type === "cancel" || type === "completeUpdate" || (type === "settle" && command.status === "canceled")) && this.#isRemoved(command)
-    );
-  }
-  #isRemoved(command: Command): boolean {
-    if (isOpening(command)) return this.#removed.has(command.seq) || this.#removedPaths.some((path) => isWithin(command.unit, path));
-    return "seq" in command && this.#removed.has(command.seq);
   }
   /** Passes over what belongs to removed operations and over what was matched ahead. */
   #skip(): void {
@@ -371,84 +291,22 @@ export class Matcher {
       const command = this.#expected[this.#cursor];
       if (command === undefined) return;
       if (this.#ahead?.delete(command) === true) this.#cursor++;
-      else if ((this.#removed.size > 0 || this.#removedPaths.length > 0) && this.#isRemoved(command)) {
+      else if (this.#removals.has(command)) {
         this.#cursor++;
-        this.#passRemoved(command);
+        this.#removals.pass(command);
       } else return;
     }
   }
-  #passRemoved(command: Command): void {
-    if (isOpening(command)) {
-      this.#execution.sawSeq(command.seq);
-      if (isUnpausing(command)) this.#removed.delete(command.seq);
-      else this.#removed.set(command.seq, command);
-      return;
-    }
-    const { mailbox } = this.#execution;
-    if (command.type === "dispatch") mailbox.discard([command.message]);
-    else if (command.type === "commit") this.#passCommit(command);
-    else if (command.type === "acceptUpdate") {
-      const job = this.#turns[this.#turn]?.jobs.find((one) => one.type === "update" && one.id === command.id);
-      this.#updates.set(command.id, { seq: command.seq, name: job?.type === "update" ? job.name : command.id });
-      mailbox.discard([command.id]);
-    } else if (command.type === "completeUpdate") this.#updates.delete(command.id);
-    else if (command.type === "settle") {
-      mailbox.discard(command.messages ?? []);
-      this.#removedSettled(command.seq);
-    } else if (command.type === "cancel" && command.join !== true) this.#removedSettled(command.seq);
-  }
-  /** What a commit of a removed scope had carried on is carried on without it. */
-  #passCommit(commit: CommitCommand): void {
-    const execution = this.#execution;
-    execution.sawSeq(commit.lastSeq);
-    execution.state = commit.state;
-    const messages = commit.messages ?? [];
-    for (const message of messages) if (message.type === "update") this.#updates.set(message.id, { seq: commit.seq, name: message.name });
-    execution.mailbox.restore(messages.filter((message) => message.type !== "update"));
-  }
   /** A job for an operation that the executor does not know. True if it was a removed one's. */
   passJob(job: Job): boolean {
-    if (!("seq" in job) || !this.#removed.has(job.seq)) return false;
-    if (this.#settles(job, job.seq)) this.#removedSettled(job.seq);
-    return true;
+    return this.#removals.passJob(job);
   }
-  /** Does this job settle the removed operation of that number? */
-  #settles(job: Job, seq: number): boolean {
-    if (!("seq" in job) || job.seq !== seq) return false;
-    const record = this.#removed.get(seq);
-    if (job.type === "fire") return record?.type === "sleep";
-    return job.type === "resolve" || (record?.type === "child" && record.detached === true);
-  }
-  #removedSettled(seq: number): void {
-    this.#removed.delete(seq);
-    const unit = this.#waiting.get(seq);
-    if (unit === undefined) return;
-    this.#waiting.delete(seq);
-    unit.openGate();
-  }
-  /** Replay is over: what is still open of removed operations is given up, and their units go on live. */
+  /** Replay is over. */
   finish(): void {
-    const execution = this.#execution;
-    for (const [id, { seq, name }] of this.#updates) {
-      execution.emit({
-        type: "completeUpdate",
-        seq,
-        id,
-        status: "failed",
-        error: serializeError(new ReceiveClosedError({ update: name })),
-      });
-    }
-    this.#updates.clear();
-    for (const record of this.#removed.values()) {
-      const host = ["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun"].includes(record.type);
-      execution.emit(host ? { type: "cancel", seq: record.seq } : { type: "settle", seq: record.seq, status: "canceled" });
-    }
-    this.#removed.clear();
-    for (const unit of this.#waiting.values()) unit.openGate();
-    this.#waiting.clear();
+    this.#removals.finish();
   }
   /** Has a replayed run something to do though no job has come? */
   get hasWork(): boolean {
-    return this.#removed.size > 0 || this.#waiting.size > 0 || this.#carry.size > 0;
+    return this.#removals.pending || this.#carry.size > 0;
   }
 }

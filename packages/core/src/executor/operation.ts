@@ -3,7 +3,7 @@
 // Invariants: C5 (delivered when its unit has the turn), X10 (a promise that is not delivered never settles), X11 (a rejection
 // is handled before user code sees it), Y3 (settled once).
 
-import type { CommitCommand, Outcome, Payload } from "../protocol/index.ts";
+import { type CancelCommand, type CommitCommand, HOST_KINDS, type Outcome, type Payload, type SettleCommand } from "../protocol/index.ts";
 import { formatLocation } from "./location.ts";
 import type { StepBody } from "./steps.ts";
 import type { Unit } from "./unit.ts";
@@ -30,6 +30,12 @@ export interface Behaviour {
 const INERT: Behaviour = {};
 
 const ignore = () => {};
+
+/** What gives up an open operation: the host is told of its own, the others are settled. */
+export function givingUp(kind: string, seq: number): CancelCommand | SettleCommand {
+  const isHosts = HOST_KINDS.has(kind) || kind === "sideEffect";
+  return isHosts ? { type: "cancel", seq } : { type: "settle", seq, status: "canceled" };
+}
 
 export class Operation {
   readonly unit: Unit;

@@ -2,10 +2,11 @@
 // Owns: the state, the handler in progress, the async handlers in flight, and how the loop closes.
 // Invariants: R1–R11, A1–A6, M9 M10 (acceptance, outcomes), K4 (cancellation closes it, joins its handlers, throws).
 
-import { IllegalReturnError, ReceiveClosedError, serializeError, UpdateRejectedError } from "../errors/index.ts";
+import { IllegalReturnError, InvalidInputError, ReceiveClosedError, serializeError, UpdateRejectedError } from "../errors/index.ts";
 import { type AsyncHandlerContext, isReceiveResult, type Messages, type ReceiveHandlers } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
 import { parseDuration } from "../values/index.ts";
+import { canCommit, commitCommand } from "./commits.ts";
 import type { Execution } from "./execution.ts";
 import type { Signal, Update, UpdateTaker } from "./mailbox.ts";
 import { type Behaviour, type Operation, rejected, type Settlement } from "./operation.ts";
@@ -274,7 +275,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   #checkpoint(): void {
     this.#sinceCheckpoint = 0;
     const execution = this.#execution;
-    if (!execution.canCommit(this.operation)) {
+    if (!canCommit(execution, this.operation)) {
       if (!this.#warned)
         execution.log("warn", "This receive can't checkpoint: other units or rollbacks are alive beside it.", this.operation.unit);
       this.#warned = true;
@@ -301,23 +302,6 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   }
 }
 
-/** What L3 and R11 have in common: where the scope is, and what of the run's state belongs to that point. */
-export function commitCommand(execution: Execution, operation: Operation, count: number, value: Payload, trim?: number): CommitCommand {
-  const messages = execution.mailbox.snapshot();
-  return {
-    type: "commit",
-    seq: operation.seq,
-    unit: operation.location,
-    count,
-    value,
-    ...(execution.state !== undefined && { state: execution.state }),
-    ...(messages.length > 0 && { messages }),
-    ...(trim !== undefined && { trim }),
-    lastSeq: execution.lastSeq,
-    ...(!execution.saga.empty && { rollbacks: execution.saga.steps }),
-  };
-}
-
 const UPDATE_STATE: Behaviour = {
   cancel: (operation, error) => operation.unit.execution.conclude(operation, "canceled", { ok: false, error }),
 };
@@ -332,6 +316,12 @@ export function receive(unit: Unit, state: unknown, handlers: ReceiveHandlers<un
   const execution = unit.execution;
   if (execution.mailbox.receive !== undefined) throw execution.illegal(unit, "receive", "another receive is open; one is open at a time");
   const every = handlers.checkpointEvery;
+  if (every !== undefined && (!Number.isInteger(every) || every < 1)) {
+    throw new InvalidInputError({
+      what: "ctx.receive",
+      issues: [{ message: `checkpointEvery must be a positive whole number, not ${every}.`, path: ["checkpointEvery"] }],
+    });
+  }
   const operation = execution.open(unit, "receive", "receive", {
     ...(handlers.timeout !== undefined && { timeout: parseDuration(handlers.timeout) }),
     ...(every !== undefined && { checkpointEvery: every }),

@@ -2,10 +2,8 @@
 // Owns: their records and outcomes, by location.
 // Invariants: D10 (what has settled does not run again), P6 (nor does a recorded side effect).
 
-import { type Command, IDENTITY, type OpeningCommand, type Outcome, type SideEffectCommand } from "../protocol/index.ts";
+import { type Command, HOST_KINDS, IDENTITY, type OpeningCommand, type Outcome, type SideEffectCommand } from "../protocol/index.ts";
 import { formatLocation } from "./location.ts";
-
-const KEPT: ReadonlySet<string> = new Set(["step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun", "sideEffect"]);
 
 /** How an operation had settled. */
 export interface Reusable {
@@ -25,7 +23,7 @@ export class Salvage {
     this.#same = same;
   }
   keep(command: Command): void {
-    if (KEPT.has(command.type)) {
+    if (HOST_KINDS.has(command.type) || command.type === "sideEffect") {
       const opening = command as OpeningCommand;
       this.#byLocation.set(formatLocation(opening.unit, opening.name, opening.n), opening);
     }

@@ -64,7 +64,7 @@ const STEP: Behaviour = {
     } else if (outcome.status === "completed") execution.settle(operation, { ok: true, payload: outcome.value });
     else {
       const settlement = failure(outcome, (attempts, cause) => new StepFailedError({ step: operation.name, attempts, cause }));
-      if (!settlement.ok) execution.blame(settlement.error, operation.seq);
+      if (!settlement.ok) execution.blame.put(settlement.error, operation.seq);
       execution.settle(operation, settlement);
     }
   },
@@ -105,7 +105,7 @@ const ACTIVITY: Behaviour = {
     const execution = operation.unit.execution;
     if (outcome.status === "completed") return execution.settle(operation, { ok: true, payload: outcome.value });
     const settlement = failure(outcome, (attempts, cause) => new ActivityFailedError({ activity: operation.name, attempts, cause }));
-    if (!settlement.ok) execution.blame(settlement.error, operation.seq);
+    if (!settlement.ok) execution.blame.put(settlement.error, operation.seq);
     execution.settle(operation, settlement);
   },
 };

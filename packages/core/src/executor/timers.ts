@@ -31,12 +31,12 @@ export function sleep(unit: Unit, name: string, duration: Duration): Promise<voi
 }
 
 export function sleepUntil(unit: Unit, name: string, time: Date | number): Promise<void> {
-  const until = typeof time === "number" ? time : time.getTime();
-  if (!Number.isFinite(until)) {
-    throw new InvalidInputError({
-      what: "ctx.sleepUntil",
-      issues: [{ message: `${String(time)} is not a time: give a Date or milliseconds.` }],
-    });
-  }
-  return open(unit, name, { until });
+  return open(unit, name, { until: checkedTime("ctx.sleepUntil", time) });
+}
+
+/** Milliseconds since the epoch. */
+export function checkedTime(what: string, time: Date | number): number {
+  const milliseconds = typeof time === "number" ? time : time.getTime();
+  if (Number.isFinite(milliseconds)) return milliseconds;
+  throw new InvalidInputError({ what, issues: [{ message: `${String(time)} is not a time: give a Date or milliseconds.` }] });
 }

@@ -1,11 +1,11 @@
 // `History`: the turns of an execution as JSON that a person can read and `replay` can take.
-// Owns: the format `holdfast-history/1`, both ways, and the check of what comes in.
+// Owns: the format `holdfast-history/1`, both ways.
 // Invariants: P8 (plain values are plain JSON in it), Y5 (replay is possible anywhere the code is).
 
 import { payloadFromJson, payloadToJson } from "../codec/index.ts";
-import { InvalidInputError } from "../errors/index.ts";
 import type { History, RunStatus } from "../model/index.ts";
-import { IDENTITY, PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
+import { PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
+import { checkTurn, malformed } from "./check.ts";
 
 export const HISTORY_FORMAT = "holdfast-history/1";
 
@@ -28,6 +28,7 @@ export function fromHistory(history: History): Turn[] {
   if (typeof history !== "object" || history === null || history.format !== HISTORY_FORMAT) {
     throw malformed(`Its format is ${JSON.stringify((history as { format?: unknown } | null)?.format)}, not "${HISTORY_FORMAT}".`);
   }
+  if (typeof history.run !== "object" || history.run === null) throw malformed("It does not say of which run it is.", "run");
   if (!Array.isArray(history.turns)) throw malformed("It has no list of turns.", "turns");
   return history.turns.map((turn, i) =>
     checkTurn(
@@ -49,31 +50,4 @@ function mapPayloads(tree: unknown, convert: (value: unknown) => unknown): unkno
     else copy[key] = mapPayloads(value, convert);
   }
   return copy;
-}
-
-const JOB_TYPES: ReadonlySet<string> = new Set([
-  "start", "resolve", "fire", "childStarted", "signal", "update", "cancel", "patch", "seed", "expire", "resume",
-]); // biome-ignore format: one line reads best
-
-function checkTurn(value: unknown, i: number): Turn {
-  const path = `turns[${i}]`;
-  const turn = value as Partial<Turn> | null;
-  if (typeof turn !== "object" || turn === null) throw malformed("A turn is an object.", path);
-  if (typeof turn.time !== "number" || typeof turn.index !== "number") throw malformed("A turn has an index and a time.", path);
-  if (!Array.isArray(turn.jobs) || !Array.isArray(turn.commands)) throw malformed("A turn has jobs and commands.", path);
-  for (const job of turn.jobs) {
-    if (!JOB_TYPES.has((job as { type?: string } | null)?.type ?? ""))
-      throw malformed(`Unknown job ${JSON.stringify(job)?.slice(0, 80)}.`, `${path}.jobs`);
-  }
-  for (const command of turn.commands) {
-    if (!Object.hasOwn(IDENTITY, (command as { type?: string } | null)?.type ?? "")) {
-      throw malformed(`Unknown command ${JSON.stringify(command)?.slice(0, 80)}.`, `${path}.commands`);
-    }
-  }
-  return turn as Turn;
-}
-
-function malformed(message: string, path?: string): InvalidInputError {
-  const issue = path === undefined ? { message } : { message, path: [path] };
-  return new InvalidInputError({ what: "history", issues: [issue] });
 }

@@ -68,8 +68,10 @@ export function forget(
   timers: ReadonlySet<number> = new Set(),
 ): Turn[] {
   const gone = new Set<number>();
+  const opened = new Set<number>();
   const before = commandsBefore(turns, commit);
   for (const command of before) {
+    if ("n" in command) opened.add(command.seq);
     if ("n" in command && isPast(command.unit)) gone.add(command.seq);
     else if (command.type === "dispatch" && isPast(command.unit)) consumed.add(command.message);
     else if (command.type === "settle" && gone.has(command.seq)) for (const id of command.messages ?? []) consumed.add(id);
@@ -89,9 +91,11 @@ export function forget(
         return "seq" in command && gone.has(command.seq);
     }
   };
+  // Of an operation beneath the scope whose record an earlier trim took: a child that outlived its iteration has ended.
+  const isLate = (seq: number): boolean => seq > commit.seq && !opened.has(seq);
   const isAnswer = (job: Job): boolean => {
-    if (job.type === "fire") return gone.has(job.seq) || timers.has(job.seq);
-    if (job.type === "resolve" || job.type === "childStarted") return gone.has(job.seq);
+    if (job.type === "fire") return gone.has(job.seq) || timers.has(job.seq) || isLate(job.seq);
+    if (job.type === "resolve" || job.type === "childStarted") return gone.has(job.seq) || isLate(job.seq);
     return (job.type === "signal" || job.type === "update") && consumed.has(job.id);
   };
   const kept: Turn[] = [];

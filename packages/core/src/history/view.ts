@@ -42,7 +42,7 @@ function applyVoid(turns: readonly ReplayTurn[], resume: number, { voids, attemp
   if (end < 0) return result;
   let first = end;
   for (const seq of voids) {
-    const isFailure = (job: Job) => job.type === "resolve" && job.seq === seq && job.outcome.status === "failed";
+    const isFailure = (job: Job) => job.type === "resolve" && job.seq === seq && job.outcome.status !== "completed";
     const at = result.findLastIndex((turn, i) => i <= end && turn.jobs.some(isFailure));
     const turn = result[at];
     if (turn === undefined) continue;

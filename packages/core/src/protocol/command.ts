@@ -269,6 +269,11 @@ export type HostOperation =
   | CancelRunCommand
   | RollbackCommand;
 
+/** Their kinds. An open side effect is the host's too, where it carries those out. */
+export const HOST_KINDS: ReadonlySet<string> = new Set<HostOperation["type"]>([
+  "step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun", "rollback",
+]); // biome-ignore format: one line reads best
+
 export type OpeningCommand =
   | HostOperation
   | SideEffectCommand

@@ -29,6 +29,10 @@ export async function drive(harness: Harness, options: AutoOptions = {}): Promis
   for (let turns = 0; harness.terminal === undefined; turns++) {
     if (turns >= limit)
       throw new Error(`The run was not over after ${limit} turns; it waits for ${harness.executor.waitingFor.join(", ")}.`);
+    if (harness.executor.hasWork) {
+      await harness.turn(); // changed code has freed it (V3), or it is being resumed (D10)
+      continue;
+    }
     const ready = ([...harness.open.values()] as HostOperation[]).filter((operation) => operation.type !== "sleep");
     if (ready.length > 0) {
       const picked = options.pick?.(ready) ?? ready;

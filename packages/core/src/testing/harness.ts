@@ -7,19 +7,20 @@ import { reviveError, type SerializedError, serializeError } from "../errors/ind
 import { type Barrier, Executor, formatLocation, type Limits } from "../executor/index.ts";
 import { recordCount, recordTurn, replayView, toHistory, trimmed } from "../history/index.ts";
 import type { AnyWorkflow, History, Logger, RunStatus } from "../model/index.ts";
-import type {
-  Activation,
-  Answer,
-  Command,
-  Completion,
-  HostOperation,
-  Job,
-  OpeningCommand,
-  Outcome,
-  Payload,
-  StartJob,
-  TerminalCommand,
-  Turn,
+import {
+  type Activation,
+  type Answer,
+  type Command,
+  type Completion,
+  HOST_KINDS,
+  type HostOperation,
+  type Job,
+  type OpeningCommand,
+  type Outcome,
+  type Payload,
+  type StartJob,
+  type TerminalCommand,
+  type Turn,
 } from "../protocol/index.ts";
 
 export interface HarnessOptions {
@@ -48,16 +49,6 @@ export interface TranscriptEntry {
   readonly completion: Completion;
 }
 
-const HOST_KINDS: ReadonlySet<string> = new Set([
-  "step",
-  "transaction",
-  "activity",
-  "child",
-  "sleep",
-  "signalRun",
-  "cancelRun",
-  "rollback",
-]);
 const TERMINAL: ReadonlySet<string> = new Set(["complete", "fail", "canceled", "continueAsNew"]);
 const STATUSES = { complete: "completed", fail: "failed", canceled: "canceled", continueAsNew: "continued" } as const;
 

@@ -53,6 +53,8 @@ export interface DriverHost {
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
   codeOf(workflow: AnyWorkflow): string;
+  /** How often in a row runs were blocked here, for the backoff (V4). */
+  readonly blocked: Map<string, number>;
   /** The driver is through with its claim: parked, closed, blocked or lost. */
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void;
 }
@@ -64,6 +66,8 @@ interface Open {
   readonly time: number;
 }
 
+/** Jobs that a run takes at once, also while it waits to be tried again. */
+const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
@@ -78,6 +82,8 @@ export class Driver {
   readonly #due = new Map<number, number>();
   /** The last attempt of each open step that has had more than one, or none in flight. */
   readonly #tried = new Map<number, number>();
+  /** Open steps whose attempt in flight has a row, which its end has to be written to (D12). */
+  readonly #listed = new Set<number>();
   /** Attempts before the failure that a resume has voided (D10). */
   readonly #forgiven = new Map<number, number>();
   #jobs: Job[] = [];
@@ -94,7 +100,8 @@ export class Driver {
   #closed = false;
   #released = false;
   #stopping = false;
-  #blockedTimes = 0;
+  /** When it is to be tried again as a whole (D10): until then no code runs. */
+  #retryRunAt: number | undefined;
 
   constructor(workflow: AnyWorkflow, run: RunRow, host: DriverHost) {
     this.workflow = workflow;
@@ -178,8 +185,17 @@ export class Driver {
       const message = `Run ${this.runId} was recovered ${claim.run.recoveries} times without a commit: it seems to kill its workers. Mend it, then resume it.`;
       return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
     }
+    const retryRunAt = retryRunAtOf(claim.turns ?? []);
+    if (retryRunAt !== undefined && retryRunAt > this.#host.now() && !claim.inbox.some(({ job }) => OVERRULING.has(job.type))) {
+      // Messages came while it waits to be tried again: they wait with it.
+      this.#retryRunAt = retryRunAt;
+      this.#seen = Math.max(0, ...claim.inbox.map(({ id }) => id));
+      return this.#write(this.#bare("sleeping"));
+    }
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
-    if (claim.turns === undefined) this.#recount(claim.attempts);
+    // Before anything that arrives while it recovers: a cancellation that overtook the start would be lost.
+    if (claim.run.turns === 0) this.#jobs.push(this.#startJob());
+    if (claim.turns === undefined) this.#recount(claim);
     else {
       this.#busy = true; // what arrives meanwhile waits
       const failure = await this.#recover(claim, resume !== undefined);
@@ -187,7 +203,6 @@ export class Driver {
       if (this.#released) return;
       if (failure !== undefined) return this.#block(failure);
     }
-    if (this.#turns === 0) this.#jobs.push(this.#startJob());
     await this.deliver(claim.inbox);
     this.#fireDue();
     if (this.#jobs.length === 0 && this.#executor.hasWork) return this.#activate();
@@ -217,6 +232,7 @@ export class Driver {
     this.#open.clear();
     this.#due.clear();
     this.#tried.clear();
+    this.#listed.clear();
     this.#forgiven.clear();
     this.#turns = claim.run.turns;
     let view: ReplayTurn[] = replayView(turns);
@@ -232,7 +248,8 @@ export class Driver {
     const completion = await this.#executor.replay(view);
     if (completion.status === "failed") return completion.error;
     this.#forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
-    this.#reopen(turns, claim.attempts);
+    this.#reopen(turns);
+    this.#recount(claim);
     return undefined;
   }
   #forgive(turns: readonly { readonly time: number; readonly jobs: readonly Job[] }[], attempts: readonly AttemptRow[]): void {
@@ -247,25 +264,33 @@ export class Driver {
     }
   }
   /** What was open when the run was last in somebody's memory. */
-  #reopen(turns: readonly Turn[], attempts: readonly AttemptRow[]): void {
+  #reopen(turns: readonly Turn[]): void {
     const open = new Set(this.#executor.openOperations);
     for (const turn of turns) {
       for (const command of turn.commands) if ("n" in command && open.has(command.seq)) this.#opened(command, turn.time);
     }
-    this.#recount(attempts);
   }
   /** Where the open steps stand: since this driver parked, others may have made attempts without a turn (D7, D8). */
-  #recount(attempts: readonly AttemptRow[]): void {
+  #recount({ attempts, inbox }: ClaimedRun): void {
     this.#retriesDue.length = 0;
     for (const { command, time } of this.#open.values()) {
-      const rows = attempts.filter((row) => row.seq === command.seq);
-      const last = rows.at(-1);
-      this.#tried.set(command.seq, last?.number ?? 1);
+      const { seq } = command;
+      const last = attempts.filter((row) => row.seq === seq).at(-1);
+      this.#tried.set(seq, last?.number ?? 1);
+      this.#due.delete(-seq);
+      // D6: a transaction that was recorded, by a worker that could not say so any more, has not been lost.
+      if (inbox.some(({ job }) => job.type === "resolve" && job.seq === seq)) {
+        if (last !== undefined) this.#attemptRows.push({ ...last, status: "completed" });
+        continue;
+      }
       if (last === undefined) {
         // Its first attempt was begun by whoever committed the command, and never came back (D7).
-        this.#attemptRows.push({ seq: command.seq, number: 1, status: "lost", startedAt: time, endedAt: this.#host.now(), workerId: "" });
+        this.#attemptRows.push({ seq, number: 1, status: "lost", startedAt: time, endedAt: this.#host.now(), workerId: "" });
+      } else if (last.status === "running") {
+        // W4: whoever made it gave the run back without waiting for it.
+        this.#attemptRows.push({ ...last, status: "lost", endedAt: this.#host.now() });
       }
-      this.#due.set(-command.seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);
+      this.#due.set(-seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);
     }
   }
 
@@ -329,13 +354,14 @@ export class Driver {
   }
   async #activate(): Promise<void> {
     this.#busy = true;
+    await this.#freshMacrotask();
+    if (this.#released) return;
+    // What has become ready by now shares the turn: steps that end together cost one commit.
     const jobs = this.#jobs;
     this.#jobs = [];
     const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
     this.#consumed = [];
     const activation: Activation = { time: this.#host.now(), jobs, historyLength: this.#historyLength };
-    await this.#freshMacrotask();
-    if (this.#released) return;
     const completion = await this.#executor.activate(activation);
     if (this.#released) return;
     if (completion.status === "failed") return this.#block(completion.error);
@@ -376,10 +402,11 @@ export class Driver {
     for (const command of completion.commands) this.#apply(command, activation.time);
     const fail = completion.commands.find((command) => command.type === "fail");
     if (fail?.type === "fail" && fail.retryAfter !== undefined) {
+      this.#retryRunAt = activation.time + fail.retryAfter;
+      this.#seen = 0; // what came meanwhile is the next claim's
       draft.attempt = this.#run.attempt + 1;
       draft.status = "sleeping";
       this.#due.clear();
-      this.#due.set(0, activation.time + fail.retryAfter);
     }
     draft.rollbacks = this.#executor.rollbacks;
     return draft;
@@ -400,6 +427,7 @@ export class Driver {
     this.#due.delete(seq);
     this.#due.delete(-seq);
     this.#tried.delete(seq);
+    this.#listed.delete(seq);
     this.#forgiven.delete(seq);
   }
 
@@ -412,18 +440,25 @@ export class Driver {
       if (!this.#open.has(seq)) continue;
       if (this.#exhausted(seq, number)) continue;
       this.#tried.set(seq, number);
+      this.#listed.add(seq);
       starting.push({ seq, number });
       this.#attemptRows.push({ seq, number, status: "running", startedAt: this.#host.now(), workerId: this.#host.workerId });
     }
     const fresh = draft.turn?.commands.filter((command): command is OpeningCommand => "n" in command && isStep(command)) ?? [];
-    const working = fresh.length > 0 || starting.length > 0 || this.#attempts.size > 0 || this.#jobs.length > 0 || this.#delivering > 0;
+    const working =
+      fresh.length > 0 ||
+      starting.length > 0 ||
+      this.#retriesDue.length > 0 || // W4: halting, it leaves them to others, at once
+      this.#attempts.size > 0 ||
+      this.#jobs.length > 0 ||
+      this.#delivering > 0;
     if (halting) for (const { seq } of fresh) this.#attemptRows.push(this.#notBegun(seq));
     if (this.#attemptRows.length > 0) draft.attempts = this.#attemptRows.splice(0);
-    if (draft.close === undefined && (halting || !working)) {
+    if (draft.close === undefined && (halting || !working || this.#retryRunAt !== undefined)) {
       draft.lease = "park";
       draft.status = draft.status === "rolling_back" ? "rolling_back" : "sleeping";
       draft.waitingFor = this.#waitingFor();
-      draft.wakeAt = halting && working ? 0 : this.#nextDue();
+      draft.wakeAt = this.#retryRunAt ?? (halting && working ? 0 : this.#nextDue());
     }
     draft.seen = this.#seen;
     let result: CommitResult;
@@ -433,6 +468,7 @@ export class Driver {
       this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
       return this.lose(error);
     }
+    if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
     this.#busy = false;
     for (const { seq, number } of starting) if (result.status === "committed") this.#startStep(seq, number);
     this.#committed(draft, result);
@@ -464,7 +500,9 @@ export class Driver {
         const open = this.#open.get(-key);
         return `step ${open?.command.name ?? -key} (attempt ${(this.#tried.get(-key) ?? 0) + 1} at ${new Date(due).toISOString()})`;
       });
+    const again = this.#retryRunAt === undefined ? [] : [`another attempt at ${new Date(this.#retryRunAt).toISOString()}`];
     return [
+      ...again,
       ...retries,
       ...this.#executor.waiting.filter(({ seq }) => !this.#due.has(-seq)).map(({ seq, description }) => description + until(seq)),
     ];
@@ -477,13 +515,15 @@ export class Driver {
     if (turn !== undefined) {
       this.#turns++;
       this.#historyLength += recordCount(turn);
-      this.#blockedTimes = 0;
+      this.#host.blocked.delete(this.runId);
     }
     if (commit.close !== undefined) {
       this.#closed = true;
       return this.#release("closed", new HoldfastError("The run is over.", { code: "HF_RUN_OVER" }));
     }
-    if (commit.lease === "park") return this.#release("parked", undefined);
+    // D10: a run that is to be tried again begins with a replay that leaves out what failed: this executor is of no more use.
+    if (commit.lease === "park") return this.#release(this.#retryRunAt === undefined ? "parked" : "closed", undefined);
+    if (this.#retryRunAt !== undefined) return void this.#write(this.#bare("sleeping"));
     for (const command of turn?.commands ?? []) {
       if (command.type === "cancel")
         this.#attempts.cancel(
@@ -533,12 +573,12 @@ export class Driver {
       this.#due.set(-seq, retryAt);
       this.#setAlarm();
     } else if (end.type === "recorded") {
-      if (number > 1) this.#attemptRows.push({ ...row, status: "completed" });
+      if (this.#listed.has(seq)) this.#attemptRows.push({ ...row, status: "completed" });
       void this.receive([end.message]);
       return;
     } else {
       if (end.outcome.status === "failed") this.#attemptRows.push({ ...row, status: "failed", error: end.outcome.error });
-      else if (number > 1) this.#attemptRows.push({ ...row, status: "completed" });
+      else if (this.#listed.has(seq)) this.#attemptRows.push({ ...row, status: "completed" });
       this.#jobs.push({ type: "resolve", seq, outcome: end.outcome });
     }
     this.#pump();
@@ -548,7 +588,9 @@ export class Driver {
 
   /** V4: the run is unharmed; it is tried again later, or when other code comes. */
   async #block(error: Error): Promise<void> {
-    const backoff = Math.min(1_000 * 2 ** this.#blockedTimes++, 300_000);
+    const times = this.#host.blocked.get(this.runId) ?? 0;
+    this.#host.blocked.set(this.runId, times + 1);
+    const backoff = Math.min(1_000 * 2 ** times, 300_000);
     this.#host.logger.error(`Run ${this.runId} is blocked: ${error.message}`, { runId: this.runId, workflow: this.workflow.name, error });
     const draft = this.#bare("blocked");
     draft.blocked = { error: serializeError(error), code: this.#host.codeOf(this.workflow) };
@@ -603,6 +645,11 @@ function isStep(command: OpeningCommand): boolean {
   return command.type === "step" || command.type === "transaction" || command.type === "rollback";
 }
 
+/** When a run that failed is to be tried again. */
+function retryRunAtOf(turns: readonly Turn[]): number | undefined {
+  const after = lastFailure(turns)?.retryAfter;
+  return after === undefined ? undefined : (turns.at(-1)?.time ?? 0) + after;
+}
 function lastFailure(turns: readonly Turn[]) {
   const last = turns.at(-1)?.commands.at(-1);
   return last?.type === "fail" ? last : undefined;

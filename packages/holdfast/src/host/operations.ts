@@ -85,6 +85,7 @@ function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, c
     const draft = drafts.get(job.seq);
     if (draft?.kind === "sleep") end(draft, "completed", turn.time);
   }
+  if (job.type === "resume") for (const seq of job.voids) reopen(drafts.get(seq));
   if (job.type !== "resolve") return;
   const draft = drafts.get(job.seq);
   if (draft === undefined) return;
@@ -98,6 +99,14 @@ function end(draft: Draft | undefined, status: OperationInfo["status"], time: nu
   if (draft === undefined || draft.endedAt !== undefined) return;
   draft.status = status;
   draft.endedAt = new Date(time);
+}
+
+/** D10: its failure is voided; it goes on, or comes again. */
+function reopen(draft: Draft | undefined): void {
+  if (draft === undefined) return;
+  draft.status = ATTEMPTED.has(draft.kind) ? "scheduled" : "waiting";
+  draft.error = undefined;
+  draft.endedAt = undefined;
 }
 
 /** A step that succeeded at once has no rows: its record and its outcome are its one attempt, begun by whoever recorded it. */

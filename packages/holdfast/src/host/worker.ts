@@ -8,6 +8,7 @@ import {
   type AnyWorkflow,
   type Codec,
   HoldfastError,
+  IllegalReturnError,
   type Job,
   type Limits,
   type Logger,
@@ -65,6 +66,7 @@ export class WorkerHost implements DriverHost {
   readonly #ports: WorkerPorts;
   readonly #serves: readonly Served[];
   readonly #activities: ActivityRunner;
+  readonly blocked = new Map<string, number>();
   readonly #active = new Map<string, Driver>();
   /** Parked runs, least recently used first (W5). */
   readonly #cache = new Map<string, Driver>();
@@ -169,7 +171,14 @@ export class WorkerHost implements DriverHost {
       throw new HoldfastError("This store has no transactions to offer: use ctx.step.", { code: "HF_NO_TRANSACTIONS" });
     }
     const run = body.run as (tx: unknown, info: object) => unknown;
-    return store.transact(claim, (tx) => this.codec.encode(run(tx, info)));
+    return store.transact(claim, (tx) => {
+      const result = run(tx, info);
+      if (typeof (result as { then?: unknown } | null | undefined)?.then === "function") {
+        // D6: it would go on after the transaction had ended. Thrown here, it is rolled back.
+        throw new IllegalReturnError(`The function of transaction "${body.name}" returned a promise: on this store it is synchronous.`);
+      }
+      return this.codec.encode(result);
+    });
   }
   queueOfActivity(): string | undefined {
     return undefined;
@@ -286,6 +295,8 @@ export class WorkerHost implements DriverHost {
     const reusable = claim.turns === undefined && cached !== undefined;
     if (!reusable) cached?.evict();
     const driver = reusable ? cached : new Driver(workflow, run, this);
+    // D4: a worker that stood still until its lease had run out may claim the same run again: the claim before is lost.
+    this.#active.get(run.id)?.lose(new HoldfastError("The lease of this run was lost.", { code: "HF_CLAIM_LOST" }));
     this.#active.set(run.id, driver);
     driver.claimed(claim).catch((error: unknown) => {
       this.logger.error(`Run ${run.id} could not be driven; it is given back when its lease ends.`, { runId: run.id, error });

@@ -3,3 +3,4 @@
 // Invariants: nothing behind it knows a test runner.
 
 export { type StoreConformanceOptions, storeConformance } from "./storeConformance/index.ts";
+export { TestEngine, type TestEngineOptions, testEngine } from "./testEngine.ts";

@@ -155,34 +155,61 @@ describe.each(STORES)("resuming on %s", (store) => {
     expect((await run.describe()).attempt).toBe(3);
   });
 
-  test("D8 D10 the retry of a run is a durable timer: another engine goes on", async () => {
+  test("D8 D10 the retry of a run is a durable timer: the run says so, and another engine goes on", async () => {
     const wire = new Wire();
     const first = await engines.open({ wire });
+    const second = await engines.open();
     let fail = true;
     const order = workflow("order", async (ctx) => {
-      await ctx.step("charge", () => {
-        if (fail) throw new FatalError("no money");
-      });
-      return ctx.run.attempt;
-    });
-    await first.worker({ workflows: [order] });
-    const retry = { maxAttempts: 2, initialInterval: 200, jitter: 0, nonRetryable: ["TypeError"] };
-    const run = await first.start(order, undefined, { retry });
-    expect((await errorOf(run.result())).name).toBe("RunFailedError"); // D8: FatalError is never retried
-    fail = true;
-    const other = workflow("other", async (ctx) => {
       if (fail) throw new Error("try again");
+      await ctx.sleep(1);
       return ctx.run.attempt;
     });
-    const second = await engines.open();
-    await first.worker({ workflows: [other] });
-    const again = await first.start(other, undefined, { retry });
-    await until(async () => (await again.describe()).attempt === 2);
-    expect((await again.describe()).status).toBe("sleeping");
+    await first.worker({ workflows: [order], ...DOOMED });
+    const run = await first.start(order, undefined, { retry: { maxAttempts: 2, initialInterval: 600, jitter: 0 } });
+    const info = await until(async () => {
+      const seen = await run.describe();
+      return seen.waitingFor.length > 0 && seen;
+    });
     wire.cut();
     fail = false;
-    await second.worker({ workflows: [other] });
-    expect(await second.run(again.id).result()).toBe(2);
+    expect(info).toMatchObject({ status: "sleeping", attempt: 2, error: undefined });
+    expect(info.waitingFor).toEqual([expect.stringMatching(/^another attempt at \d{4}-.*Z$/)]);
+    await second.worker({ workflows: [order] });
+    expect(await second.run(run.id).result()).toBe(2);
+  });
+
+  test("D10 a message does not hurry a run that waits for its next attempt, and a cancel does not wait for it", async () => {
+    const engine = await engines.open();
+    const fails = new Set(["hurried", "canceled"]);
+    const order = workflow({ name: "order", retry: { maxAttempts: 2, initialInterval: 600, jitter: 0 } }, async (ctx) => {
+      if (fails.delete(ctx.run.id)) throw new Error("try again");
+      return ctx.waitForSignal("go");
+    });
+    await engine.worker({ workflows: [order] });
+    const hurried = await engine.start(order, undefined, { id: "hurried" });
+    const canceled = await engine.start(order, undefined, { id: "canceled", retry: { maxAttempts: 2, initialInterval: "1h" } });
+    for (const run of [hurried, canceled]) await until(async () => (await run.describe()).waitingFor.length > 0);
+    await hurried.signal("go", 1);
+    await canceled.cancel();
+    expect((await errorOf(canceled.result())).name).toBe("CanceledError");
+    expect(await hurried.result()).toBe(1);
+    const [first, second] = (await hurried.history()).turns as { time: number }[];
+    expect(second?.time).toBeGreaterThanOrEqual((first?.time ?? Number.NaN) + 600);
+  });
+
+  test("D8 a run is not tried again after a FatalError, nor what its policy names", async () => {
+    const engine = await engines.open();
+    const order = workflow("order", async (_ctx, fatal: boolean) => {
+      throw fatal ? new FatalError("no money") : new RangeError("no money");
+    });
+    await engine.worker({ workflows: [order] });
+    const retry = { maxAttempts: 5, initialInterval: 1, nonRetryable: ["RangeError"] };
+    for (const fatal of [true, false]) {
+      const run = await engine.start(order, fatal, { retry });
+      await expect(run.result()).rejects.toThrow(RunFailedError);
+      expect((await run.describe()).attempt).toBe(1);
+    }
   });
 
   test("D10 a run retry uses up its attempts, then the run has failed", async () => {

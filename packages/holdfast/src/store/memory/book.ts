@@ -14,7 +14,7 @@ import {
 } from "@holdfast/core";
 import type { InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup } from "../port.ts";
 import { Agenda } from "./agenda.ts";
-import { isOpen, type KeptRun, type UsedKey } from "./state.ts";
+import { isOpen, type KeptRun, type UsedKey, unbegun } from "./state.ts";
 import { Tasks } from "./tasks.ts";
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
@@ -49,15 +49,8 @@ export class Book {
     return key === undefined ? undefined : this.#startKeys.get(key);
   }
   insert(run: NewRun, now: number): KeptRun {
-    const { id, workflow, version, queue, priority, input, seed } = run;
-    const kept: KeptRun = {
-      ...{ order: ++this.#lastOrder, id, workflow, version, queue, priority, input, seed, createdAt: now, execution: 1, attempt: 1 },
-      ...{ status: "pending", output: undefined, error: undefined, state: undefined, waitingFor: [], attributes: {}, retry: undefined },
-      ...{ parent: undefined, startedAt: undefined, availableAt: undefined, deadlineAt: undefined, finishedAt: undefined },
-      ...{ workerId: undefined, epoch: 0, historyLength: 0, turns: 0, recoveries: 0, rollbacks: 0, resumable: true },
-      ...{ blockedCode: undefined, history: [], workers: new Map(), attempts: [], inbox: [], keys: new Map(), updates: new Map() },
-    };
-    this.#runs.set(id, kept);
+    const kept = unbegun(++this.#lastOrder, run, now);
+    this.#runs.set(kept.id, kept);
     this.#settle(kept, run, now);
     return kept;
   }
@@ -128,7 +121,10 @@ export class Book {
     if (used !== undefined) return used.inboxId;
     const key = keyOf(message);
     const inboxId = this.append(run, message.job);
-    if (key !== undefined) run.keys.set(key, { inboxId, update: message.job.type === "update" });
+    if (key !== undefined) {
+      run.keys ??= new Map();
+      run.keys.set(key, { inboxId, update: message.job.type === "update" });
+    }
     if (run.workerId === undefined && run.status !== "pending") this.availableNow(run, now);
     return inboxId;
   }
@@ -170,11 +166,12 @@ export class Book {
   }
   /** M10: no caller waits for ever. */
   #refuseUpdates(run: KeptRun): void {
+    const open = [...(run.keys ?? [])].filter(([id, { update }]) => update && run.updates?.has(id) !== true);
+    if (open.length === 0) return;
     const error = serializeError(new RunClosedError({ runId: run.id, status: run.status }));
     const waiting = new Set(run.inbox.map(({ job }) => (job.type === "update" ? job.id : undefined)));
-    for (const [id, { update }] of run.keys) {
-      if (update && !run.updates.has(id)) run.updates.set(id, { status: waiting.has(id) ? "rejected" : "failed", error });
-    }
+    run.updates ??= new Map();
+    for (const [id] of open) run.updates.set(id, { status: waiting.has(id) ? "rejected" : "failed", error });
   }
   #tellParent(run: KeptRun, now: number): void {
     const { parent } = run;
@@ -199,19 +196,26 @@ export class Book {
   }
   #nextExecution(run: KeptRun, { input, version, seed }: Beginning): void {
     this.tasks.forgetAttemptsOf(run.id);
-    Object.assign(run, {
-      ...{ input, version, seed, execution: run.execution + 1, epoch: run.epoch + 1, attempt: 1, status: "pending", workerId: undefined },
-      ...{
-        output: undefined,
-        error: undefined,
-        finishedAt: undefined,
-        waitingFor: [],
-        blockedCode: undefined,
-        rollbacks: 0,
-        resumable: true,
-      },
-      ...{ historyLength: 0, turns: 0, recoveries: 0, history: [], workers: new Map(), attempts: [] },
-    } satisfies Partial<KeptRun>);
+    run.input = input;
+    run.version = version;
+    run.seed = seed;
+    run.execution++;
+    run.epoch++;
+    run.attempt = 1;
+    run.status = "pending";
+    run.workerId = undefined;
+    run.output = undefined;
+    run.error = undefined;
+    run.finishedAt = undefined;
+    run.waitingFor = [];
+    run.blockedCode = undefined;
+    run.rollbacks = 0;
+    run.resumable = true;
+    run.historyLength = 0;
+    run.turns = 0;
+    run.recoveries = 0;
+    run.history = [];
+    run.attempts = [];
   }
 }
 
@@ -225,7 +229,7 @@ function keyOf({ job, idempotencyKey }: NewMessage): string | undefined {
 
 function usedKey(run: KeptRun, message: NewMessage): UsedKey | undefined {
   const key = keyOf(message);
-  return key === undefined ? undefined : run.keys.get(key);
+  return key === undefined ? undefined : run.keys?.get(key);
 }
 
 /** The end of a child as its parent's operation sees it. */

@@ -236,7 +236,7 @@ export class MemoryStore implements Store {
     return [...(this.#book.get(runId)?.attempts ?? []), ...tasks];
   }
   async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
-    return keys.map(({ runId, id }) => this.#book.get(runId)?.updates.get(id));
+    return keys.map(({ runId, id }) => this.#book.get(runId)?.updates?.get(id));
   }
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
     const found = [...this.#book.all()].filter((run) => matches(query, run));

@@ -36,8 +36,20 @@ export class Tasks {
     const id = ++this.#lastId;
     const kept: KeptTask = {
       ...task,
-      ...{ id, order: id, priority: 0, runId, execution, scheduledAt: now, availableAt: now, attempt: 0, token: 0 },
-      ...{ workerId: undefined, startedAt: 0, lastHeartbeat: undefined, heartbeatAt: 0, leaseEndsAt: 0 },
+      id,
+      order: id,
+      priority: 0,
+      runId,
+      execution,
+      scheduledAt: now,
+      availableAt: now,
+      attempt: 0,
+      token: 0,
+      workerId: undefined,
+      startedAt: 0,
+      lastHeartbeat: undefined,
+      heartbeatAt: 0,
+      leaseEndsAt: 0,
     };
     this.#tasks.set(id, kept);
     const siblings = this.#byRun.get(runId);

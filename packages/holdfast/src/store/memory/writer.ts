@@ -93,6 +93,7 @@ export class Writer {
       else run.attributes[key] = value;
     }
     for (const { id, outcome } of commit.updates ?? []) {
+      run.updates ??= new Map();
       run.updates.set(id, outcome);
       this.#book.wake("results");
     }

@@ -13,8 +13,9 @@ import { refuseUpdates } from "./updates.ts";
 
 export interface Ending extends Pick<RunClose, "output" | "error" | "resumable"> {
   readonly status: Exclude<RunClose["status"], "continued">;
-  /** How many records its last turn has, if it ends with one; and its attributes, if they change. */
-  readonly records?: number | undefined;
+  /** Of the turn that it ends with, if it does; and its attributes, if they change. */
+  readonly turns?: number;
+  readonly records?: number;
   readonly attributes?: string | null;
 }
 
@@ -25,10 +26,9 @@ const CLOSE = `UPDATE runs SET status = ?, output = ?, error = ?, resumable = ?,
 
 export function closeRun(session: Session, run: RunHead, ending: Ending, now: number): void {
   const { db } = session;
-  const { status, output, error, records, attributes = null } = ending;
+  const { status, output, error, turns = 0, records = 0, attributes = null } = ending;
   const resumable = status === "failed" && ending.resumable !== false ? 1 : 0;
-  const turns = records === undefined ? 0 : 1;
-  db.run(CLOSE, [status, payloadOrNull(output), jsonOrNull(error), resumable, now, turns, records ?? 0, attributes, run.key]);
+  db.run(CLOSE, [status, payloadOrNull(output), jsonOrNull(error), resumable, now, turns, records, attributes, run.key]);
   refuseUpdates(db, run, status);
   db.run("DELETE FROM inbox WHERE run = ?", [run.key]);
   dropTasks(db, run.key, now);

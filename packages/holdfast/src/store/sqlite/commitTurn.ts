@@ -13,6 +13,7 @@ import { deliverMessage } from "./deliverMessage.ts";
 import { findOpenChildren, findRun, isHeld, type RunHead } from "./findRun.ts";
 import { carryOver, consume, putMessage, readInbox } from "./inbox.ts";
 import { continueRun, createRun } from "./insertRun.ts";
+import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
 import type { Birth } from "./recordCodec.ts";
 import { appendTurn } from "./records.ts";
 import type { Session } from "./session.ts";
@@ -25,6 +26,12 @@ export function commitTurn(session: Session, commit: TurnCommit, now: number, bi
   return commitKeeping(session, commit, now, birth) ?? commitOther(session, commit, now, birth);
 }
 
+/** The turn that a run is created with. The row has what a plain one writes into it from the start. */
+export function commitFirst(session: Session, key: number, commit: TurnCommit, now: number, birth: Birth): void {
+  if (isPlain(commit)) writeEffects(session, key, commit, now, birth);
+  else commitOther(session, commit, now, birth);
+}
+
 // ── a worker that goes on ──
 
 const KEEP = `UPDATE runs SET turns = turns + ?, history_length = history_length + ?, rollbacks = coalesce(?, rollbacks),
@@ -33,14 +40,13 @@ const KEEP = `UPDATE runs SET turns = turns + ?, history_length = history_length
 
 /** The usual turn: the lease stays, the status too. No index of `runs` is touched. Undefined: it is not one of these, or it is stale. */
 function commitKeeping(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult | undefined {
-  const { runId, execution, epoch, turn, status, seen = 0 } = commit;
-  if (commit.lease !== "keep" || commit.close !== undefined || commit.blocked !== undefined) return undefined;
-  if (commit.attempt !== undefined || commit.attributes !== undefined) return undefined;
+  const { runId, execution, epoch, status, seen = 0 } = commit;
+  if (!isPlain(commit)) return undefined;
   const row = session.db.get(KEEP, [
-    turn === undefined ? 0 : 1,
-    recordsOf(commit) ?? 0,
+    turnsOf(commit),
+    recordsOf(commit),
     numberOrNull(commit.rollbacks),
-    waitingFor(commit),
+    waitingForOf(commit),
     text(runId),
     epoch,
     execution,
@@ -82,17 +88,17 @@ const PARK = `UPDATE runs ${SET}, worker_id = NULL, available_at = CASE
   WHERE key = ?10 RETURNING available_at`;
 
 function updateRun(session: Session, run: RunHead, commit: TurnCommit, now: number): void {
-  const { turn, blocked, attempt, rollbacks } = commit;
+  const { blocked, attempt, rollbacks } = commit;
   const set = [
     commit.status,
-    waitingFor(commit),
+    waitingForOf(commit),
     jsonOrNull(blocked?.error),
     textOrNull(blocked?.code),
     numberOrNull(attempt),
     numberOrNull(rollbacks),
     mergedAttributes(session.db, run.key, commit.attributes),
-    turn === undefined ? 0 : 1,
-    recordsOf(commit) ?? 0,
+    turnsOf(commit),
+    recordsOf(commit),
     run.key,
   ];
   if (commit.lease === "keep") session.db.run(STAY, set);
@@ -100,14 +106,6 @@ function updateRun(session: Session, run: RunHead, commit: TurnCommit, now: numb
     const [availableAt] = session.db.get(PARK, [...set, commit.seen ?? 0, numberOrNull(commit.wakeAt), now]) ?? [];
     if (availableAt !== null) session.changed("work");
   }
-}
-
-function recordsOf({ turn }: TurnCommit): number | undefined {
-  return turn === undefined ? undefined : turn.jobs.length + turn.commands.length;
-}
-
-function waitingFor({ waitingFor = [] }: TurnCommit): string | null {
-  return waitingFor.length === 0 ? null : JSON.stringify(waitingFor);
 }
 
 function mergedAttributes(db: Connection, run: number, changes: TurnCommit["attributes"]): string | null {
@@ -121,7 +119,12 @@ function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose
   const attributes = mergedAttributes(session.db, run.key, commit.attributes);
   const { status, output, error, resumable } = close;
   if (status !== "continued")
-    return closeRun(session, run, { status, output, error, resumable, records: recordsOf(commit), attributes }, now);
+    return closeRun(
+      session,
+      run,
+      { status, output, error, resumable, turns: turnsOf(commit), records: recordsOf(commit), attributes },
+      now,
+    );
   if (close.next === undefined) throw new TypeError('A commit that closes a run as "continued" names its next execution.');
   if (attributes !== null) session.db.run("UPDATE runs SET attributes = ? WHERE key = ?", [attributes, run.key]);
   dropTasks(session.db, run.key, now);

@@ -19,11 +19,6 @@ export function deliverMessage(session: Session, runId: string, message: NewMess
   return { status: "sent", inboxId: acceptMessage(session, run, message, now) };
 }
 
-/** Into an open run, or nothing if its key is known. */
-export function deliverTo(session: Session, run: RunHead, message: NewMessage, now: number): number {
-  return earlierDelivery(session.db, run.key, message) ?? acceptMessage(session, run, message, now);
-}
-
 function acceptMessage(session: Session, run: RunHead, message: NewMessage, now: number): number {
   const { job } = message;
   const inboxId = job.type === "cancel" ? cancelRun(session, run, job.reason, now) : putMessage(session, run.key, job, now);

@@ -5,21 +5,23 @@
 import type { Payload } from "@holdfast/core";
 import type { CreateResult, NewRun } from "../port.ts";
 import { jsonOrNull, numberOrNull, payload, readNumber, readText, text, textOrNull } from "./columns.ts";
-import { deliverTo } from "./deliverMessage.ts";
+import { deliverMessage } from "./deliverMessage.ts";
 import { findByIdempotencyKey, findRun, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
+import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
 import type { Session } from "./session.ts";
 
-/** Creates the run, finds it, or says that it is in the way. A run with a `first` turn is created leased; the turn is the caller's to commit. */
-export function createRun(session: Session, run: NewRun, now: number): CreateResult {
+/** Creates the run, finds it, or says that it is in the way. With a `first` turn it is created leased, and `begin` commits the turn. */
+export function createRun(session: Session, run: NewRun, now: number, begin?: (key: number) => void): CreateResult {
   const { db } = session;
   const byKey = run.idempotencyKey === undefined ? undefined : findByIdempotencyKey(db, run.idempotencyKey);
   const existing = byKey ?? findRun(db, run.id);
   if (existing !== undefined) return meetExisting(session, existing, run, existing.key === byKey?.key, now);
-  const head = insertRun(session, run, now);
-  const inboxIds = (run.messages ?? []).map((message) => deliverTo(session, head, message, now));
+  const key = insertRun(session, run, now);
   const { parent } = run;
   if (parent?.announce === true) announce(session, run.id, parent, now);
+  const inboxIds = deliverAll(session, run.id, run.messages, now);
+  if (run.first !== undefined) begin?.(key);
   return { status: "created", id: run.id, execution: 1, inboxIds };
 }
 
@@ -31,28 +33,34 @@ function meetExisting(session: Session, existing: RunHead, run: NewRun, isSameSt
   if (!isOpen && run.onConflict === "restart-if-closed") return restart(session, existing, run, now);
   if (run.onConflict === "reject") return { status: "conflict", id, runStatus: status };
   if (messages.length > 0 && !isOpen) return { status: "conflict", id, runStatus: status };
-  return { status: "existing", id, execution, inboxIds: messages.map((message) => deliverTo(session, existing, message, now)) };
+  return { status: "existing", id, execution, inboxIds: deliverAll(session, id, messages, now) };
 }
 
 const INSERT = `INSERT INTO runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, epoch, execution, attempt, turns,
-    history_length, last_message, rollbacks, recoveries, recovered, created_at, started_at, deadline_at, expired, resumable, attributes, retry,
+    history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at, expired, resumable, attributes, retry,
     idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, 0, 0, 0, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`;
 
-function insertRun(session: Session, run: NewRun, now: number): RunHead {
+function insertRun(session: Session, run: NewRun, now: number): number {
   const { id, workflow, version, queue, priority, attributes, retry, idempotencyKey, parent, first } = run;
+  const plain = first !== undefined && isPlain(first.commit) ? first.commit : undefined;
+  const status = first === undefined ? "pending" : (plain?.status ?? "running");
   const [found] =
     session.db.get(INSERT, [
       text(id),
       text(workflow),
       textOrNull(version),
-      first === undefined ? "pending" : "running",
+      status,
       text(queue),
       priority,
       session.laneOf(queue, workflow, version, priority),
       first === undefined ? startOf(run, now) : now + first.lease,
       textOrNull(first?.workerId),
       first === undefined ? 0 : 1,
+      plain === undefined ? 0 : turnsOf(plain),
+      plain === undefined ? 0 : recordsOf(plain),
+      plain?.rollbacks ?? 0,
+      plain === undefined ? null : waitingForOf(plain),
       now,
       first === undefined ? null : now,
       numberOrNull(deadlineOf(run, now)),
@@ -68,22 +76,15 @@ function insertRun(session: Session, run: NewRun, now: number): RunHead {
   const key = readNumber(found);
   insertExecution(session, key, 1, run);
   if (first === undefined) session.changed("work");
-  return {
-    key,
-    id,
-    status: first === undefined ? "pending" : "running",
-    isOpen: true,
-    isLeased: first !== undefined,
-    isResumable: false,
-    execution: 1,
-    epoch: first === undefined ? 0 : 1,
-    turns: 0,
-    attempt: 1,
-    rollbacks: 0,
-    lastMessage: 0,
-    deadlineAt: undefined,
-    parent: undefined,
-  };
+  return key;
+}
+
+/** Messages that come with a start. */
+function deliverAll(session: Session, id: string, messages: NewRun["messages"], now: number): number[] {
+  return (messages ?? []).map((message) => {
+    const result = deliverMessage(session, id, message, now);
+    return "inboxId" in result ? result.inboxId : 0;
+  });
 }
 
 function insertExecution(
@@ -175,7 +176,6 @@ function restart(session: Session, closed: RunHead, run: NewRun, now: number): C
     ],
   );
   if (parent?.announce === true) announce(session, id, parent, now);
-  const reopened: RunHead = { ...closed, isOpen: true, status: "pending", execution: closed.execution + 1, turns: 0 };
-  const inboxIds = (run.messages ?? []).map((message) => deliverTo(session, reopened, message, now));
-  return { status: "created", id: closed.id, execution: reopened.execution, inboxIds };
+  const inboxIds = deliverAll(session, closed.id, run.messages, now);
+  return { status: "created", id: closed.id, execution: closed.execution + 1, inboxIds };
 }

@@ -3,7 +3,18 @@
 // Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds.
 
 import { type Command, type Job, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
-import { json, payload, readJson, readOptionalNumber, readOptionalText, readPayload, text, textOrNull } from "./columns.ts";
+import {
+  json,
+  payload,
+  readJson,
+  readNumber,
+  readOptionalNumber,
+  readOptionalText,
+  readPayload,
+  readText,
+  text,
+  textOrNull,
+} from "./columns.ts";
 import type { Value } from "./driver.ts";
 
 /** type, seq, unit, name, n, data, value. */
@@ -53,7 +64,7 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
     else if (field === "unit") columns[2] = textOrNull(value);
     else if (field === "name") columns[3] = textOrNull(value);
     else if (field === "n") columns[4] = value;
-    else if (repeats && field in birth) continue;
+    else if (repeats && OF_BIRTH.has(field)) continue;
     else if (field === valueField) columns[6] = payload(value);
     else {
       data ??= {};
@@ -64,6 +75,7 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
   return columns;
 }
 
+const OF_BIRTH: ReadonlySet<string> = new Set(["runId", "workflow", "version", "seed", "input"] satisfies (keyof Birth)[]);
 const OF_LOCATION: ReadonlySet<string> = new Set(["type", "seq", "unit", "name", "n"]);
 
 /** The most frequent of all records has nothing but its location. */
@@ -72,8 +84,12 @@ function isBare(record: StepCommand): boolean {
   return true;
 }
 
-export function fromColumns(columns: readonly Value[], birth?: Birth): Job | Command {
-  const [type, seq, unit, name, n, data, value] = columns as RecordColumns;
+/** The columns begin at `from`. */
+export function fromColumns(columns: readonly Value[], birth?: Birth, from = 0): Job | Command {
+  const type = columns[from] as string;
+  const [seq = null, unit = null, name = null] = [columns[from + 1], columns[from + 2], columns[from + 3]];
+  const [n = null, data = null, value = null] = [columns[from + 4], columns[from + 5], columns[from + 6]];
+  if (type === "step" && data === null) return { type, seq: readNumber(seq), unit: readText(unit), name: readText(name), n: readNumber(n) };
   const record: Record<string, unknown> = { type };
   if (seq !== null) record["seq"] = readOptionalNumber(seq);
   if (type === "resolve") {
@@ -85,8 +101,12 @@ export function fromColumns(columns: readonly Value[], birth?: Birth): Job | Com
   if (n !== null) record["n"] = readOptionalNumber(n);
   if (data !== null) Object.assign(record, readable(type, readJson<Record<string, unknown>>(data), payloadFromJson as Convert));
   if (value !== null) record[VALUE_FIELD[type] ?? "value"] = readPayload(value);
-  if (type === "start" && !("runId" in record) && birth !== undefined) Object.assign(record, withoutUndefined(birth));
+  if (type === "start" && !("runId" in record) && birth !== undefined) repeatBirth(record, birth);
   return record as unknown as Job | Command;
+}
+
+function repeatBirth(record: Record<string, unknown>, { runId, workflow, version, seed, input }: Birth): void {
+  Object.assign(record, { runId, workflow, seed, input }, version !== undefined && { version });
 }
 
 type Convert = (value: unknown) => unknown;

@@ -3,7 +3,7 @@
 // Invariants: Y7 (every record is there, in order); what belongs to a turn as a whole is in its first row.
 
 import type { Command, Job, Turn } from "@holdfast/core";
-import { payloadOrNull, readNumber, readOptionalNumber, readPayload, readText } from "./columns.ts";
+import { payloadOrNull, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Value } from "./driver.ts";
 import { type Birth, fromColumns, toColumns } from "./recordCodec.ts";
@@ -68,28 +68,45 @@ export function readRecords(db: Connection, run: number, execution: number): Row
 
 /** Rows in order of turn and id. */
 export function turnsOf(rows: readonly Row[], birth: Birth | undefined): Turn[] {
-  return keptTurns(rows, birth).map(({ turn }) => turn);
-}
-
-export function keptTurns(rows: readonly Row[], birth: Birth | undefined): KeptTurn[] {
-  const turns: { turn: Turn; jobs: Job[]; commands: Command[]; records: KeptRecord[] }[] = [];
-  let current = Number.NaN;
+  const turns: Turn[] = [];
+  let current: { turn: Turn; jobs: Job[]; commands: Command[] } | undefined;
   for (const row of rows) {
-    const [id, index, time, historyLength, worker, state, direction] = row;
-    if (index !== current) {
-      current = readNumber(index);
-      const jobs: Job[] = [];
-      const commands: Command[] = [];
-      const turn: Turn = { index: current, time: readNumber(time), historyLength: readOptionalNumber(historyLength) ?? 0, jobs, commands };
-      turns.push({ turn: state === null ? turn : { ...turn, state: readPayload(state) }, jobs, commands, records: [] });
+    if (current === undefined || row[1] !== current.turn.index) {
+      current = beginTurn(row);
+      turns.push(current.turn);
     }
-    const last = turns.at(-1);
-    if (last === undefined) continue;
-    const kind = readText(direction);
-    const record = kind === "turn" ? undefined : fromColumns(row.slice(7), birth);
-    if (kind === "job") last.jobs.push(record as Job);
-    else if (kind === "command") last.commands.push(record as Command);
-    last.records.push({ id: readNumber(id), record, facts: [historyLength ?? null, worker ?? null, state ?? null] });
+    const direction = row[6];
+    if (direction === "job") current.jobs.push(fromColumns(row, birth, 7) as Job);
+    else if (direction === "command") current.commands.push(fromColumns(row, birth, 7) as Command);
   }
   return turns;
+}
+
+/** From the first row of a turn, which says what belongs to it as a whole. */
+function beginTurn(row: Row): { turn: Turn; jobs: Job[]; commands: Command[] } {
+  const [, index, time, historyLength, , state = null] = row;
+  const jobs: Job[] = [];
+  const commands: Command[] = [];
+  const turn: Turn = {
+    index: readNumber(index),
+    time: readNumber(time),
+    historyLength: readOptionalNumber(historyLength) ?? 0,
+    jobs,
+    commands,
+  };
+  return { turn: state === null ? turn : { ...turn, state: readPayload(state) }, jobs, commands };
+}
+
+/** The same, with the rows that the turns were made of. */
+export function keptTurns(rows: readonly Row[]): KeptTurn[] {
+  let at = 0;
+  return turnsOf(rows, undefined).map((turn) => {
+    const records: KeptRecord[] = [];
+    const made = [...turn.jobs, ...turn.commands];
+    for (let row = rows[at]; row !== undefined && row[1] === turn.index; row = rows[++at]) {
+      const [id, , , historyLength = null, worker = null, state = null] = row;
+      records.push({ id: readNumber(id), record: made[records.length], facts: [historyLength, worker, state] });
+    }
+    return { turn, records };
+  });
 }

@@ -26,7 +26,7 @@ import type {
 } from "../port.ts";
 import { claimedRun, claimRun, findDue, findLanes } from "./claimRuns.ts";
 import { claimTask, findTasks, type Heartbeat, heartbeatTask } from "./claimTasks.ts";
-import { commitTurn } from "./commitTurn.ts";
+import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { answerTask, sweepTasks } from "./endTasks.ts";
@@ -80,6 +80,7 @@ export class SqliteStore implements Store {
     const session = new Session(await Connection.open(this.path, this.#options));
     this.#session = session;
     this.#writer = new Writer(session, (changes) => this.#watchers.tell(changes), this.#options.gather);
+    this.#watchers.start();
   }
   async close(): Promise<void> {
     await this.#opening?.catch(() => undefined);
@@ -126,12 +127,11 @@ export class SqliteStore implements Store {
 
   create(runs: readonly NewRun[]): Promise<CreateResult[]> {
     return this.#writeEach(runs, (session, run, now) => {
-      const result = createRun(session, run, now);
-      const { first } = run;
+      const { id: runId, workflow, version, seed, input, first } = run;
       // Nothing of the first turn counts if the run turns out to exist.
-      if (first === undefined || result.status !== "created" || result.execution !== 1) return result;
-      commitTurn(session, first.commit, now, { ...run, runId: run.id });
-      return result;
+      return createRun(session, run, now, (key) => {
+        if (first !== undefined) commitFirst(session, key, first.commit, now, { runId, workflow, version, seed, input });
+      });
     });
   }
   async claim(request: ClaimRequest): Promise<ClaimResult> {

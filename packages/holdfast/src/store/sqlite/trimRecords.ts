@@ -17,7 +17,7 @@ export function trimRecords(db: Connection, run: number, execution: number, turn
     `${SELECT_RECORDS} WHERE run = ? AND execution = ? AND (turn >= ? OR (direction = 'job' AND type IN ('signal', 'update'))) ORDER BY turn, id`,
     [run, execution, from],
   );
-  const before = keptTurns(rows, undefined);
+  const before = keptTurns(rows);
   const kept = new Set<unknown>();
   for (const { jobs, commands } of trimmed(before.map((one) => one.turn))) {
     for (const record of jobs) kept.add(record);

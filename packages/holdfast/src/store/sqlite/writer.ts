@@ -3,8 +3,9 @@
 // Invariants: D3 (shared transactions), D2 (a write is in or out as a whole; one that fails takes no other with it); a lock of another
 // process is waited for without blocking; nobody is answered before the commit.
 //
-// Measured on libsql, FULL, 100 callers at a time that commit one turn each, again and again: at once 2,9xx turns/s, gathered 2x,xxx.
-// A lone caller waits for the end of this turn of the event loop: about 10 µs of the 200 that its fsync takes.
+// Measured on libsql, FULL, a hundred callers that commit one turn each and do something asynchronous between two: one by one 2,700
+// turns/s, gathered with setImmediate 31,000 (node:sqlite: 2,500 and 31,000). A lone caller waits for the end of this turn of the event
+// loop: 0.51 ms a commit against 0.49.
 
 import type { Wakeup } from "../port.ts";
 import { isBusy, isStorageFault, storeError } from "./failures.ts";

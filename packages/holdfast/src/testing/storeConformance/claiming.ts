@@ -3,7 +3,7 @@
 // Invariants tested: W1, W2, W3, V2, D4, D7, D9, W5.
 
 import assert from "node:assert/strict";
-import { heldOf, idsOf, LEASE, range, runIds, START, same, signal } from "./bench.ts";
+import { heldOf, idsOf, LEASE, payload, range, runIds, START, same, signal } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function claiming({ test }: Suite): void {
@@ -72,10 +72,19 @@ export function claiming({ test }: Suite): void {
     same(await claim({ workflow: "ship", versions: ["1", undefined] }, { workflow: "bill", versions: ["2"] }), ["d", "e"]);
     same(await claim({ workflow: "order", versions: "*" }, { workflow: "bill", versions: "*" }), ["b", "f"]);
   });
+  test("V2 a run that continues in another version is claimed for that one alone", async (bench) => {
+    const held = await bench.running("a", { version: "v1" });
+    bench.time += LEASE; // late, and just when its lease would have brought it back
+    await bench.close(held, { status: "continued", next: { input: payload(2), version: "v2", seed: "2", carried: [] } });
+    const claim = (version: string) => bench.claim({ queue: "queue of a", serves: [{ workflow: "order", versions: [version] }] });
+    same(runIds(await claim("v1")), []);
+    same(runIds(await claim("v2")), ["a"]);
+  });
   test("W1 an empty claim says when the next run is due", async (bench) => {
     same((await bench.claim({ queue: "q" })).nextAt, undefined);
     await bench.created("a", { queue: "q", delay: 300 });
-    await bench.created("b", { queue: "q", delay: 200 });
+    await bench.created("b", { queue: "q", delay: 200, version: "v1" });
+    await bench.created("e", { queue: "q", delay: 250, version: "v2" });
     await bench.created("c", { queue: "other", delay: 100 });
     await bench.created("d", { queue: "q", workflow: "ship", delay: 50 });
     const { now, runs, nextAt } = await bench.claim({ queue: "q" });

@@ -357,6 +357,14 @@ export function endings({ test }: Suite): void {
     await bench.store.expire();
     same(await bench.store.resume(["a"]), ["not-resumable"]);
   });
+  test("K7 a run that is resumed has its deadline still", async (bench) => {
+    const held = await bench.running("a", { deadline: 100 });
+    await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held) });
+    await bench.store.resume(["a"]);
+    bench.time += 100;
+    assert.equal(await bench.store.expire(), 1);
+    assert.equal((await bench.row("a")).error?.name, "DeadlineExceededError");
+  });
   test("K7 deadlines go on with the chain", async (bench) => {
     await bench.close(await bench.running("a", { deadline: 100 }), next());
     bench.time += 100;

@@ -169,6 +169,18 @@ export function families({ test }: Suite): void {
     assert.equal((await bench.row("abandoned")).parent?.runId, "p");
     same((await bench.claimRun("canceled")).inbox.map(({ job }) => job.type), ["cancel"]); // biome-ignore format: one line
   });
+  test("K5 children that have ended stay as they ended when their parent closes", async (bench) => {
+    const parent = await bench.running("p");
+    for (const [seq, parentClose] of (["cancel", "terminate"] as const).entries()) {
+      await child(bench, parent, parentClose, seq, parentClose);
+      await bench.close(await bench.hold(parentClose));
+    }
+    const before = await bench.store.get(["cancel", "terminate"]);
+    bench.time += 10;
+    await bench.close(parent);
+    same(await bench.store.get(["cancel", "terminate"]), before);
+    assert.equal(before[1]?.status, "completed");
+  });
   test("K6 a child that a worker holds is told, or loses its claim", async (bench) => {
     const parent = await bench.running("p");
     await child(bench, parent, "canceled", 1, "cancel");

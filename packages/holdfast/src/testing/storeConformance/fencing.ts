@@ -55,7 +55,10 @@ async function everything(bench: Bench, holder: Held | undefined): Promise<unkno
 async function scene(bench: Bench): Promise<Held> {
   const parent = await bench.running("parent");
   const link = { runId: "parent", execution: 1, seq: 1, parentClose: "abandon", announce: false } as const;
-  await bench.park(parent, { turn: bench.turn(parent), children: [bench.newRun("a", { parent: link, attributes: { kept: 1 } })] });
+  await bench.park(parent, {
+    turn: bench.turn(parent),
+    children: [bench.newRun("a", { parent: link, attributes: { kept: 1 }, deadline: 100 * LEASE })],
+  });
   await bench.parked("target");
   const held = await bench.hold("a");
   const child = bench.newRun("child", { parent: { runId: "a", execution: 1, seq: 3, parentClose: "terminate", announce: false } });

@@ -1,0 +1,51 @@
+// When a loop or a receive may commit, and what its commit says.
+// Owns: nothing between calls; who is entangled is known to the operation.
+// Invariants: L3 R11 (only where nothing else lives, and nobody outside has seen what happened inside), L5 (no rollback is passed).
+
+import type { CommitCommand, Payload } from "../protocol/index.ts";
+import type { Execution } from "./execution.ts";
+import { isWithin } from "./location.ts";
+import type { Operation } from "./operation.ts";
+import type { Unit } from "./unit.ts";
+
+/**
+ * Nothing lives but the unit that waits in `operation` and its ancestors, each of them only for what leads there, and no rollback
+ * beneath it may still run (L5).
+ */
+export function canCommit(execution: Execution, operation: Operation): boolean {
+  let depth = 0;
+  for (let unit: Unit | undefined = operation.unit; unit !== undefined; unit = unit.parent) {
+    if (unit.open.size !== 1 || unit.gates > 0 || unit.yielding) return false;
+    depth++;
+  }
+  return depth === execution.liveUnits && !operation.entangled && !execution.saga.holdsBeneath(operation.location);
+}
+
+/**
+ * L3: what happens beneath an open loop or receive and is seen outside of it, in memory alone, can't be left behind by its commits:
+ * `inside` is where it happened, `outside` who sees it. A condition that came true may be the doing of any of them.
+ */
+export function entangle(execution: Execution, outside: Unit, inside?: Unit): void {
+  for (const operation of execution.operations.values()) {
+    if (operation.kind !== "loop" && operation.kind !== "receive") continue;
+    const scope = operation.location;
+    if (!isWithin(outside.path, scope) && (inside === undefined || isWithin(inside.path, scope))) operation.entangled = true;
+  }
+}
+
+/** Where the scope is, and what of the run's state belongs to that point. */
+export function commitCommand(execution: Execution, operation: Operation, count: number, value: Payload, trim?: number): CommitCommand {
+  const messages = execution.mailbox.snapshot();
+  return {
+    type: "commit",
+    seq: operation.seq,
+    unit: operation.location,
+    count,
+    value,
+    ...(execution.state !== undefined && { state: execution.state }),
+    ...(messages.length > 0 && { messages }),
+    ...(trim !== undefined && { trim }),
+    lastSeq: execution.lastSeq,
+    ...(!execution.saga.empty && { rollbacks: execution.saga.steps }),
+  };
+}

@@ -1,0 +1,84 @@
+// Where code and history part, told so that a person finds the place.
+// Owns: the choice of location, field, and the two sides of the difference.
+// Invariants: Y2 (the field, the old and the new), V4 (it poisons the turn; the run is unharmed).
+
+import { NondeterminismError } from "../errors/index.ts";
+import type { ReplayTurn } from "../history/index.ts";
+import type { Command } from "../protocol/index.ts";
+import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
+import type { Execution } from "./execution.ts";
+import { formatLocation } from "./location.ts";
+
+/** Differences in what an operation is at all: told by whole operations, not by a field. */
+const WHOLE: ReadonlySet<string> = new Set(["operation", "kind", "name", "unit", "occurrence"]);
+
+export class Divergence {
+  readonly #execution: Execution;
+  readonly #turns: readonly ReplayTurn[];
+  readonly #same: Same;
+  #turn = 0;
+
+  constructor(execution: Execution, turns: readonly ReplayTurn[], same: Same) {
+    this.#execution = execution;
+    this.#turns = turns;
+    this.#same = same;
+  }
+  beginTurn(index: number): void {
+    this.#turn = index;
+  }
+
+  /** History has `expected` where code does `actual`; one of them may be missing. */
+  report(expected: Command | undefined, actual: Command | undefined): void {
+    const at =
+      expected !== undefined && (isOpening(expected) || actual === undefined || !isOpening(actual)) ? expected : (actual as Command);
+    const location = this.locate(at);
+    if (expected === undefined || actual === undefined) {
+      const hint = actual === undefined ? insteadOf(expected as Command) : this.recordedLater(actual);
+      this.#fail(location, "operation", expected && describeCommand(expected), actual && describeCommand(actual), hint);
+      return;
+    }
+    const elsewhere = isOpening(expected) && isOpening(actual) && expected.unit !== actual.unit;
+    const field = elsewhere ? "operation" : (difference(actual, expected, this.#same) ?? "order");
+    if (isOpening(expected) && isOpening(actual) && !WHOLE.has(field)) {
+      this.#fail(location, field, this.#value(expected, field), this.#value(actual, field));
+    } else this.#fail(location, field, describeCommand(expected), describeCommand(actual));
+  }
+  /** Y6: both are in the turn, in another order. */
+  reportOrder(expected: Command, actual: Command): void {
+    this.#fail(this.locate(expected), "order", describeCommand(expected), describeCommand(actual));
+  }
+  #fail(location: string, field: string, expected: unknown, actual: unknown, hint?: string): void {
+    this.#execution.violate(new NondeterminismError({ location, field, expected, actual, ...(hint !== undefined && { hint }) }));
+  }
+  #value(command: Command, field: string): unknown {
+    return this.#same.decode((command as unknown as Record<string, unknown>)[field], field);
+  }
+
+  /** What to say of a command that a later turn has; undefined if none does. */
+  recordedLater(actual: Command): string | undefined {
+    for (let turn = this.#turn + 1; turn < this.#turns.length; turn++) {
+      const found = this.#turns[turn]?.commands.some((command) => difference(actual, command, this.#same) === undefined);
+      if (found === true)
+        return `History has it ${turn - this.#turn === 1 ? "one turn" : `${turn - this.#turn} turns`} later: an operation before it is missing.`;
+    }
+    return undefined;
+  }
+  /** The location of the operation that a command is about. */
+  locate(command: Command): string {
+    if (isOpening(command)) return formatLocation(command.unit, command.name, command.n);
+    if ("unit" in command) return command.unit;
+    if ("seq" in command) {
+      for (let turn = Math.min(this.#turn, this.#turns.length - 1); turn >= 0; turn--) {
+        const opening = this.#turns[turn]?.commands.find((one) => isOpening(one) && one.seq === command.seq);
+        if (opening !== undefined) return this.locate(opening);
+      }
+    }
+    return "root";
+  }
+}
+
+function insteadOf(expected: Command): string | undefined {
+  if (!isOpening(expected)) return undefined;
+  const unit = expected.unit === "" ? "root" : expected.unit;
+  return `The unit ${unit} did something else, or nothing, where history has it.`;
+}

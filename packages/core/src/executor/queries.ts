@@ -1,0 +1,30 @@
+// Questions to a run, answered from what it has published.
+// Owns: nothing between calls.
+// Invariants: M11 (a query never pauses, writes or advances a unit, and sees published state alone).
+
+import { type Codec, jsonCodec } from "../codec/index.ts";
+import { QueryFailedError } from "../errors/index.ts";
+import type { AnyWorkflow } from "../model/index.ts";
+import type { Payload } from "../protocol/index.ts";
+
+/** M11: a query is a pure function of published state; whoever has the definition can evaluate it. */
+export function evaluateQuery(
+  workflow: AnyWorkflow,
+  name: string,
+  state: Payload | undefined,
+  args: unknown,
+  codec: Codec = jsonCodec,
+): unknown {
+  const queries = workflow.options.queries as Readonly<Record<string, (state: unknown, args: unknown) => unknown>> | undefined;
+  const query = queries !== undefined && Object.hasOwn(queries, name) ? queries[name] : undefined;
+  if (query === undefined) {
+    const known = Object.keys(queries ?? {}).join(", ") || "none";
+    throw new QueryFailedError({ query: name, reason: `workflow "${workflow.name}" has no such query (it has: ${known})` });
+  }
+  try {
+    return query(state === undefined ? undefined : codec.decode(state), args);
+  } catch (cause) {
+    // biome-ignore lint/style/useErrorCause: it is among the details
+    throw new QueryFailedError({ query: name, reason: cause instanceof Error ? cause.message : String(cause), cause });
+  }
+}

@@ -1,0 +1,159 @@
+// Operations that history has and code no longer makes, because it says `ctx.removed` where they were.
+// Owns: which records they are, which of them have not settled yet, and the units that wait for that.
+// Invariants: V3 (matched with everything beneath, and a run that waits there is freed), Y6 (what comes after waits for its place),
+// M7 (messages that they consumed stay consumed).
+
+import { ReceiveClosedError, serializeError } from "../errors/index.ts";
+import type { ReplayTurn } from "../history/index.ts";
+import type { Command, CommitCommand, Job, OpeningCommand } from "../protocol/index.ts";
+import { isOpening } from "./comparison.ts";
+import type { Execution } from "./execution.ts";
+import { formatLocation } from "./location.ts";
+import { givingUp } from "./operation.ts";
+import type { Unit } from "./unit.ts";
+
+const UNPAUSING: ReadonlySet<string> = new Set(["patch", "attributes", "rollbackCheckpoint", "refuse"]);
+/** Does it settle by being recorded? */
+function isUnpausing(record: OpeningCommand): boolean {
+  if (record.type === "sideEffect") return record.value !== undefined || record.error !== undefined;
+  return UNPAUSING.has(record.type);
+}
+
+export class Removals {
+  readonly #execution: Execution;
+  readonly #turns: readonly ReplayTurn[];
+  #turn = 0;
+  /** Locations of removed operations: all beneath them is removed as well. */
+  readonly #locations = new Set<string>();
+  /** Those, and all beneath them, that have not settled yet. */
+  readonly #open = new Map<number, OpeningCommand>();
+  /** The unit that goes on when the removed operation settles. */
+  readonly #waiting = new Map<number, Unit>();
+  /** Updates that a removed receive has accepted and not answered. */
+  readonly #updates = new Map<string, { readonly seq: number; readonly name: string }>();
+
+  constructor(execution: Execution, turns: readonly ReplayTurn[]) {
+    this.#execution = execution;
+    this.#turns = turns;
+  }
+  beginTurn(index: number): void {
+    this.#turn = index;
+  }
+  /** How many removed operations units wait for. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+  /** Has the end of replay something to give up? */
+  get pending(): boolean {
+    return this.#open.size > 0 || this.#waiting.size > 0;
+  }
+
+  /** A unit has come to where the operation of this record was taken out. `next` is the record after it. */
+  add(unit: Unit, record: OpeningCommand, next: Command | undefined): void {
+    unit.occurrence(record.name);
+    this.#locations.add(formatLocation(record.unit, record.name, record.n));
+    this.#open.set(record.seq, record);
+    const atOnce = next?.type === "settle" && next.seq === record.seq;
+    if (isUnpausing(record) || atOnce) return;
+    this.#waiting.set(record.seq, unit);
+    unit.closeGate();
+  }
+
+  /** Is it a removed operation's, or of something beneath one? */
+  has(command: Command): boolean {
+    if (this.#locations.size === 0) return false;
+    if (isOpening(command)) return this.#open.has(command.seq) || this.#isBeneath(command.unit);
+    return "seq" in command && this.#open.has(command.seq);
+  }
+  #isBeneath(unit: string): boolean {
+    if (this.#locations.has(unit)) return true;
+    for (let end = unit.lastIndexOf("/"); end > 0; end = unit.lastIndexOf("/", end - 1)) {
+      if (this.#locations.has(unit.slice(0, end))) return true;
+    }
+    return false;
+  }
+  /** Is it what `finish` emitted? */
+  isGivenUp(command: Command): boolean {
+    const { type } = command;
+    const givesUp = type === "cancel" || type === "completeUpdate" || (type === "settle" && command.status === "canceled");
+    return givesUp && this.has(command);
+  }
+
+  /** History goes past a record of theirs. */
+  pass(command: Command): void {
+    if (isOpening(command)) {
+      this.#execution.sawSeq(command.seq);
+      if (isUnpausing(command)) this.#open.delete(command.seq);
+      else this.#open.set(command.seq, command);
+      return;
+    }
+    const { mailbox } = this.#execution;
+    if (command.type === "dispatch") mailbox.discard([command.message]);
+    else if (command.type === "commit") this.#passCommit(command);
+    else if (command.type === "acceptUpdate") {
+      const job = this.#turns[this.#turn]?.jobs.find((one) => one.type === "update" && one.id === command.id);
+      this.#updates.set(command.id, { seq: command.seq, name: job?.type === "update" ? job.name : command.id });
+      mailbox.discard([command.id]);
+    } else if (command.type === "completeUpdate") this.#updates.delete(command.id);
+    else if (command.type === "settle") {
+      mailbox.discard(command.messages ?? []);
+      this.#settled(command.seq);
+    } else if (command.type === "cancel" && command.join !== true) this.#settled(command.seq);
+  }
+  /** What a commit of a removed scope had carried on is carried on without it. */
+  #passCommit(commit: CommitCommand): void {
+    const execution = this.#execution;
+    execution.sawSeq(commit.lastSeq);
+    execution.state = commit.state;
+    const messages = commit.messages ?? [];
+    for (const message of messages) if (message.type === "update") this.#updates.set(message.id, { seq: commit.seq, name: message.name });
+    execution.mailbox.restore(messages.filter((message) => message.type !== "update"));
+  }
+  /** A job for an operation that the executor does not know. True if it was a removed one's. */
+  passJob(job: Job): boolean {
+    if (!("seq" in job) || !this.#open.has(job.seq)) return false;
+    if (this.#settles(job, job.seq)) this.#settled(job.seq);
+    return true;
+  }
+  /** Does this job settle the removed operation of that number? */
+  #settles(job: Job, seq: number): boolean {
+    if (!("seq" in job) || job.seq !== seq) return false;
+    const record = this.#open.get(seq);
+    if (job.type === "fire") return record?.type === "sleep";
+    return job.type === "resolve" || (record?.type === "child" && record.detached === true);
+  }
+  #settled(seq: number): void {
+    this.#open.delete(seq);
+    const unit = this.#waiting.get(seq);
+    if (unit === undefined) return;
+    this.#waiting.delete(seq);
+    unit.openGate();
+  }
+
+  /** Does the unit wait at a removed operation that history never settles? Then it is past its last record (V1). */
+  frees(unit: Unit): boolean {
+    for (const [seq, waiting] of this.#waiting) if (waiting === unit && !this.#settlesLater(seq)) return true;
+    return false;
+  }
+  #settlesLater(seq: number): boolean {
+    return this.#turns.some((turn, i) => {
+      if (i < this.#turn) return false;
+      const byCommand = turn.commands.some((one) => (one.type === "settle" || one.type === "cancel") && one.seq === seq);
+      return byCommand || (i > this.#turn && turn.jobs.some((job) => this.#settles(job, seq)));
+    });
+  }
+
+  /** Replay is over: what is still open of them is given up, and their units go on live. */
+  finish(): void {
+    const execution = this.#execution;
+    for (const [id, { seq, name }] of this.#updates) {
+      const error = serializeError(new ReceiveClosedError({ update: name }));
+      execution.emit({ type: "completeUpdate", seq, id, status: "failed", error });
+    }
+    this.#updates.clear();
+    for (const record of this.#open.values()) execution.emit(givingUp(record.type, record.seq));
+    this.#open.clear();
+    for (const unit of this.#waiting.values()) unit.openGate();
+    this.#waiting.clear();
+  }
+}

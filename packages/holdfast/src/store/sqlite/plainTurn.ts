@@ -1,0 +1,20 @@
+// The usual turn: a worker goes on with its run, and nothing of the run's row changes but its counters.
+// Owns: what makes a turn a usual one, and what it writes into the row.
+// Invariants: the lease stays, the status is the commit's, no index of `runs` is touched.
+
+import type { TurnCommit } from "../port.ts";
+import type { Value } from "./driver.ts";
+
+export function isPlain({ lease, close, blocked, attempt, attributes }: TurnCommit): boolean {
+  return lease === "keep" && close === undefined && blocked === undefined && attempt === undefined && attributes === undefined;
+}
+
+export function turnsOf({ turn }: TurnCommit): number {
+  return turn === undefined ? 0 : 1;
+}
+export function recordsOf({ turn }: TurnCommit): number {
+  return turn === undefined ? 0 : turn.jobs.length + turn.commands.length;
+}
+export function waitingForOf({ waitingFor = [] }: TurnCommit): Value {
+  return waitingFor.length === 0 ? null : JSON.stringify(waitingFor);
+}

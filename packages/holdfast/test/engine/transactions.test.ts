@@ -1,0 +1,193 @@
+// D6: steps whose writes commit together with their record.
+
+import { IllegalReturnError, RunFailedError, StepFailedError, UnserializableValueError, workflow } from "holdfast";
+import { beforeEach, describe, expect, test } from "vitest";
+import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
+import { openShell, type Shell } from "../sqlite/support.ts";
+import { DOOMED, enginesOn, errorOf, STORES, Wire } from "./engines.ts";
+
+type Tx = SqliteTransaction;
+
+describe("transaction steps on sqlite", () => {
+  const engines = enginesOn("sqlite");
+  let shell: Shell;
+  beforeEach(async () => {
+    await engines.open();
+    shell = openShell(engines.path);
+    shell.exec("CREATE TABLE orders (id INTEGER PRIMARY KEY, what TEXT UNIQUE)");
+    return () => shell.close();
+  });
+  const orders = () => shell.rows("SELECT what FROM orders ORDER BY id").map(({ what }) => what);
+
+  test("D6 the user's writes and the outcome of the step are one commit", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx, what: string) =>
+      ctx.transaction("insert", (tx: Tx) => Number(tx.run("INSERT INTO orders (what) VALUES (?)", what).lastInsertRowid)),
+    );
+    await engine.worker({ workflows: [buy] });
+    const run = await engine.start(buy, "book");
+    expect(await run.result()).toBe(1);
+    expect(orders()).toEqual(["book"]);
+    expect(await run.operations()).toMatchObject([{ kind: "transaction", name: "insert", status: "completed", output: 1 }]);
+  });
+
+  test("D6 exactly once, also if the worker dies right after the commit of the transaction", async () => {
+    const wire = new Wire();
+    const first = await engines.open({ wire });
+    let bodies = 0;
+    const buy = workflow("buy", async (ctx) => {
+      const id = await ctx.transaction("insert", (tx: Tx) => {
+        bodies++;
+        return Number(tx.run("INSERT INTO orders (what) VALUES ('book')").lastInsertRowid);
+      });
+      return `order ${id}`;
+    });
+    wire.intercept("transact", async (pass, claim, body) => {
+      const message = await pass(claim, body);
+      wire.cut();
+      return message;
+    });
+    await first.worker({ workflows: [buy], ...DOOMED });
+    const run = await first.start(buy, undefined);
+    const second = await engines.open();
+    await second.worker({ workflows: [buy] });
+    expect(await second.run(run.id).result()).toBe("order 1");
+    expect(orders()).toEqual(["book"]);
+    expect(bodies).toBe(1);
+  });
+
+  test("D6 a throw takes the writes back, and is retried like any step", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction(
+        "insert",
+        (tx: Tx, { attempt }) => {
+          tx.run("INSERT INTO orders (what) VALUES (?)", `attempt ${attempt}`);
+          if (attempt < 3) throw new Error("not yet");
+          return attempt;
+        },
+        { retry: { initialInterval: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [buy] });
+    const run = await engine.start(buy, undefined);
+    expect(await run.result()).toBe(3);
+    expect(orders()).toEqual(["attempt 3"]);
+    expect((await run.operations())[0]?.attempts.map(({ status }) => status)).toEqual(["failed", "failed", "completed"]);
+  });
+
+  test("D6 one that fails for good leaves nothing behind", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction(
+        "insert",
+        (tx: Tx) => {
+          tx.run("INSERT INTO orders (what) VALUES ('book')");
+          throw new Error("no");
+        },
+        { retry: { maxAttempts: 2, initialInterval: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect(error.cause).toBeInstanceOf(StepFailedError);
+    expect(orders()).toEqual([]);
+  });
+
+  test("D6 a function that returns a promise is rolled back with IllegalReturnError, and not tried again", async () => {
+    const engine = await engines.open();
+    let bodies = 0;
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction("insert", async (tx: Tx) => {
+        bodies++;
+        tx.run("INSERT INTO orders (what) VALUES ('book')");
+      }),
+    );
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect(error).toBeInstanceOf(RunFailedError);
+    expect((error.cause as Error).cause).toBeInstanceOf(IllegalReturnError);
+    expect(orders()).toEqual([]);
+    expect(bodies).toBe(1);
+  });
+
+  test("D6 P8 a value that can't be stored takes the writes back: the step has not run", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction("insert", (tx: Tx) => {
+        tx.run("INSERT INTO orders (what) VALUES ('book')");
+        return { close: () => {} } as unknown;
+      }),
+    );
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect((error.cause as Error).cause).toBeInstanceOf(UnserializableValueError);
+    expect(orders()).toEqual([]);
+  });
+
+  test("P9 D6 a value over the payload limit takes the writes back", async () => {
+    const engine = await engines.open({ limits: { payloadBytes: 2_000 } });
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction("insert", (tx: Tx) => {
+        tx.run("INSERT INTO orders (what) VALUES ('book')");
+        return "x".repeat(3_000);
+      }),
+    );
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect((error.cause as Error).cause).toMatchObject({ name: "LimitExceededError", limit: "payloadBytes" });
+    expect(orders()).toEqual([]);
+  });
+
+  test("S1 a transaction has rollbacks like a step", async () => {
+    const engine = await engines.open();
+    const undone: unknown[] = [];
+    const buy = workflow("buy", async (ctx) => {
+      await ctx.transaction("insert", (tx: Tx) => Number(tx.run("INSERT INTO orders (what) VALUES ('book')").lastInsertRowid), {
+        rollback: (id) => void undone.push(id),
+      });
+      throw new Error("no");
+    });
+    await engine.worker({ workflows: [buy] });
+    await expect((await engine.start(buy, undefined)).result()).rejects.toThrow(RunFailedError);
+    expect(undone).toEqual([1]);
+  });
+
+  test("D6 transactions of many runs at once are all made, once each", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx, n: number) => {
+      for (let i = 0; i < 3; i++) {
+        await ctx.transaction("insert", (tx: Tx) => void tx.run("INSERT INTO orders (what) VALUES (?)", `${n}.${i}`));
+      }
+    });
+    await engine.worker({ workflows: [buy] });
+    const runs = await engine.startMany(
+      buy,
+      Array.from({ length: 20 }, (_, n) => ({ input: n })),
+    );
+    await Promise.all(runs.map((run) => run.result()));
+    expect(orders().sort()).toEqual(Array.from({ length: 20 }, (_, n) => [0, 1, 2].map((i) => `${n}.${i}`)).flat().sort()); // biome-ignore format: one line
+  });
+});
+
+describe.each(STORES)("transaction steps on %s", (store) => {
+  const engines = enginesOn(store);
+
+  test("D6 they have attempt, idempotencyKey and signal, as steps do", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction("insert", (_tx, { attempt, idempotencyKey, signal }) => ({ attempt, idempotencyKey, aborted: signal.aborted })),
+    );
+    await engine.worker({ workflows: [buy] });
+    const run = await engine.start(buy, undefined, { id: "r" });
+    expect(await run.result()).toEqual({ attempt: 1, idempotencyKey: "r/insert", aborted: false });
+  });
+
+  test("D6 a promise is refused here too", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) => ctx.transaction("insert", async () => 1));
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect((error.cause as Error).cause).toBeInstanceOf(IllegalReturnError);
+  });
+});
