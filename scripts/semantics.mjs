@@ -142,7 +142,7 @@ export function testFiles(root) {
   return readdirSync(packages)
     .flatMap((name) => [...filesIn(join(packages, name, "test")), ...filesIn(join(packages, name, "src"))])
     .map((path) => relative(root, path).split(sep).join("/"))
-    .filter((path) => /^packages\/[^/]+\/test\/.*\.test\.ts$/.test(path) || /conformance[^/]*\.ts$/i.test(path))
+    .filter((path) => /^packages\/[^/]+\/test\/.*\.test\.ts$/.test(path) || /conformance[^/]*(\/[^/]*)?\.ts$/i.test(path))
     .sort();
 }
 

@@ -23,9 +23,12 @@ export function checkEnd(info, notes, report) {
   const { id, workflow, status, output, error, input } = info;
   const expected = kind.expect(input);
   const where = `${workflow} ${id}`;
-  if (status !== expected.status) return report(`${where} is ${status}, not ${expected.status}`, { info, notes: notes && [...notes.acknowledged] });
-  if (expected.error !== undefined && !expected.error.test(JSON.stringify(error))) report(`${where} failed otherwise than it should`, { info });
-  if (expected.output !== undefined && !isDeepStrictEqual(output, expected.output)) report(`${where} gave a wrong output`, { expected, info });
+  if (status !== expected.status)
+    return report(`${where} is ${status}, not ${expected.status}`, { info, notes: notes && [...notes.acknowledged] });
+  if (expected.error !== undefined && !expected.error.test(JSON.stringify(error)))
+    report(`${where} failed otherwise than it should`, { info });
+  if (expected.output !== undefined && !isDeepStrictEqual(output, expected.output))
+    report(`${where} gave a wrong output`, { expected, info });
   if (status === "completed" && notes !== undefined) {
     const wrong = kind.judge?.(output, input, notes);
     if (wrong !== undefined) report(`${where}: ${wrong}`, { output, acknowledged: [...notes.acknowledged] });
@@ -48,12 +51,14 @@ export function checkGrowth(before, after, trims, report) {
   const later = new Map(after.turns.map((/** @type {Turn} */ turn) => [turn.index, turn]));
   for (const turn of /** @type {Turn[]} */ (before.turns)) {
     const now = later.get(turn.index);
-    const same = now === undefined ? trims : trims ? isPart(now.jobs, turn.jobs) && isPart(now.commands, turn.commands) : isDeepStrictEqual(now, turn);
+    const same =
+      now === undefined ? trims : trims ? isPart(now.jobs, turn.jobs) && isPart(now.commands, turn.commands) : isDeepStrictEqual(now, turn);
     if (!same) report(`${workflow} ${id}: turn ${turn.index} of its history changed`, { before: turn, after: now });
   }
   const last = before.turns.at(-1)?.index ?? -1;
   const indexes = after.turns.map((/** @type {Turn} */ turn) => turn.index);
-  if (indexes.some((/** @type {number} */ index, /** @type {number} */ i) => i > 0 && index <= indexes[i - 1])) report(`${workflow} ${id}: its turns are out of order`, { indexes });
+  if (indexes.some((/** @type {number} */ index, /** @type {number} */ i) => i > 0 && index <= indexes[i - 1]))
+    report(`${workflow} ${id}: its turns are out of order`, { indexes });
   if ((indexes.at(-1) ?? -1) < last) report(`${workflow} ${id}: its history lost its end`, { indexes, last });
 }
 /** Are these some of those, in the same order? @param {any[]} some @param {any[]} all */
@@ -70,7 +75,10 @@ export async function checkReplay(history, report) {
   try {
     await replay(kind.workflow, history);
   } catch (error) {
-    report(`${history.run.workflow} ${history.run.id}: its history does not replay: ${/** @type {Error} */ (error).message}`, { error: String(/** @type {Error} */ (error).stack), history });
+    report(`${history.run.workflow} ${history.run.id}: its history does not replay: ${/** @type {Error} */ (error).message}`, {
+      error: String(/** @type {Error} */ (error).stack),
+      history,
+    });
   }
 }
 
@@ -161,7 +169,8 @@ function checkAborts(key, executions, frozen, lease, report) {
     if (end === undefined || next === undefined || end.aborted || end.at < next.at) continue;
     let awake = end.t - next.t;
     for (const { from, to } of frozen.get(pid) ?? []) awake -= Math.max(0, Math.min(to, end.t) - Math.max(from, next.t));
-    if (awake > patience) report(`${key}: attempt ${attempt} ran on for ${Math.round(awake)} ms beside its successor and was not told`, { executions });
+    if (awake > patience)
+      report(`${key}: attempt ${attempt} ran on for ${Math.round(awake)} ms beside its successor and was not told`, { executions });
   }
 }
 
@@ -177,7 +186,8 @@ export function checkAttempts(info, execution, operations, traces, report) {
     const executions = traces.get(key)?.executions ?? [];
     const wrong = (/** @type {string} */ what) => report(`${key}: ${what}`, { operation, executions });
     if (executions.length > attempts.length) wrong(`${executions.length} bodies ran for ${attempts.length} attempts`);
-    if (attempts.some((/** @type {any} */ { number }, /** @type {number} */ i) => number !== i + 1)) wrong("its attempts are not numbered one by one");
+    if (attempts.some((/** @type {any} */ { number }, /** @type {number} */ i) => number !== i + 1))
+      wrong("its attempts are not numbered one by one");
     for (const { attempt, worker } of executions) {
       const row = attempts.find((/** @type {any} */ { number }) => number === attempt);
       if (row === undefined) wrong(`attempt ${attempt} ran and is not listed`);

@@ -29,7 +29,15 @@ export class LocalPool {
   /** @param {number} place */
   async #start(place) {
     const { engine, lease } = this.options;
-    this.#workers[place] = await engine.worker({ workflows, activities, lease, concurrency: 25, cachedRuns: 40, gracePeriod: 100, determinism: "error" });
+    this.#workers[place] = await engine.worker({
+      workflows,
+      activities,
+      lease,
+      concurrency: 25,
+      cachedRuns: 40,
+      gracePeriod: 100,
+      determinism: "error",
+    });
   }
   torment() {
     this.#tormented = this.#torment();

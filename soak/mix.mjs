@@ -2,7 +2,24 @@
 // Owns: plans, the model of each workflow, the clients that talk to runs, and what was acknowledged to them.
 // Invariants: the model knows inputs and acknowledgements, nothing of the engine.
 
-import { account, chain, collector, counter, courier, family, fan, ledger, racer, relay, resumed, saga, sleeper, stubborn, tree, waiter } from "./workflows.mjs";
+import {
+  account,
+  chain,
+  collector,
+  counter,
+  courier,
+  family,
+  fan,
+  ledger,
+  racer,
+  relay,
+  resumed,
+  saga,
+  sleeper,
+  stubborn,
+  tree,
+  waiter,
+} from "./workflows.mjs";
 
 /**
  * @typedef {import("./workflows.mjs").Work} Work
@@ -27,7 +44,12 @@ const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(
 
 /** @param {Random} random @param {number} [lease] some take longer than the lease @returns {Work} */
 function oneWork(random, lease = 0) {
-  const ms = lease > 0 && random.chance(0.03) ? Math.round(lease * (1 + 3 * random.next())) : random.chance(0.3) ? random.between(20, 150) : random.between(0, 10);
+  const ms =
+    lease > 0 && random.chance(0.03)
+      ? Math.round(lease * (1 + 3 * random.next()))
+      : random.chance(0.3)
+        ? random.between(20, 150)
+        : random.between(0, 10);
   return { value: random.between(1, 1_000), ms, failures: random.chance(0.15) ? random.between(1, 3) : 0 };
 }
 /** @param {Random} random @param {number} from @param {number} to @param {number} [lease] */
@@ -48,7 +70,10 @@ const treeSum = ({ plan, children }) => plan.value + children.reduce((total, chi
 async function updateSurely(run, name, entry, notes, random) {
   for (;;) {
     try {
-      const reply = await run.update(name, entry, { idempotencyKey: entry.id, timeout: random.chance(0.3) ? random.between(1, 500) : 60_000 });
+      const reply = await run.update(name, entry, {
+        idempotencyKey: entry.id,
+        timeout: random.chance(0.3) ? random.between(1, 500) : 60_000,
+      });
       notes.acknowledged.set(entry.id, reply);
       return;
     } catch (error) {
@@ -96,10 +121,16 @@ function judgeAccount({ order, notes: heard }, { acknowledged }) {
   const ids = [...acknowledged.keys()];
   const wrong =
     sameSet(order, ids.filter((id) => id.startsWith("u")), "update") ?? // biome-ignore format: beside the next
-    sameSet(heard, ids.filter((id) => id.startsWith("n")), "signal");
+    sameSet(
+      heard,
+      ids.filter((id) => id.startsWith("n")),
+      "signal",
+    );
   if (wrong !== undefined) return wrong;
   const misplaced = order.find((id, place) => acknowledged.get(id) !== place);
-  return misplaced === undefined ? undefined : `update ${misplaced} was answered ${acknowledged.get(misplaced)} and is at ${order.indexOf(misplaced)}`;
+  return misplaced === undefined
+    ? undefined
+    : `update ${misplaced} was answered ${acknowledged.get(misplaced)} and is at ${order.indexOf(misplaced)}`;
 }
 
 /** @type {Kind[]} */
@@ -113,7 +144,10 @@ export const kinds = [
   {
     workflow: fan,
     weight: 3,
-    plan: (random, lease) => ({ how: random.pick(["parallel", "join", "all"]), branches: random.times(random.between(2, 5), () => works(random, 1, 3, lease)) }),
+    plan: (random, lease) => ({
+      how: random.pick(["parallel", "join", "all"]),
+      branches: random.times(random.between(2, 5), () => works(random, 1, 3, lease)),
+    }),
     expect: ({ branches }) => ({ status: "completed", output: sum(branches.flat()) }),
   },
   {
@@ -123,7 +157,10 @@ export const kinds = [
       const steps = works(random, 2, 6, lease);
       return { steps, failAt: random.between(1, steps.length + 1), how: random.pick(["fatal", "rollback"]) };
     },
-    expect: ({ steps, failAt }) => (failAt < steps.length ? { status: "failed", error: new RegExp(`stopped at ${failAt}`) } : { status: "completed", output: steps.length }),
+    expect: ({ steps, failAt }) =>
+      failAt < steps.length
+        ? { status: "failed", error: new RegExp(`stopped at ${failAt}`) }
+        : { status: "completed", output: steps.length },
   },
   {
     workflow: account,
@@ -170,7 +207,8 @@ export const kinds = [
       await Promise.all([send("item", items), send("extra", extras)]);
     },
     judge: (output, { items, extras }) => {
-      const wanted = (/** @type {string} */ name, /** @type {number} */ count) => Array.from({ length: count }, (_, i) => `${name}${i}`).join();
+      const wanted = (/** @type {string} */ name, /** @type {number} */ count) =>
+        Array.from({ length: count }, (_, i) => `${name}${i}`).join();
       if (output.items.join() !== wanted("item", items)) return `items came as ${output.items.join()}`;
       return output.extras.join() === wanted("extra", extras) ? undefined : `extras came as ${output.extras.join()}`;
     },
@@ -192,7 +230,8 @@ export const kinds = [
         if (random.chance(0.3)) await pause(random.between(0, 300));
       }
     },
-    judge: (output, _, { acknowledged }) => (output.join() === [...acknowledged.keys()].join() ? undefined : `batons came as ${output.join()}`),
+    judge: (output, _, { acknowledged }) =>
+      output.join() === [...acknowledged.keys()].join() ? undefined : `batons came as ${output.join()}`,
   },
   {
     workflow: courier,
@@ -220,7 +259,8 @@ export const kinds = [
     workflow: stubborn,
     weight: 1,
     plan: (random) => ({ plan: oneWork(random), failures: random.between(0, 5) }),
-    expect: ({ plan, failures }) => (failures < 4 ? { status: "completed", output: 2 * plan.value } : { status: "failed", error: /run 4 fails as planned/ }),
+    expect: ({ plan, failures }) =>
+      failures < 4 ? { status: "completed", output: 2 * plan.value } : { status: "failed", error: /run 4 fails as planned/ },
   },
   {
     workflow: resumed,

@@ -98,7 +98,8 @@ export class Pool {
     }, LONGEST_STOP);
     await this.#end(member, "stop", "SIGTERM");
     clearTimeout(late);
-    if (member.child.exitCode !== 0) this.findings.push(`worker ${member.child.pid} exited with ${member.child.exitCode} after SIGTERM (see workers.log)`);
+    if (member.child.exitCode !== 0)
+      this.findings.push(`worker ${member.child.pid} exited with ${member.child.exitCode} after SIGTERM (see workers.log)`);
     this.#spawn(place);
   }
   /** @param {Member} member @param {"kill" | "stop"} what @param {NodeJS.Signals} signal */

@@ -30,14 +30,23 @@ const { values: options } = parseArgs({
     keep: { type: "boolean", default: false },
   },
 });
-const [minutes, workers, seed, lease, mostOpen, drain] = [options.minutes, options.workers, options.seed, options.lease, options.open, options.drain].map((text) => {
+const [minutes, workers, seed, lease, mostOpen, drain] = [
+  options.minutes,
+  options.workers,
+  options.seed,
+  options.lease,
+  options.open,
+  options.drain,
+].map((text) => {
   const number = Number(text);
   if (!Number.isFinite(number) || number < 0) throw new Error(`"${text}" is no number`);
   return number;
 });
 if (options.store !== "file" && options.store !== "memory") throw new Error(`--store is file or memory, not "${options.store}"`);
 const wanted = options.only?.split(",");
-const mix = kinds.filter(({ workflow, tables }) => (wanted?.includes(workflow.name) ?? true) && !(tables === true && options.store === "memory"));
+const mix = kinds.filter(
+  ({ workflow, tables }) => (wanted?.includes(workflow.name) ?? true) && !(tables === true && options.store === "memory"),
+);
 if (mix.length === 0) throw new Error(`--only: there is ${kinds.map(({ workflow }) => workflow.name).join(", ")}`);
 
 const folder = options.folder === undefined ? mkdtempSync(join(tmpdir(), `holdfast-soak-${seed}-`)) : resolve(options.folder);
@@ -64,7 +73,8 @@ const logger = {
   debug() {},
   info() {},
   warn() {},
-  error: (/** @type {string} */ message, /** @type {any} */ fields) => report(`the client logged: ${message}`, { error: String(fields?.error?.stack ?? fields?.error) }),
+  error: (/** @type {string} */ message, /** @type {any} */ fields) =>
+    report(`the client logged: ${message}`, { error: String(fields?.error?.stack ?? fields?.error) }),
 };
 
 // ── the load ──
@@ -152,7 +162,10 @@ async function main() {
   if (options.store === "file") engines.push(await Holdfast.open(url, { logger }));
   const [engine] = /** @type {[Holdfast]} */ (engines);
   const shared = { lease: Number(lease), workers: Number(workers), random: randomOf(Number(seed) + 1) };
-  const pool = options.store === "memory" ? new LocalPool({ engine, ...shared }) : new Pool({ file: paths.database, effects: paths.effects, folder, ...shared });
+  const pool =
+    options.store === "memory"
+      ? new LocalPool({ engine, ...shared })
+      : new Pool({ file: paths.database, effects: paths.effects, folder, ...shared });
   const observer = new Observer(/** @type {Holdfast} */ (engines.at(-1)), report);
   const status = (/** @type {string} */ phase) =>
     console.log(
@@ -169,7 +182,10 @@ async function main() {
       while (watching) {
         await pause(100);
         const known = random.chance(0.7) && open.size > 0 ? [...open] : lastEnded;
-        if (known.length > 0) await observer.look(random.pick(known)).catch((error) => error?.name === "RunNotFoundError" || report(`the observer got ${error?.message}`, { stack: error?.stack }));
+        if (known.length > 0)
+          await observer
+            .look(random.pick(known))
+            .catch((error) => error?.name === "RunNotFoundError" || report(`the observer got ${error?.message}`, { stack: error?.stack }));
       }
     })();
     for (let number = 0; seconds() < until; number++) {
@@ -237,13 +253,18 @@ function printTable({ table, counts, operations, rows }) {
   for (const [workflow, byStatus] of [...table].sort()) {
     console.log(`  ${workflow.padEnd(11)} ${[...byStatus].sort().map(([status, count]) => `${count} ${status}`).join(", ")}`); // biome-ignore format: one line
   }
-  console.log(`\n  operations ${operations}, step bodies run ${counts.bodies}, repeated ${counts.repeated}, told to stop ${counts.aborted}, begun too late ${counts.late}, ledger rows ${rows}\n`);
+  console.log(
+    `\n  operations ${operations}, step bodies run ${counts.bodies}, repeated ${counts.repeated}, told to stop ${counts.aborted}, begun too late ${counts.late}, ledger rows ${rows}\n`,
+  );
 }
 
-const limit = setTimeout(() => {
-  console.log(`soak: FAILED seed ${seed}: it did not come to an end; see ${folder}`);
-  process.exit(1);
-}, (Number(minutes) * 60 + 2 * Number(drain) + 60) * 1_000);
+const limit = setTimeout(
+  () => {
+    console.log(`soak: FAILED seed ${seed}: it did not come to an end; see ${folder}`);
+    process.exit(1);
+  },
+  (Number(minutes) * 60 + 2 * Number(drain) + 60) * 1_000,
+);
 
 try {
   const { pool, observer, totals } = await main();

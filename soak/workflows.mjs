@@ -21,17 +21,21 @@ export const chain = workflow("chain", async (ctx, /** @type {{ steps: Work[] }}
   return total;
 });
 
-export const fan = workflow("fan", async (ctx, /** @type {{ how: "parallel" | "join" | "all", branches: Work[][] }} */ { how, branches }) => {
-  const branch = (/** @type {Work[]} */ plans) => async (/** @type {any} */ own) => {
-    let total = 0;
-    for (const plan of plans) total += await step(own, "part", plan);
-    return total;
-  };
-  if (how === "all") return sum(await Promise.all(branches.flat().map((plan, i) => step(ctx, `part-${i}`, plan))));
-  if (how === "join") return sum(Object.values(await ctx.join("parts", Object.fromEntries(branches.map((plans, i) => [`b${i}`, branch(plans)])))));
-  const settled = await ctx.parallel(branches.map(branch));
-  return sum(settled.map((one) => (one.status === "fulfilled" ? one.value : Number.NaN)));
-});
+export const fan = workflow(
+  "fan",
+  async (ctx, /** @type {{ how: "parallel" | "join" | "all", branches: Work[][] }} */ { how, branches }) => {
+    const branch = (/** @type {Work[]} */ plans) => async (/** @type {any} */ own) => {
+      let total = 0;
+      for (const plan of plans) total += await step(own, "part", plan);
+      return total;
+    };
+    if (how === "all") return sum(await Promise.all(branches.flat().map((plan, i) => step(ctx, `part-${i}`, plan))));
+    if (how === "join")
+      return sum(Object.values(await ctx.join("parts", Object.fromEntries(branches.map((plans, i) => [`b${i}`, branch(plans)])))));
+    const settled = await ctx.parallel(branches.map(branch));
+    return sum(settled.map((one) => (one.status === "fulfilled" ? one.value : Number.NaN)));
+  },
+);
 
 /** Fails at `failAt`, and undoes what it did. */
 export const saga = workflow(
@@ -40,7 +44,9 @@ export const saga = workflow(
     for (const [i, plan] of steps.entries()) {
       if (i === failAt && how === "rollback") throw new RollbackError(`stopped at ${i}`);
       if (i === failAt) await ctx.step("bad", work(0, { error: () => new FatalError(`stopped at ${i}`) }), { retry });
-      await step(ctx, `do-${i}`, plan, { rollback: (/** @type {unknown} */ _, /** @type {any} */ info) => void end(info, begin(info), true) });
+      await step(ctx, `do-${i}`, plan, {
+        rollback: (/** @type {unknown} */ _, /** @type {any} */ info) => void end(info, begin(info), true),
+      });
     }
     return steps.length;
   },
@@ -52,32 +58,40 @@ export const saga = workflow(
 /** @param {Account} state @param {Entry} entry @returns {Account} */
 const booked = (state, { id, plan }) => ({ ...state, order: [...state.order, id], total: state.total + plan.value });
 
+/** @returns {import("holdfast").UpdateSpec<Entry, number>} */
+const booking = () => update();
+
 /** An entity that many talk to. Each way of handling an update books it, and replies with its place. */
 export const account = workflow(
-  { name: "account", updates: { add: update(), post: update(), later: update(), close: update() }, signals: { note: signal() } },
+  {
+    name: "account",
+    updates: { add: booking(), post: booking(), later: booking(), close: booking() },
+    signals: { note: /** @type {import("holdfast").SignalSpec<string>} */ (signal()) },
+  },
   async (ctx, /** @type {{ checkpointEvery: number }} */ { checkpointEvery }) => {
     const { state } = await ctx.receive(/** @type {Account} */ ({ order: [], total: 0, notes: [] }), {
       checkpointEvery,
       updates: {
-        add: (/** @type {any} */ entry, state) => Receive.reply(state.order.length, booked(state, entry)),
-        post: async (/** @type {any} */ entry, state, own) => {
+        add: (entry, state) => Receive.reply(state.order.length, booked(state, entry)),
+        post: async (entry, state, own) => {
           await step(own, "post", entry.plan);
           return Receive.reply(state.order.length, booked(state, entry));
         },
-        later: (/** @type {any} */ entry, state) =>
+        later: (entry, state) =>
           Receive.async(async (own) => {
             await step(own, "later", entry.plan);
             return own.updateState((now) => [now.order.length, booked(now, entry)]);
           }, state),
         close: (_, state) => Receive.stop(state.order.length, state),
       },
-      signals: { note: (/** @type {any} */ id, state) => Receive.noreply({ ...state, notes: [...state.notes, id] }) },
+      signals: { note: (id, state) => Receive.noreply({ ...state, notes: [...state.notes, id] }) },
     });
     return state;
   },
 );
 
 /** @typedef {{ plan: Work, children: Tree[] }} Tree */
+/** @type {import("holdfast").Workflow<Tree, number>} */
 export const tree = workflow("tree", async (ctx, /** @type {Tree} */ { plan, children }) => {
   const own = await step(ctx, "node", plan);
   if (children.length === 1) return own + (await ctx.child(tree, /** @type {Tree} */ (children[0])));
@@ -89,11 +103,14 @@ export const tree = workflow("tree", async (ctx, /** @type {Tree} */ { plan, chi
 });
 
 export const counter = workflow("counter", async (ctx, /** @type {{ plans: Work[], every: number }} */ { plans, every }) =>
-  ctx.loop({ name: "count", state: { i: 0, total: 0 }, commitInterval: every, historyEvery: 2 * every, historyKeep: every }, async (own, { i, total }) => {
-    const plan = plans[i];
-    if (plan === undefined) return Loop.break(total);
-    return Loop.continue({ i: i + 1, total: total + (await step(own, "tick", plan)) });
-  }),
+  ctx.loop(
+    { name: "count", state: { i: 0, total: 0 }, commitInterval: every, historyEvery: 2 * every, historyKeep: every },
+    async (own, { i, total }) => {
+      const plan = plans[i];
+      if (plan === undefined) return Loop.break(total);
+      return Loop.continue({ i: i + 1, total: total + (await step(own, "tick", plan)) });
+    },
+  ),
 );
 
 /** Books into a table of the user's own: not one row more or less than it has entries. */
@@ -228,5 +245,23 @@ export const family = workflow("family", async (ctx, /** @type {{ items: number,
   return (await child.result()).items.join();
 });
 
-export const workflows = [chain, fan, saga, account, tree, counter, ledger, audit, collector, sleeper, relay, courier, waiter, racer, stubborn, resumed, family];
+export const workflows = [
+  chain,
+  fan,
+  saga,
+  account,
+  tree,
+  counter,
+  ledger,
+  audit,
+  collector,
+  sleeper,
+  relay,
+  courier,
+  waiter,
+  racer,
+  stubborn,
+  resumed,
+  family,
+];
 export const activities = [errand, beating];

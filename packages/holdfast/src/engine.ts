@@ -99,6 +99,7 @@ export class Engine {
       codec: this.codec,
       logger: this.logger,
       limits: this.limits,
+      encode: (value, what) => this.encode(value, what),
       commit: (turn) => this.#commit(turn),
       stopped: (one) => this.#workers.delete(one),
     });

@@ -140,11 +140,7 @@ function named(keys: readonly string[], branches: Readonly<Record<string, Branch
 }
 
 function errorsByKey(keys: readonly string[], outcomes: readonly UnitOutcome[]): Record<string, Error> {
-  const errors: Record<string, Error> = {};
-  outcomes.forEach((outcome, index) => {
-    if (!outcome.ok) errors[keys[index] as string] = toError(outcome.error);
-  });
-  return errors;
+  return Object.fromEntries(outcomes.flatMap((outcome, index) => (outcome.ok ? [] : [[keys[index] as string, toError(outcome.error)]])));
 }
 
 export function join(unit: Unit, name: string, branches: Readonly<Record<string, BranchRun>>): Promise<Record<string, unknown>> {

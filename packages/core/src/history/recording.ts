@@ -58,7 +58,8 @@ function iterationOf(unit: string, scope: string): number | undefined {
 
 /**
  * Drops what happened beneath a commit's scope before the commit, where `isPast` says so of the unit, together with the jobs that
- * were answers to it and the messages that it consumed (`consumed` may name more). Turns that are left empty go too.
+ * were answers to it and the messages that it consumed (`consumed` may name more). Turns that are left empty go too. What is older
+ * than the scope stays, though it may stand at the same locations: a failure that was voided had come that far before (D10).
  */
 export function forget(
   turns: readonly Turn[],
@@ -69,12 +70,17 @@ export function forget(
 ): Turn[] {
   const gone = new Set<number>();
   const opened = new Set<number>();
-  const before = commandsBefore(turns, commit);
-  for (const command of before) {
+  const past = new Set<Command>();
+  let begun = false;
+  for (const command of commandsBefore(turns, commit)) {
     if ("n" in command) opened.add(command.seq);
-    if ("n" in command && isPast(command.unit)) gone.add(command.seq);
-    else if (command.type === "dispatch" && isPast(command.unit)) consumed.add(command.message);
-    else if (command.type === "settle" && gone.has(command.seq)) for (const id of command.messages ?? []) consumed.add(id);
+    if ("n" in command && command.seq === commit.seq) begun = true;
+    else if (!begun) continue;
+    else if ("n" in command && isPast(command.unit)) gone.add(command.seq);
+    else if ((command.type === "dispatch" || command.type === "handlerFailed") && isPast(command.unit)) {
+      past.add(command);
+      if (command.type === "dispatch") consumed.add(command.message);
+    } else if (command.type === "settle" && gone.has(command.seq)) for (const id of command.messages ?? []) consumed.add(id);
   }
   const isGone = (command: Command): boolean => {
     if ("n" in command) return gone.has(command.seq);
@@ -83,7 +89,7 @@ export function forget(
         return gone.has(command.seq) || command.seq === commit.seq;
       case "dispatch":
       case "handlerFailed":
-        return isPast(command.unit);
+        return past.has(command);
       case "acceptUpdate":
       case "completeUpdate":
         return gone.has(command.seq) || consumed.has(command.id);

@@ -22,6 +22,7 @@ export interface ActivityRunnerOptions {
   readonly store: Store;
   readonly environment: Environment;
   readonly codec: Codec;
+  readonly encode: (value: unknown, what: string) => Payload;
   readonly logger: Logger;
   readonly queue: string;
   readonly activities: ReadonlyMap<string, Activity<unknown, unknown>>;
@@ -88,7 +89,7 @@ export class ActivityRunner {
   }
 
   async #run(task: ClaimedTask): Promise<void> {
-    const { codec, environment, activities } = this.#options;
+    const { codec, encode, environment, activities } = this.#options;
     const running: Running = { task, controller: new AbortController(), timer: undefined, details: undefined };
     this.#running.set(task.id, running);
     this.#scheduleHeartbeat(running);
@@ -101,14 +102,14 @@ export class ActivityRunner {
         idempotencyKey: `${task.runId}/${task.execution === 1 ? "" : `~${task.execution}/`}${task.location}`,
         signal: running.controller.signal,
         heartbeat: (details) => {
-          running.details = codec.encode(details);
+          running.details = encode(details, `what activity ${task.activity} reports`);
           void this.#heartbeat(running);
         },
         lastHeartbeat: task.lastHeartbeat === undefined ? undefined : codec.decode(task.lastHeartbeat),
       };
       const run = this.#options.replace(task.activity) ?? activity.run;
       const value = await run(codec.decode(task.input), info);
-      outcome = { status: "completed", value: codec.encode(value) };
+      outcome = { status: "completed", value: encode(value, `the result of activity ${task.activity}`) };
     } catch (error) {
       const policy = activities.get(task.activity)?.options.retry;
       const named = task.retry.nonRetryable === undefined ? undefined : { nonRetryable: task.retry.nonRetryable };

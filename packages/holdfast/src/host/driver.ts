@@ -514,7 +514,7 @@ export class Driver {
     const { turn } = commit;
     if (turn !== undefined) {
       this.#turns++;
-      this.#historyLength += recordCount(turn);
+      this.#historyLength = result.historyLength ?? this.#historyLength + recordCount(turn);
       this.#host.blocked.delete(this.runId);
     }
     if (commit.close !== undefined) {

@@ -12,6 +12,7 @@ import {
   type Job,
   type Limits,
   type Logger,
+  type Payload,
   type RunningTurn,
   type StepBody,
   type TurnWatch,
@@ -50,6 +51,8 @@ export interface WorkerPorts {
   readonly codec: Codec;
   readonly logger: Logger;
   readonly limits: Partial<Limits>;
+  /** P9: within the limits. */
+  encode(value: unknown, what: string): Payload;
   commit(turn: TurnCommit): Promise<CommitResult>;
   stopped(worker: WorkerHost): void;
 }
@@ -102,6 +105,7 @@ export class WorkerHost implements DriverHost {
       store: ports.store,
       environment: ports.environment,
       codec: ports.codec,
+      encode: ports.encode,
       logger: ports.logger,
       queue: settings.queue,
       activities: settings.activities,
@@ -177,7 +181,7 @@ export class WorkerHost implements DriverHost {
         // D6: it would go on after the transaction had ended. Thrown here, it is rolled back.
         throw new IllegalReturnError(`The function of transaction "${body.name}" returned a promise: on this store it is synchronous.`);
       }
-      return this.codec.encode(result);
+      return this.#ports.encode(result, `the result of transaction ${body.name}`);
     });
   }
   queueOfActivity(): string | undefined {

@@ -201,8 +201,14 @@ export interface RunClose {
     | undefined;
 }
 export type CommitResult =
-  /** `inbox`: what has arrived since `seen` for a run that keeps its lease. */
-  | { readonly status: "committed"; readonly inbox: readonly InboxMessage[]; readonly sent?: readonly SendResult[] }
+  | {
+      readonly status: "committed";
+      /** What has arrived since `seen` for a run that keeps its lease. */
+      readonly inbox: readonly InboxMessage[];
+      readonly sent?: readonly SendResult[];
+      /** Records in the history now; needed where a trim has made them fewer (L4) and the lease is kept. */
+      readonly historyLength?: number;
+    }
   /** Somebody else has the run now, or it is closed: nothing was written. */
   | { readonly status: "stale" };
 

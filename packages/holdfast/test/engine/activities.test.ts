@@ -176,7 +176,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const dead = await first.worker({ workflows: [], activities: [act], ...DOOMED });
     const run = await second.start(w, undefined);
     await entered.passed;
-    wire.intercept("heartbeat", async (_pass, tasks) => tasks.map(() => true));
+    wire.cut();
     const alive = await second.worker({ workflows: [], activities: [act] });
     expect(await run.result()).toBe("second");
     late.open("first");

@@ -1,6 +1,6 @@
 // D10: a failed run goes on from where it stopped, by hand or by its own policy.
 
-import { FatalError, RunFailedError, workflow } from "holdfast";
+import { FatalError, RunFailedError, signal, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -182,7 +182,8 @@ describe.each(STORES)("resuming on %s", (store) => {
   test("D10 a message does not hurry a run that waits for its next attempt, and a cancel does not wait for it", async () => {
     const engine = await engines.open();
     const fails = new Set(["hurried", "canceled"]);
-    const order = workflow({ name: "order", retry: { maxAttempts: 2, initialInterval: 600, jitter: 0 } }, async (ctx) => {
+    const retry = { maxAttempts: 2, initialInterval: 600, jitter: 0 };
+    const order = workflow({ name: "order", retry, signals: { go: signal<number>() } }, async (ctx) => {
       if (fails.delete(ctx.run.id)) throw new Error("try again");
       return ctx.waitForSignal("go");
     });

@@ -96,6 +96,17 @@ describe("group commit", () => {
   });
 });
 
+describe("very many at once", () => {
+  test("K7 deadlines that pass together are all met", async () => {
+    const bench = await openBench();
+    await bench.store.create(range(1_200).map((i) => bench.newRun(`run-${i}`, { queue: "default", deadline: 10 })));
+    bench.time += 10;
+    expect(await bench.store.expire()).toBe(1_200);
+    expect(await bench.store.expire()).toBe(0);
+    expect((await bench.store.count({})).failed).toBe(1_200);
+  });
+});
+
 describe("locks of others", () => {
   test("a write waits, and the event loop goes on meanwhile", async () => {
     const { path, note, count } = await openWriter();

@@ -75,6 +75,27 @@ describe("records", () => {
     expect(fromColumns(toColumns(start, other), other)).toEqual(start);
   });
 
+  test("the start of a run that is created with its first turn comes back as it was", async () => {
+    const bench = await openBench();
+    const retry = { maxAttempts: 2, initialInterval: 1, backoff: 2, maxInterval: 3, jitter: 0 };
+    const newRun = bench.newRun("a", { version: "7", retry, input: value });
+    const start: Job = { type: "start", runId: "a", workflow: "order", version: "7", input: value, seed: newRun.seed, startedAt: 9, execution: 1, attempt: 1, retry }; // biome-ignore format: one line
+    const held = { runId: "a", execution: 1, epoch: 1, workerId: "w1", turns: 0 };
+    const turn = bench.turn(held, { jobs: [start] });
+    await bench.store.create([{ ...newRun, first: { workerId: "w1", lease: 100, commit: bench.draft(held, { turn, rollbacks: 2, waitingFor: ["x"], status: "rolling_back" }) } }]); // biome-ignore format: one line
+    expect(await bench.store.history("a")).toEqual([turn]);
+    expect(await bench.row("a")).toMatchObject({
+      turns: 1,
+      historyLength: 2,
+      waitingFor: ["x"],
+      status: "rolling_back",
+      workerId: "w1",
+      epoch: 1,
+    });
+    await bench.commit(held, { turn: bench.turn(held) });
+    expect((await bench.row("a")).turns).toBe(2);
+  });
+
   test.each(DRIVERS)("every kind, any number, through a file (%s)", async (driver) => {
     const bench = await openBench(newPath(), { driver });
     const held = await bench.running("a");

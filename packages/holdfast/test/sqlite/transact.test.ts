@@ -68,7 +68,10 @@ describe.each(DRIVERS)("a transaction step on %s", (driver) => {
       tx.run("INSERT OR IGNORE INTO orders (what) VALUES ('book')");
     });
     expect(orders()).toEqual(["book"]);
-    await expect(transact((tx) => tx.run("INSERT INTO orders (what) VALUES ('book')"))).rejects.toMatchObject({ code: "HF_STORE_FAILED" });
+    await expect(transact((tx) => tx.run("INSERT INTO orders (what) VALUES ('book')"))).rejects.toMatchObject({
+      code: "SQLITE_CONSTRAINT",
+      name: "SqliteError",
+    });
     await expect(transact((tx) => tx.run("SELEC 1"))).rejects.toThrow(/syntax error/);
   });
 

@@ -215,6 +215,7 @@ export class Book {
     run.turns = 0;
     run.recoveries = 0;
     run.history = [];
+    run.workers = new Map();
     run.attempts = [];
   }
 }

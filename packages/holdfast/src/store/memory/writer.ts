@@ -73,7 +73,7 @@ export class Writer {
     this.#carryOut(run, commit, now);
     if (commit.close !== undefined) this.#book.close(run, commit.close, now);
     else if (commit.lease === "park") this.#park(run, commit, now);
-    return { status: "committed", inbox: unseen(run, commit) };
+    return { status: "committed", inbox: unseen(run, commit), historyLength: run.historyLength };
   }
   /** What it says of the run itself. */
   #write(run: KeptRun, commit: TurnCommit): void {

@@ -57,10 +57,15 @@ function commitKeeping(session: Session, commit: TurnCommit, now: number, birth:
   const sent = writeEffects(session, key, commit, now, birth);
   const mayHaveMessages =
     readNumber(row[1]) > seen || commit.children !== undefined || commit.cancelChildren !== undefined || sent !== undefined;
-  return committed(mayHaveMessages ? readInbox(session.db, key, seen) : [], sent);
+  const result = committed(mayHaveMessages ? readInbox(session.db, key, seen) : [], sent);
+  if (!mayTrim(commit)) return result;
+  return { ...result, historyLength: readNumber(session.db.get("SELECT history_length FROM runs WHERE key = ?", [key])?.[0]) };
+}
+function mayTrim({ turn }: TurnCommit): boolean {
+  return turn?.commands.some((command) => command.type === "commit") === true;
 }
 
-function committed(inbox: ReturnType<typeof readInbox>, sent: readonly SendResult[] | undefined): CommitResult {
+function committed(inbox: ReturnType<typeof readInbox>, sent: readonly SendResult[] | undefined): Exclude<CommitResult, { status: "stale" }> {
   return sent === undefined ? { status: "committed", inbox } : { status: "committed", inbox, sent };
 }
 
@@ -140,7 +145,7 @@ function writeEffects(session: Session, key: number, commit: TurnCommit, now: nu
   if (turn !== undefined) {
     const born = turn.jobs[0]?.type === "start" ? (birth ?? birthOf(db, key, execution)) : undefined;
     appendTurn(db, key, execution, session.workerKey(commit.workerId), turn, born);
-    if (turn.commands.some((command) => command.type === "commit")) forget(db, key, trimRecords(db, key, execution, turn));
+    if (mayTrim(commit)) forget(db, key, trimRecords(db, key, execution, turn));
   }
   if (commit.state !== undefined) db.run("INSERT OR REPLACE INTO states (run, state) VALUES (?, ?)", [key, payload(commit.state)]);
   for (const row of commit.attempts ?? []) writeAttempt(db, key, execution, row, "step");

@@ -3,6 +3,7 @@
 // Invariants: neither library is loaded before a database is opened; a value that a driver can't bind is an error, never an abort.
 
 import { createRequire, isBuiltin } from "node:module";
+import { StoreOpenError } from "../errors.ts";
 import { sqliteFailure } from "./failures.ts";
 import { parameterNames } from "./sqlText.ts";
 
@@ -41,8 +42,14 @@ export function openDriver(path: string, name: DriverName = preferredDriver()): 
   return guarded(() => (name === "node:sqlite" ? openNode(path) : openLibsql(path)));
 }
 
+/** From 22.5 to 22.12 Node has it only behind a flag. */
 export function preferredDriver(): DriverName {
-  return isBuiltin("node:sqlite") ? "node:sqlite" : "libsql";
+  try {
+    if (isBuiltin("node:sqlite") && loadNodeSqlite() !== undefined) return "node:sqlite";
+  } catch {
+    // Known, and not to be had.
+  }
+  return "libsql";
 }
 
 /** Every error of a library passes here, so that the rest of the store sees one kind. */
@@ -150,8 +157,23 @@ interface LibsqlDatabase {
   close(): void;
 }
 
+type Libsql = new (path: string) => LibsqlDatabase;
+
+function loadLibsql(where: string): Libsql {
+  try {
+    return require("libsql") as Libsql;
+  } catch (cause) {
+    throw noSqlite(where, cause);
+  }
+}
+function noSqlite(where: string, cause: unknown): StoreOpenError {
+  const reason =
+    'this Node has no SQLite of its own, and the package "libsql" can\'t be loaded. Use Node 22.13 or newer, or install libsql.';
+  return new StoreOpenError({ where, reason, cause });
+}
+
 function openLibsql(path: string): Driver {
-  const Database = require("libsql") as new (path: string) => LibsqlDatabase;
+  const Database = loadLibsql(path);
   const database = new Database(path);
   return {
     name: "libsql",

@@ -7,14 +7,19 @@ import { StoreCorruptError, StoreError, StoreForeignError, StoreFullError, Store
 const SQLITE = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, PROTOCOL: 15, NOTADB: 26 } as const;
 const LOW_BYTE = 0xff;
 
-/** An error of SQLite, whichever driver brought it. */
+const CONSTRAINT = 19;
+
+/** An error of SQLite, whichever driver brought it. Functions of transactions see these. */
 export class SqliteFailure extends Error {
-  override readonly name = "SqliteFailure";
+  override readonly name = "SqliteError";
+  readonly code: string;
   /** Primary result code. */
   readonly result: number;
   constructor(message: string, result: number, cause: unknown) {
     super(message, { cause });
     this.result = result;
+    const name = result === CONSTRAINT ? "CONSTRAINT" : Object.entries(SQLITE).find(([, code]) => code === result)?.[0];
+    this.code = `SQLITE_${name ?? "ERROR"}`;
   }
 }
 

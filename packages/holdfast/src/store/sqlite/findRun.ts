@@ -47,8 +47,14 @@ export function findOpenChildren(db: Connection, parentId: string): RunHead[] {
   return db.all(`${HEAD} WHERE parent_id = ? AND finished_at IS NULL`, [text(parentId)]).map(headOf);
 }
 /** K7: whose deadline has come. */
-export function findLate(db: Connection, now: number): RunHead[] {
-  return db.all(`${HEAD} WHERE deadline_at <= ? AND deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0`, [now]).map(headOf);
+export function findLate(db: Connection, now: number, limit: number): RunHead[] {
+  return db
+    .all(
+      `${HEAD} WHERE deadline_at <= ? AND deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0
+    ORDER BY deadline_at LIMIT ?`,
+      [now, limit],
+    )
+    .map(headOf);
 }
 
 function headOf(row: Row): RunHead {

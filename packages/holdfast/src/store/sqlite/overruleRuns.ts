@@ -37,9 +37,12 @@ export function resume(session: Session, runId: string, now: number): "resumed" 
   return "resumed";
 }
 
-/** Ends the runs whose deadline has passed. Returns how many. */
+/** As many as a transaction takes. */
+export const LATE_AT_ONCE = 500;
+
+/** Ends runs whose deadline has passed. Returns how many. */
 export function expireRuns(session: Session, now: number): number {
-  const late = findLate(session.db, now);
+  const late = findLate(session.db, now, LATE_AT_ONCE);
   for (const run of late) expireRun(session, run, now);
   return late.length;
 }

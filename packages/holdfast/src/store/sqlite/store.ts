@@ -32,7 +32,7 @@ import { deliverMessage } from "./deliverMessage.ts";
 import { answerTask, sweepTasks } from "./endTasks.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
-import { expireRuns, resume, terminate, unblockRuns } from "./overruleRuns.ts";
+import { expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
 import { countRuns, listRuns, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { type HeldClaim, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
@@ -173,12 +173,15 @@ export class SqliteStore implements Store {
   }
   async expire(): Promise<number> {
     const now = this.#clock();
-    const isDue = await this.#read((db) => findLate(db, now).length > 0 || findDueTasks(db, now, 1).length > 0);
-    if (!isDue) return 0;
-    return this.#write(1, (session, now) => {
-      sweepTasks(session, now);
-      return expireRuns(session, now);
-    });
+    const isDue = await this.#read((db) => findLate(db, now, 1).length > 0 || findDueTasks(db, now, 1).length > 0);
+    let total = 0;
+    for (let count = isDue ? LATE_AT_ONCE : 0; count === LATE_AT_ONCE; total += count) {
+      count = await this.#write(LATE_AT_ONCE, (session, now) => {
+        sweepTasks(session, now);
+        return expireRuns(session, now);
+      });
+    }
+    return total;
   }
   async unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
     const counts = await this.#writeEach(workflows, (session, { workflow, code }, now) => unblockRuns(session, workflow, code, now));
@@ -204,15 +207,15 @@ export class SqliteStore implements Store {
     });
   }
   heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
-    return this.#writeEach(tasks, (session, beat, now) => {
+    return this.#write(tasks.length, (session, now) => {
       sweepTasks(session, now);
-      return heartbeatTask(session.db, beat, now);
+      return tasks.map((beat) => heartbeatTask(session.db, beat, now));
     });
   }
   answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
-    return this.#writeEach(answers, (session, answer, now) => {
+    return this.#write(answers.length, (session, now) => {
       sweepTasks(session, now);
-      return answerTask(session, answer, now);
+      return answers.map((answer) => answerTask(session, answer, now));
     });
   }
 

@@ -7,7 +7,7 @@ import { StoreError } from "../errors.ts";
 import type { InboxJob, InboxMessage } from "../port.ts";
 import type { Connection } from "./connection.ts";
 import type { NamedStatement, Value } from "./driver.ts";
-import { isBusy, isStorageFault, storeError } from "./failures.ts";
+import { isStorageFault } from "./failures.ts";
 import { findRun, isHeld } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session } from "./session.ts";
@@ -44,17 +44,26 @@ export function transact(
   try {
     value = body(tx.handle);
   } catch (error) {
-    // A storage fault has ended the whole transaction, and so has to be met by whoever began it.
-    if (isBusy(error) || isStorageFault(error)) throw error;
-    db.run("ROLLBACK TO user_transaction", []);
-    db.run("RELEASE user_transaction", []);
-    return new Thrown(storeError(error, db.path));
+    // A storage fault, or a statement that rolls back everything, has ended the whole transaction: whoever began it has to know.
+    if (isStorageFault(error) || !takeBack(db)) throw error;
+    return new Thrown(error);
   } finally {
     tx.end();
   }
   db.run("RELEASE user_transaction", []);
   const job: InboxJob = { type: "resolve", seq: claim.seq, outcome: { status: "completed", value } };
   return { id: putMessage(session, run.key, job, now), job };
+}
+
+/** False if there is nothing left to go back to. */
+function takeBack(db: Connection): boolean {
+  try {
+    db.run("ROLLBACK TO user_transaction", []);
+    db.run("RELEASE user_transaction", []);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The error of a user's function: not one of the store's. */

@@ -38,7 +38,16 @@ export class Watchers {
     };
   }
   tell(changes: Wakeup): void {
-    for (const watcher of [...this.#watchers]) watcher(changes);
+    for (const watcher of [...this.#watchers]) {
+      try {
+        watcher(changes);
+      } catch (error) {
+        // Its own fault, and not that of the write that it heard of.
+        setImmediate(() => {
+          throw error;
+        });
+      }
+    }
   }
   stop(): void {
     clearTimeout(this.#timer);

@@ -122,6 +122,18 @@ export function turns({ test }: Suite): void {
     await bench.close({ ...held, epoch: held.epoch + 1 });
     assert.equal((await bench.attempts("a")).length, 3);
   });
+  test("D12 it is known who committed each turn of the newest execution that is kept", async (bench) => {
+    if (bench.store.workers === undefined) return;
+    const held = await bench.running("a");
+    await bench.commit(held, { turn: bench.turn(held) });
+    await bench.commit(held, { turn: bench.turn(held) });
+    bench.time += LEASE;
+    const other = await bench.hold("a", { workerId: "w2" });
+    await bench.commit(other, { turn: bench.turn(other) });
+    same([...(await bench.store.workers("a"))].toSorted(), [[0, "w1"], [1, "w1"], [2, "w2"]]); // biome-ignore format: pairs
+    await bench.close(other, { status: "continued", next: { input: payload(2), version: undefined, seed: "2", carried: [] } });
+    same([...(await bench.store.workers("a"))], []);
+  });
   test("P8 payloads come back as they were, text and bytes, wherever they stand", async (bench) => {
     const payloads = [
       payload(null), payload(undefined), payload("ünïcödé 🚀 '\"\\"), payload({ a: [1.5, -0, { b: null }] }), "not json {", "", payload("\u0000 \ud800 \udc00"), ' { "spaced" : 1 } ',
