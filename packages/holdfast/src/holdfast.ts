@@ -8,32 +8,42 @@ import {
   type AnyWorkflow,
   type Codec,
   type Duration,
-  InvalidInputError,
   jsonCodec,
   type Limits,
   type Logger,
   parseDuration,
   type Queries,
-  type RetryPolicy,
   RunAlreadyExistsError,
   RunClosedError,
   type RunInfo,
   type RunStatus,
-  resolveRetry,
   type Signals,
-  type StoredRetryPolicy,
-  type StoredRunRetry,
   type UpdateInput,
   type UpdateOutput,
   type Updates,
-  validateRetry,
   type Workflow,
 } from "@holdfast/core";
 import { Engine } from "./engine.ts";
 import { byName, isActivity, isWorkflow, validated } from "./host/definitions.ts";
 import { type Environment, realEnvironment, timeOrderedId } from "./host/environment.ts";
-import type { Determinism } from "./host/guard.ts";
 import type { WorkerHost } from "./host/worker.ts";
+import {
+  checkedAttributes,
+  checkedConflict,
+  checkedDeterminism,
+  checkedId,
+  checkedLease,
+  checkedLimit,
+  checkedPriority,
+  checkedStopOn,
+  checkedText,
+  checkedWorkflow,
+  invalid,
+  moment,
+  queryOf,
+  storedRunRetry,
+  wholeNumber,
+} from "./inputs.ts";
 import { consoleLogger } from "./logger.ts";
 import { RunHandle, refuseTx } from "./run.ts";
 import { openStore } from "./store/open.ts";
@@ -57,19 +67,6 @@ export interface Internals {
   readonly replaceStep?: (name: string) => ((info: unknown) => unknown) | undefined;
   readonly replaceActivity?: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
 }
-
-const STATUSES: ReadonlySet<string> = new Set<RunStatus>([
-  "pending",
-  "running",
-  "sleeping",
-  "blocked",
-  "rolling_back",
-  "completed",
-  "failed",
-  "canceled",
-  "terminated",
-  "continued",
-]);
 
 export class Holdfast implements AsyncDisposable {
   readonly #engine: Engine;
@@ -111,8 +108,7 @@ export class Holdfast implements AsyncDisposable {
   async start(workflow: AnyWorkflow | string, input?: unknown, options: StartOptions = {}): Promise<Run<unknown>> {
     const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
     const run = await this.#newRun(workflow, input, options);
-    await this.#create(run, definition);
-    return this.#handle(run.id, definition);
+    return this.#handle(await this.#create(run, definition), definition);
   }
   /** Starts the run, or finds it, and sends it an update that its first receive may accept. */
   async updateWithStart<I, O, S extends Signals, U extends Updates, Q extends Queries, K extends keyof U & string>(
@@ -122,49 +118,52 @@ export class Holdfast implements AsyncDisposable {
     options: StartOptions = {},
   ): Promise<{ run: Run<O, S, U, Q>; result: UpdateOutput<U[K]> }> {
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
-    const handle = new RunHandle(this.#engine, run.id, workflow);
-    const message = await handle.updateMessage(update.name, update.input, update);
-    await this.#create({ ...run, messages: [...(run.messages ?? []), message] }, workflow);
+    const message = await new RunHandle(this.#engine, run.id, workflow).updateMessage(update.name, update.input, update);
+    const created = await this.#engine.start({ ...run, messages: [...(run.messages ?? []), message] }, workflow);
+    if (created.status === "conflict" && run.onConflict === "reject") throw new RunAlreadyExistsError({ runId: run.id });
+    // M10: the send is repeated under the same id, so that an update that ended before the run closed still has its outcome.
+    const handle = new RunHandle(this.#engine, created.id, workflow);
     const result = (await handle.update(update.name, update.input, { idempotencyKey: message.job.id })) as UpdateOutput<U[K]>;
-    return { run: this.#handle(run.id, workflow) as unknown as Run<O, S, U, Q>, result };
+    return { run: handle as unknown as Run<O, S, U, Q>, result };
   }
   async startMany<I, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<I, O, S, U, Q>,
     items: Iterable<{ input: I } & StartOptions>,
   ): Promise<Run<O, S, U, Q>[]> {
     const runs = await Promise.all([...items].map(({ input, ...options }) => this.#newRun(workflow, input, options)));
-    await Promise.all(runs.map((run) => this.#create(run, workflow)));
-    return runs.map((run) => this.#handle(run.id, workflow) as unknown as Run<O, S, U, Q>);
+    const ids = await Promise.all(runs.map((run) => this.#create(run, workflow)));
+    return ids.map((id) => this.#handle(id, workflow) as unknown as Run<O, S, U, Q>);
   }
-  async #create(run: NewRun, workflow: AnyWorkflow | undefined): Promise<void> {
+  /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
+  async #create(run: NewRun, workflow: AnyWorkflow | undefined): Promise<string> {
     const result = await this.#engine.start(run, workflow);
-    if (result.status !== "conflict") return;
+    if (result.status !== "conflict") return result.id;
     if (run.onConflict === "use-existing") throw new RunClosedError({ runId: run.id, status: result.runStatus });
     throw new RunAlreadyExistsError({ runId: run.id });
   }
   async #newRun(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<NewRun> {
     this.#engine.assertOpen();
     refuseTx("start", options);
-    const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
-    const name = typeof workflow === "string" ? workflow : workflow.name;
-    if (typeof name !== "string" || name === "") throw invalid("start", "Give a workflow, or the name of one.");
+    const given = checkedWorkflow(workflow);
+    const definition = typeof given === "string" ? this.#engine.workflowNamed(given) : given;
+    const name = typeof given === "string" ? given : given.name;
     const value = await validated(`the input of workflow ${name}`, definition?.options.input as never, input);
     const deadline = options.deadline ?? definition?.options.deadline;
     return {
       id: checkedId(options.id) ?? timeOrderedId(this.#engine.environment),
       workflow: name,
-      version: options.version ?? definition?.version,
+      version: checkedText("start", "version", options.version) ?? definition?.version,
       input: this.#engine.encode(value, `the input of workflow ${name}`),
-      queue: options.queue ?? "default",
-      priority: checkedPriority(options.priority ?? 0),
+      queue: checkedText("start", "queue", options.queue) ?? "default",
+      priority: checkedPriority(options.priority),
       delay: options.delay === undefined ? undefined : parseDuration(options.delay),
-      startAt: options.startAt === undefined ? undefined : moment("startAt", options.startAt),
+      startAt: options.startAt === undefined ? undefined : moment("start", "startAt", options.startAt),
       deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline as Duration),
-      deadlineAt: deadline instanceof Date ? moment("deadline", deadline) : undefined,
+      deadlineAt: deadline instanceof Date ? moment("start", "deadline", deadline) : undefined,
       retry: storedRunRetry(options.retry ?? definition?.options.retry),
-      attributes: checkedAttributes(options.attributes ?? {}),
-      idempotencyKey: options.idempotencyKey,
-      onConflict: options.onConflict ?? "reject",
+      attributes: checkedAttributes(options.attributes),
+      idempotencyKey: checkedText("start", "idempotencyKey", options.idempotencyKey),
+      onConflict: checkedConflict(options.onConflict),
       seed: this.#engine.environment.uuid(),
       messages: options.signals === undefined ? undefined : await this.#startSignals(definition, options.signals),
     };
@@ -173,6 +172,7 @@ export class Holdfast implements AsyncDisposable {
     const specs = (workflow?.options.signals ?? {}) as Readonly<Record<string, { schema?: unknown }>>;
     return Promise.all(
       signals.map(async ({ name, payload }): Promise<NewMessage> => {
+        if (typeof name !== "string" || name === "") throw invalid("start", "Every one of signals has a name.", "signals");
         const value = await validated(`signal ${name}`, specs[name]?.schema as never, payload);
         return {
           job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(value, `signal ${name}`) },
@@ -190,12 +190,11 @@ export class Holdfast implements AsyncDisposable {
     return new RunHandle(this.#engine, id, workflow) as unknown as Run<unknown>;
   }
   async list(filter: RunFilter = {}): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
-    const limit = filter.limit ?? 100;
-    if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) throw invalid("list", "limit is a whole number from 1 to 1,000.", "limit");
+    const limit = checkedLimit(filter.limit);
     const { runs, cursor } = await this.#engine.store.list({ ...queryOf(filter), limit, cursor: filter.cursor });
     return { runs: runs.map((row) => this.#engine.infoOf(row)), cursor };
   }
-  count(filter: RunFilter = {}): Promise<Record<RunStatus, number>> {
+  async count(filter: RunFilter = {}): Promise<Record<RunStatus, number>> {
     return this.#engine.store.count(queryOf(filter));
   }
 
@@ -205,23 +204,18 @@ export class Holdfast implements AsyncDisposable {
   async worker(options: WorkerOptions): Promise<Worker> {
     const workflows = byName("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
     const activities = byName("worker.activities", (options.activities ?? []) as readonly Activity<unknown, unknown>[], isActivity);
-    const whole = (key: "concurrency" | "activityConcurrency" | "cachedRuns", fallback: number, least: number): number => {
-      const value = options[key] ?? fallback;
-      if (!Number.isInteger(value) || value < least)
-        throw invalid("worker", `${key} is a whole number of at least ${least}, not ${value}.`, key);
-      return value;
-    };
+    const stopOn = checkedStopOn(options.stopOn);
     const { environment } = this.#engine;
     const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
     const host = await this.#engine.startWorker({
       id: `worker-${environment.uuid().slice(0, 8)}`,
-      queue: options.queue ?? "default",
+      queue: checkedText("worker", "queue", options.queue) ?? "default",
       workflows,
       activities,
-      concurrency: whole("concurrency", 100, 1),
-      activityConcurrency: whole("activityConcurrency", 100, 1),
-      cachedRuns: whole("cachedRuns", 1_000, 0),
-      lease: parseDuration(options.lease ?? "30s"),
+      concurrency: wholeNumber(options, "concurrency", 100),
+      activityConcurrency: wholeNumber(options, "activityConcurrency", 100),
+      cachedRuns: wholeNumber(options, "cachedRuns", 1_000),
+      lease: checkedLease(options.lease),
       gracePeriod: parseDuration(options.gracePeriod ?? "10s"),
       turnTimeout,
       watchdogAfter: Math.max(this.#internals.watchdogAfter ?? 5_000, 2 * turnTimeout),
@@ -231,7 +225,7 @@ export class Holdfast implements AsyncDisposable {
       replaceStep: this.#internals.replaceStep ?? (() => undefined),
       replaceActivity: this.#internals.replaceActivity ?? (() => undefined),
     });
-    for (const signal of options.stopOn ?? []) stopOnSignal(signal, host, this.#engine);
+    for (const signal of stopOn) stopOnSignal(signal, host, this.#engine);
     return new WorkerHandle(host);
   }
 
@@ -279,61 +273,4 @@ function stopOnSignal(signal: "SIGTERM" | "SIGINT", host: WorkerHost, engine: En
         },
       );
   });
-}
-
-// ── checks ──
-
-function invalid(what: string, message: string, path?: string): InvalidInputError {
-  return new InvalidInputError({ what, issues: [path === undefined ? { message } : { message, path: [path] }] });
-}
-function checkedId(id: string | undefined): string | undefined {
-  if (id === undefined) return undefined;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  if (typeof id !== "string" || id === "" || id.length > 512 || /[\u0000-\u001f\u007f]/.test(id)) {
-    throw invalid("start", "An id is text of 1 to 512 characters without control characters.", "id");
-  }
-  return id;
-}
-function checkedPriority(priority: number): number {
-  if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000)
-    throw invalid("start", `priority is a whole number, not ${priority}.`, "priority");
-  return priority;
-}
-function checkedDeterminism(mode: WorkerOptions["determinism"]): Determinism {
-  if (mode === undefined) return process.env["NODE_ENV"] === "production" ? "off" : "warn";
-  if (!["off", "warn", "error"].includes(mode))
-    throw invalid("worker", `determinism is "off", "warn" or "error", not ${String(mode)}.`, "determinism");
-  return mode;
-}
-function moment(key: string, date: Date): number {
-  const time = date instanceof Date ? date.getTime() : Number.NaN;
-  if (Number.isNaN(time)) throw invalid("start", `${key} is not a valid Date.`, key);
-  return time;
-}
-function checkedAttributes(attributes: Record<string, string | number | boolean>): Record<string, string | number | boolean> {
-  for (const [key, value] of Object.entries(attributes)) {
-    if (!["string", "number", "boolean"].includes(typeof value))
-      throw invalid("start", `attribute "${key}" must be text, a number or a boolean.`, key);
-  }
-  return { ...attributes };
-}
-function storedRunRetry(retry: RetryPolicy | StoredRetryPolicy | undefined): StoredRunRetry | undefined {
-  if (retry === undefined) return undefined;
-  validateRetry(retry);
-  const { nonRetryable } = retry;
-  const resolved = resolveRetry(retry, "run");
-  return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;
-}
-function queryOf(filter: RunFilter) {
-  const status = filter.status === undefined ? undefined : typeof filter.status === "string" ? [filter.status] : filter.status;
-  for (const one of status ?? []) if (!STATUSES.has(one)) throw invalid("list", `There is no status "${one}".`, "status");
-  return {
-    status,
-    workflow: filter.workflow,
-    queue: filter.queue,
-    parentId: filter.parentId,
-    attributes: filter.attributes,
-    since: filter.since?.getTime(),
-    until: filter.until?.getTime(),
-  };
 }

@@ -7,12 +7,12 @@ import { once } from "node:events";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, it, type TestContext } from "vitest";
 import { build, root } from "./built.ts";
 
 beforeAll(() => build("examples"), 60_000);
 
-async function demo(environment: Record<string, string>) {
+async function demo({ onTestFinished }: TestContext, environment: Record<string, string>) {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-demo-test-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const { FORCE_COLOR: _, NO_COLOR: _no, ...inherited } = process.env;
@@ -25,13 +25,14 @@ async function demo(environment: Record<string, string>) {
   const output = { stdout: "", stderr: "" };
   child.stdout.setEncoding("utf8").on("data", (chunk) => (output.stdout += chunk));
   child.stderr.setEncoding("utf8").on("data", (chunk) => (output.stderr += chunk));
-  const [code] = await once(child, "close");
+  const [code] = await once(child, "close"); // once its workers, which have its stderr, are gone too
   return { code, ...output, left: readdirSync(folder) };
 }
 
 describe.concurrent("npm run demo", () => {
-  it("W3 kills its worker in the middle of a step, resumes in another, and prints what ran where", { timeout: 60_000 }, async () => {
-    const { code, stdout, stderr, left } = await demo({});
+  it("W3 kills its worker in the middle of a step, resumes in another, and prints what ran where", { timeout: 60_000 }, async (context) => {
+    const { expect } = context;
+    const { code, stdout, stderr, left } = await demo(context, {});
 
     expect({ code, stderr, left }).toEqual({ code: 0, stderr: "", left: [] });
     expect(stdout).not.toContain("\x1b");
@@ -51,8 +52,9 @@ describe.concurrent("npm run demo", () => {
     ]);
   });
 
-  it("is colourful where it is asked to be", { timeout: 60_000 }, async () => {
-    const { code, stdout } = await demo({ FORCE_COLOR: "1" });
+  it("is colourful where it is asked to be", { timeout: 60_000 }, async (context) => {
+    const { expect } = context;
+    const { code, stdout } = await demo(context, { FORCE_COLOR: "1" });
 
     expect(code).toBe(0);
     expect(stdout).toContain("\x1b[31m✗ worker ");

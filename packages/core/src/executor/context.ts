@@ -23,7 +23,7 @@ import { Cell, condition } from "./conditions.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import { publishState, sideEffect } from "./effects.ts";
 import { loop } from "./loop.ts";
-import { never, rejected, remember } from "./operation.ts";
+import { handled, never, rejected, remember } from "./operation.ts";
 import { receive } from "./receive.ts";
 import { attempt, join, parallel, race, shield } from "./scopes.ts";
 import { activityCall, step } from "./steps.ts";
@@ -42,7 +42,7 @@ function admit(unit: Unit, call: string, run: () => Promise<unknown>, evenIfCanc
   if (unit.mustWait) {
     // By the time its place is reached the unit may have been cancelled (K2).
     const inPlace = () => (unit.canceled !== undefined && !evenIfCanceled ? rejected(unit.canceled) : guarded(unit, run));
-    return new Promise((resolve, reject) => unit.postponed?.push(() => inPlace().then(resolve, reject)));
+    return handled(new Promise((resolve, reject) => unit.postponed?.push(() => inPlace().then(resolve, reject))));
   }
   return guarded(unit, run);
 }

@@ -84,6 +84,8 @@ export class Execution implements RunningTurn {
   current: Unit | undefined;
   /** A synchronous function of the user's is being run by the executor: no ctx call is legal inside it (A4, M9, C6). */
   closure: string | undefined;
+  /** Listeners of a `ctx.signal` are being told. */
+  #aborting = false;
   cancelRequested: CanceledError | undefined;
   cancelReason: string | undefined;
   /** K7: the deadline has struck. */
@@ -358,9 +360,23 @@ export class Execution implements RunningTurn {
     }
   }
 
+  /**
+   * K1: tells those who listen to a `ctx.signal`. No unit has the turn, so a call of theirs breaks a rule; but it is not thrown (X7):
+   * what a listener throws, the runtime makes an uncaught exception, and that would end other runs too.
+   */
+  abort(controller: AbortController, error: CanceledError): void {
+    this.#aborting = true;
+    controller.abort(error);
+    this.#aborting = false;
+  }
+
   /** X7, A4: may this unit call this now? False if the run is poisoned or evicted: then nothing it is given ever settles. */
   enter(unit: Unit, call: string): boolean {
     if (this.poison !== undefined || this.evicted) return false;
+    if (this.#aborting) {
+      this.violate(new OutOfTurnError({ unit: unit.title, call }));
+      return false;
+    }
     if (this.closure !== undefined)
       throw this.illegal(unit, call, `it is inside ${this.closure}, which is synchronous and calls nothing on ctx`);
     if (this.current !== unit) {
@@ -380,7 +396,11 @@ export class Execution implements RunningTurn {
   /** The unit that has the turn, for things that any unit may use. Undefined if the run is poisoned or evicted. */
   caller(call: string): Unit | undefined {
     if (this.poison !== undefined || this.evicted) return undefined;
-    if (this.current === undefined) throw this.violate(new OutOfTurnError({ unit: "(none)", call }));
+    if (this.current === undefined) {
+      const error = this.violate(new OutOfTurnError({ unit: "(none)", call }));
+      if (this.#aborting) return undefined;
+      throw error;
+    }
     return this.enter(this.current, call) ? this.current : undefined;
   }
   illegal(unit: Unit, call: string, reason: string): Error {

@@ -129,7 +129,10 @@ export function isDeliveredError(error: unknown): boolean {
 /** A rejected promise for a call that fails at once, handled so that it troubles nobody before it is awaited (X11). */
 export function rejected(error: unknown): Promise<never> {
   remember(error);
-  const promise = Promise.reject(error);
+  return handled(Promise.reject(error));
+}
+/** X11: if it rejects before anybody awaits it, nobody is troubled. */
+export function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(ignore);
   return promise;
 }

@@ -210,7 +210,7 @@ export class Unit {
   cancel(error: CanceledError): void {
     if (this.canceled !== undefined || this.over) return;
     this.canceled = error;
-    this.#controller?.abort(error);
+    if (this.#controller !== undefined) this.execution.abort(this.#controller, error);
     for (const operation of [...this.open]) {
       if (operation.settlement === undefined) operation.behaviour.cancel?.(operation, error);
     }

@@ -30,7 +30,7 @@ export function fromHistory(history: History): Turn[] {
   }
   if (typeof history.run !== "object" || history.run === null) throw malformed("It does not say of which run it is.", "run");
   if (!Array.isArray(history.turns)) throw malformed("It has no list of turns.", "turns");
-  return history.turns.map((turn, i) =>
+  return Array.from(history.turns, (turn, i) =>
     checkTurn(
       mapPayloads(turn, (value) => payloadFromJson(value)),
       i,
@@ -40,7 +40,7 @@ export function fromHistory(history: History): Turn[] {
 
 /** Copies a tree of records; payload fields pass through `convert`. Errors are kept as they are: their `data` is their own. */
 function mapPayloads(tree: unknown, convert: (value: unknown) => unknown): unknown {
-  if (Array.isArray(tree)) return tree.map((item) => mapPayloads(item, convert));
+  if (Array.isArray(tree)) return Array.from(tree, (item) => mapPayloads(item, convert)); // holes are seen too
   if (typeof tree !== "object" || tree === null || tree instanceof Uint8Array) return tree;
   const copy: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(tree)) {

@@ -1,3 +1,6 @@
+// Job: prove that changed code is caught where it was changed, and unchanged or legally changed code never.
+// Owns: the tally of mutants that it prints.
+// Invariants: Y1, Y2, Y5, Y6, V1, V3.
 import { NondeterminismError, replay } from "@holdfast/core";
 import { afterAll, describe, expect, test } from "vitest";
 import { generate } from "./generate.ts";

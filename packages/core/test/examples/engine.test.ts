@@ -1,3 +1,6 @@
+// Job: run the examples of engine.ts.
+// Owns: what is sent to them, and what must come out.
+// Invariants: each title names its own.
 import { type Command, FatalError, formatLocation, JoinError, NameRegistry, RaceError, replay, type Turn } from "@holdfast/core";
 import { crashAnywhere, drive, Harness, runWorkflow } from "@holdfast/core/testing";
 import { describe, expect, test } from "vitest";

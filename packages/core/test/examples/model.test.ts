@@ -1,3 +1,6 @@
+// Job: run the examples of model.ts.
+// Owns: what is sent to them, and what must come out.
+// Invariants: each title names its own.
 import { type Command, FatalError, formatLocation, IllegalCallError, replay, UpdateRejectedError } from "@holdfast/core";
 import { crashAfter, crashAnywhere, drive, Harness, runWorkflow } from "@holdfast/core/testing";
 import { describe, expect, test } from "vitest";

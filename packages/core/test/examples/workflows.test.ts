@@ -1,3 +1,6 @@
+// Job: run the examples of workflows.ts.
+// Owns: what is sent to them, and what must come out.
+// Invariants: each title names its own.
 import { type Command, FatalError, formatLocation, IllegalCallError, RollbackError, UpdateRejectedError, workflow } from "@holdfast/core";
 import { crashAfter, crashAnywhere, drive, Harness, runWorkflow } from "@holdfast/core/testing";
 import { describe, expect, test } from "vitest";

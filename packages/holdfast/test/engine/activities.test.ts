@@ -18,7 +18,13 @@ describe.each(STORES)("activities on %s", (store) => {
     const gpu = await other.worker({ workflows: [], activities: [render], queue: "gpu" });
     expect(await run.result()).toBe("<p>hello</p>");
     expect(await run.operations()).toMatchObject([
-      { kind: "activity", name: "render", status: "completed", output: "<p>hello</p>", attempts: [{ number: 1, status: "completed", workerId: gpu.id }] },
+      {
+        kind: "activity",
+        name: "render",
+        status: "completed",
+        output: "<p>hello</p>",
+        attempts: [{ number: 1, status: "completed", workerId: gpu.id }],
+      },
     ]);
   });
 
@@ -240,7 +246,10 @@ describe.each(STORES)("activities on %s", (store) => {
 
   test("D11 scheduleToClose bounds all attempts together", async () => {
     const engine = await engines.open();
-    const act = activity("act", () => Promise.reject(new Error("no")), { scheduleToClose: 100, retry: { initialInterval: 20, backoff: 1 } });
+    const act = activity("act", () => Promise.reject(new Error("no")), {
+      scheduleToClose: 100,
+      retry: { initialInterval: 20, backoff: 1 },
+    });
     const w = workflow("w", async (ctx) => {
       await ctx.activity(act, undefined);
     });

@@ -32,8 +32,7 @@ describe.each(STORES)("attempts on %s", (store) => {
       { number: 2, status: "failed", error: { name: "TypeError", message: "not yet (2)" }, workerId: worker.id },
       { number: 3, status: "completed", error: undefined, workerId: worker.id },
     ]);
-    for (const { startedAt, endedAt } of operation?.attempts ?? [])
-      expect(endedAt?.getTime()).toBeGreaterThanOrEqual(startedAt.getTime());
+    for (const { startedAt, endedAt } of operation?.attempts ?? []) expect(endedAt?.getTime()).toBeGreaterThanOrEqual(startedAt.getTime());
   });
 
   test("D8 after its last attempt a step fails with StepFailedError and its cause", async () => {

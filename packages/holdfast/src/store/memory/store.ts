@@ -2,7 +2,7 @@
 // Owns: its clock, its watchers, and the order in which calls are carried out.
 // Invariants: those of the port. Every method does its work synchronously, so that each call is a transaction by itself (D2, D4, D9).
 
-import { DeadlineExceededError, type Payload, type RunStatus, serializeError, type Turn } from "@holdfast/core";
+import { DeadlineExceededError, InvalidInputError, type Payload, type RunStatus, serializeError, type Turn } from "@holdfast/core";
 import type {
   AttemptRow,
   ClaimedRun,
@@ -241,7 +241,7 @@ export class MemoryStore implements Store {
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
     const found = [...this.#book.all()].filter((run) => matches(query, run));
     found.sort((a, b) => b.createdAt - a.createdAt || b.order - a.order);
-    const [at = 0, order = 0] = (query.cursor ?? "").split(".").map(Number);
+    const [at = 0, order = 0] = query.cursor === undefined ? [] : parseCursor(query.cursor);
     const isAfter = (run: KeptRun): boolean => run.createdAt < at || (run.createdAt === at && run.order < order);
     const after = query.cursor === undefined ? found : found.filter(isAfter);
     const page = after.slice(0, query.limit);
@@ -261,6 +261,10 @@ export class MemoryStore implements Store {
   }
 }
 
+function parseCursor(cursor: string): number[] {
+  if (/^-?\d+\.\d+$/.test(cursor)) return cursor.split(".").map(Number);
+  throw new InvalidInputError({ what: "cursor", issues: [{ message: "must be one that an earlier page gave" }] });
+}
 function matches(query: Omit<RunQuery, "limit" | "cursor">, run: KeptRun): boolean {
   return (
     (query.status === undefined || query.status.includes(run.status)) &&

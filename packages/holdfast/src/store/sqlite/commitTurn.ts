@@ -65,7 +65,10 @@ function mayTrim({ turn }: TurnCommit): boolean {
   return turn?.commands.some((command) => command.type === "commit") === true;
 }
 
-function committed(inbox: ReturnType<typeof readInbox>, sent: readonly SendResult[] | undefined): Exclude<CommitResult, { status: "stale" }> {
+function committed(
+  inbox: ReturnType<typeof readInbox>,
+  sent: readonly SendResult[] | undefined,
+): Exclude<CommitResult, { status: "stale" }> {
   return sent === undefined ? { status: "committed", inbox } : { status: "committed", inbox, sent };
 }
 

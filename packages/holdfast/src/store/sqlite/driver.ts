@@ -1,4 +1,4 @@
-// The seam to SQLite: `node:sqlite` where Node has it (from 22.5), `libsql` elsewhere.
+// The seam to SQLite: `node:sqlite` where Node has a good one (later 22s, 24), `libsql` elsewhere.
 // Owns: which of the two is loaded, and their differences: rows are arrays, blobs Uint8Arrays, errors carry SQLite's result code.
 // Invariants: neither library is loaded before a database is opened; a value that a driver can't bind is an error, never an abort.
 
@@ -42,14 +42,22 @@ export function openDriver(path: string, name: DriverName = preferredDriver()): 
   return guarded(() => (name === "node:sqlite" ? openNode(path) : openLibsql(path)));
 }
 
-/** From 22.5 to 22.12 Node has it only behind a flag. */
+let preferred: DriverName | undefined;
+
+/** `node:sqlite`, if it can do what we need: up to 22.12 it is behind a flag, for some versions more it knows neither array rows nor `?1`. */
 export function preferredDriver(): DriverName {
+  preferred ??= isBuiltin("node:sqlite") && isUsable() ? "node:sqlite" : "libsql";
+  return preferred;
+}
+function isUsable(): boolean {
   try {
-    if (isBuiltin("node:sqlite") && loadNodeSqlite() !== undefined) return "node:sqlite";
+    const database = openNode(":memory:");
+    const [second, first] = database.prepare("SELECT ?2, ?1").get([1, 2]) ?? [];
+    database.close();
+    return first === 1 && second === 2;
   } catch {
-    // Known, and not to be had.
+    return false;
   }
-  return "libsql";
 }
 
 /** Every error of a library passes here, so that the rest of the store sees one kind. */
@@ -68,7 +76,7 @@ interface NodeStatement {
   run(...parameters: unknown[]): { changes: number | bigint; lastInsertRowid: number | bigint };
   get(...parameters: unknown[]): unknown;
   all(...parameters: unknown[]): unknown[];
-  setReturnArrays?(enabled: boolean): void;
+  setReturnArrays(enabled: boolean): void;
 }
 interface NodeDatabase {
   exec(sql: string): void;
@@ -100,17 +108,11 @@ function openNode(path: string): Driver {
     exec: (sql) => guarded(() => database.exec(sql)),
     prepare: (sql) => {
       const statement = guarded(() => database.prepare(sql));
-      const isArray = statement.setReturnArrays !== undefined;
-      statement.setReturnArrays?.(true);
-      const row = (found: unknown): Row => (isArray ? (found as Row) : Object.values(found as Record<string, Value>));
+      statement.setReturnArrays(true);
       return {
         run: (parameters) => guarded(() => void statement.get(...parameters)),
-        get: (parameters) =>
-          guarded(() => {
-            const found = statement.get(...parameters);
-            return found === undefined ? undefined : row(found);
-          }),
-        all: (parameters) => guarded(() => statement.all(...parameters).map(row)),
+        get: (parameters) => guarded(() => statement.get(...parameters) as Row | undefined),
+        all: (parameters) => guarded(() => statement.all(...parameters) as Row[]),
       };
     },
     prepareNamed: (sql) => {

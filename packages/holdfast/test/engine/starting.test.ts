@@ -1,0 +1,329 @@
+// P10, W2, M3 and what bad input gets: starting runs.
+
+import {
+  Holdfast,
+  InvalidInputError,
+  LimitExceededError,
+  Receive,
+  RunAlreadyExistsError,
+  type StartOptions,
+  signal,
+  UnserializableValueError,
+  update,
+  workflow,
+} from "holdfast";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
+
+const echo = workflow("echo", async (_ctx, input: unknown) => input);
+
+describe.each(STORES)("starting on %s", (store) => {
+  const engines = enginesOn(store);
+
+  test("P10 an id is taken once; without one, ids sort by time", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const run = await engine.start(echo, 1, { id: "a" });
+    await expect(engine.start(echo, 2, { id: "a" })).rejects.toThrow(RunAlreadyExistsError);
+    expect(await run.result()).toBe(1);
+    await expect(engine.start(echo, 2, { id: "a" })).rejects.toThrow(RunAlreadyExistsError);
+    const first = await engine.start(echo, 1);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    const second = await engine.start(echo, 1);
+    expect(first.id < second.id).toBe(true);
+  });
+
+  test("P10 a refused start does no harm to the run that has the id", async () => {
+    const engine = await engines.open();
+    const held = new Gate();
+    const wait = workflow("wait", async (ctx) => {
+      await ctx.step("hold", () => held.passed);
+      return ctx.waitForSignal("go");
+    });
+    await engine.worker({ workflows: [wait], lease: "200ms" });
+    const run = await engine.start(wait, undefined, { id: "a" });
+    await Promise.all([1, 2, 3].map(() => expect(engine.start(wait, undefined, { id: "a" })).rejects.toThrow(RunAlreadyExistsError)));
+    const { availableAt } = await run.describe();
+    // Its lease is renewed as before, and messages reach it.
+    await until(async () => ((await run.describe()).availableAt?.getTime() ?? 0) > (availableAt?.getTime() ?? 0));
+    await run.signal("go", "on");
+    held.open();
+    expect(await run.result()).toBe("on");
+    const [operation] = await run.operations();
+    expect(operation?.attempts).toHaveLength(1);
+  });
+
+  test("P10 two starts at once under one id: one run", async () => {
+    const [first, second] = [await engines.open(), await engines.open()];
+    await first.worker({ workflows: [echo] });
+    const starts = await Promise.allSettled([first, first, second, second].map((engine) => engine.start(echo, 1, { id: "a" })));
+    expect(starts.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected", "rejected", "rejected"]);
+    expect((await first.list()).runs).toHaveLength(1);
+  });
+
+  test("P10 use-existing finds the run, open or closed", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const options: StartOptions = { id: "a", onConflict: "use-existing" };
+    const run = await engine.start(echo, 1, options);
+    expect(await (await engine.start(echo, 2, options)).result()).toBe(1);
+    await run.result();
+    expect(await (await engine.start(echo, 3, options)).result()).toBe(1);
+  });
+
+  test("P10 restart-if-closed begins the next execution, with an empty history", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const options: StartOptions = { id: "a", onConflict: "restart-if-closed" };
+    const run = await engine.start(echo, 1, options);
+    expect(await run.result()).toBe(1);
+    await engine.start(echo, 2, options);
+    await until(async () => (await run.describe()).execution === 2 && (await run.describe()).status === "completed");
+    expect(await run.result()).toBe(2);
+    expect(await run.describe()).toMatchObject({ execution: 2, input: 2, output: 2 });
+    expect((await run.history()).turns).toHaveLength(1);
+  });
+
+  test("P10 continueAsNew: a new execution with what was not consumed; messages and results go to the newest", async () => {
+    const engine = await engines.open();
+    const counter = workflow({ name: "counter", signals: { item: signal<number>() } }, async (ctx, sum: number) => {
+      const item = await ctx.waitForSignal("item");
+      return sum + item >= 6 ? sum + item : ctx.continueAsNew(sum + item);
+    });
+    await engine.worker({ workflows: [counter] });
+    const run = await engine.start(counter, 0, { attributes: { kind: "sum" } });
+    for (const item of [1, 2, 3]) await run.signal("item", item);
+    expect(await run.result()).toBe(6);
+    expect(await run.describe()).toMatchObject({ execution: 3, input: 3, output: 6, status: "completed", attributes: { kind: "sum" } });
+  });
+
+  test("P10 updates of a chain go to its newest execution, and cancel ends it", async () => {
+    const engine = await engines.open();
+    const entity = workflow({ name: "entity", updates: { next: update<void, number>() } }, async (ctx, n: number) => {
+      await ctx.receive(n, { updates: { next: (_, state) => Receive.stop(state + 1, state + 1) } });
+      return ctx.continueAsNew(n + 1);
+    });
+    await engine.worker({ workflows: [entity] });
+    const run = await engine.start(entity, 0);
+    expect(await run.update("next")).toBe(1);
+    expect(
+      await until(async () => {
+        try {
+          return await run.update("next");
+        } catch (error) {
+          if ((error as Error).name === "UpdateRejectedError") return undefined; // between two executions
+          throw error;
+        }
+      }),
+    ).toBe(2);
+    await run.cancel();
+    expect((await errorOf(run.result())).name).toBe("CanceledError");
+  });
+
+  test("M3 a start that is repeated under its key finds the run of the first", async () => {
+    const engine = await engines.open();
+    const client = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const first = await engine.start(echo, 1, { idempotencyKey: "k" });
+    const again = await Promise.all([engine, client].map((one) => one.start(echo, 2, { idempotencyKey: "k" })));
+    expect(again.map(({ id }) => id)).toEqual([first.id, first.id]);
+    expect(await again[0]?.result()).toBe(1);
+    expect((await engine.list()).runs).toHaveLength(1);
+    const many = await engine.startMany(echo, [{ input: 3, idempotencyKey: "k" }, { input: 4 }]);
+    expect(await Promise.all(many.map((run) => run.result()))).toEqual([1, 4]);
+  });
+
+  test("W2 higher priority goes first, then who became available first", async () => {
+    const engine = await engines.open();
+    const order: string[] = [];
+    const note = workflow("note", async (ctx, name: string) => ctx.step("note", () => void order.push(name)));
+    for (const [name, priority] of [["a", 0], ["b", -1], ["c", 5], ["d", 0], ["e", 5]] as const) await engine.start(note, name, { priority }); // biome-ignore format: one line
+    await engine.worker({ workflows: [note], concurrency: 1 });
+    await until(async () => (await engine.count()).completed === 5);
+    expect(order).toEqual(["c", "e", "a", "d", "b"]);
+  });
+
+  test("K8 delay and startAt: not before their time, and signals don't hurry them", async () => {
+    const engine = await engines.open();
+    const timed = workflow("timed", async (ctx) => ctx.now().getTime());
+    await engine.worker({ workflows: [timed] });
+    const before = Date.now();
+    const delayed = await engine.start(timed, undefined, { delay: 60, signals: [{ name: "hurry" }] });
+    const at = new Date(Date.now() + 60);
+    const dated = await engine.start(timed, undefined, { startAt: at });
+    await dated.signal("hurry");
+    const never = await engine.start(timed, undefined, { delay: "1d" });
+    expect(await dated.result()).toBeGreaterThanOrEqual(at.getTime());
+    expect(await delayed.result()).toBeGreaterThanOrEqual(before + 60);
+    expect((await never.describe()).status).toBe("pending");
+  });
+
+  test("startMany starts 1,000 runs, in order", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const runs = await engine.startMany(
+      echo,
+      Array.from({ length: 1_000 }, (_, n) => ({ input: n, id: `n${n}` })),
+    );
+    expect(runs.map(({ id }) => id)).toEqual(Array.from({ length: 1_000 }, (_, n) => `n${n}`));
+    const results = await Promise.all(runs.map((run) => run.result()));
+    expect(results).toEqual(Array.from({ length: 1_000 }, (_, n) => n));
+    expect((await engine.count({ workflow: "echo" })).completed).toBe(1_000);
+  });
+
+  test("a workflow may be started by its name, here or where no code of it is", async () => {
+    const client = await engines.open();
+    const run = await client.start("echo", { by: "name" });
+    const engine = await engines.open();
+    await engine.worker({ workflows: { echo, notAWorkflow: 1 } });
+    expect(await run.result()).toEqual({ by: "name" });
+  });
+});
+
+describe.each(STORES)("bad input on %s", (store) => {
+  const engines = enginesOn(store);
+
+  test.each<[string, StartOptions]>([
+    ["an empty id", { id: "" }],
+    ["an id that is too long", { id: "x".repeat(513) }],
+    ["an id with control characters", { id: "a\nb" }],
+    ["an id that is no text", { id: 5 as never }],
+    ["a malformed duration", { delay: "soon" as never }],
+    ["a negative delay", { delay: -5 }],
+    ["a malformed deadline", { deadline: "1y" as never }],
+    ["an invalid date", { startAt: new Date(Number.NaN) }],
+    ["a date that is none", { startAt: "tomorrow" as never }],
+    ["a broken priority", { priority: 1.5 }],
+    ["a retry policy that makes no sense", { retry: { maxAttempts: 0 } }],
+    ["an unknown way of conflicts", { onConflict: "overwrite" as never }],
+    ["an attribute that is no plain value", { attributes: { a: {} as never } }],
+    ["an attribute that is no number", { attributes: { a: Number.NaN } }],
+    ["an empty queue", { queue: "" }],
+    ["a queue that is no text", { queue: 7 as never }],
+    ["a version that is no text", { version: 7 as never }],
+    ["an idempotency key that is no text", { idempotencyKey: 7 as never }],
+    ["signals without names", { signals: [{} as never] }],
+    ["a transaction that the store can't share", { tx: {} }],
+  ])("%s is an InvalidInputError, and nothing is written", async (_, options) => {
+    const engine = await engines.open();
+    const error = await errorOf(engine.start(echo, 1, options));
+    expect(error).toBeInstanceOf(InvalidInputError);
+    expect(error.code).toBe("HF_INVALID_INPUT");
+    expect((await engine.list()).runs).toEqual([]);
+  });
+
+  test("P8 P9 values that can't be stored, or are too large, are refused by name; nothing is written", async () => {
+    const engine = await engines.open({ limits: { payloadBytes: 1_000 } });
+    await expect(engine.start(echo, { list: [() => {}] })).rejects.toThrow(UnserializableValueError);
+    const error = await errorOf(engine.start(echo, "x".repeat(2_000)));
+    expect(error).toBeInstanceOf(LimitExceededError);
+    expect(error).toMatchObject({ limit: "payloadBytes", max: 1_000 });
+    await expect(engine.startMany(echo, [{ input: 1 }, { input: "x".repeat(2_000) }])).rejects.toThrow(LimitExceededError);
+    expect((await engine.list()).runs).toEqual([]);
+  });
+
+  test("what is no workflow can't be started or served", async () => {
+    const engine = await engines.open();
+    for (const bad of ["", undefined, {}, null, 5]) await expect(engine.start(bad as never, 1)).rejects.toThrow(InvalidInputError);
+    await expect(engine.worker({ workflows: [{} as never] })).rejects.toThrow(InvalidInputError);
+    await expect(engine.worker({ workflows: [echo, workflow("echo", async () => 1)] })).rejects.toThrow(/two of the name "echo"/);
+    for (const options of [{ concurrency: 0 }, { activityConcurrency: -1 }, { cachedRuns: 0.5 }, { lease: "soon" }, { lease: 0 }, { gracePeriod: -1 }, { turnTimeout: "x" }, { determinism: "maybe" }, { queue: "" }, { stopOn: ["SIGKILL"] }]) // biome-ignore format: one line
+      await expect(engine.worker({ workflows: [echo], ...(options as object) }), JSON.stringify(options)).rejects.toThrow(
+        InvalidInputError,
+      );
+    await engine.worker({ workflows: [echo] });
+    expect(await (await engine.start(echo, 1)).result()).toBe(1);
+  });
+
+  test("filters that make no sense are refused", async () => {
+    const engine = await engines.open();
+    for (const filter of [
+      { limit: 0 },
+      { limit: 1_001 },
+      { limit: 1.5 },
+      { status: "done" },
+      { cursor: "nonsense" },
+      { since: new Date(Number.NaN) },
+    ])
+      await expect(engine.list(filter as never), JSON.stringify(filter)).rejects.toThrow(InvalidInputError);
+    await expect(engine.count({ status: ["completed", "done"] as never })).rejects.toThrow(InvalidInputError);
+  });
+
+  test("a closed engine says so", async () => {
+    const engine = await engines.open();
+    const run = await engine.start(echo, 1);
+    const waiting = errorOf(run.result());
+    await engine.close();
+    expect(await waiting).toMatchObject({ code: "HF_ENGINE_CLOSED" });
+    for (const call of [() => engine.start(echo, 1), () => run.result(), () => run.signal("a"), () => engine.worker({ workflows: [echo] })])
+      expect(await errorOf(call())).toMatchObject({ code: "HF_ENGINE_CLOSED" });
+    await engine.close();
+  });
+
+  test("a wait can be given up, by time or by signal", async () => {
+    const engine = await engines.open();
+    const run = await engine.start(echo, 1);
+    await expect(run.result({ timeout: 10 })).rejects.toMatchObject({ code: "HF_WAIT_TIMEOUT" });
+    const controller = new AbortController();
+    const waiting = errorOf(run.result({ signal: controller.signal }));
+    controller.abort(new Error("enough"));
+    expect(await waiting).toMatchObject({ message: "enough" });
+    await expect(run.result({ timeout: "soon" as never })).rejects.toThrow(InvalidInputError);
+  });
+
+  test("a start whose write failed tells so, and leaves nothing behind", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const worker = await engine.worker({ workflows: [echo] });
+    wire.intercept("create", () => Promise.reject(new Error("The disk is full.")));
+    await expect(engine.start(echo, 1, { id: "a" })).rejects.toThrow(/disk is full/);
+    wire.intercept("create", undefined);
+    expect(worker.active).toBe(0);
+    expect(await (await engine.start(echo, 2, { id: "a" })).result()).toBe(2);
+  });
+});
+
+describe.each(STORES)("schemas on %s", (store) => {
+  const engines = enginesOn(store);
+  const order = workflow(
+    {
+      name: "order",
+      input: z.object({ n: z.coerce.number(), at: z.date().default(new Date(0)) }),
+      output: z.object({ total: z.number() }),
+    },
+    async (_ctx, { n, at }) => ({ total: n === 13 ? ("unlucky" as never) : n * 2, extra: at }),
+  );
+
+  test("input is validated before anything is written, and the run gets what the schema made of it", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [order] });
+    const error = await errorOf(engine.start(order, { n: "no number" } as never));
+    expect(error).toBeInstanceOf(InvalidInputError);
+    expect((error as InvalidInputError).issues).toMatchObject([{ path: ["n"] }]);
+    expect((await engine.list()).runs).toEqual([]);
+    const run = await engine.start(order, { n: "21" } as never);
+    expect(await run.result()).toEqual({ total: 42 });
+    expect((await run.describe()).input).toEqual({ n: 21, at: new Date(0) });
+  });
+
+  test("output is validated too: a run whose output the schema refuses fails", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [order] });
+    const run = await engine.start(order, { n: 13 } as never);
+    const error = await errorOf(run.result());
+    expect(error.name).toBe("RunFailedError");
+    expect(error.cause).toMatchObject({ name: "InvalidInputError" });
+  });
+});
+
+test.each([
+  ["an unknown scheme", "mysql://x", /no url of a store/],
+  ["no text", 5, /must be text/],
+  ["a file without a name", "file:", /names no file/],
+  ["an unknown option", "file:./x.db?journal=off", /is no option/],
+])("Holdfast.open refuses %s", async (_, url, message) => {
+  const error = await errorOf(Holdfast.open(url as string));
+  expect(error).toBeInstanceOf(InvalidInputError);
+  expect(error.message).toMatch(message);
+});
