@@ -27,6 +27,10 @@ export class Pool {
     this.options = options;
     this.stderr = createWriteStream(join(options.folder, "workers.log"), { flags: "a" });
     for (let i = 0; i < options.workers; i++) this.#spawn(i);
+    // However this process ends, nobody is left behind, frozen ones least of all.
+    process.once("exit", () => {
+      for (const member of this.#members) member?.child.kill("SIGKILL");
+    });
   }
   get alive() {
     return this.#members.filter((member) => member?.ready === true && !member.frozen).length;
@@ -47,8 +51,10 @@ export class Pool {
     });
     child.on("error", (error) => this.findings.push(`a worker could not be started: ${error.message}`));
     child.on("exit", (code, signal) => {
-      if (!member.doomed) this.findings.push(`worker ${child.pid} ended by itself: exit code ${code}, signal ${signal} (see workers.log)`);
       if (this.#members[place] === member) this.#members[place] = undefined;
+      if (member.doomed) return;
+      this.findings.push(`worker ${child.pid} ended by itself: exit code ${code}, signal ${signal} (see workers.log)`);
+      setTimeout(() => this.#spawn(place), 200);
     });
     note({ e: "fault", what: "spawn", pid: child.pid });
   }

@@ -258,6 +258,7 @@ function printTable({ table, counts, operations, rows }) {
   );
 }
 
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 const limit = setTimeout(
   () => {
     console.log(`soak: FAILED seed ${seed}: it did not come to an end; see ${folder}`);

@@ -1,4 +1,4 @@
-// node soak/worker.mjs <file> <effects> <lease> [synchronous]: a worker that lives until it is killed or stopped.
+// node soak/worker.mjs <file> <effects> <lease>: a worker that lives until it is killed or stopped.
 
 import { Holdfast } from "holdfast";
 import { note, openEffects, workAs } from "./effects.mjs";
@@ -26,4 +26,5 @@ const worker = await engine.worker({
   stopOn: ["SIGTERM"],
 });
 workAs(worker.id);
+process.once("disconnect", () => process.exit(1));
 process.send?.("ready");

@@ -51,7 +51,7 @@ export class Engine {
     this.logger = options.logger;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#results = new Results(options.store, options.environment, options.logger);
-    this.#committer = new Committer(options.store, options.environment);
+    this.#committer = new Committer(options.store, options.environment, () => [...this.#workers].some((worker) => worker.computing > 0));
     this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages));
   }
   async open(): Promise<void> {

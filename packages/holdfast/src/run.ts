@@ -186,7 +186,7 @@ function resultOf(row: RunEnd, engine: Engine): unknown {
     case "completed":
       return row.output === undefined ? undefined : engine.codec.decode(row.output);
     case "canceled":
-      throw new CanceledError(cause?.message);
+      throw cause instanceof CanceledError ? cause : new CanceledError(cause?.message);
     case "terminated":
       throw cause instanceof RunTerminatedError ? cause : new RunTerminatedError({ runId: row.id });
     case "blocked":

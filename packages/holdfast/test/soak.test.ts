@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
 import { build, root } from "./built.ts";
 
-beforeAll(build, 120_000);
+beforeAll(() => build(), 120_000);
 
 function soak(...args: string[]): Promise<{ code: number | null; output: string }> {
   return new Promise((resolve, reject) => {

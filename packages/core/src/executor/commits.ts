@@ -15,7 +15,9 @@ import type { Unit } from "./unit.ts";
 export function canCommit(execution: Execution, operation: Operation): boolean {
   let depth = 0;
   for (let unit: Unit | undefined = operation.unit; unit !== undefined; unit = unit.parent) {
-    if (unit.open.size !== 1 || unit.gates > 0 || unit.yielding) return false;
+    // A yield leaves no record, so replay could not tell what the unit does after it from what it did before the commit.
+    const yields = unit.yielding && unit.returned === undefined;
+    if (unit.open.size !== 1 || unit.gates > 0 || yields) return false;
     depth++;
   }
   return depth === execution.liveUnits && !operation.entangled && !execution.saga.holdsBeneath(operation.location);

@@ -35,10 +35,13 @@ export function recordCount(turn: Turn): number {
 
 /** L4: what is left of the turns once the trims of the last one are carried out. Hosts with rows delete the same by prefix. */
 export function trimmed(turns: readonly Turn[]): Turn[] {
-  let result = [...turns];
+  // Of several trims of one scope in one turn the last does what all of them would.
+  const trims = new Map<number, CommitCommand>();
   for (const command of turns.at(-1)?.commands ?? []) {
-    if (command.type === "commit" && command.trim !== undefined) result = trimTo(result, command, command.trim);
+    if (command.type === "commit" && command.trim !== undefined) trims.set(command.seq, command);
   }
+  let result = [...turns];
+  for (const commit of trims.values()) result = trimTo(result, commit, commit.trim ?? 0);
   return result;
 }
 

@@ -24,7 +24,8 @@ export interface Attempt {
   readonly forgiven: number;
   readonly startedAt: number;
   readonly body: StepBody;
-  readonly controller: AbortController;
+  /** Made when the body asks for its signal, or is aborted before that: most never do. */
+  controller: AbortController | undefined;
   timer: Timer | undefined;
   /** Its result is no longer wanted. */
   dropped: boolean;
@@ -54,6 +55,11 @@ export interface AttemptsOptions {
   readonly replace?: ((name: string) => ((info: unknown) => unknown) | undefined) | undefined;
 }
 
+function controllerOf(attempt: Attempt): AbortController {
+  attempt.controller ??= new AbortController();
+  return attempt.controller;
+}
+
 export class Attempts {
   readonly #options: AttemptsOptions;
   readonly #inFlight = new Map<number, Attempt>();
@@ -77,7 +83,7 @@ export class Attempts {
       forgiven,
       startedAt: now(),
       body,
-      controller: new AbortController(),
+      controller: undefined,
       timer: undefined,
       dropped: false,
     };
@@ -86,11 +92,17 @@ export class Attempts {
       const { timeout } = body;
       attempt.timer = environment.after(timeout, () => {
         const error = new StepTimeoutError({ step: body.name, timeout, attempt: number });
-        attempt.controller.abort(error);
+        controllerOf(attempt).abort(error);
         this.#failed(attempt, error);
       });
     }
-    const info = { attempt: number, idempotencyKey, signal: attempt.controller.signal };
+    const info = {
+      attempt: number,
+      idempotencyKey,
+      get signal() {
+        return controllerOf(attempt).signal;
+      },
+    };
     const run = (this.#options.replace?.(body.name) ?? body.run) as (info: unknown) => unknown;
     // A fresh start: a body that throws at once is an attempt like others.
     Promise.resolve()
@@ -132,13 +144,13 @@ export class Attempts {
   cancel(seq: number, reason: unknown, join: boolean): void {
     const attempt = this.#inFlight.get(seq);
     if (attempt === undefined) return;
-    attempt.controller.abort(reason);
+    controllerOf(attempt).abort(reason);
     if (!join) this.#drop(attempt);
   }
   /** The claim is lost or the run is over: nobody wants any of it. */
   abandonAll(reason: unknown): void {
     for (const attempt of [...this.#inFlight.values()]) {
-      attempt.controller.abort(reason);
+      controllerOf(attempt).abort(reason);
       this.#drop(attempt);
     }
   }

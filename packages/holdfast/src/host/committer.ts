@@ -11,6 +11,9 @@ interface Waiting<I, R> {
   readonly reject: (error: unknown) => void;
 }
 
+/** How many turns of the event loop a batch waits for what is about to come. */
+const PATIENCE = 4;
+
 /** Gathers items and hands them over in batches, one batch at a time. */
 export class Batcher<I, R> {
   readonly #environment: Environment;
@@ -19,9 +22,13 @@ export class Batcher<I, R> {
   #busy = false;
   #scheduled = false;
 
-  constructor(environment: Environment, write: (items: readonly I[]) => Promise<readonly R[]>) {
+  /** More is about to come: a batch waits for it, but not for long. */
+  readonly #expecting: () => boolean;
+
+  constructor(environment: Environment, write: (items: readonly I[]) => Promise<readonly R[]>, expecting: () => boolean = () => false) {
     this.#environment = environment;
     this.#write = write;
+    this.#expecting = expecting;
   }
   add(item: I): Promise<R> {
     return new Promise((resolve, reject) => {
@@ -36,11 +43,14 @@ export class Batcher<I, R> {
   #schedule(): void {
     if (this.#busy || this.#scheduled) return;
     this.#scheduled = true;
-    // Once a turn of the event loop: what becomes ready in this one shares the write.
-    this.#environment.soon(() => {
+    // Once a turn of the event loop: what becomes ready in this one shares the write, and turns that are being computed do too.
+    let patience = PATIENCE;
+    const flush = (): void => {
+      if (patience-- > 0 && this.#expecting()) return this.#environment.soon(flush);
       this.#scheduled = false;
       void this.#flush();
-    });
+    };
+    this.#environment.soon(flush);
   }
   async #flush(): Promise<void> {
     const batch = this.#waiting;
@@ -63,8 +73,9 @@ export class Committer {
   readonly #turns: Batcher<TurnCommit, CommitResult>;
   readonly #runs: Batcher<NewRun, CreateResult>;
 
-  constructor(store: Store, environment: Environment) {
-    this.#turns = new Batcher(environment, (turns) => store.commit(turns));
+  /** `computing`: is a turn being computed that will want to commit? */
+  constructor(store: Store, environment: Environment, computing: () => boolean) {
+    this.#turns = new Batcher(environment, (turns) => store.commit(turns), computing);
     this.#runs = new Batcher(environment, (runs) => store.create(runs));
   }
   get idle(): boolean {

@@ -9,6 +9,7 @@ import {
   type Codec,
   type Command,
   type Completion,
+  DeadlineExceededError,
   Executor,
   formatLocation,
   HoldfastError,
@@ -55,6 +56,8 @@ export interface DriverHost {
   codeOf(workflow: AnyWorkflow): string;
   /** How often in a row runs were blocked here, for the backoff (V4). */
   readonly blocked: Map<string, number>;
+  /** Turns that are being computed: their commits come soon. */
+  computing: number;
   /** The driver is through with its claim: parked, closed, blocked or lost. */
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void;
 }
@@ -68,6 +71,8 @@ interface Open {
 
 /** Jobs that a run takes at once, also while it waits to be tried again. */
 const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
+/** What steps are told that are still running when their run has ended; one for all, an error is dear to make. */
+const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
@@ -354,15 +359,16 @@ export class Driver {
   }
   async #activate(): Promise<void> {
     this.#busy = true;
-    await this.#freshMacrotask();
-    if (this.#released) return;
-    // What has become ready by now shares the turn: steps that end together cost one commit.
-    const jobs = this.#jobs;
-    this.#jobs = [];
-    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
-    this.#consumed = [];
-    const activation: Activation = { time: this.#host.now(), jobs, historyLength: this.#historyLength };
-    const completion = await this.#executor.activate(activation);
+    this.#host.computing++;
+    let computed: { activation: Activation; completion: Completion; consumed: number[] } | undefined;
+    try {
+      await this.#freshMacrotask();
+      computed = this.#released ? undefined : await this.#compute();
+    } finally {
+      this.#host.computing--;
+    }
+    if (computed === undefined) return;
+    const { activation, completion, consumed } = computed;
     if (this.#released) return;
     if (completion.status === "failed") return this.#block(completion.error);
     this.#busy = false;
@@ -371,6 +377,15 @@ export class Driver {
     await this.#write(draft);
   }
 
+  async #compute(): Promise<{ activation: Activation; completion: Completion; consumed: number[] }> {
+    // What has become ready by now shares the turn: steps that end together cost one commit.
+    const jobs = this.#jobs;
+    this.#jobs = [];
+    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
+    this.#consumed = [];
+    const activation: Activation = { time: this.#host.now(), jobs, historyLength: this.#historyLength };
+    return { activation, completion: await this.#executor.activate(activation), consumed };
+  }
   /** X8: no foreign continuation runs in the microtasks of a turn, and nothing else is taken for workflow code (the guard). */
   #freshMacrotask(): Promise<void> {
     return new Promise((resolve) => this.#host.environment.soon(resolve));
@@ -392,6 +407,7 @@ export class Driver {
         queue: this.#run.queue,
         turns: this.#turns,
         historyLength: this.#historyLength,
+        deadlineAt: this.#run.deadlineAt,
         seed: () => environment.uuid(),
         queueOfActivity: (name) => this.#host.queueOfActivity(name),
       },
@@ -401,7 +417,7 @@ export class Driver {
     for (const job of activation.jobs) if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
     for (const command of completion.commands) this.#apply(command, activation.time);
     const fail = completion.commands.find((command) => command.type === "fail");
-    if (fail?.type === "fail" && fail.retryAfter !== undefined) {
+    if (fail?.type === "fail" && fail.retryAfter !== undefined && draft.close === undefined) {
       this.#retryRunAt = activation.time + fail.retryAfter;
       this.#seen = 0; // what came meanwhile is the next claim's
       draft.attempt = this.#run.attempt + 1;
@@ -519,7 +535,7 @@ export class Driver {
     }
     if (commit.close !== undefined) {
       this.#closed = true;
-      return this.#release("closed", new HoldfastError("The run is over.", { code: "HF_RUN_OVER" }));
+      return this.#release("closed", RUN_OVER);
     }
     // D10: a run that is to be tried again begins with a replay that leaves out what failed: this executor is of no more use.
     if (commit.lease === "park") return this.#release(this.#retryRunAt === undefined ? "parked" : "closed", undefined);
@@ -569,6 +585,10 @@ export class Driver {
     const row = { seq, number, startedAt, endedAt: this.#host.now(), workerId: this.#host.workerId };
     if (end.type === "retry") {
       const retryAt = this.#host.now() + end.delay;
+      if (this.#isTooLate(seq, retryAt)) {
+        this.#attemptRows.push({ ...row, status: "failed", error: end.error });
+        return this.#expire();
+      }
       this.#attemptRows.push({ ...row, status: "failed", error: end.error, retryAt });
       this.#due.set(-seq, retryAt);
       this.#setAlarm();
@@ -581,6 +601,17 @@ export class Driver {
       else if (this.#listed.has(seq)) this.#attemptRows.push({ ...row, status: "completed" });
       this.#jobs.push({ type: "resolve", seq, outcome: end.outcome });
     }
+    this.#pump();
+  }
+
+  /** K7: a retry after the deadline is none. Rollbacks are exempt. */
+  #isTooLate(seq: number, retryAt: number): boolean {
+    return this.#run.deadlineAt !== undefined && retryAt >= this.#run.deadlineAt && this.#open.get(seq)?.command.type !== "rollback";
+  }
+  /** K7: the deadline can't be met any more: the run fails now. */
+  #expire(): void {
+    const error = new DeadlineExceededError({ runId: this.runId, deadline: this.#run.deadlineAt ?? 0 });
+    this.#jobs.push({ type: "expire", error: serializeError(error) });
     this.#pump();
   }
 

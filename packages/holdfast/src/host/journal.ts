@@ -5,6 +5,7 @@
 
 import {
   type Activation,
+  CanceledError,
   type ChildCommand,
   type Command,
   type Completion,
@@ -13,7 +14,9 @@ import {
   type RunStatus,
   recordTurn,
   resolveRetry,
+  type SerializedError,
   type StoredRunRetry,
+  serializeError,
   type TerminalCommand,
 } from "@holdfast/core";
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
@@ -28,6 +31,7 @@ export interface JournalContext {
   readonly queue: string;
   readonly turns: number;
   readonly historyLength: number;
+  readonly deadlineAt: number | undefined;
   readonly seed: () => string;
   readonly queueOfActivity: (name: string) => string | undefined;
 }
@@ -145,10 +149,18 @@ function childOf(context: JournalContext, command: ChildCommand): NewRun {
 }
 
 function end(context: JournalContext, command: TerminalCommand, draft: Draft): void {
-  if (command.type === "fail" && command.retryAfter !== undefined) return; // goes on as another attempt (D10)
+  if (command.type === "fail" && command.retryAfter !== undefined) {
+    const retryAt = (draft.turn?.time ?? 0) + command.retryAfter;
+    if (context.deadlineAt === undefined || retryAt < context.deadlineAt) return; // D10: it goes on as another attempt, if in time (K7)
+  }
   const close = closeOf(context, command);
   draft.close = close;
   draft.status = close.status as RunStatus;
+}
+
+/** What `result()` throws: the reason that was given with the cancellation. */
+function canceledBy(reason: string | undefined): SerializedError | undefined {
+  return reason === undefined ? undefined : serializeError(new CanceledError(reason));
 }
 
 function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
@@ -161,7 +173,7 @@ function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
       return { status: "failed", error, resumable: command.rolledBack !== true };
     }
     case "canceled":
-      return { status: "canceled", output: command.value, error: command.error };
+      return { status: "canceled", output: command.value, error: command.error ?? canceledBy(command.reason) };
     case "continueAsNew": {
       const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal } as const }));
       return { status: "continued", next: { input: command.input, version: command.version, seed: context.seed(), carried } };

@@ -26,7 +26,7 @@ export interface WaitOptions {
 
 const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
 /** A look at everything may take this share of the time. */
-const SHARE = 0.1;
+const SHARE = 0.03;
 
 export class Results {
   readonly #store: Store;
@@ -50,7 +50,7 @@ export class Results {
     return this.#awaited.size > 0;
   }
   get busy(): boolean {
-    return this.#looking > 0 || this.#freshScheduled || this.#lookScheduled;
+    return this.#looking > 0 || this.#freshScheduled; // a look that waits for its time is like any timer
   }
 
   // ── waiting ──

@@ -70,11 +70,13 @@ export class WorkerHost implements DriverHost {
   readonly #serves: readonly Served[];
   readonly #activities: ActivityRunner;
   readonly blocked = new Map<string, number>();
+  computing = 0;
   readonly #active = new Map<string, Driver>();
   /** Parked runs, least recently used first (W5). */
   readonly #cache = new Map<string, Driver>();
   #offset = 0;
   #claiming = false;
+  #claimScheduled = false;
   #again = false;
   #renewing = false;
   #stopping: Promise<void> | undefined;
@@ -122,7 +124,7 @@ export class WorkerHost implements DriverHost {
   }
   /** Does anything go on without a message or a timer? */
   get busy(): boolean {
-    return this.#claiming || this.#renewing || this.#activities.busy || [...this.#active.values()].some((driver) => driver.busy);
+    return this.#claiming || this.#claimScheduled || this.#renewing || this.#activities.busy || [...this.#active.values()].some((driver) => driver.busy);
   }
   get queue(): string {
     return this.#settings.queue;
@@ -146,9 +148,8 @@ export class WorkerHost implements DriverHost {
   }
   wake(wakeup: Wakeup): void {
     if (wakeup.tasks === true) void this.#activities.poll();
-    if (wakeup.work !== true) return;
-    void this.#claim();
-    if (this.#active.size > 0) void this.#renew();
+    if (wakeup.work === true) this.#claimSoon();
+    if (wakeup.messages === true) void this.#renew();
   }
 
   // ── as the host of its drivers ──
@@ -207,7 +208,7 @@ export class WorkerHost implements DriverHost {
       }
     }
     if (this.#active.size === 0) this.#onIdle?.();
-    if (this.#again) void this.#claim();
+    if (this.#again) this.#claimSoon();
   }
   #evictOldest(): void {
     for (const [runId, driver] of this.#cache) {
@@ -252,6 +253,15 @@ export class WorkerHost implements DriverHost {
     driver.evict();
   }
 
+  /** Once a turn of the event loop: slots that become free together are filled by one claim, and what was claimed together commits together. */
+  #claimSoon(): void {
+    if (this.#claimScheduled) return;
+    this.#claimScheduled = true;
+    this.environment.soon(() => {
+      this.#claimScheduled = false;
+      void this.#claim();
+    });
+  }
   async #claim(): Promise<void> {
     if (this.#stopping !== undefined || this.#serves.length === 0) return;
     if (this.#claiming) {

@@ -304,8 +304,10 @@ export interface RunQuery {
 
 /** Hints that something may have changed. They may be lost, late or doubled: they cost time, never progress (D9). */
 export interface Wakeup {
-  /** Runs to claim, or messages for leased runs, may be there. */
+  /** Runs to claim may be there. */
   readonly work?: boolean;
+  /** Messages for runs that are leased may be there. */
+  readonly messages?: boolean;
   /** Activities to claim may be there. */
   readonly tasks?: boolean;
   /** Runs or updates that clients wait for may have ended. */

@@ -133,6 +133,7 @@ export class Book {
     const id = ++this.#lastInbox;
     run.inbox.push({ id, job });
     this.wake("work");
+    this.wake("messages");
     return id;
   }
   resolve(run: KeptRun, seq: number, outcome: Outcome, now: number): void {

@@ -20,6 +20,8 @@ export interface ConnectionOptions {
 
 const DEFAULT_PATIENCE = 30_000;
 const CACHE_KIB = 16_384;
+/** Far more than there are, but for the shapes of turns, which nobody can count. */
+const MOST_STATEMENTS = 1_000;
 
 export class Connection {
   readonly path: string;
@@ -65,6 +67,7 @@ export class Connection {
   #prepared(sql: string): Statement {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
+      if (this.#statements.size >= MOST_STATEMENTS) this.#statements.clear();
       statement = this.#driver.prepare(sql);
       this.#statements.set(sql, statement);
     }

@@ -169,8 +169,7 @@ function loadLibsql(where: string): Libsql {
   }
 }
 function noSqlite(where: string, cause: unknown): StoreOpenError {
-  const reason =
-    'this Node has no SQLite of its own, and the package "libsql" can\'t be loaded. Use Node 22.13 or newer, or install libsql.';
+  const reason = 'this Node has no SQLite of its own, and the package "libsql" can\'t be loaded. Use Node 24, or install libsql.';
   return new StoreOpenError({ where, reason, cause });
 }
 

@@ -22,6 +22,7 @@ export function putMessage(session: Session, run: number, job: InboxJob, now: nu
   const id = insertMessage(session.db, run, job, now);
   session.db.run(ARRIVED, [id, now, run]);
   session.changed("work");
+  session.changed("messages");
   return id;
 }
 function insertMessage(db: Connection, run: number, job: InboxJob, now: number): number {

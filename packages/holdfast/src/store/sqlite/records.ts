@@ -6,46 +6,75 @@ import type { Command, Job, Turn } from "@holdfast/core";
 import { payloadOrNull, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Value } from "./driver.ts";
-import { type Birth, fromColumns, toColumns } from "./recordCodec.ts";
+import { type Birth, fromColumns, type RecordColumns, toColumns } from "./recordCodec.ts";
 
-const COLUMNS = "run, execution, turn, time, position, history_length, worker, state, direction, type, seq, unit, name, n, data, value";
+// ── writing ──
+//
+// A statement has parameters only for what varies: kinds are written out, and so is NULL. The two rows of a step take 4.1 µs on libsql
+// that way, against 6.2 with a parameter for every column. What is written out is the statement's shape.
+
 /** Rows a statement; what a turn has more goes in several. */
-const CHUNKS = [16, 8, 4, 3, 2, 1] as const;
-
-function insertSql(rows: number): string {
-  const shared = 8;
-  const own = (row: number): string => Array.from({ length: shared }, (_, i) => `?${shared + row * shared + i + 1}`).join(", ");
-  const tuples = Array.from({ length: rows }, (_, row) =>
-    row === 0 ? `(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ${own(0)})` : `(?1, ?2, ?3, ?4, ?5 + ${row}, NULL, NULL, NULL, ${own(row)})`,
-  );
-  return `INSERT INTO records (${COLUMNS}) VALUES ${tuples.join(", ")}`;
-}
-const INSERT = new Map<number, string>(CHUNKS.map((rows) => [rows, insertSql(rows)]));
+const MOST_ROWS = 4;
+/** So many shapes are remembered: enough for any program, and a bound. */
+const MOST_SHAPES = 500;
+const statements = new Map<string, string>();
 
 /** A turn without records is kept as one row that says so. */
-const EMPTY: readonly Value[] = ["turn", "empty", null, null, null, null, null, null];
+const EMPTY: RecordColumns = ["empty", null, null, null, null, null, null];
 
 export function appendTurn(db: Connection, run: number, execution: number, worker: number, turn: Turn, birth: Birth | undefined): void {
-  const { index, time, jobs, commands } = turn;
-  const count = jobs.length + commands.length;
-  if (count === 0) {
-    db.run(INSERT.get(1) ?? "", [run, execution, index, time, 0, turn.historyLength, worker, payloadOrNull(turn.state), ...EMPTY]);
-    return;
-  }
+  const { index, time, historyLength, jobs, commands } = turn;
+  const state = payloadOrNull(turn.state);
+  const count = Math.max(jobs.length + commands.length, 1);
   for (let at = 0; at < count; ) {
-    const rows = CHUNKS.find((size) => size <= count - at) ?? 1;
-    const parameters: Value[] =
-      at === 0
-        ? [run, execution, index, time, 0, turn.historyLength, worker, payloadOrNull(turn.state)]
-        : [run, execution, index, time, at, null, null, null];
-    for (const end = at + rows; at < end; at++) {
+    const facts = at > 0 ? [at] : state === null ? [historyLength, worker] : [historyLength, worker, state];
+    const parameters: Value[] = [run, execution, index, time, ...facts];
+    let shape = `${facts.length}`;
+    for (const end = Math.min(at + MOST_ROWS, count); at < end; at++) {
       const job = jobs[at];
       const record = job ?? commands[at - jobs.length];
-      if (record !== undefined) parameters.push(job === undefined ? "command" : "job", ...toColumns(record, birth));
+      const direction = record === undefined ? "turn" : job === undefined ? "command" : "job";
+      const columns = record === undefined ? EMPTY : toColumns(record, birth);
+      let given = 0;
+      for (let i = 1; i < columns.length; i++) {
+        const column = columns[i] ?? null;
+        if (column === null) continue;
+        given |= 1 << i;
+        parameters.push(column);
+      }
+      shape += ` ${direction} ${columns[0]} ${given}`;
     }
-    db.run(INSERT.get(rows) ?? insertSql(rows), parameters);
+    db.run(insertOf(shape), parameters);
   }
 }
+
+function insertOf(shape: string): string {
+  let sql = statements.get(shape);
+  if (sql === undefined) {
+    sql = composeInsert(shape);
+    if (statements.size < MOST_SHAPES) statements.set(shape, sql);
+  }
+  return sql;
+}
+
+/** One fact is the position that a later statement of a turn begins at; two or three are history_length, worker and state. */
+function composeInsert(shape: string): string {
+  const [facts = "", ...words] = shape.split(" ");
+  const isFirst = facts !== "1";
+  let parameter = 4 + Number(facts);
+  const rows: string[] = [];
+  for (let row = 0; row * 3 < words.length; row++) {
+    const [direction = "", type = "", given = ""] = words.slice(row * 3);
+    const own = [1, 2, 3, 4, 5, 6].map((i) => ((Number(given) & (1 << i)) === 0 ? "NULL" : `?${++parameter}`));
+    const position = isFirst ? `${row}, ` : `?5 + ${row}, `;
+    const ofTurn = isFirst && row === 0 ? `?5, ?6, ${facts === "3" ? "?7" : "NULL"}` : "NULL, NULL, NULL";
+    rows.push(`(?1, ?2, ?3, ?4, ${position}${ofTurn}, '${direction}', '${type.replaceAll("'", "''")}', ${own.join(", ")})`);
+  }
+  const columns = "run, execution, turn, time, position, history_length, worker, state, direction, type, seq, unit, name, n, data, value";
+  return `INSERT INTO records (${columns}) VALUES ${rows.join(", ")}`;
+}
+
+// ── reading ──
 
 /** One row of a turn, with what it takes to delete or move it. */
 export interface KeptRecord {

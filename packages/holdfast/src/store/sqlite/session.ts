@@ -12,7 +12,7 @@ export class Session {
   readonly db: Connection;
   #lanes = new Map<string, number>();
   #workers = new Map<string, number>();
-  #changed: { work?: boolean; tasks?: boolean; results?: boolean } = {};
+  #changed: { -readonly [K in keyof Wakeup]: Wakeup[K] } = {};
 
   constructor(db: Connection) {
     this.db = db;

@@ -13,7 +13,7 @@ import type { Connection } from "./connection.ts";
 const LOOK_EVERY_MS = 5;
 const LOOK_SELDOM_MS = 20;
 const QUIET_AFTER_LOOKS = 200;
-const ANYTHING: Wakeup = { work: true, tasks: true, results: true };
+const ANYTHING: Wakeup = { work: true, messages: true, tasks: true, results: true };
 
 export class Watchers {
   readonly #connection: () => Connection | undefined;

@@ -1,0 +1,160 @@
+// S1–S3: rollbacks.
+
+import { CanceledError, FatalError, RollbackError, RunFailedError, workflow } from "holdfast";
+import { describe, expect, test } from "vitest";
+import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
+
+describe.each(STORES)("sagas on %s", (store) => {
+  const engines = enginesOn(store);
+
+  test("S1 rollbacks run in reverse order of completion, each as a durable step; the status says so meanwhile", async () => {
+    const engine = await engines.open();
+    const undone: unknown[] = [];
+    const held = new Gate();
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("hotel", () => "room 5", { rollback: (room) => void undone.push(room) });
+      await ctx.step("meal", () => "no undo");
+      await ctx.step("car", () => "a car", {
+        rollback: async (car) => {
+          await held.passed;
+          undone.push(car);
+        },
+      });
+      await ctx.step("flight", () => {
+        throw new FatalError("no seats");
+      });
+    });
+    await engine.worker({ workflows: [trip] });
+    const run = await engine.start(trip, undefined);
+    await until(async () => (await run.describe()).status === "rolling_back");
+    held.open();
+    const error = await errorOf(run.result());
+    expect(error).toBeInstanceOf(RunFailedError);
+    expect(error.message).toMatch(/no seats/);
+    expect(undone).toEqual(["a car", "room 5"]);
+    const rollbacks = (await run.operations()).slice(-2);
+    expect(rollbacks.map(({ kind, name, status, attempts }) => [kind, name, status, attempts.length])).toEqual([
+      ["step", "car", "completed", 1],
+      ["step", "hotel", "completed", 1],
+    ]);
+  });
+
+  test("S1 RollbackError thrown anywhere rolls back; rollbackCheckpoint lets go of what came before", async () => {
+    const engine = await engines.open();
+    const undone: string[] = [];
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("a", () => "a", { rollback: (a) => void undone.push(a) });
+      ctx.rollbackCheckpoint("paid");
+      await ctx.step("b", () => "b", { rollback: (b) => void undone.push(b) });
+      throw new RollbackError("changed my mind");
+    });
+    await engine.worker({ workflows: [trip] });
+    const run = await engine.start(trip, undefined);
+    expect((await errorOf(run.result())).cause).toMatchObject({ name: "RollbackError", message: "changed my mind" });
+    expect(undone).toEqual(["b"]);
+  });
+
+  test("S1 a run that completes, and a step that failed, roll nothing back", async () => {
+    const engine = await engines.open();
+    const undone: string[] = [];
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("a", () => "a", { rollback: () => void undone.push("a") });
+      await ctx.step("b", () => Promise.reject(new FatalError("no")), { rollback: () => void undone.push("b") }).catch(() => {});
+    });
+    await engine.worker({ workflows: [trip] });
+    await (await engine.start(trip, undefined)).result();
+    expect(undone).toEqual([]);
+  });
+
+  test("S2 a rollback interrupted by a crash goes on where it was", async () => {
+    const wire = new Wire();
+    const first = await engines.open({ wire });
+    const entered = new Gate();
+    const undone: string[] = [];
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("a", () => "a", {
+        rollback: (a, { attempt }) => {
+          if (attempt === 1) {
+            entered.open();
+            return new Promise<void>(() => {});
+          }
+          undone.push(`${a} at ${attempt}`);
+          return undefined;
+        },
+      });
+      await ctx.step("b", () => "b", { rollback: (b) => void undone.push(b) });
+      throw new Error("no");
+    });
+    await first.worker({ workflows: [trip], ...DOOMED });
+    const run = await first.start(trip, undefined);
+    await entered.passed;
+    wire.cut();
+    const second = await engines.open();
+    await second.worker({ workflows: [trip] });
+    await expect(second.run(run.id).result()).rejects.toThrow(RunFailedError);
+    expect(undone).toEqual(["b", "a at 2"]);
+  });
+
+  test("S2 a rollback is retried like any step; one that fails for good leaves the run failed with both errors", async () => {
+    const engine = await engines.open();
+    const undone: string[] = [];
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("a", () => "a", { rollback: () => void undone.push("a") });
+      await ctx.step("b", () => "b", {
+        retry: { maxAttempts: 2, initialInterval: 1 },
+        rollback: (_, { attempt }) => {
+          undone.push(`b ${attempt}`);
+          throw new RangeError("can't undo");
+        },
+      });
+      throw new TypeError("the reason");
+    });
+    await engine.worker({ workflows: [trip] });
+    const run = await engine.start(trip, undefined);
+    const error = await errorOf(run.result());
+    expect(error.cause).toMatchObject({ name: "TypeError", message: "the reason" });
+    const info = await run.describe();
+    expect(info.status).toBe("failed");
+    expect(info.error).toMatchObject({ name: "TypeError", message: "the reason" });
+    expect(JSON.stringify(info.error?.data)).toMatch(/can't undo/);
+    expect(undone.slice(0, 2)).toEqual(["b 1", "b 2"]);
+  });
+
+  test("S3 cancellation rolls back only if the workflow asks for it", async () => {
+    const engine = await engines.open();
+    const undone: string[] = [];
+    const make = (name: string, rollbackOnCancel: boolean) =>
+      workflow({ name, rollbackOnCancel }, async (ctx) => {
+        await ctx.step("a", () => name, { rollback: (a) => void undone.push(a) });
+        await ctx.sleep("1h");
+      });
+    const [asks, doesNot] = [make("asks", true), make("does not", false)];
+    await engine.worker({ workflows: [asks, doesNot] });
+    const runs = [await engine.start(asks, undefined), await engine.start(doesNot, undefined)];
+    await until(async () => (await engine.count()).sleeping === 2);
+    for (const run of runs) {
+      await run.cancel();
+      await expect(run.result()).rejects.toThrow(CanceledError);
+      expect((await run.describe()).status).toBe("canceled");
+    }
+    expect(undone).toEqual(["asks"]);
+  });
+
+  test("C7 S1 a step with a rollback that lost a race is joined, and rolled back with the rest", async () => {
+    const engine = await engines.open();
+    const undone: string[] = [];
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.race("first", {
+        slow: (ctx) =>
+          ctx.step("slow", () => new Promise<string>((resolve) => setTimeout(() => resolve("done"), 30)), {
+            rollback: (a) => void undone.push(a),
+          }),
+        quick: (ctx) => ctx.sleep(1),
+      });
+      throw new Error("no");
+    });
+    await engine.worker({ workflows: [trip] });
+    await expect((await engine.start(trip, undefined)).result()).rejects.toThrow(RunFailedError);
+    expect(undone).toEqual(["done"]);
+  });
+});
