@@ -333,7 +333,7 @@ export class Machine {
   canCommit(call: Call): boolean {
     let depth = 0;
     for (let unit: Unit | undefined = call.unit; unit !== undefined; unit = unit.parent) {
-      if (unit.open.length !== 1) return false;
+      if (unit.open.length !== 1 || (unit.yielding !== undefined && unit.returned === undefined)) return false; // a yield leaves no record
       depth++;
     }
     const beneath = `${call.location}/`;

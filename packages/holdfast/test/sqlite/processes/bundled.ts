@@ -1,11 +1,13 @@
 // Programs for child processes: the store with a small main, in one file that every Node runs.
 
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "vite";
 
 const here = import.meta.dirname ?? new URL(".", import.meta.url).pathname;
-// Inside the repository, where `libsql` is found.
-const output = join(here, "../../../../../.cache/sqlite-processes");
+// Inside the repository, where `libsql` is found. Test files run in processes of their own, at the same time.
+const outDir = join(here, "../../../../../.cache/sqlite-processes", `${process.pid}`);
+process.on("exit", () => rmSync(outDir, { recursive: true, force: true }));
 const built = new Map<string, Promise<string>>();
 
 /** The path of the program of that name, beside this file. */
@@ -19,8 +21,6 @@ export function bundled(name: string): Promise<string> {
 }
 
 async function bundle(name: string): Promise<string> {
-  // Test files run in processes of their own, at the same time.
-  const outDir = join(output, `${process.pid}`);
   await build({
     configFile: false,
     logLevel: "error",
