@@ -20,7 +20,10 @@ export async function open(file, { synchronous }) {
   const worker = await engine.worker({ workflows: [five, one, chain, wide], concurrency: 100, determinism: "off" });
   return {
     async throughput(runs) {
-      const started = await engine.startMany(five, Array.from({ length: runs }, (_, i) => ({ input: { i } })));
+      const started = await engine.startMany(
+        five,
+        Array.from({ length: runs }, (_, i) => ({ input: { i } })),
+      );
       await Promise.all(started.map((run) => run.result()));
     },
     async latency() {
@@ -37,7 +40,10 @@ export async function open(file, { synchronous }) {
       const parked = workflow("parked", async (ctx) => ctx.waitForSignal("never"));
       const parker = await engine.worker({ workflows: [parked], queue: "crowd", concurrency: 500, cachedRuns: 0, determinism: "off" });
       for (let at = 0; at < runs; at += 1_000) {
-        await engine.startMany(parked, Array.from({ length: Math.min(1_000, runs - at) }, () => ({ input: undefined, queue: "crowd" })));
+        await engine.startMany(
+          parked,
+          Array.from({ length: Math.min(1_000, runs - at) }, () => ({ input: undefined, queue: "crowd" })),
+        );
       }
       while ((await engine.count({ workflow: "parked" })).sleeping < runs) await new Promise((resolve) => setTimeout(resolve, 20));
       await parker.stop();

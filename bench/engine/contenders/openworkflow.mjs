@@ -15,7 +15,9 @@ export async function open(file) {
     return input;
   });
   const wide = client.defineWorkflow({ name: "wide" }, async ({ input, step }) => {
-    const results = await Promise.all(Array.from({ length: input }, (_, i) => step.run({ name: `wide-${i}` }, async () => ({ ok: true, i }))));
+    const results = await Promise.all(
+      Array.from({ length: input }, (_, i) => step.run({ name: `wide-${i}` }, async () => ({ ok: true, i }))),
+    );
     return results.length;
   });
   const worker = client.newWorker({ concurrency: 100 });

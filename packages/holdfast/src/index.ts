@@ -94,6 +94,7 @@ export {
   workflow,
 } from "@holdfast/core";
 export { Holdfast, type OpenOptions } from "./holdfast.ts";
+export * from "./store/errors.ts";
 export type * from "./store/port.ts";
-export type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
 export type { SqliteTransaction } from "./store/sqlite/transact.ts";
+export type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";

@@ -124,7 +124,13 @@ export class WorkerHost implements DriverHost {
   }
   /** Does anything go on without a message or a timer? */
   get busy(): boolean {
-    return this.#claiming || this.#claimScheduled || this.#renewing || this.#activities.busy || [...this.#active.values()].some((driver) => driver.busy);
+    return (
+      this.#claiming ||
+      this.#claimScheduled ||
+      this.#renewing ||
+      this.#activities.busy ||
+      [...this.#active.values()].some((driver) => driver.busy)
+    );
   }
   get queue(): string {
     return this.#settings.queue;

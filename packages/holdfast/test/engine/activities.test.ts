@@ -50,7 +50,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const keys: string[] = [];
     const act = activity(
       "act",
-      (_: void, { attempt, idempotencyKey }) => {
+      (_: undefined, { attempt, idempotencyKey }) => {
         keys.push(idempotencyKey);
         if (attempt < 3) throw new TypeError(`no (${attempt})`);
         return attempt;
@@ -92,7 +92,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const attempts: number[] = [];
     const act = activity(
       "act",
-      (_: void, { attempt }) => {
+      (_: undefined, { attempt }) => {
         attempts.push(attempt);
         throw error();
       },
@@ -110,7 +110,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const late = new Gate<string>();
     const act = activity(
       "act",
-      async (_: void, { attempt, signal }) => {
+      async (_: undefined, { attempt, signal }) => {
         if (attempt === 2) return "second";
         signal.addEventListener("abort", () => told.open(signal.reason));
         return late.passed;
@@ -132,7 +132,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const engine = await engines.open();
     const act = activity(
       "act",
-      async (_: void, { attempt, heartbeat, lastHeartbeat, signal }) => {
+      async (_: undefined, { attempt, heartbeat, lastHeartbeat, signal }) => {
         if (attempt === 2) return lastHeartbeat;
         heartbeat({ done: 3 });
         return aborted(signal);
@@ -149,7 +149,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const attempts: number[] = [];
     const act = activity(
       "act",
-      async (_: void, { attempt, heartbeat }) => {
+      async (_: undefined, { attempt, heartbeat }) => {
         attempts.push(attempt);
         const begun = performance.now();
         while (performance.now() - begun < 1_200) {
@@ -172,7 +172,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const second = await engines.open();
     const entered = new Gate();
     const late = new Gate<string>();
-    const act = activity("act", async (_: void, { attempt }) => {
+    const act = activity("act", async (_: undefined, { attempt }) => {
       if (attempt > 1) return "second";
       entered.open();
       return late.passed;
@@ -200,7 +200,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const other = await engines.open();
     const entered = new Gate();
     const told = new Gate<unknown>();
-    const act = activity("act", async (_: void, { signal }) => {
+    const act = activity("act", async (_: undefined, { signal }) => {
       entered.open();
       return aborted(signal).catch((reason) => told.open(reason));
     });
@@ -218,7 +218,7 @@ describe.each(STORES)("activities on %s", (store) => {
     const engine = await engines.open();
     const told = new Gate<unknown>();
     const entered = new Gate();
-    const act = activity("act", async (_: void, { signal }) => {
+    const act = activity("act", async (_: undefined, { signal }) => {
       entered.open();
       return aborted(signal).catch((reason) => told.open(reason));
     });

@@ -145,7 +145,11 @@ describe.each(STORES)("durability on %s", (store) => {
     let runs = 0;
     const both = workflow("both", async (ctx) =>
       ctx.join("both", {
-        work: (ctx) => ctx.step("work", () => (runs++, held.passed)),
+        work: (ctx) =>
+          ctx.step("work", () => {
+            runs++;
+            return held.passed;
+          }),
         rest: async (ctx) => {
           for (let i = 0; i < 3; i++) await ctx.sleep(1);
           await ctx.waitForSignal("go");
@@ -193,9 +197,15 @@ describe.each(STORES)("durability on %s", (store) => {
     const wire = new Wire();
     const first = await engines.open({ wire });
     const chain = workflow("chain", async (ctx) => {
-      const one = await ctx.step("one", () => (ran.push("one"), { at: new Date(5) }));
+      const one = await ctx.step("one", () => {
+        ran.push("one");
+        return { at: new Date(5) };
+      });
       await ctx.waitForSignal("go");
-      const two = await ctx.step("two", () => (ran.push("two"), "2"));
+      const two = await ctx.step("two", () => {
+        ran.push("two");
+        return "2";
+      });
       return { one, two };
     });
     await first.worker({ workflows: [chain] });

@@ -9,6 +9,11 @@ function withoutRenewals(wire: Wire): void {
   wire.intercept("renew", async (_pass, _worker, _lease, claims) => claims.map(() => ({ held: true, inbox: [] })));
 }
 
+/** An engine on this wire claims no run from now on, not even its own whose lease has run out: it would tell their steps (D4). */
+function takesNothing(wire: Wire): void {
+  wire.intercept("claim", async () => ({ now: Date.now(), runs: [], nextAt: undefined }));
+}
+
 describe.each(STORES)("recovery on %s", (store) => {
   const engines = enginesOn(store);
 
@@ -19,7 +24,10 @@ describe.each(STORES)("recovery on %s", (store) => {
     const never = new Gate();
     const ran: string[] = [];
     const chain = workflow("chain", async (ctx) => {
-      const one = await ctx.step("one", () => (ran.push("one"), 1));
+      const one = await ctx.step("one", () => {
+        ran.push("one");
+        return 1;
+      });
       const two = await ctx.step("two", async ({ attempt }) => {
         ran.push("two");
         if (attempt > 1) return 2;
@@ -174,6 +182,7 @@ describe.each(STORES)("recovery on %s", (store) => {
     await frozen.worker({ workflows: [work], ...DOOMED });
     const run = await frozen.start(work, undefined);
     await entered.passed;
+    takesNothing(wire);
     const other = await engines.open();
     await other.worker({ workflows: [work] });
     await other.run(run.id).cancel("enough");

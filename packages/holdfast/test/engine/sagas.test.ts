@@ -39,6 +39,45 @@ describe.each(STORES)("sagas on %s", (store) => {
     ]);
   });
 
+  test("S1 the status stays rolling_back while a rollback waits for its retry, and while others run", async () => {
+    const engine = await engines.open();
+    const held = new Gate();
+    const entered = new Gate();
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("a", () => "a", {
+        rollback: () => {
+          entered.open();
+          return held.passed;
+        },
+      });
+      await ctx.step("b", () => "b", {
+        retry: { initialInterval: 100 },
+        rollback: (_, { attempt }) => {
+          if (attempt === 1) throw new Error("not yet");
+        },
+      });
+      throw new Error("no");
+    });
+    await engine.worker({ workflows: [trip] });
+    const run = await engine.start(trip, undefined);
+    const seen = new Set<string>();
+    const look = async () => seen.add((await run.describe()).status);
+    await until(async () => (await look()).has("rolling_back"));
+    seen.clear();
+    let undoing = false;
+    void entered.passed.then(() => {
+      undoing = true;
+    });
+    await until(async () => {
+      await look();
+      return undoing;
+    });
+    await look();
+    expect([...seen]).toEqual(["rolling_back"]);
+    held.open();
+    await expect(run.result()).rejects.toThrow(RunFailedError);
+  });
+
   test("S1 RollbackError thrown anywhere rolls back; rollbackCheckpoint lets go of what came before", async () => {
     const engine = await engines.open();
     const undone: string[] = [];

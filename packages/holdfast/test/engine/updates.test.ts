@@ -151,7 +151,10 @@ describe.each(STORES)("updates on %s", (store) => {
       await ctx.receive(null, {
         updates: {
           work: async (_, state, ctx) => {
-            await ctx.step("work", () => (entered.open(), new Promise(() => {})));
+            await ctx.step("work", () => {
+              entered.open();
+              return new Promise(() => {});
+            });
             return Receive.reply("", state);
           },
         },

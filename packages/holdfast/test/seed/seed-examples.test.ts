@@ -1,11 +1,15 @@
 // The programs that the design fixes: they type-check against the packages as they are (this project's tsc), and run.
 import { describe, expect, test } from "vitest";
 import { testEngine } from "../../src/testing/testEngine.ts";
-import { batch, checkout, collector, counter, inventory, onboarding, orders, shoppingCart } from "./seed-examples.ts";
 import * as activities from "./activities.ts";
+import { batch, checkout, collector, counter, inventory, onboarding, orders, shoppingCart } from "./seed-examples.ts";
 
 describe("the seed examples", () => {
-  const open = () => testEngine({ workflows: [batch, checkout, collector, counter, inventory, onboarding, orders, shoppingCart], activities: Object.values(activities) });
+  const open = () =>
+    testEngine({
+      workflows: [batch, checkout, collector, counter, inventory, onboarding, orders, shoppingCart],
+      activities: Object.values(activities),
+    });
 
   test("P1 P5 M11 a sequence of activities publishes where it is", async () => {
     await using engine = await open();
@@ -42,7 +46,10 @@ describe("the seed examples", () => {
   test("A1 A3 async update handlers share one state", async () => {
     await using engine = await open();
     const run = await engine.start(inventory, undefined);
-    const [first, second] = await Promise.all([run.update("restock", { sku: "ab", quantity: 2 }), run.update("restock", { sku: "ab", quantity: 3 })]);
+    const [first, second] = await Promise.all([
+      run.update("restock", { sku: "ab", quantity: 2 }),
+      run.update("restock", { sku: "ab", quantity: 3 }),
+    ]);
     expect([first.quantity, second.quantity].sort()).toEqual([2, 5]);
     await run.signal("close");
     expect(await run.result()).toEqual({ ab: { quantity: 5, price: 200 } });

@@ -3,11 +3,12 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "vite";
+import { afterAll } from "vitest";
 
 const here = import.meta.dirname ?? new URL(".", import.meta.url).pathname;
 // Inside the repository, where `libsql` is found. Test files run in processes of their own, at the same time.
 const outDir = join(here, "../../../../../.cache/sqlite-processes", `${process.pid}`);
-process.on("exit", () => rmSync(outDir, { recursive: true, force: true }));
+afterAll(() => rmSync(outDir, { recursive: true, force: true }));
 const built = new Map<string, Promise<string>>();
 
 /** The path of the program of that name, beside this file. */

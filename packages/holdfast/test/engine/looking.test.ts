@@ -1,0 +1,207 @@
+// P9, P11, D12: what can be seen of runs from outside, and their limits.
+
+import { LimitExceededError, RunFailedError, RunNotFoundError, replay, signal, workflow } from "holdfast";
+import { describe, expect, test } from "vitest";
+import { enginesOn, errorOf, Gate, STORES, until } from "./engines.ts";
+
+describe.each(STORES)("looking at runs on %s", (store) => {
+  const engines = enginesOn(store);
+  const echo = workflow("echo", async (_ctx, input: unknown) => input);
+
+  test("P11 the statuses of a run, from its start to its end", async () => {
+    const engine = await engines.open();
+    const held = new Gate();
+    const work = workflow({ name: "work", signals: { go: signal<string>() } }, async (ctx) => {
+      await ctx.step("hold", () => held.passed);
+      return ctx.waitForSignal("go");
+    });
+    const run = await engine.start(work, undefined, { id: "r", priority: 3, queue: "q", attributes: { customer: "c1", vip: true } });
+    expect(await run.describe()).toMatchObject({
+      ...{ id: "r", workflow: "work", version: undefined, status: "pending", queue: "q", priority: 3, execution: 1, attempt: 1 },
+      ...{ input: undefined, output: undefined, error: undefined, parentId: undefined, attributes: { customer: "c1", vip: true } },
+      ...{ startedAt: undefined, finishedAt: undefined, deadlineAt: undefined, workerId: undefined, historyLength: 0 },
+      createdAt: expect.any(Date),
+    });
+    const worker = await engine.worker({ workflows: [work], queue: "q" });
+    await until(async () => (await run.describe()).status === "running");
+    expect(await run.describe()).toMatchObject({ workerId: worker.id, startedAt: expect.any(Date) });
+    held.open();
+    await until(async () => (await run.describe()).status === "sleeping");
+    expect(await run.describe()).toMatchObject({ workerId: undefined, waitingFor: ["signal go"], availableAt: undefined });
+    await run.signal("go", "on");
+    await run.result();
+    const info = await run.describe();
+    expect(info).toMatchObject({ status: "completed", output: "on", waitingFor: [], finishedAt: expect.any(Date) });
+    expect(info.historyLength).toBeGreaterThan(0);
+  });
+
+  test("P11 waitingFor says in words what a run waits for", async () => {
+    const engine = await engines.open();
+    const kid = workflow("kid", async (ctx) => ctx.waitForSignal("never"));
+    const wait = workflow("wait", async (ctx) => {
+      await Promise.all([
+        ctx.sleep("nap", "1h"),
+        ctx.waitForSignal("go"),
+        ctx.waitForSignal("soon", { timeout: "1h" }),
+        ctx.child(kid, undefined),
+        ctx.step("flaky", () => Promise.reject(new Error("no")), { retry: { initialInterval: "1h" } }),
+      ]);
+    });
+    await engine.worker({ workflows: [wait, kid] });
+    const run = await engine.start(wait, undefined);
+    const { waitingFor } = await until(async () => {
+      const info = await run.describe();
+      return info.status === "sleeping" && info;
+    });
+    const time = "\\d{4}-\\d\\d-\\d\\dT.*Z";
+    const expected = [
+      `^step flaky \\(attempt 2 at ${time}\\)$`,
+      `nap.* until ${time}$`,
+      "^signal go$",
+      `^signal soon until ${time}$`,
+      "child.*kid",
+    ];
+    expect(waitingFor).toHaveLength(expected.length);
+    for (const pattern of expected) expect(waitingFor).toContainEqual(expect.stringMatching(new RegExp(pattern)));
+  });
+
+  test("list: newest first, by every filter", async () => {
+    const engine = await engines.open();
+    const other = workflow("other", async (ctx) => ctx.waitForSignal("go"));
+    await engine.worker({ workflows: [echo, other] });
+    const done = await engine.start(echo, 1, { id: "a", attributes: { customer: "c1", n: 1 } });
+    await done.result();
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    const between = new Date();
+    await new Promise((resolve) => setTimeout(resolve, 2));
+    await engine.start(other, undefined, { id: "b", attributes: { customer: "c1", n: "1" } });
+    await engine.start(echo, 3, { id: "c", queue: "nobody" });
+    await until(async () => (await engine.run("b").describe()).status === "sleeping");
+    const ids = async (filter: Parameters<typeof engine.list>[0]) => (await engine.list(filter)).runs.map(({ id }) => id);
+    expect(await ids({})).toEqual(["c", "b", "a"]);
+    expect(await ids({ workflow: "echo" })).toEqual(["c", "a"]);
+    expect(await ids({ queue: "nobody" })).toEqual(["c"]);
+    expect(await ids({ status: "completed" })).toEqual(["a"]);
+    expect(await ids({ status: ["pending", "sleeping"] })).toEqual(["c", "b"]);
+    expect(await ids({ attributes: { customer: "c1" } })).toEqual(["b", "a"]);
+    expect(await ids({ attributes: { customer: "c1", n: 1 } })).toEqual(["a"]);
+    expect(await ids({ since: between })).toEqual(["c", "b"]);
+    expect(await ids({ until: between })).toEqual(["a"]);
+    expect(await ids({ workflow: "nothing" })).toEqual([]);
+    expect(await engine.count()).toMatchObject({ pending: 1, sleeping: 1, completed: 1, failed: 0 });
+    expect(await engine.count({ workflow: "echo" })).toMatchObject({ pending: 1, sleeping: 0, completed: 1 });
+  });
+
+  test("list: cursors go through everything once, whatever is started meanwhile", async () => {
+    const engine = await engines.open();
+    await engine.startMany(
+      echo,
+      Array.from({ length: 25 }, (_, n) => ({ input: n, id: `n${n}` })),
+    );
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await engine.list({ limit: 10, ...(cursor !== undefined && { cursor }) });
+      seen.push(...page.runs.map(({ id }) => id));
+      cursor = page.cursor;
+      await engine.start(echo, 0, { id: `late${seen.length}` });
+    } while (cursor !== undefined);
+    expect(seen).toHaveLength(25);
+    expect(new Set(seen).size).toBe(25);
+  });
+
+  test("attributes that a run sets can be found; null takes one away", async () => {
+    const engine = await engines.open();
+    const tag = workflow("tag", async (ctx) => {
+      ctx.setAttributes({ phase: "two", first: null, n: 2 });
+    });
+    await engine.worker({ workflows: [tag] });
+    const run = await engine.start(tag, undefined, { attributes: { first: true, kept: "yes" } });
+    await run.result();
+    expect((await run.describe()).attributes).toEqual({ kept: "yes", phase: "two", n: 2 });
+    expect((await engine.list({ attributes: { phase: "two", n: 2 } })).runs).toHaveLength(1);
+  });
+
+  test("an unknown run is a RunNotFoundError, whatever is asked", async () => {
+    const engine = await engines.open();
+    const run = engine.run("nobody");
+    for (const ask of [
+      () => run.describe(),
+      () => run.state(),
+      () => run.operations(),
+      () => run.history(),
+      () => run.query("x"),
+      () => run.result(),
+    ])
+      await expect(ask()).rejects.toThrow(RunNotFoundError);
+  });
+
+  test("Y5 history() is portable: as JSON it replays with the code it came from, and not with other code", async () => {
+    const engine = await engines.open();
+    const make = (name: string) =>
+      workflow("order", async (ctx) => {
+        const at = await ctx.step(name, () => new Date(0));
+        await ctx.sleep(1);
+        return [at, ctx.uuid()];
+      });
+    const order = make("reserve");
+    await engine.worker({ workflows: [order] });
+    const run = await engine.start(order, undefined);
+    await run.result();
+    const history = JSON.parse(JSON.stringify(await run.history()));
+    await replay(order, history);
+    await expect(replay(make("charge"), history)).rejects.toMatchObject({ name: "NondeterminismError" });
+  });
+
+  test("P8 inputs, outputs and states of every kind come back as they were", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const value = {
+      date: new Date(5),
+      map: new Map([["a", new Set([1n])]]),
+      none: undefined,
+      bytes: new Uint8Array([1, 2]),
+      nan: Number.NaN,
+    };
+    const run = await engine.start(echo, value);
+    expect(await run.result()).toEqual(value);
+    expect((await run.describe()).input).toEqual(value);
+  });
+});
+
+describe.each(STORES)("limits on %s", (store) => {
+  const engines = enginesOn(store);
+
+  test("P9 an operation whose value is too large fails by the name of the limit, and may be caught", async () => {
+    const engine = await engines.open({ limits: { payloadBytes: 1_000 } });
+    const large = workflow("large", async (ctx) => {
+      const error = await ctx.step("large", () => "x".repeat(2_000)).catch((e: Error) => e.cause as LimitExceededError);
+      return error instanceof LimitExceededError ? [error.name, error.limit] : "no error";
+    });
+    await engine.worker({ workflows: [large] });
+    expect(await (await engine.start(large, undefined)).result()).toEqual(["LimitExceededError", "payloadBytes"]);
+  });
+
+  test("P9 outputs, signals, activities and states are bounded too", async () => {
+    const engine = await engines.open({ limits: { payloadBytes: 1_000 } });
+    const output = workflow("output", async () => "x".repeat(2_000));
+    await engine.worker({ workflows: [output] });
+    const error = await errorOf((await engine.start(output, undefined)).result());
+    expect(error).toBeInstanceOf(RunFailedError);
+    expect(error.cause).toMatchObject({ name: "LimitExceededError", limit: "payloadBytes" });
+    const run = await engine.start(output, undefined, { queue: "nobody" });
+    await expect(engine.run(run.id).signal("any", "x".repeat(2_000))).rejects.toThrow(LimitExceededError);
+    await expect(engine.run(run.id).update("any", "x".repeat(2_000))).rejects.toThrow(LimitExceededError);
+  });
+
+  test("P9 a history that grows too long is warned of, then fails the run", async () => {
+    const engine = await engines.open({ limits: { historyWarn: 20, historyMax: 60 } });
+    const long = workflow("long", async (ctx) => {
+      for (let i = 0; i < 100; i++) await ctx.step("step", () => i);
+    });
+    await engine.worker({ workflows: [long] });
+    const error = await errorOf((await engine.start(long, undefined)).result());
+    expect(error.cause).toMatchObject({ name: "LimitExceededError", limit: expect.stringMatching(/^history/) });
+    expect(engines.log.filter(({ level, message }) => level === "warn" && /history/i.test(message)).length).toBeGreaterThan(0);
+  });
+});

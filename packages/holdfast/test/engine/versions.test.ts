@@ -1,0 +1,237 @@
+// V2, V4, X7, X11: versions, code that does not fit, and promises that nobody awaits.
+
+import { FatalError, RunBlockedError, signal, workflow } from "holdfast";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
+
+describe.each(STORES)("versions on %s", (store) => {
+  const engines = enginesOn(store);
+
+  test("V2 ctx.version is the version the run was started with; a worker claims only what it serves", async () => {
+    const engine = await engines.open();
+    const make = (version: string | undefined, serves?: readonly string[] | "*") =>
+      workflow(
+        { name: "order", ...(version !== undefined && { version }), ...(serves !== undefined && { serves }) },
+        async (ctx) => `${ctx.version} ${ctx.run.version} on ${version}`,
+      );
+    const [none, one, two] = await Promise.all([
+      engine.start(make(undefined), undefined),
+      engine.start(make("1"), undefined),
+      engine.start(make("2"), undefined),
+    ]);
+    const worker = await engine.worker({ workflows: [make("2")] });
+    expect(await two.result()).toBe("2 2 on 2");
+    expect([(await none.describe()).status, (await one.describe()).status]).toEqual(["pending", "pending"]);
+    await worker.stop();
+    const other = await engine.worker({ workflows: [make("3", ["1"])] });
+    expect(await one.result()).toBe("1 1 on 3");
+    expect((await none.describe()).status).toBe("pending");
+    await other.stop();
+    await engine.worker({ workflows: [make("4", "*")] });
+    expect(await none.result()).toBe("undefined undefined on 4");
+    expect(await (await engine.start(make("4"), undefined, { version: "1" })).result()).toBe("1 1 on 4");
+  });
+
+  test("V2 two versions side by side, each on its own worker", async () => {
+    const [first, second] = [await engines.open(), await engines.open()];
+    const make = (version: string) =>
+      workflow({ name: "order", version, signals: { go: signal() } }, async (ctx) => {
+        await ctx.waitForSignal("go");
+        return `${ctx.version} on ${version}`;
+      });
+    const [one, two] = [make("1"), make("2")];
+    await first.worker({ workflows: [one] });
+    await second.worker({ workflows: [two] });
+    const runs = [await first.start(one, undefined), await first.start(two, undefined), await second.start(one, undefined)];
+    for (const { id } of runs) await first.run(id).signal("go");
+    expect(await Promise.all(runs.map((run) => run.result()))).toEqual(["1 on 1", "2 on 2", "1 on 1"]);
+  });
+});
+
+describe.each(STORES)("blocked runs on %s", (store) => {
+  const engines = enginesOn(store);
+  const before = workflow("order", async (ctx) => {
+    const first = await ctx.step("reserve", () => "reserved");
+    await ctx.waitForSignal("go");
+    return first;
+  });
+  const diverged = workflow("order", async (ctx) => {
+    const first = await ctx.step("charge", () => "charged");
+    await ctx.waitForSignal("go");
+    return first;
+  });
+  /** A run that waits for its signal. */
+  async function waiting(): Promise<string> {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [before] });
+    const run = await engine.start(before, undefined);
+    await until(async () => (await run.describe()).status === "sleeping");
+    await engine.close();
+    return run.id;
+  }
+
+  test("V4 code that diverges from history blocks the run, with expected and actual; the run itself is unharmed", async () => {
+    const id = await waiting();
+    const engine = await engines.open();
+    const history = JSON.stringify((await engine.run(id).history()).turns);
+    const worker = await engine.worker({ workflows: [diverged] });
+    const run = engine.run(id, diverged);
+    await run.signal("go", "on");
+    const error = await errorOf(run.result());
+    expect(error).toBeInstanceOf(RunBlockedError);
+    expect(error).toMatchObject({ runId: id, cause: { name: "NondeterminismError" } });
+    expect(error.message).toMatch(/reserve/);
+    expect(error.message).toMatch(/charge/);
+    const info = await run.describe();
+    expect(info).toMatchObject({ status: "blocked", error: { name: "NondeterminismError" } });
+    expect(info.waitingFor[0]).toMatch(/code that can replay it/);
+    expect(JSON.stringify((await run.history()).turns)).toBe(history);
+    expect(engines.log.some(({ level, message }) => level === "error" && message.includes(`Run ${id} is blocked`))).toBe(true);
+
+    // Other code unblocks it at once, in this process or in another.
+    await worker.stop();
+    const other = await engines.open();
+    await other.worker({ workflows: [before] });
+    await until(async () => (await run.describe()).status === "completed");
+    expect(await other.run(id).result()).toBe("reserved");
+  });
+
+  test("V4 messages to a blocked run are kept, and it is tried again by resume()", async () => {
+    const id = await waiting();
+    const engine = await engines.open();
+    let fits = false;
+    const mended = workflow("order", async (ctx) => {
+      const first = await ctx.step(fits ? "reserve" : "charge", () => "mended");
+      return [first, await ctx.waitForSignal("go")];
+    });
+    await engine.worker({ workflows: [mended] });
+    const run = engine.run(id, mended);
+    await run.signal("go", 1);
+    await until(async () => (await run.describe()).status === "blocked");
+    await run.signal("go", 2);
+    fits = true; // the same code by its text, but it fits now
+    await run.resume();
+    await until(async () => (await run.describe()).status === "completed");
+    expect(await run.result()).toEqual(["reserved", 1]);
+  });
+
+  test("V4 a blocked run is tried again by itself", async () => {
+    const id = await waiting();
+    const engine = await engines.open();
+    let fits = false;
+    const mended = workflow("order", async (ctx) => {
+      const first = await ctx.step(fits ? "reserve" : "charge", () => "mended");
+      return [first, await ctx.waitForSignal("go")];
+    });
+    await engine.worker({ workflows: [mended] });
+    await engine.run(id).signal("go", 1);
+    await until(async () => (await engine.run(id).describe()).status === "blocked");
+    fits = true;
+    await until(async () => (await engine.run(id).describe()).status === "completed");
+  });
+
+  test("V4 a blocked run can be canceled and terminated", async () => {
+    const id = await waiting();
+    const engine = await engines.open();
+    await engine.worker({ workflows: [diverged] });
+    await engine.run(id).signal("go");
+    await until(async () => (await engine.run(id).describe()).status === "blocked");
+    await engine.run(id).terminate("given up");
+    expect((await engine.run(id).describe()).status).toBe("terminated");
+  });
+
+  test("V4 X7 code that breaks the rules blocks its run, and runs no rollback", async () => {
+    const engine = await engines.open();
+    const undone: string[] = [];
+    const broken = workflow("broken", async (outer) => {
+      await outer.step("one", () => 1, { rollback: () => void undone.push("one") });
+      await outer.join("both", { a: async () => outer.step("wrong ctx", () => 2) });
+    });
+    await engine.worker({ workflows: [broken] });
+    const run = await engine.start(broken, undefined);
+    const error = await errorOf(run.result());
+    expect(error).toBeInstanceOf(RunBlockedError);
+    expect(error.cause).toMatchObject({ name: "OutOfTurnError" });
+    expect(undone).toEqual([]);
+  });
+
+  test("V4 code that breaks the rules in its first turn: the run is there, blocked, and other code goes on with it", async () => {
+    const engine = await engines.open();
+    const broken = workflow("broken", async () => {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    });
+    const worker = await engine.worker({ workflows: [broken] });
+    const run = await engine.start(broken, undefined);
+    expect((await errorOf(run.result())).cause).toMatchObject({ name: "ForeignAwaitError" });
+    await worker.stop();
+    await engine.worker({ workflows: [workflow("broken", async (ctx) => ctx.sleep(1).then(() => "mended"))] });
+    await until(async () => (await run.describe()).status === "completed");
+    expect(await run.result()).toBe("mended");
+  });
+});
+
+describe.each(STORES)("promises that nobody awaits on %s", (store) => {
+  const engines = enginesOn(store);
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => unhandled.push(reason);
+  let others: NodeJS.UnhandledRejectionListener[] = [];
+  beforeEach(() => {
+    unhandled.length = 0;
+    others = process.listeners("unhandledRejection");
+    process.removeAllListeners("unhandledRejection");
+    process.on("uncaughtException", note);
+  });
+  afterEach(() => {
+    process.off("uncaughtException", note);
+    for (const listener of others) process.on("unhandledRejection", listener);
+  });
+
+  test("X11 an operation that fails while nobody awaits it ends nothing, and is delivered when awaited", async () => {
+    const engine = await engines.open();
+    const helper = async (step: () => Promise<number>) => {
+      const value = await step();
+      return value + 1;
+    };
+    const floating = workflow("floating", async (ctx) => {
+      const promise = helper(() => ctx.step("fails", () => Promise.reject(new FatalError("no"))));
+      await ctx.sleep(20);
+      return promise.catch((error: Error) => error.name);
+    });
+    const never = workflow("never", async (ctx) => {
+      void helper(() => ctx.step("fails", () => Promise.reject(new FatalError("no"))));
+      await ctx.sleep(20);
+      return "done";
+    });
+    await engine.worker({ workflows: [floating, never] });
+    expect(await (await engine.start(floating, undefined)).result()).toBe("StepFailedError");
+    expect(await (await engine.start(never, undefined)).result()).toBe("done");
+    for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+    expect(unhandled).toEqual([]);
+  });
+
+  test("X11 also when the run is evicted or lost meanwhile", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const entered = new Gate();
+    const held = new Gate();
+    const floating = workflow("floating", async (ctx) => {
+      const promise = (async () => {
+        await ctx.step("fails", async () => {
+          entered.open();
+          await held.passed;
+          throw new FatalError("no");
+        });
+      })();
+      await ctx.sleep("1h");
+      await promise;
+    });
+    await engine.worker({ workflows: [floating], lease: "60ms" });
+    const run = await engine.start(floating, undefined);
+    await entered.passed;
+    await run.terminate();
+    held.open();
+    await errorOf(run.result());
+    for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
+    expect(unhandled).toEqual([]);
+  });
+});

@@ -1,0 +1,195 @@
+// testEngine: time that skips, stand-ins, and the replay of everything at the end.
+
+import { activity, FatalError, Receive, RunFailedError, signal, update, workflow } from "holdfast";
+import { testEngine } from "holdfast/testing";
+import { expect, test } from "vitest";
+
+test("K8 a sleep of 30 days takes no time", async () => {
+  const nap = workflow("nap", async (ctx) => {
+    const began = ctx.now();
+    await ctx.sleep("30d");
+    return ctx.now().getTime() - began.getTime();
+  });
+  const engine = await testEngine({ workflows: [nap] });
+  const run = await engine.start(nap, undefined);
+  expect(await run.result()).toBe(30 * 86_400_000);
+  await engine.close();
+});
+
+test("the clock starts at startTime, and everything is on it", async () => {
+  const startTime = new Date("2030-05-01T12:00:00Z");
+  const nap = workflow("nap", async (ctx) => {
+    await ctx.sleep("1h");
+    return [ctx.run.startedAt, ctx.now()];
+  });
+  await using engine = await testEngine({ workflows: [nap], startTime });
+  expect(engine.now()).toEqual(startTime);
+  const run = await engine.start(nap, undefined);
+  expect(await run.result()).toEqual([startTime, new Date("2030-05-01T13:00:00Z")]);
+  expect((await run.describe()).finishedAt).toEqual(engine.now());
+});
+
+test("D8 retries, run retries, timeouts of waits and deadlines are skipped to as well", async () => {
+  let tries = 0;
+  const flaky = workflow({ name: "flaky", retry: { maxAttempts: 2, initialInterval: "1d" } }, async (ctx) =>
+    ctx.step(
+      "flaky",
+      () => {
+        if (++tries < 8) throw new Error("no");
+        return tries;
+      },
+      { retry: { maxAttempts: 5, initialInterval: "1h" } },
+    ),
+  );
+  const wait = workflow("wait", async (ctx) => ctx.waitForSignal("go", { timeout: "7d" }));
+  const late = workflow({ name: "late", deadline: "2d", signals: { go: signal() } }, async (ctx) => {
+    await ctx.waitForSignal("go");
+  });
+  const engine = await testEngine({ workflows: [flaky, wait, late] });
+  const runs = [await engine.start(flaky, undefined), await engine.start(wait, undefined)] as const;
+  expect(await runs[0].result()).toBe(8);
+  expect(await runs[1].result()).toEqual({ timedOut: true });
+  await expect((await engine.start(late, undefined)).result()).rejects.toThrow(/deadline/);
+  await engine.close();
+});
+
+test("D11 activities run, are retried and time out in skipped time", async () => {
+  const act = activity(
+    "act",
+    async (_: undefined, { attempt }) => {
+      if (attempt < 3) throw new Error("no");
+      return attempt;
+    },
+    { retry: { initialInterval: "1h" } },
+  );
+  const unserved = activity("unserved", () => 1, { queue: "nobody", scheduleToStart: "1d" });
+  const both = workflow("both", async (ctx) => [
+    await ctx.activity(act, undefined),
+    await ctx.activity(unserved, undefined).catch((error: Error) => error.name),
+  ]);
+  const engine = await testEngine({ workflows: [both], activities: [act, unserved] });
+  expect(await (await engine.start(both, undefined)).result()).toEqual([3, "ActivityFailedError"]);
+  await engine.close();
+});
+
+test("steps and activities have stand-ins by name", async () => {
+  const charge = activity("charge", async (_: { amount: number }): Promise<string> => {
+    throw new FatalError("the real one");
+  });
+  const order = workflow("order", async (ctx) => {
+    const reserved = await ctx.step("reserve", (): string => {
+      throw new FatalError("the real one");
+    });
+    return [reserved, await ctx.activity(charge, { amount: 5 })];
+  });
+  const engine = await testEngine({
+    workflows: [order],
+    activities: [charge],
+    replace: {
+      steps: { reserve: ({ attempt }) => `reserved at ${attempt}` },
+      activities: { charge: ({ amount }, { attempt }) => `charged ${amount} at ${attempt}` },
+    },
+  });
+  expect(await (await engine.start(order, undefined)).result()).toEqual(["reserved at 1", "charged 5 at 1"]);
+  await engine.close();
+});
+
+test("advance lets time pass: what is due within it happens, in order, and no more", async () => {
+  const ticks: string[] = [];
+  const tick = workflow("tick", async (ctx, name: string) => {
+    for (let i = 1; i <= 3; i++) {
+      await ctx.sleep(name === "hourly" ? "1h" : "90m");
+      await ctx.step("tick", () => void ticks.push(`${name} ${i}`));
+    }
+  });
+  const engine = await testEngine({ workflows: [tick], skipTime: false });
+  const began = engine.now().getTime();
+  const [hourly, other] = [await engine.start(tick, "hourly"), await engine.start(tick, "other")];
+  await engine.advance("59m");
+  expect(ticks).toEqual([]);
+  await engine.advance("61m");
+  expect(ticks).toEqual(["hourly 1", "other 1", "hourly 2"]);
+  expect(engine.now().getTime() - began).toBe(2 * 3_600_000);
+  await engine.advance("1d");
+  expect(ticks).toHaveLength(6);
+  await Promise.all([hourly.result(), other.result()]);
+  await engine.close();
+});
+
+test("without skipTime nothing happens by itself", async () => {
+  const nap = workflow("nap", async (ctx) => ctx.sleep("1h"));
+  const engine = await testEngine({ workflows: [nap], skipTime: false });
+  const run = await engine.start(nap, undefined);
+  await expect(run.result({ signal: AbortSignal.timeout(50) })).rejects.toThrow();
+  expect((await run.describe()).status).toBe("sleeping");
+  await engine.advance("1h");
+  await run.result();
+  await engine.close();
+});
+
+test("time does not skip while a test only sends and looks", async () => {
+  const entity = workflow({ name: "entity", updates: { add: update<number, number>() } }, async (ctx) => {
+    const { timedOut } = await ctx.receive(0, { updates: { add: (n, sum) => Receive.reply(sum + n, sum + n) }, timeout: "1h" });
+    return timedOut;
+  });
+  const engine = await testEngine({ workflows: [entity] });
+  const run = await engine.start(entity, undefined);
+  expect(await run.update("add", 1)).toBe(1);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(await run.update("add", 2)).toBe(3);
+  expect((await run.describe()).status).not.toBe("completed");
+  expect(await run.result()).toBe(true);
+  await engine.close();
+});
+
+test("Y5 closing replays every history and fails on a workflow that is not deterministic", async () => {
+  let draws = 0;
+  const dice = workflow("dice", async (ctx) => {
+    const name = ++draws % 2 === 1 ? "odd" : "even"; // depends on something that is not recorded
+    await ctx.step(name, () => {});
+  });
+  const engine = await testEngine({ workflows: [dice] });
+  const run = await engine.start(dice, undefined, { id: "r" });
+  await run.result();
+  await expect(engine.close()).rejects.toThrow(/history of run r does not replay/);
+});
+
+test("Y5 open runs are replayed too, and failed ones; closing again is fine", async () => {
+  const wait = workflow("wait", async (ctx) => {
+    await ctx.step("one", () => 1);
+    await ctx.waitForSignal("go");
+  });
+  const bad = workflow("bad", async (ctx) => {
+    await ctx.step("one", () => 1, { rollback: () => {} });
+    throw new Error("no");
+  });
+  const engine = await testEngine({ workflows: [wait, bad], skipTime: false });
+  await engine.start(wait, undefined);
+  await expect((await engine.start(bad, undefined)).result()).rejects.toThrow(RunFailedError);
+  await engine.advance(1);
+  await engine.close();
+  await engine.close();
+});
+
+test('X8 determinism is "error": the clock of the machine in workflow code blocks the run', async () => {
+  const clock = workflow("clock", async () => Date.now());
+  const engine = await testEngine({ workflows: [clock] });
+  const run = await engine.start(clock, undefined);
+  await expect(run.result()).rejects.toMatchObject({ name: "RunBlockedError" });
+  await engine.close();
+});
+
+test("many runs that sleep for a year, at different times", async () => {
+  const nap = workflow("nap", async (ctx, n: number) => {
+    await ctx.sleep(n * 1_000);
+    await ctx.sleep("365d");
+    return n;
+  });
+  const engine = await testEngine({ workflows: [nap] });
+  const runs = await engine.startMany(
+    nap,
+    Array.from({ length: 100 }, (_, n) => ({ input: n })),
+  );
+  expect(await Promise.all(runs.map((run) => run.result()))).toEqual(runs.map((_, n) => n));
+  await engine.close();
+});
