@@ -142,11 +142,12 @@ export class Engine {
       this.logger.error("Deadlines could not be looked at; trying again.", { error });
     }
   }
-  /** Deadlines that this process knows of are looked at when they strike. */
+  /** Deadlines that are near are looked at when they strike. */
   #expectDeadlines(runs: readonly NewRun[]): void {
     for (const { deadline, deadlineAt } of runs) {
       const after = deadline ?? (deadlineAt === undefined ? undefined : deadlineAt - this.environment.now());
-      if (after !== undefined) this.environment.after(after, () => void this.#expire());
+      // Later ones are found in time by looking now and then; a timer each would be dear.
+      if (after !== undefined && after <= 1_000) this.environment.after(after, () => void this.#expire());
     }
   }
 

@@ -43,6 +43,11 @@ const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop",
 const NO_ACTIVATION: Activation = { time: 0, jobs: [] };
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
+/** Does an activation consist of jobs of this kind alone? */
+function isOnly(jobs: readonly Job[], type: Job["type"]): boolean {
+  return jobs[0]?.type === type && jobs.every((job) => job.type === type);
+}
+
 export class Executor {
   readonly #execution: Execution;
   readonly #barrier: Barrier;
@@ -118,7 +123,7 @@ export class Executor {
       });
       return;
     }
-    if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "evict")) {
+    if (isOnly(activation.jobs, "evict")) {
       execution.drop();
       finish({ status: "ok", commands: [], replies: [] });
       return;
@@ -135,7 +140,7 @@ export class Executor {
     execution.matcher = recorded === undefined ? undefined : this.#matcher;
     this.#stopwatch?.restart();
     if (execution.poison !== undefined) return this.#complete(); // X7: a violation between turns
-    if (activation.jobs.length > 0 && activation.jobs.every((job) => job.type === "query")) {
+    if (isOnly(activation.jobs, "query")) {
       this.#answerQueries();
       return this.#complete();
     }

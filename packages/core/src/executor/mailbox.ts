@@ -66,7 +66,7 @@ export class Mailbox {
   // ── messages ──
 
   beginReplayTurn(): void {
-    this.#arrived.clear();
+    if (this.#arrived.size > 0) this.#arrived.clear();
   }
   add(message: Message): void {
     this.#messages.push(message);

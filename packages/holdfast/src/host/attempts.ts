@@ -148,11 +148,13 @@ export class Attempts {
     if (!join) this.#drop(attempt);
   }
   /** The claim is lost or the run is over: nobody wants any of it. */
-  abandonAll(reason: unknown): void {
-    for (const attempt of [...this.#inFlight.values()]) {
+  abandonAll(reason: unknown): Attempt[] {
+    const attempts = [...this.#inFlight.values()];
+    for (const attempt of attempts) {
       controllerOf(attempt).abort(reason);
       this.#drop(attempt);
     }
+    return attempts;
   }
   #drop(attempt: Attempt): void {
     attempt.dropped = true;

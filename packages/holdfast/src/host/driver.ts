@@ -19,7 +19,6 @@ import {
   type OpeningCommand,
   type Outcome,
   type ReplayTurn,
-  type RunStatus,
   recordCount,
   replayView,
   type StartJob,
@@ -105,6 +104,8 @@ export class Driver {
   #closed = false;
   #released = false;
   #stopping = false;
+  /** S1: it stays so until the run has ended, whatever its rollbacks wait for. */
+  #rollingBack = false;
   /** When it is to be tried again as a whole (D10): until then no code runs. */
   #retryRunAt: number | undefined;
 
@@ -240,6 +241,7 @@ export class Driver {
     this.#listed.clear();
     this.#forgiven.clear();
     this.#turns = claim.run.turns;
+    this.#rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
     let view: ReplayTurn[] = replayView(turns);
     const fail = lastFailure(turns);
     if (fail !== undefined && (resumed || fail.retryAfter !== undefined)) {
@@ -392,8 +394,9 @@ export class Driver {
   }
 
   /** A commit without a turn: attempts, or parking. */
-  #bare(status: RunStatus): Draft {
+  #bare(given: "running" | "sleeping" | "blocked"): Draft {
     const { runId, execution } = this;
+    const status = this.#rollingBack && given !== "blocked" ? "rolling_back" : given;
     return { runId, execution, epoch: this.#epoch, workerId: this.#host.workerId, status, lease: "keep" };
   }
   #draft(activation: Activation, completion: Completion & { status: "ok" }): Draft {
@@ -424,6 +427,8 @@ export class Driver {
       draft.status = "sleeping";
       this.#due.clear();
     }
+    this.#rollingBack ||= draft.status === "rolling_back";
+    if (this.#rollingBack && draft.close === undefined) draft.status = "rolling_back";
     draft.rollbacks = this.#executor.rollbacks;
     return draft;
   }
@@ -646,16 +651,25 @@ export class Driver {
     this.#pump();
   }
   /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. */
-  giveBack(): void {
+  async giveBack(): Promise<void> {
     if (this.#released) return;
     const reason = new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" });
-    this.#attempts.abandonAll(reason);
+    const { workerId } = this.#host;
+    const endedAt = this.#host.now();
+    for (const { seq, number, startedAt } of this.#attempts.abandonAll(reason))
+      this.#attemptRows.push({ seq, number, status: "lost", startedAt, endedAt, workerId });
     const draft = this.#bare("sleeping");
+    draft.attempts = this.#attemptRows.splice(0);
     draft.lease = "park";
     draft.wakeAt = 0;
     draft.seen = 0;
-    void this.#host.commit(draft).catch(() => undefined);
+    const given = this.#host.commit(draft);
     this.#release("lost", reason);
+    try {
+      await given;
+    } catch (error) {
+      this.#host.logger.error("A run could not be given back; others have it when its lease ends.", { runId: this.runId, error });
+    }
   }
   #release(how: "parked" | "closed" | "blocked" | "lost", reason: unknown): void {
     if (this.#released) return;

@@ -370,8 +370,7 @@ export class WorkerHost implements DriverHost {
       });
     }
     for (const timer of this.#timers) timer.cancel();
-    for (const driver of [...this.#active.values()]) driver.giveBack();
-    await activities;
+    await Promise.all([activities, ...[...this.#active.values()].map((driver) => driver.giveBack())]);
     for (const driver of this.#cache.values()) driver.evict();
     this.#cache.clear();
     this.#intolerant();

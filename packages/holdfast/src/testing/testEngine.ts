@@ -64,12 +64,17 @@ export class TestEngine extends Holdfast {
     const end = this.#world.now() + parseDuration(by);
     for (;;) {
       await this.#settled();
-      const next = this.#world.nextAlarm;
+      const next = this.#next;
       if (next === undefined || next > end) break;
       this.#world.moveTo(next);
     }
     this.#world.moveTo(end);
     await this.#settled();
+  }
+  /** When something is due next: a timer, a deadline, the limit of an activity. */
+  get #next(): number | undefined {
+    const times = [this.#world.nextAlarm ?? [], this.#store.nextLimit ?? []].flat();
+    return times.length === 0 ? undefined : Math.min(...times);
   }
   /** Until nothing can run any more at this time. */
   async #settled(): Promise<void> {
@@ -82,7 +87,7 @@ export class TestEngine extends Holdfast {
   async #live(): Promise<void> {
     while (!this.#closing && this.#skipTime) {
       await this.#settled();
-      const next = this.#world.nextAlarm;
+      const next = this.#next;
       if (this.#closing || !this.#engine.waiting || next === undefined) await idleTick();
       else this.#world.moveTo(next);
     }

@@ -229,6 +229,34 @@ describe.each(STORES)("attempts on %s", (store) => {
     ]);
   });
 
+  test("D7 W5 a worker that has a run in memory sees the attempts that others made meanwhile", async () => {
+    const wire = new Wire();
+    const first = await engines.open({ wire });
+    const second = await engines.open();
+    const tried: number[] = [];
+    const flaky = workflow("flaky", async (ctx) =>
+      ctx.step(
+        "flaky",
+        ({ attempt }) => {
+          tried.push(attempt);
+          if (attempt < 3) throw new Error("no");
+        },
+        { retry: { initialInterval: 60, backoff: 1, jitter: 0 } },
+      ),
+    );
+    await first.worker({ workflows: [flaky] });
+    const run = await first.start(flaky, undefined);
+    const parked = (attempts: number) => until(async () => tried.length === attempts && (await run.describe()).status === "sleeping");
+    wire.intercept("claim", async (pass, request) => pass({ ...request, serves: [] }));
+    await parked(1);
+    const other = await second.worker({ workflows: [flaky] });
+    await until(() => tried.length >= 2);
+    await other.stop();
+    wire.intercept("claim", undefined);
+    await run.result();
+    expect(tried).toEqual([1, 2, 3]);
+  });
+
   test("D8 an attempt over its timeout is told and is a failed attempt; its late result is dropped", async () => {
     const engine = await engines.open();
     const reasons: unknown[] = [];

@@ -160,7 +160,7 @@ describe.each(STORES)("updates on %s", (store) => {
         },
       });
     });
-    await engine.worker({ workflows: [stuck] });
+    await engine.worker({ workflows: [stuck], gracePeriod: 0 });
     const run = await engine.start(stuck, undefined);
     const accepted = errorOf(run.update("work"));
     await entered.passed;

@@ -182,6 +182,12 @@ export class MemoryStore implements Store {
     this.#book.append(run, { type: "expire", error });
     this.#book.availableNow(run, now);
   }
+  /** When `expire` has something to do next: for who skips time. */
+  get nextLimit(): number | undefined {
+    const deadlines = [...this.#book.deadlines].flatMap(({ deadlineAt }) => deadlineAt ?? []);
+    const limits = [...deadlines, this.#book.tasks.nextLimit ?? []].flat();
+    return limits.length === 0 ? undefined : Math.min(...limits);
+  }
   unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
     return this.#change((now) => {
       const codes = new Map(workflows.map(({ workflow, code }) => [workflow, code]));

@@ -170,6 +170,11 @@ export class Tasks {
       else this.#late(task, limit, now);
     }
   }
+  /** When the next of them runs out of time. */
+  get nextLimit(): number | undefined {
+    const limits = [...this.#tasks.values()].flatMap((task) => limitOf(task)?.at ?? []);
+    return limits.length === 0 ? undefined : Math.min(...limits);
+  }
   #late(task: KeptTask, limit: Limit, now: number): void {
     const running = task.workerId !== undefined;
     const error = serializeError(
