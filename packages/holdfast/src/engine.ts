@@ -158,7 +158,7 @@ export class Engine {
     if (workflow !== undefined) this.#known.set(workflow.name, workflow);
     this.#expectDeadlines([run]);
     const begun = await this.#begin(run, workflow);
-    if (begun === undefined) return this.#committer.create(run);
+    if (begun === undefined) return this.#create(run);
     let result: CreateResult;
     try {
       result = await this.#committer.create({ ...run, first: begun.first });
@@ -168,9 +168,15 @@ export class Engine {
     }
     if (result.status !== "created") begun.worker.forget(begun.driver);
     else {
+      this.#results.expect(run.id);
       begun.driver.begun(begun.first.commit);
       this.#tell(begun.first.commit);
     }
+    return result;
+  }
+  async #create(run: NewRun): Promise<CreateResult> {
+    const result = await this.#committer.create(run);
+    if (result.status === "created" && [...this.#workers].some((worker) => worker.hasCodeFor(run))) this.#results.expect(run.id);
     return result;
   }
   /** Where a worker here has a free slot, the first turn is computed before the run is created: no claim, one commit less. */

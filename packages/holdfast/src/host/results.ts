@@ -27,6 +27,9 @@ export interface WaitOptions {
 const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
 /** A look at everything may take this share of the time. */
 const SHARE = 0.03;
+const MOST_REMEMBERED = 10_000;
+/** Milliseconds after which a run that was expected to end here is looked up all the same. */
+const LATER = 50;
 
 export class Results {
   readonly #store: Store;
@@ -36,6 +39,9 @@ export class Results {
   /** Waited for and never looked up. */
   #fresh = new Set<string>();
   #freshScheduled = false;
+  /** Created here and not known to have ended. */
+  readonly #expected = new Set<string>();
+  #laterScheduled = false;
   #looking = 0;
   #nextLook = 0;
   #lookScheduled = false;
@@ -55,6 +61,11 @@ export class Results {
 
   // ── waiting ──
 
+  /** A run that this process has created, and whose end it will most likely commit itself: no need to look it up at once. */
+  expect(runId: string): void {
+    if (this.#expected.size >= MOST_REMEMBERED) this.#expected.clear();
+    this.#expected.add(runId);
+  }
   end(runId: string, options: WaitOptions): Promise<RunEnd> {
     return this.#wait(runId, undefined, `The result of run ${runId}`, options) as Promise<RunEnd>;
   }
@@ -81,7 +92,8 @@ export class Results {
           signal?.removeEventListener("abort", onAbort);
         };
         if (timeout !== undefined) timer = this.#environment.after(timeout, () => reject(tooLate(what, timeout)));
-        this.#lookAtFresh(key);
+        if (update === undefined && this.#expected.has(runId)) this.#lookLater();
+        else this.#lookAtFresh(key);
       });
     } finally {
       alive.cancel();
@@ -99,6 +111,7 @@ export class Results {
   // ── telling: ends that this process has committed ──
 
   tellEnd(end: RunEnd): void {
+    this.#expected.delete(end.id);
     for (const waiter of this.#awaited.get(keyOf(end.id, undefined))?.waiters ?? []) waiter.resolve(end);
   }
   tellUpdate(runId: string, id: string, outcome: UpdateOutcome): void {
@@ -117,6 +130,15 @@ export class Results {
       const keys = this.#fresh;
       this.#fresh = new Set();
       void this.#lookAt([...keys].flatMap((one) => this.#awaited.get(one) ?? []));
+    });
+  }
+  /** Somebody else may have ended what we expected to end ourselves. */
+  #lookLater(): void {
+    if (this.#laterScheduled) return;
+    this.#laterScheduled = true;
+    this.#environment.after(LATER, () => {
+      this.#laterScheduled = false;
+      this.look();
     });
   }
   /** Something may have ended. A crowd of waiters is looked at less often, so that looking never takes more than its share. */

@@ -182,10 +182,19 @@ describe.each(STORES)("activities on %s", (store) => {
     const dead = await first.worker({ workflows: [], activities: [act], ...DOOMED });
     const run = await second.start(w, undefined);
     await entered.passed;
-    wire.cut();
+    // It is frozen rather than dead: it neither renews nor claims, but its answer still gets through.
+    wire.intercept("heartbeat", async (_pass, tasks) => tasks.map(() => true));
+    wire.intercept("claimTasks", async (pass, request) => pass({ ...request, activities: [] }));
+    const answered = new Gate<readonly boolean[]>();
+    wire.intercept("answerTasks", async (pass, answers) => {
+      const taken = await pass(answers);
+      answered.open(taken);
+      return taken;
+    });
     const alive = await second.worker({ workflows: [], activities: [act] });
     expect(await run.result()).toBe("second");
     late.open("first");
+    expect(await answered.passed).toEqual([false]);
     expect((await run.operations())[0]).toMatchObject({
       output: "second",
       attempts: [

@@ -1,6 +1,6 @@
 // K1–K3, K6–K9: cancel, terminate, deadlines.
 
-import { CanceledError, DeadlineExceededError, RunFailedError, RunTerminatedError, workflow } from "holdfast";
+import { CanceledError, DeadlineExceededError, Receive, RunFailedError, RunTerminatedError, update, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { aborted, DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -121,6 +121,45 @@ describe.each(STORES)("cancellation on %s", (store) => {
     }
   });
 
+  test("K4 a receive closes under cancellation: handlers in flight are cancelled and joined, then it throws", async () => {
+    const engine = await engines.open();
+    const entered = new Gate();
+    const told = new Gate<unknown>();
+    const seen = new Set<string>();
+    const entity = workflow({ name: "entity", updates: { work: update<void, string>() } }, async (ctx) => {
+      try {
+        await ctx.receive(0, {
+          updates: {
+            work: (_, state) =>
+              Receive.async(async (ctx) => {
+                try {
+                  return await ctx.step("work", async ({ signal }) => {
+                    signal.addEventListener("abort", () => told.open(signal.reason));
+                    entered.open();
+                    return aborted(signal);
+                  });
+                } finally {
+                  seen.add("handler");
+                }
+              }, state),
+          },
+        });
+      } catch (error) {
+        seen.add(`receive ${(error as Error).name}`);
+        throw error;
+      }
+    });
+    await engine.worker({ workflows: [entity] });
+    const run = await engine.start(entity, undefined);
+    const caller = errorOf(run.update("work"));
+    await entered.passed;
+    await run.cancel();
+    await expect(run.result()).rejects.toThrow(CanceledError);
+    await told.passed;
+    expect([...seen]).toEqual(["handler", "receive CanceledError"]);
+    expect((await caller).name).toBe("CanceledError");
+  });
+
   test("K6 terminate ends a run at once, running no workflow code; its steps are told", async () => {
     const engine = await engines.open();
     const entered = new Gate();
@@ -149,7 +188,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
     expect(await run.describe()).toMatchObject({ status: "terminated", finishedAt: expect.any(Date) });
   });
 
-  test("K6 terminate needs no worker, and ends blocked and pending runs too", async () => {
+  test("K6 terminate needs no worker: a run that never began is ended too", async () => {
     const engine = await engines.open();
     const never = workflow("never", async () => "ran");
     const run = await engine.start(never, undefined);

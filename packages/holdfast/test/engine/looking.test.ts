@@ -1,6 +1,6 @@
 // P9, P11, D12: what can be seen of runs from outside, and their limits.
 
-import { LimitExceededError, RunFailedError, RunNotFoundError, replay, signal, workflow } from "holdfast";
+import { activity, LimitExceededError, RunFailedError, RunNotFoundError, replay, signal, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { enginesOn, errorOf, Gate, STORES, until } from "./engines.ts";
 
@@ -182,13 +182,24 @@ describe.each(STORES)("limits on %s", (store) => {
     expect(await (await engine.start(large, undefined)).result()).toEqual(["LimitExceededError", "payloadBytes"]);
   });
 
-  test("P9 outputs, signals, activities and states are bounded too", async () => {
+  test("P9 outputs, signals, updates, activities and children are bounded too", async () => {
     const engine = await engines.open({ limits: { payloadBytes: 1_000 } });
     const output = workflow("output", async () => "x".repeat(2_000));
     await engine.worker({ workflows: [output] });
     const error = await errorOf((await engine.start(output, undefined)).result());
     expect(error).toBeInstanceOf(RunFailedError);
     expect(error.cause).toMatchObject({ name: "LimitExceededError", limit: "payloadBytes" });
+    const act = activity("act", () => "x".repeat(2_000));
+    const echo = workflow("echo", async (_ctx, text: string) => text.length);
+    const both = workflow("both", async (ctx) => {
+      const fails = (work: Promise<unknown>) => work.then(() => "no error", (e: Error) => [e.name, (e.cause as Error | undefined)?.name]); // biome-ignore format: one line
+      return [await fails(ctx.activity(act, undefined)), await fails(ctx.child(echo, "x".repeat(2_000)))];
+    });
+    await engine.worker({ workflows: [both, echo], activities: [act] });
+    expect(await (await engine.start(both, undefined)).result()).toEqual([
+      ["ActivityFailedError", "LimitExceededError"],
+      ["LimitExceededError", undefined],
+    ]);
     const run = await engine.start(output, undefined, { queue: "nobody" });
     await expect(engine.run(run.id).signal("any", "x".repeat(2_000))).rejects.toThrow(LimitExceededError);
     await expect(engine.run(run.id).update("any", "x".repeat(2_000))).rejects.toThrow(LimitExceededError);

@@ -78,6 +78,42 @@ describe.each(STORES)("signals on %s", (store) => {
     expect(await run.result()).toEqual([{ timedOut: true }, { timedOut: false, payload: 1 }]);
   });
 
+  test("M5 listen takes up to count of any of the names, in the order they came", async () => {
+    const engine = await engines.open();
+    const ears = workflow({ name: "ears", signals: { a: signal<number>(), b: signal<number>(), c: signal<number>() } }, async (ctx) => [
+      await ctx.listen(["a", "b"], { count: 3 }),
+      await ctx.listen(["a", "b"], { count: 3 }),
+      await ctx.listen(["a"], { timeout: 5 }),
+      await ctx.waitForSignal("c"),
+    ]);
+    const run = await engine.start(ears, undefined);
+    await run.signal("b", 1);
+    await run.signal("c", 2);
+    await run.signal("a", 3);
+    await run.signal("b", 4);
+    await run.signal("a", 5);
+    await engine.worker({ workflows: [ears] });
+    expect(await run.result()).toEqual([
+      [{ name: "b", payload: 1 }, { name: "a", payload: 3 }, { name: "b", payload: 4 }],
+      [{ name: "a", payload: 5 }],
+      [],
+      2,
+    ]); // biome-ignore format: rows
+  });
+
+  test("M6 several waiters of one name are served in the order in which they began to wait", async () => {
+    const engine = await engines.open();
+    const line = workflow({ name: "line", signals: { item: signal<number>() } }, async (ctx) =>
+      ctx.join("line", { first: (ctx) => ctx.waitForSignal("item"), second: (ctx) => ctx.waitForSignal("item") }),
+    );
+    await engine.worker({ workflows: [line] });
+    const run = await engine.start(line, undefined);
+    await until(async () => (await run.describe()).status === "sleeping");
+    await run.signal("item", 1);
+    await run.signal("item", 2);
+    expect(await run.result()).toEqual({ first: 1, second: 2 });
+  });
+
   test("M7 a signal whose turn was not committed is delivered again; one whose turn was is not", async () => {
     const wire = new Wire();
     const first = await engines.open({ wire });

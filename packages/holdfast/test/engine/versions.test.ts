@@ -130,7 +130,20 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     await until(async () => (await engine.run(id).describe()).status === "completed");
   });
 
-  test("V4 a blocked run can be canceled and terminated", async () => {
+  test("V4 K1 a cancel of a blocked run is kept until code comes that fits", async () => {
+    const id = await waiting();
+    const engine = await engines.open();
+    const worker = await engine.worker({ workflows: [diverged] });
+    await engine.run(id).signal("go");
+    await until(async () => (await engine.run(id).describe()).status === "blocked");
+    await engine.run(id).cancel("enough");
+    await worker.stop();
+    const other = await engines.open();
+    await other.worker({ workflows: [before] });
+    await until(async () => (await other.run(id).describe()).status === "canceled");
+  });
+
+  test("V4 a blocked run can be terminated", async () => {
     const id = await waiting();
     const engine = await engines.open();
     await engine.worker({ workflows: [diverged] });
@@ -209,7 +222,7 @@ describe.each(STORES)("promises that nobody awaits on %s", (store) => {
     expect(unhandled).toEqual([]);
   });
 
-  test("X11 also when the run is evicted or lost meanwhile", async () => {
+  test("X11 also when the run was terminated meanwhile", async () => {
     const wire = new Wire();
     const engine = await engines.open({ wire });
     const entered = new Gate();

@@ -163,7 +163,7 @@ describe.each(STORES)("workers on %s", (store) => {
     ]);
   });
 
-  test("W4 activities finish within the grace period too, and are told after it", async () => {
+  test("W4 activities finish within the grace period too", async () => {
     const engine = await engines.open();
     const entered = new Gate();
     const held = new Gate<string>();
@@ -180,6 +180,27 @@ describe.each(STORES)("workers on %s", (store) => {
     held.open("finished");
     await stopped;
     expect(await run.result()).toBe("finished");
+  });
+
+  test("W4 after the grace period activities are told, and others attempt them again", async () => {
+    const engine = await engines.open();
+    const entered = new Gate();
+    const told = new Gate<unknown>();
+    const act = activity("act", async (_: undefined, { attempt, signal }) => {
+      if (attempt > 1) return "second";
+      signal.addEventListener("abort", () => told.open(signal.reason));
+      entered.open();
+      return new Promise<string>(() => {});
+    });
+    const work = workflow("work", async (ctx) => ctx.activity(act, undefined));
+    await engine.worker({ workflows: [work] });
+    const worker = await engine.worker({ workflows: [], activities: [act], lease: "200ms", gracePeriod: 0 });
+    const run = await engine.start(work, undefined);
+    await entered.passed;
+    await worker.stop();
+    expect(await told.passed).toMatchObject({ code: "HF_SHUTDOWN" });
+    await engine.worker({ workflows: [], activities: [act] });
+    expect(await run.result()).toBe("second");
   });
 
   test("W4 a stopped worker claims nothing more; stopping twice, or with nothing to do, is fine", async () => {
