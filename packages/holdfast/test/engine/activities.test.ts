@@ -169,18 +169,23 @@ describe.each(STORES)("activities on %s", (store) => {
   test("D11 an activity of a dead worker is attempted by another, and the late answer is dropped", async () => {
     const wire = new Wire();
     const first = await engines.open({ wire });
-    const second = await engines.open();
+    const host = await engines.open();
+    const again = new Gate();
+    const second = new Gate<string>();
     const entered = new Gate();
     const late = new Gate<string>();
     const act = activity("act", async (_: undefined, { attempt }) => {
-      if (attempt > 1) return "second";
+      if (attempt > 1) {
+        again.open();
+        return second.passed;
+      }
       entered.open();
       return late.passed;
     });
     const w = workflow("w", async (ctx) => ctx.activity(act, undefined));
-    await second.worker({ workflows: [w], queue: "default" });
+    await host.worker({ workflows: [w] });
     const dead = await first.worker({ workflows: [], activities: [act], ...DOOMED });
-    const run = await second.start(w, undefined);
+    const run = await host.start(w, undefined);
     await entered.passed;
     // It is frozen rather than dead: it neither renews nor claims, but its answer still gets through.
     wire.intercept("heartbeat", async (_pass, tasks) => tasks.map(() => true));
@@ -191,10 +196,12 @@ describe.each(STORES)("activities on %s", (store) => {
       answered.open(taken);
       return taken;
     });
-    const alive = await second.worker({ workflows: [], activities: [act] });
-    expect(await run.result()).toBe("second");
-    late.open("first");
+    const alive = await host.worker({ workflows: [], activities: [act] });
+    await again.passed;
+    late.open("first"); // while the other attempt runs
     expect(await answered.passed).toEqual([false]);
+    second.open("second");
+    expect(await run.result()).toBe("second");
     expect((await run.operations())[0]).toMatchObject({
       output: "second",
       attempts: [
