@@ -58,7 +58,9 @@ function open(
   if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
   if (options.parentClose !== undefined) fields.parentClose = options.parentClose;
   if (detached) fields.detached = true;
-  return { operation: execution.open(unit, "child", workflow.name, fields), id };
+  const operation = execution.open(unit, "child", workflow.name, fields);
+  operation.child = workflow;
+  return { operation, id };
 }
 
 export function child(unit: Unit, workflow: AnyWorkflow, input: unknown, options: ChildOptions = {}): Promise<unknown> {

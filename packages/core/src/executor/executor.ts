@@ -363,6 +363,10 @@ export class Executor {
   body(seq: number): StepBody | undefined {
     return this.#execution.operations.get(seq)?.body;
   }
+  /** The definition of a child that is being started, as the parent's code has it. */
+  childWorkflow(seq: number): AnyWorkflow | undefined {
+    return this.#execution.operations.get(seq)?.child;
+  }
   /** Numbers of the operations that are open. */
   get openOperations(): number[] {
     return [...this.#execution.operations.keys()];

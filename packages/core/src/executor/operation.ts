@@ -3,6 +3,7 @@
 // Invariants: C5 (delivered when its unit has the turn), X10 (a promise that is not delivered never settles), X11 (a rejection
 // is handled before user code sees it), Y3 (settled once).
 
+import type { AnyWorkflow } from "../model/index.ts";
 import { type CancelCommand, type CommitCommand, HOST_KINDS, type Outcome, type Payload, type SettleCommand } from "../protocol/index.ts";
 import { formatLocation } from "./location.ts";
 import type { StepBody } from "./steps.ts";
@@ -59,6 +60,8 @@ export class Operation {
   behaviour: Behaviour = INERT;
   /** What the host runs for it, if it is a step or the like. */
   body: StepBody | undefined;
+  /** Of a child: its definition as the parent's code has it. Not recorded: what it says of retry and deadline is the child's own affair. */
+  child: AnyWorkflow | undefined;
   /** Runs in the unit's turn just before delivery (A6). */
   beforeDelivery: (() => Settlement) | undefined;
   #resolve: (value: unknown) => void = ignore;

@@ -48,7 +48,6 @@ export interface DriverHost {
   commit(turn: TurnCommit): Promise<CommitResult>;
   /** D6: a step in a transaction of the store. */
   transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: object): Promise<InboxMessage | "stale">;
-  queueOfActivity(name: string): string | undefined;
   replaceStep(name: string): ((info: unknown) => unknown) | undefined;
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
@@ -412,7 +411,7 @@ export class Driver {
         historyLength: this.#historyLength,
         deadlineAt: this.#run.deadlineAt,
         seed: () => environment.uuid(),
-        queueOfActivity: (name) => this.#host.queueOfActivity(name),
+        childWorkflow: (seq) => this.#executor.childWorkflow(seq),
       },
       activation,
       completion,

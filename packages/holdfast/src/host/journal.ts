@@ -5,11 +5,13 @@
 
 import {
   type Activation,
+  type AnyWorkflow,
   CanceledError,
   type ChildCommand,
   type Command,
   type Completion,
   formatLocation,
+  parseDuration,
   type RecordedRetry,
   type RunStatus,
   recordTurn,
@@ -19,6 +21,7 @@ import {
   serializeError,
   type TerminalCommand,
 } from "@holdfast/core";
+import { storedRunRetry } from "../inputs.ts";
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -33,7 +36,7 @@ export interface JournalContext {
   readonly historyLength: number;
   readonly deadlineAt: number | undefined;
   readonly seed: () => string;
-  readonly queueOfActivity: (name: string) => string | undefined;
+  readonly childWorkflow: (seq: number) => AnyWorkflow | undefined;
 }
 
 export type Draft = Mutable<TurnCommit>;
@@ -107,7 +110,7 @@ function taskOf(context: JournalContext, command: Extract<Command, { type: "acti
   return {
     seq,
     activity: name,
-    queue: command.queue ?? context.queueOfActivity(name) ?? context.queue,
+    queue: command.queue ?? context.queue,
     input,
     retry: storedRetry(command.retry, "operation"),
     startToClose,
@@ -125,6 +128,9 @@ export function storedRetry(retry: RecordedRetry | undefined, kind: "operation" 
 }
 
 function childOf(context: JournalContext, command: ChildCommand): NewRun {
+  // What the call leaves open, the child's definition decides, as for any start.
+  const { retry, deadline } = context.childWorkflow(command.seq)?.options ?? {};
+  const ownDeadline = deadline === undefined || command.deadlineAt !== undefined ? undefined : parseDuration(deadline);
   return {
     id: command.id,
     workflow: command.name,
@@ -132,9 +138,9 @@ function childOf(context: JournalContext, command: ChildCommand): NewRun {
     input: command.input,
     queue: command.queue ?? context.queue,
     priority: 0,
-    deadline: command.deadline,
+    deadline: command.deadline ?? ownDeadline,
     deadlineAt: command.deadlineAt,
-    retry: command.retry === undefined ? undefined : storedRetry(command.retry, "run"),
+    retry: command.retry === undefined ? storedRunRetry(retry) : storedRetry(command.retry, "run"),
     attributes: {},
     onConflict: "reject",
     seed: context.seed(),

@@ -191,9 +191,6 @@ export class WorkerHost implements DriverHost {
       return this.#ports.encode(result, `the result of transaction ${body.name}`);
     });
   }
-  queueOfActivity(): string | undefined {
-    return undefined;
-  }
   replaceStep(name: string): ((info: unknown) => unknown) | undefined {
     return this.#settings.replaceStep(name);
   }

@@ -26,6 +26,25 @@ describe.each(STORES)("children on %s", (store) => {
     ]);
   });
 
+  test("K7 D10 a child has the deadline and the retry of its definition, unless the call says otherwise", async () => {
+    const engine = await engines.open();
+    const slow = workflow({ name: "slow", deadline: 30 }, async (ctx) => ctx.sleep("1h"));
+    let tries = 0;
+    const flaky = workflow({ name: "flaky", retry: { maxAttempts: 2, initialInterval: 1 } }, async () => {
+      if (++tries === 1) throw new Error("not yet");
+      return tries;
+    });
+    const parent = workflow("parent", async (ctx) => [
+      await ctx.child(flaky, undefined),
+      await ctx.try("slow", (c) => c.child(slow, undefined)),
+    ]);
+    await engine.worker({ workflows: [slow, flaky, parent] });
+    const [first, second] = (await (await engine.start(parent, undefined, { id: "p" })).result()) as [number, { ok: boolean }];
+    expect(first).toBe(2);
+    expect(second.ok).toBe(false);
+    expect((await engine.run("p/slow/slow").describe()).error).toMatchObject({ name: "DeadlineExceededError" });
+  });
+
   test("D2 D7 a child is created once, with the commit of its parent's turn, also if the parent's worker dies", async () => {
     const wire = new Wire();
     const first = await engines.open({ wire });

@@ -41,7 +41,6 @@ test("W3 two processes claim five hundred runs: each is claimed by one of them, 
   expect(await Promise.all(workers.map(({ ended }) => ended))).toEqual([0, 0]);
   const claimed = workers.map(({ lines }) => lines.slice(1));
   expect(claimed.flat().sort()).toEqual(ids.sort());
-  expect(Math.min(...claimed.map(({ length }) => length))).toBeGreaterThan(0);
   const { runs } = await store.list({ limit: 1_000 });
   expect(runs.filter(({ status, epoch, turns }) => status === "completed" && epoch === 2 && turns === 1)).toHaveLength(500);
 }, 60_000);
