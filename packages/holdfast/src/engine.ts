@@ -51,7 +51,12 @@ export class Engine {
     this.logger = options.logger;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#results = new Results(options.store, options.environment, options.logger);
-    this.#committer = new Committer(options.store, options.environment, () => [...this.#workers].some((worker) => worker.computing > 0));
+    this.#committer = new Committer(
+      options.store,
+      options.environment,
+      () => [...this.#workers].some((worker) => worker.computing > 0),
+      () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0) <= 1,
+    );
     this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages));
   }
   async open(): Promise<void> {

@@ -25,10 +25,18 @@ export class Batcher<I, R> {
   /** More is about to come: a batch waits for it, but not for long. */
   readonly #expecting: () => boolean;
 
-  constructor(environment: Environment, write: (items: readonly I[]) => Promise<readonly R[]>, expecting: () => boolean = () => false) {
+  readonly #alone: () => boolean;
+
+  constructor(
+    environment: Environment,
+    write: (items: readonly I[]) => Promise<readonly R[]>,
+    expecting: () => boolean = () => false,
+    alone: () => boolean = () => false,
+  ) {
     this.#environment = environment;
     this.#write = write;
     this.#expecting = expecting;
+    this.#alone = alone;
   }
   add(item: I): Promise<R> {
     return new Promise((resolve, reject) => {
@@ -43,6 +51,14 @@ export class Batcher<I, R> {
   #schedule(): void {
     if (this.#busy || this.#scheduled) return;
     this.#scheduled = true;
+    if (this.#alone()) {
+      // Nobody could share the write: waiting would only take time.
+      queueMicrotask(() => {
+        this.#scheduled = false;
+        void this.#flush();
+      });
+      return;
+    }
     // Once a turn of the event loop: what becomes ready in this one shares the write, and turns that are being computed do too.
     let patience = PATIENCE;
     const flush = (): void => {
@@ -73,9 +89,9 @@ export class Committer {
   readonly #turns: Batcher<TurnCommit, CommitResult>;
   readonly #runs: Batcher<NewRun, CreateResult>;
 
-  /** `computing`: is a turn being computed that will want to commit? */
-  constructor(store: Store, environment: Environment, computing: () => boolean) {
-    this.#turns = new Batcher(environment, (turns) => store.commit(turns), computing);
+  /** `computing`: is a turn being computed that will want to commit? `alone`: is there just one run in progress? */
+  constructor(store: Store, environment: Environment, computing: () => boolean, alone: () => boolean) {
+    this.#turns = new Batcher(environment, (turns) => store.commit(turns), computing, alone);
     this.#runs = new Batcher(environment, (runs) => store.create(runs));
   }
   get idle(): boolean {

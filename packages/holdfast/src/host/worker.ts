@@ -122,6 +122,10 @@ export class WorkerHost implements DriverHost {
   get active(): number {
     return this.#active.size + this.#activities.active;
   }
+  /** Runs that it drives. */
+  get inProgress(): number {
+    return this.#active.size;
+  }
   /** Does anything go on without a message or a timer? */
   get busy(): boolean {
     return (
