@@ -51,6 +51,7 @@ const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.l
 
 async function series(label, operations, run) {
   const rates = [];
+  for (let i = 0; i < 2; i++) await run(); // warm, as a server is
   for (let i = 0; i < 3; i++) rates.push(operations / (await measure(run)).seconds);
   const spread = `${Math.round(Math.min(...rates)).toLocaleString("en")} – ${Math.round(Math.max(...rates)).toLocaleString("en")}`;
   console.log(`${label.padEnd(44)} ${Math.round(median(rates)).toLocaleString("en").padStart(10)} operations/s   (${spread})`);
