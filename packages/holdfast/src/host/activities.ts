@@ -130,7 +130,8 @@ export class ActivityRunner {
   }
   #end(running: Running): void {
     running.timer?.cancel();
-    this.#running.delete(running.task.id);
+    // The next attempt of the same task may be here already: a retry can be claimed before the news of its failure has come back.
+    if (this.#running.get(running.task.id) === running) this.#running.delete(running.task.id);
     if (this.#running.size === 0) this.#onIdle?.();
     void this.poll();
   }

@@ -70,6 +70,25 @@ describe.each(STORES)("activities on %s", (store) => {
     ]);
   });
 
+  test("D11 a retry that is claimed before the news of the failure has come back is an attempt like others", async () => {
+    const engine = await engines.open();
+    const act = activity(
+      "act",
+      async (_: undefined, { attempt }) => {
+        if (attempt < 5) throw new RangeError("not yet");
+        return attempt;
+      },
+      { retry: { maxAttempts: 5, initialInterval: 0, jitter: 0 } },
+    );
+    const w = workflow("w", async (ctx) => ctx.activity(act, undefined));
+    await engine.worker({ workflows: [w], activities: [act] });
+    const runs = await engine.startMany(
+      w,
+      Array.from({ length: 60 }, () => ({ input: undefined })),
+    );
+    expect(new Set(await Promise.all(runs.map((run) => run.result())))).toEqual(new Set([5]));
+  });
+
   test("D11 exhaustion throws ActivityFailedError with its cause", async () => {
     const engine = await engines.open();
     const act = activity("act", () => Promise.reject(new RangeError("no")), { retry: { maxAttempts: 2, initialInterval: 1 } });
