@@ -92,6 +92,8 @@ export class Driver {
   #jobs: Job[] = [];
   #consumed: number[] = [];
   readonly #attemptRows: AttemptRow[] = [];
+  /** Of completed attempts whose outcome waits for its turn. */
+  readonly #settledRows: AttemptRow[] = [];
   readonly #retriesDue: number[] = [];
   #seen = 0;
   #deliveries: Promise<void> = Promise.resolve();
@@ -473,6 +475,11 @@ export class Driver {
       this.#jobs.length > 0 ||
       this.#delivering > 0;
     if (halting) for (const { seq } of fresh) this.#attemptRows.push(this.#notBegun(seq));
+    // An attempt has completed when its outcome is recorded: not in the commit of a turn that did not have it yet (D6, D12).
+    for (const row of this.#settledRows.splice(0)) {
+      const recorded = draft.turn?.jobs.some((job) => job.type === "resolve" && job.seq === row.seq) === true;
+      (recorded ? this.#attemptRows : this.#settledRows).push(row);
+    }
     if (this.#attemptRows.length > 0) draft.attempts = this.#attemptRows.splice(0);
     if (draft.close === undefined && (halting || !working || this.#retryRunAt !== undefined)) {
       draft.lease = "park";
@@ -602,7 +609,7 @@ export class Driver {
       return;
     } else {
       if (end.outcome.status === "failed") this.#attemptRows.push({ ...row, status: "failed", error: end.outcome.error });
-      else if (this.#listed.has(seq)) this.#attemptRows.push({ ...row, status: "completed" });
+      else if (this.#listed.has(seq)) this.#settledRows.push({ ...row, status: "completed" });
       this.#jobs.push({ type: "resolve", seq, outcome: end.outcome });
     }
     this.#pump();
