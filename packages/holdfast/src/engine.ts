@@ -7,6 +7,7 @@ import {
   type Codec,
   DEFAULT_LIMITS,
   HoldfastError,
+  InvalidInputError,
   LimitExceededError,
   type Limits,
   type Logger,
@@ -43,6 +44,7 @@ export class Engine {
   #unwatch: () => void = () => {};
   readonly #timers: Timer[] = [];
   #closed = false;
+  #retiring = false;
 
   constructor(options: EngineOptions) {
     this.store = options.store;
@@ -68,6 +70,7 @@ export class Engine {
     this.#timers.push(
       this.environment.every(500, () => void this.#expire()),
       this.environment.every(1_000, () => this.#results.look()),
+      this.environment.every(60_000, () => void this.#retire()),
     );
   }
   async close(): Promise<void> {
@@ -147,6 +150,18 @@ export class Engine {
       this.logger.error("Deadlines could not be looked at; trying again.", { error });
     }
   }
+  /** Small batches, one after the other, so that nobody waits long for one. */
+  async #retire(): Promise<void> {
+    if (this.#retiring || this.store.retire === undefined) return;
+    this.#retiring = true;
+    try {
+      while (!this.#closed && (await this.store.retire()) > 0);
+    } catch (error) {
+      this.logger.error("Closed runs could not be retired; trying again later.", { error });
+    } finally {
+      this.#retiring = false;
+    }
+  }
   /** Deadlines that are near are looked at when they strike. */
   #expectDeadlines(runs: readonly NewRun[]): void {
     for (const { deadline, deadlineAt } of runs) {
@@ -158,8 +173,12 @@ export class Engine {
 
   // ── starting ──
 
-  async start(run: NewRun, workflow: AnyWorkflow | undefined): Promise<CreateResult> {
+  async start(run: NewRun, workflow: AnyWorkflow | undefined, tx?: unknown): Promise<CreateResult> {
     this.assertOpen();
+    if (tx !== undefined) {
+      const [created] = await this.#within("start", tx).create([run]);
+      return created as CreateResult;
+    }
     if (workflow !== undefined) this.#known.set(workflow.name, workflow);
     this.#expectDeadlines([run]);
     const begun = await this.#begin(run, workflow);
@@ -202,9 +221,16 @@ export class Engine {
 
   // ── messages and waiting ──
 
-  send(runId: string, message: NewMessage): Promise<SendResult> {
+  async send(runId: string, message: NewMessage, tx?: unknown): Promise<SendResult> {
     this.assertOpen();
-    return this.#sends.add({ runId, message });
+    if (tx === undefined) return this.#sends.add({ runId, message });
+    const [sent] = await this.#within("signal", tx).send([{ runId, message }]);
+    return sent as SendResult;
+  }
+  /** Never ignored: a caller who passes a transaction counts on it. */
+  #within(what: string, tx: unknown): Pick<Store, "create" | "send"> {
+    if (this.store.within !== undefined) return this.store.within(tx);
+    throw new InvalidInputError({ what, issues: [{ message: "This store can't take part in a transaction of yours.", path: ["tx"] }] });
   }
   async updateOutcome(runId: string, id: string): Promise<UpdateOutcome | undefined> {
     const [outcome] = await this.store.updates([{ runId, id }]);

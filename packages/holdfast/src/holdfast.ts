@@ -45,7 +45,7 @@ import {
   wholeNumber,
 } from "./inputs.ts";
 import { consoleLogger } from "./logger.ts";
-import { RunHandle, refuseTx } from "./run.ts";
+import { RunHandle } from "./run.ts";
 import { openStore } from "./store/open.ts";
 import type { NewMessage, NewRun, Store } from "./store/port.ts";
 import type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
@@ -108,7 +108,7 @@ export class Holdfast implements AsyncDisposable {
   async start(workflow: AnyWorkflow | string, input?: unknown, options: StartOptions = {}): Promise<Run<unknown>> {
     const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
     const run = await this.#newRun(workflow, input, options);
-    return this.#handle(await this.#create(run, definition), definition);
+    return this.#handle(await this.#create(run, definition, options.tx), definition);
   }
   /** Starts the run, or finds it, and sends it an update that its first receive may accept. */
   async updateWithStart<I, O, S extends Signals, U extends Updates, Q extends Queries, K extends keyof U & string>(
@@ -117,6 +117,8 @@ export class Holdfast implements AsyncDisposable {
     update: { name: K; input: UpdateInput<U[K]> } & SendOptions,
     options: StartOptions = {},
   ): Promise<{ run: Run<O, S, U, Q>; result: UpdateOutput<U[K]> }> {
+    if (options.tx !== undefined)
+      throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome comes after the commit.", "tx");
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
     const message = await new RunHandle(this.#engine, run.id, workflow).updateMessage(update.name, update.input, update);
     const created = await this.#engine.start({ ...run, messages: [...(run.messages ?? []), message] }, workflow);
@@ -130,20 +132,20 @@ export class Holdfast implements AsyncDisposable {
     workflow: Workflow<I, O, S, U, Q>,
     items: Iterable<{ input: I } & StartOptions>,
   ): Promise<Run<O, S, U, Q>[]> {
-    const runs = await Promise.all([...items].map(({ input, ...options }) => this.#newRun(workflow, input, options)));
-    const ids = await Promise.all(runs.map((run) => this.#create(run, workflow)));
+    const given = [...items];
+    const runs = await Promise.all(given.map(({ input, ...options }) => this.#newRun(workflow, input, options)));
+    const ids = await Promise.all(runs.map((run, i) => this.#create(run, workflow, given[i]?.tx)));
     return ids.map((id) => this.#handle(id, workflow) as unknown as Run<O, S, U, Q>);
   }
   /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
-  async #create(run: NewRun, workflow: AnyWorkflow | undefined): Promise<string> {
-    const result = await this.#engine.start(run, workflow);
+  async #create(run: NewRun, workflow: AnyWorkflow | undefined, tx: unknown): Promise<string> {
+    const result = await this.#engine.start(run, workflow, tx);
     if (result.status !== "conflict") return result.id;
     if (run.onConflict === "use-existing") throw new RunClosedError({ runId: run.id, status: result.runStatus });
     throw new RunAlreadyExistsError({ runId: run.id });
   }
   async #newRun(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<NewRun> {
     this.#engine.assertOpen();
-    refuseTx("start", options);
     const given = checkedWorkflow(workflow);
     const definition = typeof given === "string" ? this.#engine.workflowNamed(given) : given;
     const name = typeof given === "string" ? given : given.name;

@@ -58,12 +58,11 @@ export class RunHandle {
   // ── messages ──
 
   async signal(name: string, payload?: unknown, options: SendOptions = {}): Promise<void> {
-    refuseTx("signal", options);
     const spec = this.#spec<SignalSpec<unknown>>("signals", name, "signal");
     const value = await validated(`signal ${name}`, spec?.schema as never, payload);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
     const job = { type: "signal", id, name, payload: this.#engine.encode(value, `the payload of signal ${name}`) } as const;
-    await this.#send({ job, idempotencyKey: options.idempotencyKey });
+    await this.#send({ job, idempotencyKey: options.idempotencyKey }, options.tx);
   }
   async update(name: string, input?: unknown, options: SendOptions & { timeout?: Duration } = {}): Promise<unknown> {
     const message = await this.updateMessage(name, input, options);
@@ -79,7 +78,7 @@ export class RunHandle {
     return this.#reply(name, await this.#engine.waitForUpdate(this.id, message.job.id, { timeout }));
   }
   async updateMessage(name: string, input: unknown, options: SendOptions = {}) {
-    refuseTx("update", options);
+    refuseTx(options);
     const spec = this.#spec<UpdateSpec<unknown, unknown>>("updates", name, "update");
     const value = await validated(`update ${name}`, spec?.schema as never, input);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
@@ -107,8 +106,8 @@ export class RunHandle {
   #definition(): AnyWorkflow | undefined {
     return this.#workflow;
   }
-  async #send(message: NewMessage): Promise<void> {
-    check(await this.#engine.send(this.id, message), this.id);
+  async #send(message: NewMessage, tx?: unknown): Promise<void> {
+    check(await this.#engine.send(this.id, message, tx), this.id);
   }
   async cancel(reason?: string): Promise<void> {
     await this.#send({ job: { type: "cancel", reason } });
@@ -167,11 +166,11 @@ export class RunHandle {
   }
 }
 
-/** Never ignored: a caller who passes one counts on it. */
-export function refuseTx(what: string, options: { readonly tx?: unknown }): void {
+/** An update waits for its outcome, and a transaction that waits for it never commits: nobody could take it. */
+function refuseTx(options: { readonly tx?: unknown }): void {
   if (options.tx === undefined) return;
-  const message = "This store can't take part in a transaction of yours.";
-  throw new InvalidInputError({ what, issues: [{ message, path: ["tx"] }] });
+  const message = "An update can't be sent in a transaction: its outcome comes only after the commit. Send a signal.";
+  throw new InvalidInputError({ what: "update", issues: [{ message, path: ["tx"] }] });
 }
 
 function check(result: SendResult, runId: string): void {

@@ -8,7 +8,6 @@ import {
   type AnyWorkflow,
   type Codec,
   HoldfastError,
-  IllegalReturnError,
   type Job,
   type Limits,
   type Logger,
@@ -186,13 +185,11 @@ export class WorkerHost implements DriverHost {
       throw new HoldfastError("This store has no transactions to offer: use ctx.step.", { code: "HF_NO_TRANSACTIONS" });
     }
     const run = body.run as (tx: unknown, info: object) => unknown;
+    const encoded = (value: unknown): Payload => this.#ports.encode(value, `the result of transaction ${body.name}`);
     return store.transact(claim, (tx) => {
       const result = run(tx, info);
-      if (typeof (result as { then?: unknown } | null | undefined)?.then === "function") {
-        // D6: it would go on after the transaction had ended. Thrown here, it is rolled back.
-        throw new IllegalReturnError(`The function of transaction "${body.name}" returned a promise: on this store it is synchronous.`);
-      }
-      return this.#ports.encode(result, `the result of transaction ${body.name}`);
+      const waits = typeof (result as { then?: unknown } | null | undefined)?.then === "function";
+      return waits ? Promise.resolve(result).then(encoded) : encoded(result);
     });
   }
   replaceStep(name: string): ((info: unknown) => unknown) | undefined {

@@ -344,12 +344,20 @@ export interface Store {
   unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number>;
   /**
    * D6: runs `body` in a transaction of the database that also records the outcome as a `resolve` of `seq` in the run's inbox, if the
-   * epoch still holds. A throw rolls back. Absent where the store has no transactions to offer.
+   * epoch still holds. A throw rolls back. Absent where the store has no transactions to offer; a store whose transactions can't wait
+   * refuses a body that returns a promise with IllegalReturnError.
    */
   transact?(
     claim: { readonly runId: string; readonly epoch: number; readonly seq: number },
-    body: (tx: unknown) => Payload,
+    body: (tx: unknown) => Payload | Promise<Payload>,
   ): Promise<InboxMessage | "stale">;
+  /**
+   * The same calls inside a transaction that is the caller's own: what they write is there if and only if it commits, and so are the
+   * wake-ups. Throws InvalidInputError for a `tx` that is none of this store's. Absent where callers can't share a transaction.
+   */
+  within?(tx: unknown): Pick<Store, "create" | "send">;
+  /** Removes a small batch of closed runs whose retention is over, with all that belongs to them. Returns how many; 0: none are left. */
+  retire?(): Promise<number>;
 
   claimTasks(
     request: TaskClaimRequest,

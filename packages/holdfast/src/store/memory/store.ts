@@ -75,14 +75,18 @@ export class MemoryStore implements Store {
   send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]> {
     return this.#change((now) => messages.map(({ runId, message }) => this.#book.send(runId, message, now)));
   }
-  transact(
+  async transact(
     claim: { readonly runId: string; readonly epoch: number; readonly seq: number },
-    body: (tx: unknown) => Payload,
+    body: (tx: unknown) => Payload | Promise<Payload>,
   ): Promise<InboxMessage | "stale"> {
+    const held = await this.#change(() => holds(this.#book.get(claim.runId), claim.epoch));
+    if (!held) return "stale";
+    // There is nothing to take back here: a claim that is lost while the body runs loses its outcome only.
+    const value = await body(undefined);
     return this.#change(() => {
       const run = this.#book.get(claim.runId);
       if (!holds(run, claim.epoch)) return "stale";
-      const job: InboxJob = { type: "resolve", seq: claim.seq, outcome: { status: "completed", value: body(undefined) } };
+      const job: InboxJob = { type: "resolve", seq: claim.seq, outcome: { status: "completed", value } };
       return { id: this.#book.append(run, job), job };
     });
   }

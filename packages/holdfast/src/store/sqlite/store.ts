@@ -187,7 +187,7 @@ export class SqliteStore implements Store {
     const counts = await this.#writeEach(workflows, (session, { workflow, code }, now) => unblockRuns(session, workflow, code, now));
     return counts.reduce((sum, count) => sum + count, 0);
   }
-  async transact(claim: TransactionClaim, body: (tx: unknown) => Payload): Promise<InboxMessage | "stale"> {
+  async transact(claim: TransactionClaim, body: (tx: unknown) => Payload | Promise<Payload>): Promise<InboxMessage | "stale"> {
     const result = await this.#write(1, (session, now) => transact(session, claim, body, now));
     if (result instanceof Thrown) throw result.error;
     return result;

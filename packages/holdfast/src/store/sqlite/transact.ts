@@ -2,7 +2,7 @@
 // Owns: the `tx` that users get, and what it refuses.
 // Invariants: D6 (both or neither; a throw takes the user's writes back), D4 (not for a claim that is lost).
 
-import type { Payload } from "@holdfast/core";
+import { IllegalReturnError, type Payload } from "@holdfast/core";
 import { StoreError } from "../errors.ts";
 import type { InboxJob, InboxMessage } from "../port.ts";
 import type { Connection } from "./connection.ts";
@@ -32,7 +32,7 @@ export interface TransactionClaim {
 export function transact(
   session: Session,
   claim: TransactionClaim,
-  body: (tx: unknown) => Payload,
+  body: (tx: unknown) => Payload | Promise<Payload>,
   now: number,
 ): InboxMessage | "stale" | Thrown {
   const { db } = session;
@@ -42,7 +42,7 @@ export function transact(
   const tx = openTransaction(db);
   let value: Payload;
   try {
-    value = body(tx.handle);
+    value = atOnce(body(tx.handle));
   } catch (error) {
     // A storage fault, or a statement that rolls back everything, has ended the whole transaction: whoever began it has to know.
     if (isStorageFault(error) || !takeBack(db)) throw error;
@@ -53,6 +53,13 @@ export function transact(
   db.run("RELEASE user_transaction", []);
   const job: InboxJob = { type: "resolve", seq: claim.seq, outcome: { status: "completed", value } };
   return { id: putMessage(session, run.key, job, now), job };
+}
+
+/** D6: what is waited for would go on after the transaction had ended. Thrown here, it is rolled back. */
+function atOnce(value: Payload | Promise<Payload>): Payload {
+  if (!(value instanceof Promise)) return value;
+  value.catch(() => {});
+  throw new IllegalReturnError("The function of a transaction step returned a promise: on SQLite it is synchronous.");
 }
 
 /** False if there is nothing left to go back to. */
