@@ -11,6 +11,7 @@ import type { Row } from "./driver.ts";
 import { readInbox } from "./inbox.ts";
 import { readRecords, turnsOf } from "./records.ts";
 import { birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
+import { historyLengthNow, turnsNow } from "./tail.ts";
 
 interface Lane {
   readonly lane: number;
@@ -85,7 +86,8 @@ function byPriority(lanes: readonly Lane[]): [number, Lane[]][] {
 
 const CLAIM = `UPDATE runs SET epoch = epoch + 1, status = CASE status WHEN 'rolling_back' THEN status ELSE 'running' END,
     recovered = worker_id IS NOT NULL, recoveries = recoveries + (worker_id IS NOT NULL), worker_id = ?, available_at = ?,
-    started_at = coalesce(started_at, ?)
+    started_at = coalesce(started_at, ?), waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ${turnsNow("runs")},
+    history_length = ${historyLengthNow("runs")}
   WHERE key = ? RETURNING recovered, execution, last_message`;
 const CLAIMED = `SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} WHERE r.key = ?`;
 

@@ -13,14 +13,14 @@ import { refuseUpdates } from "./updates.ts";
 
 export interface Ending extends Pick<RunClose, "output" | "error" | "resumable"> {
   readonly status: Exclude<RunClose["status"], "continued">;
-  /** Of the turn that it ends with, if it does; and its attributes, if they change. */
+  /** Of the turn that it ends with, if it does (records may be fewer than none: a trim); and its attributes, if they change. */
   readonly turns?: number;
   readonly records?: number;
   readonly attributes?: string | null;
 }
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
-const CLOSE = `UPDATE runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, turns = turns + ?, history_length = history_length + ?,
+const CLOSE = `UPDATE runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, turns = ?, history_length = ?,
   attributes = coalesce(?, attributes), worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0,
   epoch = epoch + 1 WHERE key = ?`;
 
@@ -28,7 +28,17 @@ export function closeRun(session: Session, run: RunHead, ending: Ending, now: nu
   const { db } = session;
   const { status, output, error, turns = 0, records = 0, attributes = null } = ending;
   const resumable = status === "failed" && ending.resumable !== false ? 1 : 0;
-  db.run(CLOSE, [status, payloadOrNull(output), jsonOrNull(error), resumable, now, turns, records, attributes, run.key]);
+  db.run(CLOSE, [
+    status,
+    payloadOrNull(output),
+    jsonOrNull(error),
+    resumable,
+    now,
+    run.turns + turns,
+    run.historyLength + records,
+    attributes,
+    run.key,
+  ]);
   refuseUpdates(db, run, status);
   db.run("DELETE FROM inbox WHERE run = ?", [run.key]);
   dropTasks(db, run.key, now);

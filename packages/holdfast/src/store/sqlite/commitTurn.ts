@@ -1,7 +1,7 @@
 // One turn of one run: all that it decided, or nothing.
 // Owns: the fence, the order of effects, the next state of the run's row.
 // Invariants: D2 (all or nothing, in the caller's transaction), D4 (a stale epoch writes nothing), D9 (parking sees every message),
-// P10 (continuing). A turn of a step costs two statements: the row of the run, and the records.
+// P10 (continuing). A turn of a step costs two statements, and writes only one of them: is the claim held, and its records.
 
 import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotFoundError, serializeError } from "@holdfast/core";
 import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../port.ts";
@@ -34,32 +34,20 @@ export function commitFirst(session: Session, key: number, commit: TurnCommit, n
 
 // ── a worker that goes on ──
 
-const KEEP = `UPDATE runs SET turns = turns + ?, history_length = history_length + ?, rollbacks = coalesce(?, rollbacks),
-    recoveries = CASE WHEN ?1 THEN 0 ELSE recoveries END, waiting_for = ?, error = NULL, blocked_code = NULL
-  WHERE id = ? AND epoch = ? AND execution = ? AND status = ? AND worker_id IS NOT NULL RETURNING key, last_message`;
+const HELD = `SELECT key, last_message FROM runs WHERE id = ? AND epoch = ? AND execution = ? AND status = ?
+  AND worker_id IS NOT NULL AND rollbacks = coalesce(?, rollbacks) AND recoveries = 0`;
 
-/** The usual turn: the lease stays, the status too. No index of `runs` is touched. Undefined: it is not one of these, or it is stale. */
+/** The usual turn: the lease stays, the status too, the row of the run is as it was. Undefined: it is not one of these, or it is stale. */
 function commitKeeping(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult | undefined {
-  const { runId, execution, epoch, status, seen = 0 } = commit;
-  if (!isPlain(commit)) return undefined;
-  const row = session.db.get(KEEP, [
-    turnsOf(commit),
-    recordsOf(commit),
-    numberOrNull(commit.rollbacks),
-    waitingForOf(commit),
-    text(runId),
-    epoch,
-    execution,
-    status,
-  ]);
+  const { runId, execution, epoch, status, rollbacks, seen = 0 } = commit;
+  if (!isPlain(commit) || recordsOf(commit) === 0 || mayTrim(commit)) return undefined;
+  const row = session.db.get(HELD, [text(runId), epoch, execution, status, numberOrNull(rollbacks)]);
   if (row === undefined) return undefined;
   const key = readNumber(row[0]);
-  const sent = writeEffects(session, key, commit, now, birth);
+  const { sent } = writeEffects(session, key, commit, now, birth);
   const mayHaveMessages =
     readNumber(row[1]) > seen || commit.children !== undefined || commit.cancelChildren !== undefined || sent !== undefined;
-  const result = committed(mayHaveMessages ? readInbox(session.db, key, seen) : [], sent);
-  if (!mayTrim(commit)) return result;
-  return { ...result, historyLength: readNumber(session.db.get("SELECT history_length FROM runs WHERE key = ?", [key])?.[0]) };
+  return committed(mayHaveMessages ? readInbox(session.db, key, seen) : [], sent);
 }
 function mayTrim({ turn }: TurnCommit): boolean {
   return turn?.commands.some((command) => command.type === "commit") === true;
@@ -78,24 +66,26 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   const { db } = session;
   const run = findRun(db, commit.runId);
   if (run === undefined || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
-  const sent = writeEffects(session, run.key, commit, now, birth);
+  const { sent, forgotten } = writeEffects(session, run.key, commit, now, birth);
+  const records = recordsOf(commit) - forgotten;
   if (commit.close !== undefined) {
-    end(session, run, commit, commit.close, now);
+    end(session, run, commit, commit.close, records, now);
     return committed([], sent);
   }
-  updateRun(session, run, commit, now);
-  return committed(commit.lease === "keep" ? readInbox(db, run.key, commit.seen) : [], sent);
+  updateRun(session, run, commit, records, now);
+  const result = committed(commit.lease === "keep" ? readInbox(db, run.key, commit.seen) : [], sent);
+  return mayTrim(commit) ? { ...result, historyLength: run.historyLength + records } : result;
 }
 
 const SET = `SET status = ?1, waiting_for = ?2, error = ?3, blocked_code = ?4, attempt = coalesce(?5, attempt), rollbacks = coalesce(?6, rollbacks),
-  attributes = coalesce(?7, attributes), turns = turns + ?8, history_length = history_length + ?9, recoveries = CASE WHEN ?8 THEN 0 ELSE recoveries END`;
-const STAY = `UPDATE runs ${SET} WHERE key = ?10`;
+  attributes = coalesce(?7, attributes), turns = ?8, history_length = ?9, recoveries = CASE WHEN ?10 THEN 0 ELSE recoveries END`;
+const STAY = `UPDATE runs ${SET} WHERE key = ?11`;
 // D9: what the worker was not given makes the run available at once.
 const PARK = `UPDATE runs ${SET}, worker_id = NULL, available_at = CASE
-    WHEN EXISTS (SELECT 1 FROM inbox WHERE run = ?10 AND id > ?11) THEN min(coalesce(?12, ?13), ?13) ELSE ?12 END
-  WHERE key = ?10 RETURNING available_at`;
+    WHEN EXISTS (SELECT 1 FROM inbox WHERE run = ?11 AND id > ?12) THEN min(coalesce(?13, ?14), ?14) ELSE ?13 END
+  WHERE key = ?11 RETURNING available_at`;
 
-function updateRun(session: Session, run: RunHead, commit: TurnCommit, now: number): void {
+function updateRun(session: Session, run: RunHead, commit: TurnCommit, records: number, now: number): void {
   const { blocked, attempt, rollbacks } = commit;
   const set = [
     commit.status,
@@ -105,8 +95,9 @@ function updateRun(session: Session, run: RunHead, commit: TurnCommit, now: numb
     numberOrNull(attempt),
     numberOrNull(rollbacks),
     mergedAttributes(session.db, run.key, commit.attributes),
+    run.turns + turnsOf(commit),
+    run.historyLength + records,
     turnsOf(commit),
-    recordsOf(commit),
     run.key,
   ];
   if (commit.lease === "keep") session.db.run(STAY, set);
@@ -123,16 +114,11 @@ function mergedAttributes(db: Connection, run: number, changes: TurnCommit["attr
   return JSON.stringify(Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null)));
 }
 
-function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose, now: number): void {
+function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose, records: number, now: number): void {
   const attributes = mergedAttributes(session.db, run.key, commit.attributes);
   const { status, output, error, resumable } = close;
   if (status !== "continued")
-    return closeRun(
-      session,
-      run,
-      { status, output, error, resumable, turns: turnsOf(commit), records: recordsOf(commit), attributes },
-      now,
-    );
+    return closeRun(session, run, { status, output, error, resumable, turns: turnsOf(commit), records, attributes }, now);
   if (close.next === undefined) throw new TypeError('A commit that closes a run as "continued" names its next execution.');
   if (attributes !== null) session.db.run("UPDATE runs SET attributes = ? WHERE key = ?", [attributes, run.key]);
   dropTasks(session.db, run.key, now);
@@ -142,13 +128,20 @@ function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose
 
 // ── what both have in common ──
 
-function writeEffects(session: Session, key: number, commit: TurnCommit, now: number, birth: Birth | undefined): SendResult[] | undefined {
+interface Effects {
+  readonly sent: SendResult[] | undefined;
+  /** Records that a trim has deleted. */
+  readonly forgotten: number;
+}
+
+function writeEffects(session: Session, key: number, commit: TurnCommit, now: number, birth: Birth | undefined): Effects {
   const { db } = session;
   const { execution, turn } = commit;
+  let forgotten = 0;
   if (turn !== undefined) {
     const born = turn.jobs[0]?.type === "start" ? (birth ?? birthOf(db, key, execution)) : undefined;
     appendTurn(db, key, execution, session.workerKey(commit.workerId), turn, born);
-    if (mayTrim(commit)) forget(db, key, trimRecords(db, key, execution, turn));
+    if (mayTrim(commit)) forgotten = trimRecords(db, key, execution, turn);
   }
   if (commit.state !== undefined) db.run("INSERT OR REPLACE INTO states (run, state) VALUES (?, ?)", [key, payload(commit.state)]);
   for (const row of commit.attempts ?? []) writeAttempt(db, key, execution, row, "step");
@@ -158,9 +151,10 @@ function writeEffects(session: Session, key: number, commit: TurnCommit, now: nu
   if (commit.cancelTasks !== undefined) dropTasks(db, key, now, commit.cancelTasks);
   for (const child of commit.children ?? []) createChild(session, key, child, now);
   if (commit.cancelChildren !== undefined) cancelChildren(session, commit, commit.cancelChildren, now);
-  return commit.sends?.map(({ seq, runId, message }) =>
+  const sent = commit.sends?.map(({ seq, runId, message }) =>
     sendFor(session, key, seq, runId, () => deliverMessage(session, runId, message, now), now),
   );
+  return { sent, forgotten };
 }
 
 function birthOf(db: Connection, key: number, execution: number): Birth | undefined {
@@ -176,10 +170,6 @@ function birthOf(db: Connection, key: number, execution: number): Birth | undefi
     seed: readText(seed),
     input: readPayload(input),
   };
-}
-
-function forget(db: Connection, key: number, records: number): void {
-  if (records > 0) db.run("UPDATE runs SET history_length = history_length - ? WHERE key = ?", [records, key]);
 }
 
 function createChild(session: Session, parent: number, child: NewRun, now: number): void {

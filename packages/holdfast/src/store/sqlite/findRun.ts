@@ -6,6 +6,7 @@ import type { RunStatus } from "@holdfast/core";
 import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row } from "./driver.ts";
+import { historyLengthNow, turnsNow } from "./tail.ts";
 
 export interface RunHead {
   readonly key: number;
@@ -17,6 +18,7 @@ export interface RunHead {
   readonly execution: number;
   readonly epoch: number;
   readonly turns: number;
+  readonly historyLength: number;
   readonly attempt: number;
   readonly rollbacks: number;
   /** The highest inbox id that it ever had. */
@@ -30,8 +32,8 @@ export function isHeld(run: RunHead, epoch: number): boolean {
   return run.isOpen && run.isLeased && run.epoch === epoch;
 }
 
-const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, turns, attempt, rollbacks, last_message, deadline_at,
-  parent_id, parent_execution, parent_seq, parent_close FROM runs`;
+const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, ${turnsNow("runs")}, ${historyLengthNow("runs")}, attempt,
+  rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close FROM runs`;
 
 export function findRun(db: Connection, id: string): RunHead | undefined {
   const row = db.get(`${HEAD} WHERE id = ?`, [text(id)]);
@@ -58,9 +60,8 @@ export function findLate(db: Connection, now: number, limit: number): RunHead[] 
 }
 
 function headOf(row: Row): RunHead {
-  const [key, id, status, finishedAt, workerId, resumable, execution, epoch, turns, attempt, rollbacks, lastMessage, deadlineAt, ...link] =
-    row;
-  const [parentId, parentExecution, parentSeq, parentClose] = link;
+  const [key, id, status, finishedAt, workerId, resumable, execution, epoch, turns, historyLength, ...more] = row;
+  const [attempt, rollbacks, lastMessage, deadlineAt, parentId = null, parentExecution, parentSeq, parentClose] = more;
   return {
     key: readNumber(key),
     id: readText(id),
@@ -71,6 +72,7 @@ function headOf(row: Row): RunHead {
     execution: readNumber(execution),
     epoch: readNumber(epoch),
     turns: readNumber(turns),
+    historyLength: readNumber(historyLength),
     attempt: readNumber(attempt),
     rollbacks: readNumber(rollbacks),
     lastMessage: readNumber(lastMessage),

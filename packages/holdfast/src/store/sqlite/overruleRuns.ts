@@ -47,14 +47,14 @@ export function expireRuns(session: Session, now: number): number {
   return late.length;
 }
 
-const EXPIRE = `UPDATE runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, available_at = ?,
+const EXPIRE = `UPDATE runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, available_at = ?, turns = ?, history_length = ?,
   status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = ?`;
 
 function expireRun(session: Session, run: RunHead, now: number): void {
   const { deadlineAt } = run;
   const error = serializeError(new DeadlineExceededError({ runId: run.id, ...(deadlineAt !== undefined && { deadline: deadlineAt }) }));
   if (run.rollbacks === 0) return closeRun(session, run, { status: "failed", error, resumable: false }, now);
-  session.db.run(EXPIRE, [now, run.key]);
+  session.db.run(EXPIRE, [now, run.turns, run.historyLength, run.key]);
   putMessage(session, run.key, { type: "expire", error }, now);
 }
 

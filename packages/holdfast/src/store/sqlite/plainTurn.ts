@@ -1,12 +1,13 @@
-// The usual turn: a worker goes on with its run, and nothing of the run's row changes but its counters.
-// Owns: what makes a turn a usual one, and what it writes into the row.
-// Invariants: the lease stays, the status is the commit's, no index of `runs` is touched.
+// The usual turn: a worker goes on with its run, and nothing of the run's row changes but what it counts.
+// Owns: what makes a turn a usual one, and what it adds to the counts.
+// Invariants: the lease stays, the status is the commit's.
 
 import type { TurnCommit } from "../port.ts";
 import type { Value } from "./driver.ts";
 
-export function isPlain({ lease, close, blocked, attempt, attributes }: TurnCommit): boolean {
-  return lease === "keep" && close === undefined && blocked === undefined && attempt === undefined && attributes === undefined;
+export function isPlain({ lease, close, blocked, attempt, attributes, waitingFor = [] }: TurnCommit): boolean {
+  if (lease !== "keep" || close !== undefined || waitingFor.length > 0) return false;
+  return blocked === undefined && attempt === undefined && attributes === undefined;
 }
 
 export function turnsOf({ turn }: TurnCommit): number {
