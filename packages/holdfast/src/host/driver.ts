@@ -1,54 +1,43 @@
-// One run in the memory of a worker: its executor, its timers, its steps, and the way from jobs to commits and back.
-// Owns: the pipeline of one run: inbox → jobs → activation → commit → effects → jobs.
+// One run in the memory of a worker: the way from jobs to commits and back.
+// Owns: the pipeline of one run: inbox → jobs → activation → commit → effects → jobs; steps.ts and timers.ts have their own.
 // Invariants: D1 (effects after the commit), D2 (one commit a turn), D4 (a stale epoch ends it), D5 (parks only when no step is in
-// flight), D7 D8 (attempts, retries as durable timers), D9 (parks with what it has seen), K8 (no timer early), V4 (blocked).
+// flight), D9 (parks with what it has seen), V4 (blocked).
 
 import {
   type Activation,
   type AnyWorkflow,
-  type Codec,
   type Command,
   type Completion,
   DeadlineExceededError,
   Executor,
-  formatLocation,
   HoldfastError,
   type Job,
   type Limits,
   type Logger,
   type OpeningCommand,
-  type Outcome,
   type ReplayTurn,
   recordCount,
   replayView,
   type StartJob,
-  type StepBody,
   serializeError,
   type Turn,
   type TurnWatch,
 } from "@holdfast/core";
-import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
-import { type AttemptEnd, Attempts, Recorded, retryAfter } from "./attempts.ts";
-import type { Environment, Timer } from "./environment.ts";
+import type { ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
+import type { AttemptEnd } from "./attempts.ts";
 import { unguardedCodec } from "./guard.ts";
 import { type Draft, draftOf } from "./journal.ts";
+import { isStep, Steps, type StepsHost } from "./steps.ts";
+import { Timers } from "./timers.ts";
 
-export interface DriverHost {
-  readonly workerId: string;
-  readonly environment: Environment;
-  readonly codec: Codec;
+export interface DriverHost extends StepsHost {
   readonly logger: Logger;
   readonly limits: Partial<Limits>;
   readonly turnTimeout: number;
   readonly maxRecoveries: number;
   /** Sees workflow code run. */
   readonly watch: TurnWatch | undefined;
-  /** The host's estimate of the store's time. */
-  now(): number;
   commit(turn: TurnCommit): Promise<CommitResult>;
-  /** D6: a step in a transaction of the store. */
-  transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: object): Promise<InboxMessage | "stale">;
-  replaceStep(name: string): ((info: unknown) => unknown) | undefined;
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
   codeOf(workflow: AnyWorkflow): string;
@@ -60,17 +49,11 @@ export interface DriverHost {
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void;
 }
 
-/** What is known of an operation of the host's that is open. */
-interface Open {
-  readonly command: OpeningCommand;
-  /** Time of the turn that opened it. */
-  readonly time: number;
-}
-
 /** Jobs that a run takes at once, also while it waits to be tried again. */
 const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
 /** What steps are told that are still running when their run has ended; one for all, an error is dear to make. */
 const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
+const NOTHING_DUE = { starting: [], exhausted: [] } as const;
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
@@ -79,29 +62,16 @@ export class Driver {
   #run: RunRow;
   #epoch: number;
   #executor: Executor;
-  #attempts: Attempts;
-  readonly #open = new Map<number, Open>();
-  /** Due times of timers, and of retries (as `-seq`). */
-  readonly #due = new Map<number, number>();
-  /** The last attempt of each open step that has had more than one, or none in flight. */
-  readonly #tried = new Map<number, number>();
-  /** Open steps whose attempt in flight has a row, which its end has to be written to (D12). */
-  readonly #listed = new Set<number>();
-  /** Attempts before the failure that a resume has voided (D10). */
-  readonly #forgiven = new Map<number, number>();
+  readonly #steps: Steps;
+  readonly #timers: Timers;
   #jobs: Job[] = [];
   #consumed: number[] = [];
-  readonly #attemptRows: AttemptRow[] = [];
-  /** Of completed attempts whose outcome waits for its turn. */
-  readonly #settledRows: AttemptRow[] = [];
-  readonly #retriesDue: number[] = [];
   #seen = 0;
   #deliveries: Promise<void> = Promise.resolve();
   #delivering = 0;
   #turns: number;
   #historyLength: number;
   #busy = false;
-  #alarm: Timer | undefined;
   #closed = false;
   #released = false;
   #stopping = false;
@@ -118,7 +88,12 @@ export class Driver {
     this.#turns = run.turns;
     this.#historyLength = run.historyLength;
     this.#executor = this.#createExecutor();
-    this.#attempts = this.#createAttempts();
+    this.#timers = new Timers(
+      host.environment,
+      () => host.now(),
+      () => this.#alarm(),
+    );
+    this.#steps = new Steps(host, this, this.#timers, (end) => this.#attemptEnded(end));
   }
 
   get runId(): string {
@@ -130,12 +105,15 @@ export class Driver {
   get epoch(): number {
     return this.#epoch;
   }
+  get executor(): Executor {
+    return this.#executor;
+  }
   get seen(): number {
     return this.#seen;
   }
   /** Is a turn, a commit or a step under way? */
   get busy(): boolean {
-    return this.#busy || this.#delivering > 0 || this.#jobs.length > 0 || this.#attempts.size > 0;
+    return this.#busy || this.#delivering > 0 || this.#jobs.length > 0 || this.#steps.inFlight > 0;
   }
   /** Turns that are in memory, for a claim that needs no history. */
   get turns(): number {
@@ -152,17 +130,6 @@ export class Driver {
       elapsed: environment.elapsed,
       turnTimeout,
       watch,
-    });
-  }
-  #createAttempts(): Attempts {
-    const { environment, codec } = this.#host;
-    return new Attempts({
-      environment,
-      codec,
-      encode: (value, what) => this.#executor.encode(value, what),
-      now: () => this.#host.now(),
-      onEnd: (end) => this.#attemptEnded(end),
-      replace: (name) => this.#host.replaceStep(name),
     });
   }
 
@@ -202,7 +169,7 @@ export class Driver {
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
     // Before anything that arrives while it recovers: a cancellation that overtook the start would be lost.
     if (claim.run.turns === 0) this.#jobs.push(this.#startJob());
-    if (claim.turns === undefined) this.#recount(claim);
+    if (claim.turns === undefined) this.#steps.recount(claim);
     else {
       this.#busy = true; // what arrives meanwhile waits
       const failure = await this.#recover(claim, resume !== undefined);
@@ -235,12 +202,8 @@ export class Driver {
   async #recover(claim: ClaimedRun, resumed: boolean): Promise<Error | undefined> {
     const turns = claim.turns ?? [];
     this.#executor = this.#createExecutor();
-    this.#attempts = this.#createAttempts();
-    this.#open.clear();
-    this.#due.clear();
-    this.#tried.clear();
-    this.#listed.clear();
-    this.#forgiven.clear();
+    this.#steps.clear();
+    this.#timers.clear();
     this.#turns = claim.run.turns;
     this.#rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
     let view: ReplayTurn[] = replayView(turns);
@@ -255,50 +218,16 @@ export class Driver {
     if (this.#released) return undefined;
     const completion = await this.#executor.replay(view);
     if (completion.status === "failed") return completion.error;
-    this.#forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
+    this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
     this.#reopen(turns);
-    this.#recount(claim);
+    this.#steps.recount(claim);
     return undefined;
-  }
-  #forgive(turns: readonly { readonly time: number; readonly jobs: readonly Job[] }[], attempts: readonly AttemptRow[]): void {
-    for (const { time, jobs } of turns) {
-      for (const job of jobs) {
-        if (job.type !== "resume") continue;
-        for (const seq of job.voids) {
-          const before = attempts.filter((row) => row.seq === seq && (row.endedAt ?? 0) <= time);
-          this.#forgiven.set(seq, Math.max(1, ...before.map((row) => row.number)));
-        }
-      }
-    }
   }
   /** What was open when the run was last in somebody's memory. */
   #reopen(turns: readonly Turn[]): void {
     const open = new Set(this.#executor.openOperations);
     for (const turn of turns) {
       for (const command of turn.commands) if ("n" in command && open.has(command.seq)) this.#opened(command, turn.time);
-    }
-  }
-  /** Where the open steps stand: since this driver parked, others may have made attempts without a turn (D7, D8). */
-  #recount({ attempts, inbox }: ClaimedRun): void {
-    this.#retriesDue.length = 0;
-    for (const { command, time } of this.#open.values()) {
-      const { seq } = command;
-      const last = attempts.filter((row) => row.seq === seq).at(-1);
-      this.#tried.set(seq, last?.number ?? 1);
-      this.#due.delete(-seq);
-      // D6: a transaction that was recorded, by a worker that could not say so any more, has not been lost.
-      if (inbox.some(({ job }) => job.type === "resolve" && job.seq === seq)) {
-        if (last !== undefined) this.#attemptRows.push({ ...last, status: "completed" });
-        continue;
-      }
-      if (last === undefined) {
-        // Its first attempt was begun by whoever committed the command, and never came back (D7).
-        this.#attemptRows.push({ seq, number: 1, status: "lost", startedAt: time, endedAt: this.#host.now(), workerId: "" });
-      } else if (last.status === "running") {
-        // W4: whoever made it gave the run back without waiting for it.
-        this.#attemptRows.push({ ...last, status: "lost", endedAt: this.#host.now() });
-      }
-      this.#due.set(-seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);
     }
   }
 
@@ -325,29 +254,17 @@ export class Driver {
     this.#pump();
   }
   #fireDue(): void {
-    const now = this.#host.now();
-    for (const [key, due] of this.#due) {
-      if (due > now) continue;
-      this.#due.delete(key);
-      if (key < 0) this.#retriesDue.push(-key);
-      else this.#jobs.push({ type: "fire", seq: key });
-    }
+    const { fired, retries } = this.#timers.take();
+    for (const seq of fired) this.#jobs.push({ type: "fire", seq });
+    this.#steps.due(retries);
   }
-  #setAlarm(): void {
-    this.#alarm?.cancel();
-    this.#alarm = undefined;
-    const next = this.#nextDue();
-    if (next === undefined || this.#released) return;
-    this.#alarm = this.#host.environment.after(next - this.#host.now(), () => {
-      this.#fireDue();
-      this.#pump();
-      this.#setAlarm();
-    });
+  #alarm(): void {
+    this.#fireDue();
+    this.#pump();
+    this.#arm();
   }
-  #nextDue(): number | undefined {
-    let next: number | undefined;
-    for (const due of this.#due.values()) if (next === undefined || due < next) next = due;
-    return next;
+  #arm(): void {
+    if (!this.#released) this.#timers.arm();
   }
 
   // ── the pipeline ──
@@ -355,10 +272,10 @@ export class Driver {
   /** Does the next thing, if there is one: a turn, a commit of attempts, or parking. */
   #pump(): void {
     if (this.#busy || this.#delivering > 0 || this.#released || this.#closed) return;
-    if (this.#stopping && this.#attempts.size > 0) return; // W4: they may finish first
+    if (this.#stopping && this.#steps.inFlight > 0) return; // W4: they may finish first
     if (this.#jobs.length > 0) void this.#activate();
-    else if (this.#retriesDue.length > 0 || this.#attemptRows.length > 0) void this.#write(this.#bare("running"));
-    else if (this.#attempts.size === 0) void this.#write(this.#bare("sleeping"));
+    else if (this.#steps.hasNews) void this.#write(this.#bare("running"));
+    else if (this.#steps.inFlight === 0) void this.#write(this.#bare("sleeping"));
   }
   async #activate(): Promise<void> {
     this.#busy = true;
@@ -426,7 +343,7 @@ export class Driver {
       this.#seen = 0; // what came meanwhile is the next claim's
       draft.attempt = this.#run.attempt + 1;
       draft.status = "sleeping";
-      this.#due.clear();
+      this.#timers.clear();
     }
     this.#rollingBack ||= draft.status === "rolling_back";
     if (this.#rollingBack && draft.close === undefined) draft.status = "rolling_back";
@@ -439,53 +356,37 @@ export class Driver {
     else if ("n" in command) this.#opened(command, time);
   }
   #opened(command: OpeningCommand, time: number): void {
-    if (command.type === "sleep") this.#due.set(command.seq, command.until ?? time + (command.duration ?? 0));
+    if (command.type === "sleep") this.#timers.set(command.seq, command.until ?? time + (command.duration ?? 0));
     else if (TIMED.has(command.type) && "timeout" in command && command.timeout !== undefined)
-      this.#due.set(command.seq, time + command.timeout);
-    if (isStep(command)) this.#open.set(command.seq, { command, time });
+      this.#timers.set(command.seq, time + command.timeout);
+    this.#steps.opened(command, time);
   }
   #settled(seq: number): void {
-    this.#open.delete(seq);
-    this.#due.delete(seq);
-    this.#due.delete(-seq);
-    this.#tried.delete(seq);
-    this.#listed.delete(seq);
-    this.#forgiven.delete(seq);
+    this.#timers.settled(seq);
+    this.#steps.settled(seq);
   }
 
   async #write(draft: Draft): Promise<void> {
     this.#busy = true;
-    const starting: { seq: number; number: number }[] = [];
-    const halting = this.#stopping && this.#attempts.size === 0;
-    for (const seq of halting ? [] : this.#retriesDue.splice(0)) {
-      const number = (this.#tried.get(seq) ?? 0) + 1;
-      if (!this.#open.has(seq)) continue;
-      if (this.#exhausted(seq, number)) continue;
-      this.#tried.set(seq, number);
-      this.#listed.add(seq);
-      starting.push({ seq, number });
-      this.#attemptRows.push({ seq, number, status: "running", startedAt: this.#host.now(), workerId: this.#host.workerId });
-    }
+    const halting = this.#stopping && this.#steps.inFlight === 0;
+    const { starting, exhausted } = halting ? NOTHING_DUE : this.#steps.announceDue();
+    this.#jobs.push(...exhausted);
     const fresh = draft.turn?.commands.filter((command): command is OpeningCommand => "n" in command && isStep(command)) ?? [];
     const working =
       fresh.length > 0 ||
       starting.length > 0 ||
-      this.#retriesDue.length > 0 || // W4: halting, it leaves them to others, at once
-      this.#attempts.size > 0 ||
+      this.#steps.hasDue || // W4: halting, it leaves them to others, at once
+      this.#steps.inFlight > 0 ||
       this.#jobs.length > 0 ||
       this.#delivering > 0;
-    if (halting) for (const { seq } of fresh) this.#attemptRows.push(this.#notBegun(seq));
-    // An attempt has completed when its outcome is recorded: not in the commit of a turn that did not have it yet (D6, D12).
-    for (const row of this.#settledRows.splice(0)) {
-      const recorded = draft.turn?.jobs.some((job) => job.type === "resolve" && job.seq === row.seq) === true;
-      (recorded ? this.#attemptRows : this.#settledRows).push(row);
-    }
-    if (this.#attemptRows.length > 0) draft.attempts = this.#attemptRows.splice(0);
+    if (halting) this.#steps.notBegun(fresh.map(({ seq }) => seq));
+    const attempts = this.#steps.takeRows(draft.turn);
+    if (attempts.length > 0) draft.attempts = attempts;
     if (draft.close === undefined && (halting || !working || this.#retryRunAt !== undefined)) {
       draft.lease = "park";
       draft.status = draft.status === "rolling_back" ? "rolling_back" : "sleeping";
       draft.waitingFor = this.#waitingFor();
-      draft.wakeAt = this.#retryRunAt ?? (halting && working ? 0 : this.#nextDue());
+      draft.wakeAt = this.#retryRunAt ?? (halting && working ? 0 : this.#timers.next);
     }
     draft.seen = this.#seen;
     let result: CommitResult;
@@ -497,41 +398,24 @@ export class Driver {
     }
     if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
     this.#busy = false;
-    for (const { seq, number } of starting) if (result.status === "committed") this.#startStep(seq, number);
+    for (const { seq, number } of starting) if (result.status === "committed") this.#steps.start(seq, number);
     this.#committed(draft, result);
-  }
-  /** W4: its command is recorded, but the worker that recorded it stops: whoever comes next begins with attempt 1. */
-  #notBegun(seq: number): AttemptRow {
-    const now = this.#host.now();
-    return { seq, number: 0, status: "failed", startedAt: now, endedAt: now, workerId: this.#host.workerId, retryAt: 0 };
-  }
-  /** D7: attempts that never came back count too. */
-  #exhausted(seq: number, number: number): boolean {
-    const body = this.#executor.body(seq);
-    if (body === undefined) return true;
-    const last = number - 1 - (this.#forgiven.get(seq) ?? 0);
-    const lost = new HoldfastError(`The worker that ran attempt ${last} did not come back.`, { code: "HF_WORKER_LOST" });
-    if (last <= 0 || retryAfter(body, last, lost, 0) !== undefined) return false;
-    const outcome: Outcome = { status: "failed", error: serializeError(lost), attempts: last };
-    this.#jobs.push({ type: "resolve", seq, outcome });
-    return true;
   }
   #waitingFor(): string[] {
     const until = (seq: number) => {
-      const due = this.#due.get(seq);
+      const due = this.#timers.dueOf(seq);
       return due === undefined ? "" : ` until ${new Date(due).toISOString()}`;
     };
-    const retries = [...this.#due]
-      .filter(([key]) => key < 0)
-      .map(([key, due]) => {
-        const open = this.#open.get(-key);
-        return `step ${open?.command.name ?? -key} (attempt ${(this.#tried.get(-key) ?? 0) + 1} at ${new Date(due).toISOString()})`;
-      });
+    const { retries } = this.#timers;
+    const tries = [...retries].map(([seq, due]) => {
+      const name = this.#steps.command(seq)?.name ?? seq;
+      return `step ${name} (attempt ${this.#steps.nextAttempt(seq)} at ${new Date(due).toISOString()})`;
+    });
     const again = this.#retryRunAt === undefined ? [] : [`another attempt at ${new Date(this.#retryRunAt).toISOString()}`];
     return [
       ...again,
-      ...retries,
-      ...this.#executor.waiting.filter(({ seq }) => !this.#due.has(-seq)).map(({ seq, description }) => description + until(seq)),
+      ...tries,
+      ...this.#executor.waiting.filter(({ seq }) => !retries.has(seq)).map(({ seq, description }) => description + until(seq)),
     ];
   }
 
@@ -552,72 +436,38 @@ export class Driver {
     if (commit.lease === "park") return this.#release(this.#retryRunAt === undefined ? "parked" : "closed", undefined);
     if (this.#retryRunAt !== undefined) return void this.#write(this.#bare("sleeping"));
     for (const command of turn?.commands ?? []) {
-      if (command.type === "cancel")
-        this.#attempts.cancel(
-          command.seq,
-          new HoldfastError("The step was cancelled.", { code: "HF_STEP_CANCELED" }),
-          command.join === true,
-        );
-      else if ("n" in command && isStep(command)) {
-        this.#tried.set(command.seq, 1);
-        this.#startStep(command.seq, 1);
-      }
+      if (command.type === "cancel") this.#steps.cancel(command.seq, command.join === true);
+      else if ("n" in command && isStep(command)) this.#steps.start(command.seq, 1);
     }
     if (result.inbox.length > 0) void this.receive(result.inbox);
     this.#fireDue();
-    this.#setAlarm();
+    this.#arm();
     this.#pump();
-  }
-
-  #startStep(seq: number, number: number): void {
-    const body = this.#executor.body(seq);
-    const open = this.#open.get(seq);
-    if (body === undefined || open === undefined) return;
-    const { unit, name, n } = open.command;
-    const execution = this.execution === 1 ? "" : `~${this.execution}/`;
-    const forgiven = this.#forgiven.get(seq) ?? 0;
-    const key = `${this.runId}/${execution}${formatLocation(unit, name, n)}`;
-    if (body.kind === "transaction") this.#attempts.start(seq, this.#inTransaction(seq, body, key, number), number, forgiven, key);
-    else this.#attempts.start(seq, body, number, forgiven, key);
-  }
-  /** D6: the outcome is in the inbox by the time the body has ended; it is not reported a second time. */
-  #inTransaction(seq: number, body: StepBody, idempotencyKey: string, attempt: number): StepBody {
-    const run = async (info: { signal: AbortSignal }) => {
-      const message = await this.#host.transact({ runId: this.runId, epoch: this.#epoch, seq }, body, { ...info, idempotencyKey, attempt });
-      if (message === "stale") throw new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" });
-      return new Recorded(message);
-    };
-    return { ...body, run: run as never };
   }
 
   #attemptEnded(end: AttemptEnd): void {
     const { attempt } = end;
-    const { seq, number, startedAt } = attempt;
-    const row = { seq, number, startedAt, endedAt: this.#host.now(), workerId: this.#host.workerId };
     if (end.type === "retry") {
       const retryAt = this.#host.now() + end.delay;
-      if (this.#isTooLate(seq, retryAt)) {
-        this.#attemptRows.push({ ...row, status: "failed", error: end.error });
-        return this.#expire();
-      }
-      this.#attemptRows.push({ ...row, status: "failed", error: end.error, retryAt });
-      this.#due.set(-seq, retryAt);
-      this.#setAlarm();
+      const isTooLate = this.#isTooLate(attempt.seq, retryAt);
+      this.#steps.failed(attempt, end.error, isTooLate ? undefined : retryAt);
+      if (isTooLate) return this.#expire();
+      this.#arm();
     } else if (end.type === "recorded") {
-      if (this.#listed.has(seq)) this.#attemptRows.push({ ...row, status: "completed" });
+      this.#steps.completed(attempt, true);
       void this.receive([end.message]);
       return;
     } else {
-      if (end.outcome.status === "failed") this.#attemptRows.push({ ...row, status: "failed", error: end.outcome.error });
-      else if (this.#listed.has(seq)) this.#settledRows.push({ ...row, status: "completed" });
-      this.#jobs.push({ type: "resolve", seq, outcome: end.outcome });
+      if (end.outcome.status === "failed") this.#steps.failed(attempt, end.outcome.error, undefined);
+      else this.#steps.completed(attempt, false);
+      this.#jobs.push({ type: "resolve", seq: attempt.seq, outcome: end.outcome });
     }
     this.#pump();
   }
 
   /** K7: a retry after the deadline is none. Rollbacks are exempt. */
   #isTooLate(seq: number, retryAt: number): boolean {
-    return this.#run.deadlineAt !== undefined && retryAt >= this.#run.deadlineAt && this.#open.get(seq)?.command.type !== "rollback";
+    return this.#run.deadlineAt !== undefined && retryAt >= this.#run.deadlineAt && this.#steps.command(seq)?.type !== "rollback";
   }
   /** K7: the deadline can't be met any more: the run fails now. */
   #expire(): void {
@@ -660,12 +510,9 @@ export class Driver {
   async giveBack(): Promise<void> {
     if (this.#released) return;
     const reason = new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" });
-    const { workerId } = this.#host;
-    const endedAt = this.#host.now();
-    for (const { seq, number, startedAt } of this.#attempts.abandonAll(reason))
-      this.#attemptRows.push({ seq, number, status: "lost", startedAt, endedAt, workerId });
+    this.#steps.loseAll(reason);
     const draft = this.#bare("sleeping");
-    draft.attempts = this.#attemptRows.splice(0);
+    draft.attempts = this.#steps.takeRows(undefined);
     draft.lease = "park";
     draft.wakeAt = 0;
     draft.seen = 0;
@@ -681,8 +528,8 @@ export class Driver {
     if (this.#released) return;
     this.#released = true;
     this.#busy = false;
-    this.#alarm?.cancel();
-    this.#attempts.abandonAll(reason);
+    this.#timers.disarm();
+    this.#steps.abandonAll(reason);
     if (how !== "parked") void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
     this.#host.released(this, how);
   }
@@ -690,10 +537,6 @@ export class Driver {
   evict(): void {
     void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
   }
-}
-
-function isStep(command: OpeningCommand): boolean {
-  return command.type === "step" || command.type === "transaction" || command.type === "rollback";
 }
 
 /** When a run that failed is to be tried again. */
