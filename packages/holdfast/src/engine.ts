@@ -19,6 +19,7 @@ import { Batcher, Committer } from "./host/committer.ts";
 import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
 import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
+import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
 import type { CommitResult, CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
 
@@ -109,7 +110,10 @@ export class Engine {
       limits: this.limits,
       encode: (value, what) => this.encode(value, what),
       commit: (turn) => this.#commit(turn),
-      stopped: (one) => this.#workers.delete(one),
+      stopped: (one) => {
+        this.#workers.delete(one);
+        forgetSignals(one);
+      },
     });
     for (const workflow of settings.workflows.values()) this.#known.set(workflow.name, workflow);
     this.#workers.add(worker);
@@ -119,6 +123,10 @@ export class Engine {
   /** Is anything of this process's under way that will go on by itself? */
   get busy(): boolean {
     return this.#results.busy || !this.#sends.idle || !this.#committer.idle || [...this.#workers].some((worker) => worker.busy);
+  }
+  /** Code of users that runs: steps and activities. It may go on by itself, or wait for time to pass. */
+  get running(): string[] {
+    return [...this.#workers].flatMap((worker) => worker.running);
   }
   /** Does anybody in this process wait for a result or an update? */
   get waiting(): boolean {

@@ -26,6 +26,7 @@ import {
 import { Engine } from "./engine.ts";
 import { byName, isActivity, isWorkflow, validated } from "./host/definitions.ts";
 import { type Environment, realEnvironment, timeOrderedId } from "./host/environment.ts";
+import { stopOnSignals } from "./host/shutdown.ts";
 import type { WorkerHost } from "./host/worker.ts";
 import {
   checkedAttributes,
@@ -79,10 +80,8 @@ export class Holdfast implements AsyncDisposable {
 
   /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace?queue=…". */
   static async open(url?: string, options: OpenOptions = {}): Promise<Holdfast> {
-    if (options.namespace !== undefined && options.namespace !== "default") {
-      throw invalid("Holdfast.open", "This store keeps one namespace. Use a file of its own for another.", "namespace");
-    }
-    return Holdfast.with({ store: await openStore(url) }, options);
+    const { logger = consoleLogger, namespace } = options;
+    return Holdfast.with({ store: await openStore(url, { logger, namespace }) }, options);
   }
   /** On a store of your own. */
   static async with(internals: Internals, options: OpenOptions = {}): Promise<Holdfast> {
@@ -175,9 +174,9 @@ export class Holdfast implements AsyncDisposable {
     return Promise.all(
       signals.map(async ({ name, payload }): Promise<NewMessage> => {
         if (typeof name !== "string" || name === "") throw invalid("start", "Every one of signals has a name.", "signals");
-        const value = await validated(`signal ${name}`, specs[name]?.schema as never, payload);
+        await validated(`signal ${name}`, specs[name]?.schema as never, payload); // the receiver makes of it what the schema does
         return {
-          job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(value, `signal ${name}`) },
+          job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(payload, `signal ${name}`) },
         };
       }),
     );
@@ -227,7 +226,7 @@ export class Holdfast implements AsyncDisposable {
       replaceStep: this.#internals.replaceStep ?? (() => undefined),
       replaceActivity: this.#internals.replaceActivity ?? (() => undefined),
     });
-    for (const signal of stopOn) stopOnSignal(signal, host, this.#engine);
+    if (stopOn.length > 0) stopOnSignals(stopOn, host, this.#engine);
     return new WorkerHandle(host);
   }
 
@@ -256,23 +255,4 @@ class WorkerHandle implements Worker {
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
   }
-}
-
-/** W4: the signal stops the worker gracefully and the process exits 0; a second one ends it. */
-function stopOnSignal(signal: "SIGTERM" | "SIGINT", host: WorkerHost, engine: Engine): void {
-  let asked = false;
-  process.on(signal, () => {
-    if (asked) process.exit(signal === "SIGINT" ? 130 : 143);
-    asked = true;
-    host
-      .stop()
-      .then(() => engine.close())
-      .then(
-        () => process.exit(0),
-        (error: unknown) => {
-          engine.logger.error("The worker could not stop cleanly.", { error });
-          process.exit(1);
-        },
-      );
-  });
 }

@@ -59,9 +59,9 @@ export class RunHandle {
 
   async signal(name: string, payload?: unknown, options: SendOptions = {}): Promise<void> {
     const spec = this.#spec<SignalSpec<unknown>>("signals", name, "signal");
-    const value = await validated(`signal ${name}`, spec?.schema as never, payload);
+    await validated(`signal ${name}`, spec?.schema as never, payload);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
-    const job = { type: "signal", id, name, payload: this.#engine.encode(value, `the payload of signal ${name}`) } as const;
+    const job = { type: "signal", id, name, payload: this.#engine.encode(payload, `the payload of signal ${name}`) } as const;
     await this.#send({ job, idempotencyKey: options.idempotencyKey }, options.tx);
   }
   async update(name: string, input?: unknown, options: SendOptions & { timeout?: Duration } = {}): Promise<unknown> {
@@ -80,9 +80,9 @@ export class RunHandle {
   async updateMessage(name: string, input: unknown, options: SendOptions = {}) {
     refuseTx(options);
     const spec = this.#spec<UpdateSpec<unknown, unknown>>("updates", name, "update");
-    const value = await validated(`update ${name}`, spec?.schema as never, input);
+    await validated(`update ${name}`, spec?.schema as never, input);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
-    const job = { type: "update", id, name, input: this.#engine.encode(value, `the input of update ${name}`) } as const;
+    const job = { type: "update", id, name, input: this.#engine.encode(input, `the input of update ${name}`) } as const;
     return { job, idempotencyKey: id };
   }
   #reply(name: string, outcome: UpdateOutcome): unknown {

@@ -8,6 +8,7 @@ import type { AnyWorkflow, ChildHandle, ChildOptions } from "../model/index.ts";
 import type { ChildCommand, Outcome } from "../protocol/index.ts";
 import { parseDuration } from "../values/index.ts";
 import type { Execution } from "./execution.ts";
+import { checkedInput } from "./inputs.ts";
 import { formatLocation } from "./location.ts";
 import type { Behaviour, Operation, Settlement } from "./operation.ts";
 import { abandon, recordedRetry } from "./steps.ts";
@@ -45,7 +46,7 @@ function open(
   const id = options.id ?? childId(unit, workflow.name, unit.occurrence(workflow.name));
   if (options.id === undefined) unit.unuse(workflow.name);
   try {
-    fields.input = execution.encode(input, `the input of child ${workflow.name}`);
+    fields.input = execution.encode(checkedInput(workflow, input), `the input of child ${workflow.name}`);
   } catch (error) {
     return { operation: execution.refuse(unit, "child", workflow.name, error as Error), id };
   }

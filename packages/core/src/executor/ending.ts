@@ -7,7 +7,6 @@ import {
   CanceledError,
   FatalError,
   IllegalReturnError,
-  InvalidInputError,
   JoinError,
   RaceError,
   RollbackError,
@@ -19,6 +18,7 @@ import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Pay
 import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import type { Execution } from "./execution.ts";
+import { settled } from "./inputs.ts";
 import type { UnitOutcome } from "./unit.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -47,12 +47,7 @@ export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
 
 /** The output as the workflow's schema has it. A schema that awaits anything foreign is caught like other code (X8). */
 export async function validatedOutput(workflow: AnyWorkflow, schema: StandardSchemaV1, output: unknown): Promise<unknown> {
-  const result = await schema["~standard"].validate(output);
-  if (result.issues === undefined) return result.value;
-  const issues = result.issues.map(({ message, path }) =>
-    path === undefined ? { message } : { message, path: path.map((part) => (typeof part === "object" ? part.key : part)) },
-  );
-  throw new InvalidInputError({ what: `the output of workflow ${workflow.name}`, issues });
+  return settled(`the output of workflow ${workflow.name}`, await schema["~standard"].validate(output));
 }
 
 /** K3: a cooperative workflow that did not just let the cancellation through. */
@@ -134,6 +129,13 @@ function endContinued(execution: Execution, token: ContinueAsNewToken): void {
   close(execution, command);
 }
 
+/** K3: the attempt that a resume began has failed in replay already, by the code's own doing: the cancellation came before it. */
+export function cancelAttempt(execution: Execution, canceled: CanceledError): void {
+  execution.hasFailed = false;
+  execution.closed = false;
+  endCanceled(execution, canceled, { ok: false, error: canceled });
+}
+
 /** K7: whatever the workflow was doing stops here, unheard; only rollbacks run. */
 export function expire(execution: Execution, job: ExpireJob): void {
   if (execution.closed || execution.expired) return;
@@ -147,4 +149,5 @@ export function expire(execution: Execution, job: ExpireJob): void {
 function close(execution: Execution, command: TerminalCommand): void {
   execution.emit(command);
   execution.closed = true;
+  execution.hasFailed = command.type === "fail" && command.rolledBack !== true;
 }

@@ -95,6 +95,8 @@ export class Execution implements RunningTurn {
   evicted = false;
   /** A terminal command was emitted. */
   closed = false;
+  /** It was a failure, and nothing was undone. */
+  hasFailed = false;
   liveUnits = 0;
   #lastSeq = 0;
   #warnedOfLength = false;

@@ -4,7 +4,7 @@
 // against recorded turns), X10 (eviction drops, never rejects).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
-import { CanceledError, OutOfTurnError, serializeError, TurnTimeoutError, toError } from "../errors/index.ts";
+import { CanceledError, OutOfTurnError, serializeError, TurnTimeoutError, toError, UpdateRejectedError } from "../errors/index.ts";
 import type { ReplayTurn } from "../history/index.ts";
 import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
@@ -13,7 +13,7 @@ import { type Barrier, sharedBarrier } from "./barrier.ts";
 import { childEnded } from "./children.ts";
 import { sameBy } from "./comparison.ts";
 import { Context } from "./context.ts";
-import { expire, rootEnded, validatedOutput } from "./ending.ts";
+import { cancelAttempt, expire, rootEnded, validatedOutput } from "./ending.ts";
 import { Execution } from "./execution.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { Matcher } from "./matcher.ts";
@@ -204,6 +204,11 @@ export class Executor {
         else execution.log("warn", `Signal "${job.name}" was refused by its schema and is delivered to nobody: ${job.refused}`);
         break;
       case "update":
+        if (job.refused !== undefined) {
+          const error = new UpdateRejectedError({ update: job.name, reason: job.refused });
+          execution.replies.push({ type: "rejectUpdate", id: job.id, error: serializeError(error) });
+          break;
+        }
         execution.mailbox.add({
           type: "update",
           id: job.id,
@@ -258,10 +263,13 @@ export class Executor {
 
   #cancel(reason: string | undefined): void {
     const execution = this.#execution;
-    if (execution.cancelRequested !== undefined || execution.closed || execution.root?.over === true) return;
+    if (execution.cancelRequested !== undefined) return;
+    const isAttempt = execution.hasFailed && this.#activation.jobs.some(({ type }) => type === "resume");
+    if (!isAttempt && (execution.closed || execution.root?.over === true)) return;
     execution.cancelRequested = new CanceledError(reason);
     execution.cancelReason = reason;
-    execution.root?.cancel(execution.cancelRequested);
+    if (isAttempt) cancelAttempt(execution, execution.cancelRequested);
+    else execution.root?.cancel(execution.cancelRequested);
   }
 
   #answerQueries(): void {

@@ -6,7 +6,7 @@
 import { ActivityFailedError, CanceledError, reviveError, StepFailedError } from "../errors/index.ts";
 import type { Activity, ActivityOptions, StepInfo, StepOptions } from "../model/index.ts";
 import type { ActivityCommand, Outcome, RecordedRetry, StepCommand } from "../protocol/index.ts";
-import { parseDuration, type RetryPolicy, validateRetry } from "../values/index.ts";
+import { countable, parseDuration, type RetryPolicy, validateRetry } from "../values/index.ts";
 import type { Behaviour, Operation, Settlement } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 
@@ -27,7 +27,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 export function recordedRetry(policy: RetryPolicy): RecordedRetry {
   validateRetry(policy);
   const record: Mutable<RecordedRetry> = {};
-  if (policy.maxAttempts !== undefined) record.maxAttempts = policy.maxAttempts;
+  if (policy.maxAttempts !== undefined) record.maxAttempts = countable(policy.maxAttempts);
   if (policy.initialInterval !== undefined) record.initialInterval = parseDuration(policy.initialInterval);
   if (policy.backoff !== undefined) record.backoff = policy.backoff;
   if (policy.maxInterval !== undefined) record.maxInterval = parseDuration(policy.maxInterval);

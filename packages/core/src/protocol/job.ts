@@ -53,6 +53,8 @@ export interface SignalJob {
   readonly payload: Payload;
   /** M13: the receiver's schema refused it; it is recorded and delivered to nobody. */
   readonly refused?: string;
+  /** The receiver's schema has been applied to it: by the execution before, which did not take it (P10). */
+  readonly checked?: true;
 }
 export interface UpdateJob {
   readonly type: "update";
@@ -61,6 +63,8 @@ export interface UpdateJob {
   readonly input: Payload;
   /** False where the update was accepted before (replay on hosts that match commands themselves). Default true. */
   readonly validate?: boolean;
+  /** The receiver's schema refused it; it is rejected, whoever waits. */
+  readonly refused?: string;
 }
 export interface QueryJob {
   readonly type: "query";

@@ -5,6 +5,7 @@ export { type Duration, parseDuration } from "./duration.ts";
 export { formatDuration } from "./formatDuration.ts";
 export { Random } from "./random.ts";
 export {
+  countable,
   isRetryable,
   type ResolvedRetry,
   type RetriedKind,

@@ -50,6 +50,11 @@ export const retryDefaults: Readonly<Record<RetriedKind, ResolvedRetry>> = Objec
   run: Object.freeze({ ...operationDefaults, maxAttempts: 1 }),
 });
 
+/** Infinity as a number that JSON can hold, and nobody reaches. */
+export function countable(maxAttempts: number): number {
+  return Math.min(maxAttempts, Number.MAX_SAFE_INTEGER);
+}
+
 /** Throws an InvalidInputError for a policy that makes no sense. */
 export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind): ResolvedRetry {
   const defaults = retryDefaults[kind];
@@ -57,7 +62,7 @@ export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind)
   validateRetry(policy);
   const initialInterval = policy.initialInterval === undefined ? defaults.initialInterval : parseDuration(policy.initialInterval);
   return {
-    maxAttempts: policy.maxAttempts ?? defaults.maxAttempts,
+    maxAttempts: policy.maxAttempts === undefined ? defaults.maxAttempts : countable(policy.maxAttempts),
     initialInterval,
     backoff: policy.backoff ?? defaults.backoff,
     // Who asks for a first wait above the default cap means it.

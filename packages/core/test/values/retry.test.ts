@@ -27,9 +27,14 @@ describe("resolveRetry", () => {
     expect(resolveRetry({}, "run")).toStrictEqual({ maxAttempts: 1, ...waits });
   });
 
+  it("Y5 without end is a number that JSON can hold", () => {
+    const { maxAttempts } = resolveRetry({ maxAttempts: Number.POSITIVE_INFINITY }, "operation");
+    expect(JSON.parse(JSON.stringify(maxAttempts))).toBe(Number.MAX_SAFE_INTEGER);
+  });
+
   it("takes what the policy says, durations as milliseconds", () => {
     const policy = {
-      maxAttempts: Number.POSITIVE_INFINITY,
+      maxAttempts: 7,
       initialInterval: "250ms",
       backoff: 1,
       maxInterval: "1h30m",

@@ -42,7 +42,8 @@ export class ActivityRunner {
   readonly #options: ActivityRunnerOptions;
   readonly #answers: Batcher<TaskAnswer, boolean>;
   readonly #running = new Map<number, Running>();
-  #claiming = false;
+  /** A claim that is under way. */
+  #claiming: Promise<void> | undefined;
   #again = false;
   #stopped = false;
   #alarm: Timer | undefined;
@@ -56,35 +57,50 @@ export class ActivityRunner {
     return this.#running.size;
   }
 
+  get running(): string[] {
+    return [...this.#running.values()].map(({ task }) => `${task.id}/${task.token}`);
+  }
   get busy(): boolean {
-    return this.#claiming || this.#running.size > 0;
+    return this.#claiming !== undefined || !this.#answers.idle;
   }
 
   /** Claims what there is room for. Called on wake-ups, freed slots, and now and then. */
   async poll(): Promise<void> {
-    const { store, workerId, queue, activities, concurrency, lease, environment, logger } = this.#options;
+    const { activities, concurrency } = this.#options;
     if (this.#stopped || activities.size === 0) return;
-    if (this.#claiming) {
+    if (this.#claiming !== undefined) {
       this.#again = true;
       return;
     }
     const room = concurrency - this.#running.size;
     if (room <= 0) return;
-    this.#claiming = true;
+    this.#claiming = this.#claimUpTo(room);
+    await this.#claiming;
+    this.#claiming = undefined;
+    if (!this.#again) return;
+    this.#again = false;
+    void this.poll();
+  }
+  async #claimUpTo(room: number): Promise<void> {
+    const { store, workerId, queue, activities, lease, environment, logger } = this.#options;
     try {
       const { now, tasks, nextAt } = await store.claimTasks({ workerId, queue, activities: [...activities.keys()], limit: room, lease });
+      if (this.#stopped) return await this.#release(tasks); // W4: it was asked for before; others may have it
       for (const task of tasks) void this.#run(task);
       this.#alarm?.cancel();
       if (nextAt !== undefined) this.#alarm = environment.after(nextAt - now, () => void this.poll());
       if (tasks.length === room) this.#again = true;
     } catch (error) {
       logger.error("Activities could not be claimed; trying again.", { error });
-    } finally {
-      this.#claiming = false;
     }
-    if (this.#again) {
-      this.#again = false;
-      void this.poll();
+  }
+  /** Their leases end now: others need not wait for that. */
+  async #release(tasks: readonly ClaimedTask[]): Promise<void> {
+    if (tasks.length === 0) return;
+    try {
+      await this.#options.store.heartbeat(tasks.map(({ id, token }) => ({ id, token, lease: 0 })));
+    } catch (error) {
+      this.#options.logger.error("Activities could not be given back; others have them when their leases end.", { error });
     }
   }
 
@@ -173,10 +189,12 @@ export class ActivityRunner {
       });
     }
     const reason = new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" });
-    for (const running of [...this.#running.values()]) {
+    const left = [...this.#running.values()];
+    for (const running of left) {
       running.controller.abort(reason);
       running.timer?.cancel();
       this.#running.delete(running.task.id);
     }
+    await Promise.all([this.#claiming, this.#release(left.map(({ task }) => task))]);
   }
 }

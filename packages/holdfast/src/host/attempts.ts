@@ -71,8 +71,8 @@ export class Attempts {
   get size(): number {
     return this.#inFlight.size;
   }
-  has(seq: number): boolean {
-    return this.#inFlight.has(seq);
+  get running(): Iterable<Attempt> {
+    return this.#inFlight.values();
   }
 
   start(seq: number, body: StepBody, number: number, forgiven: number, idempotencyKey: string): void {

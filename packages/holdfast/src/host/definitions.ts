@@ -3,7 +3,7 @@
 // Invariants: M13 (a payload that the receiver's schema refuses is delivered to nobody), V4 (other code is told by its text).
 
 import { createHash } from "node:crypto";
-import { type Activity, type AnyWorkflow, type Codec, InvalidInputError, type Job, type SignalSpec } from "@holdfast/core";
+import { type Activity, type AnyWorkflow, type Codec, InvalidInputError, type Job, type Payload, type SignalSpec } from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
 /** A list, or the exports of a module: values of other kinds are passed over. */
@@ -70,14 +70,36 @@ export async function validated<T>(what: string, schema: StandardSchemaV1<unknow
   });
 }
 
-export async function validatedSignal(workflow: AnyWorkflow, job: Job, codec: Codec): Promise<Job> {
-  if (job.type !== "signal") return job;
-  const spec = (workflow.options.signals as Readonly<Record<string, SignalSpec<unknown>>> | undefined)?.[job.name];
-  if (spec?.schema === undefined) return job;
+/** A message as the schema that its receiver declares has it, or marked as refused by it (M13). Senders may not know the schema. */
+export async function checkedMessage(workflow: AnyWorkflow, job: Job, codec: Codec): Promise<Job> {
+  if (job.type === "signal") {
+    const { checked, ...signal } = job;
+    const schema = declared(workflow, "signals", job.name);
+    if (schema === undefined || checked === true) return signal;
+    const result = await checkedPayload(`signal ${job.name}`, schema, job.payload, codec);
+    return typeof result === "object" && "refused" in result ? { ...signal, ...result } : { ...signal, payload: result };
+  }
+  if (job.type === "update") {
+    const schema = declared(workflow, "updates", job.name);
+    if (schema === undefined) return job;
+    const result = await checkedPayload(`update ${job.name}`, schema, job.input, codec);
+    return typeof result === "object" && "refused" in result ? { ...job, ...result } : { ...job, input: result };
+  }
+  return job;
+}
+function declared(workflow: AnyWorkflow, kind: "signals" | "updates", name: string): StandardSchemaV1<unknown, unknown> | undefined {
+  const specs = workflow.options[kind] as Readonly<Record<string, SignalSpec<unknown>>> | undefined;
+  return specs !== undefined && Object.hasOwn(specs, name) ? (specs[name]?.schema as StandardSchemaV1<unknown, unknown>) : undefined;
+}
+async function checkedPayload(
+  what: string,
+  schema: StandardSchemaV1<unknown, unknown>,
+  payload: Payload,
+  codec: Codec,
+): Promise<Payload | { readonly refused: string }> {
   try {
-    await validated(`signal ${job.name}`, spec.schema as StandardSchemaV1<unknown, unknown>, codec.decode(job.payload));
-    return job;
+    return codec.encode(await validated(what, schema, codec.decode(payload)));
   } catch (error) {
-    return { ...job, refused: error instanceof Error ? error.message : String(error) };
+    return { refused: error instanceof Error ? error.message : String(error) };
   }
 }

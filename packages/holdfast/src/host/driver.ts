@@ -23,10 +23,10 @@ import {
   type Turn,
   type TurnWatch,
 } from "@holdfast/core";
-import type { ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
+import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
 import type { AttemptEnd } from "./attempts.ts";
 import { unguardedCodec } from "./guard.ts";
-import { type Draft, draftOf } from "./journal.ts";
+import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 import { isStep, Steps, type StepsHost } from "./steps.ts";
 import { Timers } from "./timers.ts";
 
@@ -38,6 +38,7 @@ export interface DriverHost extends StepsHost {
   /** Sees workflow code run. */
   readonly watch: TurnWatch | undefined;
   commit(turn: TurnCommit): Promise<CommitResult>;
+  attempts(runId: string): Promise<readonly (AttemptRow & { readonly task?: boolean })[]>;
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
   codeOf(workflow: AnyWorkflow): string;
@@ -49,11 +50,22 @@ export interface DriverHost extends StepsHost {
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void;
 }
 
+/** Something that others were asked for, and will be again. */
+interface Asked {
+  readonly command: OpeningCommand;
+  /** That an activity has had. */
+  readonly attempts: number;
+  /** Of a child: the run knows that it exists. */
+  readonly isStarted: boolean;
+}
+
 /** Jobs that a run takes at once, also while it waits to be tried again. */
 const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
 /** What steps are told that are still running when their run has ended; one for all, an error is dear to make. */
 const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
 const NOTHING_DUE = { starting: [], exhausted: [] } as const;
+/** Operations that others carry out. */
+const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "cancelRun"]);
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
@@ -64,6 +76,8 @@ export class Driver {
   #executor: Executor;
   readonly #steps: Steps;
   readonly #timers: Timers;
+  /** D10: what is asked of others again with the turn of the resume. */
+  #askAgain: Asked[] = [];
   #jobs: Job[] = [];
   #consumed: number[] = [];
   #seen = 0;
@@ -72,6 +86,8 @@ export class Driver {
   #turns: number;
   #historyLength: number;
   #busy = false;
+  /** Its run does not exist yet. */
+  #unborn = false;
   #closed = false;
   #released = false;
   #stopping = false;
@@ -111,9 +127,17 @@ export class Driver {
   get seen(): number {
     return this.#seen;
   }
-  /** Is a turn, a commit or a step under way? */
+  /** Is a turn or a commit under way? */
   get busy(): boolean {
-    return this.#busy || this.#delivering > 0 || this.#jobs.length > 0 || this.#steps.inFlight > 0;
+    return this.#busy || this.#delivering > 0 || this.#jobs.length > 0;
+  }
+  /** Steps that run. */
+  get running(): string[] {
+    return this.#steps.running;
+  }
+  /** Does the store know of this claim? */
+  get isBorn(): boolean {
+    return !this.#unborn;
   }
   /** Turns that are in memory, for a claim that needs no history. */
   get turns(): number {
@@ -138,6 +162,7 @@ export class Driver {
   /** The first turn of a run that does not exist yet; undefined if it can't be computed (then let a claim do it). */
   async firstTurn(jobs: readonly Job[]): Promise<TurnCommit | undefined> {
     this.#busy = true;
+    this.#unborn = true;
     const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
     await this.#freshMacrotask();
     const completion = await this.#executor.activate(activation);
@@ -146,6 +171,12 @@ export class Driver {
   /** The run was created with its first turn. */
   begun(commit: TurnCommit): void {
     this.#busy = false;
+    this.#unborn = false;
+    if (this.#released) {
+      // W4: its worker has stopped meanwhile.
+      this.#steps.notBegun(openedSteps(commit).map(({ seq }) => seq));
+      return void this.#returnLease();
+    }
     this.#committed(commit, { status: "committed", inbox: [] });
   }
 
@@ -208,7 +239,8 @@ export class Driver {
     this.#rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
     let view: ReplayTurn[] = replayView(turns);
     const fail = lastFailure(turns);
-    if (fail !== undefined && (resumed || fail.retryAfter !== undefined)) {
+    const goesOn = fail !== undefined && (resumed || fail.retryAfter !== undefined);
+    if (goesOn) {
       const job: Job = { type: "resume", attempt: claim.run.attempt, voids: fail.causes ?? [] };
       const turn: Turn = { index: claim.run.turns, time: 0, historyLength: 0, jobs: [job], commands: [] };
       view = replayView([...turns, turn]).slice(0, -1);
@@ -221,7 +253,30 @@ export class Driver {
     this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
     this.#reopen(turns);
     this.#steps.recount(claim);
+    this.#askAgain = goesOn ? await this.#asked(turns, resumed ? undefined : (fail.causes ?? [])) : [];
     return undefined;
+  }
+  /** What the run had asked of others and has no answer to: these operations, or all (its end has dropped what was under way). */
+  async #asked(turns: readonly Turn[], only: readonly number[] | undefined): Promise<Asked[]> {
+    const open = new Set(this.#executor.openOperations);
+    const answered = new Set<number>();
+    const started = new Set<number>();
+    for (const job of turns.flatMap(({ jobs }) => jobs)) {
+      if (job.type === "resolve") answered.add(job.seq);
+      else if (job.type === "childStarted") started.add(job.seq);
+      else if (job.type === "resume") for (const seq of job.voids) answered.delete(seq);
+    }
+    for (const job of this.#jobs) if (job.type === "resume") for (const seq of job.voids) answered.delete(seq);
+    const commands = turns
+      .flatMap((turn) => turn.commands)
+      .filter((command): command is OpeningCommand => "n" in command && ASKED.has(command.type))
+      .filter(({ seq }) => only === undefined || only.includes(seq))
+      .filter((command) => open.has(command.seq) || (command.type === "child" && started.has(command.seq) && !answered.has(command.seq)));
+    const attempts = commands.some(({ type }) => type === "activity") ? await this.#host.attempts(this.runId) : [];
+    return commands.map((command) => {
+      const numbers = attempts.filter(({ seq, task }) => task === true && seq === command.seq).map(({ number }) => number);
+      return { command, attempts: Math.max(0, ...numbers), isStarted: started.has(command.seq) };
+    });
   }
   /** What was open when the run was last in somebody's memory. */
   #reopen(turns: readonly Turn[]): void {
@@ -319,22 +374,20 @@ export class Driver {
   }
   #draft(activation: Activation, completion: Completion & { status: "ok" }): Draft {
     const { environment, workerId } = this.#host;
-    const draft = draftOf(
-      {
-        runId: this.runId,
-        execution: this.execution,
-        epoch: this.#epoch,
-        workerId,
-        queue: this.#run.queue,
-        turns: this.#turns,
-        historyLength: this.#historyLength,
-        deadlineAt: this.#run.deadlineAt,
-        seed: () => environment.uuid(),
-        childWorkflow: (seq) => this.#executor.childWorkflow(seq),
-      },
-      activation,
-      completion,
-    );
+    const context: JournalContext = {
+      runId: this.runId,
+      execution: this.execution,
+      epoch: this.#epoch,
+      workerId,
+      queue: this.#run.queue,
+      turns: this.#turns,
+      historyLength: this.#historyLength,
+      deadlineAt: this.#run.deadlineAt,
+      seed: () => environment.uuid(),
+      childWorkflow: (seq) => this.#executor.childWorkflow(seq),
+    };
+    const draft = draftOf(context, activation, completion);
+    for (const { command, attempts, isStarted } of this.#askAgain.splice(0)) askAgain(context, command, draft, attempts, isStarted);
     for (const job of activation.jobs) if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
     for (const command of completion.commands) this.#apply(command, activation.time);
     const fail = completion.commands.find((command) => command.type === "fail");
@@ -371,7 +424,7 @@ export class Driver {
     const halting = this.#stopping && this.#steps.inFlight === 0;
     const { starting, exhausted } = halting ? NOTHING_DUE : this.#steps.announceDue();
     this.#jobs.push(...exhausted);
-    const fresh = draft.turn?.commands.filter((command): command is OpeningCommand => "n" in command && isStep(command)) ?? [];
+    const fresh = openedSteps(draft);
     const working =
       fresh.length > 0 ||
       starting.length > 0 ||
@@ -511,15 +564,18 @@ export class Driver {
     if (this.#released) return;
     const reason = new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" });
     this.#steps.loseAll(reason);
+    const given = this.#unborn ? undefined : this.#returnLease();
+    this.#release("lost", reason);
+    await given;
+  }
+  async #returnLease(): Promise<void> {
     const draft = this.#bare("sleeping");
     draft.attempts = this.#steps.takeRows(undefined);
     draft.lease = "park";
     draft.wakeAt = 0;
     draft.seen = 0;
-    const given = this.#host.commit(draft);
-    this.#release("lost", reason);
     try {
-      await given;
+      await this.#host.commit(draft);
     } catch (error) {
       this.#host.logger.error("A run could not be given back; others have it when its lease ends.", { runId: this.runId, error });
     }
@@ -537,6 +593,10 @@ export class Driver {
   evict(): void {
     void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
   }
+}
+
+function openedSteps({ turn }: TurnCommit): OpeningCommand[] {
+  return turn?.commands.filter((command): command is OpeningCommand => "n" in command && isStep(command)) ?? [];
 }
 
 /** When a run that failed is to be tried again. */

@@ -105,6 +105,19 @@ function translate(context: JournalContext, command: Command, draft: Draft, upda
   }
 }
 
+/** D10: asks others once more for what a failed run had asked of them. `attempts`: how many an activity has had. */
+export function askAgain(context: JournalContext, command: Command, draft: Draft, attempts: number, isStarted: boolean): void {
+  if (command.type === "activity") {
+    const task = taskOf(context, command);
+    const retry = { ...task.retry, maxAttempts: task.retry.maxAttempts + attempts };
+    draft.tasks = [...(draft.tasks ?? []), { ...task, attempt: attempts, retry }];
+  } else if (command.type === "child") {
+    const { parent, ...child } = childOf(context, command);
+    const link = parent === undefined ? undefined : { ...parent, announce: parent.announce && !isStarted };
+    draft.children = [...(draft.children ?? []), { ...child, parent: link, onConflict: "reopen" }];
+  } else translate(context, command, draft, []);
+}
+
 function taskOf(context: JournalContext, command: Extract<Command, { type: "activity" }>): NewTask {
   const { seq, name, unit, n, input, startToClose, scheduleToClose, scheduleToStart, heartbeat } = command;
   return {
@@ -181,7 +194,7 @@ function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
     case "canceled":
       return { status: "canceled", output: command.value, error: command.error ?? canceledBy(command.reason) };
     case "continueAsNew": {
-      const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal } as const }));
+      const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal, checked: true } as const }));
       return { status: "continued", next: { input: command.input, version: command.version, seed: context.seed(), carried } };
     }
   }

@@ -82,6 +82,10 @@ export class Steps {
   get inFlight(): number {
     return this.#attempts.size;
   }
+  /** The same, by name. */
+  get running(): string[] {
+    return [...this.#attempts.running].map(({ seq, number }) => `${this.#run.runId}/${seq}/${number}`);
+  }
   /** Is there anything to write of them that no turn carries? */
   get hasNews(): boolean {
     return this.#due.length > 0 || this.#rows.length > 0;

@@ -18,7 +18,7 @@ import {
 } from "@holdfast/core";
 import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Served, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
-import { codeOf, validatedSignal } from "./definitions.ts";
+import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { type Determinism, Guard } from "./guard.ts";
@@ -74,7 +74,8 @@ export class WorkerHost implements DriverHost {
   /** Parked runs, least recently used first (W5). */
   readonly #cache = new Map<string, Driver>();
   #offset = 0;
-  #claiming = false;
+  /** A claim that is under way. */
+  #claiming: Promise<void> | undefined;
   #claimScheduled = false;
   #again = false;
   #renewing = false;
@@ -128,12 +129,16 @@ export class WorkerHost implements DriverHost {
   /** Does anything go on without a message or a timer? */
   get busy(): boolean {
     return (
-      this.#claiming ||
+      this.#claiming !== undefined ||
       this.#claimScheduled ||
       this.#renewing ||
       this.#activities.busy ||
       [...this.#active.values()].some((driver) => driver.busy)
     );
+  }
+  /** Steps and activities that run. */
+  get running(): string[] {
+    return [...[...this.#active.values()].flatMap((driver) => driver.running), ...this.#activities.running];
   }
   get queue(): string {
     return this.#settings.queue;
@@ -179,6 +184,9 @@ export class WorkerHost implements DriverHost {
   commit(turn: TurnCommit): Promise<CommitResult> {
     return this.#ports.commit(turn);
   }
+  attempts(runId: string): ReturnType<Store["attempts"]> {
+    return this.#ports.store.attempts(runId);
+  }
   async transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: object): Promise<InboxMessage | "stale"> {
     const { store } = this.#ports;
     if (store.transact === undefined) {
@@ -196,7 +204,7 @@ export class WorkerHost implements DriverHost {
     return this.#settings.replaceStep(name);
   }
   checked(workflow: AnyWorkflow, job: Job): Promise<Job> {
-    return validatedSignal(workflow, job, this.codec);
+    return checkedMessage(workflow, job, this.codec);
   }
   codeOf(workflow: AnyWorkflow): string {
     return codeOf(workflow);
@@ -268,7 +276,7 @@ export class WorkerHost implements DriverHost {
   }
   async #claim(): Promise<void> {
     if (this.#stopping !== undefined || this.#serves.length === 0) return;
-    if (this.#claiming) {
+    if (this.#claiming !== undefined) {
       this.#again = true;
       return;
     }
@@ -277,8 +285,13 @@ export class WorkerHost implements DriverHost {
       this.#again = true; // when a slot is free
       return;
     }
-    this.#claiming = true;
     this.#again = false;
+    this.#claiming = this.#claimUpTo(room);
+    await this.#claiming;
+    this.#claiming = undefined;
+    if (this.#again && this.#active.size < this.#settings.concurrency) void this.#claim();
+  }
+  async #claimUpTo(room: number): Promise<void> {
     try {
       const { lease, queue } = this.#settings;
       const result = await this.#ports.store.claim({
@@ -293,26 +306,31 @@ export class WorkerHost implements DriverHost {
         },
       });
       this.#offset = result.now - this.environment.now();
+      if (this.#stopping !== undefined) {
+        // W4: it was asked for before; others may have it.
+        await Promise.all(result.runs.map((claim) => this.#driverOf(claim)?.giveBack()));
+        return;
+      }
       for (const claim of result.runs) this.#take(claim);
       this.#alarm?.cancel();
       if (result.nextAt !== undefined) this.#alarm = this.environment.after(result.nextAt - result.now, () => void this.#claim());
       if (result.runs.length === room) this.#again = true;
     } catch (error) {
       this.logger.error("Runs could not be claimed; trying again.", { error });
-    } finally {
-      this.#claiming = false;
     }
-    if (this.#again && this.#active.size < this.#settings.concurrency) void this.#claim();
+  }
+  #driverOf({ run }: ClaimedRun): Driver | undefined {
+    const workflow = this.#settings.workflows.get(run.workflow);
+    return workflow === undefined ? undefined : new Driver(workflow, run, this);
   }
   #take(claim: ClaimedRun): void {
     const { run } = claim;
-    const workflow = this.#settings.workflows.get(run.workflow);
-    if (workflow === undefined) return;
     const cached = this.#cache.get(run.id);
     this.#cache.delete(run.id);
     const reusable = claim.turns === undefined && cached !== undefined;
     if (!reusable) cached?.evict();
-    const driver = reusable ? cached : new Driver(workflow, run, this);
+    const driver = reusable ? cached : this.#driverOf(claim);
+    if (driver === undefined) return;
     // D4: a worker that stood still until its lease had run out may claim the same run again: the claim before is lost.
     this.#active.get(run.id)?.lose(new HoldfastError("The lease of this run was lost.", { code: "HF_CLAIM_LOST" }));
     this.#active.set(run.id, driver);
@@ -329,7 +347,7 @@ export class WorkerHost implements DriverHost {
     if (this.#renewing || this.#active.size === 0) return;
     this.#renewing = true;
     try {
-      const drivers = [...this.#active.values()];
+      const drivers = [...this.#active.values()].filter(({ isBorn }) => isBorn);
       const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
       const results = await this.#ports.store.renew(this.id, this.#settings.lease, claims);
       results.forEach(({ held, inbox }, i) => {
@@ -352,6 +370,9 @@ export class WorkerHost implements DriverHost {
     this.#stopping ??= this.#stop();
     return this.#stopping;
   }
+  #passed(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.environment.after(ms, resolve));
+  }
   async #stop(): Promise<void> {
     const { gracePeriod } = this.#settings;
     this.#alarm?.cancel();
@@ -367,8 +388,10 @@ export class WorkerHost implements DriverHost {
         }
       });
     }
-    for (const timer of this.#timers) timer.cancel();
-    await Promise.all([activities, ...[...this.#active.values()].map((driver) => driver.giveBack())]);
+    // A claim that comes later still is given back; but whoever stops a worker may close its store next.
+    const claim = this.#claiming === undefined ? undefined : Promise.race([this.#claiming, this.#passed(gracePeriod)]);
+    await Promise.all([activities, claim, ...[...this.#active.values()].map((driver) => driver.giveBack())]);
+    for (const timer of this.#timers) timer.cancel(); // not before: one of them keeps the process alive
     for (const driver of this.#cache.values()) driver.evict();
     this.#cache.clear();
     this.#intolerant();

@@ -2,31 +2,69 @@
 // Owns: the schemes.
 // Invariants: what can't be opened is a typed error that names what to do; packages for other schemes are loaded only when asked for.
 
-import { InvalidInputError } from "@holdfast/core";
+import { InvalidInputError, type Logger } from "@holdfast/core";
 import type { Store } from "./port.ts";
 
 export const DEFAULT_URL = "file:.holdfast/holdfast.db";
 
-function invalid(message: string): InvalidInputError {
-  return new InvalidInputError({ what: "Holdfast.open", issues: [{ message }] });
+export interface OpenStoreOptions {
+  readonly logger?: Logger | undefined;
+  readonly namespace?: string | undefined;
 }
 
-export async function openStore(url: string = DEFAULT_URL): Promise<Store> {
+/** What `@holdfast/postgres` offers. It imports this package, so its types can't be had from there. */
+interface PostgresPackage {
+  readonly PostgresStore: { fromUrl(url: string, options: OpenStoreOptions): Store };
+}
+
+/** Named by a variable: neither a bundler nor the compiler should look for a package that may not be there. */
+const POSTGRES: string = "@holdfast/postgres";
+
+function invalid(message: string, path?: string): InvalidInputError {
+  return new InvalidInputError({ what: "Holdfast.open", issues: [path === undefined ? { message } : { message, path: [path] }] });
+}
+
+export async function openStore(url: string = DEFAULT_URL, options: OpenStoreOptions = {}): Promise<Store> {
   if (typeof url !== "string") throw invalid(`The url must be text, not ${typeof url}.`);
+  if (/^postgres(ql)?:/.test(url)) {
+    const { PostgresStore } = await postgresPackage();
+    return PostgresStore.fromUrl(url, options);
+  }
   if (url === "memory:") {
+    refuseNamespace(options, "Open another engine for another.");
     const { MemoryStore } = await import("./memory/store.ts");
     return new MemoryStore();
   }
   if (url.startsWith("file:")) {
+    refuseNamespace(options, "Use a file of its own for another.");
     const [place = "", query = ""] = url.split("?", 2);
     const path = place.startsWith("file://") ? decodeURIComponent(new URL(place).pathname) : place.slice("file:".length);
     if (path === "") throw invalid('"file:" names no file. Example: "file:./app.db".');
-    const options = sqliteOptions(new URLSearchParams(query));
     const { SqliteStore } = await import("./sqlite/store.ts");
-    return new SqliteStore(path, options);
+    return new SqliteStore(path, sqliteOptions(new URLSearchParams(query)));
   }
-  throw invalid(`"${url.slice(0, 100)}" is no url of a store. Use "file:./app.db" or "memory:".`);
+  throw invalid(
+    `"${withoutSecrets(url)}" is no url of a store. Use "file:./app.db", "memory:" or "postgres://user:password@host/database".`,
+  );
 }
+
+function refuseNamespace({ namespace = "default" }: OpenStoreOptions, instead: string): void {
+  if (namespace !== "default") throw invalid(`This store keeps one namespace, "default". ${instead}`, "namespace");
+}
+
+async function postgresPackage(): Promise<PostgresPackage> {
+  try {
+    return await import(POSTGRES);
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    // A package that it needs in turn may be missing, too: then the error says so by itself.
+    if (code !== "ERR_MODULE_NOT_FOUND" || !message.includes(`'${POSTGRES}'`)) throw cause;
+    throw invalid(`Engines on PostgreSQL need a package of their own: run "npm install ${POSTGRES}".`);
+  }
+}
+
+/** For messages: a url may have a password in it. */
+const withoutSecrets = (url: string): string => url.replace(/\/\/[^/@]*@/, "//…@").slice(0, 100);
 
 /** `?synchronous=NORMAL` trades the last commits on power loss for speed; everything else is refused. */
 function sqliteOptions(query: URLSearchParams): { synchronous?: "FULL" | "NORMAL" } {

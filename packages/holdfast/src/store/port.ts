@@ -34,8 +34,11 @@ export interface NewRun {
   /**
    * "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution, with
    * all that this start says (no parent, if it names none); used keys, outcomes of updates and published state stay with the run (P10).
+   * "reopen": a parent that goes on after a failure asks again for the child of this very `parent` link (D10). An open one is found, a
+   * completed one answers the parent again, a failed one that can be resumed is, any other gets its next execution. A run that is not
+   * that child is in the way, as with "reject".
    */
-  readonly onConflict: "reject" | "use-existing" | "restart-if-closed";
+  readonly onConflict: "reject" | "use-existing" | "restart-if-closed" | "reopen";
   /** Randomness of its first execution (P7). */
   readonly seed: string;
   /** The operation of another run that it is the child of. */
@@ -258,6 +261,8 @@ export interface NewTask {
   readonly scheduleToStart?: number | undefined;
   readonly heartbeat?: number | undefined;
   readonly location: string;
+  /** Attempts made before the run failed and went on (D10): its own are numbered from there. Default 0. */
+  readonly attempt?: number | undefined;
 }
 export interface ClaimedTask extends NewTask {
   readonly id: number;

@@ -46,6 +46,10 @@ export class TestEngine extends Holdfast {
   readonly #skipTime: boolean;
   #closing = false;
   readonly #loop: Promise<void>;
+  /** Steps and activities that run, and since when it is just these, in real time. */
+  #running = { names: "", since: 0 };
+  /** What this process waited for before anything ran here: the business of the test runner. */
+  readonly #resources = activeResources();
 
   constructor(engine: Engine, internals: Internals & { store: MemoryStore; environment: TestWorld }, options: TestEngineOptions) {
     super(engine, internals);
@@ -76,12 +80,25 @@ export class TestEngine extends Holdfast {
     const times = [this.#world.nextAlarm ?? [], this.#store.nextLimit ?? []].flat();
     return times.length === 0 ? undefined : Math.min(...times);
   }
-  /** Until nothing can run any more at this time. */
+  /**
+   * Until nothing can run any more at this time. A step or an activity that runs may wait for something real, which is given some real
+   * time, or for time itself: a limit of its own, an abort. Then only moving on helps.
+   */
   async #settled(): Promise<void> {
     for (let quiet = 0; quiet < 3; ) {
       await macrotask();
-      quiet = this.#engine.busy || !this.#world.idle ? 0 : quiet + 1;
+      if (this.#engine.busy || !this.#world.idle) quiet = 0;
+      else if (this.#mayGoOn()) await idleTick();
+      else quiet++;
     }
+  }
+  /** Does code of users run that may come to an end by itself? */
+  #mayGoOn(): boolean {
+    const names = this.#engine.running.join();
+    if (names !== this.#running.names) this.#running = { names, since: this.#world.elapsed() };
+    if (names === "") return false;
+    const waitsForReal = [...activeResources()].some(([kind, count]) => count > (this.#resources.get(kind) ?? 0));
+    return this.#world.elapsed() - this.#running.since < (waitsForReal ? LONG_PATIENCE : SHORT_PATIENCE);
   }
   /** Skips time whenever nothing can run and somebody waits. */
   async #live(): Promise<void> {
@@ -99,9 +116,21 @@ export class TestEngine extends Holdfast {
     await this.#loop;
     await this.#settled();
     const differences = await this.#replayAll();
-    await super.close();
+    await this.#closeNow();
     if (differences.length === 1 && differences[0] !== undefined) throw differences[0];
     if (differences.length > 1) throw new AggregateError(differences, `${differences.length} histories do not replay.`);
+  }
+  /** Nobody moves time any more: what waits for this moment has to be called. */
+  async #closeNow(): Promise<void> {
+    let isClosed = false;
+    const closed = super.close().finally(() => {
+      isClosed = true;
+    });
+    while (!isClosed) {
+      this.#world.moveTo(this.#world.now());
+      await macrotask();
+    }
+    await closed;
   }
   async #replayAll(): Promise<Error[]> {
     const differences: Error[] = [];
@@ -126,8 +155,22 @@ export class TestEngine extends Holdfast {
   }
 }
 
+/** Time jumps further than any worker could renew a lease, and nobody dies here. */
+const LEASE = "5000w";
+
+/** Real milliseconds that steps and activities may take before they are taken for waiting: with something real to wait for, and without. */
+const LONG_PATIENCE = 1_000;
+const SHORT_PATIENCE = 50;
+
+/** Sockets, files, timers and the like that keep this process busy, by kind. */
+function activeResources(): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const kind of process.getActiveResourcesInfo()) if (kind !== "Immediate") counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  return counts;
+}
+
 /** A pause that costs little while a test does something else. */
-const idleTick = () => new Promise<void>((resolve) => void setTimeout(resolve, 1));
+const idleTick = () => new Promise<void>((resolve) => void setTimeout(resolve, 1).unref());
 
 export async function testEngine(options: TestEngineOptions): Promise<TestEngine> {
   const world = new TestWorld((options.startTime ?? new Date(Date.UTC(2026, 0, 1))).getTime());
@@ -142,6 +185,13 @@ export async function testEngine(options: TestEngineOptions): Promise<TestEngine
   const engine = new Engine({ store, environment: world, codec: jsonCodec, logger: consoleLogger, limits: {} });
   await engine.open();
   const test = new TestEngine(engine, internals, options);
-  await test.worker({ workflows: options.workflows, activities: options.activities ?? [], turnTimeout: "1m", determinism: "error" });
+  await test.worker({
+    workflows: options.workflows,
+    activities: options.activities ?? [],
+    turnTimeout: "1m",
+    determinism: "error",
+    lease: LEASE,
+    gracePeriod: 0,
+  });
   return test;
 }

@@ -140,6 +140,21 @@ export class Book {
     this.put(run, { job: { type: "resolve", seq, outcome } }, now);
   }
 
+  /** D10, or another try for a blocked run. */
+  resume(run: KeptRun, now: number): "resumed" | "not-resumable" {
+    if (run.status !== "blocked") {
+      if (run.status !== "failed" || !run.resumable || run.turns === 0) return "not-resumable";
+      run.status = "sleeping";
+      run.attempt++;
+      run.error = undefined;
+      run.finishedAt = undefined;
+      if (run.deadlineAt !== undefined) this.deadlines.add(run);
+      this.append(run, { type: "resume", attempt: run.attempt, voids: [] });
+    }
+    this.availableNow(run, now);
+    return "resumed";
+  }
+
   // ── ends ──
 
   close(run: KeptRun, close: RunClose, now: number): void {
@@ -158,7 +173,7 @@ export class Book {
     this.deadlines.delete(run);
     this.tasks.removeOf(run.id, now);
     this.wake("results");
-    this.#tellParent(run, now);
+    this.tellParent(run, now);
     for (const child of this.childrenOf(run.id)) this.#followParent(child, run, now);
   }
   terminate(run: KeptRun, reason: string | undefined, now: number): void {
@@ -174,7 +189,7 @@ export class Book {
     run.updates ??= new Map();
     for (const [id] of open) run.updates.set(id, { status: waiting.has(id) ? "rejected" : "failed", error });
   }
-  #tellParent(run: KeptRun, now: number): void {
+  tellParent(run: KeptRun, now: number): void {
     const { parent } = run;
     const waiting = parent === undefined ? undefined : this.#runs.get(parent.runId);
     if (parent === undefined || waiting === undefined || !isOpen(waiting) || waiting.execution !== parent.execution) return;

@@ -148,22 +148,12 @@ export class MemoryStore implements Store {
     );
   }
   resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]> {
-    return this.#change((now) => runIds.map((id) => this.#resume(this.#book.get(id), now)));
-  }
-  #resume(run: KeptRun | undefined, now: number): "resumed" | "not-found" | "not-resumable" {
-    if (run === undefined) return "not-found";
-    if (run.status === "blocked") this.#book.availableNow(run, now);
-    else {
-      if (run.status !== "failed" || !run.resumable || run.turns === 0) return "not-resumable";
-      run.status = "sleeping";
-      run.attempt++;
-      run.error = undefined;
-      run.finishedAt = undefined;
-      if (run.deadlineAt !== undefined) this.#book.deadlines.add(run);
-      this.#book.append(run, { type: "resume", attempt: run.attempt, voids: [] });
-      this.#book.availableNow(run, now);
-    }
-    return "resumed";
+    return this.#change((now) =>
+      runIds.map((id) => {
+        const run = this.#book.get(id);
+        return run === undefined ? "not-found" : this.#book.resume(run, now);
+      }),
+    );
   }
   expire(): Promise<number> {
     return this.#change((now) => {

@@ -43,7 +43,7 @@ export class Tasks {
       execution,
       scheduledAt: now,
       availableAt: now,
-      attempt: 0,
+      attempt: task.attempt ?? 0,
       token: 0,
       workerId: undefined,
       startedAt: 0,

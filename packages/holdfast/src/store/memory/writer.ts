@@ -13,7 +13,7 @@ import {
   type Turn,
   trimmed,
 } from "@holdfast/core";
-import type { AttemptRow, CommitResult, CreateResult, NewMessage, NewRun, TurnCommit } from "../port.ts";
+import type { AttemptRow, CommitResult, CreateResult, NewMessage, NewRun, ParentLink, TurnCommit } from "../port.ts";
 import type { Book } from "./book.ts";
 import { isOpen, type KeptRun } from "./state.ts";
 
@@ -53,12 +53,22 @@ export class Writer {
     const closed = !isOpen(existing);
     const conflict: CreateResult = { status: "conflict", id, runStatus: existing.status };
     if (run.onConflict === "reject") return conflict;
+    if (run.onConflict === "reopen") return this.#reopen(existing, run, now) ?? conflict;
     if (closed && run.onConflict === "restart-if-closed") {
       this.#book.restart(existing, run, now);
       return { status: "created", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
     }
     if (closed && (run.messages?.length ?? 0) > 0) return conflict;
     return { status: "existing", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
+  }
+  /** D10. Undefined: it is not the child that its parent asks for. */
+  #reopen(child: KeptRun, run: NewRun, now: number): CreateResult | undefined {
+    const { id, parent } = child;
+    if (parent === undefined || run.parent === undefined || !isSameLink(parent, run.parent)) return undefined;
+    if (isOpen(child)) return { status: "existing", id, execution: child.execution, inboxIds: [] };
+    if (child.status === "completed") this.#book.tellParent(child, now);
+    else if (this.#book.resume(child, now) !== "resumed") this.#book.restart(child, run, now);
+    return { status: child.status === "completed" ? "existing" : "created", id, execution: child.execution, inboxIds: [] };
   }
   #putAll(run: KeptRun, messages: readonly NewMessage[] | undefined, now: number): number[] {
     return (messages ?? []).map((message) => this.#book.put(run, message, now));
@@ -157,6 +167,8 @@ export class Writer {
     if (unseen(run, commit).length > 0) this.#book.availableNow(run, now); // D9
   }
 }
+
+const isSameLink = (a: ParentLink, b: ParentLink): boolean => a.runId === b.runId && a.execution === b.execution && a.seq === b.seq;
 
 const unseen = (run: KeptRun, { seen = 0 }: TurnCommit) => run.inbox.filter(({ id }) => id > seen);
 

@@ -2,14 +2,17 @@
 // Owns: what happens when a run of that id, or of that idempotency key, exists; the first values of every column.
 // Invariants: P10 (executions are numbered, the inbox and the keys stay), M8 (messages that come with the start), W2 (not before its time).
 
-import type { Payload } from "@holdfast/core";
+import { jsonCodec, type Payload } from "@holdfast/core";
 import type { CreateResult, NewRun } from "../port.ts";
-import { jsonOrNull, numberOrNull, payload, readNumber, readText, text, textOrNull } from "./columns.ts";
+import { jsonOrNull, numberOrNull, payload, readNumber, readOptionalPayload, readText, text, textOrNull } from "./columns.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { findByIdempotencyKey, findRun, type RunHead } from "./findRun.ts";
-import { putMessage } from "./inbox.ts";
+import { answerOperation, putMessage } from "./inbox.ts";
+import { resume } from "./overruleRuns.ts";
 import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
 import type { Session } from "./session.ts";
+
+const NOTHING: Payload = jsonCodec.encode(undefined);
 
 /** Creates the run, finds it, or says that it is in the way. With a `first` turn it is created leased, and `begin` commits the turn. */
 export function createRun(session: Session, run: NewRun, now: number, begin?: (key: number) => void): CreateResult {
@@ -32,6 +35,7 @@ function meetExisting(session: Session, existing: RunHead, run: NewRun, isSameSt
   if (isSameStart) return { status: "existing", id, execution, inboxIds: [] };
   if (!isOpen && run.onConflict === "restart-if-closed") return restart(session, existing, run, now);
   if (run.onConflict === "reject") return { status: "conflict", id, runStatus: status };
+  if (run.onConflict === "reopen") return reopen(session, existing, run, now);
   if (messages.length > 0 && !isOpen) return { status: "conflict", id, runStatus: status };
   return { status: "existing", id, execution, inboxIds: deliverAll(session, id, messages, now) };
 }
@@ -116,6 +120,22 @@ function announce(session: Session, id: string, parent: NonNullable<NewRun["pare
   const run = findRun(session.db, parent.runId);
   if (run?.isOpen !== true || run.execution !== parent.execution) return;
   putMessage(session, run.key, { type: "childStarted", seq: parent.seq, runId: id }, now);
+}
+
+/** D10: the parent goes on after a failure, and with it this child of its. */
+function reopen(session: Session, child: RunHead, run: NewRun, now: number): CreateResult {
+  const { id, execution, status, parent } = child;
+  const isAsked = parent?.runId === run.parent?.runId && parent?.execution === run.parent?.execution && parent?.seq === run.parent?.seq;
+  if (parent === undefined || !isAsked) return { status: "conflict", id, runStatus: status };
+  if (child.isOpen) return { status: "existing", id, execution, inboxIds: [] };
+  if (status === "completed") {
+    const [output = null] = session.db.get("SELECT output FROM runs WHERE key = ?", [child.key]) ?? [];
+    const value = readOptionalPayload(output) ?? NOTHING;
+    answerOperation(session, parent.runId, parent.execution, parent.seq, { status: "completed", value }, now);
+    return { status: "existing", id, execution, inboxIds: [] };
+  }
+  if (resume(session, id, now) === "resumed") return { status: "created", id, execution, inboxIds: [] };
+  return restart(session, child, run, now);
 }
 
 // ── executions ──

@@ -36,7 +36,7 @@ export function addTask(session: Session, run: number, execution: number, task: 
   session.db.run(
     `INSERT INTO tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close, schedule_to_close, schedule_to_start, heartbeat,
        scheduled_at, available_at, due_at, attempt, token)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, 0, 0)`,
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, 0)`,
     [
       run,
       execution,
@@ -52,6 +52,7 @@ export function addTask(session: Session, run: number, execution: number, task: 
       numberOrNull(heartbeat),
       now,
       earliest([after(now, scheduleToClose), after(now, scheduleToStart)]) ?? null,
+      task.attempt ?? 0,
     ],
   );
   session.changed("tasks");

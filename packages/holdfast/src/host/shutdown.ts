@@ -1,0 +1,50 @@
+// `stopOn`: process signals that stop workers gracefully and then end the process.
+// Owns: the listeners of this process, and which workers each signal stops.
+// Invariants: W4 (the process exits 0 once all of them have stopped; a second signal, whichever it is, ends it at once).
+
+import type { Engine } from "../engine.ts";
+import type { WorkerHost } from "./worker.ts";
+
+type StopSignal = "SIGTERM" | "SIGINT";
+const EXIT_CODES: Readonly<Record<StopSignal, number>> = { SIGINT: 130, SIGTERM: 143 };
+
+const listening = new Map<StopSignal, Map<WorkerHost, Engine>>();
+let stopping = false;
+
+export function stopOnSignals(signals: readonly StopSignal[], worker: WorkerHost, engine: Engine): void {
+  for (const signal of signals) {
+    let workers = listening.get(signal);
+    if (workers === undefined) {
+      workers = new Map();
+      listening.set(signal, workers);
+      process.on(signal, onSignal);
+    }
+    workers.set(worker, engine);
+  }
+}
+
+/** A worker that has stopped by itself: with the last of them, the process is its owner's again. */
+export function forgetSignals(worker: WorkerHost): void {
+  if (stopping) return;
+  for (const [signal, workers] of listening) {
+    if (!workers.delete(worker) || workers.size > 0) continue;
+    listening.delete(signal);
+    process.removeListener(signal, onSignal);
+  }
+}
+
+function onSignal(signal: NodeJS.Signals): void {
+  const asked = signal as StopSignal;
+  if (stopping) process.exit(EXIT_CODES[asked]);
+  stopping = true;
+  void stopAll(listening.get(asked) ?? new Map()).then((isClean) => process.exit(isClean ? 0 : 1));
+}
+
+async function stopAll(workers: ReadonlyMap<WorkerHost, Engine>): Promise<boolean> {
+  const ends = await Promise.allSettled([...workers.keys()].map((worker) => worker.stop()));
+  const closed = await Promise.allSettled([...new Set(workers.values())].map((engine) => engine.close()));
+  const failures = [...ends, ...closed].filter((end) => end.status === "rejected");
+  const [logger] = [...workers.values()].map((engine) => engine.logger);
+  for (const { reason } of failures) logger?.error("The worker could not stop cleanly.", { error: reason });
+  return failures.length === 0;
+}
