@@ -35,12 +35,14 @@ const ROLLBACK: Behaviour = {
 export class Saga {
   readonly #execution: Execution;
   #stack: Entry[] = [];
+  #undoing = 0;
 
   constructor(execution: Execution) {
     this.#execution = execution;
   }
+  /** Rollbacks that may still run, the one under way included. */
   get size(): number {
-    return this.#stack.length;
+    return this.#stack.length + this.#undoing;
   }
   get empty(): boolean {
     return this.#stack.length === 0;
@@ -68,6 +70,7 @@ export class Saga {
     const execution = this.#execution;
     const entries = this.#stack.reverse();
     this.#stack = [];
+    this.#undoing = entries.length;
     execution.emit({ type: "rollBack", error: serializeError(error) });
     execution.spawn({
       role: "internal",
@@ -75,7 +78,10 @@ export class Saga {
       parent: undefined,
       order: [0],
       run: async (unit) => {
-        for (const entry of entries) await this.#undo(unit, entry);
+        for (const entry of entries) {
+          await this.#undo(unit, entry);
+          this.#undoing--;
+        }
       },
       onEnd,
     });

@@ -79,6 +79,7 @@ export class WorkerHost implements DriverHost {
   #claimScheduled = false;
   #again = false;
   #renewing = false;
+  #renewAgain = false;
   #stopping: Promise<void> | undefined;
   readonly #timers: Timer[] = [];
   #alarm: Timer | undefined;
@@ -344,8 +345,13 @@ export class WorkerHost implements DriverHost {
 
   /** Renews the leases of what is active and brings what has come into their inboxes. */
   async #renew(): Promise<void> {
-    if (this.#renewing || this.#active.size === 0) return;
+    if (this.#active.size === 0) return;
+    if (this.#renewing) {
+      this.#renewAgain = true; // what it reads may be older than this hint
+      return;
+    }
     this.#renewing = true;
+    this.#renewAgain = false;
     try {
       const drivers = [...this.#active.values()].filter(({ isBorn }) => isBorn);
       const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
@@ -362,6 +368,7 @@ export class WorkerHost implements DriverHost {
     } finally {
       this.#renewing = false;
     }
+    if (this.#renewAgain) void this.#renew();
   }
 
   // ── the end (W4) ──

@@ -341,8 +341,8 @@ export interface Store {
   resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]>;
   /**
    * K7: ends the runs whose deadline has passed. Without rollbacks they fail at once, with no turn, their parent told and their
-   * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available. Each deadline counts
-   * once; a run that failed by it is not resumable. Also ends attempts of activities whose time is up (D11). Returns how many runs.
+   * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available; one that is rolling
+   * back already goes on undisturbed. Each deadline counts once; a run that failed by it is not resumable. Also ends attempts of activities whose time is up (D11). Returns how many runs.
    */
   expire(): Promise<number>;
   /** V4: blocked runs of these workflows whose code was another become available. */

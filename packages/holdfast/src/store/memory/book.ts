@@ -56,6 +56,7 @@ export class Book {
   }
   /** P10: a closed run begins again, as a new start says. */
   restart(kept: KeptRun, run: NewRun, now: number): void {
+    kept.inbox = [];
     this.#nextExecution(kept, run);
     const { workflow, queue, priority } = run;
     Object.assign(kept, { workflow, queue, priority, startedAt: undefined } satisfies Partial<KeptRun>);
@@ -169,7 +170,7 @@ export class Book {
     run.waitingFor = [];
     run.epoch++; // K5: nothing that was computed before counts any more, even if the run is resumed
     this.#refuseUpdates(run);
-    run.inbox = [];
+    run.inbox = run.resumable ? run.inbox.filter(({ job }) => job.type === "signal") : []; // D10: it may be resumed
     this.deadlines.delete(run);
     this.tasks.removeOf(run.id, now);
     this.wake("results");

@@ -169,6 +169,7 @@ export class MemoryStore implements Store {
     });
   }
   #expire(run: KeptRun, deadline: number, now: number): void {
+    if (run.status === "rolling_back") return; // its rollbacks are exempt, and nothing else is left to end
     const error = serializeError(new DeadlineExceededError({ runId: run.id, deadline }));
     if (run.rollbacks === 0) return this.#book.close(run, { status: "failed", error, resumable: false }, now);
     run.epoch++;

@@ -40,7 +40,8 @@ export function closeRun(session: Session, run: RunHead, ending: Ending, now: nu
     run.key,
   ]);
   refuseUpdates(db, run, status);
-  db.run("DELETE FROM inbox WHERE run = ?", [run.key]);
+  // D10: a run that may be resumed keeps what it was sent and has not taken.
+  db.run(resumable === 1 ? "DELETE FROM inbox WHERE run = ? AND type <> 'signal'" : "DELETE FROM inbox WHERE run = ?", [run.key]);
   dropTasks(db, run.key, now);
   session.changed("results");
   const { parent } = run;

@@ -176,6 +176,7 @@ export function continueRun(
 
 function restart(session: Session, closed: RunHead, run: NewRun, now: number): CreateResult {
   const { id, queue, priority, attributes, retry, parent } = run;
+  session.db.run("DELETE FROM inbox WHERE run = ?", [closed.key]);
   beginExecution(session, closed, { ...run, availableAt: startOf(run, now) });
   session.db.run(
     `UPDATE runs SET queue = ?, priority = ?, deadline_at = ?, attributes = ?, retry = ?, parent_id = ?, parent_execution = ?, parent_seq = ?,

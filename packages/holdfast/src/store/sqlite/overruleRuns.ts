@@ -51,6 +51,10 @@ const EXPIRE = `UPDATE runs SET expired = 1, epoch = epoch + 1, worker_id = NULL
   status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = ?`;
 
 function expireRun(session: Session, run: RunHead, now: number): void {
+  if (run.status === "rolling_back") {
+    session.db.run("UPDATE runs SET expired = 1 WHERE key = ?", [run.key]); // K7: its rollbacks are exempt, and nothing else is left to end
+    return;
+  }
   const { deadlineAt } = run;
   const error = serializeError(new DeadlineExceededError({ runId: run.id, ...(deadlineAt !== undefined && { deadline: deadlineAt }) }));
   if (run.rollbacks === 0) return closeRun(session, run, { status: "failed", error, resumable: false }, now);
