@@ -67,7 +67,7 @@ describe("group commit", () => {
     await bench.created("c", { queue: "q1" });
     await bench.claimRun("c");
     const shell = openShell(path);
-    expect(shell.rows("SELECT count(*) AS n FROM runs r JOIN lanes l ON l.lane = r.lane")).toEqual([{ n: 1 }]);
+    expect(shell.rows("SELECT count(*) AS n FROM holdfast_runs r JOIN holdfast_lanes l ON l.lane = r.lane")).toEqual([{ n: 1 }]);
     shell.close();
   });
 
@@ -130,7 +130,7 @@ describe("locks of others", () => {
     const bench = await openBench(path);
     await bench.created("a");
     const other = openShell(path);
-    other.exec("BEGIN IMMEDIATE; UPDATE runs SET priority = 7");
+    other.exec("BEGIN IMMEDIATE; UPDATE holdfast_runs SET priority = 7");
     expect((await bench.row("a")).priority).toBe(0);
     expect((await bench.claim()).runs).toEqual([]);
     other.exec("ROLLBACK");

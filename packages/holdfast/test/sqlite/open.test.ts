@@ -4,19 +4,9 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { StoreError } from "../../src/store/errors.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 import { bundled } from "./processes/bundled.ts";
-import { newPath, openBench, openShell, openStore } from "./support.ts";
-
-async function failureOf(work: Promise<unknown>): Promise<StoreError> {
-  const failure = await work.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-  if (!(failure instanceof StoreError)) throw new Error(`not a StoreError: ${String(failure)}`);
-  return failure;
-}
+import { failureOf, newPath, openBench, openShell, openStore } from "./support.ts";
 
 function fileWith(content: string | Uint8Array): string {
   const path = newPath();
@@ -94,37 +84,13 @@ describe("a file that can't be used", () => {
     const path = newPath();
     await (await openStore(path)).close();
     const shell = openShell(path);
-    shell.exec("PRAGMA user_version = 99");
+    shell.exec("UPDATE holdfast_schema SET version = 99");
     shell.close();
     const failure = await failureOf(openStore(path));
     expect(failure).toMatchObject({ code: "HF_STORE_NEWER", found: 99, known: 1, name: "StoreVersionError" });
     const again = openShell(path);
-    expect(again.rows("PRAGMA user_version")).toEqual([{ user_version: 99 }]);
+    expect(again.rows("SELECT version FROM holdfast_schema")).toEqual([{ version: 99 }]);
     again.close();
-  });
-
-  test.each([
-    ["that numbers its versions", "PRAGMA user_version = 7"],
-    ["that is marked as another program's", "PRAGMA application_id = 12345"],
-    ["with tables of our names", "CREATE TABLE runs (x)"],
-  ])("a database %s is refused and left as it is", async (_, sql) => {
-    const path = fileWith("");
-    const shell = openShell(path);
-    shell.exec(`CREATE TABLE mine (x); ${sql}`);
-    expect((await failureOf(openStore(path))).code).toBe("HF_STORE_FOREIGN");
-    expect(shell.rows("PRAGMA journal_mode")).toEqual([{ journal_mode: "delete" }]);
-    expect(shell.rows("SELECT count(*) AS n FROM sqlite_master WHERE name = 'records'")).toEqual([{ n: 0 }]);
-    shell.close();
-  });
-
-  test("tables of the user's own are welcome", async () => {
-    const path = fileWith("");
-    const shell = openShell(path);
-    shell.exec("CREATE TABLE orders (x); INSERT INTO orders VALUES (1)");
-    const bench = await openBench(path);
-    await bench.created("a");
-    expect(shell.rows("SELECT x FROM orders")).toEqual([{ x: 1 }]);
-    shell.close();
   });
 
   test("a damaged one is told", async () => {

@@ -51,6 +51,9 @@ test("many processes open and use the same new file at once", async () => {
   await Promise.all(openers.map(({ ended }) => ended));
   expect(openers.map(({ lines }) => lines)).toEqual(openers.map(() => ["opened"]));
   expect((await (await openStore(path)).count({})).pending).toBe(6);
+  const shell = openShell(path);
+  expect(shell.rows("SELECT version FROM holdfast_schema")).toEqual([{ version: 1 }]);
+  shell.close();
 }, 60_000);
 
 test("D2 a process that is killed in the middle of commits leaves a sound file, with everything that it acknowledged", async () => {

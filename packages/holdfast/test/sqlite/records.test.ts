@@ -209,22 +209,22 @@ describe("what a person sees with sqlite3", () => {
     }); // biome-ignore format: as a commit
     await bench.sent("order-1", signal("s1", "hurry"));
     const shell = openShell(path);
-    expect(shell.rows("SELECT id, status, input, state, waiting_for, attributes, created FROM holdfast_runs")).toEqual([
+    expect(shell.rows("SELECT id, status, input, state, waiting_for, attributes, created FROM holdfast_overview")).toEqual([
       { id: "order-1", status: "running", input: '{"item":"book"}', state: '{"at":"shipping"}', waiting_for: '["step ship"]', attributes: '{"customer":"c1"}', created: "1970-01-01T00:16:40.000Z" },
     ]); // biome-ignore format: a row
     expect(shell.rows("SELECT run_id, turn, time, direction, type, seq, name, value, data FROM holdfast_history")).toEqual([
       { run_id: "order-1", turn: 0, time: "2026-01-02T03:04:05.678Z", direction: "job", type: "resolve", seq: 1, name: null, value: '{"paid":true}', data: null },
       { run_id: "order-1", turn: 0, time: "2026-01-02T03:04:05.678Z", direction: "command", type: "step", seq: 2, name: "ship", value: null, data: '{"timeout":5}' },
     ]); // biome-ignore format: rows
-    expect(shell.rows("SELECT type, name, value, data FROM inbox")).toEqual([
+    expect(shell.rows("SELECT type, name, value, data FROM holdfast_inbox")).toEqual([
       { type: "signal", name: "hurry", value: '"s1"', data: '{"id":"s1"}' },
     ]);
-    expect(shell.rows("SELECT w.id FROM records r JOIN workers w ON w.key = r.worker")).toEqual([{ id: "w1" }]);
+    expect(shell.rows("SELECT w.id FROM holdfast_records r JOIN holdfast_workers w ON w.key = r.worker")).toEqual([{ id: "w1" }]);
     // Numbers are stored as such, not as 1.0.
-    expect(shell.rows("SELECT typeof(available_at) AS a, typeof(turns) AS b, typeof(epoch) AS c FROM runs")).toEqual([
+    expect(shell.rows("SELECT typeof(available_at) AS a, typeof(turns) AS b, typeof(epoch) AS c FROM holdfast_runs")).toEqual([
       { a: "integer", b: "integer", c: "integer" },
     ]);
-    expect(shell.rows("SELECT DISTINCT typeof(position) AS a, typeof(time) AS b, typeof(seq) AS c, typeof(n) AS n FROM records WHERE n IS NOT NULL")).toEqual([{ a: "integer", b: "integer", c: "integer", n: "integer" }]); // biome-ignore format: one line
+    expect(shell.rows("SELECT DISTINCT typeof(position) AS a, typeof(time) AS b, typeof(seq) AS c, typeof(n) AS n FROM holdfast_records WHERE n IS NOT NULL")).toEqual([{ a: "integer", b: "integer", c: "integer", n: "integer" }]); // biome-ignore format: one line
     shell.close();
   });
 });

@@ -23,15 +23,15 @@ describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
     ]);
     shell = openShell(path);
     // A run that waits for a message alone.
-    shell.exec("UPDATE runs SET available_at = NULL, status = 'sleeping' WHERE id = 'waiter'");
+    shell.exec("UPDATE holdfast_runs SET available_at = NULL, status = 'sleeping' WHERE id = 'waiter'");
     const columns = shell.rows(
-      "SELECT group_concat(name, ', ') AS names FROM pragma_table_info('runs') WHERE name NOT IN ('key', 'id')",
+      "SELECT group_concat(name, ', ') AS names FROM pragma_table_info('holdfast_runs') WHERE name NOT IN ('key', 'id')",
     )[0]?.["names"];
     for (const [id, count] of [["sleeper", MANY / 2], ["waiter", MANY / 2], ["stranger", MANY / 2], ["old", MANY / 2]] as const) {
       shell.exec(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
-        INSERT INTO runs (id, ${columns}) SELECT id || '-' || i, ${columns} FROM runs, n WHERE id = '${id}'`);
+        INSERT INTO holdfast_runs (id, ${columns}) SELECT id || '-' || i, ${columns} FROM holdfast_runs, n WHERE id = '${id}'`);
     } // biome-ignore format: as SQL
-    shell.exec("INSERT INTO executions SELECT key, 1, workflow, version, 'seed', 'null' FROM runs WHERE key > 4");
+    shell.exec("INSERT INTO holdfast_executions SELECT key, 1, workflow, version, 'seed', 'null' FROM holdfast_runs WHERE key > 4");
   }, 60_000);
 
   const plan = (sql: string, ...parameters: (string | number)[]) =>
@@ -40,25 +40,27 @@ describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
 
   test("W1 the statements of a claim read an index, in its order, and nothing else", () => {
     const heads = plan(LANE_HEADS, "default").filter((step) => !step.startsWith("CORRELATED"));
-    expect(heads[0]).toContain("SEARCH l USING COVERING INDEX lanes_by_queue (queue=?)");
-    for (const head of heads.slice(1)) expect(head).toContain("SEARCH runs USING COVERING INDEX runs_to_claim (lane=?");
+    expect(heads[0]).toContain("SEARCH l USING COVERING INDEX holdfast_lanes_by_queue (queue=?)");
+    for (const head of heads.slice(1)) expect(head).toContain("SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_to_claim (lane=?");
     for (const [sql, ...parameters] of [
       [DUE_RUNS, 1, 1, 1],
       [LATER_RUN, 1, 1],
     ] as const) {
       const steps = plan(sql, ...parameters);
-      expect(steps).toEqual([expect.stringMatching(/^SEARCH runs USING COVERING INDEX runs_to_claim \(lane=\? AND available_at>[^)]*\)$/)]);
+      expect(steps).toEqual([
+        expect.stringMatching(/^SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_to_claim \(lane=\? AND available_at>[^)]*\)$/),
+      ]);
     }
   });
 
   test.each([
-    ["the run of an id", "SELECT key FROM runs WHERE id = ?", "id=?"],
-    ["open children", "SELECT 1 FROM runs WHERE parent_id = ? AND finished_at IS NULL LIMIT 1", "runs_by_parent (parent_id=? AND finished_at=?)"],
-    ["deadlines", "SELECT key FROM runs WHERE deadline_at <= ? AND deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0", "runs_by_deadline (deadline_at>? AND deadline_at<?)"],
-    ["history", "SELECT * FROM records WHERE run = ? AND execution = 1 ORDER BY turn, id", "records_by_run (run=? AND execution=?)"],
-    ["an inbox", "SELECT * FROM inbox WHERE run = ? AND id > 5 ORDER BY id", "inbox_by_run (run=? AND rowid>?)"],
-    ["due activities", "SELECT id FROM tasks WHERE due_at <= ? AND due_at IS NOT NULL ORDER BY due_at LIMIT 5", "tasks_by_due (due_at>? AND due_at<?)"],
-    ["blocked runs", BLOCKED, "runs_by_status (status=?)"],
+    ["the run of an id", "SELECT key FROM holdfast_runs WHERE id = ?", "id=?"],
+    ["open children", "SELECT 1 FROM holdfast_runs WHERE parent_id = ? AND finished_at IS NULL LIMIT 1", "holdfast_runs_by_parent (parent_id=? AND finished_at=?)"],
+    ["deadlines", "SELECT key FROM holdfast_runs WHERE deadline_at <= ? AND deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0", "holdfast_runs_by_deadline (deadline_at>? AND deadline_at<?)"],
+    ["history", "SELECT * FROM holdfast_records WHERE run = ? AND execution = 1 ORDER BY turn, id", "holdfast_records_by_run (run=? AND execution=?)"],
+    ["an inbox", "SELECT * FROM holdfast_inbox WHERE run = ? AND id > 5 ORDER BY id", "holdfast_inbox_by_run (run=? AND rowid>?)"],
+    ["due activities", "SELECT id FROM holdfast_tasks WHERE due_at <= ? AND due_at IS NOT NULL ORDER BY due_at LIMIT 5", "holdfast_tasks_by_due (due_at>? AND due_at<?)"],
+    ["blocked runs", BLOCKED, "holdfast_runs_by_status (status=?)"],
   ])("%s are found by an index", (_, sql, index) => {
     const steps = plan(sql, ...Array.from(sql.matchAll(/\?/g), () => "x"));
     expect(steps.join("\n")).toContain(index);

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll } from "vitest";
+import { StoreError } from "../../src/store/errors.ts";
 import { type Driver, type DriverName, openDriver, preferredDriver, type Value } from "../../src/store/sqlite/driver.ts";
 import { SqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/store.ts";
 import { Bench } from "../../src/testing/storeConformance/bench.ts";
@@ -51,4 +52,14 @@ export function openShell(path: string, name?: DriverName): Shell {
     close: () => driver.close(),
   };
   return shell;
+}
+
+/** The typed error that a call ends in. */
+export async function failureOf(work: Promise<unknown>): Promise<StoreError> {
+  const failure = await work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  if (!(failure instanceof StoreError)) throw new Error(`not a StoreError: ${String(failure)}`);
+  return failure;
 }

@@ -122,6 +122,16 @@ describe.each(DRIVERS)("a transaction step on %s", (driver) => {
     expect(orders()).toEqual(["commit", "rollback"]);
   });
 
+  test("D6 a user's own foreign keys hold", async () => {
+    const { orders, transact } = await withOrders();
+    const orphan = (tx: SqliteTransaction) => {
+      tx.exec("CREATE TABLE lines (order_id INTEGER REFERENCES orders (id))");
+      tx.run("INSERT INTO lines (order_id) VALUES (42)");
+    };
+    await expect(transact(orphan)).rejects.toThrow(/FOREIGN KEY/);
+    expect(orders()).toEqual([]);
+  });
+
   test("D6 tx is of no use afterwards", async () => {
     const { orders, transact } = await withOrders();
     let kept: SqliteTransaction | undefined;

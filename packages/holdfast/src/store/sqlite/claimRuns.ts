@@ -11,7 +11,7 @@ import type { Row } from "./driver.ts";
 import { readInbox } from "./inbox.ts";
 import { readRecords, turnsOf } from "./records.ts";
 import { birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
-import { historyLengthNow, turnsNow } from "./tail.ts";
+import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
 interface Lane {
   readonly lane: number;
@@ -25,11 +25,11 @@ interface Candidate {
 }
 
 export const LANE_HEADS = `SELECT lane, workflow, version, priority,
-    (SELECT min(available_at) FROM runs WHERE lane = l.lane AND available_at IS NOT NULL) AS head
-  FROM lanes l WHERE queue = ? AND head IS NOT NULL`;
-export const DUE_RUNS = `SELECT key, available_at FROM runs WHERE lane = ? AND available_at IS NOT NULL AND available_at <= ?
+    (SELECT min(available_at) FROM holdfast_runs WHERE lane = l.lane AND available_at IS NOT NULL) AS head
+  FROM holdfast_lanes l WHERE queue = ? AND head IS NOT NULL`;
+export const DUE_RUNS = `SELECT key, available_at FROM holdfast_runs WHERE lane = ? AND available_at IS NOT NULL AND available_at <= ?
   ORDER BY available_at, key LIMIT ?`;
-export const LATER_RUN = "SELECT min(available_at) FROM runs WHERE lane = ? AND available_at > ?";
+export const LATER_RUN = "SELECT min(available_at) FROM holdfast_runs WHERE lane = ? AND available_at > ?";
 
 /** The lanes of a queue that the worker serves, and that are not empty. */
 export function findLanes(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">): Lane[] {
@@ -84,10 +84,10 @@ function byPriority(lanes: readonly Lane[]): [number, Lane[]][] {
   return [...groups].sort(([a], [b]) => b - a);
 }
 
-const CLAIM = `UPDATE runs SET epoch = epoch + 1, status = CASE status WHEN 'rolling_back' THEN status ELSE 'running' END,
+const CLAIM = `UPDATE holdfast_runs AS r SET epoch = epoch + 1, status = CASE status WHEN 'rolling_back' THEN status ELSE 'running' END,
     recovered = worker_id IS NOT NULL, recoveries = recoveries + (worker_id IS NOT NULL), worker_id = ?, available_at = ?,
-    started_at = coalesce(started_at, ?), waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ${turnsNow("runs")},
-    history_length = ${historyLengthNow("runs")}
+    started_at = coalesce(started_at, ?), waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ${TURNS_NOW},
+    history_length = ${HISTORY_LENGTH_NOW}
   WHERE key = ? RETURNING recovered, execution, last_message`;
 const CLAIMED = `SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} WHERE r.key = ?`;
 

@@ -12,9 +12,9 @@ interface Waiting {
   readonly availableAt: number;
 }
 
-const WAITING = `SELECT id, available_at FROM tasks WHERE queue = ? AND activity = ? AND available_at IS NOT NULL AND available_at <= ?
-  ORDER BY available_at, id LIMIT ?`;
-const LATER = "SELECT min(available_at) FROM tasks WHERE queue = ? AND activity = ? AND available_at > ?";
+const WAITING = `SELECT id, available_at FROM holdfast_tasks
+  WHERE queue = ? AND activity = ? AND available_at IS NOT NULL AND available_at <= ? ORDER BY available_at, id LIMIT ?`;
+const LATER = "SELECT min(available_at) FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at > ?";
 
 /** The tasks that are due for these activities, oldest first, and when the next one is. */
 export function findTasks(db: Connection, request: TaskClaimRequest, now: number): { due: Waiting[]; nextAt: number | undefined } {
@@ -31,8 +31,8 @@ export function findTasks(db: Connection, request: TaskClaimRequest, now: number
   return { due, nextAt: found.length > due.length ? found[due.length]?.availableAt : nextAt };
 }
 
-const CLAIM = `UPDATE tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?, due_at = ?, available_at = NULL
-  WHERE id = ?`;
+const CLAIM = `UPDATE holdfast_tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?,
+  due_at = ?, available_at = NULL WHERE id = ?`;
 
 export function claimTask(db: Connection, id: number, request: TaskClaimRequest, now: number): ClaimedTask | undefined {
   const task = findTask(db, id);
@@ -87,7 +87,7 @@ export function heartbeatTask(db: Connection, beat: Heartbeat, now: number): boo
   const details = beat.details ?? task.lastHeartbeat;
   const heartbeatAt = beat.details === undefined ? task.heartbeatAt : now;
   const leasedUntil = now + beat.lease;
-  db.run("UPDATE tasks SET leased_until = ?, heartbeat_at = ?, last_heartbeat = ?, due_at = ? WHERE id = ?", [
+  db.run("UPDATE holdfast_tasks SET leased_until = ?, heartbeat_at = ?, last_heartbeat = ?, due_at = ? WHERE id = ?", [
     leasedUntil,
     heartbeatAt,
     payloadOrNull(details),

@@ -20,7 +20,7 @@ export interface Ending extends Pick<RunClose, "output" | "error" | "resumable">
 }
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
-const CLOSE = `UPDATE runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, turns = ?, history_length = ?,
+const CLOSE = `UPDATE holdfast_runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, turns = ?, history_length = ?,
   attributes = coalesce(?, attributes), worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0,
   epoch = epoch + 1 WHERE key = ?`;
 
@@ -41,7 +41,8 @@ export function closeRun(session: Session, run: RunHead, ending: Ending, now: nu
   ]);
   refuseUpdates(db, run, status);
   // D10: a run that may be resumed keeps what it was sent and has not taken.
-  db.run(resumable === 1 ? "DELETE FROM inbox WHERE run = ? AND type <> 'signal'" : "DELETE FROM inbox WHERE run = ?", [run.key]);
+  const exceptFor = resumable === 1 ? "AND type <> 'signal'" : "";
+  db.run(`DELETE FROM holdfast_inbox WHERE run = ? ${exceptFor}`, [run.key]);
   dropTasks(db, run.key, now);
   session.changed("results");
   const { parent } = run;

@@ -34,7 +34,7 @@ export function commitFirst(session: Session, key: number, commit: TurnCommit, n
 
 // ── a worker that goes on ──
 
-const HELD = `SELECT key, last_message FROM runs WHERE id = ? AND epoch = ? AND execution = ? AND status = ?
+const HELD = `SELECT key, last_message FROM holdfast_runs WHERE id = ? AND epoch = ? AND execution = ? AND status = ?
   AND worker_id IS NOT NULL AND rollbacks = coalesce(?, rollbacks) AND recoveries = 0`;
 
 /** The usual turn: the lease stays, the status too, the row of the run is as it was. Undefined: it is not one of these, or it is stale. */
@@ -77,12 +77,13 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   return mayTrim(commit) ? { ...result, historyLength: run.historyLength + records } : result;
 }
 
-const SET = `SET status = ?1, waiting_for = ?2, error = ?3, blocked_code = ?4, attempt = coalesce(?5, attempt), rollbacks = coalesce(?6, rollbacks),
-  attributes = coalesce(?7, attributes), turns = ?8, history_length = ?9, recoveries = CASE WHEN ?10 THEN 0 ELSE recoveries END`;
-const STAY = `UPDATE runs ${SET} WHERE key = ?11`;
+const SET = `SET status = ?1, waiting_for = ?2, error = ?3, blocked_code = ?4, attempt = coalesce(?5, attempt),
+  rollbacks = coalesce(?6, rollbacks), attributes = coalesce(?7, attributes), turns = ?8, history_length = ?9,
+  recoveries = CASE WHEN ?10 THEN 0 ELSE recoveries END`;
+const STAY = `UPDATE holdfast_runs ${SET} WHERE key = ?11`;
 // D9: what the worker was not given makes the run available at once.
-const PARK = `UPDATE runs ${SET}, worker_id = NULL, available_at = CASE
-    WHEN EXISTS (SELECT 1 FROM inbox WHERE run = ?11 AND id > ?12) THEN min(coalesce(?13, ?14), ?14) ELSE ?13 END
+const PARK = `UPDATE holdfast_runs ${SET}, worker_id = NULL, available_at = CASE
+    WHEN EXISTS (SELECT 1 FROM holdfast_inbox WHERE run = ?11 AND id > ?12) THEN min(coalesce(?13, ?14), ?14) ELSE ?13 END
   WHERE key = ?11 RETURNING available_at`;
 
 function updateRun(session: Session, run: RunHead, commit: TurnCommit, records: number, now: number): void {
@@ -109,7 +110,7 @@ function updateRun(session: Session, run: RunHead, commit: TurnCommit, records: 
 
 function mergedAttributes(db: Connection, run: number, changes: TurnCommit["attributes"]): string | null {
   if (changes === undefined) return null;
-  const [found] = db.get("SELECT attributes FROM runs WHERE key = ?", [run]) ?? [];
+  const [found] = db.get("SELECT attributes FROM holdfast_runs WHERE key = ?", [run]) ?? [];
   const merged = { ...(JSON.parse(readText(found)) as Record<string, unknown>), ...changes };
   return JSON.stringify(Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null)));
 }
@@ -120,7 +121,7 @@ function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose
   if (status !== "continued")
     return closeRun(session, run, { status, output, error, resumable, turns: turnsOf(commit), records, attributes }, now);
   if (close.next === undefined) throw new TypeError('A commit that closes a run as "continued" names its next execution.');
-  if (attributes !== null) session.db.run("UPDATE runs SET attributes = ? WHERE key = ?", [attributes, run.key]);
+  if (attributes !== null) session.db.run("UPDATE holdfast_runs SET attributes = ? WHERE key = ?", [attributes, run.key]);
   dropTasks(session.db, run.key, now);
   continueRun(session, run, close.next, now);
   carryOver(session.db, run.key, close.next.carried.map(({ job }) => job), now); // biome-ignore format: one call
@@ -143,7 +144,7 @@ function writeEffects(session: Session, key: number, commit: TurnCommit, now: nu
     appendTurn(db, key, execution, session.workerKey(commit.workerId), turn, born);
     if (mayTrim(commit)) forgotten = trimRecords(db, key, execution, turn);
   }
-  if (commit.state !== undefined) db.run("INSERT OR REPLACE INTO states (run, state) VALUES (?, ?)", [key, payload(commit.state)]);
+  if (commit.state !== undefined) db.run("INSERT OR REPLACE INTO holdfast_states (run, state) VALUES (?, ?)", [key, payload(commit.state)]);
   for (const row of commit.attempts ?? []) writeAttempt(db, key, execution, row, "step");
   if (commit.consumed !== undefined) consume(db, key, commit.consumed);
   for (const { id, outcome } of commit.updates ?? []) settleUpdate(session, key, id, outcome);
@@ -158,8 +159,8 @@ function writeEffects(session: Session, key: number, commit: TurnCommit, now: nu
 }
 
 function birthOf(db: Connection, key: number, execution: number): Birth | undefined {
-  const sql =
-    "SELECT r.id, e.workflow, e.version, e.seed, e.input FROM runs r JOIN executions e ON e.run = r.key WHERE r.key = ? AND e.execution = ?";
+  const sql = `SELECT r.id, e.workflow, e.version, e.seed, e.input FROM holdfast_runs r JOIN holdfast_executions e ON e.run = r.key
+    WHERE r.key = ? AND e.execution = ?`;
   const row = db.get(sql, [key, execution]);
   if (row === undefined) return undefined;
   const [id, workflow, version, seed, input] = row;

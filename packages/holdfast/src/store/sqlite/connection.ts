@@ -47,7 +47,7 @@ export class Connection {
     return patiently(full, patience, () => {
       const driver = openDriver(full, options.driver);
       try {
-        set(driver, "busy_timeout = 0", "foreign_keys = OFF");
+        set(driver, "busy_timeout = 0", "foreign_keys = ON");
         // Before anything is written: the switch to WAL already changes the file.
         const isNew = needsMigration(driver, full);
         useWal(driver, full);

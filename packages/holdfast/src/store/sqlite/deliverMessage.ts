@@ -28,14 +28,15 @@ function acceptMessage(session: Session, run: RunHead, message: NewMessage, now:
 
 function earlierDelivery(db: Connection, run: number, { job, idempotencyKey }: NewMessage): number | undefined {
   if (job.type === "update")
-    return readOptionalNumber(db.get("SELECT inbox_id FROM updates WHERE run = ? AND id = ?", [run, text(job.id)])?.[0]);
+    return readOptionalNumber(db.get("SELECT inbox_id FROM holdfast_updates WHERE run = ? AND id = ?", [run, text(job.id)])?.[0]);
   if (idempotencyKey === undefined) return undefined;
-  return readOptionalNumber(db.get("SELECT inbox_id FROM message_keys WHERE run = ? AND key = ?", [run, text(idempotencyKey)])?.[0]);
+  const sql = "SELECT inbox_id FROM holdfast_message_keys WHERE run = ? AND key = ?";
+  return readOptionalNumber(db.get(sql, [run, text(idempotencyKey)])?.[0]);
 }
 
 function rememberDelivery(db: Connection, run: number, { job, idempotencyKey }: NewMessage, inboxId: number): void {
-  if (job.type === "update") db.run("INSERT INTO updates (run, id, inbox_id) VALUES (?, ?, ?)", [run, text(job.id), inboxId]);
+  if (job.type === "update") db.run("INSERT INTO holdfast_updates (run, id, inbox_id) VALUES (?, ?, ?)", [run, text(job.id), inboxId]);
   else if (idempotencyKey !== undefined) {
-    db.run("INSERT INTO message_keys (run, key, inbox_id) VALUES (?, ?, ?)", [run, text(idempotencyKey), inboxId]);
+    db.run("INSERT INTO holdfast_message_keys (run, key, inbox_id) VALUES (?, ?, ?)", [run, text(idempotencyKey), inboxId]);
   }
 }

@@ -49,7 +49,7 @@ function failAttempt(session: Session, task: Task, { status, error, retryable, d
 
 function waitAgain(session: Session, task: Task, availableAt: number): void {
   const due = after(task.scheduledAt, task.scheduleToClose) ?? null;
-  session.db.run("UPDATE tasks SET worker_id = NULL, token = token + 1, available_at = ?, due_at = ? WHERE id = ?", [
+  session.db.run("UPDATE holdfast_tasks SET worker_id = NULL, token = token + 1, available_at = ?, due_at = ? WHERE id = ?", [
     availableAt,
     due,
     task.id,
@@ -81,8 +81,10 @@ function timeOut(session: Session, task: Task, now: number): void {
     if (task.workerId !== undefined) keepAttempt(session.db, task, { status: "failed", error: serializeError(error), endedAt: now });
     end(session, task, { status: "failed", error: serializeError(error), attempts: task.attempt }, now);
   } else if (task.workerId === undefined) {
-    if (task.attempt === 0 && passed(scheduledAt, scheduleToStart)) {
-      end(session, task, { status: "failed", error: serializeError(timeoutError(task, scheduleToStart)), attempts: 0 }, now);
+    const isStarted = task.token > 0; // nobody has claimed it, whatever its attempts before a resume were (D10)
+    if (!isStarted && passed(scheduledAt, scheduleToStart)) {
+      const error = serializeError(timeoutError(task, scheduleToStart));
+      end(session, task, { status: "failed", error, attempts: task.attempt }, now);
     }
   } else if (passed(startedAt, startToClose)) tooLong(session, task, startToClose, now);
   else if (passed(heartbeatAt, heartbeat)) tooLong(session, task, heartbeat, now);

@@ -6,7 +6,7 @@ import type { RunStatus } from "@holdfast/core";
 import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row } from "./driver.ts";
-import { historyLengthNow, turnsNow } from "./tail.ts";
+import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
 export interface RunHead {
   readonly key: number;
@@ -32,8 +32,8 @@ export function isHeld(run: RunHead, epoch: number): boolean {
   return run.isOpen && run.isLeased && run.epoch === epoch;
 }
 
-const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, ${turnsNow("runs")}, ${historyLengthNow("runs")}, attempt,
-  rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close FROM runs`;
+const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, ${TURNS_NOW}, ${HISTORY_LENGTH_NOW},
+  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close FROM holdfast_runs r`;
 
 export function findRun(db: Connection, id: string): RunHead | undefined {
   const row = db.get(`${HEAD} WHERE id = ?`, [text(id)]);
@@ -45,7 +45,7 @@ export function findByIdempotencyKey(db: Connection, key: string): RunHead | und
 }
 export function findOpenChildren(db: Connection, parentId: string): RunHead[] {
   // Most runs have none, and to ask for one row costs a fifth of asking for all.
-  if (db.get("SELECT 1 FROM runs WHERE parent_id = ? AND finished_at IS NULL LIMIT 1", [text(parentId)]) === undefined) return [];
+  if (db.get("SELECT 1 FROM holdfast_runs WHERE parent_id = ? AND finished_at IS NULL LIMIT 1", [text(parentId)]) === undefined) return [];
   return db.all(`${HEAD} WHERE parent_id = ? AND finished_at IS NULL`, [text(parentId)]).map(headOf);
 }
 /** K7: whose deadline has come. */

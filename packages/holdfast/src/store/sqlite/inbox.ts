@@ -11,9 +11,9 @@ import { findRun } from "./findRun.ts";
 import { fromColumns, toColumns } from "./recordCodec.ts";
 import type { Session } from "./session.ts";
 
-const INSERT = "INSERT INTO inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id";
+const INSERT = "INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id";
 /** A run that is parked becomes available now; one that has not begun keeps its start, one that is leased its lease. */
-const ARRIVED = `UPDATE runs SET last_message = ?1,
+const ARRIVED = `UPDATE holdfast_runs SET last_message = ?1,
   available_at = CASE WHEN worker_id IS NULL AND status <> 'pending' THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
   WHERE key = ?3`;
 
@@ -38,7 +38,8 @@ export function answerOperation(session: Session, runId: string, execution: numb
 }
 
 export function readInbox(db: Connection, run: number, after = 0): InboxMessage[] {
-  return db.all("SELECT id, type, seq, name, data, value FROM inbox WHERE run = ? AND id > ? ORDER BY id", [run, after]).map((row) => {
+  const sql = "SELECT id, type, seq, name, data, value FROM holdfast_inbox WHERE run = ? AND id > ? ORDER BY id";
+  return db.all(sql, [run, after]).map((row) => {
     const [id, type, seq, name, data, value] = row;
     const columns = [type, seq, null, name, null, data, value] as Value[];
     return { id: readNumber(id), job: fromColumns(columns) as InboxJob };
@@ -46,7 +47,7 @@ export function readInbox(db: Connection, run: number, after = 0): InboxMessage[
 }
 
 export function consume(db: Connection, run: number, ids: readonly number[]): void {
-  for (const id of ids) db.run("DELETE FROM inbox WHERE id = ? AND run = ?", [id, run]);
+  for (const id of ids) db.run("DELETE FROM holdfast_inbox WHERE id = ? AND run = ?", [id, run]);
 }
 
 /**
@@ -54,21 +55,21 @@ export function consume(db: Connection, run: number, ids: readonly number[]): vo
  * this point. Answers to operations of the last execution go: the next one uses their numbers again.
  */
 export function carryOver(db: Connection, run: number, carried: readonly InboxJob[], now: number): void {
-  db.run("DELETE FROM inbox WHERE run = ? AND type NOT IN ('signal', 'update', 'cancel')", [run]);
+  db.run("DELETE FROM holdfast_inbox WHERE run = ? AND type NOT IN ('signal', 'update', 'cancel')", [run]);
   if (carried.length === 0) return;
   for (const job of carried) insertMessage(db, run, job, now);
-  const waiting = db.all("SELECT id FROM inbox WHERE run = ? ORDER BY id", [run]).slice(0, -carried.length);
+  const waiting = db.all("SELECT id FROM holdfast_inbox WHERE run = ? ORDER BY id", [run]).slice(0, -carried.length);
   for (const [id] of waiting) {
     const old = readNumber(id);
     const [moved] =
       db.get(
-        `INSERT INTO inbox (run, type, seq, name, data, value, received_at)
-         SELECT run, type, seq, name, data, value, received_at FROM inbox WHERE id = ? RETURNING id`,
+        `INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at)
+         SELECT run, type, seq, name, data, value, received_at FROM holdfast_inbox WHERE id = ? RETURNING id`,
         [old],
       ) ?? [];
-    db.run("DELETE FROM inbox WHERE id = ?", [old]);
-    db.run("UPDATE updates SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
-    db.run("UPDATE message_keys SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
+    db.run("DELETE FROM holdfast_inbox WHERE id = ?", [old]);
+    db.run("UPDATE holdfast_updates SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
+    db.run("UPDATE holdfast_message_keys SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
   }
-  db.run("UPDATE runs SET last_message = (SELECT max(id) FROM inbox WHERE run = ?1) WHERE key = ?1", [run]);
+  db.run("UPDATE holdfast_runs SET last_message = (SELECT max(id) FROM holdfast_inbox WHERE run = ?1) WHERE key = ?1", [run]);
 }

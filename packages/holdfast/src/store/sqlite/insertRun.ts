@@ -40,9 +40,9 @@ function meetExisting(session: Session, existing: RunHead, run: NewRun, isSameSt
   return { status: "existing", id, execution, inboxIds: deliverAll(session, id, messages, now) };
 }
 
-const INSERT = `INSERT INTO runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, epoch, execution, attempt, turns,
-    history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at, expired, resumable, attributes, retry,
-    idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
+const INSERT = `INSERT INTO holdfast_runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, epoch, execution,
+    attempt, turns, history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at,
+    expired, resumable, attributes, retry, idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`;
 
 function insertRun(session: Session, run: NewRun, now: number): number {
@@ -98,7 +98,7 @@ function insertExecution(
   birth: { readonly workflow: string; readonly version: string | undefined; readonly seed: string; readonly input: Payload },
 ): void {
   const { workflow, version, seed, input } = birth;
-  session.db.run("INSERT INTO executions (run, execution, workflow, version, seed, input) VALUES (?, ?, ?, ?, ?, ?)", [
+  session.db.run("INSERT INTO holdfast_executions (run, execution, workflow, version, seed, input) VALUES (?, ?, ?, ?, ?, ?)", [
     run,
     execution,
     text(workflow),
@@ -127,22 +127,24 @@ function reopen(session: Session, child: RunHead, run: NewRun, now: number): Cre
   const { id, execution, status, parent } = child;
   const isAsked = parent?.runId === run.parent?.runId && parent?.execution === run.parent?.execution && parent?.seq === run.parent?.seq;
   if (parent === undefined || !isAsked) return { status: "conflict", id, runStatus: status };
-  if (child.isOpen) return { status: "existing", id, execution, inboxIds: [] };
+  const found: CreateResult = { status: "existing", id, execution, inboxIds: [] };
+  if (!child.isOpen && status !== "completed" && resume(session, id, now) !== "resumed") return restart(session, child, run, now);
+  if (run.parent?.announce === true) announce(session, id, run.parent, now);
+  if (child.isOpen) return found;
   if (status === "completed") {
-    const [output = null] = session.db.get("SELECT output FROM runs WHERE key = ?", [child.key]) ?? [];
+    const [output = null] = session.db.get("SELECT output FROM holdfast_runs WHERE key = ?", [child.key]) ?? [];
     const value = readOptionalPayload(output) ?? NOTHING;
     answerOperation(session, parent.runId, parent.execution, parent.seq, { status: "completed", value }, now);
-    return { status: "existing", id, execution, inboxIds: [] };
+    return found;
   }
-  if (resume(session, id, now) === "resumed") return { status: "created", id, execution, inboxIds: [] };
-  return restart(session, child, run, now);
+  return { ...found, status: "created" };
 }
 
 // ── executions ──
 
-const NEXT = `UPDATE runs SET workflow = ?, version = ?, lane = ?, available_at = ?, status = 'pending', execution = execution + 1, epoch = epoch + 1,
-  attempt = 1, turns = 0, history_length = 0, rollbacks = 0, recoveries = 0, worker_id = NULL, finished_at = NULL, expired = 0, resumable = 0,
-  waiting_for = NULL, blocked_code = NULL, error = NULL, output = NULL WHERE key = ?`;
+const NEXT = `UPDATE holdfast_runs SET workflow = ?, version = ?, lane = ?, available_at = ?, status = 'pending',
+  execution = execution + 1, epoch = epoch + 1, attempt = 1, turns = 0, history_length = 0, rollbacks = 0, recoveries = 0, worker_id = NULL,
+  finished_at = NULL, expired = 0, resumable = 0, waiting_for = NULL, blocked_code = NULL, error = NULL, output = NULL WHERE key = ?`;
 
 export interface NextExecution {
   readonly workflow: string;
@@ -169,18 +171,19 @@ export function continueRun(
   next: { input: Payload; version: string | undefined; seed: string },
   now: number,
 ): void {
-  const [workflow, queue, priority] = session.db.get("SELECT workflow, queue, priority FROM runs WHERE key = ?", [run.key]) ?? [];
+  const [workflow, queue, priority] = session.db.get("SELECT workflow, queue, priority FROM holdfast_runs WHERE key = ?", [run.key]) ?? [];
   const lane = { workflow: readText(workflow), queue: readText(queue), priority: readNumber(priority) };
   beginExecution(session, run, { ...lane, ...next, availableAt: now });
 }
 
 function restart(session: Session, closed: RunHead, run: NewRun, now: number): CreateResult {
   const { id, queue, priority, attributes, retry, parent } = run;
-  session.db.run("DELETE FROM inbox WHERE run = ?", [closed.key]);
+  session.db.run("DELETE FROM holdfast_inbox WHERE run = ?", [closed.key]);
   beginExecution(session, closed, { ...run, availableAt: startOf(run, now) });
   session.db.run(
-    `UPDATE runs SET queue = ?, priority = ?, deadline_at = ?, attributes = ?, retry = ?, parent_id = ?, parent_execution = ?, parent_seq = ?,
-       parent_close = ?, parent_announce = ?, idempotency_key = coalesce(?, idempotency_key) WHERE key = ?`,
+    `UPDATE holdfast_runs SET queue = ?, priority = ?, deadline_at = ?, attributes = ?, retry = ?, parent_id = ?, parent_execution = ?,
+       parent_seq = ?, parent_close = ?, parent_announce = ?, started_at = NULL,
+       idempotency_key = coalesce(?, idempotency_key) WHERE key = ?`,
     [
       text(queue),
       priority,

@@ -18,9 +18,9 @@ export function terminate(session: Session, runId: string, reason: string | unde
   return { status: "sent", inboxId: 0 };
 }
 
-const AVAILABLE = "UPDATE runs SET available_at = min(coalesce(available_at, ?1), ?1) WHERE key = ?2";
-const REOPEN = `UPDATE runs SET status = 'pending', attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL, available_at = ?
-  WHERE key = ?`;
+const AVAILABLE = "UPDATE holdfast_runs SET available_at = min(coalesce(available_at, ?1), ?1) WHERE key = ?2";
+const REOPEN = `UPDATE holdfast_runs SET status = 'sleeping', attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL,
+  available_at = ? WHERE key = ?`;
 
 export function resume(session: Session, runId: string, now: number): "resumed" | "not-found" | "not-resumable" {
   const { db } = session;
@@ -47,12 +47,13 @@ export function expireRuns(session: Session, now: number): number {
   return late.length;
 }
 
-const EXPIRE = `UPDATE runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, available_at = ?, turns = ?, history_length = ?,
+const EXPIRE = `UPDATE holdfast_runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, available_at = ?, turns = ?, history_length = ?,
   status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = ?`;
 
 function expireRun(session: Session, run: RunHead, now: number): void {
   if (run.status === "rolling_back") {
-    session.db.run("UPDATE runs SET expired = 1 WHERE key = ?", [run.key]); // K7: its rollbacks are exempt, and nothing else is left to end
+    // K7: its rollbacks are exempt, and nothing else is left to end.
+    session.db.run("UPDATE holdfast_runs SET expired = 1 WHERE key = ?", [run.key]);
     return;
   }
   const { deadlineAt } = run;
@@ -63,7 +64,7 @@ function expireRun(session: Session, run: RunHead, now: number): void {
 }
 
 // The plus keeps SQLite from going through all runs of the workflow: few are blocked.
-export const BLOCKED = "SELECT key FROM runs WHERE status = 'blocked' AND +workflow = ? AND blocked_code IS NOT ?";
+export const BLOCKED = "SELECT key FROM holdfast_runs WHERE status = 'blocked' AND +workflow = ? AND blocked_code IS NOT ?";
 
 /** Blocked runs of a workflow that other code than this has given up. Returns how many. */
 export function unblockRuns(session: Session, workflow: string, code: string, now: number): number {

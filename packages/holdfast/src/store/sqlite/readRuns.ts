@@ -23,8 +23,8 @@ export function readHistory(db: Connection, id: string): Turn[] {
   return run === undefined || key === undefined ? [] : turnsOf(readRecords(db, key, run.execution), birthOf(run));
 }
 
-const WORKERS =
-  "SELECT r.turn, w.id FROM records r JOIN workers w ON w.key = r.worker WHERE r.run = ? AND r.execution = ? AND r.worker IS NOT NULL";
+const WORKERS = `SELECT h.turn, w.id FROM holdfast_records h JOIN holdfast_workers w ON w.key = h.worker
+  WHERE h.run = ? AND h.execution = ? AND h.worker IS NOT NULL`;
 
 /** Who committed each turn, by its index. */
 export function readWorkers(db: Connection, id: string): Map<number, string> {
@@ -56,7 +56,7 @@ export function listRuns(db: Connection, query: RunQuery): { runs: RunRow[]; cur
 export function countRuns(db: Connection, query: Omit<RunQuery, "limit" | "cursor">): Record<RunStatus, number> {
   const counts = Object.fromEntries(ALL_STATUSES.map((status) => [status, 0])) as Record<RunStatus, number>;
   const filter = filterOf(query);
-  const rows = db.allOnce(`SELECT r.status, count(*) FROM runs r ${filter.where} GROUP BY r.status`, filter.parameters);
+  const rows = db.allOnce(`SELECT r.status, count(*) FROM holdfast_runs r ${filter.where} GROUP BY r.status`, filter.parameters);
   for (const [status, count] of rows) counts[readText(status) as RunStatus] = readNumber(count);
   return counts;
 }

@@ -1,4 +1,4 @@
-// History: turns as rows of `records`.
+// History: turns as rows of `holdfast_records`.
 // Owns: how a turn is written, read and put together again.
 // Invariants: Y7 (every record is there, in order); what belongs to a turn as a whole is in its first row.
 
@@ -71,7 +71,7 @@ function composeInsert(shape: string): string {
     rows.push(`(?1, ?2, ?3, ?4, ${position}${ofTurn}, '${direction}', '${type.replaceAll("'", "''")}', ${own.join(", ")})`);
   }
   const columns = "run, execution, turn, time, position, history_length, worker, state, direction, type, seq, unit, name, n, data, value";
-  return `INSERT INTO records (${columns}) VALUES ${rows.join(", ")}`;
+  return `INSERT INTO holdfast_records (${columns}) VALUES ${rows.join(", ")}`;
 }
 
 // ── reading ──
@@ -88,7 +88,7 @@ export interface KeptTurn {
 }
 
 export const SELECT_RECORDS =
-  "SELECT id, turn, time, history_length, worker, state, direction, type, seq, unit, name, n, data, value FROM records";
+  "SELECT id, turn, time, history_length, worker, state, direction, type, seq, unit, name, n, data, value FROM holdfast_records";
 const HISTORY = `${SELECT_RECORDS} WHERE run = ? AND execution = ? ORDER BY turn, id`;
 
 export function readRecords(db: Connection, run: number, execution: number): Row[] {

@@ -23,7 +23,7 @@ export interface Renewal {
 const NOT_WORTH_A_WRITE = 0.1;
 
 export function readClaim(db: Connection, workerId: string, { runId, epoch, seen }: HeldClaim): Renewal {
-  const sql = "SELECT key, worker_id, available_at, last_message FROM runs WHERE id = ? AND epoch = ? AND finished_at IS NULL";
+  const sql = "SELECT key, worker_id, available_at, last_message FROM holdfast_runs WHERE id = ? AND epoch = ? AND finished_at IS NULL";
   const [key, holder, leasedUntil, lastMessage] = db.get(sql, [text(runId), epoch]) ?? [];
   if (key === undefined || readOptionalText(holder) !== workerId) return { key: undefined, inbox: [], leasedUntil: 0 };
   const inbox = readNumber(lastMessage) > seen ? readInbox(db, readNumber(key), seen) : [];
@@ -35,5 +35,5 @@ export function needsRenewal({ key, leasedUntil }: Renewal, lease: number, now: 
 }
 
 export function renewLease(db: Connection, { key }: Renewal, lease: number, now: number): void {
-  if (key !== undefined) db.run("UPDATE runs SET available_at = ? WHERE key = ?", [now + lease, key]);
+  if (key !== undefined) db.run("UPDATE holdfast_runs SET available_at = ? WHERE key = ?", [now + lease, key]);
 }

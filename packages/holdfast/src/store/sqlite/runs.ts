@@ -16,17 +16,20 @@ import {
 } from "./columns.ts";
 import type { Row } from "./driver.ts";
 import type { Birth } from "./recordCodec.ts";
-import { historyLengthNow, turnsNow } from "./tail.ts";
+import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
 export const ALL_STATUSES: readonly RunStatus[] = [
   "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated", "continued",
 ]; // biome-ignore format: one line reads best
 
 /** A run is open until it has an end. In SQL: `finished_at IS NULL`. */
-export const RUN_COLUMNS = `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for, r.execution, r.attempt,
-  r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes, r.retry, r.created_at, r.started_at, r.available_at,
-  r.deadline_at, r.finished_at, r.worker_id, r.epoch, ${historyLengthNow("r")}, ${turnsNow("r")}, r.recoveries, e.input, e.seed, s.state`;
-export const RUN_TABLES = "runs r JOIN executions e ON e.run = r.key AND e.execution = r.execution LEFT JOIN states s ON s.run = r.key";
+export const RUN_COLUMNS = `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for,
+  r.execution, r.attempt, r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes, r.retry,
+  r.created_at, r.started_at, r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW},
+  r.recoveries, e.input, e.seed, s.state`;
+export const RUN_TABLES = `holdfast_runs r
+  JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
+  LEFT JOIN holdfast_states s ON s.run = r.key`;
 
 export function runRow(row: Row): RunRow {
   const [, id, workflow, version, status, queue, priority, output, error, waitingFor, execution, attempt] = row;

@@ -1,16 +1,20 @@
-// The tables of a Holdfast database in SQLite, and how a file gets them.
-// Owns: the schema, its version (`PRAGMA user_version`), the mark of our files (`PRAGMA application_id`).
-// Invariants: a file of another program, or of a newer version, is left as it is; migrations are all or nothing.
+// The tables of Holdfast in an SQLite file, and how a file gets them.
+// Owns: the schema, and its version (the table `holdfast_schema`).
+// Invariants: all that is ours is called `holdfast_…`, and nothing else in the file is touched: other tables, `user_version` and
+// `application_id` are the user's. A newer version, and tables of that name that are not ours, are left as they are; migrations are all
+// or nothing.
 //
 // A map, for whoever opens the file with `sqlite3`. Times are milliseconds since 1970; values of users are JSON as the codec wrote it
-// (bytes of a codec that encrypts are blobs). `holdfast_runs` and `holdfast_history` show the same with dates to read.
+// (bytes of a codec that encrypts are blobs). The views `holdfast_overview` (runs) and `holdfast_history` show the same with dates to
+// read. Each name begins with `holdfast_`:
 //
+//   schema        One row: the version of the schema.
 //   runs          One row a run: what it is, how it stands, who works on it. `key` is its number in the other tables.
 //                 A run can be claimed when `available_at` has come; while a worker has it, `worker_id` says who and `available_at` when
 //                 its lease ends; null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
 //                 refused (D4). `last_message` is the highest inbox id that it ever had, `rollbacks` how many steps would be undone.
 //   executions    One row an execution of a run (P10): its input, version and random seed. They never change, and inputs can be large:
-//                 in `runs` they would be copied with every turn.
+//                 in the row of the run they would be copied with every turn.
 //   states        The published state of a run (P5), for the same reason.
 //   records       History: one row for each job that came into a turn and each command that went out of it, in order of `id`.
 //                 `seq` is the operation's number, `unit`, `name` and `n` its location, `value` the user's value (a result, an input, a
@@ -26,14 +30,13 @@
 //                 it serves, so it costs the same however many runs sleep, or belong to workflows that nobody serves.
 //   workers       Names of workers, by number.
 
-import { StoreForeignError, StoreVersionError } from "../errors.ts";
+import { StoreCorruptError, StoreForeignError, StoreVersionError } from "../errors.ts";
 import type { Driver } from "./driver.ts";
 
-/** "HFST". */
-const APPLICATION_ID = 0x48465354;
-
 const VERSION_1 = `
-CREATE TABLE runs (
+CREATE TABLE holdfast_schema (version INTEGER NOT NULL);
+
+CREATE TABLE holdfast_runs (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
   workflow TEXT NOT NULL,
@@ -72,15 +75,16 @@ CREATE TABLE runs (
   error TEXT,
   output
 );
-CREATE INDEX runs_to_claim ON runs (lane, available_at) WHERE available_at IS NOT NULL;
-CREATE INDEX runs_by_creation ON runs (created_at);
-CREATE INDEX runs_by_status ON runs (status, created_at);
-CREATE INDEX runs_by_workflow ON runs (workflow, created_at);
-CREATE INDEX runs_by_parent ON runs (parent_id, finished_at) WHERE parent_id IS NOT NULL;
-CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0;
-CREATE UNIQUE INDEX runs_by_idempotency_key ON runs (idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX holdfast_runs_to_claim ON holdfast_runs (lane, available_at) WHERE available_at IS NOT NULL;
+CREATE INDEX holdfast_runs_by_creation ON holdfast_runs (created_at);
+CREATE INDEX holdfast_runs_by_status ON holdfast_runs (status, created_at);
+CREATE INDEX holdfast_runs_by_workflow ON holdfast_runs (workflow, created_at);
+CREATE INDEX holdfast_runs_by_parent ON holdfast_runs (parent_id, finished_at) WHERE parent_id IS NOT NULL;
+CREATE INDEX holdfast_runs_by_deadline ON holdfast_runs (deadline_at)
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0;
+CREATE UNIQUE INDEX holdfast_runs_by_idempotency_key ON holdfast_runs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 
-CREATE TABLE executions (
+CREATE TABLE holdfast_executions (
   run INTEGER NOT NULL,
   execution INTEGER NOT NULL,
   workflow TEXT NOT NULL,
@@ -90,11 +94,11 @@ CREATE TABLE executions (
   PRIMARY KEY (run, execution)
 ) WITHOUT ROWID;
 
-CREATE TABLE states (run INTEGER PRIMARY KEY, state NOT NULL);
+CREATE TABLE holdfast_states (run INTEGER PRIMARY KEY, state NOT NULL);
 
 -- In order of arrival and not clustered by run: a commit for a hundred runs then touches ten pages instead of a hundred
 -- (100 runs of 100 turns: 326 ms against 629 ms on node:sqlite, 1.5 s against 2.3 s on libsql).
-CREATE TABLE records (
+CREATE TABLE holdfast_records (
   id INTEGER PRIMARY KEY,
   run INTEGER NOT NULL,
   execution INTEGER NOT NULL,
@@ -113,9 +117,9 @@ CREATE TABLE records (
   worker INTEGER,
   state
 );
-CREATE INDEX records_by_run ON records (run, execution, turn);
+CREATE INDEX holdfast_records_by_run ON holdfast_records (run, execution, turn);
 
-CREATE TABLE inbox (
+CREATE TABLE holdfast_inbox (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   run INTEGER NOT NULL,
   type TEXT NOT NULL,
@@ -125,16 +129,16 @@ CREATE TABLE inbox (
   value,
   received_at INTEGER NOT NULL
 );
-CREATE INDEX inbox_by_run ON inbox (run);
+CREATE INDEX holdfast_inbox_by_run ON holdfast_inbox (run);
 
-CREATE TABLE message_keys (
+CREATE TABLE holdfast_message_keys (
   run INTEGER NOT NULL,
   key TEXT NOT NULL,
   inbox_id INTEGER NOT NULL,
   PRIMARY KEY (run, key)
 ) WITHOUT ROWID;
 
-CREATE TABLE updates (
+CREATE TABLE holdfast_updates (
   run INTEGER NOT NULL,
   id TEXT NOT NULL,
   inbox_id INTEGER NOT NULL,
@@ -144,7 +148,7 @@ CREATE TABLE updates (
   PRIMARY KEY (run, id)
 ) WITHOUT ROWID;
 
-CREATE TABLE attempts (
+CREATE TABLE holdfast_attempts (
   run INTEGER NOT NULL,
   execution INTEGER NOT NULL,
   seq INTEGER NOT NULL,
@@ -159,7 +163,7 @@ CREATE TABLE attempts (
   PRIMARY KEY (run, execution, seq, number)
 ) WITHOUT ROWID;
 
-CREATE TABLE tasks (
+CREATE TABLE holdfast_tasks (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   run INTEGER NOT NULL,
   execution INTEGER NOT NULL,
@@ -184,64 +188,110 @@ CREATE TABLE tasks (
   heartbeat_at INTEGER,
   last_heartbeat
 );
-CREATE INDEX tasks_to_claim ON tasks (queue, activity, available_at) WHERE available_at IS NOT NULL;
-CREATE INDEX tasks_by_due ON tasks (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX tasks_by_run ON tasks (run, seq);
+CREATE INDEX holdfast_tasks_to_claim ON holdfast_tasks (queue, activity, available_at) WHERE available_at IS NOT NULL;
+CREATE INDEX holdfast_tasks_by_due ON holdfast_tasks (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX holdfast_tasks_by_run ON holdfast_tasks (run, seq);
 
-CREATE TABLE lanes (
+CREATE TABLE holdfast_lanes (
   lane INTEGER PRIMARY KEY,
   queue TEXT NOT NULL,
   workflow TEXT NOT NULL,
   version TEXT,
   priority INTEGER NOT NULL
 );
-CREATE INDEX lanes_by_queue ON lanes (queue, workflow, version, priority);
+CREATE INDEX holdfast_lanes_by_queue ON holdfast_lanes (queue, workflow, version, priority);
 
-CREATE TABLE workers (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+CREATE TABLE holdfast_workers (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
 
-CREATE VIEW holdfast_runs AS
-SELECT r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.execution, r.attempt, r.waiting_for, e.input, r.output, r.error, s.state,
-  r.attributes, r.parent_id, r.worker_id,
+CREATE VIEW holdfast_overview AS
+SELECT r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.execution, r.attempt, r.waiting_for,
+  e.input, r.output, r.error, s.state, r.attributes, r.parent_id, r.worker_id,
   strftime('%Y-%m-%dT%H:%M:%fZ', r.created_at / 1000.0, 'unixepoch') AS created,
   strftime('%Y-%m-%dT%H:%M:%fZ', r.available_at / 1000.0, 'unixepoch') AS available,
   strftime('%Y-%m-%dT%H:%M:%fZ', r.finished_at / 1000.0, 'unixepoch') AS finished
-FROM runs r JOIN executions e ON e.run = r.key AND e.execution = r.execution LEFT JOIN states s ON s.run = r.key;
+FROM holdfast_runs r
+JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
+LEFT JOIN holdfast_states s ON s.run = r.key;
 
 CREATE VIEW holdfast_history AS
-SELECT r.id AS run_id, h.execution, h.turn, strftime('%Y-%m-%dT%H:%M:%fZ', h.time / 1000.0, 'unixepoch') AS time, h.direction, h.type, h.seq,
-  h.unit, h.name, h.n, h.value, h.data
-FROM records h JOIN runs r ON r.key = h.run ORDER BY h.run, h.execution, h.turn, h.id;
+SELECT r.id AS run_id, h.execution, h.turn, strftime('%Y-%m-%dT%H:%M:%fZ', h.time / 1000.0, 'unixepoch') AS time,
+  h.direction, h.type, h.seq, h.unit, h.name, h.n, h.value, h.data
+FROM holdfast_records h JOIN holdfast_runs r ON r.key = h.run ORDER BY h.run, h.execution, h.turn, h.id;
 `;
 
 const MIGRATIONS: readonly string[] = [VERSION_1];
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/** Refuses files that are not ours, or newer than we are. True if there is something to migrate. */
+/** Refuses files whose tables are not ours, or newer than we are. True if there is something to migrate. */
 export function needsMigration(driver: Driver, where: string): boolean {
-  const number = (sql: string): number => Number(driver.prepare(sql).get([])?.[0] ?? 0);
-  const application = number("PRAGMA application_id");
-  const version = number("PRAGMA user_version");
-  if (application === APPLICATION_ID) {
-    if (version > SCHEMA_VERSION) throw new StoreVersionError({ where, found: version, known: SCHEMA_VERSION });
-    return version < SCHEMA_VERSION;
+  // One look at everything: between two, somebody else may migrate.
+  driver.exec("BEGIN");
+  try {
+    return findVersion(driver, where) < SCHEMA_VERSION;
+  } finally {
+    endLook(driver);
   }
-  if (application !== 0 || version !== 0) {
-    throw new StoreForeignError({
-      where,
-      reason: `it belongs to another program (application_id ${application}, user_version ${version}).`,
-    });
-  }
-  // Tables of the user's are welcome (D6: transactions write to them), unless they have the names of ours.
-  const [taken] =
-    driver.prepare("SELECT group_concat(name, ', ') FROM sqlite_master WHERE name IN ('runs', 'records', 'inbox', 'tasks')").get([]) ?? [];
-  if (typeof taken === "string") throw new StoreForeignError({ where, reason: `it has tables of another program (${taken}).` });
-  return true;
 }
 
 /** Within a transaction that holds the write lock. */
 export function migrate(driver: Driver, where: string): void {
-  if (!needsMigration(driver, where)) return;
-  const from = Number(driver.prepare("PRAGMA user_version").get([])?.[0] ?? 0);
+  const from = findVersion(driver, where);
+  if (from === SCHEMA_VERSION) return;
   for (const migration of MIGRATIONS.slice(from)) driver.exec(migration);
-  driver.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${SCHEMA_VERSION}`);
+  driver.exec(`DELETE FROM holdfast_schema; INSERT INTO holdfast_schema (version) VALUES (${SCHEMA_VERSION})`);
+}
+
+/** A lock that was kept would be in the way of whoever else has the file open. */
+function endLook(driver: Driver): void {
+  try {
+    driver.exec("ROLLBACK");
+  } catch {
+    // SQLite has done it already, after some errors.
+  }
+}
+
+/** 0: there is nothing of ours. */
+function findVersion(driver: Driver, where: string): number {
+  const names = findNames(driver);
+  if (names.length === 0) return 0;
+  const version = readVersion(driver);
+  if (version === undefined) throw notOurs(where, names);
+  if (version > SCHEMA_VERSION) throw new StoreVersionError({ where, found: version, known: SCHEMA_VERSION });
+  const missing = tablesOf(version).filter((table) => !names.includes(table));
+  if (missing.length > 0) {
+    const cause = new Error(`It has version ${version} of Holdfast's schema, but not ${missing.join(", ")}.`);
+    throw new StoreCorruptError({ where, cause });
+  }
+  return version;
+}
+
+/** What begins with `holdfast_`: tables, indexes, views. Names in SQLite differ by more than case. */
+function findNames(driver: Driver): string[] {
+  const sql = "SELECT lower(name) FROM sqlite_master WHERE lower(substr(name, 1, 9)) = 'holdfast_' ORDER BY 1";
+  return driver
+    .prepare(sql)
+    .all([])
+    .map(([name]) => String(name));
+}
+
+/** Undefined if there is none, or if the table of that name is another program's. */
+function readVersion(driver: Driver): number | undefined {
+  const columns = driver.prepare("SELECT name FROM pragma_table_info('holdfast_schema')").all([]);
+  if (!columns.some(([name]) => name === "version")) return undefined;
+  const rows = driver.prepare("SELECT version FROM holdfast_schema").all([]);
+  const version = Number(rows[0]?.[0]);
+  return rows.length === 1 && Number.isInteger(version) && version > 0 ? version : undefined;
+}
+
+function tablesOf(version: number): string[] {
+  const sql = MIGRATIONS.slice(0, version).join("");
+  return Array.from(sql.matchAll(/CREATE TABLE (\w+)/g), ([, name = ""]) => name);
+}
+
+const MOST_NAMED = 3;
+
+function notOurs(where: string, names: readonly string[]): StoreForeignError {
+  const named = names.slice(0, MOST_NAMED).join(", ") + (names.length > MOST_NAMED ? ", …" : "");
+  const reason = `names that begin with holdfast_ are taken by something else (${named}): holdfast_schema has no version.`;
+  return new StoreForeignError({ where, reason });
 }

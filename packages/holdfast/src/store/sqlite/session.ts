@@ -24,8 +24,8 @@ export class Session {
     if (lane === undefined) {
       const names = [text(queue), text(workflow), textOrNull(version), priority];
       const [found] =
-        this.db.get("SELECT lane FROM lanes WHERE queue = ? AND workflow = ? AND version IS ? AND priority = ?", names) ??
-        this.db.get("INSERT INTO lanes (queue, workflow, version, priority) VALUES (?, ?, ?, ?) RETURNING lane", names) ??
+        this.db.get("SELECT lane FROM holdfast_lanes WHERE queue = ? AND workflow = ? AND version IS ? AND priority = ?", names) ??
+        this.db.get("INSERT INTO holdfast_lanes (queue, workflow, version, priority) VALUES (?, ?, ?, ?) RETURNING lane", names) ??
         [];
       lane = Number(found);
       remember(this.#lanes, key, lane);
@@ -37,8 +37,8 @@ export class Session {
     if (key === undefined) {
       const name = [text(id)];
       const [found] =
-        this.db.get("SELECT key FROM workers WHERE id = ?", name) ??
-        this.db.get("INSERT INTO workers (id) VALUES (?) RETURNING key", name) ??
+        this.db.get("SELECT key FROM holdfast_workers WHERE id = ?", name) ??
+        this.db.get("INSERT INTO holdfast_workers (id) VALUES (?) RETURNING key", name) ??
         [];
       key = Number(found);
       remember(this.#workers, id, key);

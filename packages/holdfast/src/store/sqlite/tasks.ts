@@ -1,4 +1,4 @@
-// Activities that wait or are being carried out: rows of `tasks`.
+// Activities that wait or are being carried out: rows of `holdfast_tasks`.
 // Owns: how a task is added, read and dropped, and when it must be looked at next.
 // Invariants: D11 (one lease a task, limits by the store's clock); a task that waits has `available_at`, one that a worker has has none.
 
@@ -34,8 +34,8 @@ export interface Task extends ClaimedTask {
 export function addTask(session: Session, run: number, execution: number, task: NewTask, now: number): void {
   const { seq, activity, queue, location, input, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat } = task;
   session.db.run(
-    `INSERT INTO tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close, schedule_to_close, schedule_to_start, heartbeat,
-       scheduled_at, available_at, due_at, attempt, token)
+    `INSERT INTO holdfast_tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close,
+       schedule_to_close, schedule_to_start, heartbeat, scheduled_at, available_at, due_at, attempt, token)
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, 0)`,
     [
       run,
@@ -58,9 +58,10 @@ export function addTask(session: Session, run: number, execution: number, task: 
   session.changed("tasks");
 }
 
-const TASK = `SELECT t.id, t.run, r.id, t.execution, t.seq, t.activity, t.queue, t.location, t.input, t.retry, t.start_to_close, t.schedule_to_close,
-  t.schedule_to_start, t.heartbeat, t.scheduled_at, t.attempt, t.token, t.worker_id, t.started_at, t.leased_until, t.heartbeat_at, t.last_heartbeat
-  FROM tasks t JOIN runs r ON r.key = t.run`;
+const TASK = `SELECT t.id, t.run, r.id, t.execution, t.seq, t.activity, t.queue, t.location, t.input, t.retry, t.start_to_close,
+  t.schedule_to_close, t.schedule_to_start, t.heartbeat, t.scheduled_at, t.attempt, t.token, t.worker_id, t.started_at, t.leased_until,
+  t.heartbeat_at, t.last_heartbeat
+  FROM holdfast_tasks t JOIN holdfast_runs r ON r.key = t.run`;
 
 export function findTask(db: Connection, id: number): Task | undefined {
   const row = db.get(`${TASK} WHERE t.id = ?`, [id]);
@@ -104,7 +105,7 @@ function taskOf(row: Row): Task {
 
 /** Gives up the activities of a run, all of them or those of these operations (C7). What a worker has of them is over: it will be told. */
 export function dropTasks(db: Connection, run: number, now: number, seqs?: readonly number[]): void {
-  if (db.get("SELECT 1 FROM tasks WHERE run = ? LIMIT 1", [run]) === undefined) return;
+  if (db.get("SELECT 1 FROM holdfast_tasks WHERE run = ? LIMIT 1", [run]) === undefined) return;
   for (const task of tasksOf(db, run)) {
     if (seqs !== undefined && !seqs.includes(task.seq)) continue;
     if (task.workerId !== undefined) keepAttempt(db, task, { status: "lost", endedAt: now });
@@ -112,7 +113,7 @@ export function dropTasks(db: Connection, run: number, now: number, seqs?: reado
   }
 }
 export function deleteTask(db: Connection, id: number): void {
-  db.run("DELETE FROM tasks WHERE id = ?", [id]);
+  db.run("DELETE FROM holdfast_tasks WHERE id = ?", [id]);
 }
 
 /** D12: the row of the attempt that a worker is at, or was. */

@@ -42,22 +42,21 @@ export function trimRecords(db: Connection, run: number, execution: number, turn
 }
 
 function openingTurn(db: Connection, run: number, execution: number, seq: number): number {
-  const found = db.get("SELECT turn FROM records WHERE run = ? AND execution = ? AND seq = ? AND n IS NOT NULL ORDER BY turn LIMIT 1", [
-    run,
-    execution,
-    seq,
-  ]);
+  const found = db.get(
+    "SELECT turn FROM holdfast_records WHERE run = ? AND execution = ? AND seq = ? AND n IS NOT NULL ORDER BY turn LIMIT 1",
+    [run, execution, seq],
+  );
   return readOptionalNumber(found?.[0]) ?? 0;
 }
 
 function deleteRecords(db: Connection, records: readonly KeptRecord[]): void {
-  db.run("DELETE FROM records WHERE id IN (SELECT value FROM json_each(?))", [JSON.stringify(records.map(({ id }) => id))]);
+  db.run("DELETE FROM holdfast_records WHERE id IN (SELECT value FROM json_each(?))", [JSON.stringify(records.map(({ id }) => id))]);
 }
 
 function moveFacts(db: Connection, run: number, execution: number, turn: number, { facts }: KeptRecord): void {
   db.run(
-    `UPDATE records SET history_length = ?, worker = ?, state = ?
-     WHERE id = (SELECT min(id) FROM records WHERE run = ? AND execution = ? AND turn = ?)`,
+    `UPDATE holdfast_records SET history_length = ?, worker = ?, state = ?
+     WHERE id = (SELECT min(id) FROM holdfast_records WHERE run = ? AND execution = ? AND turn = ?)`,
     [...facts, run, execution, turn],
   );
 }
@@ -66,7 +65,7 @@ function moveFacts(db: Connection, run: number, execution: number, turn: number,
 function deleteAttempts(db: Connection, run: number, execution: number, records: readonly KeptRecord[]): void {
   const seqs = records.flatMap(({ record }) => (record !== undefined && "n" in record ? [record.seq] : []));
   if (seqs.length === 0) return;
-  db.run("DELETE FROM attempts WHERE run = ? AND execution = ? AND seq IN (SELECT value FROM json_each(?))", [
+  db.run("DELETE FROM holdfast_attempts WHERE run = ? AND execution = ? AND seq IN (SELECT value FROM json_each(?))", [
     run,
     execution,
     JSON.stringify(seqs),
