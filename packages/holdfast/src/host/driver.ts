@@ -307,6 +307,13 @@ export class Driver {
       if (job !== undefined) this.#jobs.push(job); // of a resume the host has its own, with what it voids
     }
   }
+  /** A message that is known without reading the inbox. M2: what others have sent before it may not have been read yet. */
+  #takeAhead({ id, job }: InboxMessage): void {
+    if (id <= this.#seen) return; // somebody has read the inbox meanwhile
+    this.#ahead.add(id);
+    this.#consumed.push(id);
+    this.#jobs.push(job);
+  }
   async receive(messages: readonly InboxMessage[]): Promise<void> {
     await this.deliver(messages);
     this.#pump();
@@ -511,10 +518,7 @@ export class Driver {
       this.#arm();
     } else if (end.type === "recorded") {
       this.#steps.completed(attempt, true);
-      // M2: what others have sent before it may not have been read yet.
-      this.#ahead.add(end.message.id);
-      this.#consumed.push(end.message.id);
-      this.#jobs.push(end.message.job);
+      this.#takeAhead(end.message);
     } else {
       if (end.outcome.status === "failed") this.#steps.failed(attempt, end.outcome.error, undefined);
       else this.#steps.completed(attempt, false);
