@@ -6,6 +6,8 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["@holdfast/source", ...defaultServerConditions] } },
   test: {
     include: ["packages/*/test/**/*.test.ts", "scripts/*.test.mjs"],
+    // One PostgreSQL for all files that ask for it, started when the first one does.
+    globalSetup: ["packages/postgres-server/src/globalSetup.ts"],
     pool: "forks",
     execArgv: ["--expose-gc"],
     testTimeout: 20_000,

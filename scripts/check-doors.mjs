@@ -14,6 +14,7 @@ const rooms = new Map([
   ["core", []],
   ["holdfast", ["core"]],
   ["postgres", ["core", "holdfast"]],
+  ["postgres-server", []],
   ["kv", ["core"]],
   ["temporal", ["core"]],
   ["cli", ["core", "holdfast", "postgres", "kv", "temporal"]],

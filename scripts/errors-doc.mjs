@@ -1,37 +1,57 @@
-// node scripts/errors-doc.mjs: writes docs/errors.md from the catalog of errors, which is the one source of what it says.
-// Reads the built core: `npm run docs` builds it first.
+// node scripts/errors-doc.mjs: writes docs/errors.md from the catalogs of errors, which are the one source of what it says.
+// Reads the built packages: `npm run docs` builds them first.
 
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { errorCatalog } from "@holdfast/core";
 
+/**
+ * @typedef {import("@holdfast/core").ErrorEntry} ErrorEntry
+ * @typedef {import("../packages/holdfast/src/errorCatalog.ts").HostErrorEntry} HostErrorEntry
+ * @typedef {{ core: readonly ErrorEntry[], engine: readonly HostErrorEntry[], store: readonly HostErrorEntry[] }} Catalogs
+ */
+
 export const page = "docs/errors.md";
 
-/** @param {readonly import("@holdfast/core").ErrorEntry[]} catalog */
-export function errorsPage(catalog) {
-  const rows = catalog.map(
-    ({ name, code, retryable }) => `| \`${code}\` | [${name}](#${name.toLowerCase()}) | ${retryable ? "yes" : "no"} |`,
-  );
+/** @param {Catalogs} catalogs */
+export function errorsPage({ core, engine, store }) {
   return `# Errors
 
 Every error that Holdfast raises extends \`HoldfastError\`. It has a \`code\` that never changes, so that programs can match on it; a \`name\` equal to its class name; \`retryable\`, which says whether trying the same thing again helps; and a message that says what happened, where, and what to do.
 
-This page is made from the catalog in [catalog.ts](../packages/core/src/errors/catalog.ts) by \`npm run docs\`. Some of these errors are raised by hosts only.
+This page is made by \`npm run docs\` from the catalogs: that of [the core](../packages/core/src/errors/catalog.ts), whose errors any host may raise, and that of [the engine and its stores](../packages/holdfast/src/errorCatalog.ts).
 
 | code | class | does retrying help? |
 |---|---|---|
-${rows.join("\n")}
+${core.map((entry) => row(entry, `[${entry.name}](#${entry.name.toLowerCase()})`)).join("\n")}
 
-${catalog.map(section).join("\n")}`;
+Errors of [the engine](#the-engine) and of [stores](#stores) have these codes; where no class is named they are plain \`HoldfastError\`s, or \`StoreError\`s.
+
+| code | class | does retrying help? |
+|---|---|---|
+${[...engine, ...store].map((entry) => row(entry, entry.name ?? "")).join("\n")}
+
+${core.map((entry) => section(`## ${entry.name}`, entry)).join("\n")}
+## The engine
+
+${engine.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}
+## Stores
+
+All of them extend \`StoreError\`. Nothing of a call that ends in one of these was written.
+
+${store.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}`;
 }
 
-/** @param {import("@holdfast/core").ErrorEntry} entry */
-function section({ name, code, retryable, summary, whatToDo }) {
-  return `## ${name}
+/** @param {HostErrorEntry} entry @param {string} name */
+function row({ code, retryable }, name) {
+  return `| \`${code}\` | ${name} | ${retryable ? "yes" : "no"} |`;
+}
 
-Code: \`${code}\`
-
+/** @param {string} title @param {HostErrorEntry} entry */
+function section(title, { code, retryable, summary, whatToDo }) {
+  return `${title}
+${title.includes(code) ? "" : `\nCode: \`${code}\`\n`}
 What happened: ${summary}
 
 What to do: ${whatToDo}
@@ -41,5 +61,8 @@ Does retrying help? ${retryable ? "Yes." : "No."}
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  writeFileSync(join(resolve(import.meta.dirname, ".."), page), errorsPage(errorCatalog));
+  const root = resolve(import.meta.dirname, "..");
+  const built = pathToFileURL(join(root, "packages/holdfast/dist/errorCatalog.js")).href;
+  const { engineErrors, storeErrors } = await import(built);
+  writeFileSync(join(root, page), errorsPage({ core: errorCatalog, engine: engineErrors, store: storeErrors }));
 }

@@ -143,7 +143,7 @@ export function checkEffects(effects, traces, lease, report) {
   return counts;
 }
 
-/** When each process could not run. @param {readonly Effect[]} effects */
+/** When each process could not run; under 0, when none of them had a server to ask. @param {readonly Effect[]} effects */
 function freezesOf(effects) {
   /** @type {Map<number, { from: number, to: number }[]>} */
   const freezes = new Map();
@@ -151,9 +151,9 @@ function freezesOf(effects) {
     if (effect.e !== "fault") continue;
     const list = freezes.get(effect.pid) ?? [];
     freezes.set(effect.pid, list);
-    if (effect.what === "freeze") list.push({ from: effect.t, to: Number.POSITIVE_INFINITY });
+    if (effect.what === "freeze" || effect.what === "down") list.push({ from: effect.t, to: Number.POSITIVE_INFINITY });
     const last = list.at(-1);
-    if (effect.what === "thaw" && last !== undefined) last.to = effect.t;
+    if ((effect.what === "thaw" || effect.what === "up") && last !== undefined) last.to = effect.t;
   }
   return freezes;
 }
@@ -168,7 +168,8 @@ function checkAborts(key, executions, frozen, lease, report) {
     const next = executions.find((other) => other.attempt > attempt);
     if (end === undefined || next === undefined || end.aborted || end.at < next.at) continue;
     let awake = end.t - next.t;
-    for (const { from, to } of frozen.get(pid) ?? []) awake -= Math.max(0, Math.min(to, end.t) - Math.max(from, next.t));
+    for (const { from, to } of [...(frozen.get(pid) ?? []), ...(frozen.get(0) ?? [])])
+      awake -= Math.max(0, Math.min(to, end.t) - Math.max(from, next.t));
     if (awake > patience)
       report(`${key}: attempt ${attempt} ran on for ${Math.round(awake)} ms beside its successor and was not told`, { executions });
   }

@@ -9,7 +9,7 @@ import { openSync, readFileSync, writeSync } from "node:fs";
  * @typedef {{ e: "begin", key: string, attempt: number, token: string, pid: number, worker: string | undefined, t: number }} Begin
  * @typedef {{ e: "end", key: string, attempt: number, token: string, pid: number, aborted: boolean, ok: boolean, t: number }} End
  * @typedef {{ e: "seen", keys: string[], t: number }} Seen steps that an observer found completed in history
- * @typedef {{ e: "fault", what: "kill" | "freeze" | "thaw" | "stop" | "spawn", pid: number, t: number }} Fault
+ * @typedef {{ e: "fault", what: "kill" | "freeze" | "thaw" | "stop" | "spawn" | "down" | "up", pid: number, t: number }} Fault
  * @typedef {{ e: "log", level: string, message: string, pid: number, t: number }} Log
  * @typedef {Begin | End | Seen | Fault | Log} Effect
  */

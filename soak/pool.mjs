@@ -22,7 +22,7 @@ export class Pool {
   /** @type {string[]} */
   findings = [];
 
-  /** @param {{ file: string, effects: string, folder: string, lease: number, workers: number, random: import("./random.mjs").Random }} options */
+  /** @param {{ url: string, effects: string, folder: string, lease: number, workers: number, random: import("./random.mjs").Random }} options */
   constructor(options) {
     this.options = options;
     this.stderr = createWriteStream(join(options.folder, "workers.log"), { flags: "a" });
@@ -38,8 +38,8 @@ export class Pool {
 
   /** @param {number} place */
   #spawn(place) {
-    const { file, effects, lease } = this.options;
-    const child = spawn(process.execPath, [join(import.meta.dirname, "worker.mjs"), file, effects, String(lease)], {
+    const { url, effects, lease } = this.options;
+    const child = spawn(process.execPath, [join(import.meta.dirname, "worker.mjs"), url, effects, String(lease)], {
       stdio: ["ignore", "ignore", "pipe", "ipc"],
     });
     /** @type {Member} */

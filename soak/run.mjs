@@ -1,18 +1,23 @@
-// npm run soak -- [--minutes N] [--store file|memory] [--workers K] [--seed S] [--lease ms] [--open N] [--folder path] [--keep]
-// Worker processes on one file are killed, frozen and stopped at random under a mix of workflows; then everything is checked.
+// npm run soak -- [--minutes N] [--store file|memory|postgres] [--url postgres://…] [--workers K] [--seed S] [--lease ms] [--open N]
+//                 [--folder path] [--keep]
+// Worker processes on one store are killed, frozen and stopped at random under a mix of workflows; then everything is checked. On
+// PostgreSQL connections are cut, too, and the server itself is killed, unless it was named by --url.
 // The last line is "soak: ok …" or "soak: FAILED …"; what a failure needs to be understood stays in the folder.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { ask } from "@holdfast/postgres-server";
 import { Holdfast } from "holdfast";
 import { checkAttempts, checkEffects, checkEnd, checkLedger, checkReplay, checkSaga, executionOf, tracesOf } from "./checks.mjs";
 import { note, openEffects, readEffects } from "./effects.mjs";
+import { makeTable } from "./ledgerTable.mjs";
 import { LocalPool } from "./localPool.mjs";
 import { kinds } from "./mix.mjs";
 import { Observer } from "./observer.mjs";
 import { Pool } from "./pool.mjs";
+import { Postgres } from "./postgres.mjs";
 import { randomOf } from "./random.mjs";
 import { audit } from "./workflows.mjs";
 
@@ -20,6 +25,7 @@ const { values: options } = parseArgs({
   options: {
     minutes: { type: "string", default: "1" },
     store: { type: "string", default: "file" },
+    url: { type: "string" },
     workers: { type: "string", default: "3" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     lease: { type: "string", default: "1000" },
@@ -42,7 +48,8 @@ const [minutes, workers, seed, lease, mostOpen, drain] = [
   if (!Number.isFinite(number) || number < 0) throw new Error(`"${text}" is no number`);
   return number;
 });
-if (options.store !== "file" && options.store !== "memory") throw new Error(`--store is file or memory, not "${options.store}"`);
+if (!["file", "memory", "postgres"].includes(options.store)) throw new Error(`--store is file, memory or postgres, not "${options.store}"`);
+if (options.url !== undefined && options.store !== "postgres") throw new Error("--url goes with --store postgres");
 const wanted = options.only?.split(",");
 const mix = kinds.filter(
   ({ workflow, tables }) => (wanted?.includes(workflow.name) ?? true) && !(tables === true && options.store === "memory"),
@@ -157,25 +164,35 @@ async function readLedger(engine) {
 
 async function main() {
   console.log(`soak: seed ${seed}, ${options.store}, ${workers} workers, lease ${lease} ms, ${Number(minutes) * 60} s, in ${folder}`);
-  const url = options.store === "memory" ? "memory:" : `file:${paths.database}`;
+  const postgres = options.store === "postgres" ? await Postgres.start(options.url, randomOf(Number(seed) + 2)) : undefined;
+  try {
+    return await storm(postgres);
+  } finally {
+    await postgres?.close();
+  }
+}
+
+/** @param {Postgres | undefined} postgres */
+async function storm(postgres) {
+  if (postgres !== undefined) await ask(postgres.url, makeTable);
+  const url = postgres?.url ?? (options.store === "memory" ? "memory:" : `file:${paths.database}`);
   const engines = [await Holdfast.open(url, { logger })];
-  if (options.store === "file") engines.push(await Holdfast.open(url, { logger }));
+  if (options.store !== "memory") engines.push(await Holdfast.open(url, { logger }));
   const [engine] = /** @type {[Holdfast]} */ (engines);
   const shared = { lease: Number(lease), workers: Number(workers), random: randomOf(Number(seed) + 1) };
   const pool =
-    options.store === "memory"
-      ? new LocalPool({ engine, ...shared })
-      : new Pool({ file: paths.database, effects: paths.effects, folder, ...shared });
+    options.store === "memory" ? new LocalPool({ engine, ...shared }) : new Pool({ url, effects: paths.effects, folder, ...shared });
   const observer = new Observer(/** @type {Holdfast} */ (engines.at(-1)), report);
   const status = (/** @type {string} */ phase) =>
     console.log(
       `  ${seconds().toFixed(0).padStart(4)} s  ${phase}  started ${runs.size}  ended ${runs.size - open.size}  ${(runs.size / seconds()).toFixed(1)}/s  ` +
-        `kills ${pool.kills}  freezes ${pool.freezes}  stops ${pool.stops}  samples ${observer.samples}  found ${findings.size}`,
+        `kills ${pool.kills}  freezes ${pool.freezes}  stops ${pool.stops}  ${serverFaults(postgres)}samples ${observer.samples}  found ${findings.size}`,
     );
   let phase = "storm";
   const ticker = setInterval(() => status(phase), 3_000);
   try {
-    const storm = pool.torment();
+    const tormented = pool.torment();
+    postgres?.torment();
     const until = seconds() + Number(minutes) * 60;
     let watching = true;
     const looking = (async () => {
@@ -194,7 +211,7 @@ async function main() {
       await pause(random.between(0, 30));
     }
     phase = "calm ";
-    await Promise.all([pool.calm(), storm]);
+    await Promise.all([postgres?.calm(), pool.calm(), tormented]);
     const deadline = seconds() + Number(drain);
     while (open.size > 0 && seconds() < deadline) await pause(50);
     watching = false;
@@ -203,7 +220,7 @@ async function main() {
     phase = "check";
     const totals = await check(engine, observer, pool);
     status(phase);
-    return { pool, observer, totals };
+    return { pool, postgres, observer, totals };
   } finally {
     clearInterval(ticker);
     await pool.close();
@@ -211,11 +228,14 @@ async function main() {
   }
 }
 
+/** @param {Postgres | undefined} postgres */
+const serverFaults = (postgres) => (postgres === undefined ? "" : `server deaths ${postgres.deaths}  cuts ${postgres.cuts}  `);
+
 /** @param {Holdfast} engine @param {Observer} observer @param {{ findings: string[] }} pool */
 async function check(engine, observer, pool) {
   // Children that their parents do not wait for may end later.
   for (let tries = 0; tries < 100 && (await everyRun(engine)).some(({ status }) => !CLOSED.has(status)); tries++) await pause(100);
-  const ledger = options.store === "file" ? await readLedger(engine) : [];
+  const ledger = options.store === "memory" ? [] : await readLedger(engine);
   const infos = await everyRun(engine);
   note({ e: "seen", keys: [] });
   const effects = readEffects(paths.effects);
@@ -241,10 +261,25 @@ async function check(engine, observer, pool) {
     checkSaga(info, traces, report);
   }
   const counts = checkEffects(effects, traces, Number(lease), report);
-  if (options.store === "file") checkLedger(infos, ledger, report);
-  for (const effect of effects) if (effect.e === "log" && effect.level === "error") report(`a worker logged: ${effect.message}`, effect);
+  if (options.store !== "memory") checkLedger(infos, ledger, report);
+  for (const effect of complaints(effects)) report(`a worker logged: ${effect.message}`, effect);
   for (const finding of pool.findings) report(finding);
   return { table, counts, runs: infos.length, operations: operationCount, rows: ledger.length };
+}
+
+/**
+ * Errors that workers logged. One that is stopped while the server is away can't store what it has in hand: when its grace period is over
+ * it says so, and others do that work again.
+ * @param {readonly import("./effects.mjs").Effect[]} effects
+ */
+function complaints(effects) {
+  /** @type {Set<number>} */
+  const stopped = new Set();
+  return effects.flatMap((effect) => {
+    if (effect.e === "fault" && effect.what === "stop") stopped.add(effect.pid);
+    if (effect.e !== "log" || effect.level !== "error") return [];
+    return stopped.has(effect.pid) && /StoreClosedError/.test(effect.message) ? [] : [effect];
+  });
 }
 
 /** @param {Awaited<ReturnType<typeof main>>["totals"]} totals */
@@ -268,9 +303,9 @@ const limit = setTimeout(
 );
 
 try {
-  const { pool, observer, totals } = await main();
+  const { pool, postgres, observer, totals } = await main();
   printTable(totals);
-  const summary = `seed ${seed}: ${totals.runs} runs, ${pool.kills} kills, ${pool.freezes} freezes, ${pool.stops} stops, ${observer.samples} samples, ${seconds().toFixed(0)} s`;
+  const summary = `seed ${seed}: ${totals.runs} runs, ${pool.kills} kills, ${pool.freezes} freezes, ${pool.stops} stops, ${serverFaults(postgres).trim()}${postgres ? ", " : ""}${observer.samples} samples, ${seconds().toFixed(0)} s`;
   if (findings.size === 0) {
     if (!options.keep && options.folder === undefined) rmSync(folder, { recursive: true, force: true });
     console.log(`soak: ok ${summary}`);

@@ -1,10 +1,10 @@
-// node soak/worker.mjs <file> <effects> <lease>: a worker that lives until it is killed or stopped.
+// node soak/worker.mjs <url> <effects> <lease>: a worker that lives until it is killed or stopped.
 
 import { Holdfast } from "holdfast";
 import { note, openEffects, workAs } from "./effects.mjs";
 import { activities, workflows } from "./workflows.mjs";
 
-const [file = "", effects = "", lease = "1000"] = process.argv.slice(2);
+const [url = "", effects = "", lease = "1000"] = process.argv.slice(2);
 openEffects(effects);
 
 const tell = (/** @type {string} */ level) => (/** @type {string} */ message, /** @type {any} */ fields) => {
@@ -13,7 +13,7 @@ const tell = (/** @type {string} */ level) => (/** @type {string} */ message, /*
 };
 const logger = { debug() {}, info() {}, warn: tell("warn"), error: tell("error") };
 
-const engine = await Holdfast.open(`file:${file}`, { logger });
+const engine = await Holdfast.open(url, { logger });
 const worker = await engine.worker({
   workflows,
   activities,

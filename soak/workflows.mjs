@@ -4,6 +4,7 @@
 
 import { activity, FatalError, Loop, Receive, RollbackError, signal, update, workflow } from "holdfast";
 import { begin, end, work } from "./effects.mjs";
+import { addEntry, after, readEntries } from "./ledgerTable.mjs";
 
 /** @typedef {{ value: number, ms: number, failures: number }} Work */
 
@@ -121,11 +122,11 @@ export const ledger = workflow("ledger", async (ctx, /** @type {{ entries: Work[
       "book",
       (tx, info) => {
         const token = begin(info);
-        tx.exec("CREATE TABLE IF NOT EXISTS soak_ledger (run TEXT NOT NULL, entry INTEGER NOT NULL, amount INTEGER NOT NULL)");
-        tx.run("INSERT INTO soak_ledger VALUES (?, ?, ?)", info.idempotencyKey.split("/")[0], i, value);
-        if (info.attempt <= failures) throw new Error("taken back");
-        end(info, token, true);
-        return value;
+        return after(addEntry(tx, info.idempotencyKey.split("/")[0] ?? "", i, value), () => {
+          if (info.attempt <= failures) throw new Error("taken back");
+          end(info, token, true);
+          return value;
+        });
       },
       { retry },
     );
@@ -135,10 +136,7 @@ export const ledger = workflow("ledger", async (ctx, /** @type {{ entries: Work[
 
 /** Reads that table, for the checks. */
 export const audit = workflow("audit", async (ctx, /** @type {{ from: number, count: number }} */ { from, count }) =>
-  ctx.transaction("read", (tx) => {
-    tx.exec("CREATE TABLE IF NOT EXISTS soak_ledger (run TEXT NOT NULL, entry INTEGER NOT NULL, amount INTEGER NOT NULL)");
-    return tx.all("SELECT run, entry, amount FROM soak_ledger ORDER BY rowid LIMIT ? OFFSET ?", count, from);
-  }),
+  ctx.transaction("read", (tx) => readEntries(tx, from, count)),
 );
 
 /** Takes signals as they come, and says in which order. */

@@ -44,8 +44,12 @@ export class Engine {
   readonly #results: Results;
   #unwatch: () => void = () => {};
   readonly #timers: Timer[] = [];
+  #closure: Promise<void> | undefined;
+  #closing = false;
   #closed = false;
   #retiring = false;
+  /** Somebody was told through `result()` that a run is blocked. */
+  onBlockedResult: (runId: string) => void = () => {};
 
   constructor(options: EngineOptions) {
     this.store = options.store;
@@ -74,8 +78,16 @@ export class Engine {
       this.environment.every(60_000, () => void this.#retire()),
     );
   }
-  async close(): Promise<void> {
-    if (this.#closed) return;
+  /** Nothing new is begun from here on: what was begun may end. */
+  refuse(): void {
+    this.#closing = true;
+  }
+  close(): Promise<void> {
+    this.refuse();
+    this.#closure ??= this.#close();
+    return this.#closure;
+  }
+  async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     this.#closed = true;
     this.#unwatch();
@@ -83,9 +95,9 @@ export class Engine {
     this.#results.close();
     await this.store.close();
   }
-  /** What can't go on after `close`. */
+  /** What can't be begun once `close` was called. */
   assertOpen(): void {
-    if (this.#closed) throw new HoldfastError("This engine is closed. Open another: Holdfast.open(url).", { code: "HF_ENGINE_CLOSED" });
+    if (this.#closing) throw engineClosed();
   }
 
   encode(value: unknown, what: string): Payload {
@@ -117,7 +129,12 @@ export class Engine {
     });
     for (const workflow of settings.workflows.values()) this.#known.set(workflow.name, workflow);
     this.#workers.add(worker);
-    await worker.start();
+    try {
+      await worker.start();
+    } catch (error) {
+      this.#workers.delete(worker);
+      throw error;
+    }
     return worker;
   }
   /** Is anything of this process's under way that will go on by itself? */
@@ -145,9 +162,10 @@ export class Engine {
     this.#expectDeadlines(turn.children ?? []);
     for (const { id, outcome } of turn.updates ?? []) this.#results.tellUpdate(turn.runId, id, outcome);
     const { close, blocked, runId } = turn;
-    if (close !== undefined && close.status !== "continued")
-      this.#results.tellEnd({ id: runId, status: close.status, output: close.output, error: close.error });
-    else if (blocked !== undefined) this.#results.tellEnd({ id: runId, status: "blocked", output: undefined, error: blocked.error });
+    if (close !== undefined && close.status !== "continued") {
+      const { status, output, error, resumable = true } = close;
+      this.#results.tellEnd({ id: runId, status, output, error, resumable });
+    } else if (blocked !== undefined) this.#results.tellEnd({ id: runId, status: "blocked", output: undefined, error: blocked.error });
   }
   /** K7: looks at deadlines, and at the timeouts of activities. */
   async #expire(): Promise<void> {
@@ -245,11 +263,12 @@ export class Engine {
     return outcome;
   }
   waitForUpdate(runId: string, id: string, options: WaitOptions): Promise<UpdateOutcome> {
-    this.assertOpen();
+    if (this.#closed) throw engineClosed();
     return this.#results.update(runId, id, options);
   }
+  /** Also while it closes: a run may end meanwhile. */
   waitForEnd(runId: string, options: WaitOptions): Promise<RunEnd> {
-    this.assertOpen();
+    if (this.#closed) throw engineClosed();
     return this.#results.end(runId, options);
   }
 
@@ -257,11 +276,6 @@ export class Engine {
 
   infoOf(row: RunRow): RunInfo {
     const date = (time: number | undefined) => (time === undefined ? undefined : new Date(time));
-    const served = [...this.#workers].some((worker) => worker.hasCodeFor(row));
-    const waitingFor =
-      row.status === "pending" && !served
-        ? [`no worker here serves ${row.workflow}${row.version === undefined ? "" : `@${row.version}`}`]
-        : row.waitingFor;
     return {
       id: row.id,
       workflow: row.workflow,
@@ -272,7 +286,7 @@ export class Engine {
       input: this.codec.decode(row.input),
       output: row.output === undefined ? undefined : this.codec.decode(row.output),
       error: row.error,
-      waitingFor,
+      waitingFor: this.#waitingFor(row),
       execution: row.execution,
       attempt: row.attempt,
       parentId: row.parent?.runId,
@@ -286,4 +300,20 @@ export class Engine {
       historyLength: row.historyLength,
     };
   }
+  /** What its row says, or what a run that nobody has begun with waits for. */
+  #waitingFor(row: RunRow): readonly string[] {
+    const { status, workflow, version, availableAt, waitingFor } = row;
+    const isResumed = status === "sleeping" && waitingFor.length === 0; // D10: it waits for a worker as a new one does
+    if (status !== "pending" && !isResumed) return waitingFor;
+    const isLater = availableAt !== undefined && availableAt > this.environment.now();
+    const isServed = [...this.#workers].some((worker) => worker.hasCodeFor(row));
+    return [
+      ...(isLater ? [`start at ${new Date(availableAt).toISOString()}`] : []),
+      ...(isServed ? [] : [`no worker here serves ${workflow}${version === undefined ? "" : `@${version}`}`]),
+    ];
+  }
+}
+
+function engineClosed(): HoldfastError {
+  return new HoldfastError("This engine is closed. Open another: Holdfast.open(url).", { code: "HF_ENGINE_CLOSED" });
 }

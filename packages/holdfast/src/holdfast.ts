@@ -8,6 +8,7 @@ import {
   type AnyWorkflow,
   type Codec,
   type Duration,
+  HoldfastError,
   jsonCodec,
   type Limits,
   type Logger,
@@ -23,19 +24,26 @@ import {
   type Updates,
   type Workflow,
 } from "@holdfast/core";
-import { Engine } from "./engine.ts";
+import { Engine, type EngineOptions } from "./engine.ts";
 import { byName, isActivity, isWorkflow, validated } from "./host/definitions.ts";
 import { type Environment, realEnvironment, timeOrderedId } from "./host/environment.ts";
 import { stopOnSignals } from "./host/shutdown.ts";
 import type { WorkerHost } from "./host/worker.ts";
 import {
   checkedAttributes,
+  checkedCodec,
   checkedConflict,
   checkedDeterminism,
   checkedId,
+  checkedItems,
   checkedLease,
   checkedLimit,
+  checkedLimits,
+  checkedLogger,
+  checkedOptions,
   checkedPriority,
+  checkedRunId,
+  checkedSignals,
   checkedStopOn,
   checkedText,
   checkedWorkflow,
@@ -79,19 +87,18 @@ export class Holdfast implements AsyncDisposable {
   }
 
   /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace?queue=…". */
-  static async open(url?: string, options: OpenOptions = {}): Promise<Holdfast> {
-    const { logger = consoleLogger, namespace } = options;
-    return Holdfast.with({ store: await openStore(url, { logger, namespace }) }, options);
+  static async open(url?: string, options?: OpenOptions): Promise<Holdfast> {
+    const settings = engineSettings(options);
+    const { namespace } = checkedOptions("Holdfast.open", options);
+    return Holdfast.#on({ store: await openStore(url, { logger: settings.logger, namespace }) }, settings);
   }
   /** On a store of your own. */
-  static async with(internals: Internals, options: OpenOptions = {}): Promise<Holdfast> {
-    const engine = new Engine({
-      store: internals.store,
-      environment: internals.environment ?? realEnvironment,
-      codec: options.codec ?? jsonCodec,
-      logger: options.logger ?? consoleLogger,
-      limits: options.limits ?? {},
-    });
+  static async with(internals: Internals, options?: OpenOptions): Promise<Holdfast> {
+    return Holdfast.#on(internals, engineSettings(options));
+  }
+  static async #on(internals: Internals, settings: EngineSettings): Promise<Holdfast> {
+    const { store, environment = realEnvironment } = internals;
+    const engine = new Engine({ store, environment, ...settings });
     await engine.open();
     return new Holdfast(engine, internals);
   }
@@ -104,7 +111,8 @@ export class Holdfast implements AsyncDisposable {
     options?: StartOptions,
   ): Promise<Run<O, S, U, Q>>;
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
-  async start(workflow: AnyWorkflow | string, input?: unknown, options: StartOptions = {}): Promise<Run<unknown>> {
+  async start(workflow: AnyWorkflow | string, input?: unknown, given?: StartOptions): Promise<Run<unknown>> {
+    const options = checkedOptions("start", given);
     const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
     const run = await this.#newRun(workflow, input, options);
     return this.#handle(await this.#create(run, definition, options.tx), definition);
@@ -114,8 +122,10 @@ export class Holdfast implements AsyncDisposable {
     workflow: Workflow<I, O, S, U, Q>,
     input: I,
     update: { name: K; input: UpdateInput<U[K]> } & SendOptions,
-    options: StartOptions = {},
+    given?: StartOptions,
   ): Promise<{ run: Run<O, S, U, Q>; result: UpdateOutput<U[K]> }> {
+    const options = checkedOptions("updateWithStart", given);
+    checkedOptions("updateWithStart", update);
     if (options.tx !== undefined)
       throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome comes after the commit.", "tx");
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
@@ -127,14 +137,20 @@ export class Holdfast implements AsyncDisposable {
     const result = (await handle.update(update.name, update.input, { idempotencyKey: message.job.id })) as UpdateOutput<U[K]>;
     return { run: handle as unknown as Run<O, S, U, Q>, result };
   }
+  /**
+   * All of them are checked before any is started. What clashes with a run that exists, or with one before it in the list, is told of
+   * together once all others are started.
+   */
   async startMany<I, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<I, O, S, U, Q>,
     items: Iterable<{ input: I } & StartOptions>,
   ): Promise<Run<O, S, U, Q>[]> {
-    const given = [...items];
+    const given = checkedItems(items);
     const runs = await Promise.all(given.map(({ input, ...options }) => this.#newRun(workflow, input, options)));
-    const ids = await Promise.all(runs.map((run, i) => this.#create(run, workflow, given[i]?.tx)));
-    return ids.map((id) => this.#handle(id, workflow) as unknown as Run<O, S, U, Q>);
+    const ends = await Promise.allSettled(runs.map((run, i) => this.#create(run, workflow, given[i]?.tx)));
+    const failures = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));
+    if (failures.length > 0) throw startFailure(failures, runs.length);
+    return ends.map((end) => this.#handle(end.status === "fulfilled" ? end.value : "", workflow) as unknown as Run<O, S, U, Q>);
   }
   /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
   async #create(run: NewRun, workflow: AnyWorkflow | undefined, tx: unknown): Promise<string> {
@@ -166,14 +182,13 @@ export class Holdfast implements AsyncDisposable {
       idempotencyKey: checkedText("start", "idempotencyKey", options.idempotencyKey),
       onConflict: checkedConflict(options.onConflict),
       seed: this.#engine.environment.uuid(),
-      messages: options.signals === undefined ? undefined : await this.#startSignals(definition, options.signals),
+      messages: options.signals === undefined ? undefined : await this.#startSignals(definition, checkedSignals(options.signals)),
     };
   }
   async #startSignals(workflow: AnyWorkflow | undefined, signals: NonNullable<StartOptions["signals"]>): Promise<NewMessage[]> {
     const specs = (workflow?.options.signals ?? {}) as Readonly<Record<string, { schema?: unknown }>>;
     return Promise.all(
       signals.map(async ({ name, payload }): Promise<NewMessage> => {
-        if (typeof name !== "string" || name === "") throw invalid("start", "Every one of signals has a name.", "signals");
         await validated(`signal ${name}`, specs[name]?.schema as never, payload); // the receiver makes of it what the schema does
         return {
           job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(payload, `signal ${name}`) },
@@ -185,24 +200,28 @@ export class Holdfast implements AsyncDisposable {
   // ── finding ──
 
   run<I, O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow?: Workflow<I, O, S, U, Q>): Run<O, S, U, Q> {
-    return this.#handle(id, workflow) as unknown as Run<O, S, U, Q>;
+    return this.#handle(checkedRunId(id), workflow) as unknown as Run<O, S, U, Q>;
   }
   #handle(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
     return new RunHandle(this.#engine, id, workflow) as unknown as Run<unknown>;
   }
-  async list(filter: RunFilter = {}): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
+  async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
+    const filter = checkedOptions("list", given);
     const limit = checkedLimit(filter.limit);
-    const { runs, cursor } = await this.#engine.store.list({ ...queryOf(filter), limit, cursor: filter.cursor });
+    const after = checkedText("list", "cursor", filter.cursor);
+    const { runs, cursor } = await this.#engine.store.list({ ...queryOf(filter), limit, cursor: after });
     return { runs: runs.map((row) => this.#engine.infoOf(row)), cursor };
   }
-  async count(filter: RunFilter = {}): Promise<Record<RunStatus, number>> {
-    return this.#engine.store.count(queryOf(filter));
+  async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
+    return this.#engine.store.count(queryOf(checkedOptions("count", filter)));
   }
 
   // ── working ──
 
   /** Starts at once; `await worker.stop()` for a graceful end. */
-  async worker(options: WorkerOptions): Promise<Worker> {
+  async worker(given: WorkerOptions): Promise<Worker> {
+    this.#engine.assertOpen();
+    const options = checkedOptions("worker", given);
     const workflows = byName("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
     const activities = byName("worker.activities", (options.activities ?? []) as readonly Activity<unknown, unknown>[], isActivity);
     const stopOn = checkedStopOn(options.stopOn);
@@ -236,6 +255,26 @@ export class Holdfast implements AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
+
+type EngineSettings = Pick<EngineOptions, "codec" | "logger" | "limits">;
+
+function engineSettings(given: OpenOptions | undefined): EngineSettings {
+  const { codec = jsonCodec, logger = consoleLogger, limits } = checkedOptions("Holdfast.open", given);
+  return { codec: checkedCodec(codec), logger: checkedLogger(logger), limits: checkedLimits(limits) };
+}
+
+/** One error for all that could not be started; the others are. */
+function startFailure(failures: readonly unknown[], all: number): unknown {
+  const [first] = failures;
+  if (failures.length === 1) return first;
+  const taken = failures.flatMap((failure) => (failure instanceof RunAlreadyExistsError ? [failure.runId] : []));
+  if (taken.length === failures.length) return new RunAlreadyExistsError({ runId: taken[0] ?? "", runIds: taken });
+  const why = failures.map((failure) => (failure instanceof Error ? failure.message.split("\n", 1)[0] : String(failure)));
+  return new HoldfastError(`${failures.length} of ${all} runs could not be started: ${why.join("; ")}`, {
+    code: "HF_START_FAILED",
+    cause: new AggregateError(failures, "Some runs could not be started."),
+  });
 }
 
 class WorkerHandle implements Worker {

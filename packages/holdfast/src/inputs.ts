@@ -4,7 +4,12 @@
 
 import {
   type AnyWorkflow,
+  type Codec,
+  DEFAULT_LIMITS,
   InvalidInputError,
+  jsonCodec,
+  type Limits,
+  type Logger,
   parseDuration,
   type RetryPolicy,
   type RunStatus,
@@ -16,7 +21,7 @@ import {
 import { isWorkflow } from "./host/definitions.ts";
 import type { Determinism } from "./host/guard.ts";
 import type { NewRun, RunQuery } from "./store/port.ts";
-import type { RunFilter, WorkerOptions } from "./surface.ts";
+import type { RunFilter, SendOptions, StartOptions, WorkerOptions } from "./surface.ts";
 
 const STATUSES: ReadonlySet<string> = new Set<RunStatus>([
   "pending",
@@ -35,7 +40,82 @@ export function invalid(what: string, message: string, path?: string): InvalidIn
   return new InvalidInputError({ what, issues: [path === undefined ? { message } : { message, path: [path] }] });
 }
 
+/** Options are an object, or left out. */
+export function checkedOptions<T extends object>(what: string, options: T | undefined): T {
+  if (options === undefined) return {} as T;
+  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
+  throw invalid(what, `Its options are an object, not ${kindOf(options)}.`);
+}
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value);
+  if (Array.isArray(value)) return "a list";
+  if (value instanceof Promise) return "a promise";
+  return typeof value === "object" ? "an object" : typeof value === "string" ? JSON.stringify(value) : `a ${typeof value}`;
+}
+
+// ── of engines ──
+
+/** Every limit is a whole number above 0, or Infinity. */
+export function checkedLimits(limits: Partial<Limits> | undefined): Limits {
+  const result: Limits = { ...DEFAULT_LIMITS };
+  for (const [name, value] of Object.entries(checkedOptions("limits", limits))) {
+    if (!Object.hasOwn(DEFAULT_LIMITS, name))
+      throw invalid("limits", `There is no limit of that name. There are: ${Object.keys(DEFAULT_LIMITS).join(", ")}.`, name);
+    if (value === undefined) continue;
+    if (typeof value !== "number" || !(value > 0) || !(Number.isInteger(value) || value === Number.POSITIVE_INFINITY))
+      throw invalid("limits", `It is a whole number above 0, or Infinity, not ${String(value)}.`, name);
+    result[name as keyof Limits] = value;
+  }
+  return result;
+}
+export function checkedLogger(logger: Logger): Logger {
+  for (const level of ["debug", "info", "warn", "error"] as const) {
+    if (typeof (logger as Partial<Logger> | null)?.[level] !== "function")
+      throw invalid("Holdfast.open", "A logger has the functions debug, info, warn and error.", "logger");
+  }
+  return logger;
+}
+/** What it encodes is looked at: a store can't tell whose fault an odd payload is. */
+export function checkedCodec(codec: Codec): Codec {
+  if (codec === jsonCodec) return codec;
+  if (typeof (codec as Partial<Codec> | null)?.encode !== "function" || typeof codec.decode !== "function")
+    throw invalid("Holdfast.open", "A codec has the functions encode and decode.", "codec");
+  return {
+    encode(value) {
+      const payload: unknown = codec.encode(value);
+      if (typeof payload === "string" || payload instanceof Uint8Array) return payload;
+      throw invalid(`result of ${nameOf(codec)}`, `encode must return text or a Uint8Array, at once, not ${kindOf(payload)}.`);
+    },
+    decode: (data) => codec.decode(data),
+  };
+}
+function nameOf(codec: Codec): string {
+  const { name } = codec.constructor ?? {};
+  return name === undefined || name === "" || name === "Object" ? "the codec" : `codec ${name}`;
+}
+
 // ── of starts ──
+
+/** The runs that `startMany` is given. */
+export function checkedItems<T extends object>(items: Iterable<T>): T[] {
+  if (typeof items !== "object" || items === null || typeof items[Symbol.iterator] !== "function")
+    throw invalid("startMany", `Give a list of what to start, [{ input, …options }], not ${kindOf(items)}.`, "items");
+  const given = [...items];
+  for (const [i, item] of given.entries()) {
+    if (typeof item !== "object" || item === null)
+      throw invalid("startMany", `Each is an object, { input, …options }, not ${kindOf(item)}.`, `items.${i}`);
+  }
+  return given;
+}
+export function checkedSignals(signals: StartOptions["signals"]): readonly { readonly name: string; readonly payload?: unknown }[] {
+  if (signals === undefined) return [];
+  if (!Array.isArray(signals)) throw invalid("start", `signals is a list, [{ name, payload }], not ${kindOf(signals)}.`, "signals");
+  for (const signal of signals as readonly unknown[]) {
+    const name = typeof signal === "object" && signal !== null ? (signal as { name?: unknown }).name : undefined;
+    if (typeof name !== "string" || name === "") throw invalid("start", "Each of signals is { name, payload }, with a name.", "signals");
+  }
+  return signals;
+}
 
 export function checkedWorkflow(workflow: unknown): AnyWorkflow | string {
   if (isWorkflow(workflow) || (typeof workflow === "string" && workflow !== "")) return workflow;
@@ -68,10 +148,11 @@ export function moment(what: string, key: string, date: Date): number {
   if (Number.isNaN(time)) throw invalid(what, `${key} is not a valid Date.`, key);
   return time;
 }
-export function checkedAttributes(attributes: Record<string, string | number | boolean> = {}): Record<string, string | number | boolean> {
+export function checkedAttributes(given: Record<string, string | number | boolean> | undefined): Record<string, string | number | boolean> {
+  const attributes = checkedOptions("attributes", given);
   for (const [key, value] of Object.entries(attributes)) {
-    if (!["string", "number", "boolean"].includes(typeof value) || Number.isNaN(value))
-      throw invalid("start", `attribute "${key}" must be text, a number or a boolean.`, key);
+    const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
+    if (!isStorable) throw invalid("start", `attribute "${key}" must be text, a finite number or a boolean.`, key);
   }
   return { ...attributes };
 }
@@ -81,6 +162,28 @@ export function storedRunRetry(retry: RetryPolicy | StoredRetryPolicy | undefine
   const { nonRetryable } = retry;
   const resolved = resolveRetry(retry, "run");
   return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;
+}
+
+// ── of handles ──
+
+/** Of a run that may exist: what no run can have is simply not found. */
+export function checkedRunId(id: unknown): string {
+  if (typeof id === "string") return id;
+  throw invalid("run", `The id of a run is text, not ${kindOf(id)}.`, "id");
+}
+export function checkedSend(what: string, name: unknown, given: SendOptions | undefined): SendOptions {
+  if (typeof name !== "string" || name === "") throw invalid(what, `Its name is text, not ${kindOf(name)}.`, "name");
+  const options = checkedOptions(what, given);
+  checkedText(what, "idempotencyKey", options.idempotencyKey);
+  return options;
+}
+export function checkedReason(what: string, reason: unknown): string | undefined {
+  if (reason === undefined || typeof reason === "string") return reason;
+  throw invalid(what, `The reason is text, not ${kindOf(reason)}.`, "reason");
+}
+export function checkedSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
+  if (signal === undefined || typeof (signal as Partial<AbortSignal> | null)?.throwIfAborted === "function") return signal;
+  throw invalid("result", `signal is an AbortSignal, not ${kindOf(signal)}.`, "signal");
 }
 
 // ── of workers ──
@@ -104,6 +207,7 @@ export function checkedDeterminism(mode: WorkerOptions["determinism"]): Determin
   return mode;
 }
 export function checkedStopOn(stopOn: WorkerOptions["stopOn"] = []): readonly ("SIGTERM" | "SIGINT")[] {
+  if (!Array.isArray(stopOn)) throw invalid("worker", `stopOn is a list, as in ["SIGTERM"], not ${kindOf(stopOn)}.`, "stopOn");
   for (const signal of stopOn) {
     if (signal !== "SIGTERM" && signal !== "SIGINT")
       throw invalid("worker", `stopOn takes "SIGTERM" and "SIGINT", not ${String(signal)}.`, "stopOn");
@@ -119,13 +223,14 @@ export function checkedLimit(limit = 100): number {
 }
 export function queryOf(filter: RunFilter): Omit<RunQuery, "limit" | "cursor"> {
   const status = filter.status === undefined ? undefined : typeof filter.status === "string" ? [filter.status] : filter.status;
+  if (status !== undefined && !Array.isArray(status)) throw invalid("list", `status is one, or a list, not ${kindOf(status)}.`, "status");
   for (const one of status ?? []) if (!STATUSES.has(one)) throw invalid("list", `There is no status "${one}".`, "status");
   return {
     status,
-    workflow: filter.workflow,
-    queue: filter.queue,
-    parentId: filter.parentId,
-    attributes: filter.attributes,
+    workflow: checkedText("list", "workflow", filter.workflow),
+    queue: checkedText("list", "queue", filter.queue),
+    parentId: checkedText("list", "parentId", filter.parentId),
+    attributes: filter.attributes === undefined ? undefined : checkedAttributes(filter.attributes),
     since: filter.since === undefined ? undefined : moment("list", "since", filter.since),
     until: filter.until === undefined ? undefined : moment("list", "until", filter.until),
   };

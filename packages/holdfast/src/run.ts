@@ -29,6 +29,8 @@ import type { Engine } from "./engine.ts";
 import { validated } from "./host/definitions.ts";
 import { operationsOf } from "./host/operations.ts";
 import type { RunEnd } from "./host/results.ts";
+import { waitingForOf } from "./host/waiting.ts";
+import { checkedOptions, checkedReason, checkedSend, checkedSignal } from "./inputs.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
 
 interface SendOptions {
@@ -49,22 +51,26 @@ export class RunHandle {
 
   // ── its end ──
 
-  async result(options: { timeout?: Duration; signal?: AbortSignal } = {}): Promise<unknown> {
+  async result(given?: { timeout?: Duration; signal?: AbortSignal }): Promise<unknown> {
+    const options = checkedOptions("result", given);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
-    const row = await this.#engine.waitForEnd(this.id, { timeout, signal: options.signal });
+    const row = await this.#engine.waitForEnd(this.id, { timeout, signal: checkedSignal(options.signal) });
+    if (row.status === "blocked") this.#engine.onBlockedResult(this.id);
     return resultOf(row, this.#engine);
   }
 
   // ── messages ──
 
-  async signal(name: string, payload?: unknown, options: SendOptions = {}): Promise<void> {
+  async signal(name: string, payload?: unknown, given?: SendOptions): Promise<void> {
+    const options = checkedSend("signal", name, given);
     const spec = this.#spec<SignalSpec<unknown>>("signals", name, "signal");
     await validated(`signal ${name}`, spec?.schema as never, payload);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
     const job = { type: "signal", id, name, payload: this.#engine.encode(payload, `the payload of signal ${name}`) } as const;
     await this.#send({ job, idempotencyKey: options.idempotencyKey }, options.tx);
   }
-  async update(name: string, input?: unknown, options: SendOptions & { timeout?: Duration } = {}): Promise<unknown> {
+  async update(name: string, input?: unknown, given?: SendOptions & { timeout?: Duration }): Promise<unknown> {
+    const options = checkedOptions("update", given);
     const message = await this.updateMessage(name, input, options);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
     const result = await this.#engine.send(this.id, message);
@@ -77,7 +83,8 @@ export class RunHandle {
     }
     return this.#reply(name, await this.#engine.waitForUpdate(this.id, message.job.id, { timeout }));
   }
-  async updateMessage(name: string, input: unknown, options: SendOptions = {}) {
+  async updateMessage(name: string, input: unknown, given?: SendOptions) {
+    const options = checkedSend("update", name, given);
     refuseTx(options);
     const spec = this.#spec<UpdateSpec<unknown, unknown>>("updates", name, "update");
     await validated(`update ${name}`, spec?.schema as never, input);
@@ -110,13 +117,15 @@ export class RunHandle {
     check(await this.#engine.send(this.id, message, tx), this.id);
   }
   async cancel(reason?: string): Promise<void> {
-    await this.#send({ job: { type: "cancel", reason } });
+    await this.#send({ job: { type: "cancel", reason: checkedReason("cancel", reason) } });
   }
   async terminate(reason?: string): Promise<void> {
-    const [result] = await this.#engine.store.terminate([{ runId: this.id, reason }]);
+    this.#engine.assertOpen();
+    const [result] = await this.#engine.store.terminate([{ runId: this.id, reason: checkedReason("terminate", reason) }]);
     if (result !== undefined) check(result, this.id);
   }
   async resume(): Promise<void> {
+    this.#engine.assertOpen();
     const [result] = await this.#engine.store.resume([this.id]);
     if (result === "not-found") throw new RunNotFoundError({ runId: this.id });
     if (result === "not-resumable") {
@@ -145,24 +154,36 @@ export class RunHandle {
       throw new QueryFailedError({ query: name, reason });
     }
     const { codec } = this.#engine;
-    return codec.decode(codec.encode(evaluateQuery(workflow, name, row.state, args, codec)));
+    const answer = evaluateQuery(workflow, name, row.state, args, codec);
+    try {
+      return codec.decode(codec.encode(answer));
+    } catch (cause) {
+      // biome-ignore lint/style/useErrorCause: it is among the details
+      throw new QueryFailedError({ query: name, reason: `its result can't be given: ${(cause as Error).message}`, cause });
+    }
   }
   async state(): Promise<unknown> {
     const { state } = await this.#row();
     return state === undefined ? undefined : this.#engine.codec.decode(state);
   }
   async describe(): Promise<RunInfo> {
-    return this.#engine.infoOf(await this.#row());
+    const row = await this.#row();
+    const info = this.#engine.infoOf(row);
+    if (row.workerId === undefined) return info;
+    // A worker has it, and has written down only what history needs: what is open follows from that.
+    const { store } = this.#engine;
+    const [turns, attempts] = await Promise.all([store.history(this.id), store.attempts(this.id)]);
+    return { ...info, waitingFor: waitingForOf(turns, attempts) };
   }
   async history(): Promise<History> {
     const row = await this.#row();
     return toHistory(await this.#engine.store.history(this.id), row.status);
   }
   async operations(): Promise<OperationInfo[]> {
-    await this.#row();
+    const { finishedAt } = await this.#row();
     const { store, codec } = this.#engine;
     const [turns, attempts, workers] = await Promise.all([store.history(this.id), store.attempts(this.id), store.workers?.(this.id)]);
-    return operationsOf(turns, attempts, workers ?? new Map(), codec);
+    return operationsOf(turns, attempts, workers ?? new Map(), codec, finishedAt);
   }
 }
 
@@ -195,6 +216,6 @@ function resultOf(row: RunEnd, engine: Engine): unknown {
         ...(cause !== undefined && { cause }),
       });
     default:
-      throw new RunFailedError({ runId: row.id, ...(cause !== undefined && { cause }) });
+      throw new RunFailedError({ runId: row.id, resumable: row.resumable ?? true, ...(cause !== undefined && { cause }) });
   }
 }

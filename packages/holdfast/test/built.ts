@@ -9,8 +9,13 @@ import { dirname, join, resolve } from "node:path";
 
 export const root = resolve(import.meta.dirname, "../../..");
 
-export function build(project: "packages/holdfast" | "examples" = "packages/holdfast"): void {
+type Project = "packages/holdfast" | "packages/postgres" | "packages/postgres-server" | "examples";
+
+export function build(...projects: Project[]): void {
   const typescript = dirname(createRequire(import.meta.url).resolve("typescript/package.json"));
-  const { stdout } = spawnSync(process.execPath, [join(typescript, "bin/tsc"), "-b", project], { cwd: root, encoding: "utf8" });
+  const { stdout } = spawnSync(process.execPath, [join(typescript, "bin/tsc"), "-b", "packages/holdfast", ...projects], {
+    cwd: root,
+    encoding: "utf8",
+  });
   if (!existsSync(join(root, "packages/holdfast/dist/index.js"))) throw new Error(`The packages can't be built:\n${stdout}`);
 }

@@ -2,10 +2,11 @@
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { canOwnServers } from "@holdfast/postgres-server";
 import { beforeAll, expect, test } from "vitest";
 import { build, root } from "./built.ts";
 
-beforeAll(() => build(), 120_000);
+beforeAll(() => build("packages/postgres", "packages/postgres-server"), 120_000);
 
 function soak(...args: string[]): Promise<{ code: number | null; output: string }> {
   return new Promise((resolve, reject) => {
@@ -34,3 +35,14 @@ test("W4 D5 D9 nothing is lost when the workers of a process are stopped and sta
   expect(last, output).toMatch(/^soak: ok /);
   expect(code, output).toBe(0);
 }, 120_000);
+
+test.runIf(canOwnServers)(
+  "D4 D6 D7 D9 M1 M3 M10 W3 nothing is lost, repeated or changed when PostgreSQL itself dies, connections break and workers are killed",
+  async () => {
+    const { code, output } = await soak("--minutes", "0.12", "--store", "postgres", "--workers", "3", "--lease", "1000", "--open", "25");
+    const last = output.trimEnd().split("\n").at(-1);
+    expect(last, output).toMatch(/^soak: ok /);
+    expect(code, output).toBe(0);
+  },
+  120_000,
+);

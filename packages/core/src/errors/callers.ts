@@ -72,9 +72,14 @@ export class RunAlreadyExistsError extends HoldfastError {
     declareError(this, "RunAlreadyExistsError");
   }
   readonly runId: string;
-  constructor(details: { runId: string }) {
-    super(advise("RunAlreadyExistsError", `run "${details.runId}" exists already`));
-    this.runId = details.runId;
+  /** Of many starts: all that exist already. */
+  declare readonly runIds?: readonly string[];
+  constructor(details: { runId: string; runIds?: readonly string[] }) {
+    const { runId, runIds } = details;
+    const what = runIds === undefined ? `run "${runId}" exists already` : `runs ${runIds.map((id) => `"${id}"`).join(", ")} exist already`;
+    super(advise("RunAlreadyExistsError", what));
+    this.runId = runId;
+    if (runIds !== undefined) this.runIds = runIds;
   }
 }
 

@@ -88,14 +88,20 @@ export class ChildFailedError extends HoldfastError {
   }
 }
 
+/** Instead of the catalog's advice. */
+const FINAL =
+  "See `cause` and run.operations(). It does not resume, since its deadline has passed or its rollbacks have run: start another run.";
+
 export class RunFailedError extends HoldfastError {
   static {
     declareError(this, "RunFailedError");
   }
   readonly runId: string;
-  constructor(details: { runId: string; cause?: unknown }) {
-    const { runId, cause } = details;
-    super(advise("RunFailedError", `run "${runId}" failed${because(cause)}`), { cause });
+  /** `resumable`: false where `run.resume()` would be refused (D10). */
+  constructor(details: { runId: string; cause?: unknown; resumable?: boolean }) {
+    const { runId, cause, resumable = true } = details;
+    const what = `run "${runId}" failed${because(cause)}`;
+    super(resumable ? advise("RunFailedError", what) : `${what}\n${FINAL}`, { cause });
     this.runId = runId;
   }
 }

@@ -219,11 +219,12 @@ export class Context {
   }
   setAttributes(attributes: Record<string, string | number | boolean | null>): void {
     this.#now("setAttributes", () => {
-      for (const [key, value] of Object.entries(attributes)) {
-        if (value !== null && !["string", "number", "boolean"].includes(typeof value)) {
+      for (const [key, value] of Object.entries(attributes ?? {})) {
+        const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
+        if (value !== null && !isStorable) {
           throw new InvalidInputError({
             what: "ctx.setAttributes",
-            issues: [{ message: `"${key}" must be text, a number, a boolean or null.`, path: [key] }],
+            issues: [{ message: `"${key}" must be text, a finite number, a boolean or null.`, path: [key] }],
           });
         }
       }

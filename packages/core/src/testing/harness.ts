@@ -274,8 +274,8 @@ export class Harness {
     const completion = await this.executor.replay(replayView(this.turns));
     if (completion.status === "failed") throw completion.error;
   }
-  /** D10: voids the failure and goes on; the operations that it voids are open again. */
-  async resume(workflow: AnyWorkflow = this.workflow): Promise<readonly Command[]> {
+  /** D10: voids the failure and goes on; the operations that it voids are open again. `more`: what has come meanwhile. */
+  async resume(workflow: AnyWorkflow = this.workflow, ...more: Job[]): Promise<readonly Command[]> {
     const fail = this.terminal;
     if (fail?.type !== "fail" || fail.rolledBack === true)
       throw new Error("Only a failed run whose rollbacks have not run can be resumed.");
@@ -295,6 +295,6 @@ export class Harness {
         if ("n" in command && command.type !== "reuse" && open.has(command.seq)) this.#opened(command, activation.time);
       }
     }
-    return this.turn(job);
+    return this.turn(job, ...more);
   }
 }

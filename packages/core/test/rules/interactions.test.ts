@@ -3,6 +3,7 @@
 // Invariants: L3, L4, R11, D10, Y1, Y5, M2, K8, C2; each as the title says.
 import { Loop, OutOfTurnError, type Payload, Receive, replay, replayView, type Turn, type WorkflowContext, workflow } from "@holdfast/core";
 import { crashAnywhere, drive, Harness } from "@holdfast/core/testing";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { describe, expect, it } from "vitest";
 
 const nothing = () => undefined;
@@ -189,6 +190,40 @@ describe("listeners of ctx.signal", () => {
     await new Promise((resolve) => setImmediate(resolve));
     process.off("uncaughtException", listener);
     expect(uncaught).toEqual([]);
+  });
+});
+
+describe("the input of a child", () => {
+  type Schema = StandardSchemaV1<string, number>;
+  const schema = (validate: (value: unknown) => unknown) => ({ "~standard": { version: 1, vendor: "test", validate } }) as Schema;
+  /** Text in, a number out: not to be applied twice. */
+  const toNumber = schema((value) => (typeof value === "string" ? { value: Number(value) } : { issues: [{ message: "expected text" }] }));
+  const parentOf = (input: Schema, given: unknown, how: "child" | "startChild") => {
+    const kid = workflow({ name: "kid", input }, async (_ctx, n) => n);
+    return workflow("parent", async (ctx) => {
+      if (how === "child") return ctx.child(kid, given as never);
+      return (await ctx.startChild(kid, given as never)).id;
+    });
+  };
+
+  it.each(["child", "startChild"] as const)("M1 %s applies the child's schema, once: the command has what it made", async (how) => {
+    const h = await Harness.start(parentOf(toNumber, "5", how));
+    expect(h.find("kid")).toMatchObject({ type: "child", input: "5" }); // the payload of the number
+    await h.recover();
+    await crashAnywhere(h);
+  });
+  it.each(["child", "startChild"] as const)(
+    "M1 %s with an input that the schema refuses fails, and may be caught; no child is asked for",
+    async (how) => {
+      const h = await Harness.start(parentOf(toNumber, 5, how));
+      expect(h.error).toMatchObject({ name: "InvalidInputError", message: expect.stringContaining("expected text") });
+      expect(h.openLocations).toEqual([]);
+      await replay(h.workflow, throughJson(h.history()));
+    },
+  );
+  it("X8 a schema that takes its time is refused: workflow code can't wait for it", async () => {
+    const h = await Harness.start(parentOf(schema(async (value) => ({ value })), "5", "child")); // biome-ignore format: one line
+    expect(h.error).toMatchObject({ name: "InvalidInputError", message: expect.stringContaining("asynchronous") });
   });
 });
 

@@ -970,3 +970,29 @@ describe("waits leave records", () => {
     await crashAnywhere(h);
   });
 });
+
+describe("Y5 retries without end", () => {
+  const endless = { retry: { maxAttempts: Number.POSITIVE_INFINITY } };
+  const calls: Record<string, Run> = {
+    step: (ctx) => ctx.step("work", nothing, endless),
+    activity: (ctx) =>
+      ctx.activity(
+        activity("work", async () => undefined, endless),
+        undefined,
+      ),
+    "an activity by the call": (ctx) =>
+      ctx.activity(
+        activity("work", async () => undefined),
+        undefined,
+        endless,
+      ),
+    child: (ctx) => ctx.child(child("work"), undefined, endless),
+  };
+  for (const [kind, run] of Object.entries(calls)) {
+    it(`Y5 ${kind}: a history replays from JSON`, async () => {
+      const h = await Harness.start(wf(run));
+      await h.resolve("work");
+      await replay(wf(run), JSON.parse(JSON.stringify(h.history())) as History);
+    });
+  }
+});

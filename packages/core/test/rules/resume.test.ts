@@ -1196,3 +1196,74 @@ describe("retry of the run as a whole", () => {
     expect(h.terminal).toEqual({ type: "canceled" });
   });
 });
+
+describe("a cancel that comes while the run waits for its next attempt", () => {
+  const retry: StoredRunRetry = { maxAttempts: 3, initialInterval: 1_000, backoff: 1, maxInterval: 1_000, jitter: 0 };
+  const cancel: Job = { type: "cancel", reason: "enough" };
+  const bug = () => {
+    throw new Error("a bug");
+  };
+  let calls = 0;
+  const failing: Record<string, { run: (ctx: WorkflowContext) => Promise<unknown>; fail: (h: Harness) => Promise<unknown> }> = {
+    "the workflow threw at once": { run: async () => bug(), fail: async () => {} },
+    "the workflow threw after a step": {
+      run: async (ctx) => {
+        await ctx.step("ok", nothing);
+        calls++;
+        bug();
+      },
+      fail: (h) => h.resolve("ok"),
+    },
+    "a step failed": {
+      run: async (ctx) => {
+        await ctx.step("charge", nothing);
+        calls++;
+      },
+      fail: (h) => h.fail("charge", broken),
+    },
+  };
+  for (const [how, { run, fail }] of Object.entries(failing)) {
+    it(`K1 K3 D10 ends it as canceled where ${how}`, async () => {
+      calls = 0;
+      const h = await Harness.start(wf(run), undefined, { retry });
+      await fail(h);
+      expect(h.terminal).toMatchObject({ type: "fail", retryAfter: 1_000 });
+      const before = calls;
+      const commands = await h.resume(h.workflow, cancel);
+      expect(opened(commands)).toEqual([]);
+      expect(h.terminal).toMatchObject({ type: "canceled", reason: "enough" });
+      expect(calls - before).toBe(how === "the workflow threw after a step" ? 1 : 0); // the replay's own
+      await replay(h.workflow, h.history());
+      await crashAnywhere(h);
+    });
+  }
+
+  it("S3 D10 undoes what was done, if the workflow asks for it", async () => {
+    const saga = workflow({ name: "wf", rollbackOnCancel: true }, async (ctx) => {
+      await ctx.step("charge", nothing, { rollback: nothing });
+      throw new Error("a bug");
+    });
+    const h = await Harness.start(saga, undefined, { retry });
+    await h.resolve("charge");
+    expect(opened(await h.resume(saga, cancel))).toEqual(["rollback ~rollback/charge"]);
+    await h.resolve("~rollback/charge");
+    expect(h.terminal).toMatchObject({ type: "canceled", reason: "enough" });
+    await replay(saga, h.history());
+    await crashAnywhere(h);
+  });
+
+  it("K1 D10 reaches code that was mended meanwhile, where it goes on", async () => {
+    const h = await Harness.start(wf(async () => bug()), undefined, { retry }); // biome-ignore format: one line
+    let caught: unknown;
+    const mended = wf(async (ctx) => {
+      await ctx.step("charge", nothing).catch((error: unknown) => {
+        caught = error;
+        throw error;
+      });
+    });
+    await h.resume(mended, cancel);
+    expect(caught).toMatchObject({ name: "CanceledError" });
+    expect(h.terminal).toMatchObject({ type: "canceled", reason: "enough" });
+    await replay(mended, h.history());
+  });
+});

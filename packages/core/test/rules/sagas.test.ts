@@ -725,3 +725,40 @@ describe("a step with a rollback that is cancelled while it runs", () => {
     await crashAnywhere(h);
   });
 });
+
+describe("what a host is told of rollbacks", () => {
+  it("K7 S1 a rollback counts until it has run, while it is open too: a deadline waits for it", async () => {
+    const h = await Harness.start(
+      wf(async (ctx) => {
+        for (const name of ["a", "b", "c"]) await ctx.step(name, nothing, undoable);
+        throw broken;
+      }),
+    );
+    const counts: number[] = [h.executor.rollbacks];
+    for (const name of ["a", "b", "c", "~rollback/c", "~rollback/b", "~rollback/a"]) {
+      await settle(h, name);
+      counts.push(h.executor.rollbacks);
+      await h.recover();
+      expect(h.executor.rollbacks).toBe(counts.at(-1));
+    }
+    expect(counts).toEqual([0, 1, 2, 3, 2, 1, 0]);
+    expect(h.terminal).toMatchObject({ type: "fail", rolledBack: true });
+  });
+
+  it("K7 S3 the same after a cancellation that rolls back", async () => {
+    const h = await Harness.start(
+      workflow({ name: "wf", rollbackOnCancel: true }, async (ctx) => {
+        await ctx.step("a", nothing, undoable);
+        await ctx.step("b", nothing, undoable);
+        await ctx.sleep("1h");
+      }),
+    );
+    await settle(h, "a", "b");
+    await h.cancel();
+    expect(h.executor.rollbacks).toBe(2);
+    await settle(h, "~rollback/b");
+    expect(h.executor.rollbacks).toBe(1);
+    await settle(h, "~rollback/a");
+    expect([h.executor.rollbacks, h.status]).toEqual([0, "canceled"]);
+  });
+});

@@ -31,6 +31,32 @@ describe("M8 updates that nobody accepts", () => {
     await crashAnywhere(h);
   });
 
+  it("M1 M8 one that the receiver's schema refused is rejected with the reason, and no handler sees it", async () => {
+    const seen: unknown[] = [];
+    const wf = workflow("entity", async (ctx) =>
+      ctx.receive(0, {
+        updates: {
+          change: (input: unknown) => {
+            seen.push(input);
+            return Receive.stop("changed", 1);
+          },
+        },
+      }),
+    );
+    const h = await Harness.start(wf);
+    const before = h.turns.length;
+    const refused = { ...h.updateJob("change", { bad: 1 }, "u"), refused: "expected text" } as Job;
+    expect(await h.turn(refused)).toEqual([]);
+    expect(h.updateResult("u")).toMatchObject({
+      error: { name: "UpdateRejectedError", message: expect.stringContaining("expected text") },
+    });
+    expect([h.turns.length, seen]).toEqual([before, []]);
+    await h.turn(refused, h.updateJob("change", "good", "v"));
+    expect(h.updateResult("v")).toEqual({ value: "changed" });
+    expect(seen).toEqual(["good"]);
+    await crashAnywhere(h);
+  });
+
   it("M8 a receive that does not handle its name rejects it", async () => {
     const wf = workflow("other", async (ctx) => ctx.receive(0, { updates: { known: (_input, state) => Receive.reply(1, state) } }));
     const h = await Harness.start(wf);

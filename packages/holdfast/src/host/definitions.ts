@@ -12,6 +12,7 @@ export function byName<T extends { readonly name: string }>(
   given: readonly T[] | Record<string, unknown>,
   is: (value: unknown) => value is T,
 ): Map<string, T> {
+  if (typeof given !== "object" || given === null) throw invalid(what, `Give a list, or the exports of a module, not ${String(given)}.`);
   const all = Array.isArray(given) ? given : Object.values(given);
   const found = new Map<string, T>();
   for (const value of all) {

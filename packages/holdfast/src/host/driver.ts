@@ -88,6 +88,8 @@ export class Driver {
   #turns: number;
   #historyLength: number;
   #busy = false;
+  /** K8: no turn is before a timer that it fires was due, though the estimate of the store's time may have been set back since. */
+  #notBefore = 0;
   /** Its run does not exist yet. */
   #unborn = false;
   #closed = false;
@@ -319,7 +321,8 @@ export class Driver {
     this.#pump();
   }
   #fireDue(): void {
-    const { fired, retries } = this.#timers.take();
+    const { fired, retries, latest } = this.#timers.take();
+    this.#notBefore = Math.max(this.#notBefore, latest);
     for (const seq of fired) this.#jobs.push({ type: "fire", seq });
     this.#steps.due(retries);
   }
@@ -368,7 +371,8 @@ export class Driver {
     this.#jobs = [];
     const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
     this.#consumed = [];
-    const activation: Activation = { time: this.#host.now(), jobs, historyLength: this.#historyLength };
+    const time = Math.max(this.#host.now(), this.#notBefore);
+    const activation: Activation = { time, jobs, historyLength: this.#historyLength };
     return { activation, completion: await this.#executor.activate(activation), consumed };
   }
   /** X8: no foreign continuation runs in the microtasks of a turn, and nothing else is taken for workflow code (the guard). */
@@ -457,7 +461,7 @@ export class Driver {
       result = await this.#host.commit(draft);
     } catch (error) {
       this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
-      return this.lose(error);
+      return this.#setBack(error);
     }
     if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
     this.#busy = false;
@@ -570,19 +574,27 @@ export class Driver {
   }
   /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. */
   async giveBack(): Promise<void> {
+    await this.#handOver(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }), 0, 0);
+  }
+  /** A commit failed. The run is free for others after a while: what this worker could not write, they may not be able to either. */
+  async #setBack(reason: unknown): Promise<void> {
+    const times = this.#host.blocked.get(this.runId) ?? 0;
+    this.#host.blocked.set(this.runId, times + 1);
+    await this.#handOver(reason, this.#host.now() + Math.min(100 * 2 ** times, 30_000), this.#seen);
+  }
+  async #handOver(reason: unknown, wakeAt: number, seen: number): Promise<void> {
     if (this.#released) return;
-    const reason = new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" });
     this.#steps.loseAll(reason);
-    const given = this.#unborn ? undefined : this.#returnLease();
+    const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen);
     this.#release("lost", reason);
     await given;
   }
-  async #returnLease(): Promise<void> {
+  async #returnLease(wakeAt = 0, seen = 0): Promise<void> {
     const draft = this.#bare("sleeping");
     draft.attempts = this.#steps.takeRows(undefined);
     draft.lease = "park";
-    draft.wakeAt = 0;
-    draft.seen = 0;
+    draft.wakeAt = wakeAt;
+    draft.seen = seen;
     try {
       await this.#host.commit(draft);
     } catch (error) {

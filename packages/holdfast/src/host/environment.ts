@@ -25,7 +25,7 @@ export interface Environment {
   uuid(): string;
 }
 
-/** Node cuts longer timers short. */
+/** Node takes a longer one for one of a millisecond. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 // As they are when this module is loaded: neither the determinism guard nor fake timers get between the host and the world.
@@ -39,12 +39,16 @@ export const realEnvironment: Environment = {
   now: () => now(),
   elapsed: () => elapsed(),
   after(ms, callback) {
-    const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER));
-    timer.unref();
+    let timer: NodeJS.Timeout;
+    const arm = (left: number): void => {
+      timer = left > LONGEST_TIMER ? setTimeout(() => arm(left - LONGEST_TIMER), LONGEST_TIMER) : setTimeout(callback, left);
+      timer.unref();
+    };
+    arm(Math.max(0, Math.ceil(ms)));
     return { cancel: () => clearTimeout(timer) };
   },
   every(ms, callback) {
-    const timer = setInterval(callback, ms);
+    const timer = setInterval(callback, Math.min(ms, LONGEST_TIMER));
     timer.unref();
     return { cancel: () => clearInterval(timer) };
   },

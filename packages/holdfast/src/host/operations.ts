@@ -33,12 +33,13 @@ const ATTEMPTED: ReadonlySet<string> = new Set(["step", "transaction", "activity
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type Draft = Mutable<OperationInfo> & { readonly seq: number; readonly turn: number; attempts: OperationInfo["attempts"][number][] };
 
-/** `workers`: who committed a turn, by its index. */
+/** `workers`: who committed a turn, by its index. `closedAt`: of a run that has ended, nothing is under way any more. */
 export function operationsOf(
   turns: readonly Turn[],
   attempts: readonly AttemptRow[],
   workers: ReadonlyMap<number, string>,
   codec: Codec,
+  closedAt?: number,
 ): OperationInfo[] {
   const drafts = new Map<number, Draft>();
   for (const turn of turns) {
@@ -53,7 +54,9 @@ export function operationsOf(
       }
     }
   }
-  for (const draft of drafts.values()) addAttempts(draft, attempts, workers.get(draft.turn) ?? "");
+  if (closedAt !== undefined) for (const draft of drafts.values()) end(draft, "abandoned", closedAt);
+  const rows = closedAt === undefined ? attempts : attempts.map((row) => lost(row, closedAt));
+  for (const draft of drafts.values()) addAttempts(draft, rows, workers.get(draft.turn) ?? "");
   return [...drafts.values()].map(({ seq: _, turn: _turn, ...info }) => info as OperationInfo);
 }
 
@@ -107,6 +110,11 @@ function reopen(draft: Draft | undefined): void {
   draft.status = ATTEMPTED.has(draft.kind) ? "scheduled" : "waiting";
   draft.error = undefined;
   draft.endedAt = undefined;
+}
+
+/** Terminated, past its deadline: nobody wrote down how the attempt in flight ended, nor will. */
+function lost(row: AttemptRow, endedAt: number): AttemptRow {
+  return row.status === "running" ? { ...row, status: "lost", endedAt } : row;
 }
 
 /** A step that succeeded at once has no rows: its record and its outcome are its one attempt, begun by whoever recorded it. */

@@ -1,24 +1,40 @@
 // Unhandled rejections of workflow code: the workflow's affair, not the process's.
-// Owns: one listener on the process while workers run in it.
-// Invariants: X11 (an operation that fails while nobody awaits it yet ends nothing; everything else ends what it always has).
+// Owns: two listeners on the process while workers run in it.
+// Invariants: X11 (an operation that fails while nobody awaits it yet ends nothing and warns of nothing; everything else does what it
+// always has).
 
 import { isDeliveredError } from "@holdfast/core";
 
 let users = 0;
+const tolerated = new WeakSet<Promise<unknown>>();
 
-function onUnhandledRejection(reason: unknown): void {
-  if (isDeliveredError(reason)) return;
+function onUnhandledRejection(reason: unknown, promise: Promise<unknown>): void {
+  if (isDeliveredError(reason)) {
+    tolerated.add(promise);
+    return;
+  }
   if (process.listenerCount("unhandledRejection") > 1) return; // somebody else's listener decides
   // What Node does when nobody listens.
   throw reason instanceof Error ? reason : new Error(`Unhandled rejection: ${String(reason)}`, { cause: reason });
 }
 
+/** Somebody awaits it after all. Node warns of that where nobody listens. */
+function onRejectionHandled(promise: Promise<unknown>): void {
+  if (tolerated.has(promise) || process.listenerCount("rejectionHandled") > 1) return;
+  process.emitWarning("A promise rejection was handled asynchronously.", "PromiseRejectionHandledWarning");
+}
+
 export function tolerateRejections(): () => void {
-  if (users++ === 0) process.on("unhandledRejection", onUnhandledRejection);
+  if (users++ === 0) {
+    process.on("unhandledRejection", onUnhandledRejection);
+    process.on("rejectionHandled", onRejectionHandled);
+  }
   let done = false;
   return () => {
     if (done) return;
     done = true;
-    if (--users === 0) process.off("unhandledRejection", onUnhandledRejection);
+    if (--users > 0) return;
+    process.off("unhandledRejection", onUnhandledRejection);
+    process.off("rejectionHandled", onRejectionHandled);
   };
 }

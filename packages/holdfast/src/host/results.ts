@@ -4,10 +4,11 @@
 
 import { HoldfastError, type Logger, RunClosedError, RunNotFoundError, type RunStatus } from "@holdfast/core";
 import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
+import { onAbort } from "./aborts.ts";
 import type { Environment, Timer } from "./environment.ts";
 
 /** How a run ended, or that it is blocked. */
-export type RunEnd = Pick<RunRow, "id" | "status" | "output" | "error">;
+export type RunEnd = Pick<RunRow, "id" | "status" | "output" | "error" | "resumable">;
 
 interface Waiter {
   readonly resolve: (value: RunEnd | UpdateOutcome) => void;
@@ -84,12 +85,11 @@ export class Results {
     try {
       return await new Promise((resolve, reject) => {
         const waiter = { resolve, reject };
-        const onAbort = () => reject(signal?.reason);
         awaited.waiters.add(waiter);
-        signal?.addEventListener("abort", onAbort);
+        const forget = signal === undefined ? undefined : onAbort(signal, () => reject(signal.reason));
         stop = () => {
           awaited.waiters.delete(waiter);
-          signal?.removeEventListener("abort", onAbort);
+          forget?.();
         };
         if (timeout !== undefined) timer = this.#environment.after(timeout, () => reject(tooLate(what, timeout)));
         if (update === undefined && this.#expected.has(runId)) this.#lookLater();

@@ -49,10 +49,12 @@ export class Timers {
     for (const due of this.#retries.values()) if (next === undefined || due < next) next = due;
     return next;
   }
-  /** Those whose time has come; they are no longer set. */
-  take(): { readonly fired: number[]; readonly retries: number[] } {
+  /** Those whose time has come; they are no longer set. `latest`: when the last of them was due. */
+  take(): { readonly fired: number[]; readonly retries: number[]; readonly latest: number } {
     const now = this.#now();
-    return { fired: takeDue(this.#due, now), retries: takeDue(this.#retries, now) };
+    let latest = 0;
+    for (const due of this.#due.values()) if (due <= now && due > latest) latest = due;
+    return { fired: takeDue(this.#due, now), retries: takeDue(this.#retries, now), latest };
   }
   /** Calls back when the first is due. */
   arm(): void {

@@ -8,6 +8,7 @@ import {
   type AnyWorkflow,
   type Codec,
   HoldfastError,
+  IllegalReturnError,
   type Job,
   type Limits,
   type Logger,
@@ -16,6 +17,7 @@ import {
   type StepBody,
   type TurnWatch,
 } from "@holdfast/core";
+import { StoreError } from "../store/errors.ts";
 import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Served, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import { checkedMessage, codeOf } from "./definitions.ts";
@@ -73,6 +75,8 @@ export class WorkerHost implements DriverHost {
   readonly #active = new Map<string, Driver>();
   /** Parked runs, least recently used first (W5). */
   readonly #cache = new Map<string, Driver>();
+  /** Of these, whose history a claim under way will leave out: they stay. */
+  readonly #promised = new Set<string>();
   #offset = 0;
   /** A claim that is under way. */
   #claiming: Promise<void> | undefined;
@@ -147,8 +151,12 @@ export class WorkerHost implements DriverHost {
 
   async start(): Promise<void> {
     const { store } = this.#ports;
-    this.#offset = (await store.now()) - this.environment.now();
+    const asked = this.environment.now();
+    this.#offset = Number.NEGATIVE_INFINITY;
+    this.#setClock(asked, await store.now());
     await store.unblock([...this.#settings.workflows.values()].map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
+    if (this.#stopping !== undefined)
+      throw new HoldfastError("The engine was closed as this worker started.", { code: "HF_ENGINE_CLOSED" });
     this.#intolerant = tolerateRejections();
     const { determinism, watchdogAfter } = this.#settings;
     this.#watchdog = new Watchdog(watchdogAfter);
@@ -162,9 +170,17 @@ export class WorkerHost implements DriverHost {
     this.wake({ work: true, tasks: true });
   }
   wake(wakeup: Wakeup): void {
+    if (!this.#started) return; // it will look for itself
     if (wakeup.tasks === true) void this.#activities.poll();
     if (wakeup.work === true) this.#claimSoon();
     if (wakeup.messages === true) void this.#renew();
+  }
+
+  /** An answer is older than its arrival, by how much nobody knows: it moves the estimate only as far as it contradicts it. */
+  #setClock(asked: number, storeTime: number): void {
+    const earliest = storeTime - this.environment.now();
+    const latest = storeTime - asked;
+    this.#offset = Math.min(Math.max(this.#offset, earliest), Math.max(earliest, latest));
   }
 
   // ── as the host of its drivers ──
@@ -195,11 +211,26 @@ export class WorkerHost implements DriverHost {
     }
     const run = body.run as (tx: unknown, info: object) => unknown;
     const encoded = (value: unknown): Payload => this.#ports.encode(value, `the result of transaction ${body.name}`);
-    return store.transact(claim, (tx) => {
-      const result = run(tx, info);
-      const waits = typeof (result as { then?: unknown } | null | undefined)?.then === "function";
-      return waits ? Promise.resolve(result).then(encoded) : encoded(result);
-    });
+    let hasThrown = false;
+    const thrown = (error: unknown): never => {
+      hasThrown = true;
+      throw error;
+    };
+    try {
+      return await store.transact(claim, (tx) => {
+        try {
+          const result = run(tx, info);
+          const waits = typeof (result as { then?: unknown } | null | undefined)?.then === "function";
+          return waits ? Promise.resolve(result).then(encoded).catch(thrown) : encoded(result);
+        } catch (error) {
+          return thrown(error);
+        }
+      });
+    } catch (error) {
+      // D6: what the store could not do, it may have done all the same: the inbox tells, at the next claim.
+      if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);
+      throw error;
+    }
   }
   replaceStep(name: string): ((info: unknown) => unknown) | undefined {
     return this.#settings.replaceStep(name);
@@ -225,6 +256,7 @@ export class WorkerHost implements DriverHost {
   }
   #evictOldest(): void {
     for (const [runId, driver] of this.#cache) {
+      if (this.#promised.has(runId)) continue;
       this.#cache.delete(runId);
       driver.evict();
       return;
@@ -295,6 +327,7 @@ export class WorkerHost implements DriverHost {
   async #claimUpTo(room: number): Promise<void> {
     try {
       const { lease, queue } = this.#settings;
+      const asked = this.environment.now();
       const result = await this.#ports.store.claim({
         workerId: this.id,
         queue,
@@ -303,10 +336,12 @@ export class WorkerHost implements DriverHost {
         lease,
         cached: (runId) => {
           const driver = this.#cache.get(runId);
-          return driver === undefined ? undefined : { execution: driver.execution, turns: driver.turns };
+          if (driver === undefined) return undefined;
+          this.#promised.add(runId);
+          return { execution: driver.execution, turns: driver.turns };
         },
       });
-      this.#offset = result.now - this.environment.now();
+      this.#setClock(asked, result.now);
       if (this.#stopping !== undefined) {
         // W4: it was asked for before; others may have it.
         await Promise.all(result.runs.map((claim) => this.#driverOf(claim)?.giveBack()));
@@ -318,6 +353,9 @@ export class WorkerHost implements DriverHost {
       if (result.runs.length === room) this.#again = true;
     } catch (error) {
       this.logger.error("Runs could not be claimed; trying again.", { error });
+    } finally {
+      this.#promised.clear();
+      while (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
     }
   }
   #driverOf({ run }: ClaimedRun): Driver | undefined {
@@ -328,6 +366,10 @@ export class WorkerHost implements DriverHost {
     const { run } = claim;
     const cached = this.#cache.get(run.id);
     this.#cache.delete(run.id);
+    if (claim.turns === undefined && cached === undefined && run.turns > 0) {
+      this.logger.error(`Run ${run.id} came without its history, which is not here; it is given back.`, { runId: run.id });
+      return void this.#driverOf(claim)?.giveBack();
+    }
     const reusable = claim.turns === undefined && cached !== undefined;
     if (!reusable) cached?.evict();
     const driver = reusable ? cached : this.#driverOf(claim);
@@ -406,6 +448,16 @@ export class WorkerHost implements DriverHost {
     this.#ports.stopped(this);
   }
 }
+
+/** Did the transaction perhaps commit? A store that says what was wrong with it has taken it back. */
+function isUncertain(error: unknown): boolean {
+  if (error instanceof IllegalReturnError) return false;
+  if (error instanceof StoreError) return error.code === "HF_STORE_UNAVAILABLE";
+  const { code } = error as { code?: unknown };
+  return !(typeof code === "string" && SQL_STATE.test(code));
+}
+/** A database's own refusal: a constraint that was deferred, a conflict of transactions. */
+const SQL_STATE = /^(?:23|25|40)[0-9A-Z]{3}$/;
 
 /** The row of a run that is about to be created, leased to the worker that computes its first turn. */
 function unborn(run: NewRun, workerId: string, now: number): RunRow {

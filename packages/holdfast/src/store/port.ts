@@ -35,8 +35,8 @@ export interface NewRun {
    * "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution, with
    * all that this start says (no parent, if it names none); used keys, outcomes of updates and published state stay with the run (P10).
    * "reopen": a parent that goes on after a failure asks again for the child of this very `parent` link (D10). An open one is found, a
-   * completed one answers the parent again, a failed one that can be resumed is, any other gets its next execution. A run that is not
-   * that child is in the way, as with "reject".
+   * completed one answers the parent again, a failed one that can be resumed is, any other gets its next execution; whichever it is, with
+   * `announce` the parent is told first that it exists. A run that is not that child is in the way, as with "reject".
    */
   readonly onConflict: "reject" | "use-existing" | "restart-if-closed" | "reopen";
   /** Randomness of its first execution (P7). */
@@ -76,6 +76,8 @@ export interface RunRow {
   readonly input: Payload;
   readonly output: Payload | undefined;
   readonly error: SerializedError | undefined;
+  /** Of a failed run: would `resume` go on with it (D10)? */
+  readonly resumable?: boolean | undefined;
   /** The published state (P5). */
   readonly state: Payload | undefined;
   readonly waitingFor: readonly string[];

@@ -2,7 +2,6 @@
 // Owns: the world it lives in, and the replay of everything that ran in it when it closes.
 // Invariants: Y1 Y5 (every history replays), K8 (no timer early), D8 (retries wait in skipped time).
 
-import { setImmediate as macrotask } from "node:timers/promises";
 import {
   type Activity,
   type ActivityInfo,
@@ -11,15 +10,22 @@ import {
   HoldfastError,
   jsonCodec,
   parseDuration,
+  RunBlockedError,
   replay,
+  reviveError,
   type StepInfo,
   toHistory,
 } from "@holdfast/core";
 import { Engine } from "../engine.ts";
 import { Holdfast, type Internals } from "../holdfast.ts";
+import { checkedOptions } from "../inputs.ts";
 import { consoleLogger } from "../logger.ts";
 import { MemoryStore } from "../store/memory/store.ts";
+import type { RunRow } from "../store/port.ts";
 import { TestWorld } from "./world.ts";
+
+// As they are when this module is loaded: a test may put fake ones in their place.
+const { setTimeout, setImmediate } = globalThis;
 
 export interface TestEngineOptions {
   workflows: readonly AnyWorkflow[];
@@ -37,7 +43,10 @@ export interface TestEngineOptions {
   skipTime?: boolean;
 }
 
-/** An engine in memory with a worker of its own. Closing it replays every history and fails on a difference. */
+/**
+ * An engine in memory with a worker of its own. Closing it replays every history and fails on a difference, and on a run that is blocked
+ * and whose RunBlockedError nobody was given.
+ */
 export class TestEngine extends Holdfast {
   readonly #world: TestWorld;
   readonly #engine: Engine;
@@ -45,6 +54,8 @@ export class TestEngine extends Holdfast {
   readonly #workflows: readonly AnyWorkflow[];
   readonly #skipTime: boolean;
   #closing = false;
+  /** Blocked runs that somebody was told of. */
+  readonly #told = new Set<string>();
   readonly #loop: Promise<void>;
   /** Steps and activities that run, and since when it is just these, in real time. */
   #running = { names: "", since: 0 };
@@ -58,6 +69,7 @@ export class TestEngine extends Holdfast {
     this.#store = internals.store;
     this.#workflows = options.workflows;
     this.#skipTime = options.skipTime ?? true;
+    engine.onBlockedResult = (runId) => void this.#told.add(runId);
     this.#loop = this.#live();
   }
   now(): Date {
@@ -113,12 +125,13 @@ export class TestEngine extends Holdfast {
   override async close(): Promise<void> {
     if (this.#closing) return super.close();
     this.#closing = true;
+    this.#engine.refuse();
     await this.#loop;
     await this.#settled();
-    const differences = await this.#replayAll();
+    const failures = await this.#lookAtAll();
     await this.#closeNow();
-    if (differences.length === 1 && differences[0] !== undefined) throw differences[0];
-    if (differences.length > 1) throw new AggregateError(differences, `${differences.length} histories do not replay.`);
+    if (failures.length === 1) throw failures[0];
+    if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join("\n"));
   }
   /** Nobody moves time any more: what waits for this moment has to be called. */
   async #closeNow(): Promise<void> {
@@ -132,26 +145,33 @@ export class TestEngine extends Holdfast {
     }
     await closed;
   }
-  async #replayAll(): Promise<Error[]> {
-    const differences: Error[] = [];
+  /** What is wrong with the runs that there are. */
+  async #lookAtAll(): Promise<Error[]> {
+    const failures: Error[] = [];
     let cursor: string | undefined;
     do {
       const page = await this.#store.list({ limit: 1_000, cursor });
-      for (const row of page.runs) {
-        const workflow = this.#workflows.find(({ name }) => name === row.workflow);
-        const turns = await this.#store.history(row.id);
-        if (workflow === undefined || turns.length === 0 || row.status === "blocked") continue;
-        try {
-          await replay(workflow, toHistory(turns, row.status), { codec: this.#engine.codec });
-        } catch (error) {
-          differences.push(
-            new HoldfastError(`The history of run ${row.id} does not replay: ${(error as Error).message}`, { cause: error }),
-          );
-        }
-      }
+      for (const row of page.runs) failures.push(...(row.status === "blocked" ? this.#blocked(row) : await this.#replayed(row)));
       cursor = page.cursor;
     } while (cursor !== undefined);
-    return differences;
+    return failures;
+  }
+  /** V4: a test that looks at something else would not notice. */
+  #blocked({ id, error }: RunRow): Error[] {
+    if (this.#told.has(id)) return [];
+    const cause = error === undefined ? undefined : reviveError(error);
+    return [new RunBlockedError({ runId: id, reason: cause?.message ?? "its code can't advance it", cause })];
+  }
+  async #replayed(row: RunRow): Promise<Error[]> {
+    const workflow = this.#workflows.find(({ name }) => name === row.workflow);
+    const turns = await this.#store.history(row.id);
+    if (workflow === undefined || turns.length === 0) return [];
+    try {
+      await replay(workflow, toHistory(turns, row.status), { codec: this.#engine.codec });
+      return [];
+    } catch (cause) {
+      return [new HoldfastError(`The history of run ${row.id} does not replay: ${(cause as Error).message}`, { cause })];
+    }
   }
 }
 
@@ -169,10 +189,12 @@ function activeResources(): Map<string, number> {
   return counts;
 }
 
+const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve));
 /** A pause that costs little while a test does something else. */
 const idleTick = () => new Promise<void>((resolve) => void setTimeout(resolve, 1).unref());
 
-export async function testEngine(options: TestEngineOptions): Promise<TestEngine> {
+export async function testEngine(given: TestEngineOptions): Promise<TestEngine> {
+  const options = checkedOptions("testEngine", given);
   const world = new TestWorld((options.startTime ?? new Date(Date.UTC(2026, 0, 1))).getTime());
   const store = new MemoryStore({ clock: () => world.now() });
   const { steps = {}, activities = {} } = options.replace ?? {};

@@ -320,4 +320,51 @@ describe.each(STORES)("attempts on %s", (store) => {
     await run.result();
     expect((await run.operations()).slice(-2).map(({ status }) => status)).toEqual(["completed", "completed"]);
   });
+
+  test("D6 D12 an attempt has completed in the commit that records its outcome, not before", async () => {
+    const wire = new Wire();
+    const early: unknown[] = [];
+    let recorded = 0;
+    wire.intercept("commit", (pass, commits) => {
+      for (const { attempts = [], turn } of commits) {
+        for (const row of attempts.filter(({ status }) => status === "completed")) {
+          if (turn?.jobs.some((job) => job.type === "resolve" && job.seq === row.seq) === true) recorded++;
+          else early.push(row);
+        }
+      }
+      return pass(commits);
+    });
+    const engine = await engines.open({ wire });
+    const held = new Gate<string>();
+    const entered = new Gate();
+    const both = workflow("both", async (ctx) =>
+      ctx.join("both", {
+        flaky: (ctx) =>
+          ctx.step(
+            "flaky",
+            async ({ attempt }) => {
+              if (attempt === 1) throw new Error("not yet");
+              entered.open();
+              return held.passed;
+            },
+            { retry: { initialInterval: 1 } },
+          ),
+        other: async (ctx) => {
+          await ctx.step("other", () => entered.passed);
+          held.open("while this turn is computed"); // its commit comes before the turn that takes the outcome
+          await ctx.step("after", () => {});
+        },
+      }),
+    );
+    await engine.worker({ workflows: [both], determinism: "off" });
+    const run = await engine.start(both, undefined);
+    expect(await run.result()).toMatchObject({ flaky: "while this turn is computed" });
+    expect(early).toEqual([]);
+    expect(recorded).toBe(1);
+    const flaky = (await run.operations()).find(({ name }) => name === "flaky");
+    expect(flaky?.attempts.map(({ number, status }) => [number, status])).toEqual([
+      [1, "failed"],
+      [2, "completed"],
+    ]);
+  });
 });

@@ -113,17 +113,27 @@ describe.each(STORES)("children on %s", (store) => {
     async (end) => {
       const engine = await engines.open();
       const held = new Gate();
+      const holding = new Gate();
+      const told = new Gate();
       const parent = workflow("parent", async (ctx) => {
         for (const parentClose of ["cancel", "abandon", "terminate"] as const)
           await ctx.startChild(wait, undefined, { id: parentClose, parentClose });
         await ctx.startChild(wait, undefined, { id: "default" });
-        await ctx.step("hold", () => held.passed);
+        await ctx.step("hold", ({ signal }) => {
+          signal.addEventListener("abort", () => told.open());
+          holding.open();
+          return held.passed;
+        });
         if (end === "failed") throw new Error("no");
       });
       await engine.worker({ workflows: [parent, wait] });
       const run = await engine.start(parent, undefined, { id: "p" });
-      await until(async () => (await engine.list({ parentId: "p" })).runs.length === 4);
-      if (end === "canceled") await run.cancel();
+      await holding.passed;
+      expect((await engine.list({ parentId: "p" })).runs.length).toBe(4);
+      if (end === "canceled") {
+        await run.cancel();
+        await told.passed; // or it might end in the turn before the cancel comes
+      }
       if (end === "terminated") await run.terminate();
       held.open();
       await run.result().catch(() => {});

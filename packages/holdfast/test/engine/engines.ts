@@ -5,14 +5,15 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ask, startServer, type TestServer } from "@holdfast/postgres-server";
 import { Holdfast, type Logger, type OpenOptions, type Store } from "holdfast";
-import { afterEach, beforeEach } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import { openStore } from "../../src/store/open.ts";
 
-export type StoreName = "memory" | "sqlite";
-export const STORES: readonly StoreName[] = ["memory", "sqlite"];
+export type StoreName = "memory" | "sqlite" | "postgres";
+export const STORES: readonly StoreName[] = ["memory", "sqlite", "postgres"];
 
 export interface LogLine {
   readonly level: "debug" | "info" | "warn" | "error";
@@ -27,6 +28,8 @@ export interface Engines {
   readonly log: LogLine[];
   /** Of the file, on SQLite. */
   readonly path: string;
+  /** What `open` opens; undefined for the store in memory. */
+  readonly url: string | undefined;
 }
 
 /** Fresh data for every test of this `describe`. */
@@ -35,12 +38,14 @@ export function enginesOn(name: StoreName): Engines {
   const log: LogLine[] = [];
   const at = (level: LogLine["level"]) => (message: string, fields?: object) => void log.push({ level, message, fields });
   const logger: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  const database = name === "postgres" ? databaseOfTests() : undefined;
   let folder = "";
   let memory = new MemoryStore();
 
-  beforeEach(() => {
+  beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "holdfast-engine-"));
     memory = new MemoryStore();
+    await database?.clear();
     log.length = 0;
   });
   afterEach(async () => {
@@ -53,14 +58,21 @@ export function enginesOn(name: StoreName): Engines {
     get path() {
       return join(folder, "x.db");
     },
+    get url() {
+      if (name === "memory") return undefined;
+      return name === "sqlite" ? `file:${engines.path}?synchronous=NORMAL` : database?.url();
+    },
     async open({ wire, ...options }: OpenOptions & { wire?: Wire } = {}): Promise<Holdfast> {
-      const url = `file:${engines.path}?synchronous=NORMAL`;
       const given = { logger, ...options };
+      const { url } = engines;
       const engine =
-        name === "sqlite" && wire === undefined
+        url !== undefined && wire === undefined
           ? await Holdfast.open(url, given)
           : await Holdfast.with(
-              { store: (wire ?? new Wire()).on(name === "memory" ? memory : await openStore(url)), environment: realEnvironment },
+              {
+                store: (wire ?? new Wire()).on(url === undefined ? memory : await openStore(url, { logger })),
+                environment: realEnvironment,
+              },
               given,
             );
       opened.push(engine);
@@ -68,6 +80,25 @@ export function enginesOn(name: StoreName): Engines {
     },
   };
   return engines;
+}
+
+/** One database for this `describe`. A schema is made by the first test and cleared for the others, which is faster. */
+function databaseOfTests(): { url(): string; clear(): Promise<void> } {
+  let server: TestServer | undefined;
+  let url = "";
+  beforeAll(async () => {
+    server = await startServer();
+    url = await server.createDatabase();
+  }, 60_000);
+  afterAll(() => server?.stop(), 60_000);
+  const clear = async (): Promise<void> => {
+    const [{ tables } = { tables: null }] = await ask<{ tables: string | null }>(
+      url,
+      "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') AS tables FROM pg_tables WHERE schemaname = 'holdfast' AND tablename <> 'migrations'",
+    );
+    if (tables !== null) await ask(url, `TRUNCATE ${tables}`);
+  };
+  return { url: () => url, clear };
 }
 
 type Method = keyof Store;

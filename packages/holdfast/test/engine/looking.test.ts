@@ -65,6 +65,110 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     for (const pattern of expected) expect(waitingFor).toContainEqual(expect.stringMatching(new RegExp(pattern)));
   });
 
+  test("P11 a run that a worker has says what its open operations are; one that starts later says when", async () => {
+    const engine = await engines.open();
+    const held = new Gate();
+    const entered = new Gate();
+    const render = activity("render", () => held.passed);
+    const kid = workflow("kid", async (ctx) => ctx.waitForSignal("never"));
+    const busy = workflow({ name: "busy", signals: { approve: signal() } }, async (ctx) => {
+      await ctx.step("over", () => {});
+      await ctx.join("all", {
+        charge: (ctx) =>
+          ctx.step(
+            "charge",
+            ({ attempt }) => {
+              if (attempt === 1) throw new Error("no");
+              entered.open();
+              return held.passed;
+            },
+            { retry: { initialInterval: 1 } },
+          ),
+        render: (ctx) => ctx.activity(render, undefined),
+        approve: (ctx) => ctx.waitForSignal("approve"),
+        kid: (ctx) => ctx.child(kid, undefined, { id: "kid" }),
+        nap: (ctx) => ctx.sleep("nap", "1h"),
+      });
+    });
+    await engine.worker({ workflows: [busy, kid], activities: [render] });
+    const run = await engine.start(busy, undefined);
+    await entered.passed;
+    const { status, waitingFor } = await run.describe();
+    expect(status).toBe("running");
+    expect(waitingFor).toEqual([
+      "step all/charge/charge (attempt 2)",
+      "activity all/render/render",
+      "signal all/approve/approve",
+      "child all/kid/kid",
+      expect.stringMatching(/^sleep all\/nap\/nap until \d{4}-.*Z$/),
+    ]);
+    held.open();
+    await run.terminate();
+
+    const startAt = new Date(Date.now() + 3_600_000);
+    const later = await engine.start(echo, 1, { startAt });
+    expect((await later.describe()).waitingFor).toEqual([
+      `start at ${startAt.toISOString()}`,
+      expect.stringMatching(/no worker.* serves echo/),
+    ]);
+    await engine.worker({ workflows: [echo] });
+    expect((await engine.list({ workflow: "echo" })).runs[0]?.waitingFor).toEqual([`start at ${startAt.toISOString()}`]);
+  });
+
+  test.each(["terminate", "deadline"] as const)(
+    "D12 of a run that has ended (%s) nothing is under way: abandoned, and lost",
+    async (how) => {
+      const engine = await engines.open();
+      const entered = [new Gate(), new Gate(), new Gate()] as const;
+      const never = () => new Promise<never>(() => {});
+      const act = activity("act", () => {
+        entered[0].open();
+        return never();
+      });
+      const busy = workflow("busy", async (ctx) => {
+        await ctx.step("over", () => 1);
+        await Promise.all([
+          ctx.step("first", () => {
+            entered[1].open();
+            return never();
+          }),
+          ctx.step(
+            "second",
+            ({ attempt }) => {
+              if (attempt === 1) throw new Error("no");
+              entered[2].open();
+              return never();
+            },
+            { retry: { initialInterval: 1 } },
+          ),
+          ctx.activity(act, undefined),
+          ctx.waitForSignal("go"),
+          ctx.sleep("nap", "1h"),
+        ]);
+      });
+      await engine.worker({ workflows: [busy], activities: [act], gracePeriod: 0 });
+      const run = await engine.start(busy, undefined, how === "deadline" ? { deadline: "2s" } : {});
+      await Promise.all(entered.map(({ passed }) => passed));
+      expect((await run.operations()).map(({ status }) => status)).toEqual(["completed", "running", "running", "running", "waiting", "waiting"]); // biome-ignore format: one line
+      if (how === "terminate") await run.terminate();
+      await errorOf(run.result());
+      const { finishedAt } = await run.describe();
+      const operations = await run.operations();
+      expect(operations.map(({ name, status, attempts }) => [name, status, ...attempts.map((one) => one.status)])).toEqual([
+        ["over", "completed", "completed"],
+        ["first", "abandoned", "lost"],
+        ["second", "abandoned", "failed", "lost"],
+        ["act", "abandoned", "lost"],
+        ["go", "abandoned"],
+        ["nap", "abandoned"],
+      ]);
+      for (const { endedAt, attempts } of operations.slice(1)) {
+        expect(endedAt).toEqual(finishedAt);
+        for (const attempt of attempts) expect(attempt.endedAt).toBeInstanceOf(Date);
+      }
+    },
+  );
+
   test("list: newest first, by every filter", async () => {
     const engine = await engines.open();
     const other = workflow("other", async (ctx) => ctx.waitForSignal("go"));

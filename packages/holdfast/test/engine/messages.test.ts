@@ -245,4 +245,55 @@ describe.each(STORES)("signals on %s", (store) => {
     for (let who = 0; who < 3; who++)
       expect(got.filter(([name]) => name === `s${who}`).map(([, i]) => i)).toEqual(Array.from({ length: 20 }, (_, i) => i));
   });
+
+  test("M1 M2 a signal that was durable before a transaction's outcome is not passed over, and comes before a later one", async () => {
+    const wire = new Wire();
+    wire.intercept("watch", () => () => {}); // hints are lost
+    const engine = await engines.open({ wire });
+    const sender = await engines.open();
+    const both = workflow({ name: "both", signals: { s: signal<string>() } }, async (ctx) => {
+      const value = await ctx.transaction("t", () => 1);
+      return [value, await ctx.waitForSignal("s"), await ctx.waitForSignal("s")];
+    });
+    wire.intercept("transact", async (pass, claim, body) => {
+      await sender.run(claim.runId, both).signal("s", "hello"); // acknowledged: durable
+      return pass(claim, body);
+    });
+    await engine.worker({ workflows: [both] });
+    const run = await engine.start(both, undefined);
+    await until(async () => (await run.describe()).waitingFor.length > 0 || (await run.operations()).length > 1);
+    await sender.run(run.id, both).signal("s", "second");
+    expect(await run.result({ timeout: "8s" })).toEqual([1, "hello", "second"]);
+  });
+
+  test("M1 M13 a schema that transforms is applied once, whoever sends and however the signal comes", async () => {
+    const engine = await engines.open();
+    const toNumber = z.string().transform(Number); // refuses what it made
+    const sum = workflow({ name: "sum", signals: { n: signal(toNumber), stop: signal() } }, async (ctx, items: unknown[]) => {
+      const { state } = await ctx.receive(items, {
+        signals: { n: (n, all) => Receive.noreply([...all, n]), stop: (_: unknown, all) => Receive.stop(all) },
+      });
+      return state.length < 4 ? ctx.continueAsNew(state) : state;
+    });
+    const waiting = workflow({ name: "waiting", signals: { n: signal(toNumber), go: signal() } }, async (ctx, isSecond: boolean) => {
+      if (isSecond) return ctx.waitForSignal("n");
+      await ctx.waitForSignal("go");
+      return ctx.continueAsNew(true); // the other signal goes on, as the schema made it
+    });
+    await engine.worker({ workflows: [sum, waiting] });
+    const run = await engine.start(sum, [], { signals: [{ name: "n", payload: "1" }] });
+    await run.signal("n", "2" as never);
+    await engine.run(run.id).signal("n", "3"); // a handle that knows no schema
+    await engine.run(run.id).signal("n", { bad: true }); // M13
+    await run.signal("n", "4" as never);
+    await run.signal("stop");
+    expect(await run.result({ timeout: "8s" })).toEqual([1, 2, 3, 4]);
+    await expect(run.signal("n", 5 as never)).rejects.toThrow(InvalidInputError);
+
+    const next = await engine.start(waiting, false);
+    await next.signal("n", "7" as never);
+    await until(async () => (await next.history()).turns.length > 1); // it was taken in, and nobody waited for it
+    await next.signal("go");
+    expect(await next.result({ timeout: "8s" })).toBe(7);
+  });
 });

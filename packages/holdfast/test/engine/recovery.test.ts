@@ -233,4 +233,115 @@ describe.each(STORES)("recovery on %s", (store) => {
     await until(async () => (await run.describe()).status === "completed");
     expect(await run.result()).toBe("done");
   });
+
+  test("D2 W3 a run whose commit failed is given back: others, or the same worker, need not wait for its lease to end", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const ran: string[] = [];
+    const told = new Gate<unknown>();
+    const work = workflow("work", async (ctx) =>
+      Promise.all([
+        ctx.step("one", ({ attempt }) => void ran.push(`one ${attempt}`)).then(() => ctx.step("two", ({ attempt }) => attempt)),
+        ctx.step("beside", ({ attempt, signal }) => {
+          if (attempt > 1) return attempt;
+          signal.addEventListener("abort", () => told.open(signal.reason));
+          return new Promise<number>(() => {});
+        }),
+      ]),
+    );
+    await engine.worker({ workflows: [work] }); // lease: 30 s
+    let failures = 0;
+    wire.intercept("commit", (pass, commits) => {
+      const isTurn = commits.some(({ turn }) => turn !== undefined);
+      return isTurn && failures++ < 1 ? Promise.reject(new Error("The disk is full.")) : pass(commits);
+    });
+    const run = await engine.start(work, undefined);
+    expect(await run.result({ timeout: "8s" })).toEqual([1, 2]);
+    expect(ran[0]).toBe("one 1");
+    expect(await told.passed).toMatchObject({ message: "The disk is full." });
+    expect(engines.log.filter(({ message }) => message.startsWith("A commit failed")).length).toBe(1);
+    expect((await run.operations()).find(({ name }) => name === "beside")?.attempts[0]).toMatchObject({ number: 1, status: "lost" });
+  });
+
+  test("W3 where it can't be given back either, the log says so", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const work = workflow("work", async (ctx) => ctx.step("one", () => {}));
+    const worker = await engine.worker({ workflows: [work], ...DOOMED });
+    wire.intercept("commit", () => Promise.reject(new Error("The disk is full.")));
+    const run = await engine.start(work, undefined);
+    await until(() => engines.log.some(({ message }) => message.includes("others have it when its lease ends")));
+    await until(() => worker.active === 0);
+    wire.intercept("commit", undefined);
+    await run.result({ timeout: "8s" });
+  });
+
+  test("D4 a commit that turns out stale starts no step of it, and aborts those in flight", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const began: string[] = [];
+    const told = new Gate<unknown>();
+    const refused = new Gate();
+    const work = workflow("work", async (ctx) =>
+      Promise.all([
+        ctx.step("beside", async ({ signal }) => {
+          signal.addEventListener("abort", () => told.open(signal.reason));
+          await new Promise(() => {});
+        }),
+        ctx.step(
+          "flaky",
+          ({ attempt }) => {
+            began.push(`flaky ${attempt}`);
+            throw new Error("not yet");
+          },
+          { retry: { initialInterval: 1 } },
+        ),
+        ctx.step("quick", () => {}).then(() => ctx.step("next", () => void began.push("next"))),
+      ]),
+    );
+    // Another worker took the run when its first turn was durable: whatever this one commits from then on is stale.
+    wire.intercept("commit", async (_pass, commits) => {
+      takesNothing(wire);
+      refused.open();
+      return commits.map(() => ({ status: "stale" as const }));
+    });
+    const worker = await engine.worker({ workflows: [work], gracePeriod: 0 });
+    await engine.start(work, undefined);
+    await refused.passed;
+    expect(await told.passed).toMatchObject({ code: "HF_CLAIM_LOST" });
+    await until(() => worker.active === 0);
+    expect(began).toEqual(["flaky 1"]);
+    await engine.close(); // whatever it would still begin, it has by now
+    expect(began).toEqual(["flaky 1"]);
+  });
+
+  test("D4 D8 a retry whose announcement is stale is not begun", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const began: number[] = [];
+    const refused = new Gate();
+    const work = workflow("work", async (ctx) =>
+      ctx.step(
+        "flaky",
+        ({ attempt }) => {
+          began.push(attempt);
+          throw new Error("not yet");
+        },
+        { retry: { initialInterval: 1 } },
+      ),
+    );
+    wire.intercept("commit", async (pass, commits) => {
+      const isRetry = commits.some(({ attempts = [] }) => attempts.some(({ number, status }) => number === 2 && status === "running"));
+      if (!isRetry) return pass(commits);
+      takesNothing(wire);
+      refused.open();
+      return commits.map(() => ({ status: "stale" as const }));
+    });
+    const worker = await engine.worker({ workflows: [work], gracePeriod: 0 });
+    await engine.start(work, undefined);
+    await refused.passed;
+    await until(() => worker.active === 0);
+    await engine.close();
+    expect(began).toEqual([1]);
+  });
 });

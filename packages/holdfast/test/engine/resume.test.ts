@@ -1,8 +1,11 @@
 // D10: a failed run goes on from where it stopped, by hand or by its own policy.
 
-import { FatalError, RunFailedError, signal, workflow } from "holdfast";
+import { activity, FatalError, RunFailedError, replay, signal, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
+
+/** For what used to wait for ever. */
+const SOON = { timeout: "8s" } as const;
 
 describe.each(STORES)("resuming on %s", (store) => {
   const engines = enginesOn(store);
@@ -133,6 +136,53 @@ describe.each(STORES)("resuming on %s", (store) => {
     await expect(engine.run("nobody").resume()).rejects.toMatchObject({ name: "RunNotFoundError" });
   });
 
+  test("D10 K7 the advice to resume is given where it helps: not after rollbacks, not after a deadline", async () => {
+    const engine = await engines.open();
+    const client = await engines.open();
+    const fail = () => {
+      throw new FatalError("no");
+    };
+    const plain = workflow("plain", async (ctx) => ctx.step("fails", fail));
+    const saga = workflow("saga", async (ctx) => {
+      await ctx.step("one", () => 1, { rollback: () => {} });
+      await ctx.step("fails", fail);
+    });
+    const late = workflow({ name: "late", deadline: 20 }, async (ctx) => ctx.sleep("1h"));
+    await engine.worker({ workflows: [plain, saga, late] });
+    for (const [one, isAdvised] of [
+      [plain, true],
+      [saga, false],
+      [late, false],
+    ] as const) {
+      const run = await engine.start(one as typeof plain, undefined);
+      for (const asked of [run, client.run(run.id)]) {
+        const error = await errorOf(asked.result());
+        expect(error).toBeInstanceOf(RunFailedError);
+        expect([one.name, /run\.resume\(\) goes on/.test(error.message)]).toEqual([one.name, isAdvised]);
+        if (!isAdvised) expect(error.message).toMatch(/does not resume/);
+      }
+    }
+  });
+
+  test("P11 D10 a resumed run that nobody serves is sleeping, and says so", async () => {
+    const engine = await engines.open();
+    const order = workflow("order", async (ctx) =>
+      ctx.step("charge", () => {
+        throw new FatalError("no");
+      }),
+    );
+    const worker = await engine.worker({ workflows: [order] });
+    const run = await engine.start(order, undefined);
+    await expect(run.result()).rejects.toThrow(RunFailedError);
+    await worker.stop();
+    await run.resume();
+    expect(await run.describe()).toMatchObject({
+      status: "sleeping",
+      attempt: 2,
+      waitingFor: [expect.stringMatching(/no worker.* serves order/)],
+    });
+  });
+
   test("D10 a run with a retry policy goes on by itself; completed steps do not run again", async () => {
     const engine = await engines.open();
     const ran: string[] = [];
@@ -249,5 +299,168 @@ describe.each(STORES)("resuming on %s", (store) => {
     mended = true;
     await run.resume();
     expect(await run.result()).toEqual(["a", "b"]);
+  });
+
+  test("D10 D12 resume() asks again for the activity that failed, and its attempts go on", async () => {
+    const engine = await engines.open();
+    let mended = false;
+    const tried: number[] = [];
+    const charge = activity(
+      "charge",
+      async (amount: number, { attempt }) => {
+        tried.push(attempt);
+        if (!mended || attempt === 3) throw new Error("no money");
+        return amount;
+      },
+      { retry: { maxAttempts: 2, initialInterval: 1 } },
+    );
+    const order = workflow("order", async (ctx) => {
+      const first = await ctx.step("first", () => 1);
+      return first + (await ctx.activity(charge, 5));
+    });
+    await engine.worker({ workflows: [order], activities: [charge] });
+    const run = await engine.start(order, undefined);
+    await expect(run.result()).rejects.toThrow(RunFailedError);
+    mended = true;
+    await run.resume();
+    expect(await run.result(SOON)).toBe(6);
+    expect(tried).toEqual([1, 2, 3, 4]); // it has its two attempts again
+    const operation = (await run.operations()).find(({ name }) => name === "charge");
+    expect(operation).toMatchObject({ status: "completed", output: 5 });
+    expect(operation?.attempts.map(({ number, status }) => [number, status])).toEqual([
+      [1, "failed"],
+      [2, "failed"],
+      [3, "failed"],
+      [4, "completed"],
+    ]);
+    await replay(order, JSON.parse(JSON.stringify(await run.history())));
+  });
+
+  test("D10 resume() resumes the child that failed, where it stopped, and gets its result", async () => {
+    const engine = await engines.open();
+    let mended = false;
+    const ran: string[] = [];
+    const kid = workflow("kid", async (ctx) => {
+      await ctx.step("one", () => void ran.push("one"));
+      return ctx.step("two", () => {
+        ran.push("two");
+        if (!mended) throw new FatalError("no");
+        return 2;
+      });
+    });
+    const order = workflow("order", async (ctx) => ctx.child(kid, undefined, { id: "kid" }));
+    await engine.worker({ workflows: [order, kid] });
+    const run = await engine.start(order, undefined);
+    await expect(run.result()).rejects.toThrow(RunFailedError);
+    mended = true;
+    await run.resume();
+    expect(await run.result(SOON)).toBe(2);
+    expect(ran).toEqual(["one", "two", "two"]);
+    expect(await engine.run("kid").describe()).toMatchObject({ status: "completed", execution: 1, attempt: 2 });
+  });
+
+  test.each(["abandon", "cancel", "terminate"] as const)(
+    "D10 K6 a started child (parentClose %s) that ended while its parent was closed has its result for the resumed parent",
+    async (parentClose) => {
+      const engine = await engines.open();
+      let mended = false;
+      const kid = workflow({ name: "kid", signals: { go: signal<number>() } }, async (ctx) => ctx.waitForSignal("go"));
+      const order = workflow("order", async (ctx) => {
+        const child = await ctx.startChild(kid, undefined, { id: "kid", parentClose });
+        await ctx.step("charge", () => {
+          if (!mended) throw new FatalError("no money");
+        });
+        return child.result();
+      });
+      await engine.worker({ workflows: [order, kid] });
+      const run = await engine.start(order, undefined);
+      await expect(run.result()).rejects.toThrow(RunFailedError);
+      if (parentClose === "abandon") {
+        await engine.run("kid", kid).signal("go", 7);
+        expect(await engine.run("kid").result()).toBe(7);
+      } else await expect(engine.run("kid").result()).rejects.toThrow();
+      mended = true;
+      await run.resume();
+      if (parentClose !== "abandon") {
+        // It begins again, and waits again.
+        await until(async () => (await engine.run("kid").describe()).execution === 2);
+        await engine.run("kid", kid).signal("go", 7);
+      }
+      expect(await run.result(SOON)).toBe(7);
+    },
+  );
+
+  test("D10 a run with a retry policy asks again for the activity and the child that failed", async () => {
+    const engine = await engines.open();
+    const fails = new Set(["act", "kid"]);
+    const act = activity("act", async () => (fails.delete("act") ? Promise.reject(new Error("no")) : "act"), { retry: { maxAttempts: 1 } });
+    const kid = workflow("kid", async () => {
+      if (fails.delete("kid")) throw new Error("no");
+      return "kid";
+    });
+    const retry = { maxAttempts: 2, initialInterval: 5 };
+    const first = workflow({ name: "first", retry }, async (ctx) => [await ctx.activity(act, undefined), ctx.run.attempt]);
+    const second = workflow({ name: "second", retry }, async (ctx) => [await ctx.child(kid, undefined), ctx.run.attempt]);
+    await engine.worker({ workflows: [first, second, kid], activities: [act] });
+    expect(await (await engine.start(first, undefined)).result(SOON)).toEqual(["act", 2]);
+    expect(await (await engine.start(second, undefined)).result(SOON)).toEqual(["kid", 2]);
+  });
+
+  test("M1 D10 a signal that was acknowledged while the failing turn was on its way is there for the resumed run", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const sender = await engines.open();
+    let mended = false;
+    let isSent = false;
+    const order = workflow({ name: "order", signals: { go: signal<string>() } }, async (ctx) => {
+      await ctx.step("charge", () => {
+        if (!mended) throw new FatalError("no money");
+      });
+      return ctx.waitForSignal("go");
+    });
+    wire.intercept("commit", async (pass, commits) => {
+      const closing = commits.find(({ close }) => close?.status === "failed");
+      if (closing !== undefined && !isSent) {
+        isSent = true;
+        await sender.run(closing.runId, order).signal("go", "hello"); // acknowledged: durable
+      }
+      return pass(commits);
+    });
+    await engine.worker({ workflows: [order] });
+    const run = await engine.start(order, undefined);
+    await expect(run.result()).rejects.toThrow(RunFailedError);
+    expect(isSent).toBe(true);
+    mended = true;
+    await run.resume();
+    expect(await run.result(SOON)).toBe("hello");
+  });
+
+  test("K1 K3 a cancel reaches a run that waits to be tried again, wherever it failed", async () => {
+    const engine = await engines.open();
+    const calls: string[] = [];
+    const retry = { maxAttempts: 3, initialInterval: "1h" } as const;
+    const bug = () => {
+      throw new Error("a bug");
+    };
+    const plain = workflow({ name: "plain", retry }, async () => bug());
+    const afterStep = workflow({ name: "afterStep", retry }, async (ctx) => {
+      await ctx.step("ok", () => void calls.push("ok"));
+      bug();
+    });
+    const inStep = workflow({ name: "inStep", retry }, async (ctx) => {
+      await ctx.step("bad", bug, { retry: { maxAttempts: 1 } });
+      await ctx.step("after", () => void calls.push("after"));
+    });
+    await engine.worker({ workflows: [plain, afterStep, inStep] });
+    for (const one of [plain, afterStep, inStep]) {
+      const run = await engine.start(one, undefined);
+      await until(async () => (await run.describe()).waitingFor.some((what) => what.startsWith("another attempt")));
+      await run.cancel("enough");
+      const error = await errorOf(run.result(SOON));
+      expect([one.name, error.name, error.message]).toEqual([one.name, "CanceledError", expect.stringContaining("enough")]);
+      expect((await run.describe()).status).toBe("canceled");
+      await replay(one, JSON.parse(JSON.stringify(await run.history())));
+    }
+    expect(calls).toEqual(["ok"]);
   });
 });

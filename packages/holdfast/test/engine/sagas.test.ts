@@ -196,4 +196,93 @@ describe.each(STORES)("sagas on %s", (store) => {
     await expect((await engine.start(trip, undefined)).result()).rejects.toThrow(RunFailedError);
     expect(undone).toEqual(["done"]);
   });
+
+  /** Deadlines that this engine has dealt with. */
+  const countExpired = (wire: Wire): { expired: number } => {
+    const count = { expired: 0 };
+    wire.intercept("expire", async (pass) => {
+      const expired = await pass();
+      count.expired += expired;
+      return expired;
+    });
+    return count;
+  };
+
+  test("K7 S1 a deadline that strikes while rollbacks run leaves them to run to their end", async () => {
+    const wire = new Wire();
+    const count = countExpired(wire);
+    const engine = await engines.open({ wire });
+    const held = new Gate();
+    const undone: string[] = [];
+    const trip = workflow({ name: "trip", deadline: 150 }, async (ctx) => {
+      for (const name of ["a", "b", "c"]) {
+        const rollback = async () => {
+          await held.passed;
+          undone.push(name);
+        };
+        await ctx.step(name, () => {}, { rollback });
+      }
+      throw new Error("no stock");
+    });
+    await engine.worker({ workflows: [trip] });
+    const run = await engine.start(trip, undefined);
+    await until(() => count.expired === 1, "the deadline");
+    expect((await run.describe()).status).toBe("rolling_back");
+    held.open();
+    const error = await errorOf(run.result({ timeout: "8s" }));
+    expect(error.message).toMatch(/no stock/);
+    expect(undone).toEqual(["c", "b", "a"]);
+    expect(count.expired).toBe(1);
+  });
+
+  test("K7 S2 a rollback that waits to be tried again is tried again after the deadline", async () => {
+    const wire = new Wire();
+    const count = countExpired(wire);
+    const engine = await engines.open({ wire });
+    const attempts: number[] = [];
+    const order = workflow({ name: "order", deadline: 150 }, async (ctx) => {
+      await ctx.step("charge", () => {}, {
+        retry: { maxAttempts: Number.POSITIVE_INFINITY, initialInterval: 20, backoff: 1 },
+        rollback: (_, { attempt }) => {
+          attempts.push(attempt);
+          if (count.expired === 0) throw new Error("the bank is down");
+        },
+      });
+      throw new Error("no stock");
+    });
+    await engine.worker({ workflows: [order] });
+    const run = await engine.start(order, undefined);
+    const error = await errorOf(run.result({ timeout: "8s" }));
+    expect([error.message, count.expired]).toEqual([expect.stringContaining("no stock"), 1]);
+    const refund = (await run.operations()).at(-1);
+    expect(refund).toMatchObject({ name: "charge", status: "completed" });
+    expect(refund?.attempts.map(({ status }) => status)).toEqual([...attempts.slice(1).map(() => "failed"), "completed"]);
+  });
+
+  test("K7 S3 a deadline does not cut off the rollbacks of a cancellation", async () => {
+    const wire = new Wire();
+    const count = countExpired(wire);
+    const engine = await engines.open({ wire });
+    const held = new Gate();
+    const undone: string[] = [];
+    const trip = workflow({ name: "trip", rollbackOnCancel: true }, async (ctx) => {
+      for (const name of ["a", "b"]) {
+        const rollback = async () => {
+          await held.passed;
+          undone.push(name);
+        };
+        await ctx.step(name, () => {}, { rollback });
+      }
+      ctx.publishState("booked");
+      await ctx.sleep("1h");
+    });
+    await engine.worker({ workflows: [trip] });
+    const run = await engine.start(trip, undefined, { deadline: 400 });
+    await until(async () => (await run.state()) === "booked");
+    await run.cancel();
+    await until(() => count.expired === 1, "the deadline");
+    held.open();
+    await expect(run.result({ timeout: "8s" })).rejects.toThrow(CanceledError);
+    expect(undone).toEqual(["b", "a"]);
+  });
 });

@@ -14,6 +14,7 @@ import {
 } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import { MemoryStore } from "../../src/store/memory/store.ts";
 import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
 const echo = workflow("echo", async (_ctx, input: unknown) => input);
@@ -199,11 +200,19 @@ describe.each(STORES)("bad input on %s", (store) => {
     ["an unknown way of conflicts", { onConflict: "overwrite" as never }],
     ["an attribute that is no plain value", { attributes: { a: {} as never } }],
     ["an attribute that is no number", { attributes: { a: Number.NaN } }],
+    ["an attribute without end", { attributes: { a: Number.POSITIVE_INFINITY } }],
+    ["attributes that are none", { attributes: null as never }],
     ["an empty queue", { queue: "" }],
     ["a queue that is no text", { queue: 7 as never }],
     ["a version that is no text", { version: 7 as never }],
     ["an idempotency key that is no text", { idempotencyKey: 7 as never }],
     ["signals without names", { signals: [{} as never] }],
+    ["signals that are no list", { signals: "go" as never }],
+    ["a signal that is nothing", { signals: [null as never] }],
+    ["signals that are nothing", { signals: null as never }],
+    ["options that are nothing", null as never],
+    ["options that are text", "fast" as never],
+    ["options that are a list", [] as never],
     ["a transaction that the store can't share", { tx: {} }],
   ])("%s is an InvalidInputError, and nothing is written", async (_, options) => {
     const engine = await engines.open();
@@ -236,6 +245,75 @@ describe.each(STORES)("bad input on %s", (store) => {
     expect(await (await engine.start(echo, 1)).result()).toBe(1);
   });
 
+  test("worker options that are missing, or something else, are refused by name", async () => {
+    const engine = await engines.open();
+    for (const options of [undefined, null, {}, "all", { workflows: null }, { workflows: "order" }, { workflows: [echo], activities: 5 }])
+      await expect(engine.worker(options as never), JSON.stringify(options)).rejects.toThrow(InvalidInputError);
+    const error = await errorOf(engine.worker({ workflows: [echo], stopOn: "SIGTERM" as never }));
+    expect(error).toBeInstanceOf(InvalidInputError);
+    expect(error.message).toContain('stopOn is a list, as in ["SIGTERM"], not "SIGTERM"');
+  });
+
+  test("startMany checks all of its items before it starts any", async () => {
+    const engine = await engines.open();
+    for (const items of [undefined, null, 5, "ab", {}, [null], [{ input: 1 }, 5]])
+      await expect(engine.startMany(echo, items as never), JSON.stringify(items)).rejects.toThrow(InvalidInputError);
+    const bad = { input: 2, id: "b", priority: 0.5 };
+    await expect(engine.startMany(echo, [{ input: 1, id: "a" }, bad])).rejects.toThrow(InvalidInputError);
+    await expect(engine.startMany(echo, [{ input: 1, id: "a" }, { input: () => {} }])).rejects.toThrow(UnserializableValueError);
+    expect((await engine.list()).runs).toEqual([]);
+  });
+
+  test("P10 startMany with ids that clash starts all others, and says which clashed", async () => {
+    const engine = await engines.open();
+    await engine.start(echo, 0, { id: "old" });
+    const items = ["a", "b", "a", "old", "c"].map((id, input) => ({ id, input }));
+    const error = (await errorOf(engine.startMany(echo, items))) as RunAlreadyExistsError;
+    expect(error).toBeInstanceOf(RunAlreadyExistsError);
+    expect(error.runIds).toEqual(["a", "old"]);
+    expect(error.message).toContain('runs "a", "old" exist already');
+    expect((await engine.list()).runs.map(({ id }) => id).sort()).toEqual(["a", "b", "c", "old"]);
+    expect((await engine.run("a").describe()).input).toBe(0);
+    const one = (await errorOf(engine.startMany(echo, [{ input: 1, id: "a" }, { input: 1, id: "d" }]))) as RunAlreadyExistsError; // biome-ignore format: one line
+    expect([one.runId, one.runIds]).toEqual(["a", undefined]);
+    await engine.worker({ workflows: [echo] });
+    await engine.run("b").result();
+    const signals = [{ name: "go" }];
+    const mixed = await errorOf(engine.startMany(echo, [{ input: 1, id: "a" }, { input: 1, id: "b", onConflict: "use-existing", signals }])); // biome-ignore format: one line
+    expect(mixed).toMatchObject({
+      code: "HF_START_FAILED",
+      cause: { errors: [{ code: "HF_RUN_ALREADY_EXISTS" }, { code: "HF_RUN_CLOSED" }] },
+    });
+  });
+
+  test("handles, lists and counts refuse what is no option of theirs", async () => {
+    const engine = await engines.open();
+    const run = await engine.start(echo, 1);
+    const untyped = engine.run(run.id) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
+    const calls: [string, () => Promise<unknown> | undefined][] = [
+      ["result", () => untyped["result"]?.(null)],
+      ["result with a signal that is none", () => untyped["result"]?.({ signal: {} })],
+      ["signal", () => untyped["signal"]?.("a", 1, null)],
+      ["signal without a name", () => untyped["signal"]?.()],
+      ["signal with a key that is no text", () => untyped["signal"]?.("a", 1, { idempotencyKey: 5 })],
+      ["update", () => untyped["update"]?.("a", 1, null)],
+      ["cancel", () => untyped["cancel"]?.({})],
+      ["terminate", () => untyped["terminate"]?.(5)],
+      ["list", () => engine.list(null as never)],
+      ["list by a status that is none", () => engine.list({ status: null as never })],
+      ["list by a workflow that is none", () => engine.list({ workflow: 5 as never })],
+      ["list by attributes that are none", () => engine.list({ attributes: null as never })],
+      ["count", () => engine.count("all" as never)],
+      ["updateWithStart", () => engine.updateWithStart(echo, 1, null as never)],
+      ["run", async () => engine.run(5 as never)],
+    ];
+    for (const [what, call] of calls) {
+      const error = await errorOf(Promise.resolve(call()));
+      expect([what, error.name]).toEqual([what, "InvalidInputError"]);
+    }
+    expect(await run.describe()).toMatchObject({ status: "pending" });
+  });
+
   test("filters that make no sense are refused", async () => {
     const engine = await engines.open();
     for (const filter of [
@@ -259,6 +337,56 @@ describe.each(STORES)("bad input on %s", (store) => {
     for (const call of [() => engine.start(echo, 1), () => run.result(), () => run.signal("a"), () => engine.worker({ workflows: [echo] })])
       expect(await errorOf(call())).toMatchObject({ code: "HF_ENGINE_CLOSED" });
     await engine.close();
+  });
+
+  test("W4 an engine that is closing begins nothing new, and lets what it began end", async () => {
+    const engine = await engines.open();
+    const entered = new Gate();
+    const held = new Gate();
+    const slow = workflow("slow", async (ctx) => {
+      await ctx.step("slow", async () => {
+        entered.open();
+        await held.passed;
+      });
+      return "done";
+    });
+    await engine.worker({ workflows: [slow] });
+    const run = await engine.start(slow, undefined);
+    await entered.passed;
+    const closed = engine.close();
+    for (const call of [
+      () => engine.worker({ workflows: [slow] }),
+      () => engine.start(slow, undefined),
+      () => engine.startMany(slow, [{ input: undefined }]),
+      () => run.signal("a"),
+      () => run.cancel(),
+      () => run.terminate(),
+      () => run.resume(),
+    ])
+      expect(await errorOf(call())).toMatchObject({ code: "HF_ENGINE_CLOSED" });
+    held.open();
+    await closed;
+    const other = await engines.open();
+    await other.worker({ workflows: [slow] });
+    expect(await other.run(run.id).result({ timeout: "8s" })).toBe("done");
+  });
+
+  test("W4 a worker that starts as its engine closes does not outlive it", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const asked = new Gate();
+    const answered = new Gate();
+    wire.intercept("unblock", async (pass, ...args) => {
+      asked.open();
+      await answered.passed;
+      return pass(...args);
+    });
+    const starting = errorOf(engine.worker({ workflows: [echo] }));
+    await asked.passed;
+    const closed = engine.close();
+    answered.open();
+    expect(await starting).toMatchObject({ code: expect.stringMatching(/^HF_(ENGINE|STORE)_CLOSED$/) });
+    await closed;
   });
 
   test("a wait can be given up, by time or by signal", async () => {
@@ -326,4 +454,64 @@ test.each([
   const error = await errorOf(Holdfast.open(url as string));
   expect(error).toBeInstanceOf(InvalidInputError);
   expect(error.message).toMatch(message);
+});
+
+describe("opening an engine", () => {
+  const store = () => new MemoryStore();
+  test.each<[string, object | null, RegExp]>([
+    ["options that are nothing", null, /options are an object/],
+    ["a limit of nothing", { limits: { payloadBytes: 0 } }, /payloadBytes: .*above 0/],
+    ["a negative limit", { limits: { historyMax: -1 } }, /historyMax/],
+    ["a limit that is no number", { limits: { historyWarn: "many" } }, /historyWarn/],
+    ["a limit that is not whole", { limits: { payloadBytes: 1.5 } }, /payloadBytes/],
+    ["a limit that there is not", { limits: { payloadbytes: 5 } }, /payloadbytes: There is no limit of that name/],
+    ["limits that are none", { limits: null }, /limits/],
+    ["a codec without decode", { codec: { encode: () => "" } }, /encode and decode/],
+    ["a codec that is nothing", { codec: null }, /encode and decode/],
+    ["a logger that is none", { logger: {} }, /debug, info, warn and error/],
+  ])("P9 %s is an InvalidInputError", async (_, options, message) => {
+    for (const open of [() => Holdfast.open("memory:", options as never), () => Holdfast.with({ store: store() }, options as never)]) {
+      const error = await errorOf(open());
+      expect(error).toBeInstanceOf(InvalidInputError);
+      expect(error.message).toMatch(message);
+    }
+  });
+
+  test("P9 limits may be left out or without end", async () => {
+    const engine = await Holdfast.open("memory:", { limits: { payloadBytes: Number.POSITIVE_INFINITY, historyMax: undefined as never } });
+    await engine.start(echo, "x".repeat(3_000_000));
+    await engine.close();
+  });
+
+  test("P8 a codec that returns neither text nor bytes is named in the error", async () => {
+    class SealedCodec {
+      encode = (_value: unknown): never => Promise.resolve("sealed") as never;
+      decode = (data: unknown) => data;
+    }
+    for (const [codec, name] of [
+      [new SealedCodec(), /codec SealedCodec: encode must return text or a Uint8Array, at once, not a promise/],
+      [{ encode: () => ({}) as never, decode: () => 1 }, /the codec: encode must return text/],
+    ] as const) {
+      const engine = await Holdfast.open("memory:", { codec });
+      const error = await errorOf(engine.start(echo, 1));
+      expect(error).toBeInstanceOf(InvalidInputError);
+      expect(error.message).toMatch(name);
+      expect((await engine.list()).runs).toEqual([]);
+      await engine.close();
+    }
+  });
+
+  test("P8 a codec that fails in a step fails the step, and is named", async () => {
+    class Moody {
+      encode = (value: unknown) => (value === "odd" ? (5 as never) : JSON.stringify(value ?? null));
+      decode = (data: string | Uint8Array) => JSON.parse(String(data)) as unknown;
+    }
+    const engine = await Holdfast.open("memory:", { codec: new Moody() });
+    const work = workflow("work", async (ctx) =>
+      ctx.step("odd", () => "odd").catch((error: Error) => String((error.cause as Error).message)),
+    );
+    await engine.worker({ workflows: [work] });
+    expect(await (await engine.start(work, undefined)).result()).toMatch(/codec Moody: encode must return/);
+    await engine.close();
+  });
 });

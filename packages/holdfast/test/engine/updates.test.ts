@@ -267,6 +267,17 @@ describe.each(STORES)("queries on %s", (store) => {
     expect(await run.describe()).toEqual(before);
   });
 
+  test("M11 P8 a query whose result can't be given is a QueryFailedError that says why", async () => {
+    const engine = await engines.open();
+    const odd = workflow({ name: "odd", queries: { fn: () => () => 1, later: async () => 1 } }, async () => {});
+    const run = await engine.start(odd, undefined);
+    for (const name of ["fn", "later"] as const) {
+      const error = await errorOf(run.query(name) as Promise<unknown>);
+      expect(error).toBeInstanceOf(QueryFailedError);
+      expect(error.cause).toMatchObject({ name: "UnserializableValueError" });
+    }
+  });
+
   test("M11 unknown or throwing: QueryFailedError", async () => {
     const engine = await engines.open();
     const client = await engines.open();

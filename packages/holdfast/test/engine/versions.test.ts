@@ -98,7 +98,14 @@ describe.each(STORES)("blocked runs on %s", (store) => {
 
   test("V4 messages to a blocked run are kept, and it is tried again by resume()", async () => {
     const id = await waiting();
-    const engine = await engines.open();
+    const wire = new Wire();
+    let blocked = 0;
+    wire.intercept("commit", async (pass, turns) => {
+      const results = await pass(turns);
+      blocked += turns.filter((turn) => turn.blocked !== undefined).length;
+      return results;
+    });
+    const engine = await engines.open({ wire });
     let fits = false;
     const mended = workflow("order", async (ctx) => {
       const first = await ctx.step(fits ? "reserve" : "charge", () => "mended");
@@ -107,8 +114,9 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     await engine.worker({ workflows: [mended] });
     const run = engine.run(id, mended);
     await run.signal("go", 1);
-    await until(async () => (await run.describe()).status === "blocked");
+    await until(() => blocked === 1);
     await run.signal("go", 2);
+    await until(() => blocked === 2, "the message to have it tried once more");
     fits = true; // the same code by its text, but it fits now
     await run.resume();
     await until(async () => (await run.describe()).status === "completed");

@@ -1,8 +1,8 @@
 // W1, W2, W4–W6: what workers take, how they stop, what waiting costs.
 
-import { activity, type ClaimRequest, workflow } from "holdfast";
+import { activity, type ClaimRequest, signal, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
-import { enginesOn, Gate, STORES, until, Wire } from "./engines.ts";
+import { aborted, enginesOn, Gate, STORES, until, Wire } from "./engines.ts";
 
 describe.each(STORES)("workers on %s", (store) => {
   const engines = enginesOn(store);
@@ -287,5 +287,81 @@ describe.each(STORES)("workers on %s", (store) => {
     const echo = workflow("echo", async (_ctx, input: number) => input);
     await engine.worker({ workflows: [echo] });
     for (let i = 0; i < 20; i++) expect(await (await client.start(echo, i)).result()).toBe(i);
+  });
+
+  test("W3 a run that is being created is not taken for lost when leases are renewed meanwhile", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const entered = new Gate();
+    const held = new Gate();
+    const long = workflow({ name: "long", signals: { poke: signal() } }, async (ctx) =>
+      ctx.step("long", async () => {
+        entered.open();
+        await held.passed;
+      }),
+    );
+    const quick = workflow("quick", async (ctx) => ctx.step("quick", () => "done"));
+    await engine.worker({ workflows: [long, quick] }); // lease: 30 s
+    const other = await engine.start(long, undefined);
+    await entered.passed;
+    let renewals = 0;
+    wire.intercept("renew", async (pass, ...args) => {
+      const result = await pass(...args);
+      renewals++;
+      return result;
+    });
+    wire.intercept("create", async (pass, runs) => {
+      const before = renewals;
+      await other.signal("poke");
+      await until(() => renewals > before, "a renewal");
+      await new Promise((resolve) => setImmediate(resolve)); // what it found out is known
+      return pass(runs);
+    });
+    expect(await (await engine.start(quick, undefined)).result({ timeout: "8s" })).toBe("done");
+    held.open();
+    await other.result();
+  });
+
+  test("W1 D9 a hint that comes while leases are being renewed is not passed over", async () => {
+    const wire = new Wire();
+    let hints = 0;
+    wire.intercept("watch", (pass, onWakeup) =>
+      pass((wakeup) => {
+        if (wakeup.messages === true) hints++;
+        onWakeup(wakeup);
+      }),
+    );
+    const engine = await engines.open({ wire });
+    const entered: Gate[] = [new Gate(), new Gate()];
+    const race = workflow({ name: "race", signals: { go: signal() } }, async (ctx, n: number) => {
+      const { winner } = await ctx.race("first", {
+        long: (ctx) =>
+          ctx.step("long", ({ signal }) => {
+            entered[n]?.open();
+            return aborted(signal);
+          }),
+        message: (ctx) => ctx.waitForSignal("go"),
+      });
+      return winner;
+    });
+    await engine.worker({ workflows: [race] }); // lease: 30 s, renewed every 10
+    const runs = [await engine.start(race, 0), await engine.start(race, 1)] as const;
+    await Promise.all(entered.map(({ passed }) => passed));
+    const read = new Gate();
+    const answered = new Gate();
+    wire.intercept("renew", async (pass, ...args) => {
+      wire.intercept("renew", undefined);
+      const result = await pass(...args);
+      read.open();
+      await answered.passed;
+      return result;
+    });
+    await runs[0].signal("go");
+    await read.passed; // this renewal will not tell of what comes now
+    const before = hints;
+    await runs[1].signal("go");
+    await until(() => hints > before, "a hint");
+    answered.open();
+    for (const run of runs) expect(await run.result({ timeout: "8s" })).toBe("message");
   });
 });

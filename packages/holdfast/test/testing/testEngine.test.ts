@@ -1,8 +1,9 @@
 // testEngine: time that skips, stand-ins, and the replay of everything at the end.
 
-import { activity, FatalError, Receive, RunFailedError, signal, update, workflow } from "holdfast";
+import { mock } from "node:test";
+import { activity, FatalError, Receive, RunBlockedError, RunFailedError, signal, update, workflow } from "holdfast";
 import { testEngine } from "holdfast/testing";
-import { expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 
 test("K8 a sleep of 30 days takes no time", async () => {
   const nap = workflow("nap", async (ctx) => {
@@ -192,4 +193,147 @@ test("many runs that sleep for a year, at different times", async () => {
   );
   expect(await Promise.all(runs.map((run) => run.result()))).toEqual(runs.map((_, n) => n));
   await engine.close();
+});
+
+// ── bodies that wait for time itself ──
+
+const never = () => new Promise<never>(() => {});
+const act = activity("act", never, { startToClose: "5s", retry: { maxAttempts: 2, initialInterval: "1m" } });
+const beating = activity("beating", never, { heartbeat: "5s", retry: { maxAttempts: 1 } });
+const causeOf = async (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "no error",
+    (error: Error) => (error.cause as Error | undefined)?.name ?? error.name,
+  );
+const waits = {
+  "a step's timeout": workflow("timeout", async (ctx) =>
+    causeOf(ctx.step("never", never, { timeout: "5s", retry: { maxAttempts: 2, initialInterval: "1m" } })),
+  ),
+  "a race with a sleep": workflow("race", async (ctx) => {
+    const { winner } = await ctx.race("first", {
+      work: (ctx) =>
+        ctx.step("never", ({ signal }) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)))),
+      late: (ctx) => ctx.sleep("5s"),
+    });
+    return winner;
+  }),
+  "an activity's startToClose": workflow("startToClose", async (ctx) => causeOf(ctx.activity(act, undefined))),
+  "an activity's heartbeat": workflow("heartbeat", async (ctx) => causeOf(ctx.activity(beating, undefined))),
+  "a deadline": workflow({ name: "deadline", deadline: "1h" }, async (ctx) => ctx.step("never", never)),
+};
+const ends: Record<keyof typeof waits, string> = {
+  "a step's timeout": "StepTimeoutError",
+  "a race with a sleep": "late",
+  "an activity's startToClose": "StepTimeoutError",
+  "an activity's heartbeat": "StepTimeoutError",
+  "a deadline": "DeadlineExceededError",
+};
+for (const [what, wait] of Object.entries(waits) as [keyof typeof waits, (typeof waits)["a deadline"]][]) {
+  test(`D8 D11 K7 time skips for a body that waits for ${what}`, async () => {
+    const engine = await testEngine({ workflows: [wait], activities: [act, beating] });
+    const run = await engine.start(wait, undefined);
+    expect(await run.result().catch((error: Error) => (error.cause as Error).name)).toBe(ends[what]);
+    await engine.close();
+  });
+  test(`D8 D11 K7 advance() passes a body that waits for ${what}, and close() does not wait for one`, async () => {
+    const engine = await testEngine({ workflows: [wait], activities: [act, beating], skipTime: false });
+    const run = await engine.start(wait, undefined);
+    await engine.start(wait, undefined, { id: "left" });
+    await engine.advance("2s");
+    expect(["running", "sleeping"]).toContain((await run.describe()).status);
+    await engine.advance("2h");
+    expect(["completed", "failed"]).toContain((await run.describe()).status);
+    await engine.start(wait, undefined, { id: "late" });
+    await engine.close();
+  });
+}
+
+test("a body that waits for something real is given the time it takes", async () => {
+  const fetching = workflow("fetching", async (ctx) => {
+    const value = await ctx.step("fetch", () => new Promise((resolve) => setTimeout(() => resolve("fetched"), 150)), { timeout: "1h" });
+    return [value, ctx.now()];
+  });
+  const engine = await testEngine({ workflows: [fetching] });
+  const began = engine.now();
+  expect(await (await engine.start(fetching, undefined)).result()).toEqual(["fetched", began]);
+  await engine.close();
+});
+
+// ── closing ──
+
+test("V4 closing fails for a run that is blocked and that nobody was told of", async () => {
+  const clock = workflow("clock", async (ctx) => {
+    await ctx.sleep("1s");
+    return Date.now();
+  });
+  const engine = await testEngine({ workflows: [clock] });
+  await engine.start(clock, undefined, { id: "unseen" });
+  await engine.advance("5s");
+  const error = await engine.close().then(
+    () => undefined,
+    (thrown: Error) => thrown,
+  );
+  expect(error).toBeInstanceOf(RunBlockedError);
+  expect(error?.message).toMatch(/run "unseen" is blocked: .*Date\.now/s);
+
+  const other = await testEngine({ workflows: [clock] });
+  await expect((await other.start(clock, undefined)).result()).rejects.toThrow(RunBlockedError);
+  await other.close(); // somebody was
+});
+
+test("everything that is wrong is told of at once", async () => {
+  let draws = 0;
+  const dice = workflow("dice", async (ctx) => ctx.step(++draws % 2 === 1 ? "odd" : "even", () => {}));
+  const clock = workflow("clock", async () => Date.now());
+  const engine = await testEngine({ workflows: [dice, clock] });
+  await (await engine.start(dice, undefined, { id: "diced" })).result();
+  await engine.start(clock, undefined, { id: "clocked" });
+  const error = await engine.close().then(
+    () => undefined,
+    (thrown: Error) => thrown,
+  );
+  expect(error).toBeInstanceOf(AggregateError);
+  expect(error?.message).toMatch(/clocked/);
+  expect(error?.message).toMatch(/diced/);
+});
+
+test("W4 once it closes it begins nothing new", async () => {
+  const nap = workflow("nap", async (ctx) => ctx.sleep("1h"));
+  const engine = await testEngine({ workflows: [nap] });
+  const closed = engine.close();
+  await expect(engine.start(nap, undefined)).rejects.toMatchObject({ code: "HF_ENGINE_CLOSED" });
+  await closed;
+});
+
+describe("under fake timers", () => {
+  const work = workflow("work", async (ctx) => {
+    await ctx.sleep("1h");
+    return ctx.step("flaky", ({ attempt }) => {
+      if (attempt < 3) throw new Error("no");
+      return attempt;
+    });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+    mock.timers.reset();
+  });
+  const fakes: [string, () => unknown][] = [
+    ["vitest's", () => vi.useFakeTimers()],
+    ["node:test's", () => mock.timers.enable()],
+  ];
+  for (const [whose, enable] of fakes) {
+    test(`K8 it works as ever under ${whose}, enabled before or after it was made`, async () => {
+      enable();
+      const engine = await testEngine({ workflows: [work] });
+      expect(await (await engine.start(work, undefined)).result()).toBe(3);
+      await engine.close();
+      vi.useRealTimers();
+      mock.timers.reset();
+      const other = await testEngine({ workflows: [work] });
+      enable();
+      expect(await (await other.start(work, undefined)).result()).toBe(3);
+      await other.advance("1d");
+      await other.close();
+    });
+  }
 });

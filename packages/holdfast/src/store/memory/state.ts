@@ -87,6 +87,7 @@ export function rowOf(run: KeptRun): RunRow {
     input: run.input,
     output: run.output,
     error: run.error,
+    resumable: run.status === "failed" ? run.resumable && run.turns > 0 : undefined,
     state: run.state,
     waitingFor: [...run.waitingFor],
     execution: run.execution,

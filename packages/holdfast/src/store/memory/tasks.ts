@@ -202,7 +202,8 @@ function limitOf(task: KeptTask): Limit | undefined {
   const limits: Limit[] = [];
   if (scheduleToClose !== undefined) limits.push({ at: scheduledAt + scheduleToClose, length: scheduleToClose, kind: "task" });
   if (task.workerId === undefined) {
-    if (scheduleToStart !== undefined && task.attempt === 0)
+    const isStarted = task.token > 0; // attempts of before a resume say nothing of this (D10)
+    if (scheduleToStart !== undefined && !isStarted)
       limits.push({ at: scheduledAt + scheduleToStart, length: scheduleToStart, kind: "task" });
   } else {
     if (startToClose !== undefined) limits.push({ at: startedAt + startToClose, length: startToClose, kind: "attempt" });

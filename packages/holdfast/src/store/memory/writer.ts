@@ -37,6 +37,7 @@ export class Writer {
     const existing = this.#book.get(run.id);
     if (existing !== undefined) return this.#existing(existing, run, now);
     const kept = this.#book.insert(run, now);
+    this.#announce(run, now);
     const inboxIds = this.#putAll(kept, run.messages, now);
     if (run.first !== undefined) {
       kept.epoch = 1;
@@ -56,6 +57,7 @@ export class Writer {
     if (run.onConflict === "reopen") return this.#reopen(existing, run, now) ?? conflict;
     if (closed && run.onConflict === "restart-if-closed") {
       this.#book.restart(existing, run, now);
+      this.#announce(run, now);
       return { status: "created", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
     }
     if (closed && (run.messages?.length ?? 0) > 0) return conflict;
@@ -65,10 +67,17 @@ export class Writer {
   #reopen(child: KeptRun, run: NewRun, now: number): CreateResult | undefined {
     const { id, parent } = child;
     if (parent === undefined || run.parent === undefined || !isSameLink(parent, run.parent)) return undefined;
-    if (isOpen(child)) return { status: "existing", id, execution: child.execution, inboxIds: [] };
+    this.#announce(run, now);
+    const isFound = isOpen(child) || child.status === "completed";
     if (child.status === "completed") this.#book.tellParent(child, now);
-    else if (this.#book.resume(child, now) !== "resumed") this.#book.restart(child, run, now);
-    return { status: child.status === "completed" ? "existing" : "created", id, execution: child.execution, inboxIds: [] };
+    else if (!isFound && this.#book.resume(child, now) !== "resumed") this.#book.restart(child, run, now);
+    return { status: isFound ? "existing" : "created", id, execution: child.execution, inboxIds: [] };
+  }
+  /** The parent learns that its child exists, in the same call. */
+  #announce({ id, parent }: NewRun, now: number): void {
+    const waiting = parent?.announce === true ? this.#book.get(parent.runId) : undefined;
+    if (parent === undefined || waiting === undefined || !isOpen(waiting) || waiting.execution !== parent.execution) return;
+    this.#book.put(waiting, { job: { type: "childStarted", seq: parent.seq, runId: id } }, now);
   }
   #putAll(run: KeptRun, messages: readonly NewMessage[] | undefined, now: number): number[] {
     return (messages ?? []).map((message) => this.#book.put(run, message, now));
@@ -141,12 +150,9 @@ export class Writer {
     for (const { seq, runId, message } of commit.sends ?? []) book.resolve(run, seq, this.#deliver(runId, message, now), now);
   }
   #createChild(parent: KeptRun, child: NewRun, now: number): void {
-    const result = this.create(child, now);
-    const seq = child.parent?.seq ?? 0;
-    if (result.status === "conflict") {
-      const error = serializeError(new RunAlreadyExistsError({ runId: child.id }));
-      this.#book.resolve(parent, seq, { status: "failed", error }, now);
-    } else if (child.parent?.announce === true) this.#book.put(parent, { job: { type: "childStarted", seq, runId: child.id } }, now);
+    if (this.create(child, now).status !== "conflict") return;
+    const error = serializeError(new RunAlreadyExistsError({ runId: child.id }));
+    this.#book.resolve(parent, child.parent?.seq ?? 0, { status: "failed", error }, now);
   }
   #cancelChild(run: KeptRun, seq: number, now: number): void {
     for (const child of this.#book.childrenOf(run.id)) {

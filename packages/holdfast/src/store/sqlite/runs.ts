@@ -26,7 +26,7 @@ export const ALL_STATUSES: readonly RunStatus[] = [
 export const RUN_COLUMNS = `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for,
   r.execution, r.attempt, r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes, r.retry,
   r.created_at, r.started_at, r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW},
-  r.recoveries, e.input, e.seed, s.state`;
+  r.recoveries, e.input, e.seed, s.state, r.resumable`;
 export const RUN_TABLES = `holdfast_runs r
   JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
   LEFT JOIN holdfast_states s ON s.run = r.key`;
@@ -35,7 +35,7 @@ export function runRow(row: Row): RunRow {
   const [, id, workflow, version, status, queue, priority, output, error, waitingFor, execution, attempt] = row;
   const [parentId, parentExecution, parentSeq, parentClose, parentAnnounce, attributes, retry, createdAt, startedAt, availableAt] =
     row.slice(12);
-  const [deadlineAt, finishedAt, workerId, epoch, historyLength, turns, recoveries, input, seed, state] = row.slice(22);
+  const [deadlineAt, finishedAt, workerId, epoch, historyLength, turns, recoveries, input, seed, state, resumable] = row.slice(22);
   const parent: ParentLink | undefined =
     parentId === null
       ? undefined
@@ -56,6 +56,7 @@ export function runRow(row: Row): RunRow {
     input: readPayload(input),
     output: readOptionalPayload(output),
     error: readError(error),
+    resumable: status === "failed" ? resumable === 1 && readNumber(turns) > 0 : undefined,
     state: readOptionalPayload(state),
     waitingFor: readOptionalJson<string[]>(waitingFor) ?? [],
     execution: readNumber(execution),

@@ -3,7 +3,7 @@
 // Invariants tested: D11, D8, D12, C7, W1.
 
 import assert from "node:assert/strict";
-import { COMPLETED, failure, failureOf, LEASE, only, payload, range, resolution, START, same } from "./bench.ts";
+import { COMPLETED, failure, failureOf, LEASE, only, payload, RETRY, range, resolution, START, same } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function activities({ test }: Suite): void {
@@ -147,6 +147,41 @@ export function activities({ test }: Suite): void {
     same([claimed.recovered, claimed.attempts], [true, []]);
     same((await bench.attempts("a")).map(({ status, task: isTask }) => [status, isTask]), [["running", true]]); // biome-ignore format: pairs
     assert.equal(await bench.complete(task), true);
+  });
+
+  // ── asked for again (D10) ──
+
+  test("D10 D12 a task that is asked for again goes on numbering where its attempts had ended", async (bench) => {
+    const held = await bench.running("a");
+    const retry = { ...RETRY, maxAttempts: 1 };
+    await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2, { retry })] });
+    await bench.fail(await bench.claimTask(), "no 1");
+    await bench.close(held, { status: "failed", error: failure("no 1") }, { turn: bench.turn(held) });
+    await bench.store.resume(["a"]);
+    const again = await bench.hold("a");
+    await bench.commit(again, { turn: bench.turn(again), tasks: [bench.newTask(2, { retry: { ...RETRY, maxAttempts: 3 }, attempt: 1 })] });
+    const second = await bench.claimTask();
+    assert.equal(second.attempt, 2);
+    await bench.fail(second, "no 2");
+    bench.time += 1_000;
+    const third = await bench.claimTask();
+    assert.equal(third.attempt, 3);
+    await bench.fail(third, "no 3");
+    const answers = (await bench.inbox(again)).flatMap(({ job }) => (job.type === "resolve" ? job.outcome : []));
+    same(answers, [{ status: "failed", error: failure("no 3"), attempts: 3 }]);
+    same((await bench.attempts("a")).map(({ seq, number, error }) => [seq, number, error?.message]), [[2, 1, "no 1"], [2, 2, "no 2"], [2, 3, "no 3"]]); // biome-ignore format: triples
+  });
+  test("D10 D11 a task that is asked for again is to be started in time as well", async (bench) => {
+    await bench.waitingFor("a", bench.newTask(2, { attempt: 2, scheduleToStart: 500 }), bench.newTask(3, { attempt: 2, queue: "other" }));
+    bench.time += 499;
+    await bench.store.expire();
+    assert.equal(await bench.isClaimable("a"), false);
+    bench.time += 1;
+    await bench.store.expire();
+    same(await bench.claimTasks(), []);
+    const { seq, outcome } = resolution((await bench.claimRun("a")).inbox);
+    same([seq, failureOf(outcome)], [2, "StepTimeoutError"]);
+    assert.equal((await bench.claimTask({ queue: "other" })).attempt, 3);
   });
 
   // ── limits of time ──

@@ -153,6 +153,17 @@ export function creating({ test }: Suite): void {
     same(claimed.turns, []);
     assert.equal((await bench.tryCommit(held, { state: payload("late") })).status, "stale");
   });
+  test("P10 P11 a run that begins again has started when it is claimed again, not before", async (bench) => {
+    await bench.close(await bench.running("a"));
+    assert.equal((await bench.row("a")).startedAt, START);
+    bench.time += 50;
+    await bench.create("a", { onConflict: "restart-if-closed" });
+    assert.equal((await bench.row("a")).startedAt, undefined);
+    bench.time += 50;
+    await bench.hold("a");
+    const { startedAt, createdAt } = await bench.row("a");
+    same({ startedAt, createdAt }, { startedAt: START + 100, createdAt: START });
+  });
   test("P10 a restarted run answers to its new parent, not to that of the execution before", async (bench) => {
     const parent = await bench.running("p");
     const link = { runId: "p", execution: 1, seq: 1, parentClose: "cancel", announce: false } as const;

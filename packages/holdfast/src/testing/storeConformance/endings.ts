@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import type { NewMessage, RunClose } from "../../store/port.ts";
 import {
+  CANCEL,
   COMPLETED,
   failure,
   failureOf,
@@ -203,13 +204,15 @@ export function endings({ test }: Suite): void {
 
   test("D10 a failed run is resumed: open again, available, its attempt counted, a resume in its inbox", async (bench) => {
     const held = await bench.running("a");
-    await bench.sent("a", signal("s1"));
     const turn = bench.turn(held);
     await bench.close(held, { status: "failed", error: failure("no") }, { turn });
     bench.time += 10;
     same(await bench.store.resume(["a"]), ["resumed"]);
-    const { attempt, error, finishedAt, availableAt, execution } = await bench.row("a");
-    same({ attempt, error, finishedAt, availableAt, execution }, { attempt: 2, availableAt: START + 10, execution: 1 });
+    const { status, attempt, error, finishedAt, availableAt, execution, startedAt } = await bench.row("a");
+    same(
+      { status, attempt, error, finishedAt, availableAt, execution, startedAt },
+      { status: "sleeping", attempt: 2, availableAt: START + 10, execution: 1, startedAt: START }, // P11: it has been advanced before
+    );
     const claimed = await bench.claimRun("a");
     same(claimed.turns, [turn]);
     same(jobsOf(claimed.inbox), [{ type: "resume", attempt: 2, voids: [] }]);
@@ -236,6 +239,45 @@ export function endings({ test }: Suite): void {
     const before = await bench.store.get(ids);
     same(await bench.store.resume([...ids, "nobody"]), [...ids.map(() => "not-resumable"), "not-found"]);
     same(await bench.store.get(ids), before);
+  });
+  test("M1 D10 signals that a failing run did not take are there when it is resumed, in order; nothing else is", async (bench) => {
+    const held = await bench.running("a");
+    await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2)] });
+    const taken = await bench.sent("a", signal("taken"), "k0");
+    await bench.sent("a", signal("s1"), "k1");
+    await bench.sent("a", update("u1"));
+    await bench.sent("a", CANCEL);
+    await bench.complete(await bench.claimTask());
+    await bench.sent("a", signal("s2"));
+    await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held), consumed: [taken] });
+    assert.equal(failureOf(await bench.outcome("a", "u1")), "RunClosedError");
+    assert.equal((await bench.send("a", signal("late"))).status, "closed");
+    assert.equal((await bench.send("a", signal("s1"), "k1")).status, "duplicate");
+    await bench.store.resume(["a"]);
+    await bench.sent("a", signal("s3"));
+    const claimed = await bench.claimRun("a");
+    same(idsOf(claimed.inbox), ["s1", "s2", "resume", "s3"]);
+    await bench.commit(heldOf(claimed), { consumed: claimed.inbox.map(({ id }) => id) });
+    same(await bench.inbox(heldOf(claimed)), []);
+  });
+  for (const close of [COMPLETED, { status: "canceled" }, { status: "failed", error: failure("no"), resumable: false }] as const) {
+    const which = close.status === "failed" ? "failed and can't be resumed" : `is ${close.status}`;
+    test(`P1 P10 a run that ${which} keeps no messages: its next execution gets none of them`, async (bench) => {
+      const held = await bench.running("a");
+      await bench.sent("a", signal("s1"));
+      await bench.close(held, close, { turn: bench.turn(held) });
+      await bench.create("a", { onConflict: "restart-if-closed" });
+      same((await bench.claimRun("a")).inbox, []);
+    });
+  }
+  test("P10 a failed run that begins again is not given what the execution before was sent; used keys stay used", async (bench) => {
+    const held = await bench.running("a");
+    await bench.sent("a", signal("s1"), "k1");
+    await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held) });
+    await bench.create("a", { onConflict: "restart-if-closed", messages: [{ job: signal("fresh") }] });
+    assert.equal((await bench.send("a", signal("s1"), "k1")).status, "duplicate");
+    const claimed = await bench.claimRun("a");
+    same([idsOf(claimed.inbox), claimed.turns], [["fresh"], []]);
   });
   test("D10 of two that resume a run at the same time one does", async (bench) => {
     const held = await bench.running("a");
@@ -339,6 +381,24 @@ export function endings({ test }: Suite): void {
     same(jobsOf(inbox).map((job) => (job.type === "expire" ? job.error.name : job.type)), ["DeadlineExceededError"]); // biome-ignore format: one line
     assert.equal(await bench.store.expire(), 0);
   });
+  test("K7 S1 a run that is rolling back outlasts its deadline undisturbed, and the deadline counts once", async (bench) => {
+    const held = await bench.running("a", { deadline: 100 });
+    await bench.commit(held, { turn: bench.turn(held), status: "rolling_back", rollbacks: 2 });
+    const parked = await bench.running("b", { deadline: 100 });
+    await bench.park(parked, { turn: bench.turn(parked), status: "rolling_back", rollbacks: 0, wakeAt: START + 900 });
+    const before = await bench.store.get(["a", "b"]);
+    bench.time += 100;
+    assert.equal(await bench.store.expire(), 2);
+    assert.equal(await bench.store.expire(), 0);
+    same(await bench.store.get(["a", "b"]), before); // epoch, worker and lease; when the next attempt is due
+    same(await bench.inbox(held), []);
+    await bench.commit(held, { turn: bench.turn(held), status: "rolling_back", rollbacks: 1 });
+    await bench.close(held, { status: "failed", error: failure("no stock"), resumable: false }, { turn: bench.turn(held) });
+    same([(await bench.row("a")).status, (await bench.row("a")).error], ["failed", failure("no stock")]);
+    bench.time = START + 900;
+    same((await bench.claimRun("b")).inbox, []);
+    assert.equal(await bench.store.expire(), 0);
+  });
   test("K7 once its rollbacks are let go of, a run past its deadline fails at once", async (bench) => {
     const held = await bench.running("a", { deadline: 100 });
     await bench.commit(held, { rollbacks: 2 });
@@ -364,6 +424,16 @@ export function endings({ test }: Suite): void {
     bench.time += 100;
     assert.equal(await bench.store.expire(), 1);
     assert.equal((await bench.row("a")).error?.name, "DeadlineExceededError");
+  });
+  test("K7 P10 a run that begins again has the deadline of its new start", async (bench) => {
+    await bench.running("a", { deadline: 100 });
+    bench.time += 100;
+    assert.equal(await bench.store.expire(), 1);
+    await bench.create("a", { onConflict: "restart-if-closed", deadline: 50 });
+    assert.equal(await bench.store.expire(), 0);
+    bench.time += 50;
+    assert.equal(await bench.store.expire(), 1);
+    same([(await bench.row("a")).status, (await bench.row("a")).execution], ["failed", 2]);
   });
   test("K7 deadlines go on with the chain", async (bench) => {
     await bench.close(await bench.running("a", { deadline: 100 }), next());

@@ -17,6 +17,7 @@ import { families } from "./families.ts";
 import { fencing } from "./fencing.ts";
 import { looking } from "./looking.ts";
 import { messages } from "./messages.ts";
+import { reopening } from "./reopening.ts";
 import { sharing } from "./sharing.ts";
 import type { Suite } from "./suite.ts";
 import { trimming } from "./trimming.ts";
@@ -24,7 +25,7 @@ import { turns } from "./turns.ts";
 import { updates } from "./updates.ts";
 
 const groups = [
-  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, endings, activities, looking, crashes, sharing,
+  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, reopening, endings, activities, looking, crashes, sharing,
 ]; // biome-ignore format: a list
 
 export interface StoreConformanceOptions {

@@ -1,0 +1,51 @@
+// A process full of actors: creates them, sends some of their customers through the shops, and ends when those cards are full and rewarded.
+// The other cards sleep, and cost nothing. Run it again after it was killed: it sends everything again, under the same keys, and nothing
+// is stamped twice.
+
+import { card, FULL } from "./actor.ts";
+import { ActorHost } from "./host.ts";
+
+const count = Number(process.env["ACTORS"] ?? 2_000);
+const customers = Array.from({ length: count }, (_, i) => `customer-${i}`);
+/** One in eight comes. */
+const visitors = customers.filter((_, i) => i % 8 === 0);
+
+const host = await ActorHost.open(process.env["ACTORS_DB"] ?? "actors.db", card);
+console.log("open");
+
+/** Many at a time: the database writes what comes together in one go. */
+async function each(names: readonly string[], work: (customer: string) => Promise<void>): Promise<void> {
+  const waiting = [...names];
+  const worker = async () => {
+    for (let customer = waiting.shift(); customer !== undefined; customer = waiting.shift()) await work(customer);
+  };
+  await Promise.all(Array.from({ length: 200 }, worker));
+}
+
+const there = new Set<string>();
+for await (const customer of host.actors()) there.add(customer);
+await each(
+  customers.filter((customer) => !there.has(customer)),
+  (customer) => host.create(customer, customer),
+);
+console.log(`created ${count - there.size}`);
+
+for (let visit = 1; visit <= FULL; visit++) {
+  await each(visitors, async (customer) => {
+    try {
+      await host.actor(customer).signal("visit", { shop: `shop ${visit}` }, { idempotencyKey: `visit-${visit}` });
+    } catch (error) {
+      if ((error as { code?: string }).code !== "HF_RUN_CLOSED") throw error; // its card was full before
+    }
+  });
+  console.log(`visit ${visit}`);
+}
+
+await host.quiet();
+const statuses: Record<string, number> = {};
+for await (const customer of host.actors()) {
+  const { status } = await host.actor(customer).result();
+  statuses[status] = (statuses[status] ?? 0) + 1;
+}
+console.log(`completed ${statuses["completed"]}, sleeping ${statuses["sleeping"]}`);
+await host.close();

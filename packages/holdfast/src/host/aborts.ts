@@ -1,0 +1,28 @@
+// Who is told when a caller's signal is aborted.
+// Owns: one listener a signal, however many wait with it: Node takes more than ten for a leak, and says so.
+// Invariants: a signal that nobody waits with any more has no listener.
+
+const waiting = new WeakMap<AbortSignal, { readonly callbacks: Set<() => void>; readonly listener: () => void }>();
+
+/** Calls back once it is aborted. Returns how to stop. */
+export function onAbort(signal: AbortSignal, callback: () => void): () => void {
+  let entry = waiting.get(signal);
+  if (entry === undefined) {
+    const callbacks = new Set<() => void>();
+    const listener = (): void => {
+      for (const each of [...callbacks]) each();
+    };
+    entry = { callbacks, listener };
+    waiting.set(signal, entry);
+    signal.addEventListener("abort", listener);
+  }
+  const { callbacks, listener } = entry;
+  const own = (): void => callback();
+  callbacks.add(own);
+  return () => {
+    callbacks.delete(own);
+    if (callbacks.size > 0) return;
+    signal.removeEventListener("abort", listener);
+    waiting.delete(signal);
+  };
+}

@@ -1,0 +1,98 @@
+// What the bodies of steps and activities do in a simulated world: take time, have effects, fail, hang, ignore their signal.
+// Owns: the behaviour of every attempt, drawn from the seed by the attempt's own name, so that order does not change it.
+// Invariants: a body lives and dies with its process; what it has done by then counts.
+
+import type { ActivityInfo, StepInfo } from "@holdfast/core";
+import type { FaultDraws } from "./faults.ts";
+import type { Ledger } from "./ledger.ts";
+import type { SimProcess } from "./process.ts";
+import type { World } from "./world.ts";
+
+export interface WorkOptions {
+  /** Milliseconds that it takes as a rule. Default 5. */
+  readonly takes?: number;
+  /** It fails on purpose, whatever the faults are. */
+  readonly fails?: boolean;
+}
+/** A transaction's way to write a row: the store's own, or the simulation's. */
+interface Table {
+  insert?(key: string): void;
+  run?(sql: string, ...parameters: unknown[]): unknown;
+  exec?(sql: string): void;
+}
+
+export class Hands {
+  readonly process: SimProcess;
+  readonly #world: World;
+  readonly #faults: FaultDraws;
+  readonly #ledger: Ledger;
+  /** Of the leases in this world. */
+  readonly #lease: number;
+  readonly #calm: Promise<void>;
+
+  constructor(process: SimProcess, faults: FaultDraws, ledger: Ledger, lease: number, calm: Promise<void>) {
+    this.process = process;
+    this.#world = process.world;
+    this.#faults = faults;
+    this.#ledger = ledger;
+    this.#lease = lease;
+    this.#calm = calm;
+  }
+  /** The body of a step: gives the value, some time later, if nothing goes wrong. */
+  step<T>(info: StepInfo, value: T, options: WorkOptions = {}): Promise<T> {
+    this.#ledger.began(this.process, info, false);
+    return this.#work(info, value, options);
+  }
+  activity<T>(info: ActivityInfo, value: T, options: WorkOptions = {}): Promise<T> {
+    this.#ledger.began(this.process, info, true);
+    return this.#work(info, value, options, () => info.heartbeat(info.attempt));
+  }
+  /** The function of a transaction step, which can't wait. */
+  transaction<T>(tx: unknown, info: StepInfo, value: T): T {
+    this.#ledger.began(this.process, info, false);
+    const random = this.#world.random(`attempt ${info.idempotencyKey} ${info.attempt}`);
+    write(tx as Table, info.idempotencyKey);
+    if (random.chance(this.#faults.rate("stepThrows"))) {
+      this.#ledger.ended(info, "failed");
+      throw new Error("The step threw.");
+    }
+    this.#ledger.ended(info, "completed");
+    return value;
+  }
+  async #work<T>(info: StepInfo, value: T, options: WorkOptions, beat?: () => void): Promise<T> {
+    const random = this.#world.random(`attempt ${info.idempotencyKey} ${info.attempt}`);
+    const throws = random.chance(this.#faults.rate("stepThrows"));
+    const hangs = random.chance(this.#faults.rate("stepHangs"));
+    const ignoresAbort = random.chance(this.#faults.rate("stepIgnoresAbort"));
+    const isLong = random.chance(0.05);
+    const takes = isLong ? random.next() * 2 * this.#lease : random.span(options.takes ?? 5);
+    try {
+      await this.process.sleep(takes * random.next());
+      beat?.();
+      if (hangs) await this.#hang(info, ignoresAbort);
+      if (info.signal.aborted && !ignoresAbort) throw info.signal.reason;
+      if (options.fails === true || throws) throw new Error("The step threw.");
+      this.#ledger.effect(info);
+      await this.process.sleep(takes * random.next());
+      this.#ledger.ended(info, "completed");
+      return value;
+    } catch (error) {
+      this.#ledger.ended(info, "failed");
+      throw error;
+    }
+  }
+  /** Until it is told to stop, or the faults are over. */
+  async #hang({ signal }: StepInfo, ignoresAbort: boolean): Promise<void> {
+    const told = new Promise<void>((resolve) => {
+      if (!ignoresAbort) signal.addEventListener("abort", () => resolve());
+    });
+    await Promise.race([told, this.#calm]);
+    await this.process.sleep(1);
+  }
+}
+
+function write(table: Table, key: string): void {
+  if (table.insert !== undefined) return table.insert(key);
+  table.exec?.("CREATE TABLE IF NOT EXISTS simulated (key TEXT)");
+  table.run?.("INSERT INTO simulated (key) VALUES (?)", key);
+}

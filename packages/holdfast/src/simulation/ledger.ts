@@ -1,0 +1,79 @@
+// What steps, transactions and activities have really done: the oracles of effects.
+// Owns: every attempt that began, and every effect it had.
+// Invariants: D1 D5 D6 D7 are held whenever an attempt begins; transactions are counted at the end.
+
+import type { StepInfo } from "@holdfast/core";
+import type { SimProcess } from "./process.ts";
+import { DRIFT_TOLERANCE, type Witness } from "./witness.ts";
+import type { World } from "./world.ts";
+
+interface Attempt {
+  end: "none" | "failed" | "completed";
+}
+export interface Effect {
+  readonly key: string;
+  readonly attempt: number;
+  readonly at: number;
+}
+
+export class Ledger {
+  readonly #world: World;
+  readonly #witness: Witness;
+  readonly #attempts = new Map<string, Map<number, Attempt>>();
+  /** In the order in which they happened. */
+  readonly effects: Effect[] = [];
+
+  constructor(world: World, witness: Witness) {
+    this.#world = world;
+    this.#witness = witness;
+  }
+
+  /** An attempt of a step begins in this process. */
+  began(process: SimProcess, info: Pick<StepInfo, "attempt" | "idempotencyKey">, isActivity: boolean): void {
+    const { attempt, idempotencyKey: key } = info;
+    process.note(`begins ${key}, attempt ${attempt}`);
+    const step = this.#witness.steps.get(key);
+    if (step === undefined) {
+      this.#world.violate("effects", "D1", `${key} began before the commit that asks for it`);
+      return;
+    }
+    const { run, opened } = step;
+    if (!isActivity && !opened.announced.has(attempt))
+      this.#world.violate("effects", "D1", `attempt ${attempt} of ${key} began before the commit that announces it`);
+    const attempts = this.#attempts.get(key) ?? new Map<number, Attempt>();
+    this.#attempts.set(key, attempts);
+    if (attempts.has(attempt))
+      this.#world.violate("attempts", "D7", `attempt ${attempt} of ${key} began twice: an attempt that never came back counts`);
+    // Whoever lost its claim without knowing can't be kept from beginning; whoever holds it knows what is recorded.
+    if (opened.isResolved && run.holder === process.workerId)
+      this.#world.violate("effects", "D6", `${key} began again after its outcome was recorded`);
+    const before = attempts.get(attempt - 1);
+    if (!isActivity && before?.end === "none" && !opened.failed.has(attempt - 1) && run.losses === opened.announced.get(attempt - 1))
+      this.#world.violate("parking", "D5", `attempt ${attempt} of ${key} began while attempt ${attempt - 1} runs, and nobody lost the run`);
+    const early = (opened.failed.get(attempt - 1) ?? 0) - this.#world.now;
+    if (!isActivity && early > DRIFT_TOLERANCE) this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began ${early} ms before it was due`);
+    attempts.set(attempt, { end: "none" });
+  }
+  ended(info: Pick<StepInfo, "attempt" | "idempotencyKey">, end: "failed" | "completed"): void {
+    const attempt = this.#attempts.get(info.idempotencyKey)?.get(info.attempt);
+    if (attempt !== undefined) attempt.end = end;
+  }
+  effect({ idempotencyKey: key, attempt }: Pick<StepInfo, "attempt" | "idempotencyKey">): void {
+    this.effects.push({ key, attempt, at: this.#world.now });
+  }
+  attemptsOf(key: string): number {
+    return this.#attempts.get(key)?.size ?? 0;
+  }
+
+  /** D6: the writes of a transaction are there once if its outcome is recorded, and never twice. */
+  checkTransactions(rows: readonly string[]): void {
+    const counts = new Map<string, number>();
+    for (const key of rows) counts.set(key, (counts.get(key) ?? 0) + 1);
+    for (const [key, count] of counts)
+      if (count > 1) this.#world.violate("transactions", "D6", `the writes of ${key} are there ${count} times`);
+    for (const [key, { run, opened }] of this.#witness.steps) {
+      if (opened.command.type !== "transaction" || !opened.isCompleted) continue;
+      if (!counts.has(key)) this.#world.violate("transactions", "D6", `${key} of ${run.id} is recorded, and its writes are not there`);
+    }
+  }
+}

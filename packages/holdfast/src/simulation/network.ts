@@ -1,0 +1,153 @@
+// The way from a process to the store and back, with everything that can happen on it.
+// Owns: when a call is carried out, when its answer comes, and whether it does.
+// Invariants: a call is carried out at most once, as a whole; what was answered was carried out; a dead process hears nothing.
+
+import { StoreError } from "../store/errors.ts";
+import type { Store, Wakeup } from "../store/port.ts";
+import type { FaultDraws } from "./faults.ts";
+import type { SimProcess } from "./process.ts";
+import type { World } from "./world.ts";
+
+/** Milliseconds that a way takes as a rule. */
+const WAY = 0.7;
+
+type Answer<T> = { readonly value: T } | { readonly error: unknown };
+
+function outage(what: string): StoreError {
+  return new StoreError(`${what} Try again.`, { code: "HF_STORE_UNREACHABLE", retryable: true });
+}
+
+/** What a process sees of the store. */
+export class Network {
+  readonly #world: World;
+  readonly #faults: FaultDraws;
+  readonly #store: Store;
+  /** Of the leases in this world: slow calls take about as long. */
+  readonly #lease: number;
+  readonly #watchers = new Map<SimProcess, Set<(wakeup: Wakeup) => void>>();
+
+  constructor(world: World, faults: FaultDraws, store: Store, lease: number) {
+    this.#world = world;
+    this.#faults = faults;
+    this.#store = store;
+    this.#lease = lease;
+    store.watch((wakeup) => this.#hint(wakeup));
+  }
+
+  // ── calls ──
+
+  #call<T>(process: SimProcess, what: string, perform: () => Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (process.isDead) return;
+      const faults = this.#faults;
+      const { random } = process;
+      let there = random.span(WAY);
+      let back = random.span(WAY);
+      const answer = (given: Answer<T>, after: number): void => {
+        const tell = (): void => {
+          if ("value" in given) resolve(given.value);
+          else reject(given.error);
+        };
+        this.#world.after(after, process, tell);
+        if (faults.draw("answerTwice")) this.#world.after(after + random.span(WAY), process, tell);
+      };
+      if (faults.draw("refuse")) {
+        this.#world.note(process.name, `${what} is refused`);
+        answer({ error: outage("The store could not be reached.") }, there + back);
+        return;
+      }
+      if (faults.draw("slow")) {
+        const slow = faults.stream("slow");
+        if (slow.chance(0.5)) there += slow.next() * 1.5 * this.#lease;
+        else back += slow.next() * 1.5 * this.#lease;
+      }
+      let isGivenUp = false;
+      if (faults.draw("timeOut")) {
+        const stream = faults.stream("timeOut");
+        const patience = stream.next() * this.#lease;
+        // Carried out before the caller gives up, or after.
+        there = stream.next() * 2 * patience;
+        isGivenUp = true;
+        answer({ error: outage("The store did not answer in time.") }, patience);
+      }
+      const isLost = !isGivenUp && faults.draw("loseAnswer");
+      // A transaction is the caller's own code: it does not run without it. Other calls may be on their way when the caller dies.
+      const owner = what === "transact" ? process : random.chance(0.5) ? process.wire : undefined;
+      const carryOut = async (): Promise<void> => {
+        let given: Answer<T>;
+        try {
+          given = { value: await perform() };
+        } catch (error) {
+          given = { error };
+        }
+        if (isGivenUp) this.#world.note(process.name, `${what} is carried out; its caller gives up, or has`);
+        else if (isLost) {
+          this.#world.note(process.name, `${what} is carried out; its answer is lost`);
+          answer({ error: outage("The connection broke.") }, back);
+        } else answer(given, back);
+      };
+      this.#world.after(there, owner, () => void carryOut());
+    });
+  }
+
+  /** The store as a process sees it. */
+  storeOf(process: SimProcess): Store {
+    const store = this.#store;
+    const call = <A extends unknown[], T>(what: string, method: (...args: A) => Promise<T>) => {
+      return (...args: A): Promise<T> => this.#call(process, what, () => method.apply(store, args));
+    };
+    return {
+      open: async () => {},
+      close: async () => {},
+      now: call("now", store.now),
+      create: call("create", store.create),
+      claim: (request) => {
+        process.workerId = request.workerId;
+        const cached = (runId: string) => (process.isDead ? undefined : request.cached(runId));
+        return this.#call(process, "claim", () => store.claim({ ...request, cached }));
+      },
+      commit: call("commit", store.commit),
+      send: call("send", store.send),
+      renew: call("renew", store.renew),
+      terminate: call("terminate", store.terminate),
+      resume: call("resume", store.resume),
+      expire: call("expire", store.expire),
+      unblock: call("unblock", store.unblock),
+      ...(store.transact !== undefined && { transact: call("transact", store.transact) }),
+      claimTasks: call("claimTasks", store.claimTasks),
+      heartbeat: call("heartbeat", store.heartbeat),
+      answerTasks: call("answerTasks", store.answerTasks),
+      get: call("get", store.get),
+      history: call("history", store.history),
+      attempts: call("attempts", store.attempts),
+      ...(store.workers !== undefined && { workers: call("workers", store.workers) }),
+      updates: call("updates", store.updates),
+      list: call("list", store.list),
+      count: call("count", store.count),
+      watch: (onWakeup) => this.#watch(process, onWakeup),
+    };
+  }
+
+  // ── hints ──
+
+  #watch(process: SimProcess, onWakeup: (wakeup: Wakeup) => void): () => void {
+    const watchers = this.#watchers.get(process) ?? new Set();
+    this.#watchers.set(process, watchers);
+    watchers.add(onWakeup);
+    return () => watchers.delete(onWakeup);
+  }
+  /** D9: hints may be lost, late or doubled. */
+  #hint(wakeup: Wakeup): void {
+    for (const [process, watchers] of this.#watchers) {
+      if (process.isDead) this.#watchers.delete(process);
+      else for (const watcher of watchers) this.#tell(process, () => watcher(wakeup));
+    }
+  }
+  #tell(process: SimProcess, tell: () => void): void {
+    const faults = this.#faults;
+    const { random } = process;
+    const late = (): number => (faults.draw("lateHint") ? faults.stream("lateHint").span(this.#lease / 2) : 0);
+    if (!faults.draw("loseHint")) this.#world.after(random.span(WAY) + late(), process, tell);
+    if (faults.draw("doubleHint")) this.#world.after(random.span(WAY) + late(), process, tell);
+  }
+}

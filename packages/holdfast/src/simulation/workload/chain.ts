@@ -1,0 +1,65 @@
+// Chains: runs that go on as new executions, fed with numbered signals.
+// Owns: the order in which they were sent.
+// Invariants: M2 M3 M7 (each once, in the order of arrival), P10 (across executions too).
+
+import { FatalError, signal, workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+
+interface Input {
+  readonly wanted: number;
+  readonly each: number;
+  readonly how: "wait" | "listen" | "timeout";
+  readonly works: boolean;
+  readonly got: readonly number[];
+}
+
+export function chain(random: Random, name: string): Scene {
+  const id = `${name}-0`;
+  const wanted = random.between(1, 8);
+  const input: Input = {
+    wanted,
+    each: random.between(1, 4),
+    how: random.pick(["wait", "listen", "timeout"] as const),
+    works: random.chance(0.4),
+    got: [],
+  };
+  const pauses = Array.from({ length: wanted }, () => (random.chance(0.2) ? random.between(1, 2_000) : random.between(0, 4)));
+  return {
+    name,
+    workflows: (hands) => [code(hands, name)],
+    async play(stage) {
+      await stage.start(name, input, { id });
+      for (const [i, pause] of pauses.entries()) {
+        await stage.sleep(pause);
+        const told = await stage.signal(id, "n", i, `n${i}`);
+        if ("error" in told) stage.violate("acknowledged", "M1", `signal ${i} was refused: ${told.error.message}`);
+      }
+      const told = await stage.end(id);
+      const got = "value" in told ? JSON.stringify(told.value) : told.error.message;
+      if (got !== JSON.stringify(pauses.map((_, i) => i))) stage.violate("order", "M2", `${id} took ${got}`);
+    },
+  };
+}
+
+function code(hands: Hands, name: string) {
+  return workflow({ name, signals: { n: signal<number>() } }, async (ctx, input: Input) => {
+    const got = [...input.got];
+    for (let taken = 0; taken < input.each && got.length < input.wanted; taken++) {
+      if (input.how === "listen") {
+        for (const { payload } of await ctx.listen(["n"], { count: Math.min(2, input.wanted - got.length) })) got.push(payload);
+      } else if (input.how === "timeout") {
+        const { timedOut, payload } = await ctx.waitForSignal("n", { timeout: 300 });
+        if (!timedOut) got.push(payload);
+      } else got.push(await ctx.waitForSignal("n"));
+      ctx.publishState({ got });
+      if (!input.works) continue;
+      const value = await ctx.step("work", (info) => hands.step(info, got.length), {
+        retry: { maxAttempts: 50, initialInterval: 10, maxInterval: 50 },
+      });
+      if (value !== got.length) throw new FatalError(`WRONG: ${String(value)}`);
+    }
+    return got.length < input.wanted ? ctx.continueAsNew({ ...input, got }) : got;
+  });
+}

@@ -1,0 +1,80 @@
+// Code that changes while its runs are under way: patches, versions, and a build that does something else than history says.
+// Owns: what each build does.
+// Invariants: V1 V2 V4 (divergence blocks and harms nothing; the right code goes on), Y1.
+
+import { FatalError, type UnitContext, workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+
+interface Plan {
+  readonly id: string;
+  readonly kind: "patched" | "diverging" | "versioned";
+  readonly pause: number;
+}
+
+export function deploy(random: Random, name: string): Scene {
+  const kind = random.pick(["patched", "patched", "diverging", "versioned"] as const);
+  const plans = Array.from({ length: random.between(1, 3) }, (_, i): Plan => ({ id: `${name}-${i}`, kind, pause: random.between(0, 800) }));
+  return {
+    name,
+    mayBlock: kind !== "versioned",
+    workflows: (hands, build) => [code(hands, name, kind, build)],
+    async play(stage) {
+      await Promise.all(
+        plans.map(async (plan) => {
+          await stage.sleep(stage.random.span(1_000));
+          await stage.start(name, plan, { id: plan.id });
+          const told = await stage.end(plan.id);
+          const got = "value" in told ? String(told.value) : told.error.message;
+          if (!/^a(b|xb|x)c$/.test(got)) stage.violate("versions", "V4", `${plan.id} gave ${got}`);
+        }),
+      );
+    },
+  };
+}
+
+type Step = (what: string) => Promise<string>;
+
+function stepsOf(hands: Hands, ctx: UnitContext): Step {
+  return async (what) => {
+    const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
+    const value = await ctx.step(what, (info) => hands.step(info, what), { retry });
+    if (value !== what) throw new FatalError(`WRONG: ${String(value)}`);
+    return value;
+  };
+}
+
+/** Builds take turns between two texts: a worker with another text tries blocked runs again at once. */
+function code(hands: Hands, name: string, kind: Plan["kind"], build: number) {
+  const isEven = build % 2 === 0;
+  if (kind === "versioned") {
+    return workflow({ name, version: String(build), serves: "*" }, async (ctx, plan: Plan) => {
+      const step = stepsOf(hands, ctx);
+      let got = await step("a");
+      await ctx.sleep(plan.pause);
+      got += Number(ctx.version) % 2 === 0 ? await step("x") : await step("b");
+      await ctx.sleep(plan.pause);
+      return got + (await step("c"));
+    });
+  }
+  if (kind === "patched" ? build === 1 : !isEven) {
+    return workflow(name, async (ctx, plan: Plan) => {
+      const step = stepsOf(hands, ctx);
+      let got = await step("a");
+      await ctx.sleep(plan.pause);
+      got += await step("b");
+      await ctx.sleep(plan.pause);
+      return got + (await step("c"));
+    });
+  }
+  return workflow(name, async (ctx, plan: Plan) => {
+    const step = stepsOf(hands, ctx);
+    let got = await step("a");
+    await ctx.sleep(plan.pause);
+    if (kind === "diverging" || ctx.patched("with-x")) got += await step("x");
+    if (kind === "patched") got += await step("b");
+    await ctx.sleep(plan.pause);
+    return got + (await step("c"));
+  });
+}

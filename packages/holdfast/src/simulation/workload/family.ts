@@ -1,0 +1,112 @@
+// Families: parents and children, canceled, terminated and failing at any moment.
+// Owns: who is whose child, and what each was asked to do.
+// Invariants: K6 (children follow their parent, or not, as they were told to), D2 (a parent hears of every end), K3 (how ends look from above).
+
+import { type BranchContext, FatalError, workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+import type { Stage } from "../stage.ts";
+
+interface Member {
+  readonly id: string;
+  readonly children: readonly Member[];
+  readonly parentClose: "cancel" | "abandon" | "terminate";
+  /** Waited for, or started and left alone, or started and asked for its end. */
+  readonly how: "child" | "left" | "asked";
+  readonly pause: number;
+  readonly works: boolean;
+  readonly fails: boolean;
+  readonly parallel: boolean;
+}
+interface Plan {
+  readonly root: Member;
+  readonly end: "none" | "cancel" | "terminate";
+  readonly after: number;
+}
+
+export function family(random: Random, name: string): Scene {
+  const plan: Plan = {
+    root: member(random, `${name}-0`, 0),
+    end: random.chance(0.5) ? "none" : random.pick(["cancel", "terminate"] as const),
+    after: random.between(0, 1_500),
+  };
+  return {
+    name,
+    workflows: (hands) => [code(hands, name)],
+    async play(stage) {
+      await stage.start(name, plan.root, { id: plan.root.id });
+      if (plan.end !== "none") {
+        await stage.sleep(plan.after);
+        await stage[plan.end](plan.root.id);
+      }
+      await stage.end(plan.root.id);
+    },
+    verify: (stage) => verify(stage, plan.root, plan.end === "none"),
+  };
+}
+
+function member(random: Random, id: string, depth: number): Member {
+  const count = depth >= 2 ? 0 : random.between(depth === 0 ? 1 : 0, 2);
+  return {
+    id,
+    parentClose: random.pick(["cancel", "abandon", "terminate"] as const),
+    how: random.pick(["child", "child", "left", "asked"] as const),
+    pause: random.chance(0.5) ? random.between(0, 1_200) : 0,
+    works: random.chance(0.6),
+    fails: depth > 0 && random.chance(0.2),
+    parallel: random.chance(0.5),
+    children: Array.from({ length: count }, (_, i) => member(random, `${id}.${i}`, depth + 1)),
+  };
+}
+
+function code(hands: Hands, name: string) {
+  const own = workflow(name, async (ctx, one: Member): Promise<string[]> => {
+    const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
+    if (one.works) await ctx.step("work", (info) => hands.step(info, 1), { retry });
+    const raise = async (child: Member, on: BranchContext): Promise<string> => {
+      const options = { id: child.id, parentClose: child.parentClose };
+      try {
+        if (child.how === "child") return `${child.id}:${(await on.child(own, child, options)).join()}`;
+        const handle = await on.startChild(own, child, options);
+        return child.how === "left" ? `${child.id}:left` : `${child.id}:${(await handle.result()).join()}`;
+      } catch (error) {
+        if (!(error instanceof Error) || error.name !== "ChildFailedError") throw error;
+        return `${child.id}:failed`;
+      }
+    };
+    const ends: string[] = [];
+    if (one.parallel) {
+      for (const end of await ctx.parallel(one.children.map((child) => (ctx) => raise(child, ctx)))) {
+        if (end.status === "rejected") throw end.reason;
+        ends.push(end.value);
+      }
+    } else for (const child of one.children) ends.push(await raise(child, ctx));
+    if (one.pause > 0) await ctx.sleep(one.pause);
+    if (one.fails) throw new FatalError("It fails.");
+    return ends;
+  });
+  return own;
+}
+
+async function verify(stage: Stage, one: Member, isUndisturbed: boolean): Promise<void> {
+  const row = await stage.row(one.id);
+  if (row === undefined) return; // its parent never came to start it
+  if (isUndisturbed && row.status !== (one.fails ? "failed" : "completed"))
+    stage.violate("families", "K6", `${one.id} ended ${row.status} (${row.error?.message})`);
+  for (const child of one.children) {
+    const theirs = await stage.row(child.id);
+    if (theirs === undefined) {
+      if (row.status === "completed") stage.violate("families", "D2", `${one.id} completed, and its child ${child.id} was never created`);
+      continue;
+    }
+    const isFree = isUndisturbed && (child.how !== "left" || child.parentClose === "abandon");
+    // An end that was computed before the news came counts.
+    const margin = stage.isCalm ? 300 : 15_000;
+    const wasOpen = row.finishedAt !== undefined && theirs.finishedAt !== undefined && theirs.finishedAt > row.finishedAt + margin;
+    const expected = { cancel: "canceled", abandon: undefined, terminate: "terminated" }[child.parentClose];
+    if (wasOpen && expected !== undefined && theirs.status !== expected && theirs.status !== "terminated")
+      stage.violate("families", "K6", `${child.id} was open when ${one.id} closed (${child.parentClose}), and ended ${theirs.status}`);
+    await verify(stage, child, isFree && row.status !== "canceled" && row.status !== "terminated");
+  }
+}

@@ -1,0 +1,89 @@
+// Runs that are canceled or run out of time at any moment, with cleanup that has to happen.
+// Owns: what each had to clean up.
+// Invariants: K1 K2 K3 (cancellation reaches everything, cleanup runs to its end), K7 (deadlines), K9.
+
+import { workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Ledger } from "../ledger.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+import type { Stage } from "../stage.ts";
+
+interface Plan {
+  readonly id: string;
+  readonly lengths: readonly number[];
+  readonly delay: number | undefined;
+  readonly deadline: number | undefined;
+  readonly cancelAfter: number | undefined;
+  readonly twice: boolean;
+}
+
+export function limits(random: Random, name: string): Scene {
+  const plans = Array.from({ length: random.between(1, 2) }, (_, i): Plan => {
+    const isLimited = random.chance(0.5);
+    return {
+      id: `${name}-${i}`,
+      lengths: Array.from({ length: random.between(1, 4) }, () => random.between(1, 900)),
+      delay: random.chance(0.3) ? random.between(1, 1_500) : undefined,
+      deadline: isLimited ? random.between(1, 3_000) : undefined,
+      cancelAfter: !isLimited || random.chance(0.2) ? random.between(0, 2_500) : undefined,
+      twice: random.chance(0.3),
+    };
+  });
+  return {
+    name,
+    workflows: (hands) => [code(hands, name)],
+    async play(stage) {
+      await Promise.all(
+        plans.map(async (plan) => {
+          const { id, delay, deadline } = plan;
+          await stage.start(name, plan, { id, ...(delay !== undefined && { delay }), ...(deadline !== undefined && { deadline }) });
+          if (plan.cancelAfter !== undefined) {
+            await stage.sleep(plan.cancelAfter);
+            await stage.cancel(id);
+            if (plan.twice) await stage.cancel(id);
+          }
+          await stage.end(id);
+        }),
+      );
+    },
+    verify: async (stage, ledger) => {
+      for (const plan of plans) await verify(stage, plan, ledger);
+    },
+  };
+}
+
+function code(hands: Hands, name: string) {
+  return workflow(name, async (ctx, plan: Plan) => {
+    const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
+    try {
+      for (const [i, length] of plan.lengths.entries()) {
+        if (i % 2 === 0) await ctx.sleep(length);
+        else
+          await ctx.join("both", {
+            step: (ctx) => ctx.step("work", (info) => hands.step(info, i, { takes: length / 4 }), { retry }),
+            sleep: (ctx) => ctx.sleep(length),
+          });
+      }
+      return "done";
+    } finally {
+      await ctx.shield(async (ctx) => {
+        await ctx.step("clean", (info) => hands.step(info, undefined), { retry });
+      });
+    }
+  });
+}
+
+async function verify(stage: Stage, plan: Plan, ledger: Ledger): Promise<void> {
+  const row = await stage.row(plan.id);
+  if (row === undefined) return;
+  const broken = (rule: string, message: string): void => stage.violate("limits", rule, `${plan.id} ${message}`);
+  const { status, error } = row;
+  const isExpired = error?.name === "DeadlineExceededError";
+  if (plan.deadline === undefined && isExpired) broken("K7", "has no deadline and missed it");
+  if (status === "failed" && !isExpired) broken("K3", `failed: ${error?.message}`);
+  if (status === "canceled" && plan.cancelAfter === undefined) broken("K3", "was canceled by nobody");
+  const cleaned = ledger.effects.some(({ key }) => key.startsWith(`${plan.id}/`) && key.includes("clean"));
+  if (status === "completed" && !cleaned) broken("K2", "completed without cleaning up");
+  if (status === "canceled" && row.turns > 0 && !cleaned) broken("K2", "was canceled without cleaning up");
+}

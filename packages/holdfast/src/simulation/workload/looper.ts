@@ -1,0 +1,70 @@
+// Loops that commit and trim: long runs with a short history.
+// Owns: the sum that has to come out.
+// Invariants: L1–L4 (each iteration counts once, history is bounded, replay starts at the commit).
+
+import { FatalError, Loop, signal, workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+
+interface Input {
+  readonly times: number;
+  readonly commitInterval: number;
+  readonly historyEvery: number;
+  readonly historyKeep: number;
+  readonly pause: number;
+  readonly signals: boolean;
+}
+
+export function looper(random: Random, name: string): Scene {
+  const id = `${name}-0`;
+  const input: Input = {
+    times: random.between(1, 9),
+    commitInterval: random.between(1, 3),
+    historyEvery: random.between(1, 4),
+    historyKeep: random.between(0, 2),
+    pause: random.chance(0.4) ? random.between(1, 800) : 0,
+    signals: random.chance(0.4),
+  };
+  return {
+    name,
+    workflows: (hands) => [code(hands, name)],
+    async play(stage) {
+      await stage.start(name, input, { id });
+      if (input.signals) for (let i = 0; i < input.times; i++) await stage.signal(id, "tick", i, `tick${i}`);
+      const told = await stage.end(id);
+      const wanted = {
+        sum: (input.times * (input.times - 1)) / 2,
+        ticks: input.signals ? Array.from({ length: input.times }, (_, i) => i) : [],
+      };
+      const got = "value" in told ? JSON.stringify(told.value) : told.error.message;
+      if (got !== JSON.stringify(wanted)) stage.violate("loops", "L3", `${id} gave ${got}, not ${JSON.stringify(wanted)}`);
+      const row = await stage.row(id);
+      const most = 12 * (input.historyEvery + input.historyKeep + input.commitInterval + 3);
+      if (row !== undefined && row.historyLength > most)
+        stage.violate("loops", "L4", `${id} has ${row.historyLength} records, more than ${most}`);
+    },
+  };
+}
+
+function code(hands: Hands, name: string) {
+  return workflow({ name, signals: { tick: signal<number>() } }, async (ctx, input: Input) => {
+    const { times, commitInterval, historyEvery, historyKeep } = input;
+    const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
+    const before = await ctx.step("before", (info) => hands.step(info, "b"), { retry });
+    const result = await ctx.loop(
+      { name: "go", state: { i: 0, sum: 0, ticks: [] as number[] }, commitInterval, historyEvery, historyKeep },
+      async (ctx, { i, sum, ticks }) => {
+        const value = await ctx.step("add", (info) => hands.step(info, i), { retry });
+        if (value !== i) throw new FatalError(`WRONG: ${String(value)}`);
+        if (input.pause > 0) await ctx.sleep(input.pause);
+        const tick = input.signals ? [await ctx.waitForSignal("tick")] : [];
+        const state = { i: i + 1, sum: sum + value, ticks: [...ticks, ...tick] };
+        return state.i >= times ? Loop.break({ sum: state.sum, ticks: state.ticks }) : Loop.continue(state);
+      },
+    );
+    const after = await ctx.step("after", (info) => hands.step(info, before), { retry });
+    if (after !== "b") throw new FatalError(`WRONG: ${String(after)}`);
+    return result;
+  });
+}

@@ -1,0 +1,144 @@
+// The world of a simulation: one clock, one queue of everything that will happen, one seed.
+// Owns: time, the order of events, the trace.
+// Invariants: one event at a time, each in a macrotask of its own with all its microtasks (X8); time never goes back; the same seed
+// gives the same trace, byte for byte.
+
+import { Random } from "./random.ts";
+import { Violation } from "./violation.ts";
+
+/** Whom an event happens to. Nothing happens to the dead; the frozen are told when they are back. */
+export interface Owner {
+  readonly isDead: boolean;
+  /** It stands still until then. */
+  readonly frozenUntil: number;
+}
+interface Event {
+  at: number;
+  readonly order: number;
+  readonly owner: Owner | undefined;
+  readonly run: () => void;
+  isCanceled: boolean;
+}
+
+/** As it is when this module is loaded: nothing patches it here. */
+const { setImmediate } = globalThis;
+
+/** Where the clocks of all simulations start. */
+const BEGINNING = Date.UTC(2026, 0, 1);
+
+export class World {
+  readonly seed: number;
+  readonly trace: string[] = [];
+  /** What went wrong first. */
+  violation: Violation | undefined;
+  /** Told after each event whom it happened to. */
+  onEvent: ((owner: Owner) => void) | undefined;
+  #time = BEGINNING;
+  #order = 0;
+  #events = 0;
+  readonly #heap: Event[] = [];
+
+  constructor(seed: number) {
+    this.seed = seed;
+  }
+  /** A stream of draws of its own. */
+  random(stream: string): Random {
+    return new Random(`${this.seed}/${stream}`);
+  }
+  /** True time, in whole milliseconds: what the store goes by. */
+  get now(): number {
+    return Math.floor(this.#time);
+  }
+  /** Milliseconds since the world began. */
+  get age(): number {
+    return this.#time - BEGINNING;
+  }
+  /** Events so far. */
+  get events(): number {
+    return this.#events;
+  }
+
+  // ── the trace ──
+
+  note(who: string, what: string): void {
+    this.trace.push(`${this.age.toFixed(1).padStart(9)} ${who.padEnd(4)} ${what}`);
+  }
+  violate(oracle: string, rule: string, message: string): void {
+    this.found(new Violation(oracle, rule, message));
+  }
+  found(violation: Violation): void {
+    this.note("!!", violation.message);
+    this.violation ??= violation;
+  }
+
+  // ── events ──
+
+  /** Something happens after so much true time. */
+  after(ms: number, owner: Owner | undefined, run: () => void): { cancel(): void } {
+    const event: Event = { at: this.#time + Math.max(0, ms), order: this.#order++, owner, run, isCanceled: false };
+    this.#push(event);
+    return {
+      cancel: () => {
+        event.isCanceled = true;
+      },
+    };
+  }
+  /** Makes the next event happen, and lets everything that follows from it without waiting happen too. False: there is none. */
+  async step(): Promise<boolean> {
+    for (;;) {
+      const event = this.#pop();
+      if (event === undefined) return false;
+      const { owner } = event;
+      if (event.isCanceled || owner?.isDead === true) continue;
+      if (owner !== undefined && owner.frozenUntil > event.at) {
+        event.at = owner.frozenUntil;
+        this.#push(event);
+        continue;
+      }
+      this.#time = Math.max(this.#time, event.at);
+      this.#events++;
+      try {
+        event.run();
+      } catch (error) {
+        this.violate("crash", "X11", `an exception left the engine: ${String(error)}`);
+      }
+      await new Promise<void>((done) => void setImmediate(done));
+      if (owner !== undefined) this.onEvent?.(owner);
+      return true;
+    }
+  }
+
+  // A binary heap, earliest first; what is due together happens in the order in which it was asked for.
+  #push(event: Event): void {
+    const heap = this.#heap;
+    let at = heap.push(event) - 1;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      const other = heap[above] as Event;
+      if (isBefore(other, event)) break;
+      heap[at] = other;
+      at = above;
+    }
+    heap[at] = event;
+  }
+  #pop(): Event | undefined {
+    const heap = this.#heap;
+    const top = heap[0];
+    const last = heap.pop();
+    if (last === undefined || heap.length === 0) return top;
+    let at = 0;
+    for (let below = 1; below < heap.length; below = 2 * at + 1) {
+      if (below + 1 < heap.length && isBefore(heap[below + 1] as Event, heap[below] as Event)) below++;
+      const other = heap[below] as Event;
+      if (isBefore(last, other)) break;
+      heap[at] = other;
+      at = below;
+    }
+    heap[at] = last;
+    return top;
+  }
+}
+
+function isBefore(a: Event, b: Event): boolean {
+  return a.at < b.at || (a.at === b.at && a.order < b.order);
+}

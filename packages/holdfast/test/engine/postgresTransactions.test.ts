@@ -1,0 +1,255 @@
+// D6 on PostgreSQL: steps whose writes commit together with their record, and starts and signals that join a caller's transaction.
+
+import { ask } from "@holdfast/postgres-server";
+import {
+  InvalidInputError,
+  RunFailedError,
+  RunNotFoundError,
+  StepFailedError,
+  UnserializableValueError,
+  type Wakeup,
+  workflow,
+} from "holdfast";
+import { Client, type PoolClient } from "pg";
+import { beforeEach, describe, expect, test } from "vitest";
+import { DOOMED, enginesOn, errorOf, Gate, until, Wire } from "./engines.ts";
+
+const engines = enginesOn("postgres");
+const database = () => engines.url ?? "";
+
+beforeEach(async () => {
+  await ask(database(), "DROP TABLE IF EXISTS orders");
+  await ask(database(), "CREATE TABLE orders (id serial PRIMARY KEY, what text)");
+});
+const orders = async () => (await ask<{ what: string }>(database(), "SELECT what FROM orders ORDER BY id")).map(({ what }) => what);
+
+async function insert(tx: PoolClient, what: string): Promise<number> {
+  const { rows } = await tx.query("INSERT INTO orders (what) VALUES ($1) RETURNING id", [what]);
+  return rows[0].id;
+}
+
+describe("transaction steps on postgres", () => {
+  test("D6 the user's writes and the outcome of the step are one commit", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx, what: string) => ctx.transaction("insert", (tx: PoolClient) => insert(tx, what)));
+    await engine.worker({ workflows: [buy] });
+    const run = await engine.start(buy, "book");
+    expect(await run.result()).toBe(1);
+    expect(await orders()).toEqual(["book"]);
+    expect(await run.operations()).toMatchObject([{ kind: "transaction", name: "insert", status: "completed", output: 1 }]);
+  });
+
+  test("D6 exactly once, also if the worker dies right after the commit of the transaction", async () => {
+    const wire = new Wire();
+    const first = await engines.open({ wire });
+    let bodies = 0;
+    const buy = workflow("buy", async (ctx) => {
+      const id = await ctx.transaction("insert", (tx: PoolClient) => {
+        bodies++;
+        return insert(tx, "book");
+      });
+      return `order ${id}`;
+    });
+    wire.intercept("transact", async (pass, claim, body) => {
+      const message = await pass(claim, body);
+      wire.cut();
+      return message;
+    });
+    await first.worker({ workflows: [buy], ...DOOMED });
+    const run = await first.start(buy, undefined);
+    const second = await engines.open();
+    await second.worker({ workflows: [buy] });
+    expect(await second.run(run.id).result()).toBe("order 1");
+    expect(await orders()).toEqual(["book"]);
+    expect(bodies).toBe(1);
+  });
+
+  test("D6 a throw takes the writes back, and is retried like any step", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction(
+        "insert",
+        async (tx: PoolClient, { attempt }) => {
+          await insert(tx, `attempt ${attempt}`);
+          if (attempt < 3) throw new Error("not yet");
+          return attempt;
+        },
+        { retry: { initialInterval: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [buy] });
+    const run = await engine.start(buy, undefined);
+    expect(await run.result()).toBe(3);
+    expect(await orders()).toEqual(["attempt 3"]);
+    expect((await run.operations())[0]?.attempts.map(({ status }) => status)).toEqual(["failed", "failed", "completed"]);
+  });
+
+  test("D6 an error of the database fails the attempt and takes the writes back, though user code has swallowed it", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction(
+        "insert",
+        async (tx: PoolClient) => {
+          await insert(tx, "book");
+          await tx.query("SELECT 1 / 0").catch(() => {});
+        },
+        { retry: { maxAttempts: 2, initialInterval: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect(error.cause).toBeInstanceOf(StepFailedError);
+    expect(await orders()).toEqual([]);
+  });
+
+  test("D6 P8 a value that can't be stored takes the writes back: the step has not run", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction("insert", async (tx: PoolClient) => {
+        await insert(tx, "book");
+        return { close: () => {} } as unknown;
+      }),
+    );
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect((error.cause as Error).cause).toBeInstanceOf(UnserializableValueError);
+    expect(await orders()).toEqual([]);
+  });
+
+  test("S1 a transaction has rollbacks like a step", async () => {
+    const engine = await engines.open();
+    const undone: unknown[] = [];
+    const buy = workflow("buy", async (ctx) => {
+      await ctx.transaction("insert", (tx: PoolClient) => insert(tx, "book"), { rollback: (id) => void undone.push(id) });
+      throw new Error("no");
+    });
+    await engine.worker({ workflows: [buy] });
+    await expect((await engine.start(buy, undefined)).result()).rejects.toThrow(RunFailedError);
+    expect(undone).toEqual([1]);
+  });
+
+  test("D6 transactions of many runs at once are all made, once each", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx, n: number) => {
+      for (let i = 0; i < 3; i++) await ctx.transaction("insert", async (tx: PoolClient) => void (await insert(tx, `${n}.${i}`)));
+    });
+    await engine.worker({ workflows: [buy] });
+    const runs = await engine.startMany(
+      buy,
+      Array.from({ length: 40 }, (_, n) => ({ input: n })),
+    );
+    await Promise.all(runs.map((run) => run.result()));
+    expect((await orders()).sort()).toEqual(Array.from({ length: 40 }, (_, n) => [0, 1, 2].map((i) => `${n}.${i}`)).flat().sort()); // biome-ignore format: one line
+  });
+
+  test("D6 D4 a transaction whose run was taken by another worker meanwhile writes nothing", async () => {
+    const wire = new Wire();
+    const first = await engines.open({ wire });
+    const [begun, released] = [new Gate(), new Gate()];
+    let bodies = 0;
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction("insert", async (tx: PoolClient) => {
+        const number = ++bodies;
+        const id = await insert(tx, `body ${number}`);
+        if (number === 1) {
+          begun.open();
+          await released.passed;
+        }
+        return id;
+      }),
+    );
+    wire.intercept("renew", (_pass, _worker, _lease, claims) => Promise.resolve(claims.map(() => ({ held: true, inbox: [] }))));
+    await first.worker({ workflows: [buy], ...DOOMED });
+    const run = await first.start(buy, undefined);
+    await begun.passed;
+    const second = await engines.open();
+    await second.worker({ workflows: [buy] });
+    await second.run(run.id).result();
+    released.open();
+    await first.close();
+    expect(await orders()).toEqual(["body 2"]);
+  });
+
+  test("M1 a signal to a run does not wait for the transaction that the run is in", async () => {
+    const engine = await engines.open();
+    const [begun, released] = [new Gate(), new Gate()];
+    const buy = workflow("buy", async (ctx) => {
+      await ctx.transaction("insert", async (tx: PoolClient) => {
+        await insert(tx, "book");
+        begun.open();
+        await released.passed;
+      });
+      return ctx.waitForSignal("go");
+    });
+    await engine.worker({ workflows: [buy] });
+    const run = await engine.start(buy, undefined);
+    await begun.passed;
+    await run.signal("go", "on");
+    released.open();
+    expect(await run.result()).toBe("on");
+  });
+});
+
+describe("a caller's own transaction on postgres", () => {
+  const echo = workflow("echo", async (ctx) => ctx.waitForSignal("go"));
+
+  async function connected(): Promise<Client> {
+    const client = new Client({ connectionString: database() });
+    await client.connect();
+    return client;
+  }
+
+  test("D2 M1 a start and a signal are there if and only if the transaction commits", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const client = await connected();
+    try {
+      await client.query("BEGIN");
+      await client.query("INSERT INTO orders (what) VALUES ('lost')");
+      await engine.start(echo, undefined, { id: "lost", tx: client });
+      await client.query("ROLLBACK");
+      expect(await errorOf(engine.run("lost").describe())).toBeInstanceOf(RunNotFoundError);
+
+      await client.query("BEGIN");
+      await client.query("INSERT INTO orders (what) VALUES ('kept')");
+      const run = await engine.start(echo, undefined, { id: "kept", tx: client });
+      await run.signal("go", 1, { tx: client });
+      expect(await errorOf(engine.run("kept").describe())).toBeInstanceOf(RunNotFoundError);
+      await client.query("COMMIT");
+      expect(await run.result()).toBe(1);
+    } finally {
+      await client.end();
+    }
+    expect(await orders()).toEqual(["kept"]);
+  });
+
+  test("W1 D9 the commit of the transaction wakes others, and nothing does before", async () => {
+    const wire = new Wire();
+    const heard: Wakeup[] = [];
+    wire.intercept("watch", (pass, onWakeup) =>
+      pass((wakeup) => {
+        heard.push(wakeup);
+        onWakeup(wakeup);
+      }),
+    );
+    const engine = await engines.open();
+    await engines.open({ wire });
+    const client = await connected();
+    try {
+      await client.query("BEGIN");
+      await engine.start(echo, undefined, { id: "r", tx: client });
+      await engine.count();
+      expect(heard.some(({ work }) => work)).toBe(false);
+      await client.query("COMMIT");
+      await until(() => heard.some(({ work }) => work), "news of the run");
+    } finally {
+      await client.end();
+    }
+  });
+
+  test("what is no transaction of this database is refused", async () => {
+    const engine = await engines.open();
+    expect(await errorOf(engine.start(echo, undefined, { tx: {} }))).toBeInstanceOf(InvalidInputError);
+    expect(await errorOf(engine.run("r").signal("go", 1, { tx: "BEGIN" }))).toBeInstanceOf(InvalidInputError);
+  });
+});

@@ -1,0 +1,109 @@
+// From a url to a store: what is refused, and what has to be installed first.
+
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ask, startServer, type TestServer } from "@holdfast/postgres-server";
+import { Holdfast, InvalidInputError, RunNotFoundError, workflow } from "holdfast";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { build, root } from "../built.ts";
+
+async function refusalOf(url: unknown, options = {}): Promise<InvalidInputError> {
+  const error = await Holdfast.open(url as string, options).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof InvalidInputError)) throw new Error(`not refused: ${String(error)}`);
+  return error;
+}
+
+describe("urls", () => {
+  test("what is no url of a store is refused, and a password in it is not repeated", async () => {
+    const { message } = await refusalOf("mysql://root:s3cret@localhost/app");
+    expect(message).toContain("mysql://…@localhost/app");
+    expect(message).toContain("postgres://");
+    expect(message).not.toContain("s3cret");
+    expect((await refusalOf(7)).message).toContain("must be text");
+    expect((await refusalOf("file:")).message).toContain("names no file");
+    expect((await refusalOf("file:./x.db?synchronous=OFF")).message).toContain("synchronous=NORMAL");
+  });
+
+  test("stores with one namespace refuse others", async () => {
+    for (const url of ["memory:", "file:./never-made.db"]) {
+      const error = await refusalOf(url, { namespace: "tests" });
+      expect(error.issues).toMatchObject([{ path: ["namespace"] }]);
+    }
+    await (await Holdfast.open("memory:", { namespace: "default" })).close();
+  });
+});
+
+describe("PostgreSQL", () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await startServer();
+    return () => server.stop();
+  }, 60_000);
+
+  test("both names of the scheme open it, with a logger", async () => {
+    const url = await server.createDatabase();
+    const lines: string[] = [];
+    const line = (message: string) => void lines.push(message);
+    const logger = { debug: line, info: line, warn: line, error: line };
+    await (await Holdfast.open(url)).close();
+    await (await Holdfast.open(url.replace("postgres:", "postgresql:"), { logger })).close();
+    expect(lines).toEqual([]);
+  });
+
+  test("namespaces are schemas of their own: runs of one are unknown in another", async () => {
+    const url = await server.createDatabase();
+    const greet = workflow("greet", async (_ctx, name: string) => `Hello, ${name}!`);
+    const engines = await Promise.all(
+      [undefined, "default", "blue", "green"].map((namespace) => Holdfast.open(url, namespace === undefined ? {} : { namespace })),
+    );
+    onTestFinished(() => Promise.all(engines.map((engine) => engine.close())).then(() => {}));
+    const [first, same, blue, green] = engines as [Holdfast, Holdfast, Holdfast, Holdfast];
+    await first.start(greet, "Ada", { id: "r" });
+    await blue.start(greet, "Bob", { id: "r" });
+    expect((await same.run("r").describe()).input).toBe("Ada");
+    expect((await blue.run("r").describe()).input).toBe("Bob");
+    await expect(green.run("r").describe()).rejects.toThrow(RunNotFoundError);
+    await green.worker({ workflows: [greet] });
+    await blue.worker({ workflows: [greet] });
+    expect(await blue.run("r").result()).toBe("Hello, Bob!");
+    expect((await first.run("r").describe()).status).toBe("pending");
+    const schemas = await ask(url, "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'holdfast%' ORDER BY 1");
+    expect(schemas.map(({ nspname }) => nspname)).toEqual(["holdfast", "holdfast_blue", "holdfast_green"]);
+  });
+
+  test("a namespace that can't be one is refused", async () => {
+    const error = await refusalOf("postgres://localhost/app", { namespace: 'x"; DROP TABLE runs' });
+    expect(error.issues).toMatchObject([{ path: ["namespace"] }]);
+  });
+});
+
+describe("a package that is not there", () => {
+  beforeAll(() => build(), 120_000);
+
+  test("PostgreSQL without @holdfast/postgres names the command that installs it", () => {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-open-"));
+    try {
+      for (const name of ["holdfast", "core"]) {
+        const target = join(folder, "node_modules", name === "core" ? "@holdfast/core" : name);
+        for (const part of ["package.json", "dist"]) cpSync(join(root, "packages", name, part), join(target, part), { recursive: true });
+      }
+      const program = `
+        import { Holdfast } from "holdfast";
+        await Holdfast.open("postgres://localhost/app").catch(({ name, code, message }) => console.log(JSON.stringify({ name, code, message })));
+      `;
+      const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd: folder, encoding: "utf8" });
+      expect(JSON.parse(stdout || "{}"), stderr).toMatchObject({
+        name: "InvalidInputError",
+        code: "HF_INVALID_INPUT",
+        message: expect.stringContaining("npm install @holdfast/postgres"),
+      });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+});

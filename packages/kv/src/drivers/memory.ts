@@ -1,0 +1,157 @@
+// A namespace in memory: for tests, and as the shortest driver there is to read.
+// Owns: the bytes, and their order.
+// Invariants: those of the port. Each method does its work synchronously, so that each is atomic by itself.
+
+import type { EngineDriver, KvEntry, KvWrite } from "../driver.ts";
+import { afterPrefix, compareBytes } from "../storage/tuple.ts";
+
+/** The alarms of many runs, as a host with one scheduler for all of them keeps them. */
+export class MemoryAlarms {
+  readonly #alarms = new Map<string, number>();
+
+  set(runId: string, at: number): void {
+    this.#alarms.set(runId, at);
+  }
+  clear(runId: string): void {
+    this.#alarms.delete(runId);
+  }
+  get(runId: string): number | undefined {
+    return this.#alarms.get(runId);
+  }
+  /** Runs whose time has come, the most overdue first. */
+  due(now: number): string[] {
+    const due = [...this.#alarms].filter(([, at]) => at <= now);
+    return due.sort((a, b) => a[1] - b[1]).map(([runId]) => runId);
+  }
+  /** When the next is due. */
+  get next(): number | undefined {
+    let next: number | undefined;
+    for (const at of this.#alarms.values()) if (next === undefined || at < next) next = at;
+    return next;
+  }
+}
+
+/** What outlives the driver: open another one on it, and it is a crash and a restart. */
+export class MemoryNamespace {
+  /** By key, as text of one character a byte: such texts compare as the bytes do. */
+  readonly entries = new Map<string, Uint8Array>();
+  /** Keys in order, once they are asked for; undefined since something was added. */
+  sorted: string[] | undefined = [];
+  readonly watchers = new Set<() => void>();
+}
+
+export interface MemoryDriverOptions {
+  readonly namespace?: MemoryNamespace;
+  readonly alarms?: MemoryAlarms;
+  readonly maxBatchBytes?: number;
+  readonly maxBatchWrites?: number;
+}
+
+export class MemoryDriver implements EngineDriver {
+  readonly namespace: MemoryNamespace;
+  readonly alarms: MemoryAlarms;
+  readonly maxBatchBytes: number | undefined;
+  readonly maxBatchWrites: number | undefined;
+
+  constructor(options: MemoryDriverOptions = {}) {
+    this.namespace = options.namespace ?? new MemoryNamespace();
+    this.alarms = options.alarms ?? new MemoryAlarms();
+    this.maxBatchBytes = options.maxBatchBytes;
+    this.maxBatchWrites = options.maxBatchWrites;
+  }
+
+  async get(key: Uint8Array): Promise<Uint8Array | undefined> {
+    return this.namespace.entries.get(textOf(key))?.slice();
+  }
+  async set(key: Uint8Array, value: Uint8Array): Promise<void> {
+    this.#apply({ type: "set", key, value });
+  }
+  async delete(key: Uint8Array): Promise<void> {
+    this.#apply({ type: "delete", key });
+  }
+  async deletePrefix(prefix: Uint8Array): Promise<void> {
+    this.#apply({ type: "deletePrefix", prefix });
+  }
+  async deleteRange(start: Uint8Array, end: Uint8Array): Promise<void> {
+    this.#apply({ type: "deleteRange", start, end });
+  }
+  async batch(writes: readonly KvWrite[]): Promise<void> {
+    for (const write of writes) this.#apply(write);
+  }
+  async list(prefix: Uint8Array): Promise<KvEntry[]> {
+    const { entries } = this.namespace;
+    return this.#between(prefix, afterPrefix(prefix)).map((text) => ({
+      key: bytesOf(text),
+      value: (entries.get(text) as Uint8Array).slice(),
+    }));
+  }
+
+  #apply(write: KvWrite): void {
+    const { entries } = this.namespace;
+    switch (write.type) {
+      case "set": {
+        const { size } = entries;
+        entries.set(textOf(write.key), write.value);
+        if (entries.size !== size) this.namespace.sorted = undefined;
+        break;
+      }
+      case "delete":
+        this.#remove([textOf(write.key)]);
+        break;
+      case "deletePrefix":
+        this.#remove(this.#between(write.prefix, afterPrefix(write.prefix)));
+        break;
+      case "deleteRange":
+        if (compareBytes(write.start, write.end) < 0) this.#remove(this.#between(write.start, write.end));
+        break;
+    }
+  }
+  #remove(texts: readonly string[]): void {
+    for (const text of texts) if (this.namespace.entries.delete(text)) this.namespace.sorted = undefined;
+  }
+  /** Keys from `start` on, without `end`. */
+  #between(start: Uint8Array, end: Uint8Array | undefined): string[] {
+    this.namespace.sorted ??= [...this.namespace.entries.keys()].sort(); // by code unit, each of which is a byte
+    const { sorted } = this.namespace;
+    const to = end === undefined ? sorted.length : firstAt(sorted, textOf(end));
+    return sorted.slice(firstAt(sorted, textOf(start)), to);
+  }
+
+  async setAlarm(runId: string, at: number): Promise<void> {
+    this.alarms.set(runId, at);
+  }
+  async clearAlarm(runId: string): Promise<void> {
+    this.alarms.clear(runId);
+  }
+  watch(onMessage: () => void): () => void {
+    const watcher = (): void => onMessage();
+    this.namespace.watchers.add(watcher);
+    return () => void this.namespace.watchers.delete(watcher);
+  }
+  announce(): void {
+    for (const watcher of [...this.namespace.watchers]) watcher();
+  }
+}
+
+function textOf(bytes: Uint8Array): string {
+  if (bytes.length < 1_000) return String.fromCharCode.apply(undefined, bytes as unknown as number[]);
+  let text = "";
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
+}
+function bytesOf(text: string): Uint8Array {
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+/** The index of the first text that is not before `text`. */
+function firstAt(sorted: readonly string[], text: string): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] as string) < text) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,55 @@
+// Errors of the key-value host that have no class in the core.
+// Owns: the classes, their codes `HF_KV_…`, and their wording.
+// Invariants: nothing of a call that ends in one of these was written; a message says what to do.
+
+import { HoldfastError } from "@holdfast/core";
+
+/** What is stored can't be read: written by a newer version, damaged, or not Holdfast's. */
+export class KvFormatError extends HoldfastError {
+  constructor(message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, { code: "HF_KV_FORMAT", cause: options.cause });
+  }
+}
+
+/** H1: one live executor a namespace. */
+export class RunLiveError extends HoldfastError {
+  readonly runId: string;
+  constructor({ runId }: { readonly runId: string }) {
+    super(
+      `Run "${runId}" is live on this driver already: a namespace has one executor at a time.\n` +
+        "Use the handle of the live one, call wake() on a handle of openWorkflow(..), or evict() it first.",
+      { code: "HF_KV_RUN_LIVE" },
+    );
+    this.runId = runId;
+  }
+}
+
+/** The namespace belongs to another run, or to another workflow. */
+export class WrongNamespaceError extends HoldfastError {
+  constructor({ expected, found }: { readonly expected: string; readonly found: string }) {
+    super(
+      `This driver's namespace holds ${found}, not ${expected}.\nEach run has a namespace of its own: give the driver of that run, or another id.`,
+      { code: "HF_KV_WRONG_NAMESPACE" },
+    );
+  }
+}
+
+/** The driver could not write a batch. The run is as it was before, and has stopped. */
+export class KvWriteError extends HoldfastError {
+  constructor({ runId, cause }: { readonly runId: string; readonly cause: unknown }) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    super(
+      `A batch of run "${runId}" could not be written: ${why}\nThe run has stopped as its last batch left it. Mend the storage and run it again.`,
+      { code: "HF_KV_WRITE_FAILED", cause, retryable: true },
+    );
+  }
+}
+
+/** An operation that this host does not have, or not without something that it was not given. The run is blocked, and unharmed. */
+export class UnsupportedOperationError extends HoldfastError {
+  readonly location: string;
+  constructor({ location, what, advice }: { readonly location: string; readonly what: string; readonly advice: string }) {
+    super(`${location}: the key-value host can't carry out ${what}.\n${advice}`, { code: "HF_KV_UNSUPPORTED" });
+    this.location = location;
+  }
+}

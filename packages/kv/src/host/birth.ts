@@ -1,0 +1,52 @@
+// How a run comes to be.
+// Owns: what a start says, and the first batch of a run that is created before anybody runs it.
+// Invariants: M8 (signals of a start are there in the first turn), K7 (a deadline counts from the creation), P7 (the seed).
+
+import { type AnyWorkflow, type Payload, RunAlreadyExistsError } from "@holdfast/core";
+import type { Head } from "../storage/contents.ts";
+import { Storage } from "../storage/storage.ts";
+import type { Environment } from "./environment.ts";
+import type { Namespace } from "./namespace.ts";
+
+/** What a run is created with. */
+export interface Birth {
+  readonly head: Pick<Head, "input" | "version" | "retry" | "parent">;
+  readonly deadline: number | undefined;
+  readonly deadlineAt: number | undefined;
+  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  /** Delivered with the start. */
+  readonly signals: readonly { readonly name: string; readonly payload: Payload }[];
+}
+
+/** Puts the head of a new run into its storage; writing it is the caller's. */
+export function bear(storage: Storage, id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Head {
+  const createdAt = environment.now();
+  const deadlineAt = birth.deadlineAt ?? (birth.deadline === undefined ? undefined : createdAt + birth.deadline);
+  const facts = { id, workflow: workflow.name, execution: 1, attempt: 1, seed: environment.uuid(), createdAt, deadlineAt };
+  const head: Head = { ...facts, ...birth.head };
+  storage.setHead(head);
+  if (Object.keys(birth.attributes).length > 0) storage.mergeAttributes(birth.attributes);
+  return head;
+}
+
+/** Creates a run that its alarm will wake: durable, with that alarm, when this resolves. */
+export function create(namespace: Namespace, id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Promise<void> {
+  return namespace.open(async () => {
+    await namespace.live?.begun;
+    await write(namespace, id, workflow, birth, environment);
+  });
+}
+async function write(namespace: Namespace, id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Promise<void> {
+  const { driver } = namespace;
+  const storage = await Storage.load(driver);
+  if (storage.head !== undefined) throw new RunAlreadyExistsError({ runId: storage.head.id });
+  const { createdAt } = bear(storage, id, workflow, birth, environment);
+  storage.setStatus({ status: "pending", wakeAt: createdAt });
+  for (const { name, payload } of birth.signals) {
+    const job = { type: "signal", id: environment.uuid(), name, payload } as const;
+    storage.putMessage(namespace.newKey(createdAt, environment), { job });
+  }
+  // Before the run: one without an alarm would never be woken. An alarm without a run is cleared by the wake-up that finds none.
+  await driver.setAlarm(id, createdAt);
+  await storage.flush();
+}

@@ -1,0 +1,90 @@
+// What users hand over: activities by name, schemas, ids.
+// Owns: nothing; checks and look-ups.
+// Invariants: M1 M13 (payloads are held against the declared schema, at the sender and at the receiver); bad input is an InvalidInputError
+// that names the option, raised before anything is written.
+
+import { type AnyWorkflow, type Codec, HoldfastError, InvalidInputError, type SignalJob, type SignalSpec } from "@holdfast/core";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { AnyActivity } from "./bodies.ts";
+
+export function invalid(what: string, message: string, path?: string): InvalidInputError {
+  return new InvalidInputError({ what, issues: [path === undefined ? { message } : { message, path: [path] }] });
+}
+
+export function isWorkflow(value: unknown): value is AnyWorkflow {
+  return typeof value === "object" && value !== null && "run" in value && "options" in value && "version" in value;
+}
+function isActivity(value: unknown): value is AnyActivity {
+  return typeof value === "object" && value !== null && "run" in value && "options" in value && !("version" in value);
+}
+
+/** A list, or the exports of a module: values of other kinds are passed over. */
+export function activitiesByName(given: readonly AnyActivity[] | Readonly<Record<string, unknown>> = []): Map<string, AnyActivity> {
+  const found = new Map<string, AnyActivity>();
+  for (const value of Array.isArray(given) ? given : Object.values(given)) {
+    if (!isActivity(value)) {
+      if (Array.isArray(given)) throw invalid("runWorkflow", `${String(value)} is no activity.`, "activities");
+      continue;
+    }
+    if (found.has(value.name) && found.get(value.name) !== value)
+      throw invalid("runWorkflow", `There are two of the name "${value.name}".`, "activities");
+    found.set(value.name, value);
+  }
+  return found;
+}
+
+export function checkedId(id: unknown): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if (typeof id !== "string" || id === "" || id.length > 512 || /[\u0000-\u001f\u007f]|\p{Cs}/u.test(id)) {
+    throw invalid("runWorkflow", "An id is text of 1 to 512 characters without control characters and unpaired surrogates.", "id");
+  }
+  return id;
+}
+/** Of a sender: it becomes part of a key. */
+export function checkedKey(key: string | undefined): string | undefined {
+  if (key === undefined) return undefined;
+  if (typeof key !== "string" || key === "" || key.length > 512 || /\p{Cs}|^\0/u.test(key)) {
+    throw invalid(
+      "send",
+      "An idempotency key is text of 1 to 512 characters; it has no unpaired surrogates and begins with no NUL.",
+      "idempotencyKey",
+    );
+  }
+  return key;
+}
+
+/** The value as the schema has it; throws InvalidInputError with every issue. */
+export async function validated<T>(what: string, schema: StandardSchemaV1<unknown, T> | undefined, value: unknown): Promise<T> {
+  if (schema === undefined) return value as T;
+  const result = await schema["~standard"].validate(value);
+  if (result.issues === undefined) return result.value;
+  throw new InvalidInputError({
+    what,
+    issues: result.issues.map(({ message, path }) =>
+      path === undefined ? { message } : { message, path: path.map((part) => (typeof part === "object" ? part.key : part)) },
+    ),
+  });
+}
+
+/** M13: one that the receiver's schema refuses says so, and is delivered to nobody. */
+export async function checkedSignal(workflow: AnyWorkflow, job: SignalJob, codec: Codec): Promise<SignalJob> {
+  const spec = (workflow.options.signals as Readonly<Record<string, SignalSpec<unknown>>> | undefined)?.[job.name];
+  if (spec?.schema === undefined) return job;
+  try {
+    await validated(`signal ${job.name}`, spec.schema as StandardSchemaV1<unknown, unknown>, codec.decode(job.payload));
+    return job;
+  } catch (error) {
+    return { ...job, refused: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** What the workflow declares of a message; undefined if it declares none of that kind. */
+export function specOf<S>(workflow: AnyWorkflow, kind: "signals" | "updates", name: string): S | undefined {
+  const declared = workflow.options[kind] as Readonly<Record<string, S>> | undefined;
+  if (declared === undefined || Object.keys(declared).length === 0) return undefined;
+  if (Object.hasOwn(declared, name)) return declared[name];
+  const known = Object.keys(declared).join(", ");
+  throw new HoldfastError(`Workflow "${workflow.name}" declares no ${kind.slice(0, -1)} "${name}". It has: ${known}.`, {
+    code: "HF_UNKNOWN_MESSAGE",
+  });
+}

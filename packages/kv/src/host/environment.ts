@@ -1,0 +1,57 @@
+// Everything the host takes from the world besides its driver.
+// Owns: nothing; one object of functions, so that tests own time, timers and randomness.
+// Invariants: X8 (activations begin in a fresh macrotask), P7 (randomness of a run comes from its seed, which comes from here).
+
+export interface Timer {
+  cancel(): void;
+}
+
+export interface Environment {
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** Monotonic milliseconds, for the length of turns. */
+  elapsed(): number;
+  /** Calls back once, not before `ms` have passed. */
+  after(ms: number, callback: () => void): Timer;
+  /** Calls back in a macrotask of its own. */
+  soon(callback: () => void): void;
+  random(): number;
+  uuid(): string;
+}
+
+/** Longer timers are cut short; who is called back looks at the clock. */
+const LONGEST_TIMER = 2 ** 31 - 1;
+
+// As they are when this module is loaded: fake timers don't get between the host and the world.
+const { now } = Date;
+const { random } = Math;
+const { setTimeout, clearTimeout, performance, crypto } = globalThis;
+
+/** Where there is no setImmediate, a message to oneself is the macrotask that comes soonest. */
+function macrotasks(): (callback: () => void) => void {
+  const { setImmediate, MessageChannel } = globalThis as {
+    setImmediate?: (callback: () => void) => unknown;
+    MessageChannel?: typeof globalThis.MessageChannel;
+  };
+  if (setImmediate !== undefined) return (callback) => void setImmediate(callback);
+  if (MessageChannel === undefined) return (callback) => void setTimeout(callback, 0);
+  const { port1, port2 } = new MessageChannel();
+  const waiting: (() => void)[] = [];
+  port1.onmessage = () => waiting.shift()?.();
+  return (callback) => {
+    waiting.push(callback);
+    port2.postMessage(0);
+  };
+}
+
+export const realEnvironment: Environment = {
+  now: () => now(),
+  elapsed: () => performance.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER));
+    return { cancel: () => clearTimeout(timer) };
+  },
+  soon: macrotasks(),
+  random: () => random(),
+  uuid: () => crypto.randomUUID(),
+};

@@ -1,0 +1,53 @@
+// What a run has come to, for who ran it.
+// Owns: `RunResult`.
+// Invariants: P1 P11 (one status), K3 (a canceled run keeps what its root returned).
+
+import { type Codec, HoldfastError, type RunStatus, reviveError } from "@holdfast/core";
+import type { End, Status } from "../storage/contents.ts";
+
+export type RunResult<O = unknown> =
+  | { readonly status: "completed"; readonly output: O }
+  /** Nothing can advance it now. `wakeAt` is when to run it again, in milliseconds since 1970; without it only a message does. */
+  | { readonly status: "sleeping"; readonly wakeAt?: number; readonly waitingFor: readonly string[] }
+  | { readonly status: "failed"; readonly error: Error }
+  /** The code at hand can't advance it (V4). The run is unharmed. */
+  | { readonly status: "blocked"; readonly error: Error; readonly wakeAt?: number }
+  | { readonly status: "canceled"; readonly output?: unknown; readonly reason?: string; readonly error?: Error }
+  | { readonly status: "terminated"; readonly error: Error }
+  /** P10: the next execution has this input. Run it again, and it begins. */
+  | { readonly status: "continued"; readonly input: unknown };
+
+const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
+
+export function isClosed(status: RunStatus | undefined): boolean {
+  return status !== undefined && CLOSED.has(status);
+}
+
+/** Of a run that is not being run. */
+export function resultOf(status: Status, end: End | undefined, codec: Codec): RunResult {
+  const stored = end?.error ?? status.error;
+  const error = stored === undefined ? undefined : reviveError(stored);
+  const unknown = new HoldfastError("The run has ended without saying why.", { code: "HF_KV_NO_REASON" });
+  switch (status.status) {
+    case "completed":
+      return { status: "completed", output: end?.value === undefined ? undefined : codec.decode(end.value) };
+    case "failed":
+    case "terminated":
+      return { status: status.status, error: error ?? unknown };
+    case "canceled":
+      return {
+        status: "canceled",
+        ...(end?.value !== undefined && { output: codec.decode(end.value) }),
+        ...(end?.reason !== undefined && { reason: end.reason }),
+        ...(error !== undefined && { error }),
+      };
+    case "blocked":
+      return { status: "blocked", error: error ?? unknown, ...(status.wakeAt !== undefined && { wakeAt: status.wakeAt }) };
+    default:
+      return {
+        status: "sleeping",
+        ...(status.wakeAt !== undefined && { wakeAt: status.wakeAt }),
+        waitingFor: status.waitingFor ?? [],
+      };
+  }
+}

@@ -1,0 +1,36 @@
+// How a run reaches other runs: the host's to know.
+// Owns: the port `Router`.
+// Invariants: M12 (unknown and closed runs are told apart), K6 (children follow their parent's end); everything is said at least once, and
+// the same thing said again changes nothing.
+//
+// A namespace knows no other. Whoever keeps many of them gives `runWorkflow` a router, which finds the driver of a run by its id and
+// appends to it. A call that throws is made again later, with growing waits: throw only if trying again may help.
+
+import type { Outcome, Payload, StoredRunRetry } from "@holdfast/core";
+import type { ParentLink } from "../storage/contents.ts";
+
+/** A child to be started: `createChild(child, { driver, workflow })` does. */
+export interface ChildStart {
+  readonly id: string;
+  readonly workflow: string;
+  readonly version: string | undefined;
+  readonly input: Payload;
+  readonly parent: ParentLink;
+  /** Milliseconds from its start, or with `deadlineAt` a moment. */
+  readonly deadline: number | undefined;
+  readonly deadlineAt: number | undefined;
+  readonly retry: StoredRunRetry | undefined;
+  readonly queue: string | undefined;
+}
+export type Delivery = "sent" | "not-found" | "closed";
+
+export interface Router {
+  /** Answers when the child is durable. "started" also for a run of this id that has the same parent: the call is made again after a crash. "conflict" for any other. */
+  start(child: ChildStart): Promise<"started" | "conflict">;
+  /** `id` is the same when the signal is sent again: hand it on as `idempotencyKey`. */
+  signal(runId: string, signal: { readonly id: string; readonly name: string; readonly payload: Payload }): Promise<Delivery>;
+  cancel(runId: string, reason: string | undefined): Promise<Delivery>;
+  terminate(runId: string, reason: string | undefined): Promise<Delivery>;
+  /** A child has ended: hand it to the parent's `childEnded`. */
+  ended(parent: ParentLink, outcome: Outcome): Promise<void>;
+}

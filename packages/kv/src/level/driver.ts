@@ -1,0 +1,61 @@
+// The namespace of one run: a sublevel.
+// Owns: nothing but its place in the database; writes go through the store's writer.
+// Invariants: those of the port.
+
+import type { EngineDriver, KvEntry, KvWrite } from "../driver.ts";
+import { afterPrefix } from "../storage/tuple.ts";
+import type { Sublevel } from "./database.ts";
+import type { LevelStore } from "./store.ts";
+
+export class LevelDriver implements EngineDriver {
+  readonly runId: string;
+  readonly #store: LevelStore;
+  readonly #sublevel: Sublevel;
+  readonly #watchers = new Set<() => void>();
+
+  constructor(store: LevelStore, runId: string, sublevel: Sublevel) {
+    this.runId = runId;
+    this.#store = store;
+    this.#sublevel = sublevel;
+  }
+
+  async get(key: Uint8Array): Promise<Uint8Array | undefined> {
+    return this.#sublevel.get(key);
+  }
+  set(key: Uint8Array, value: Uint8Array): Promise<void> {
+    return this.batch([{ type: "set", key, value }]);
+  }
+  delete(key: Uint8Array): Promise<void> {
+    return this.batch([{ type: "delete", key }]);
+  }
+  deletePrefix(prefix: Uint8Array): Promise<void> {
+    return this.batch([{ type: "deletePrefix", prefix }]);
+  }
+  deleteRange(start: Uint8Array, end: Uint8Array): Promise<void> {
+    return this.batch([{ type: "deleteRange", start, end }]);
+  }
+  batch(writes: readonly KvWrite[]): Promise<void> {
+    return this.#store.writer.write(this.#sublevel, writes);
+  }
+  async list(prefix: Uint8Array): Promise<KvEntry[]> {
+    const end = afterPrefix(prefix);
+    const entries = await this.#sublevel.iterator(end === undefined ? { gte: prefix } : { gte: prefix, lt: end }).all();
+    return entries.map(([key, value]) => ({ key, value }));
+  }
+
+  setAlarm(runId: string, at: number): Promise<void> {
+    return this.#store.setAlarm(runId, at);
+  }
+  clearAlarm(runId: string): Promise<void> {
+    return this.#store.clearAlarm(runId);
+  }
+  watch(onMessage: () => void): () => void {
+    const watcher = (): void => onMessage();
+    this.#watchers.add(watcher);
+    return () => void this.#watchers.delete(watcher);
+  }
+  /** One process has a LevelDB open: whoever watches is here. */
+  announce(): void {
+    for (const watcher of [...this.#watchers]) watcher();
+  }
+}

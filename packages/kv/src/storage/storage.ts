@@ -1,0 +1,434 @@
+// The namespace of a run in memory: what was read of it, what has changed since, and the one batch that makes a turn durable.
+// Owns: the mirror of the namespace, and the writes that are pending.
+// Invariants: D2 H2 (one atomic batch a turn, refused if it is too large and never split); a value that is as it was is not written again;
+// L4 R11 (trimming, in the batch of the state it led to, by range where all of the range goes).
+
+import { type CommitCommand, LimitExceededError, type OpeningCommand, type Payload, recordCount, type Turn, trimmed } from "@holdfast/core";
+import type { EngineDriver, KvEntry, KvWrite } from "../driver.ts";
+import { KvFormatError } from "../errors.ts";
+import { decode, encode } from "./binary.ts";
+import type { Attempt, ChildLink, End, Head, InboxMessage, Letter, Message, Status, UpdateOutcome } from "./contents.ts";
+import {
+  ATTEMPTS,
+  attemptKey,
+  CHILDREN,
+  childKey,
+  KEY,
+  type KeyRange,
+  Locations,
+  MESSAGES,
+  NAMES,
+  nameKey,
+  OUTBOX,
+  outboxKey,
+  PREFIX,
+  pathRecordKey,
+  RECORDS,
+  RUN,
+  RUN_RECORDS,
+  runRecordKey,
+  updateKey,
+  usedKey,
+  WAKE,
+} from "./layout.ts";
+import { decodeRecord, encodeRecord, type HistoryRecord, isOpening, isPlacedByUnit, type TurnFacts } from "./records.ts";
+import { compareBytes, type Element, unpack } from "./tuple.ts";
+
+interface LoadedRecord {
+  readonly turn: number;
+  readonly position: number;
+  readonly record: HistoryRecord;
+  readonly isCommand: boolean;
+  readonly facts: TurnFacts;
+}
+
+const RUN_KEYS = { head: 1, status: 2, end: 3, state: 4, attributes: 5 } as const;
+type RunKey = keyof typeof RUN_KEYS;
+
+export type Attributes = Readonly<Record<string, string | number | boolean>>;
+
+export class Storage {
+  readonly #driver: EngineDriver;
+  #locations = new Locations();
+  #turns: Turn[] = [];
+  #turnCount = 0;
+  #historyLength = 0;
+  /** How each operation began, by its number: its records lie at its location. */
+  readonly #operations = new Map<number, OpeningCommand>();
+  /** Positions of the records of turns that have lost some; in all others they are 0, 1, 2 … */
+  readonly #positions = new Map<number, readonly number[]>();
+  readonly #attempts = new Map<number, Attempt[]>();
+  readonly #children = new Map<string, ChildLink & { readonly execution: number; readonly seq: number }>();
+  readonly #outbox = new Map<number, Letter>();
+  #lastLetter = 0;
+  #head: Head | undefined;
+  #status: Status | undefined;
+  #end: End | undefined;
+  #state: Payload | undefined;
+  #attributes: Attributes = {};
+  /** As they are stored: what encodes to the same is not written again. */
+  readonly #stored = new Map<RunKey, Uint8Array>();
+  readonly #inbox: InboxMessage[] = [];
+  #writes: KvWrite[] = [];
+  #bytes = 0;
+
+  constructor(driver: EngineDriver) {
+    this.#driver = driver;
+  }
+
+  // ── reading ──
+
+  /** One pass over all that a wake needs. */
+  static async load(driver: EngineDriver): Promise<Storage> {
+    const storage = new Storage(driver);
+    storage.#read(await driver.list(WAKE));
+    return storage;
+  }
+
+  get head(): Head | undefined {
+    return this.#head;
+  }
+  get status(): Status | undefined {
+    return this.#status;
+  }
+  get end(): End | undefined {
+    return this.#end;
+  }
+  get state(): Payload | undefined {
+    return this.#state;
+  }
+  get attributes(): Attributes {
+    return this.#attributes;
+  }
+  get turns(): readonly Turn[] {
+    return this.#turns;
+  }
+  /** Turns of this execution, trimmed ones included. */
+  get turnCount(): number {
+    return this.#turnCount;
+  }
+  /** Records that are kept. */
+  get historyLength(): number {
+    return this.#historyLength;
+  }
+  /** Messages that were there when it was read. */
+  get inbox(): readonly InboxMessage[] {
+    return this.#inbox;
+  }
+  get outbox(): ReadonlyMap<number, Letter> {
+    return this.#outbox;
+  }
+  get children(): readonly (ChildLink & { readonly execution: number; readonly seq: number })[] {
+    return [...this.#children.values()];
+  }
+  attemptsOf(seq: number): readonly Attempt[] {
+    return this.#attempts.get(seq) ?? [];
+  }
+  get attempts(): readonly Attempt[] {
+    return [...this.#attempts.values()].flat();
+  }
+
+  #read(entries: readonly KvEntry[]): void {
+    const names: string[] = [];
+    const records: LoadedRecord[] = [];
+    let named = false;
+    for (const { key, value } of entries) {
+      const [group, ...rest] = elementsOf(key);
+      if (group === NAMES) {
+        names.push(decode(value) as string);
+        continue;
+      }
+      if (!named) {
+        this.#locations = new Locations(names); // byte order: all names come first
+        named = true;
+      }
+      switch (group) {
+        case RECORDS:
+          records.push(this.#readRecord(rest.slice(0, -2), rest.at(-2), rest.at(-1), value));
+          break;
+        case RUN_RECORDS:
+          records.push(this.#readRecord(undefined, rest[0], rest[1], value));
+          break;
+        case MESSAGES:
+          this.#inbox.push({ ...(decode(value) as Message), at: key });
+          break;
+        case RUN:
+          this.#readRun(rest[0] as number, value);
+          break;
+        case ATTEMPTS: {
+          const attempt = { ...(decode(value) as Omit<Attempt, "seq" | "number">), seq: rest[0] as number, number: rest[1] as number };
+          this.#rowsOf(attempt.seq).push(attempt);
+          break;
+        }
+        case CHILDREN: {
+          const [execution, seq] = rest as [number, number];
+          this.#children.set(`${execution}/${seq}`, { ...(decode(value) as ChildLink), execution, seq });
+          break;
+        }
+        case OUTBOX:
+          this.#lastLetter = rest[0] as number;
+          this.#outbox.set(this.#lastLetter, decode(value) as Letter);
+          break;
+        default:
+          break; // of a later version, which this one does without
+      }
+    }
+    this.#assemble(records);
+  }
+  #readRecord(parts: readonly Element[] | undefined, turn: unknown, position: unknown, value: Uint8Array): LoadedRecord {
+    const { record, isCommand, facts } = decodeRecord(value, parts, this.#locations);
+    return { turn: turn as number, position: position as number, record, isCommand, facts };
+  }
+  #readRun(which: number, value: Uint8Array): void {
+    const content = decode(value);
+    for (const [name, index] of Object.entries(RUN_KEYS)) if (index === which) this.#stored.set(name as RunKey, value);
+    if (which === RUN_KEYS.head) this.#head = content as Head;
+    else if (which === RUN_KEYS.status) this.#status = content as Status;
+    else if (which === RUN_KEYS.end) this.#end = content as End;
+    else if (which === RUN_KEYS.state) this.#state = content as Payload;
+    else if (which === RUN_KEYS.attributes) this.#attributes = content as Attributes;
+  }
+  #rowsOf(seq: number): Attempt[] {
+    let rows = this.#attempts.get(seq);
+    if (rows === undefined) {
+      rows = [];
+      this.#attempts.set(seq, rows);
+    }
+    return rows;
+  }
+  /** Records lie by location; turns are what they are put together to. */
+  #assemble(records: LoadedRecord[]): void {
+    records.sort((a, b) => a.turn - b.turn || a.position - b.position);
+    let current: { index: number; time: number; historyLength: number; jobs: HistoryRecord[]; commands: HistoryRecord[] } | undefined;
+    let positions: number[] = [];
+    for (const { turn, position, record, isCommand, facts } of records) {
+      if (current?.index !== turn) {
+        current = { index: turn, ...facts, jobs: [], commands: [] };
+        this.#turns.push(current as Turn);
+        positions = [];
+      }
+      (isCommand ? current.commands : current.jobs).push(record);
+      if (positions.push(position) - 1 !== position) this.#positions.set(turn, positions);
+      if (isOpening(record)) this.#operations.set(record.seq, record);
+    }
+    this.#turnCount = current === undefined ? 0 : current.index + 1;
+    this.#historyLength = records.length;
+  }
+
+  // ── changing ──
+
+  setHead(head: Head): void {
+    this.#head = head;
+    this.#putRun("head", head);
+  }
+  setStatus(status: Status): void {
+    this.#status = status;
+    this.#putRun("status", status);
+  }
+  setEnd(end: End): void {
+    this.#end = end;
+    this.#putRun("end", end);
+  }
+  /** D10: it goes on. */
+  clearEnd(): void {
+    if (this.#end === undefined) return;
+    this.#end = undefined;
+    this.#stored.delete("end");
+    this.#delete(KEY.end);
+  }
+  setState(state: Payload): void {
+    this.#state = state;
+    this.#putRun("state", state);
+  }
+  mergeAttributes(changes: Readonly<Record<string, string | number | boolean | null>>): void {
+    const merged: Record<string, string | number | boolean> = { ...this.#attributes };
+    for (const [name, value] of Object.entries(changes)) {
+      if (value === null) delete merged[name];
+      else merged[name] = value;
+    }
+    this.#attributes = merged;
+    this.#putRun("attributes", merged);
+  }
+  #putRun(key: RunKey, content: unknown): void {
+    const bytes = encode(content);
+    const before = this.#stored.get(key);
+    if (before !== undefined && compareBytes(before, bytes) === 0) return;
+    this.#stored.set(key, bytes);
+    this.#set(KEY[key], bytes);
+  }
+
+  putAttempt(attempt: Attempt): void {
+    const rows = this.#rowsOf(attempt.seq);
+    const at = rows.findIndex(({ number }) => number === attempt.number);
+    if (at < 0) rows.push(attempt);
+    else rows[at] = attempt;
+    const { seq, number, ...content } = attempt;
+    this.#set(attemptKey(seq, number), encode(content));
+  }
+  /** M7: with the turn that takes it. */
+  consume(message: InboxMessage): void {
+    this.#delete(message.at);
+  }
+  markUsed(key: string): void {
+    this.#set(usedKey(key), encode(true));
+  }
+  setUpdate(id: string, outcome: UpdateOutcome): void {
+    this.#set(updateKey(id), encode(outcome));
+  }
+  putChild(seq: number, link: ChildLink): void {
+    const execution = this.#head?.execution ?? 1;
+    this.#children.set(`${execution}/${seq}`, { ...link, execution, seq });
+    this.#set(childKey(execution, seq), encode(link));
+  }
+  removeChild(execution: number, seq: number): void {
+    if (this.#children.delete(`${execution}/${seq}`)) this.#delete(childKey(execution, seq));
+  }
+  putLetter(letter: Letter): void {
+    this.#outbox.set(++this.#lastLetter, letter);
+    this.#set(outboxKey(this.#lastLetter), encode(letter));
+  }
+  removeLetter(n: number): void {
+    if (this.#outbox.delete(n)) this.#delete(outboxKey(n));
+  }
+
+  appendTurn(turn: Turn): void {
+    const { index, time, historyLength, jobs, commands } = turn;
+    const facts = { time, historyLength };
+    let position = 0;
+    for (const job of jobs) this.#appendRecord(job, false, index, position++, facts);
+    for (const command of commands) this.#appendRecord(command, true, index, position++, facts);
+    this.#turns.push(turn);
+    this.#turnCount = index + 1;
+    this.#historyLength += recordCount(turn);
+    this.#trim(turn);
+  }
+  #appendRecord(record: HistoryRecord, isCommand: boolean, turn: number, position: number, facts: TurnFacts): void {
+    if (isOpening(record)) this.#operations.set(record.seq, record);
+    this.#set(this.#keyOf(record, turn, position), encodeRecord(record, isCommand, facts));
+  }
+  #keyOf(record: HistoryRecord, turn: number, position: number): Uint8Array {
+    if (isPlacedByUnit(record)) return pathRecordKey(this.#locations.prefixOf(record.unit), turn, position);
+    const opening = isOpening(record) ? record : "seq" in record ? this.#operations.get(record.seq) : undefined;
+    if (opening === undefined) return runRecordKey(turn, position); // it is the run's own
+    return this.#locations.recordKey(opening.unit, opening.name, opening.n, turn, position);
+  }
+
+  // ── trimming ──
+
+  /** L4: which records go is the core's to say; here they are found. */
+  #trim(turn: Turn): void {
+    const commits = turn.commands.filter((command): command is CommitCommand => command.type === "commit" && command.trim !== undefined);
+    if (commits.length === 0) return;
+    const before = this.#turns;
+    this.#turns = trimmed(before);
+    const { gone, kept } = this.#compare(before, this.#turns);
+    const ranges = commits.flatMap((commit) => this.#ranges(commit, gone, kept));
+    for (const range of ranges) this.#write({ type: "deleteRange", ...range });
+    for (const { key } of gone) if (!ranges.some((range) => isWithin(key, range))) this.#delete(key);
+    for (const { record } of gone) if (isOpening(record)) this.#forgetOperation(record.seq);
+    this.#historyLength = kept.length;
+  }
+  /** The keys of what goes and of what stays; remembers positions that are no longer 0, 1, 2 … */
+  #compare(before: readonly Turn[], after: readonly Turn[]) {
+    const staying = new Set<HistoryRecord>();
+    for (const { jobs, commands } of after) {
+      for (const record of jobs) staying.add(record);
+      for (const record of commands) staying.add(record);
+    }
+    const gone: { readonly record: HistoryRecord; readonly key: Uint8Array }[] = [];
+    const kept: Uint8Array[] = [];
+    for (const { index, jobs, commands } of before) {
+      const positions = this.#positions.get(index);
+      const left: number[] = [];
+      for (const [i, record] of [...jobs, ...commands].entries()) {
+        const position = positions?.[i] ?? i;
+        const key = this.#keyOf(record, index, position);
+        if (staying.has(record)) {
+          kept.push(key);
+          left.push(position);
+        } else gone.push({ record, key });
+      }
+      if (left.length === 0) this.#positions.delete(index);
+      else if (left.length < jobs.length + commands.length) this.#positions.set(index, left);
+    }
+    return { gone, kept };
+  }
+  /** The iterations that go, as ranges of keys. Records that stay in one of them (D10) are why it is none: then they go one by one. */
+  #ranges(commit: CommitCommand, gone: readonly { readonly key: Uint8Array }[], kept: readonly Uint8Array[]): KeyRange[] {
+    return (["iteration", "dispatch"] as const).flatMap((kind) => {
+      const range = this.#locations.iterations(commit.unit, kind, commit.trim ?? 0);
+      const isWhole = gone.some(({ key }) => isWithin(key, range)) && !kept.some((key) => isWithin(key, range));
+      return isWhole ? [range] : [];
+    });
+  }
+  #forgetOperation(seq: number): void {
+    this.#operations.delete(seq);
+    for (const { number } of this.#attempts.get(seq) ?? []) this.#delete(attemptKey(seq, number));
+    this.#attempts.delete(seq);
+  }
+
+  /** P10: the next execution begins with an empty history, in the batch that ends the one before. */
+  continue(head: Head): void {
+    for (const prefix of [PREFIX.names, PREFIX.records, PREFIX.runRecords, PREFIX.attempts]) this.#write({ type: "deletePrefix", prefix });
+    this.#locations = new Locations();
+    this.#turns = [];
+    this.#turnCount = 0;
+    this.#historyLength = 0;
+    this.#positions.clear();
+    this.#operations.clear();
+    this.#attempts.clear();
+    this.clearEnd();
+    this.setHead(head);
+  }
+  /** A message of the run's own: a signal that the execution before did not consume. */
+  putMessage(at: Uint8Array, message: Message): void {
+    this.#set(at, encode(message));
+  }
+
+  // ── writing ──
+
+  #set(key: Uint8Array, value: Uint8Array): void {
+    this.#write({ type: "set", key, value });
+    this.#bytes += key.length + value.length;
+  }
+  #delete(key: Uint8Array): void {
+    this.#write({ type: "delete", key });
+    this.#bytes += key.length;
+  }
+  #write(write: KvWrite): void {
+    this.#writes.push(write);
+  }
+
+  /** Would a flush write anything? */
+  get dirty(): boolean {
+    return this.#writes.length > 0;
+  }
+  /** One batch; throws LimitExceededError, and writes nothing, if the driver can't take it whole. */
+  flush(): Promise<void> {
+    for (const [index, name] of this.#locations.takeNew()) this.#set(nameKey(index), encode(name));
+    const writes = this.#writes;
+    this.#checkSize();
+    this.#writes = [];
+    this.#bytes = 0;
+    return this.#driver.batch(writes);
+  }
+  #checkSize(): void {
+    const { maxBatchBytes, maxBatchWrites } = this.#driver;
+    const refuse = (limit: string, actual: number, max: number) => {
+      throw new LimitExceededError({ limit, actual, max, what: "the batch of one turn, which can't be split," });
+    };
+    if (maxBatchBytes !== undefined && this.#bytes > maxBatchBytes) refuse("maxBatchBytes", this.#bytes, maxBatchBytes);
+    if (maxBatchWrites !== undefined && this.#writes.length > maxBatchWrites) refuse("maxBatchWrites", this.#writes.length, maxBatchWrites);
+  }
+}
+
+function elementsOf(key: Uint8Array): Element[] {
+  try {
+    return unpack(key);
+  } catch (cause) {
+    throw new KvFormatError(`${(cause as Error).message} Does something else write to this namespace?`, { cause });
+  }
+}
+function isWithin(key: Uint8Array, { start, end }: KeyRange): boolean {
+  return compareBytes(key, start) >= 0 && compareBytes(key, end) < 0;
+}

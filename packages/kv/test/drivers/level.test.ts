@@ -1,0 +1,127 @@
+// Job: hold the LevelDB driver against the port, and show what its store adds: ids, alarms, one writer for all.
+// Owns: the folders and processes that it makes.
+// Invariants: those of the suite; processes are really killed.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { EngineDriver } from "@holdfast/kv";
+import { LevelStore } from "@holdfast/kv/level";
+import { driverConformance } from "@holdfast/kv/testing";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { build, root } from "../built.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "holdfast-level-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+let count = 0;
+const newFolder = () => join(folder, `db-${++count}`);
+
+const stores = new Map<EngineDriver, { readonly store: LevelStore; readonly path: string }>();
+async function open(path: string, runId = "run"): Promise<EngineDriver> {
+  const store = await LevelStore.open(path);
+  const driver = store.driver(runId);
+  stores.set(driver, { store, path });
+  return driver;
+}
+function homeOf(driver: EngineDriver) {
+  const home = stores.get(driver);
+  if (home === undefined) throw new Error("Not one of ours.");
+  return home;
+}
+
+/** A process that writes batches, and is killed in the middle of one. */
+async function killedProcess(): Promise<EngineDriver> {
+  const path = newFolder();
+  const child = spawn(process.execPath, ["packages/kv/test/processes/batches.mjs", path], {
+    cwd: root,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.once("exit", () => reject(new Error("It ended by itself.")));
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      if (text.split("\n").some((line) => Number(line) >= 5)) resolve();
+    });
+  });
+  child.kill("SIGKILL");
+  await once(child, "close");
+  return open(path, "killed");
+}
+
+beforeAll(() => build(), 60_000);
+
+describe("the LevelDB driver", () =>
+  driverConformance({
+    name: "LevelDB",
+    test,
+    makeDriver: () => open(newFolder()),
+    close: (driver) => homeOf(driver).store.close(),
+    beside(driver) {
+      const { store, path } = homeOf(driver);
+      const other = store.driver("run2"); // "run" is a prefix of it
+      stores.set(other, { store, path });
+      return other;
+    },
+    async reopen(driver) {
+      const { store, path } = homeOf(driver);
+      await store.close();
+      return open(path);
+    },
+    killed: killedProcess,
+    alarmOf: (driver, runId) => homeOf(driver).store.alarms.get(runId),
+  }));
+
+describe("a LevelDB of many runs", () => {
+  async function openStore(): Promise<LevelStore> {
+    const store = await LevelStore.open(newFolder());
+    onTestFinished(() => store.close());
+    return store;
+  }
+
+  test("H1 a run has one driver, however often it is asked for", async () => {
+    const store = await openStore();
+    expect(store.driver("a")).toBe(store.driver("a"));
+    expect(store.driver("a")).not.toBe(store.driver("b"));
+  });
+
+  test("H3 ids of all kinds have namespaces of their own, and are listed", async () => {
+    const store = await openStore();
+    const ids = ["a", "a!", "a!b", "a/b", "ä", "order-7/ship#1", "%21", "~", '"', "a b", "日本", "A"];
+    const key = Uint8Array.of(1);
+    for (const id of ids) await store.driver(id).set(key, new TextEncoder().encode(id));
+    for (const id of ids) expect(new TextDecoder().decode(await store.driver(id).get(key))).toBe(id);
+    const listed: string[] = [];
+    for await (const id of store.runs()) listed.push(id);
+    expect(listed.toSorted()).toEqual(ids.toSorted());
+
+    await store.delete("a!");
+    expect(await store.driver("a!").get(key)).toBeUndefined();
+    expect(await store.driver("a!b").get(key)).toBeDefined();
+  });
+
+  test("H3 one queue has the alarms of all runs, the most overdue first", async () => {
+    const store = await openStore();
+    const at = { a: 300, b: 100, c: 200, d: 900 };
+    for (const [id, time] of Object.entries(at)) await store.driver(id).setAlarm(id, time);
+    expect([store.alarms.next, store.alarms.size]).toEqual([100, 4]);
+    expect(store.alarms.due(50)).toEqual([]);
+    expect(store.alarms.due(300)).toEqual(["b", "c", "a"]);
+    expect(store.alarms.due(300)).toEqual(["b", "c", "a"]); // until they are dealt with
+
+    await store.driver("b").setAlarm("b", 250);
+    await store.driver("c").clearAlarm("c");
+    expect(store.alarms.due(1_000)).toEqual(["b", "a", "d"]);
+    expect(store.alarms.next).toBe(250);
+  });
+
+  test("a folder that can't be opened is an error that says what to do", async () => {
+    const file = newFolder();
+    writeFileSync(file, "no folder");
+    await expect(LevelStore.open(file)).rejects.toMatchObject({ code: "HF_KV_CANNOT_OPEN" });
+    const path = newFolder();
+    const store = await LevelStore.open(path);
+    onTestFinished(() => store.close());
+    await expect(LevelStore.open(path)).rejects.toThrow(/One process at a time/);
+  });
+});

@@ -1,0 +1,82 @@
+// Claims and renewals: what is asked for, and what comes back.
+// Owns: what a worker is said to serve, and the way from rows to claimed runs.
+// Invariants: W1 V2 (only what is served), W5 (history is left out for who has it; whoever turns out not to have it gets it all the same).
+
+import type { Turn } from "@holdfast/core";
+import type { ClaimedRun, ClaimRequest, InboxMessage, RunRow } from "holdfast";
+import { readNumber, readOptionalNumber, text, type Value } from "./columns.ts";
+import { type HistoryRow, turnsOf } from "./history.ts";
+import { type AttemptColumns, attemptRow, birthOf, type InboxColumns, inboxMessage, type RunColumns, runRow } from "./runs.ts";
+
+/** w workflow, v version, a all of them. */
+export function servedFields(serves: ClaimRequest["serves"]): string {
+  return JSON.stringify(
+    serves.flatMap(({ workflow, versions }): object[] => {
+      const w = text(workflow);
+      if (versions === "*") return [{ w, a: true }];
+      return versions.map((version) => ({ w, v: version === undefined ? null : text(version), a: false }));
+    }),
+  );
+}
+
+export type ClaimRow = RunColumns & {
+  readonly now: number;
+  readonly next_at: number | null;
+  readonly recovered: boolean | null;
+  readonly records: readonly HistoryRow[] | null;
+  readonly attempts: readonly AttemptColumns[] | null;
+  readonly inbox: readonly InboxColumns[] | null;
+};
+
+/** A claim as it came; `records` are missing where the worker should have them. */
+export interface Claim {
+  readonly key: number;
+  readonly run: RunRow;
+  readonly records: readonly HistoryRow[] | undefined;
+  readonly attempts: ClaimedRun["attempts"];
+  readonly inbox: readonly InboxMessage[];
+  readonly recovered: boolean;
+}
+export function claimsOf(rows: readonly ClaimRow[]): Claim[] {
+  return rows
+    .filter((row) => row["key"] !== null)
+    .map((row) => {
+      const run = runRow(row);
+      return {
+        key: readNumber(row["key"] as Value),
+        run,
+        records: run.turns === 0 ? [] : (row.records ?? undefined),
+        attempts: (row.attempts ?? []).map(attemptRow),
+        inbox: (row.inbox ?? []).map(inboxMessage),
+        recovered: row.recovered === true,
+      };
+    });
+}
+export function nextAtOf(row: ClaimRow | undefined): number | undefined {
+  return readOptionalNumber(row?.next_at);
+}
+
+/** Does the worker have as many turns of the same execution? */
+export function isCached({ id, execution, turns }: RunRow, cached: ClaimRequest["cached"]): boolean {
+  const known = cached(id);
+  return known !== undefined && known.execution === execution && known.turns === turns;
+}
+export function claimedRun(claim: Claim, cached: ClaimRequest["cached"]): ClaimedRun {
+  const { run, records, attempts, inbox, recovered } = claim;
+  const turns: Turn[] | undefined = isCached(run, cached) ? undefined : turnsOf(records ?? [], birthOf(run));
+  return { run, turns, attempts, inbox, recovered };
+}
+
+// ── renewals ──
+
+interface RenewAnswer {
+  readonly lost: readonly number[] | null;
+  readonly inbox: readonly (readonly [number, ...InboxColumns])[] | null;
+}
+export function renewals(count: number, answer: string): { held: boolean; inbox: InboxMessage[] }[] {
+  const { lost, inbox } = JSON.parse(answer) as RenewAnswer;
+  const results = Array.from({ length: count }, () => ({ held: true, inbox: [] as InboxMessage[] }));
+  for (const i of lost ?? []) (results[i] as { held: boolean }).held = false;
+  for (const [i, ...columns] of inbox ?? []) results[i]?.inbox.push(inboxMessage(columns));
+  return results;
+}

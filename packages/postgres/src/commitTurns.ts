@@ -1,0 +1,147 @@
+// Turns on their way to the server: a batch becomes one call.
+// Owns: which turns are usual ones and go together, and what each is handed over as.
+// Invariants: D2 D3 (one call a batch, whatever is in it; each turn stands alone), D9.
+
+import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast";
+import { payload, text } from "./columns.ts";
+import { commitFields, endFields, isUsual, lastOfEach, type Reach, turnFields } from "./fields.ts";
+import { placesOf, type RecordPlace } from "./history.ts";
+import type { Names } from "./names.ts";
+import type { Birth } from "./recordCodec.ts";
+import { attemptFields, type InboxColumns, inboxMessage } from "./runs.ts";
+
+/** Of a run that begins with this turn, if it is known. */
+export type BirthOf = (commit: TurnCommit) => Birth | undefined;
+
+// ── a batch ──
+
+/** The parameters of `commit_turns_1`, and how to read its answer. */
+export interface CommitBatch {
+  readonly parameters: readonly (string | null)[];
+  /** Which of the batch go one by one. */
+  readonly others: readonly number[];
+  readonly usual: readonly number[];
+}
+
+export function commitBatch(commits: readonly TurnCommit[], names: Names, birthOf: BirthOf): CommitBatch {
+  const seen = new Set<string>();
+  const twice = new Set<string>();
+  for (const { runId } of commits) (seen.has(runId) ? twice : seen).add(runId);
+  const usual: number[] = [];
+  const others: number[] = [];
+  const turns: object[] = [];
+  const records: (RecordPlace & { i: number })[] = [];
+  const consumed: object[] = [];
+  const states: object[] = [];
+  const attempts: object[] = [];
+  const rest: object[] = [];
+  const reach: Reach = { touched: [], ending: [] };
+  for (const [at, commit] of commits.entries()) {
+    // Turns of one run are applied in order, so one by one.
+    if (!isUsual(commit) || twice.has(commit.runId)) {
+      others.push(at);
+      rest.push(commitFields(commit, names, birthOf(commit), reach));
+      continue;
+    }
+    usual.push(at);
+    const i = usual.length;
+    const { execution: x, turn, close, state } = commit;
+    const whole =
+      turn === undefined ? undefined : { ti: turn.index, tm: turn.time, hl: turn.historyLength, w: names.worker(commit.workerId) };
+    turns.push({ i, ...turnFields(commit), ...whole, ...(close !== undefined && endFields(close)) });
+    if (close !== undefined) reach.ending.push(text(commit.runId));
+    if (turn !== undefined) {
+      for (const place of placesOf(turn, birthOf(commit))) records.push(Object.assign(place, { i }));
+    }
+    for (const id of commit.consumed ?? []) consumed.push({ i, id });
+    if (state !== undefined) states.push({ i, state: payload(state) });
+    for (const row of lastOfEach(commit.attempts ?? [], ({ seq, number }) => `${seq}.${number}`))
+      attempts.push({ i, x, ...attemptFields(row) });
+  }
+  const more = consumed.length + states.length + attempts.length === 0 ? null : JSON.stringify({ consumed, states, attempts });
+  return {
+    parameters: [
+      JSON.stringify(turns),
+      records.length === 0 ? null : JSON.stringify(records),
+      more,
+      rest.length === 0 ? null : JSON.stringify(rest),
+      reach.touched.length === 0 ? null : JSON.stringify(reach.touched),
+      reach.ending.length === 0 ? null : JSON.stringify(reach.ending),
+    ],
+    others,
+    usual,
+  };
+}
+
+interface CommitAnswer {
+  readonly stale?: readonly number[] | null;
+  readonly inbox?: readonly (readonly [number, ...InboxColumns])[] | null;
+  readonly others?: readonly OtherAnswer[] | null;
+  readonly due?: boolean | null;
+  /** The end of one of them reached others. */
+  readonly family?: boolean;
+}
+interface OtherAnswer {
+  readonly stale?: boolean;
+  readonly inbox?: readonly InboxColumns[];
+  readonly sent?: readonly SentAnswer[] | null;
+  readonly length?: number;
+}
+export interface SentAnswer {
+  readonly s: "sent" | "duplicate" | "not-found" | "closed";
+  readonly i?: number;
+  readonly r?: string;
+}
+
+export function sendResult({ s, i = 0, r }: SentAnswer): SendResult {
+  if (s === "not-found") return { status: s };
+  return s === "closed" ? { status: s, runStatus: r as Extract<SendResult, { status: "closed" }>["runStatus"] } : { status: s, inboxId: i };
+}
+
+export function commitResults(
+  commits: readonly TurnCommit[],
+  { usual, others }: CommitBatch,
+  json: string,
+): { results: CommitResult[]; due: boolean; family: boolean } {
+  const answer = JSON.parse(json) as CommitAnswer;
+  const results: CommitResult[] = new Array(commits.length);
+  for (const at of usual) results[at] = { status: "committed", inbox: [] };
+  for (const i of answer.stale ?? []) results[usual[i - 1] as number] = { status: "stale" };
+  for (const [i, ...columns] of answer.inbox ?? []) {
+    const result = results[usual[i - 1] as number];
+    if (result?.status === "committed") (result.inbox as unknown[]).push(inboxMessage(columns));
+  }
+  for (const [n, at] of others.entries()) results[at] = otherResult(answer.others?.[n] ?? { stale: true });
+  return { results, due: answer.due === true, family: answer.family === true };
+}
+function otherResult({ stale, inbox = [], sent, length }: OtherAnswer): CommitResult {
+  if (stale === true) return { status: "stale" };
+  return {
+    status: "committed",
+    inbox: inbox.map(inboxMessage),
+    ...(sent !== null && sent !== undefined && { sent: sent.map(sendResult) }),
+    ...(length !== undefined && { historyLength: length }),
+  };
+}
+
+/** What others may care about, of what was committed. */
+export function changesOf(
+  commits: readonly TurnCommit[],
+  results: readonly CommitResult[],
+  due: boolean,
+  family: boolean,
+): { here: Wakeup; elsewhere: Wakeup } {
+  const changes = { work: due || family, messages: family, tasks: false, results: false };
+  let alarms = false;
+  for (const [i, commit] of commits.entries()) {
+    if (results[i]?.status !== "committed") continue;
+    const { children, sends, cancelChildren, tasks, updates, close, status, lease, wakeAt } = commit;
+    if (children !== undefined || sends !== undefined || cancelChildren !== undefined) changes.work = changes.messages = true;
+    if (close !== undefined && (close.status === "continued" || children !== undefined)) changes.work = true;
+    if (tasks !== undefined) changes.tasks = true;
+    if (updates !== undefined || (close !== undefined && close.status !== "continued") || status === "blocked") changes.results = true;
+    if (lease === "park" && wakeAt !== undefined) alarms = true;
+  }
+  // A wake-up that is to come is for this process to wait for; others find it when they look next.
+  return { here: { ...changes, work: changes.work || alarms }, elsewhere: changes };
+}

@@ -1,0 +1,218 @@
+// Connections to the server, and calls that survive the loss of them.
+// Owns: the pools, the tokens by which a repeated call is recognised, and the patience with a server that is away.
+// Invariants: nothing is left on a connection (no session state, no named statement), so that PgBouncer may give each call another; a call
+// whose answer was lost is asked again under the same token, and carried out once.
+
+import { randomBytes } from "node:crypto";
+import { StoreClosedError } from "holdfast";
+import { Client, type ClientConfig, Pool, type PoolClient, type QueryResultRow, types } from "pg";
+import { isContended, isLost, NoAnswer, storeError, unavailable } from "./failures.ts";
+
+/** What goes to the server. */
+export type Parameter = string | number | boolean | null | undefined;
+
+interface Slot {
+  readonly number: number;
+  token: number;
+}
+/** Names a call: by process, slot and a number that only grows. */
+export interface CallName {
+  readonly instance: string;
+  readonly slot: number;
+  readonly token: number;
+}
+
+export interface ConnectionsOptions {
+  readonly connectionString: string;
+  readonly connections: number;
+  readonly where: string;
+  /** How long a call is tried again, in milliseconds. */
+  readonly patience: number;
+}
+
+/** An attempt that has no answer after this long is given up, with its connection. */
+const NO_ANSWER_MS = 30_000;
+const FIRST_WAIT_MS = 20;
+const LONGEST_WAIT_MS = 1_000;
+/** Others who were at the same rows are done within milliseconds. */
+const CONTENDED_WAIT_MS = 2;
+const LONGEST_CONTENDED_WAIT_MS = 100;
+
+const INT8 = 20;
+const typeParsers = {
+  getTypeParser: ((oid: number, format?: "text" | "binary") =>
+    oid === INT8 ? Number : types.getTypeParser(oid, format as "text")) as typeof types.getTypeParser,
+};
+
+export class Connections {
+  readonly instance: string = randomBytes(9).toString("base64url");
+  readonly where: string;
+  readonly #patience: number;
+  readonly #config: ClientConfig;
+  readonly #calls: Pool;
+  /** Transactions of steps wait for users' code: they must not keep calls from a connection. */
+  readonly #transactions: Pool;
+  readonly #free: Slot[] = [];
+  #slots = 0;
+  #isClosed = false;
+
+  constructor({ connectionString, connections, where, patience }: ConnectionsOptions) {
+    this.where = where;
+    this.#patience = patience;
+    this.#config = {
+      connectionString,
+      types: typeParsers,
+      keepAlive: true,
+      connectionTimeoutMillis: 10_000,
+      application_name: "holdfast",
+    };
+    const pool = (): Pool => {
+      const made = new Pool({ ...this.#config, max: connections, idleTimeoutMillis: 30_000, allowExitOnIdle: true });
+      // A connection that is lost while nobody uses it is no news to anybody; one that is used fails its query as well.
+      made.on("error", () => undefined);
+      made.on("connect", (client) => client.on("error", () => undefined));
+      return made;
+    };
+    this.#calls = pool();
+    this.#transactions = pool();
+  }
+
+  /** A connection outside of the pools, for LISTEN. */
+  lone(): Client {
+    return new Client(this.#config);
+  }
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await Promise.all([this.#calls.end(), this.#transactions.end()]);
+  }
+
+  // ── calls ──
+
+  /** A statement that may be carried out twice: a read, or one that changes nothing the second time. */
+  query<R extends QueryResultRow>(sql: string, values: readonly Parameter[] = [], patience: number = this.#patience): Promise<R[]> {
+    return this.#patiently(() => this.#attempt<R>(sql, values), patience);
+  }
+  /** A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. */
+  async call<R extends QueryResultRow>(sql: string, values: readonly Parameter[], tellAgain = false): Promise<R[]> {
+    return this.named(({ instance, slot, token }) => {
+      let again = false;
+      return this.#patiently(() => {
+        const all = [instance, slot, token, ...values];
+        const attempt = this.#attempt<R>(sql, tellAgain ? [...all, again] : all);
+        again = true;
+        return attempt;
+      }, this.#patience);
+    });
+  }
+  /** Lends a name for the length of the work. */
+  async named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
+    const slot = this.#free.pop() ?? { number: ++this.#slots, token: 0 };
+    slot.token++;
+    try {
+      return await work({ instance: this.instance, slot: slot.number, token: slot.token });
+    } finally {
+      this.#free.push(slot);
+    }
+  }
+
+  async #attempt<R extends QueryResultRow>(sql: string, values: readonly Parameter[]): Promise<R[]> {
+    const client = await this.#checkOut(this.#calls);
+    let lost: unknown;
+    try {
+      return (await withDeadline(client, client.query<R>(sql, values as unknown[]))).rows;
+    } catch (error) {
+      if (isLost(error)) lost = error;
+      throw error;
+    } finally {
+      client.release(lost instanceof Error ? lost : undefined);
+    }
+  }
+  async #checkOut(pool: Pool): Promise<PoolClient> {
+    if (this.#isClosed) throw new StoreClosedError({ where: this.where });
+    return pool.connect();
+  }
+
+  /** Again, with growing waits, while the server is away or others are in the way. */
+  async #patiently<T>(attempt: () => Promise<T>, patience: number): Promise<T> {
+    const until = performance.now() + patience;
+    let wait = FIRST_WAIT_MS;
+    let contendedWait = CONTENDED_WAIT_MS;
+    for (;;) {
+      try {
+        return await attempt();
+      } catch (error) {
+        const contended = isContended(error);
+        if (this.#isClosed || (!contended && !isLost(error))) throw storeError(error, this.where);
+        if (performance.now() > until) throw contended ? storeError(error, this.where) : unavailable(error, this.where);
+        if (contended) {
+          await sleep(contendedWait * (0.5 + Math.random()));
+          contendedWait = Math.min(contendedWait * 2, LONGEST_CONTENDED_WAIT_MS);
+        } else {
+          await sleep(wait * (0.75 + Math.random() / 2));
+          wait = Math.min(wait * 2, LONGEST_WAIT_MS);
+        }
+      }
+    }
+  }
+
+  // ── transactions ──
+
+  /** Several statements on one connection; it is given back whatever happens. */
+  async session<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.#patiently(() => this.#checkOut(this.#transactions), this.#patience);
+    let broken: Error | undefined;
+    try {
+      return await work(client);
+    } catch (error) {
+      if (isLost(error) || error instanceof Unfinished) broken = error as Error;
+      throw error;
+    } finally {
+      client.release(broken);
+    }
+  }
+  /** For the first connection of all: a server that is not there at all is found out soon. */
+  firstSession<T>(work: (client: PoolClient) => Promise<T>, patience: number): Promise<T> {
+    return this.#patiently(async () => {
+      const client = await this.#checkOut(this.#calls);
+      let broken: Error | undefined;
+      try {
+        return await work(client);
+      } catch (error) {
+        if (isLost(error)) broken = error as Error;
+        throw error;
+      } finally {
+        client.release(broken);
+      }
+    }, patience);
+  }
+}
+
+/** A transaction that could not be ended: its connection must not be used again. */
+export class Unfinished extends Error {
+  override readonly name = "Unfinished";
+}
+
+/** Settles with the query, or cuts the connection when no answer comes. */
+async function withDeadline<T>(client: PoolClient, query: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const overdue = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new NoAnswer(`no answer within ${NO_ANSWER_MS / 1_000} s`)), NO_ANSWER_MS);
+    timer.unref();
+  });
+  try {
+    return await Promise.race([query, overdue]);
+  } catch (error) {
+    if (error instanceof NoAnswer) {
+      query.catch(() => undefined);
+      (client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy();
+    }
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,106 @@
+// New runs on their way to the server: a batch becomes one call.
+// Owns: which of them go together, and what each is handed over as.
+// Invariants: P10 M3 (ids and keys), M8 (messages that come with the start), D2 (the first turn is there with the run, or neither is).
+
+import type { RunStatus } from "@holdfast/core";
+import type { CreateResult, NewRun } from "holdfast";
+import { payload, readText, text, time } from "./columns.ts";
+import { birthOf, commonFields, isUsual, newRunFields, type Reach, turnFields } from "./fields.ts";
+import { type RecordRow, rowsOf } from "./history.ts";
+import type { Names } from "./names.ts";
+
+/** It comes alone, or with a usual first turn that keeps its lease. */
+function isPlain({ idempotencyKey, parent, messages, first, onConflict }: NewRun): boolean {
+  return (
+    idempotencyKey === undefined &&
+    parent === undefined &&
+    (messages === undefined || messages.length === 0) &&
+    (onConflict === "reject" || onConflict === "use-existing") &&
+    (first === undefined || isPlainFirst(first))
+  );
+}
+function isPlainFirst({ commit }: NonNullable<NewRun["first"]>): boolean {
+  const { lease, close, blocked, attempts, consumed } = commit;
+  return (
+    isUsual(commit) && lease === "keep" && close === undefined && blocked === undefined && attempts === undefined && consumed === undefined
+  );
+}
+
+/** s status, w worker, l lease, t turns, n records, rb rollbacks, wf waits. */
+function firstFields(first: NonNullable<NewRun["first"]>): object {
+  const { s, t, n, rb, wf } = turnFields(first.commit);
+  return { s, t, n, rb, wf, w: text(first.workerId), l: time(first.lease) };
+}
+
+// ── a batch ──
+
+export interface CreateBatch {
+  readonly parameters: readonly (string | null)[];
+  readonly plain: readonly number[];
+  readonly others: readonly number[];
+}
+
+export function createBatch(runs: readonly NewRun[], names: Names): CreateBatch {
+  const seen = new Set<string>();
+  const twice = new Set<string>();
+  for (const { id } of runs) (seen.has(id) ? twice : seen).add(id);
+  const plain: number[] = [];
+  const others: number[] = [];
+  const rows: object[] = [];
+  const records: (RecordRow & { i: number; x: number })[] = [];
+  const states: object[] = [];
+  const rest: object[] = [];
+  const reach: Reach = { touched: [], ending: [] };
+  for (const [at, run] of runs.entries()) {
+    if (!isPlain(run) || twice.has(run.id)) {
+      others.push(at);
+      rest.push(newRunFields(run, names, reach));
+      continue;
+    }
+    plain.push(at);
+    const i = plain.length;
+    const { first } = run;
+    rows.push({ i, ...commonFields(run, names), ...(first !== undefined && firstFields(first)) });
+    if (first === undefined) continue;
+    const { turn, state, workerId } = first.commit;
+    if (turn !== undefined)
+      for (const row of rowsOf(turn, names.worker(workerId), birthOf(run))) records.push(Object.assign(row, { i, x: 1 }));
+    if (state !== undefined) states.push({ i, state: payload(state) });
+  }
+  const list = (items: readonly unknown[]): string | null => (items.length === 0 ? null : JSON.stringify(items));
+  return { parameters: [list(rows), list(records), list(states), list(rest), list(reach.touched), list(reach.ending)], plain, others };
+}
+
+interface CreateAnswer {
+  /** Those that were there: number, onConflict, execution, status. */
+  readonly met?: readonly (readonly [number, NewRun["onConflict"], number, RunStatus])[] | null;
+  readonly others?:
+    | readonly {
+        readonly s: CreateResult["status"];
+        readonly id?: string;
+        readonly x?: number;
+        readonly b?: number[];
+        readonly r?: RunStatus;
+      }[]
+    | null;
+}
+
+export function createResults(runs: readonly NewRun[], { plain, others }: CreateBatch, json: string): CreateResult[] {
+  const answer = JSON.parse(json) as CreateAnswer;
+  const results: CreateResult[] = new Array(runs.length);
+  const idOf = (at: number): string => runs[at]?.id ?? "";
+  for (const at of plain) results[at] = { status: "created", id: idOf(at), execution: 1, inboxIds: [] };
+  for (const [i, conflict, execution, runStatus] of answer.met ?? []) {
+    const at = plain[i - 1] as number;
+    results[at] =
+      conflict === "reject"
+        ? { status: "conflict", id: idOf(at), runStatus }
+        : { status: "existing", id: idOf(at), execution, inboxIds: [] };
+  }
+  for (const [n, at] of others.entries()) {
+    const { s = "conflict", id = text(idOf(at)), x = 1, b = [], r = "pending" } = answer.others?.[n] ?? {};
+    results[at] =
+      s === "conflict" ? { status: s, id: readText(id), runStatus: r } : { status: s, id: readText(id), execution: x, inboxIds: b };
+  }
+  return results;
+}

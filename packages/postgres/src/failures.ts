@@ -1,0 +1,94 @@
+// What errors of PostgreSQL and of its connections mean here.
+// Owns: the difference between what is worth another try and what is not, and the way from a code to a typed error for people.
+// Invariants: errors that are neither the server's nor the connection's pass unchanged.
+
+import { StoreError, StoreFullError, StoreReadOnlyError } from "holdfast";
+
+function codeOf(error: unknown): string {
+  const { code } = (error ?? {}) as { code?: unknown };
+  return typeof code === "string" ? code : "";
+}
+
+/** serialization_failure, deadlock_detected, lock_not_available: somebody else was at it. */
+const CONTENDED: ReadonlySet<string> = new Set(["40001", "40P01", "55P03"]);
+
+export function isContended(error: unknown): boolean {
+  return CONTENDED.has(codeOf(error));
+}
+
+const LOST: ReadonlySet<string> = new Set([
+  ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED", "EAI_AGAIN", "ENOENT"],
+  // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped is not one of them; too_many_connections; read-only after a failover.
+  ...["57P01", "57P02", "57P03", "53300", "08000", "08001", "08003", "08004", "08006", "08P01", "25006"],
+]);
+/** pg says some of these by their message alone. */
+const LOST_MESSAGE =
+  /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|server closed/i;
+
+/** The connection is gone, or can't be made just now: the call may or may not have been carried out. */
+export function isLost(error: unknown): boolean {
+  if (error instanceof StoreError) return false;
+  return LOST.has(codeOf(error)) || (error instanceof Error && (LOST_MESSAGE.test(error.message) || error instanceof NoAnswer));
+}
+
+/** No answer came in time. */
+export class NoAnswer extends Error {
+  override readonly name = "NoAnswer";
+}
+
+/** For people. `where` names the server, database and schema. */
+export function storeError(error: unknown, where: string): unknown {
+  if (error instanceof StoreError || !(error instanceof Error)) return error;
+  const code = codeOf(error);
+  if (isLost(error)) return unavailable(error, where);
+  if (isContended(error)) {
+    return new StoreError(
+      `${where} was busy: other transactions held the same runs for too long (${error.message}).\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
+      { code: "HF_STORE_BUSY", cause: error, retryable: true },
+    );
+  }
+  switch (code) {
+    case "53100":
+      return new StoreFullError({ where, cause: error });
+    case "25006":
+      return new StoreReadOnlyError({ where, cause: error });
+    case "28P01":
+    case "28000":
+    case "3D000":
+    case "ENOTFOUND":
+      return new StoreError(
+        `${where} can't be opened: ${error.message}.\nCheck the host, the user, the password and the database of the url.`,
+        {
+          code: "HF_STORE_CANNOT_OPEN",
+          cause: error,
+        },
+      );
+    case "42501":
+      return new StoreError(`${where} can't be used: ${error.message}.\nThe role needs all rights on the schema and on what is in it.`, {
+        code: "HF_STORE_DENIED",
+        cause: error,
+      });
+    case "3F000":
+    case "42P01":
+    case "42883":
+      return new StoreError(
+        `${where} is not there any more: ${error.message}.\nThe schema was dropped or changed under an open engine: restart this process.`,
+        {
+          code: "HF_STORE_MOVED",
+          cause: error,
+        },
+      );
+    default:
+      return /^[0-9A-Z]{5}$/.test(code)
+        ? new StoreError(`${where} could not be used: ${error.message} (SQLSTATE ${code}).`, { code: "HF_STORE_FAILED", cause: error })
+        : error;
+  }
+}
+
+export function unavailable(cause: unknown, where: string): StoreError {
+  return new StoreError(
+    `${where} can't be reached: ${cause instanceof Error ? cause.message || cause.name : String(cause)}.\n` +
+      "Look whether the server runs and accepts connections. What was asked for last may or may not have been written; asking again is safe.",
+    { code: "HF_STORE_UNAVAILABLE", cause, retryable: true },
+  );
+}

@@ -1,0 +1,108 @@
+// History: turns as rows of `records`.
+// Owns: how a turn is handed to the server, and put together again.
+// Invariants: Y7 (every record is there, in order); what belongs to a turn as a whole is in its first row.
+//
+// One row a record, as JSON that `json_to_recordset` takes apart. 100 turns of two records, PostgreSQL 15, one call: 2.0 to 3.1 ms; a row a
+// turn with its records as JSON inside: 1.4 to 1.9 ms, about a tenth of a commit's time. Rows can be read, counted and trimmed with SQL.
+// Arrays, one a column: 3.2 to 4.9 ms. jsonb: 4.0 to 5.0 ms.
+
+import type { Command, CommitCommand, Job, Turn } from "@holdfast/core";
+import { optionalPayload, readNumber, readOptionalNumber, readPayload, text, type Value } from "./columns.ts";
+import { type Birth, fromFields, type RecordFields, toFields } from "./recordCodec.ts";
+
+/** A record in its place: p position, k direction; of the first of a turn also s, the state that it published. */
+export interface RecordPlace extends RecordFields {
+  p: number;
+  k: "job" | "command" | "turn";
+  s?: string;
+}
+/** t turn; of the first of a turn also c time, h history length, w worker. */
+export interface RecordRow extends RecordPlace {
+  t: number;
+  c?: number;
+  h?: number;
+  w?: number;
+}
+
+/** Records of a turn that goes by itself: each says where it belongs. */
+export function rowsOf(turn: Turn, worker: number, birth: Birth | undefined): RecordRow[] {
+  const rows = placesOf(turn, birth).map((place): RecordRow => Object.assign(place, { t: turn.index }));
+  Object.assign(rows[0] as RecordRow, { c: turn.time, h: turn.historyLength, w: worker });
+  return rows;
+}
+
+/** Records of a turn of a batch: what belongs to the turn as a whole comes with the turn. */
+export function placesOf(turn: Turn, birth: Birth | undefined): RecordPlace[] {
+  const places: RecordPlace[] = [];
+  for (const job of turn.jobs) {
+    const place = toFields(job, birth) as RecordPlace;
+    place.p = places.length;
+    place.k = "job";
+    places.push(place);
+  }
+  for (const command of turn.commands) {
+    const place = toFields(command) as RecordPlace;
+    place.p = places.length;
+    place.k = "command";
+    places.push(place);
+  }
+  // A turn without records is kept as one row that says so.
+  if (places.length === 0) places.push({ y: "empty", p: 0, k: "turn" });
+  const state = optionalPayload(turn.state);
+  if (state !== undefined) (places[0] as RecordPlace).s = state;
+  return places;
+}
+
+/** L4: what the server needs to know of the commits of a turn that trim. Of several of one scope the last does what all of them would. */
+export function trimsOf(turn: Turn): { seq: number; unit: string; p: number; trim: number }[] {
+  const trims = new Map<number, { seq: number; unit: string; p: number; trim: number }>();
+  for (const [i, command] of turn.commands.entries()) {
+    if (command.type !== "commit" || (command as CommitCommand).trim === undefined) continue;
+    const { seq, unit, trim = 0 } = command as CommitCommand;
+    trims.set(seq, { seq, unit: text(unit), p: turn.jobs.length + i, trim });
+  }
+  return [...trims.values()];
+}
+
+/** turn, time, history_length, worker, state, direction, type, seq, unit, name, n, refs, data, value. */
+export type HistoryRow = readonly (Value | readonly string[])[];
+
+/** Rows in order of turn and position. */
+export function turnsOf(rows: readonly HistoryRow[], birth: Birth | undefined): Turn[] {
+  const turns: Turn[] = [];
+  let current: { turn: Turn; jobs: Job[]; commands: Command[] } | undefined;
+  for (const row of rows) {
+    if (current === undefined || row[0] !== current.turn.index) {
+      current = beginTurn(row);
+      turns.push(current.turn);
+    }
+    const [type, seq, unit, name, n, refs, data, value] = row.slice(6) as [
+      Value,
+      Value,
+      Value,
+      Value,
+      Value,
+      string[] | null,
+      Value,
+      Value,
+    ];
+    const read = { type, seq, unit, name, n, refs, data, value };
+    if (row[5] === "job") current.jobs.push(fromFields(read, birth) as Job);
+    else if (row[5] === "command") current.commands.push(fromFields(read) as Command);
+  }
+  return turns;
+}
+
+function beginTurn(row: HistoryRow): { turn: Turn; jobs: Job[]; commands: Command[] } {
+  const [index, time, historyLength, , state] = row as readonly Value[];
+  const jobs: Job[] = [];
+  const commands: Command[] = [];
+  const turn: Turn = {
+    index: readNumber(index),
+    time: readNumber(time),
+    historyLength: readOptionalNumber(historyLength) ?? 0,
+    jobs,
+    commands,
+  };
+  return { turn: state === null || state === undefined ? turn : { ...turn, state: readPayload(state) }, jobs, commands };
+}

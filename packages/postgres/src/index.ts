@@ -1,0 +1,7 @@
+// The door of `@holdfast/postgres`.
+// Owns: nothing; it re-exports.
+// Invariants: none.
+
+export type { FromUrlOptions, PostgresStoreOptions } from "./options.ts";
+export { PostgresStore } from "./store.ts";
+export type { PostgresTransaction } from "./transact.ts";

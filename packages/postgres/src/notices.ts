@@ -1,0 +1,234 @@
+// Who wants to know that something may have changed, here and in other processes.
+// Owns: the watchers, the one connection that listens, and what others are told.
+// Invariants: D9 (hints may be late or doubled: they cost time, never progress); watchers of this process are told directly, and its own
+// notifications are passed over; nothing is sent where nobody else listens; a watcher does not keep the process alive.
+//
+// NOTIFY takes a lock of the whole server from before the commit until after its flush. Inside of the commits it is about it would queue
+// them behind each other (four connections, single-row commits: see docs/postgres.md), so it goes out by itself, after them, in a
+// transaction that waits for no disk; what comes up while one is under way shares the next.
+
+import type { Logger } from "@holdfast/core";
+import type { Wakeup } from "holdfast";
+import type { Client } from "pg";
+import type { Connections } from "./connections.ts";
+
+type Kind = keyof Wakeup | "mail";
+type Changes = { -readonly [K in Kind]?: boolean };
+
+const LETTERS: Readonly<Record<Kind, string>> = { work: "w", messages: "m", tasks: "t", results: "r", mail: "p" };
+const KINDS = Object.keys(LETTERS) as Kind[];
+const ANYTHING: Wakeup = { work: true, messages: true, tasks: true, results: true };
+const HELLO = "+";
+const BYE = "!";
+
+const ATTEND_EVERY_MS = 20_000;
+/** Where LISTEN does not work. */
+const POLL_EVERY_MS = 500;
+const ECHO_WITHIN_MS = 3_000;
+const LISTEN_AGAIN_MS = 1_000;
+
+export class Notices {
+  readonly #connections: Connections;
+  readonly #s: string;
+  readonly #channel: string;
+  readonly #logger: Logger;
+  readonly #onMail: () => void;
+  readonly #watchers = new Set<(wakeup: Wakeup) => void>();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #client: Client | undefined;
+  #echo: (() => void) | undefined;
+  /** Does anybody else listen? If we can't hear of them, somebody may. */
+  #others = true;
+  #pending: Changes | undefined;
+  #isSending = false;
+  #isStopped = true;
+
+  constructor(connections: Connections, { schema, s }: { schema: string; s: string }, logger: Logger, onMail: () => void) {
+    this.#connections = connections;
+    this.#s = s;
+    this.#channel = `holdfast:${schema}`.slice(0, 63);
+    this.#logger = logger;
+    this.#onMail = onMail;
+  }
+  get channel(): string {
+    return this.#channel;
+  }
+  /** What a transaction that is not ours says when it commits. */
+  notice(...kinds: readonly Kind[]): string {
+    return `*${kinds.map((kind) => LETTERS[kind]).join("")}`;
+  }
+
+  // ── here ──
+
+  watch(watcher: (wakeup: Wakeup) => void): () => void {
+    // A function of its own: the same callback given twice is two watchers.
+    const own = (wakeup: Wakeup): void => watcher(wakeup);
+    this.#watchers.add(own);
+    return () => {
+      this.#watchers.delete(own);
+    };
+  }
+  /** After what it is about is durable. `elsewhere`: what others should know of it. */
+  tell(here: Wakeup, elsewhere: Wakeup = here): void {
+    if (isSomething(here)) this.#tellHere(here);
+    if (this.#others && isSomething(elsewhere)) this.#send(elsewhere);
+  }
+  #tellHere(wakeup: Wakeup): void {
+    for (const watcher of [...this.#watchers]) {
+      try {
+        watcher(wakeup);
+      } catch (error) {
+        // Its own fault, and not that of the write that it heard of.
+        setImmediate(() => {
+          throw error;
+        });
+      }
+    }
+  }
+
+  // ── to others ──
+
+  #send(changes: Wakeup): void {
+    this.#pending = { ...this.#pending, ...onlyTrue(changes) };
+    if (!this.#isSending) void this.#flush();
+  }
+  async #flush(): Promise<void> {
+    this.#isSending = true;
+    try {
+      while (this.#pending !== undefined && !this.#isStopped) {
+        const changes = this.#pending;
+        this.#pending = undefined;
+        await this.#notify(
+          `${this.#connections.instance}${KINDS.filter((kind) => changes[kind] === true)
+            .map((kind) => LETTERS[kind])
+            .join("")}`,
+        );
+      }
+    } catch {
+      // A hint that is lost costs time: who polls finds out.
+    } finally {
+      this.#isSending = false;
+    }
+  }
+  async #notify(notice: string): Promise<void> {
+    await this.#connections.query(`SELECT ${this.#s}.notify_1($1, $2)`, [this.#channel, notice], 0);
+  }
+
+  // ── from others ──
+
+  /** Resolves when notifications come in, or when it is clear that they don't. */
+  async start(listen: boolean): Promise<void> {
+    this.#isStopped = false;
+    const hears = listen && (await this.#listen());
+    if (!hears) {
+      if (listen) {
+        this.#logger.warn(
+          "LISTEN does not work on this connection (PgBouncer in transaction mode?): Holdfast looks for news twice a second instead. Add ?listen=off to the url to do so without trying.",
+        );
+      }
+      this.#every(POLL_EVERY_MS, () => this.#tellHere(ANYTHING));
+      return;
+    }
+    this.#every(ATTEND_EVERY_MS, () => void this.#attend());
+    await this.#attend();
+    await this.#notify(HELLO + this.#connections.instance).catch(() => undefined);
+  }
+  async stop(): Promise<void> {
+    const wasListening = this.#client !== undefined;
+    this.#isStopped = true;
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+    const client = this.#client;
+    this.#client = undefined;
+    await client?.end().catch(() => undefined);
+    // Nobody waits for this: who is gone is forgotten after a minute in any case.
+    await this.#connections.query(`SELECT ${this.#s}.leave_1($1)`, [this.#connections.instance], 0).catch(() => undefined);
+    if (wasListening) await this.#notify(BYE + this.#connections.instance).catch(() => undefined);
+  }
+  #every(ms: number, work: () => void): void {
+    const timer = setInterval(work, ms);
+    timer.unref();
+    this.#timers.push(timer);
+  }
+  async #attend(): Promise<void> {
+    try {
+      const [row] = await this.#connections.query<{ others: number }>(
+        `SELECT ${this.#s}.attend_1($1) AS others`,
+        [this.#connections.instance],
+        0,
+      );
+      this.#others = (row?.others ?? 1) > 0;
+    } catch {
+      this.#others = true;
+    }
+  }
+
+  /** False: nothing came back of what we said ourselves. */
+  async #listen(): Promise<boolean> {
+    const client = this.#connections.lone();
+    client.on("error", () => undefined);
+    client.on("notification", ({ payload = "" }) => this.#heard(payload));
+    try {
+      await client.connect();
+      await client.query(`LISTEN "${this.#channel.replaceAll('"', '""')}"`);
+      const echo = new Promise<boolean>((resolve) => {
+        const timer = setTimeout(() => resolve(false), ECHO_WITHIN_MS);
+        this.#echo = () => {
+          clearTimeout(timer);
+          resolve(true);
+        };
+      });
+      await this.#notify(`?${this.#connections.instance}`);
+      if (!(await echo)) throw new Error("no echo");
+      // Only now: until here the process has to stay, though nothing else may keep it.
+      (client as unknown as { connection: { stream: { unref?(): void } } }).connection.stream.unref?.();
+    } catch {
+      await client.end().catch(() => undefined);
+      return false;
+    }
+    if (this.#isStopped) {
+      await client.end().catch(() => undefined);
+      return true;
+    }
+    this.#client = client;
+    client.on("end", () => {
+      if (this.#client === client) void this.#listenAgain();
+    });
+    return true;
+  }
+  /** What was said meanwhile is lost: everybody looks. */
+  async #listenAgain(): Promise<void> {
+    this.#client = undefined;
+    this.#others = true;
+    while (!this.#isStopped && !(await this.#listen())) {
+      this.#tellHere(ANYTHING);
+      await new Promise<void>((resolve) => setTimeout(resolve, LISTEN_AGAIN_MS).unref());
+    }
+    if (this.#isStopped) return;
+    await this.#attend();
+    this.#tellHere(ANYTHING);
+  }
+  #heard(payload: string): void {
+    const { instance } = this.#connections;
+    const first = payload[0];
+    if (payload === `?${instance}`) this.#echo?.();
+    else if (first === "?") return;
+    else if (first === HELLO || first === BYE) {
+      if (payload.slice(1) === instance) return;
+      if (first === HELLO) this.#others = true;
+      else void this.#attend();
+    } else if (!payload.startsWith(instance)) {
+      const letters = first === "*" ? payload.slice(1) : payload.slice(instance.length);
+      const wakeup = Object.fromEntries(KINDS.filter((kind) => letters.includes(LETTERS[kind])).map((kind) => [kind, true])) as Changes;
+      if (wakeup.mail === true) this.#onMail();
+      const { mail: _mail, ...rest } = wakeup;
+      if (isSomething(rest)) this.#tellHere(rest);
+    }
+  }
+}
+
+function isSomething({ work, messages, tasks, results }: Wakeup): boolean {
+  return work === true || messages === true || tasks === true || results === true;
+}
+function onlyTrue(changes: Wakeup): Changes {
+  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value === true));
+}

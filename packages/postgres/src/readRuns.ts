@@ -1,0 +1,141 @@
+// Looking at runs: by id, in lists, in numbers, turn by turn.
+// Owns: filters, the order of lists, cursors.
+// Invariants: newest first by creation, then by arrival; a cursor names the run that a page ended with, so that others may come and go.
+
+import { InvalidInputError, type RunStatus, type Turn } from "@holdfast/core";
+import type { AttemptRow, RunQuery, RunRow, UpdateOutcome } from "holdfast";
+import { attributesOf, readError, readNumber, readPayload, readText, text, type Value } from "./columns.ts";
+import type { Connections, Parameter } from "./connections.ts";
+import { type HistoryRow, turnsOf } from "./history.ts";
+import { ALL_STATUSES, type AttemptColumns, attemptRow, birthOf, CLOSED_STATUSES, type RunColumns, runRow } from "./runs.ts";
+import { attemptsOf, historyOf, RUN_COLUMNS, runTables } from "./schema/claims.ts";
+
+export async function readRuns(db: Connections, s: string, ids: readonly string[]): Promise<(RunRow | undefined)[]> {
+  if (ids.length === 0) return [];
+  const sql = `SELECT ${RUN_COLUMNS} FROM ${runTables(s)} WHERE r.id = ANY (ARRAY (SELECT * FROM json_array_elements_text($1::json)))`;
+  const rows = await db.query<RunColumns>(sql, [JSON.stringify(ids.map(text))]);
+  const found = new Map(rows.map((row) => [readText(row["id"]), runRow(row)]));
+  return ids.map((id) => found.get(id));
+}
+
+export async function readHistory(db: Connections, s: string, id: string): Promise<Turn[]> {
+  const sql = `SELECT ${RUN_COLUMNS}, ${historyOf(s, "r.key", "r.execution")} AS records FROM ${runTables(s)} WHERE r.id = $1`;
+  const [row] = await db.query<RunColumns & { records: HistoryRow[] | null }>(sql, [text(id)]);
+  return row === undefined ? [] : turnsOf(row.records ?? [], birthOf(runRow(row)));
+}
+/** Of claims that came without: by key and execution, since the run is ours. */
+export async function readHistories(
+  db: Connections,
+  s: string,
+  claims: readonly { readonly key: number; readonly run: RunRow }[],
+): Promise<Map<number, readonly HistoryRow[]>> {
+  const sql = `SELECT c.key, ${historyOf(s, "c.key", "c.execution")} AS records FROM json_to_recordset($1::json) AS c(key bigint, execution integer)`;
+  const asked = claims.map(({ key, run: { execution } }) => ({ key, execution }));
+  const rows = await db.query<{ key: number; records: HistoryRow[] | null }>(sql, [JSON.stringify(asked)]);
+  return new Map(rows.map(({ key, records }) => [Number(key), records ?? []]));
+}
+
+/** Who committed each turn, by its index. */
+export async function readWorkers(db: Connections, s: string, id: string): Promise<Map<number, string>> {
+  const rows = await db.query<{ turn: number; id: string }>(
+    `SELECT h.turn, w.id FROM ${s}.runs r JOIN ${s}.records h ON h.run = r.key AND h.execution = r.execution
+       JOIN ${s}.workers w ON w.key = h.worker WHERE r.id = $1 ORDER BY h.turn`,
+    [text(id)],
+  );
+  return new Map(rows.map((row) => [row.turn, readText(row.id)]));
+}
+
+export async function readAttempts(db: Connections, s: string, id: string): Promise<(AttemptRow & { task?: boolean })[]> {
+  const sql = `SELECT ${attemptsOf(s, "r.key", "r.execution", "true")} AS attempts FROM ${s}.runs r WHERE r.id = $1`;
+  const [row] = await db.query<{ attempts: AttemptColumns[] | null }>(sql, [text(id)]);
+  return (row?.attempts ?? []).map(attemptRow);
+}
+
+export async function readUpdates(
+  db: Connections,
+  s: string,
+  keys: readonly { readonly runId: string; readonly id: string }[],
+): Promise<(UpdateOutcome | undefined)[]> {
+  if (keys.length === 0) return [];
+  const rows = await db.query<{ i: number; status: string; value: string | null; error: string | null }>(
+    `SELECT k.i, u.status, u.value, u.error FROM json_to_recordset($1::json) AS k(i integer, run text, id text)
+       JOIN ${s}.runs r ON r.id = k.run JOIN ${s}.updates u ON u.run = r.key AND u.id = k.id WHERE u.status IS NOT NULL`,
+    [JSON.stringify(keys.map(({ runId, id }, i) => ({ i, run: text(runId), id: text(id) })))],
+  );
+  const outcomes: (UpdateOutcome | undefined)[] = keys.map(() => undefined);
+  for (const { i, status, value, error } of rows) {
+    outcomes[i] =
+      status === "completed"
+        ? { status, value: readPayload(value) }
+        : { status: status === "rejected" ? "rejected" : "failed", error: readError(error) ?? { name: "Error", message: "" } };
+  }
+  return outcomes;
+}
+
+export async function listRuns(db: Connections, s: string, query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
+  const filter = filterOf(query);
+  if (query.cursor !== undefined) filter.add(`(r.created_at, r.key) < ($, $)`, ...parseCursor(query.cursor));
+  const sql = `SELECT ${RUN_COLUMNS} FROM ${runTables(s)} ${filter.where} ORDER BY r.created_at DESC, r.key DESC LIMIT ${Math.max(0, Math.floor(query.limit)) + 1}`;
+  const rows = await db.query<RunColumns>(sql, filter.parameters);
+  const page = rows.slice(0, query.limit);
+  const last = page.at(-1);
+  const more = rows.length > page.length && last !== undefined;
+  return { runs: page.map(runRow), cursor: more ? `${last["created_at"]}.${last["key"]}` : undefined };
+}
+
+export async function countRuns(db: Connections, s: string, query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
+  const counts = Object.fromEntries(ALL_STATUSES.map((status) => [status, 0])) as Record<RunStatus, number>;
+  const filter = filterOf(query);
+  const rows = await db.query<{ status: RunStatus; count: Value }>(
+    `SELECT r.status, count(*) FROM ${s}.runs r ${filter.where} GROUP BY r.status`,
+    filter.parameters,
+  );
+  for (const { status, count } of rows) counts[status] = readNumber(count);
+  return counts;
+}
+
+// ── filters ──
+
+class Filter {
+  readonly parameters: Parameter[] = [];
+  readonly #conditions: string[] = [];
+
+  /** Each `$` of the condition stands for the next parameter. */
+  add(condition: string, ...parameters: Parameter[]): void {
+    let at = this.parameters.length;
+    this.parameters.push(...parameters);
+    this.#conditions.push(condition.replace(/\$/g, () => `$${++at}`));
+  }
+  get where(): string {
+    return this.#conditions.length === 0 ? "" : `WHERE ${this.#conditions.join(" AND ")}`;
+  }
+}
+
+function filterOf({ status, workflow, queue, parentId, attributes, since, until }: Omit<RunQuery, "limit" | "cursor">): Filter {
+  const filter = new Filter();
+  if (status !== undefined) addStatus(filter, status);
+  if (workflow !== undefined) filter.add("r.workflow = $", text(workflow));
+  if (queue !== undefined) filter.add("r.queue = $", text(queue));
+  if (parentId !== undefined) filter.add("r.parent_id = $", text(parentId));
+  if (since !== undefined) filter.add("r.created_at >= $", Math.ceil(since));
+  if (until !== undefined) filter.add("r.created_at < $", Math.ceil(until));
+  // By value and type: what it contains. Without one every run would do.
+  if (attributes !== undefined && Object.keys(attributes).length > 0)
+    filter.add("r.attributes @> $::jsonb AND r.attributes <> '{}'", JSON.stringify(attributesOf(attributes)));
+  return filter;
+}
+/** Closed runs are found by how they ended, open ones among the open: `status` itself is in no index. */
+function addStatus(filter: Filter, statuses: readonly RunStatus[]): void {
+  const known = ALL_STATUSES.filter((status) => statuses.includes(status));
+  const list = known.map((status) => `'${status}'`).join(", ");
+  if (known.length === 0) filter.add("false");
+  else if (known.every((status) => CLOSED_STATUSES.has(status))) filter.add(`r.ended_as IN (${list})`);
+  else if (known.some((status) => CLOSED_STATUSES.has(status))) filter.add(`r.status IN (${list})`);
+  else filter.add(`r.finished_at IS NULL AND r.status IN (${list})`);
+}
+
+function parseCursor(cursor: string): [createdAt: number, key: number] {
+  const parts = /^(-?\d+)\.(\d+)$/.exec(cursor);
+  if (parts === null) throw new InvalidInputError({ what: "cursor", issues: [{ message: "must be one that an earlier page gave" }] });
+  return [Number(parts[1]), Number(parts[2])];
+}

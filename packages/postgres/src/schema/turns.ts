@@ -1,0 +1,490 @@
+// In SQL: new runs, turns, and the trimming of history.
+// Owns: the fence around every commit, the order of its effects, what happens when a run of that id or key exists.
+// Invariants: D2 (all or nothing), D3 (many in one call, each stands alone), D4 (a stale epoch writes nothing), D9 (parking sees every
+// message), P10, M8, L4 R11.
+//
+// The usual turn (records in, the row of the run changed) goes through a few statements for the whole batch; whatever else a turn may ask
+// for goes one by one. Rows are locked first, in order of key; each statement after that sees what is there then.
+//
+// Plans are kept for as long as a connection lives, and may have been made when the tables were small. So rows are named by `= ANY (array)`,
+// or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
+
+import { BY_INDEX, NOTHING } from "./messages.ts";
+
+/** The columns of a record, as they are handed over; the same for both ways in. */
+const RECORD =
+  "t integer, p integer, k text, y text, q integer, n integer, w integer, c bigint, h integer, u text, m text, f text[], d text, v text, s text";
+const RECORD_COLUMNS =
+  "execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state";
+const RECORD_VALUES = "r.t, r.p, r.k, r.y, r.q, r.n, r.w, r.c, r.h, r.u, r.m, r.f, r.d, r.v, r.s";
+
+const ATTEMPT = "seq integer, number integer, status text, worker text, started bigint, ended bigint, retry bigint, error text";
+const WRITE_ATTEMPT = `ON CONFLICT (run, execution, seq, number) DO UPDATE SET status = excluded.status, worker_id = excluded.worker_id,
+  started_at = excluded.started_at, ended_at = excluded.ended_at, retry_at = excluded.retry_at, error = excluded.error`;
+
+const TASK =
+  "seq integer, activity text, queue text, location text, input text, retry text, stc bigint, sc bigint, ss bigint, hb bigint, ma double precision, ii double precision, bo double precision, mi double precision, ji double precision, at integer";
+
+export const turns = (s: string): string => `
+CREATE FUNCTION ${s}.inbox_after_1(p_run bigint, p_seen bigint) RETURNS jsonb LANGUAGE sql STABLE AS $$
+  SELECT coalesce(jsonb_agg(jsonb_build_array(id, type, seq, name, refs, data, value) ORDER BY id), '[]') FROM ${s}.inbox WHERE run = p_run AND id > p_seen
+$$;
+
+-- L4, R11: deletes what the commit of a scope has left behind, as the core's \`trimmed\` does. p_trims: seq and unit of the scope, p the
+-- position of its commit in the turn, trim the first iteration or dispatch whose records stay. Returns how many records are gone.
+CREATE FUNCTION ${s}.trim_records_1(p_run bigint, p_execution integer, p_turn integer, p_trims jsonb) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+  v_trim record;
+  v_turn integer;
+  v_position integer;
+  v_gone integer[];
+  v_opened integer[];
+  v_consumed text[];
+  v_total integer := 0;
+  v_count integer;
+  v_facts ${s}.records[];
+  v_seqs integer[];
+BEGIN
+  FOR v_trim IN SELECT * FROM jsonb_to_recordset(p_trims) AS x(seq integer, unit text, p integer, trim integer) LOOP
+    -- Where the scope was opened: all that it leaves behind came after that.
+    SELECT turn, position INTO v_turn, v_position FROM ${s}.records
+      WHERE run = p_run AND execution = p_execution AND seq = v_trim.seq AND n IS NOT NULL AND direction = 'command' ORDER BY turn, position LIMIT 1;
+    IF NOT FOUND THEN v_turn := p_turn; v_position := v_trim.p; END IF;
+    WITH before AS (
+      SELECT seq, n, type, refs, (turn, position) > (v_turn, v_position) AND seq IS DISTINCT FROM v_trim.seq
+          OR (turn, position) > (v_turn, v_position) AND n IS NULL AS beneath,
+        CASE WHEN starts_with(unit, v_trim.unit || '/')
+          THEN substring(substr(unit, length(v_trim.unit) + 2) FROM '^~h?([0-9]+)')::numeric < v_trim.trim END AS past
+      FROM ${s}.records WHERE run = p_run AND execution = p_execution AND direction = 'command' AND (turn, position) < (p_turn, v_trim.p)
+    ), gone AS (
+      SELECT seq FROM before WHERE beneath AND n IS NOT NULL AND past
+    )
+    SELECT ARRAY (SELECT seq FROM gone),
+      ARRAY (SELECT seq FROM before WHERE n IS NOT NULL),
+      ARRAY (SELECT unnest(b.refs) FROM before b
+        WHERE b.beneath AND (b.type = 'dispatch' AND b.past OR b.type = 'settle' AND b.seq IN (SELECT seq FROM gone)))
+    INTO v_gone, v_opened, v_consumed;
+    WITH dropped AS (
+      DELETE FROM ${s}.records r WHERE run = p_run AND execution = p_execution AND (
+        direction = 'turn'
+        OR direction = 'job' AND turn <= p_turn AND CASE
+          WHEN type IN ('fire', 'resolve', 'childStarted') THEN seq = ANY (v_gone) OR seq > v_trim.seq AND seq <> ALL (v_opened)
+          WHEN type IN ('signal', 'update') THEN refs[1] = ANY (v_consumed)
+          ELSE false END
+        OR direction = 'command' AND (turn, position) < (p_turn, v_trim.p) AND CASE
+          WHEN n IS NOT NULL THEN seq = ANY (v_gone)
+          WHEN type = 'commit' THEN seq = ANY (v_gone) OR seq = v_trim.seq
+          WHEN type IN ('dispatch', 'handlerFailed') THEN (turn, position) > (v_turn, v_position) AND starts_with(unit, v_trim.unit || '/')
+            AND substring(substr(unit, length(v_trim.unit) + 2) FROM '^~h?([0-9]+)')::numeric < v_trim.trim
+          WHEN type IN ('acceptUpdate', 'completeUpdate') THEN seq = ANY (v_gone) OR refs[1] = ANY (v_consumed)
+          ELSE seq = ANY (v_gone) END)
+      RETURNING r.*
+    )
+    SELECT count(*) FILTER (WHERE d.direction <> 'turn'), array_agg(ROW (d.*)::${s}.records) FILTER (WHERE d.history_length IS NOT NULL),
+      array_agg(d.seq) FILTER (WHERE d.n IS NOT NULL)
+    INTO v_count, v_facts, v_seqs FROM dropped d;
+    v_total := v_total + v_count;
+    -- What belongs to a turn as a whole outlives its first row.
+    UPDATE ${s}.records r SET time = f.time, history_length = f.history_length, worker = f.worker, state = f.state FROM unnest(v_facts) f
+      WHERE r.run = p_run AND r.execution = p_execution AND r.turn = f.turn
+        AND r.position = (SELECT min(q.position) FROM ${s}.records q WHERE q.run = p_run AND q.execution = p_execution AND q.turn = f.turn);
+    DELETE FROM ${s}.attempts WHERE run = p_run AND execution = p_execution AND seq = ANY (v_seqs);
+  END LOOP;
+  RETURN v_total;
+END $$;
+
+-- One turn of one run, with whatever it may ask for.
+CREATE FUNCTION ${s}.commit_turn_1(p_commit jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  c record;
+  v_run ${s}.runs;
+  v_item jsonb;
+  v_result jsonb;
+  v_sent jsonb;
+  v_gone integer := 0;
+  v_child record;
+  v_answer jsonb;
+BEGIN
+  SELECT * INTO c FROM jsonb_to_record(p_commit) AS x(id text, x integer, e integer, t integer, n integer, s text, k boolean, wf text, wake bigint,
+    seen bigint, rb integer, ra integer, er text, bc text, state text, attributes jsonb, removed text[], "turnIndex" integer, trims jsonb,
+    records jsonb, attempts jsonb, consumed bigint[], updates jsonb, tasks jsonb, "cancelTasks" integer[], children jsonb,
+    "cancelChildren" integer[], sends jsonb, close jsonb);
+  SELECT * INTO v_run FROM ${s}.runs WHERE id = c.id FOR NO KEY UPDATE NOWAIT;
+  IF NOT FOUND OR v_run.worker_id IS NULL OR v_run.epoch <> c.e OR v_run.execution <> c.x THEN RETURN '{"stale":true}'; END IF;
+  IF c.records IS NOT NULL THEN
+    INSERT INTO ${s}.records (run, ${RECORD_COLUMNS}) SELECT v_run.key, c.x, ${RECORD_VALUES} FROM jsonb_to_recordset(c.records) AS r(${RECORD});
+  END IF;
+  IF c.trims IS NOT NULL THEN v_gone := ${s}.trim_records_1(v_run.key, c.x, c."turnIndex", c.trims); END IF;
+  IF c.state IS NOT NULL THEN
+    INSERT INTO ${s}.states (run, state) VALUES (v_run.key, c.state) ON CONFLICT (run) DO UPDATE SET state = excluded.state;
+  END IF;
+  IF c.attempts IS NOT NULL THEN
+    INSERT INTO ${s}.attempts (run, execution, seq, number, task, status, worker_id, started_at, ended_at, retry_at, error)
+      SELECT v_run.key, c.x, a.seq, a.number, false, a.status, a.worker, a.started, a.ended, a.retry, a.error FROM jsonb_to_recordset(c.attempts) AS a(${ATTEMPT})
+      ${WRITE_ATTEMPT};
+  END IF;
+  IF c.consumed IS NOT NULL THEN DELETE FROM ${s}.inbox WHERE run = v_run.key AND id = ANY (c.consumed); END IF;
+  IF c.updates IS NOT NULL THEN
+    INSERT INTO ${s}.updates AS u (run, id, inbox_id, status, value, error)
+      SELECT v_run.key, x.id, 0, x.status, x.value, x.error FROM jsonb_to_recordset(c.updates) AS x(id text, status text, value text, error text)
+      ON CONFLICT (run, id) DO UPDATE SET status = excluded.status, value = excluded.value, error = excluded.error WHERE u.status IS NULL;
+  END IF;
+  IF c."cancelTasks" IS NOT NULL THEN PERFORM ${s}.drop_tasks_1(v_run.key, c."cancelTasks", p_now); END IF;
+  IF c.tasks IS NOT NULL THEN
+    INSERT INTO ${s}.tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close, schedule_to_close, schedule_to_start, heartbeat,
+        max_attempts, initial_interval, backoff, max_interval, jitter, attempt, scheduled_at, available_at, due_at)
+      SELECT v_run.key, c.x, x.seq, x.activity, x.queue, x.location, x.input, x.retry, x.stc, x.sc, x.ss, x.hb, x.ma, x.ii, x.bo, x.mi, x.ji,
+        coalesce(x.at, 0), p_now, p_now, least(p_now + x.sc, p_now + x.ss)
+      FROM jsonb_to_recordset(c.tasks) AS x(${TASK});
+  END IF;
+  IF c.children IS NOT NULL THEN
+    FOR v_item IN SELECT * FROM jsonb_array_elements(c.children) LOOP
+      v_result := ${s}.create_run_1(v_item, p_now);
+      IF v_result ->> 's' = 'conflict' THEN
+        PERFORM ${s}.put_1(v_run.key, jsonb_build_object('y', 'resolve', 'q', coalesce(v_item #> '{parent,seq}', '0'),
+          'd', '{"status":"failed","error":' || ${s}.error_1('exists', v_item ->> 'id') || '}'), p_now);
+      END IF;
+    END LOOP;
+  END IF;
+  IF c."cancelChildren" IS NOT NULL THEN
+    FOR v_child IN SELECT key FROM ${s}.runs WHERE parent_id = v_run.id AND finished_at IS NULL AND parent_execution = c.x
+        AND parent_seq = ANY (c."cancelChildren") ORDER BY key LOOP
+      PERFORM ${s}.cancel_run_1(v_child.key, ${s}.cancel_message_1(format('its parent %s gave it up', v_run.id)), p_now);
+    END LOOP;
+  END IF;
+  IF c.sends IS NOT NULL THEN
+    v_sent := '[]';
+    FOR v_item IN SELECT * FROM jsonb_array_elements(c.sends) LOOP
+      v_result := ${s}.deliver_1(v_item ->> 'r', v_item, p_now);
+      v_sent := v_sent || v_result;
+      -- M12: the sender learns how it went, through its own inbox.
+      PERFORM ${s}.put_1(v_run.key, jsonb_build_object('y', 'resolve', 'q', v_item -> 'seq') || CASE v_result ->> 's'
+        WHEN 'not-found' THEN jsonb_build_object('d', '{"status":"failed","error":' || ${s}.error_1('not-found', v_item ->> 'r') || '}')
+        WHEN 'closed' THEN jsonb_build_object('d', '{"status":"failed","error":' || ${s}.error_1('closed', v_item ->> 'r', v_result ->> 'r') || '}')
+        ELSE jsonb_build_object('v', ${NOTHING}) END, p_now);
+    END LOOP;
+  END IF;
+  IF c.attributes IS NOT NULL THEN
+    UPDATE ${s}.runs SET attributes = (attributes || c.attributes) - c.removed WHERE key = v_run.key;
+  END IF;
+  v_answer := jsonb_build_object('sent', v_sent);
+  IF c.close IS NOT NULL THEN
+    IF c.close ->> 'status' = 'continued' THEN
+      PERFORM ${s}.continue_run_1(v_run.key, c.close -> 'next', p_now);
+    ELSE
+      PERFORM ${s}.close_run_1(v_run.key, c.close ->> 'status', c.close ->> 'output', c.close ->> 'error', (c.close ->> 'resumable')::boolean,
+        p_now, c.t, c.n - v_gone);
+    END IF;
+    RETURN v_answer;
+  END IF;
+  UPDATE ${s}.runs SET status = c.s, waiting_for = c.wf, error = c.er, blocked_code = c.bc, attempt = coalesce(c.ra, attempt),
+      rollbacks = coalesce(c.rb, rollbacks), turns = turns + c.t, history_length = history_length + c.n - v_gone,
+      recoveries = CASE WHEN c.t > 0 THEN 0 ELSE recoveries END,
+      parked_by = CASE WHEN c.k THEN parked_by ELSE worker_id END, worker_id = CASE WHEN c.k THEN worker_id END,
+      available_at = CASE WHEN c.k THEN available_at
+        WHEN EXISTS (SELECT 1 FROM ${s}.inbox WHERE run = v_run.key AND id > c.seen) THEN least(c.wake, p_now) ELSE c.wake END
+    WHERE key = v_run.key RETURNING * INTO v_run;
+  IF c.k THEN v_answer := v_answer || jsonb_build_object('inbox', ${s}.inbox_after_1(v_run.key, c.seen), 'length', v_run.history_length); END IF;
+  RETURN v_answer || jsonb_build_object('due', v_run.worker_id IS NULL AND v_run.available_at <= p_now);
+END $$;
+
+-- Turns of many runs. p_turns: the usual ones, each of another run, numbered from 1, with what belongs to the turn as a whole (ti index,
+-- tm time, hl history length, w worker); p_records: their records; p_more: what else they have
+-- (consumed messages, states, attempts); p_others: turns that go one by one, after them; p_touched, p_ending: ids of runs that those may
+-- reach, or end. The answer is {} if all are committed and nothing else is to be said.
+CREATE TYPE ${s}.turn_1 AS (i integer, id text, x integer, e integer, t integer, n integer, s text, k boolean, seen bigint, wf text, wake bigint,
+  rb integer, er text, bc text, c text, o text, rs boolean, ti integer, tm bigint, hl integer, w integer);
+
+CREATE FUNCTION ${s}.commit_turns_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_turns text, p_records text, p_more text,
+  p_others text, p_touched text, p_ending text)
+RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
+DECLARE
+  v_now bigint;
+  v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
+  v_turns ${s}.turn_1[];
+  v_ids text[];
+  v_more json := p_more::json;
+  v_keys bigint[] := '{}';
+  v_open bigint[];
+  v_ended bigint[];
+  v_taken bigint[];
+  v_takers bigint[];
+  v_news boolean;
+  v_messages boolean;
+  -- What belongs to each turn as a whole. Arrays of numbers: an element is found at once.
+  v_executions integer[];
+  v_indexes integer[];
+  v_workers integer[];
+  v_times bigint[];
+  v_lengths integer[];
+  v_due boolean;
+  v_inbox json;
+  v_family integer[];
+  v_item jsonb;
+  v_results jsonb;
+  v_result jsonb;
+BEGIN
+  IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
+  v_turns := ARRAY (SELECT u FROM json_populate_recordset(NULL::${s}.turn_1, p_turns::json) u);
+  v_ids := ARRAY (SELECT t.id FROM unnest(v_turns) t);
+  IF p_ending IS NOT NULL OR p_touched IS NOT NULL THEN
+    PERFORM ${s}.lock_runs_1(
+      v_ids || ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)),
+      ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
+  ELSIF cardinality(v_ids) > 1 THEN
+    PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY key FOR NO KEY UPDATE;
+  END IF;
+  -- D4: who may write. Zero stands for who may not.
+  SELECT array_agg(coalesce(l.key, 0) ORDER BY t.i), bool_or(l.last_message > t.seen), bool_or(l.last_message > 0),
+      array_agg(t.x ORDER BY t.i), array_agg(coalesce(t.ti, 0) ORDER BY t.i), array_agg(coalesce(t.w, 0) ORDER BY t.i),
+      array_agg(coalesce(t.tm, 0) ORDER BY t.i), array_agg(coalesce(t.hl, 0) ORDER BY t.i),
+      array_agg(l.key) FILTER (WHERE t.c IS NULL), array_agg(l.key) FILTER (WHERE t.c IS NOT NULL)
+    INTO v_keys, v_news, v_messages, v_executions, v_indexes, v_workers, v_times, v_lengths, v_open, v_ended
+    FROM unnest(v_turns) t LEFT JOIN LATERAL (
+      SELECT r.key, r.last_message FROM ${s}.runs r WHERE r.id = t.id AND r.execution = t.x AND r.epoch = t.e AND r.worker_id IS NOT NULL
+      FOR NO KEY UPDATE
+    ) l ON true;
+  v_keys := coalesce(v_keys, '{}');
+  v_now := ${s}.clock_1(p_now);
+  IF p_records IS NOT NULL THEN
+    INSERT INTO ${s}.records (run, execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state)
+      SELECT v_keys[r.i], v_executions[r.i], v_indexes[r.i], r.p, r.k, r.y, r.q, r.n, CASE r.p WHEN 0 THEN v_workers[r.i] END,
+        CASE r.p WHEN 0 THEN v_times[r.i] END, CASE r.p WHEN 0 THEN v_lengths[r.i] END, r.u, r.m, r.f, r.d, r.v, r.s
+      FROM json_to_recordset(p_records::json)
+        AS r(i integer, p integer, k text, y text, q integer, n integer, u text, m text, f text[], d text, v text, s text)
+      WHERE v_keys[r.i] <> 0;
+  END IF;
+  IF p_more IS NOT NULL THEN
+    SELECT array_agg(m.id), array_agg(v_keys[m.i]) INTO v_taken, v_takers FROM json_to_recordset(v_more -> 'consumed') AS m(i integer, id bigint);
+    IF v_taken IS NOT NULL THEN
+      DELETE FROM ${s}.inbox b WHERE b.run = ANY (v_takers) AND b.id = ANY (v_taken) AND v_takers[array_position(v_taken, b.id)] = b.run;
+    END IF;
+    INSERT INTO ${s}.states (run, state)
+      SELECT v_keys[m.i], m.state FROM json_to_recordset(v_more -> 'states') AS m(i integer, state text) WHERE v_keys[m.i] <> 0
+      ON CONFLICT (run) DO UPDATE SET state = excluded.state;
+    INSERT INTO ${s}.attempts (run, execution, seq, number, task, status, worker_id, started_at, ended_at, retry_at, error)
+      SELECT v_keys[a.i], a.x, a.seq, a.number, false, a.status, a.worker, a.started, a.ended, a.retry, a.error
+      FROM json_to_recordset(v_more -> 'attempts') AS a(i integer, x integer, ${ATTEMPT}) WHERE v_keys[a.i] <> 0
+      ${WRITE_ATTEMPT};
+  END IF;
+  WITH changed AS (
+    UPDATE ${s}.runs r SET (status, waiting_for, error, blocked_code, rollbacks, turns, history_length, recoveries, parked_by, worker_id, available_at) = (
+        SELECT t.s, t.wf, t.er, t.bc, coalesce(t.rb, r.rollbacks), r.turns + t.t, r.history_length + t.n, CASE WHEN t.t > 0 THEN 0 ELSE r.recoveries END,
+          CASE WHEN t.k THEN r.parked_by ELSE r.worker_id END, CASE WHEN t.k THEN r.worker_id END,
+          CASE WHEN t.k THEN r.available_at
+            WHEN r.last_message > t.seen AND EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = r.key AND b.id > t.seen) THEN least(t.wake, v_now)
+            ELSE t.wake END
+        FROM unnest(v_turns[array_position(v_keys, r.key):array_position(v_keys, r.key)]) t)
+      WHERE r.key = ANY (v_open)
+      RETURNING r.worker_id, r.available_at
+  )
+  SELECT bool_or(worker_id IS NULL AND available_at <= v_now) INTO v_due FROM changed;
+  IF p_ending IS NOT NULL THEN
+    -- All of them end before anything follows from it: a child that ends by itself does not follow its parent.
+    SELECT array_agg(t.i) INTO v_family FROM unnest(v_turns) t CROSS JOIN LATERAL (
+        SELECT x.key, x.id, x.parent_id FROM ${s}.runs x WHERE x.key = v_keys[t.i] OFFSET 0) r
+      WHERE t.c IS NOT NULL AND (r.parent_id IS NOT NULL
+        OR (SELECT 1 FROM ${s}.runs x WHERE x.parent_id = r.id AND x.finished_at IS NULL LIMIT 1) IS NOT NULL
+        OR (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key LIMIT 1) IS NOT NULL
+        OR (SELECT 1 FROM ${s}.updates x WHERE x.run = r.key AND x.status IS NULL LIMIT 1) IS NOT NULL);
+    UPDATE ${s}.runs r SET (status, ended_as, output, error, resumable, turns, history_length) = (
+        SELECT t.c, t.c, t.o, t.er, t.c = 'failed' AND coalesce(t.rs, true), r.turns + t.t, r.history_length + t.n
+        FROM unnest(v_turns[array_position(v_keys, r.key):array_position(v_keys, r.key)]) t),
+        finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = r.epoch + 1
+      WHERE r.key = ANY (v_ended);
+    IF v_messages THEN
+      -- D10: signals wait for a run that may be resumed. Of those with a family the rest is to be told of first.
+      DELETE FROM ${s}.inbox b WHERE b.run = ANY (v_ended) AND (v_family IS NULL OR array_position(v_keys, b.run) <> ALL (v_family))
+        AND NOT (b.type = 'signal' AND (SELECT r.resumable FROM ${s}.runs r WHERE r.key = b.run));
+    END IF;
+    IF v_family IS NOT NULL THEN
+      PERFORM ${s}.follow_end_1(v_keys[i], v_now) FROM (SELECT unnest(v_family) AS i ORDER BY 1) f;
+    END IF;
+  END IF;
+  IF v_news THEN
+    SELECT json_agg(json_build_array(t.i, b.id, b.type, b.seq, b.name, b.refs, b.data, b.value) ORDER BY b.id) INTO v_inbox
+      FROM unnest(v_turns) t
+      CROSS JOIN LATERAL (SELECT * FROM ${s}.inbox x WHERE x.run = v_keys[t.i] AND x.id > t.seen OFFSET 0) b WHERE t.k AND t.c IS NULL;
+  END IF;
+  IF p_others IS NOT NULL THEN
+    v_results := '[]';
+    FOR v_item IN SELECT * FROM jsonb_array_elements(p_others::jsonb) LOOP
+      v_result := ${s}.commit_turn_1(v_item, v_now);
+      v_due := coalesce(v_due, false) OR coalesce((v_result ->> 'due')::boolean, false);
+      v_results := v_results || v_result;
+    END LOOP;
+  END IF;
+  IF 0 <> ALL (v_keys) AND v_inbox IS NULL AND v_results IS NULL AND v_due IS NOT TRUE AND v_family IS NULL THEN RETURN '{}'; END IF;
+  RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object(
+    'stale', (SELECT json_agg(i) FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) WHERE key = 0),
+    'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL)::text);
+END $$;
+
+-- The parent learns that its child exists.
+CREATE FUNCTION ${s}.announce_1(p_id text, p_parent jsonb, p_now bigint) RETURNS void LANGUAGE sql AS $$
+  SELECT ${s}.answer_1(p_parent ->> 'runId', (p_parent ->> 'execution')::integer,
+    jsonb_build_object('y', 'childStarted', 'q', p_parent -> 'seq', 'd', json_build_object('runId', p_id)::text), p_now)
+$$;
+
+-- One new run, with whatever may come with it. Answers with s status, x execution, b inbox ids, r status of the run in the way.
+CREATE FUNCTION ${s}.create_run_1(p_run jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  n record;
+  v_run ${s}.runs;
+  v_key bigint;
+  v_at bigint;
+  v_deadline bigint;
+  v_status text := 'created';
+  v_execution integer := 1;
+  v_closed boolean;
+  v_message jsonb;
+  v_inbox jsonb := '[]';
+BEGIN
+  SELECT * INTO n FROM jsonb_to_record(p_run) AS x(id text, workflow text, version text, queue text, priority integer, lane integer, input text, seed text,
+    "startAt" bigint, delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, ikey text, conflict text, parent jsonb,
+    messages jsonb, first jsonb);
+  v_at := coalesce(n."startAt", p_now + coalesce(n.delay, 0));
+  v_deadline := coalesce(n."deadlineAt", p_now + n.deadline);
+  IF n.ikey IS NOT NULL THEN
+    SELECT * INTO v_run FROM ${s}.runs WHERE idempotency_key = n.ikey;
+    -- The same call, made again: its messages are there.
+    IF FOUND THEN RETURN jsonb_build_object('s', 'existing', 'id', v_run.id, 'x', v_run.execution); END IF;
+  END IF;
+  SELECT * INTO v_run FROM ${s}.runs WHERE id = n.id;
+  IF FOUND THEN
+    v_closed := v_run.finished_at IS NOT NULL;
+    IF n.conflict = 'reject' OR (n.messages IS NOT NULL AND v_closed AND n.conflict = 'use-existing')
+        OR n.conflict = 'reopen' AND (n.parent IS NULL OR (v_run.parent_id, v_run.parent_execution, v_run.parent_seq)
+          IS DISTINCT FROM (n.parent ->> 'runId', (n.parent ->> 'execution')::integer, (n.parent ->> 'seq')::integer)) THEN
+      RETURN jsonb_build_object('s', 'conflict', 'r', v_run.status);
+    END IF;
+    IF n.conflict = 'reopen' AND (n.parent ->> 'announce')::boolean AND (NOT v_closed OR v_run.status = 'completed' OR v_run.status = 'failed' AND v_run.resumable AND v_run.turns > 0) THEN
+      PERFORM ${s}.announce_1(n.id, n.parent, p_now);
+    END IF;
+    IF v_closed AND n.conflict = 'reopen' THEN
+      -- D10: the parent goes on after a failure, and with it this child of its.
+      IF v_run.status = 'completed' THEN
+        PERFORM ${s}.answer_1(v_run.parent_id, v_run.parent_execution,
+          jsonb_build_object('y', 'resolve', 'q', v_run.parent_seq, 'v', coalesce(v_run.output, ${NOTHING})), p_now);
+        RETURN jsonb_build_object('s', 'existing', 'x', v_run.execution);
+      END IF;
+      PERFORM 1 FROM ${s}.runs WHERE key = v_run.key FOR NO KEY UPDATE NOWAIT;
+      IF ${s}.resume_run_1(v_run.key, p_now) = 'resumed' THEN RETURN jsonb_build_object('s', 'created', 'x', v_run.execution); END IF;
+    END IF;
+    IF v_closed AND n.conflict IN ('restart-if-closed', 'reopen') THEN
+      SELECT * INTO v_run FROM ${s}.runs WHERE key = v_run.key AND finished_at IS NOT NULL FOR NO KEY UPDATE NOWAIT;
+      IF NOT FOUND THEN RAISE EXCEPTION 'the run has begun again meanwhile' USING ERRCODE = '40001'; END IF;
+      DELETE FROM ${s}.inbox WHERE run = v_run.key;
+      PERFORM ${s}.begin_execution_1(v_run.key, n.workflow, n.version, n.lane, n.seed, n.input, v_at);
+      UPDATE ${s}.runs SET queue = n.queue, priority = n.priority, started_at = NULL, deadline_at = v_deadline, attributes = n.attributes,
+          retry = n.retry, parent_id = n.parent ->> 'runId', parent_execution = (n.parent ->> 'execution')::integer,
+          parent_seq = (n.parent ->> 'seq')::integer, parent_close = n.parent ->> 'parentClose', parent_announce = (n.parent ->> 'announce')::boolean,
+          idempotency_key = coalesce(n.ikey, idempotency_key)
+        WHERE key = v_run.key;
+      v_execution := v_run.execution + 1;
+    ELSE
+      v_status := 'existing';
+      v_execution := v_run.execution;
+    END IF;
+  ELSE
+    v_key := nextval('${s}.run_keys');
+    INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at,
+        attributes, retry, idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
+      VALUES (v_key, n.id, n.workflow, n.version, n.queue, n.priority, n.lane, CASE WHEN n.first IS NULL THEN 'pending' ELSE 'running' END,
+        CASE WHEN n.first IS NULL THEN v_at ELSE p_now + (n.first ->> 'lease')::bigint END, n.first ->> 'worker',
+        CASE WHEN n.first IS NULL THEN 0 ELSE 1 END, p_now, CASE WHEN n.first IS NOT NULL THEN p_now END, v_deadline, n.attributes, n.retry, n.ikey,
+        n.parent ->> 'runId', (n.parent ->> 'execution')::integer, (n.parent ->> 'seq')::integer, n.parent ->> 'parentClose',
+        (n.parent ->> 'announce')::boolean)
+      ON CONFLICT DO NOTHING;
+    -- Somebody else was first, a moment ago: the next try meets the run.
+    IF NOT FOUND THEN RAISE EXCEPTION 'the run was created meanwhile' USING ERRCODE = '40001'; END IF;
+    INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input) VALUES (v_key, 1, n.workflow, n.version, n.seed, n.input);
+  END IF;
+  IF v_status = 'created' AND (n.parent ->> 'announce')::boolean THEN PERFORM ${s}.announce_1(n.id, n.parent, p_now); END IF;
+  IF n.messages IS NOT NULL THEN
+    FOR v_message IN SELECT * FROM jsonb_array_elements(n.messages) LOOP
+      v_inbox := v_inbox || coalesce(${s}.deliver_1(n.id, v_message, p_now) -> 'i', '0');
+    END LOOP;
+  END IF;
+  IF n.first IS NOT NULL AND v_status = 'created' THEN PERFORM ${s}.commit_turn_1(n.first -> 'commit', p_now); END IF;
+  RETURN jsonb_build_object('s', v_status, 'x', v_execution, 'b', v_inbox);
+END $$;
+
+-- New runs. p_runs: those that come alone or with a usual first turn, each of another id, numbered from 1; p_records, p_states: of their
+-- turns; p_others: those that go one by one, after them. With a channel it tells others by itself, when its transaction commits.
+CREATE FUNCTION ${s}.create_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_runs text, p_records text, p_states text,
+  p_others text, p_touched text, p_ending text, p_channel text, p_notice text)
+RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
+DECLARE
+  v_now bigint;
+  v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
+  v_runs json := p_runs::json;
+  v_keys bigint[] := '{}';
+  v_met json;
+  v_item jsonb;
+  v_results jsonb;
+BEGIN
+  IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
+  IF p_touched IS NOT NULL THEN
+    PERFORM ${s}.lock_runs_1(
+      ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)), ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
+  END IF;
+  v_now := ${s}.clock_1(p_now);
+  IF p_runs IS NOT NULL THEN
+    -- Keys in the order of the batch, rows in the order of ids: two batches with the same ids can't wait for each other.
+    WITH new AS MATERIALIZED (
+      SELECT o.*, nextval('${s}.run_keys') AS key FROM (
+        SELECT * FROM json_to_recordset(v_runs) AS r(i integer, id text, workflow text, version text, queue text, priority integer, lane integer,
+          "startAt" bigint, delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, s text, w text, l bigint, t integer, n integer,
+          rb integer, wf text) ORDER BY i) o
+    ), inserted AS (
+      INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at,
+          attributes, retry, turns, history_length, rollbacks, waiting_for)
+        SELECT key, id, workflow, version, queue, priority, lane, coalesce(s, 'pending'),
+          CASE WHEN w IS NULL THEN coalesce("startAt", v_now + coalesce(delay, 0)) ELSE v_now + l END, w, CASE WHEN w IS NULL THEN 0 ELSE 1 END, v_now,
+          CASE WHEN w IS NOT NULL THEN v_now END, coalesce("deadlineAt", v_now + deadline), attributes, retry, coalesce(t, 0), coalesce(n, 0),
+          coalesce(rb, 0), wf
+        FROM new ORDER BY id ON CONFLICT DO NOTHING RETURNING key
+    )
+    SELECT array_agg(coalesce(i.key, 0) ORDER BY n.i) INTO v_keys FROM new n LEFT JOIN inserted i USING (key);
+    INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
+      SELECT v_keys[r.i], 1, r.workflow, r.version, r.seed, r.input
+      FROM json_to_recordset(v_runs) AS r(i integer, workflow text, version text, seed text, input text) WHERE v_keys[r.i] <> 0;
+    IF p_records IS NOT NULL THEN
+      INSERT INTO ${s}.records (run, ${RECORD_COLUMNS})
+        SELECT v_keys[r.i], r.x, ${RECORD_VALUES} FROM json_to_recordset(p_records::json) AS r(i integer, x integer, ${RECORD}) WHERE v_keys[r.i] <> 0;
+    END IF;
+    IF p_states IS NOT NULL THEN
+      INSERT INTO ${s}.states (run, state)
+        SELECT v_keys[r.i], r.state FROM json_to_recordset(p_states::json) AS r(i integer, state text) WHERE v_keys[r.i] <> 0;
+    END IF;
+    IF 0 = ANY (v_keys) THEN
+      SELECT json_agg(json_build_array(r.i, r.conflict, e.execution, e.status)) INTO v_met
+        FROM json_to_recordset(v_runs) AS r(i integer, id text, conflict text) CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.id = r.id OFFSET 0) e
+        WHERE v_keys[r.i] = 0;
+    END IF;
+  END IF;
+  IF p_others IS NOT NULL THEN
+    v_results := '[]';
+    FOR v_item IN SELECT * FROM jsonb_array_elements(p_others::jsonb) LOOP
+      v_results := v_results || ${s}.create_run_1(v_item, v_now);
+    END LOOP;
+  END IF;
+  IF p_channel IS NOT NULL THEN PERFORM pg_notify(p_channel, p_notice); END IF;
+  IF v_met IS NULL AND v_results IS NULL THEN RETURN '{}'; END IF;
+  RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object('met', v_met, 'others', v_results)::text);
+END $$;
+
+-- D6: the outcome of a transaction step, in the same transaction as the user's writes. Null: the claim is lost.
+CREATE FUNCTION ${s}.finish_transaction_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_run text, p_epoch integer, p_message text)
+RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
+  v_key bigint;
+BEGIN
+  IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
+  SELECT key INTO v_key FROM ${s}.runs WHERE id = p_run AND epoch = p_epoch AND worker_id IS NOT NULL FOR NO KEY UPDATE;
+  IF NOT FOUND THEN RETURN NULL; END IF;
+  RETURN ${s}.end_call_1(p_instance, p_slot, ${s}.put_1(v_key, p_message::jsonb, ${s}.clock_1(p_now))::text);
+END $$;
+`;

@@ -1,0 +1,532 @@
+// The Postgres store: the port, on one schema of a database.
+// Owns: the connections, and how calls of the port become calls of the server; what those do is in `schema`.
+// Invariants: those of the port. One statement a batch (D3); the server's clock; a call that is repeated is carried out once.
+
+import { DeadlineExceededError, type Payload, type RunStatus, RunTerminatedError, serializeError, type Turn } from "@holdfast/core";
+import {
+  type AttemptRow,
+  type ClaimedTask,
+  type ClaimRequest,
+  type ClaimResult,
+  type CommitResult,
+  type CreateResult,
+  type InboxMessage,
+  type NewMessage,
+  type NewRun,
+  type RunQuery,
+  type RunRow,
+  type SendResult,
+  type Store,
+  StoreClosedError,
+  type TaskAnswer,
+  type TaskClaimRequest,
+  type TurnCommit,
+  type UpdateOutcome,
+  type Wakeup,
+} from "holdfast";
+import { escapeIdentifier } from "pg";
+import { askIn } from "./callers.ts";
+import { type Claim, type ClaimRow, claimedRun, claimsOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
+import { json, optionalPayload, text, time } from "./columns.ts";
+import { changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
+import { Connections, type Parameter } from "./connections.ts";
+import { createBatch, createResults } from "./createRuns.ts";
+import { Line } from "./line.ts";
+import { type Lane, Names } from "./names.ts";
+import { Notices } from "./notices.ts";
+import { checkedSchema, type FromUrlOptions, optionsOf, type PostgresStoreOptions, whereOf } from "./options.ts";
+import { countRuns, listRuns, readAttempts, readHistories, readHistory, readRuns, readUpdates, readWorkers } from "./readRuns.ts";
+import type { Birth } from "./recordCodec.ts";
+import { birthOf, messageFields } from "./runs.ts";
+import { migrate, type Place } from "./schema/migrate.ts";
+import { answerFields, claimedTask, type LateTask, lateFields, type TaskClaimAnswer } from "./tasks.ts";
+import { type TransactionClaim, Transactions } from "./transact.ts";
+
+type Message = { readonly runId: string; readonly message: NewMessage };
+type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
+
+const DEFAULT_CONNECTIONS = 10;
+const DEFAULT_PATIENCE_MS = 30_000;
+/** At the first connection a server that restarts is waited for, one that is not there is soon said to be missing. */
+const OPEN_PATIENCE_MS = 5_000;
+/** Items of one call; what there is more goes into further ones, in order. */
+const PORTION = 1_000;
+/** As much text as one call carries: far below what a parameter may have, and little enough to hold up nobody. */
+const PORTION_CHARS = 8_000_000;
+const LATE_AT_ONCE = 500;
+const RETIRED_AT_ONCE = 100;
+/** Runs that were claimed before their first turn, whose start need not say again what is known. */
+const MOST_BIRTHS = 10_000;
+
+const QUIET = { debug() {}, info() {}, warn() {}, error() {} };
+
+export class PostgresStore implements Store {
+  readonly #options: PostgresStoreOptions;
+  readonly #place: Place;
+  readonly #clock: (() => number) | undefined;
+  readonly #watchers = new Set<{ readonly watcher: (wakeup: Wakeup) => void; stop: () => void }>();
+  readonly #births = new Map<string, Birth & { execution: number }>();
+  readonly #sends = new Line<Message, SendResult>((messages) => this.#send(messages));
+  #opened: Opened | undefined;
+  #opening: Promise<void> | undefined;
+  #retired: { at: number; key: number } | undefined;
+
+  constructor(options: PostgresStoreOptions) {
+    const schema = checkedSchema(options.schema);
+    this.#options = options;
+    this.#place = { schema, s: escapeIdentifier(schema), where: whereOf(options.connectionString, schema) };
+    this.#clock = options.clock;
+  }
+  static fromUrl(url: string, options?: FromUrlOptions): PostgresStore {
+    return new PostgresStore(optionsOf(url, options));
+  }
+
+  // ── opening, closing ──
+
+  open(): Promise<void> {
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined;
+      throw error;
+    });
+    return this.#opening;
+  }
+  async #open(): Promise<void> {
+    const {
+      connectionString,
+      connections: most = DEFAULT_CONNECTIONS,
+      patience = DEFAULT_PATIENCE_MS,
+      logger = QUIET,
+      listen = true,
+    } = this.#options;
+    const { s, where } = this.#place;
+    const connections = new Connections({ connectionString, connections: most, where, patience });
+    const notices = new Notices(connections, this.#place, logger, () => void this.#deliverMail().catch(() => undefined));
+    try {
+      await connections.firstSession((client) => migrate(client, this.#place), Math.min(patience, OPEN_PATIENCE_MS));
+      await notices.start(listen);
+    } catch (error) {
+      await connections.close();
+      throw error;
+    }
+    this.#opened = {
+      connections,
+      notices,
+      names: new Names(connections, s),
+      transactions: new Transactions(connections, s, () => this.#given()),
+    };
+    for (const one of this.#watchers) one.stop = notices.watch(one.watcher);
+  }
+  async close(): Promise<void> {
+    await this.#opening?.catch(() => undefined);
+    const opened = this.#opened;
+    this.#opened = undefined;
+    this.#opening = undefined;
+    // Idle connections keep no process alive: something has to, until they are closed.
+    const alive = setInterval(() => undefined, 60_000);
+    try {
+      await opened?.notices.stop();
+      await opened?.connections.close();
+    } finally {
+      clearInterval(alive);
+    }
+  }
+  async now(): Promise<number> {
+    if (this.#clock !== undefined) return this.#clock();
+    const [row] = await this.#query<{ now: number }>(`SELECT ${this.#place.s}.clock_1(NULL) AS now`);
+    return row?.now ?? Date.now();
+  }
+  watch(onWakeup: (wakeup: Wakeup) => void): () => void {
+    const one = { watcher: onWakeup, stop: this.#opened?.notices.watch(onWakeup) ?? (() => undefined) };
+    this.#watchers.add(one);
+    return () => {
+      this.#watchers.delete(one);
+      one.stop();
+    };
+  }
+
+  // ── how calls are carried out ──
+
+  #use(): Opened {
+    if (this.#opened === undefined) throw new StoreClosedError({ where: this.#place.where });
+    return this.#opened;
+  }
+  /** The time of a test. Null: the server's. */
+  #given(): number | null {
+    return this.#clock?.() ?? null;
+  }
+  async #query<R extends object>(sql: string, values: readonly Parameter[] = []): Promise<R[]> {
+    return this.#use().connections.query<R>(sql, values);
+  }
+  /** A function that writes nothing, or the same again if it is asked twice. */
+  async #ask(name: string, values: readonly Parameter[]): Promise<string> {
+    const [row] = await this.#query<{ answer: string | number }>(
+      `SELECT ${this.#place.s}.${name}(${placeholders(values.length)}) AS answer`,
+      values,
+    );
+    return String(row?.answer ?? "");
+  }
+  /** A function that must not be carried out twice. */
+  async #call(name: string, values: readonly Parameter[]): Promise<string> {
+    const sql = `SELECT ${this.#place.s}.${name}(${placeholders(values.length + 3)}) AS answer`;
+    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values);
+    return row?.answer ?? "{}";
+  }
+
+  // ── runs ──
+
+  async create(runs: readonly NewRun[]): Promise<CreateResult[]> {
+    return inPortions(runs, sizeOfRun, async (portion) => {
+      await this.#know(portion, firstTurns(portion));
+      const batch = createBatch(portion, this.#use().names);
+      const answer = await this.#call("create_runs_1", [this.#given(), ...batch.parameters, null, null]);
+      const results = createResults(portion, batch, answer);
+      this.#tellCreated(portion, results);
+      return results;
+    });
+  }
+  #tellCreated(runs: readonly NewRun[], results: readonly CreateResult[]): void {
+    const first = runs.flatMap(({ first }, i) => (first !== undefined && results[i]?.status === "created" ? [first.commit] : []));
+    const { here, elsewhere } = changesOf(first, first.map(() => ({ status: "committed", inbox: [] })), false, false); // biome-ignore format: one call
+    const work = runs.some((run, i) => (run.first === undefined && results[i]?.status === "created") || (run.messages?.length ?? 0) > 0);
+    const family = runs.some(({ parent, messages }) => parent !== undefined || (messages?.length ?? 0) > 0);
+    const parked = first.some(({ lease, close }) => lease === "park" && close === undefined);
+    const more = { work: here.work === true || work || family || parked, messages: here.messages === true || family };
+    this.#use().notices.tell({ ...here, ...more }, { ...elsewhere, ...more });
+  }
+  async commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
+    return inPortions(turns, sizeOfTurn, async (portion) => {
+      const { names, notices } = await this.#know(portion.flatMap(({ children }) => children ?? []), portion); // biome-ignore format: one call
+      const batch = commitBatch(portion, names, (commit) => this.#birthOf(commit));
+      const answer = await this.#call("commit_turns_1", [this.#given(), ...batch.parameters]);
+      const { results, due, family } = commitResults(portion, batch, answer);
+      const { here, elsewhere } = changesOf(portion, results, due, family);
+      notices.tell(here, elsewhere);
+      return results;
+    });
+  }
+  /** A run that was claimed before its first turn: its start says what the claim has brought. */
+  #birthOf({ runId, execution, turn }: TurnCommit): Birth | undefined {
+    if (turn?.jobs[0]?.type !== "start") return undefined;
+    const birth = this.#births.get(runId);
+    this.#births.delete(runId);
+    return birth?.execution === execution ? birth : undefined;
+  }
+  /** Numbers of all names that a call refers to. */
+  async #know(runs: readonly NewRun[], turns: readonly TurnCommit[]): Promise<Opened> {
+    const opened = this.#use();
+    const lanes: Lane[] = [...runs, ...runs.flatMap(({ first }) => first?.commit.children ?? [])];
+    await opened.names.know(
+      lanes,
+      turns.map(({ workerId }) => workerId),
+    );
+    return opened;
+  }
+  async claim(request: ClaimRequest): Promise<ClaimResult> {
+    const { connections } = this.#use();
+    const { workerId, queue, serves, limit, lease, cached } = request;
+    const sql = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
+    const most = Math.max(0, Math.min(limit, PORTION * 10));
+    const rows = await connections.call<ClaimRow>(
+      sql,
+      [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease)],
+      true,
+    );
+    const claims = await this.#withHistories(claimsOf(rows), cached);
+    const runs = claims.map((claim) => claimedRun(claim, cached));
+    for (const { run } of runs) if (run.turns === 0) this.#remember(run);
+    return { now: Number(rows[0]?.now), runs, nextAt: nextAtOf(rows[0]) };
+  }
+  #remember(run: RunRow): void {
+    if (this.#births.size >= MOST_BIRTHS) this.#births.clear();
+    this.#births.set(run.id, { ...birthOf(run), execution: run.execution });
+  }
+  /** The server leaves out the history of runs that this worker parked; it may have let go of them since. */
+  async #withHistories(claims: readonly Claim[], cached: ClaimRequest["cached"]): Promise<readonly Claim[]> {
+    const missing = claims.filter(({ run, records }) => records === undefined && !isCached(run, cached));
+    if (missing.length === 0) return claims;
+    const histories = await readHistories(this.#use().connections, this.#place.s, missing);
+    return claims.map((claim) => (claim.records === undefined ? { ...claim, records: histories.get(claim.key) } : claim));
+  }
+  async renew(
+    workerId: string,
+    lease: number,
+    claims: readonly { readonly runId: string; readonly epoch: number; readonly seen: number }[],
+  ): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
+    if (claims.length === 0) return [];
+    const fields = claims.map(({ runId, epoch, seen }, i) => ({ i, id: text(runId), e: epoch, seen }));
+    const answer = await this.#ask("renew_leases_1", [this.#given(), text(workerId), time(lease), JSON.stringify(fields)]);
+    return renewals(claims.length, answer);
+  }
+  /** Messages of one process arrive in the order in which they were sent: what is asked for while a call is under way shares the next. */
+  send(messages: readonly Message[]): Promise<SendResult[]> {
+    return this.#sends.add(messages);
+  }
+  #send(messages: readonly Message[]): Promise<SendResult[]> {
+    return inPortions(messages, sizeOfMessage, async (portion) => {
+      const fields = JSON.stringify(portion.map(({ runId, message }, o) => ({ o, r: text(runId), ...messageFields(message) })));
+      const arePlain = portion.every(({ message: { job, idempotencyKey } }) => job.type === "signal" && idempotencyKey === undefined);
+      const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields]);
+      this.#use().notices.tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
+      return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
+    });
+  }
+  async terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
+    return inPortions(runs, () => 0, async (portion) => {
+      const fields = portion.map(({ runId, reason }) => {
+        const error = new RunTerminatedError(reason === undefined ? { runId } : { runId, reason });
+        return { r: text(runId), e: json(serializeError(error)) };
+      });
+      const answer = await this.#call("terminate_runs_1", [this.#given(), JSON.stringify(fields)]);
+      this.#use().notices.tell({ work: true, messages: true, results: true });
+      return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
+    }); // biome-ignore format: one call
+  }
+  async resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]> {
+    return inPortions(runIds, () => 0, async (portion) => {
+      const answer = await this.#call("resume_runs_1", [this.#given(), JSON.stringify(portion.map(text))]);
+      this.#use().notices.tell({ work: true, messages: true });
+      return JSON.parse(answer) as ("resumed" | "not-found" | "not-resumable")[];
+    }); // biome-ignore format: one call
+  }
+  async unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
+    if (workflows.length === 0) return 0;
+    const fields = workflows.map(({ workflow, code }) => ({ w: text(workflow), c: text(code) }));
+    const count = Number(await this.#ask("unblock_runs_1", [this.#given(), JSON.stringify(fields)]));
+    if (count > 0) this.#use().notices.tell({ work: true });
+    return count;
+  }
+
+  // ── what time does ──
+
+  async expire(): Promise<number> {
+    let total = 0;
+    for (;;) {
+      const { now, runs, tasks, mail } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
+      if (mail) await this.#deliverMail();
+      if (tasks !== null) await this.#sweep(now, tasks);
+      if (runs === null) return total;
+      const fields = runs.map(([runId, deadline]) => ({
+        r: runId,
+        e: json(serializeError(new DeadlineExceededError({ runId, deadline }))),
+      }));
+      const count = Number(await this.#ask("expire_runs_1", [this.#given(), JSON.stringify(fields)]));
+      this.#use().notices.tell({ work: true, messages: true, results: true });
+      total += count;
+      if (runs.length < LATE_AT_ONCE) return total;
+    }
+  }
+  /** Ends attempts whose time is up. */
+  async #sweep(now: number, tasks: readonly LateTask[]): Promise<void> {
+    const fields = tasks.flatMap((task, i) => lateFields(task, now, i) ?? []);
+    if (fields.length === 0) return;
+    await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields)]);
+    this.#use().notices.tell({ work: true, messages: true, tasks: true });
+  }
+  async #sweepOverdue(): Promise<void> {
+    const { now, tasks } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
+    if (tasks !== null) await this.#sweep(now, tasks);
+  }
+  async #deliverMail(): Promise<void> {
+    for (let count = LATE_AT_ONCE; count === LATE_AT_ONCE; ) {
+      count = Number(await this.#ask("deliver_mail_1", [this.#given(), LATE_AT_ONCE]));
+      if (count > 0) this.#use().notices.tell({ work: true, messages: true, results: true });
+    }
+  }
+  /** One look after the other, from the oldest on; what must stay is passed over until the next time round. */
+  async retire(): Promise<number> {
+    const { retention, archive = false } = this.#options;
+    if (retention === undefined) return 0;
+    const before = (await this.now()) - retention;
+    for (;;) {
+      const { at, key } = this.#retired ?? { at: Number.MIN_SAFE_INTEGER, key: 0 };
+      const answer = JSON.parse(await this.#ask("retire_runs_1", [before, at, key, RETIRED_AT_ONCE, archive])) as Retired;
+      this.#retired = answer.seen < RETIRED_AT_ONCE ? undefined : { at: answer.at, key: answer.key };
+      if (answer.gone > 0 || this.#retired === undefined) return answer.gone;
+    }
+  }
+
+  // ── transactions ──
+
+  transact(claim: TransactionClaim, body: (tx: unknown) => Payload | Promise<Payload>): Promise<InboxMessage | "stale"> {
+    return this.#use().transactions.run(claim, body);
+  }
+  within(tx: unknown): Pick<Store, "create" | "send"> {
+    const ask = askIn(tx);
+    const { s } = this.#place;
+    const post = async (messages: readonly Message[]): Promise<SendResult[]> => {
+      if (messages.length === 0) return [];
+      const { notices } = this.#use();
+      const fields = messages.map(({ runId, message }) => ({ r: text(runId), ...messageFields(message) }));
+      const values = [this.#given(), notices.channel, notices.notice("mail"), JSON.stringify(fields)];
+      const answer = await ask(`SELECT ${s}.post_mail_1($1, $2, $3, $4) AS answer`, values);
+      return (JSON.parse(answer ?? "[]") as SentAnswer[]).map(sendResult);
+    };
+    const create = async (run: NewRun): Promise<CreateResult> => {
+      const messages = run.messages ?? [];
+      // A run that a worker may have must not be locked for as long as this transaction lasts: its messages go by mail.
+      const isOpen =
+        messages.length > 0 && run.onConflict !== "reject"
+          ? await ask(`SELECT execution::text FROM ${s}.runs WHERE id = $1 AND finished_at IS NULL`, [text(run.id)])
+          : null;
+      const { names, notices } = await this.#know([run], firstTurns([run]));
+      const batch = createBatch([isOpen === null ? run : { ...run, messages: undefined }], names);
+      const values = [null, null, null, this.#given(), ...batch.parameters, notices.channel, notices.notice("work")];
+      const answer = await ask(`SELECT ${s}.create_runs_1(${placeholders(values.length)}) AS answer`, values);
+      const [result] = createResults([run], batch, answer ?? "{}") as [CreateResult];
+      if (isOpen === null || result.status !== "existing") return result;
+      const sent = await post(messages.map((message) => ({ runId: result.id, message })));
+      return { ...result, inboxIds: sent.map((one) => ("inboxId" in one ? one.inboxId : 0)) };
+    };
+    return {
+      create: async (runs) => {
+        const results: CreateResult[] = [];
+        for (const run of runs) results.push(await create(run));
+        return results;
+      },
+      send: post,
+    };
+  }
+
+  // ── activities ──
+
+  async claimTasks(request: TaskClaimRequest): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined }> {
+    const answer = await this.#claimTasks(request);
+    if (!answer.overdue) return answer;
+    await this.#sweepOverdue();
+    const left = request.limit - answer.tasks.length;
+    const { now, tasks, nextAt } = left <= 0 ? { ...answer, tasks: [] } : await this.#claimTasks({ ...request, limit: left });
+    return { now, tasks: [...answer.tasks, ...tasks], nextAt };
+  }
+  async #claimTasks(
+    request: TaskClaimRequest,
+  ): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined; overdue: boolean }> {
+    const { workerId, queue, activities, limit, lease } = request;
+    const values = [
+      this.#given(),
+      text(workerId),
+      text(queue),
+      JSON.stringify(activities.map(text)),
+      Math.max(0, Math.min(limit, PORTION)),
+      time(lease),
+    ];
+    const sql = `SELECT ${this.#place.s}.claim_tasks_1(${placeholders(10)}) AS answer`;
+    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, true);
+    const { now, next, overdue, tasks } = JSON.parse(row?.answer ?? "{}") as TaskClaimAnswer;
+    return { now, tasks: (tasks ?? []).map(claimedTask), nextAt: next ?? undefined, overdue };
+  }
+  async heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
+    if (tasks.length === 0) return [];
+    const fields = tasks.map(({ id, token, lease, details }, i) => ({
+      i,
+      id,
+      token,
+      lease: time(lease),
+      details: optionalPayload(details),
+    }));
+    const { held, overdue } = JSON.parse(await this.#ask("heartbeat_1", [this.#given(), JSON.stringify(fields)])) as Beaten;
+    if (overdue) await this.#sweepOverdue();
+    return tasks.map((_, i) => held?.includes(i) === true);
+  }
+  async answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
+    return inPortions(answers, sizeOfAnswer, async (portion) => {
+      const { taken, overdue } = JSON.parse(
+        await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(portion.map(answerFields))]),
+      ) as Settled;
+      this.#use().notices.tell({ work: true, messages: true, tasks: portion.some(({ outcome }) => outcome.status === "failed") });
+      if (overdue) await this.#sweepOverdue();
+      return portion.map((_, i) => taken?.includes(i) === true);
+    });
+  }
+
+  // ── reading ──
+
+  async get(runIds: readonly string[]): Promise<(RunRow | undefined)[]> {
+    return readRuns(this.#use().connections, this.#place.s, runIds);
+  }
+  async history(runId: string): Promise<Turn[]> {
+    return readHistory(this.#use().connections, this.#place.s, runId);
+  }
+  async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {
+    return readAttempts(this.#use().connections, this.#place.s, runId);
+  }
+  async workers(runId: string): Promise<ReadonlyMap<number, string>> {
+    return readWorkers(this.#use().connections, this.#place.s, runId);
+  }
+  async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
+    return readUpdates(this.#use().connections, this.#place.s, keys);
+  }
+  async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
+    return listRuns(this.#use().connections, this.#place.s, query);
+  }
+  async count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
+    return countRuns(this.#use().connections, this.#place.s, query);
+  }
+}
+
+interface Opened {
+  readonly connections: Connections;
+  readonly notices: Notices;
+  readonly names: Names;
+  readonly transactions: Transactions;
+}
+interface Overdue {
+  readonly now: number;
+  readonly runs: readonly (readonly [runId: string, deadline: number])[] | null;
+  readonly tasks: readonly LateTask[] | null;
+  readonly mail: boolean;
+}
+interface Retired {
+  readonly seen: number;
+  readonly at: number;
+  readonly key: number;
+  readonly gone: number;
+}
+interface Beaten {
+  readonly held: readonly number[] | null;
+  readonly overdue: boolean;
+}
+interface Settled {
+  readonly taken: readonly number[] | null;
+  readonly overdue: boolean;
+}
+
+function placeholders(count: number): string {
+  return Array.from({ length: count }, (_, i) => `$${i + 1}`).join(", ");
+}
+function firstTurns(runs: readonly NewRun[]): TurnCommit[] {
+  return runs.flatMap(({ first }) => (first === undefined ? [] : [first.commit]));
+}
+
+/** In order, one after the other, so that turns of one run stay in order. Almost always there is one. */
+async function inPortions<I, R>(
+  items: readonly I[],
+  sizeOf: (item: I) => number,
+  work: (portion: readonly I[]) => Promise<R[]>,
+): Promise<R[]> {
+  const results: R[] = [];
+  for (let from = 0; from < items.length; ) {
+    let to = from;
+    let size = 0;
+    while (to < items.length && to - from < PORTION && (to === from || size < PORTION_CHARS)) size += sizeOf(items[to++] as I);
+    const done = await work(from === 0 && to === items.length ? items : items.slice(from, to));
+    if (from === 0 && to === items.length) return done;
+    results.push(...done);
+    from = to;
+  }
+  return results;
+}
+
+const sizeOfPayload = (value: Payload | undefined): number => value?.length ?? 0;
+const sizeOfRun = (run: NewRun): number => run.input.length + (run.first === undefined ? 0 : sizeOfTurn(run.first.commit));
+const sizeOfMessage = ({ message: { job } }: Message): number =>
+  sizeOfPayload(job.type === "signal" ? job.payload : job.type === "update" ? job.input : undefined);
+const sizeOfAnswer = ({ outcome }: TaskAnswer): number => (outcome.status === "completed" ? outcome.value.length : 0);
+/** About: the values that can be large. */
+function sizeOfTurn({ turn, state, close, children, tasks }: TurnCommit): number {
+  let size = sizeOfPayload(state) + sizeOfPayload(close?.output);
+  for (const job of turn?.jobs ?? []) if (job.type === "resolve" && job.outcome.status === "completed") size += job.outcome.value.length;
+  for (const command of turn?.commands ?? []) if ("value" in command) size += sizeOfPayload(command.value);
+  for (const { input } of children ?? []) size += input.length;
+  for (const { input } of tasks ?? []) size += input.length;
+  return size;
+}

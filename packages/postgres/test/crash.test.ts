@@ -1,0 +1,86 @@
+// A server that is killed and started again under load: nothing that was acknowledged is lost, nothing is done twice.
+
+import { jsonCodec } from "@holdfast/core";
+import { expect, test } from "vitest";
+import { canOwnServers } from "./server/index.ts";
+import { claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
+
+if (canOwnServers) {
+  const database = useDatabase({ own: true });
+
+  test("M1 D2 a server that dies at once, three times, under commits, messages, starts and claims", async () => {
+    const store = await database.open({ schema: database.newSchema() });
+    const target = await running(store, "target");
+    const held = await Promise.all(range(5).map((i) => running(store, `r${i}`)));
+    let isOver = false;
+    const acknowledged: string[] = [];
+    const created: string[] = [];
+    const claimed: string[] = [];
+    let count = 0;
+
+    const send = async (): Promise<void> => {
+      while (!isOver) {
+        const ids = range(3).map(() => `s${count++}`);
+        const results = await store.send(ids.map((id) => ({ runId: "target", message: { job: signal(id) } })));
+        for (const [i, { status }] of results.entries()) if (status === "sent") acknowledged.push(ids[i] ?? "");
+      }
+    };
+    const commit = async (): Promise<void> => {
+      while (!isOver) {
+        const results = await store.commit(held.map((one) => draft(one, { turn: turnOf(one) })));
+        // A commit that was carried out and not acknowledged, or carried out twice, would show here.
+        expect(results.map(({ status }) => status)).toEqual(held.map(() => "committed"));
+      }
+    };
+    const start = async (): Promise<void> => {
+      while (!isOver) {
+        const id = `new${count++}`;
+        const [result] = await store.create([newRun(id)]);
+        expect(result?.status).toBe("created");
+        created.push(id);
+      }
+    };
+    const take = async (): Promise<void> => {
+      while (!isOver) {
+        const runs = await claim(store, { limit: 10 });
+        expect(runs.every(({ recovered, run }) => !recovered && run.epoch === 1)).toBe(true);
+        claimed.push(...runs.map(({ run }) => run.id));
+        await store.commit(
+          runs.map((run) => draft(heldOf(run), { status: "completed", close: { status: "completed", output: jsonCodec.encode(1) } })),
+        );
+      }
+    };
+    const load = Promise.all([send(), send(), commit(), start(), start(), take()]);
+    for (const _ of range(3)) {
+      const before = acknowledged.length;
+      while (acknowledged.length < before + 60) await new Promise((resolve) => setImmediate(resolve));
+      await database.server.kill();
+      await database.server.restart();
+    }
+    const before = acknowledged.length;
+    while (acknowledged.length < before + 60) await new Promise((resolve) => setImmediate(resolve));
+    isOver = true;
+    await load;
+    claimed.push(...(await claim(store, { limit: 1_000 })).map(({ run }) => run.id));
+
+    const arrived = (await inboxOf(store, target)).map(({ job }) => ("id" in job ? job.id : ""));
+    expect(arrived.toSorted()).toEqual(acknowledged.toSorted());
+    for (const one of held) expect((await store.history(one.runId)).map(({ index }) => index)).toEqual(range(one.turns));
+    expect(claimed.toSorted()).toEqual(created.toSorted());
+  }, 120_000);
+
+  test("HF_STORE_UNAVAILABLE while there is no server, and work goes on when there is one again", async () => {
+    const store = await database.open({ schema: database.newSchema(), patience: 100 });
+    await store.create([newRun("a")]);
+    await database.server.kill();
+    await expect(store.send([{ runId: "a", message: { job: signal("s1") } }])).rejects.toMatchObject({
+      code: "HF_STORE_UNAVAILABLE",
+      retryable: true,
+    });
+    await expect(database.open({ schema: "public_x", patience: 100 })).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+    await database.server.restart();
+    expect(await store.send([{ runId: "a", message: { job: signal("s2") } }])).toMatchObject([{ status: "sent" }]);
+  }, 60_000);
+} else {
+  test("a server that is not ours is not killed", () => expect(canOwnServers).toBe(false));
+}

@@ -1,0 +1,5 @@
+// The server that tests of this package run on.
+// Owns: nothing.
+// Invariants: those of @holdfast/postgres-server.
+
+export { canOwnServers, type ServerOptions, startServer, type TestServer } from "@holdfast/postgres-server";

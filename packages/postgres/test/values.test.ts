@@ -1,0 +1,237 @@
+// Values: what goes in comes out, whatever letters and bytes it has, and a person can read what is in between.
+
+import { type Command, InvalidInputError, type Job, jsonCodec, type Turn } from "@holdfast/core";
+import { describe, expect, test } from "vitest";
+import { text } from "../src/columns.ts";
+import { fromFields, type RecordFields, toFields } from "../src/recordCodec.ts";
+import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
+
+const database = useDatabase();
+const payload = (value: unknown): string => jsonCodec.encode(value);
+const value = payload({ amount: 12, at: new Date(0), odd: "\0\ud800", $x: 1 });
+const bytes = new Uint8Array([0, 255, 1]);
+const at = { seq: 3, unit: "a/~1", name: "charge", n: 0 };
+const error = { name: "Error", message: "no\0", data: { $x: [1, null], list: [{ $date: "not one" }] } };
+const retry = { maxAttempts: Number.POSITIVE_INFINITY, nonRetryable: ["TypeError"] };
+
+const JOBS: readonly Job[] = [
+  { type: "start", runId: "a", workflow: "order", version: "2", input: value, seed: "s", startedAt: 5, execution: 2, attempt: 1, parentId: "p", retry: { maxAttempts: Number.POSITIVE_INFINITY, initialInterval: 1, backoff: 2, maxInterval: 3, jitter: 0.1 } },
+  { type: "resolve", seq: 1, outcome: { status: "completed", value } },
+  { type: "resolve", seq: 1, outcome: { status: "completed", value: bytes } },
+  { type: "resolve", seq: 1, outcome: { status: "failed", error, attempts: 3 } },
+  { type: "resolve", seq: 1, outcome: { status: "canceled", reason: "late" } },
+  { type: "fire", seq: 2 },
+  { type: "childStarted", seq: 2, runId: "c\0" },
+  { type: "signal", id: "s1", name: "go\ud800", payload: bytes, refused: "why" },
+  { type: "update", id: "u1", name: "set", input: value, validate: false },
+  { type: "cancel" },
+  { type: "cancel", reason: "enough" },
+  { type: "expire", error },
+  { type: "resume", attempt: 2, voids: [1, 2] },
+]; // biome-ignore format: one a line
+const COMMANDS: readonly Command[] = [
+  { type: "step", ...at },
+  { type: "step", ...at, n: 4, timeout: 5, retry, rollback: true },
+  { type: "step", ...at, name: "odd\0\ud800\u001a0000", unit: "x\0" },
+  { type: "activity", ...at, input: value, queue: "q", retry, startToClose: 1 },
+  { type: "child", ...at, input: bytes, id: "c", parentClose: "abandon", detached: true },
+  { type: "sleep", ...at, duration: 5 },
+  { type: "signalRun", ...at, runId: "b", signal: "go", payload: value },
+  { type: "sideEffect", ...at, value },
+  { type: "sideEffect", ...at, error },
+  { type: "signal", ...at, names: ["a", "b\0"], count: 2 },
+  { type: "join", ...at, keys: ["a", "b"] },
+  { type: "attributes", ...at, attributes: { a: 1, b: null, $c: "x" } },
+  { type: "settle", seq: 3, status: "completed", messages: ["s1"] },
+  { type: "settle", seq: 3, status: "completed", messages: [] },
+  { type: "dispatch", seq: 3, unit: "r/~h0", message: "s1" },
+  { type: "acceptUpdate", seq: 3, id: "u1" },
+  { type: "completeUpdate", seq: 3, id: "u1", status: "failed", error },
+  { type: "commit", seq: 3, unit: "work", count: 2, value, state: value, messages: [{ type: "signal", id: "s", name: "x", payload: bytes }, { type: "update", id: "u", name: "x", input: value }, { type: "fire", seq: 3 }], trim: 1 },
+  { type: "fail", error, causes: [1], retryAfter: 5, rollbackError: error },
+  { type: "canceled", reason: "x", value },
+  { type: "continueAsNew", input: value, version: "3", signals: [{ id: "s", name: "x", payload: value }] },
+] as unknown as readonly Command[]; // biome-ignore format: one a line
+
+/** As the server would give it back. */
+const read = ({ y, q, u, m, n, f, d, v }: RecordFields) => ({
+  type: y,
+  seq: q ?? null,
+  unit: u ?? null,
+  name: m ?? null,
+  n: n ?? null,
+  refs: f ?? null,
+  data: d ?? null,
+  value: v ?? null,
+});
+
+describe("records", () => {
+  test.each([...JOBS, ...COMMANDS])("P8 $type comes back as it was", (record) => {
+    expect(fromFields(read(toFields(record)))).toEqual(record);
+  });
+  test("P8 a kind that nobody knows yet comes back as it was", () => {
+    const record = { type: "novelty", seq: 1, deep: { value: "x", list: [1n, undefined] }, value: "{}", bytes } as unknown as Command;
+    expect(fromFields(read(toFields(record)))).toEqual(record);
+  });
+  test("P8 every kind, any number, through the server", async () => {
+    const store = await database.open({ schema: database.newSchema() });
+    const held = await running(store, "a");
+    const turns: Turn[] = [0, 1, 2, 3, 5, 7, 17, 40].map((count) => {
+      const pick = <T>(list: readonly T[]) => range(count).map((i) => list[(i * 7 + count) % list.length] as T);
+      const commands = pick(COMMANDS.filter(({ type }) => type !== "commit"));
+      return { ...turnOf(held, { jobs: pick(JOBS), commands }), ...(count % 2 === 1 && { state: bytes }) };
+    });
+    for (const turn of turns) await store.commit([draft(held, { turn })]);
+    expect(await store.history("a")).toEqual(turns);
+  });
+  test("P8 a start leaves out what its execution says, however the run began, and comes back whole", async () => {
+    const schema = database.newSchema();
+    const store = await database.open({ schema });
+    const start = (id: string): Job => ({
+      type: "start",
+      runId: id,
+      workflow: "order",
+      input: payload(id),
+      seed: `seed of ${id}`,
+      startedAt: 9,
+    });
+    const first = { runId: "first", execution: 1, epoch: 1, workerId: "w1", turns: 0 };
+    const turn = turnOf(first, { jobs: [start("first")] });
+    await store.create([newRun("first", { first: { workerId: "w1", lease: 1_000, commit: draft(first, { turn }) } })]);
+    const claimed = await running(store, "claimed");
+    const other = turnOf(claimed, { jobs: [start("claimed")] });
+    await store.commit([draft(claimed, { turn: other })]);
+    expect([await store.history("first"), await store.history("claimed")]).toEqual([[turn], [other]]);
+    const rows = await database.sql(`SELECT data, value FROM "${schema}".records WHERE type = 'start'`);
+    expect(rows).toEqual([{ data: '{"startedAt":9}', value: null }, { data: '{"startedAt":9}', value: null }]); // biome-ignore format: a pair
+  });
+});
+
+describe("odd letters", () => {
+  const odd = [
+    "\0",
+    "a\0b",
+    "\ud800",
+    "\udc00x",
+    "\u001a",
+    "\u001a0000",
+    "\u0001",
+    "\\",
+    "\\u0000",
+    "'; DROP SCHEMA holdfast; --",
+    "$1",
+    "\n\t",
+    "\u2028",
+    "🚀",
+    "e\u0301",
+  ];
+
+  test("P8 no two texts become one", () => {
+    expect(new Set(odd.map(text)).size).toBe(odd.length);
+  });
+  test.each(odd)("P8 %j in names, versions, attributes, reasons, errors and values comes back as it was", async (name) => {
+    const store = await database.open({ schema: database.newSchema() });
+    const attributes = { [`key ${name}`]: name };
+    await store.create([
+      newRun("a", {
+        workflow: name,
+        version: name,
+        queue: name,
+        seed: name,
+        attributes,
+        input: name,
+        messages: [{ job: signal("s1", name) }],
+      }),
+    ]);
+    const [claimed] = await claim(store, { queue: name, workerId: name, serves: [{ workflow: name, versions: [name] }] });
+    if (claimed === undefined) throw new Error("nothing claimed");
+    const { run, inbox } = claimed;
+    expect([run.workflow, run.version, run.queue, run.seed, run.input, run.workerId, run.attributes]).toEqual([
+      name,
+      name,
+      name,
+      name,
+      name,
+      name,
+      attributes,
+    ]);
+    expect(inbox.map(({ job }) => job)).toEqual([signal("s1", name)]);
+    expect((await store.list({ limit: 9, attributes, workflow: name, queue: name })).runs).toHaveLength(1);
+    const held = heldOf(claimed);
+    const failure = { name, message: name, data: { [name]: name } };
+    const turn = turnOf(held, { jobs: [signal("s1", name)], commands: [{ type: "step", seq: 1, unit: name, name, n: 0 }], state: name });
+    const attempts = [{ seq: 1, number: 1, status: "failed", startedAt: 1, endedAt: 2, workerId: name, error: failure }] as const;
+    await store.commit([draft(held, { turn, state: name, waitingFor: [name], attempts, attributes: { other: name } })]);
+    expect(await store.history("a")).toEqual([turn]);
+    expect([...(await store.workers("a"))]).toEqual([[0, name]]);
+    expect(await store.attempts("a")).toEqual(attempts);
+    const [row] = await store.get(["a"]);
+    expect([row?.state, row?.waitingFor, row?.attributes]).toEqual([name, [name], { ...attributes, other: name }]);
+    await store.commit([draft(held, { status: "failed", close: { status: "failed", error: failure, output: name } })]);
+    const [end] = await store.get(["a"]);
+    expect([end?.error, end?.output]).toEqual([failure, name]);
+  });
+  test.each(["\0", "a\0", "\ud800"])("P8 %j in an id is refused before anything is written", async (id) => {
+    const store = await database.open({ schema: database.newSchema() });
+    await running(store, "a");
+    await expect(store.create([newRun(`run${id}`)])).rejects.toThrow(InvalidInputError);
+    await expect(store.create([newRun("b", { idempotencyKey: id })])).rejects.toThrow(InvalidInputError);
+    await expect(store.send([{ runId: "a", message: { job: signal(id) } }])).rejects.toThrow(InvalidInputError);
+    await expect(store.send([{ runId: "a", message: { job: signal("s"), idempotencyKey: id } }])).rejects.toThrow(InvalidInputError);
+    await expect(store.send([{ runId: "a", message: { job: { type: "update", id, name: "x", input: value } } }])).rejects.toThrow(
+      InvalidInputError,
+    );
+    expect(await store.get([`run${id}`, "b"])).toEqual([undefined, undefined]);
+    expect(await store.send([{ runId: id, message: { job: signal("s") } }])).toEqual([{ status: "not-found" }]);
+    expect((await store.count({})).running).toBe(1);
+  });
+  test("a message that is refused takes no other with it, though they share a call", async () => {
+    const store = await database.open({ schema: database.newSchema() });
+    const held = await running(store, "a");
+    const results = await Promise.allSettled(
+      ["s1", "bad\0", "s2", "s3"].map((id) => store.send([{ runId: "a", message: { job: signal(id) } }])),
+    );
+    expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    expect((await inboxOf(store, held)).map(({ job }) => "id" in job && job.id)).toEqual(["s1", "s2", "s3"]);
+  });
+});
+
+test("P8 values can be read, and found, with plain SQL", async () => {
+  const schema = database.newSchema();
+  const store = await database.open({ schema });
+  const held = await running(store, "order-1", { input: payload({ item: "a lamp" }), attributes: { customer: "c1" } });
+  await store.commit([draft(held, { turn: turnOf(held), state: payload({ paid: true }) })]);
+  await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);
+  const [run] =
+    await database.sql(`SELECT id, status, input::json ->> 'item' AS item, state::json ->> 'paid' AS paid, output, attributes ->> 'customer' AS customer,
+    finished > created - interval '1 s' AS ended FROM "${schema}".run_details WHERE input::json ->> 'item' = 'a lamp'`);
+  expect(run).toEqual({
+    id: "order-1",
+    status: "completed",
+    item: "a lamp",
+    paid: "true",
+    output: payload("done"),
+    customer: "c1",
+    ended: true,
+  });
+  const history = await database.sql(
+    `SELECT turn, direction, type, seq, name, worker FROM "${schema}".history WHERE run_id = 'order-1' ORDER BY turn, position`,
+  );
+  expect(history).toEqual([
+    { turn: 0, direction: "command", type: "step", seq: 1, name: "step-0", worker: "w1" },
+    { turn: 1, direction: "command", type: "step", seq: 2, name: "step-1", worker: "w1" },
+  ]);
+});
+
+test("P9 a batch of more than a call carries goes in several, in order", async () => {
+  const store = await database.open({ schema: database.newSchema() });
+  const big = payload("x".repeat(2_000_000));
+  const runs = range(12).map((i) => newRun(`r${i}`, { input: big }));
+  expect((await store.create(runs)).map(({ status }) => status)).toEqual(runs.map(() => "created"));
+  const held = await running(store, "a");
+  const turns = range(9).map(() => turnOf(held, { commands: [{ type: "sideEffect", seq: 1, unit: "", name: "x", n: 0, value: big }] }));
+  expect((await store.commit(turns.map((turn) => draft(held, { turn })))).map(({ status }) => status)).toEqual(
+    turns.map(() => "committed"),
+  );
+  expect((await store.history("a")).map(({ index }) => index)).toEqual(range(9));
+}, 60_000);

@@ -1,0 +1,3 @@
+// What the bundle of the simulation has in it.
+
+export * from "holdfast/simulation";
