@@ -5,10 +5,11 @@ import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { errorCatalog } from "@holdfast/core";
+import { engineErrors, storeErrors } from "holdfast";
 
 /**
  * @typedef {import("@holdfast/core").ErrorEntry} ErrorEntry
- * @typedef {import("../packages/holdfast/src/errorCatalog.ts").HostErrorEntry} HostErrorEntry
+ * @typedef {import("holdfast").HostErrorEntry} HostErrorEntry
  * @typedef {{ core: readonly ErrorEntry[], engine: readonly HostErrorEntry[], store: readonly HostErrorEntry[] }} Catalogs
  */
 
@@ -62,7 +63,5 @@ Does retrying help? ${retryable ? "Yes." : "No."}
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const root = resolve(import.meta.dirname, "..");
-  const built = pathToFileURL(join(root, "packages/holdfast/dist/errorCatalog.js")).href;
-  const { engineErrors, storeErrors } = await import(built);
   writeFileSync(join(root, page), errorsPage({ core: errorCatalog, engine: engineErrors, store: storeErrors }));
 }

@@ -3,8 +3,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorCatalog } from "@holdfast/core";
+import { engineErrors, storeErrors } from "holdfast";
 import { expect, test } from "vitest";
-import { engineErrors, storeErrors } from "../packages/holdfast/src/errorCatalog.ts";
 import { errorsPage, page } from "./errors-doc.mjs";
 import { root } from "./setup.mjs";
 
@@ -31,6 +31,7 @@ test("every error has its section and its row", () => {
 });
 
 test("every code in the sources is in a catalog, once", () => {
+  /** @type {string[]} */
   const listed = Object.values(catalogs).flatMap((catalog) => catalog.map(({ code }) => code));
   expect(listed.toSorted()).toEqual([...new Set(listed)].toSorted());
   const raised = new Set(

@@ -46,7 +46,8 @@ export function commandOf(options, values) {
   if (options.store === "sqlite") parts.push("--store sqlite");
   if (values["scenes"] !== undefined) parts.push(`--scenes ${values["scenes"]}`);
   if (options.only !== undefined) parts.push(`--only ${options.only.join()}`);
-  for (const name of /** @type {const} */ (["workers", "storm", "disasters"])) if (options[name] !== undefined) parts.push(`--${name} ${options[name]}`);
+  for (const name of /** @type {const} */ (["workers", "storm", "disasters"]))
+    if (options[name] !== undefined) parts.push(`--${name} ${options[name]}`);
   if (options.without !== undefined && options.without.length > 0) parts.push(`--without ${options.without.join()}`);
   return parts.join(" ");
 }

@@ -1,8 +1,9 @@
 // npm run simulate -- [--seeds N] [--from S | --fresh] [--store memory|sqlite] [--jobs K] [--scenes saga,entity,…]
 //                     [--seed S] [--only 0,2] [--workers K] [--without crash,…] [--storm ms] [--disasters K] [--trace] [--no-shrink]
-//                     [--planted [name,…]] [--most N]
+//                     [--planted [name,…]] [--most N] [--check-planted]
 // Simulates whole systems, a world a seed. A seed that fails is shrunk; its trace and the command that reproduces it are printed.
-// With --planted, bugs are planted in a copy of the engine, one at a time, and each has to be found.
+// With --planted, bugs are planted in a copy of the engine, one at a time, and each has to be found (--check-planted only says whether
+// they still can be).
 // The last line is "simulate: ok …" or "simulate: FAILED …".
 
 import { fork } from "node:child_process";
@@ -11,8 +12,8 @@ import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { bundle, load } from "./bundle.mjs";
-import { provePlanted } from "./prove.mjs";
 import { commandOf, optionsOf, whole } from "./options.mjs";
+import { checkPlanted, provePlanted } from "./prove.mjs";
 
 const { values } = parseArgs({
   options: {
@@ -31,15 +32,18 @@ const { values } = parseArgs({
     trace: { type: "boolean", default: false },
     "no-shrink": { type: "boolean", default: false },
     planted: { type: "string" },
-    all: { type: "boolean", default: false },
+    "check-planted": { type: "boolean", default: false },
     most: { type: "string", default: "2000" },
   },
-  args: process.argv.slice(2).flatMap((one, i, all) => (one === "--planted" && (all[i + 1] ?? "--").startsWith("--") ? ["--planted", "all"] : [one])),
+  args: process.argv
+    .slice(2)
+    .flatMap((one, i, all) => (one === "--planted" && (all[i + 1] ?? "--").startsWith("--") ? ["--planted", "all"] : [one])),
 });
 if (values.store !== "memory" && values.store !== "sqlite") throw new Error(`--store is memory or sqlite, not "${values.store}"`);
 
 const jobs = whole(values.jobs, "--jobs");
-if (values.planted !== undefined) process.exitCode = await provePlanted(values.planted, whole(values.most, "--most"), jobs);
+if (values["check-planted"]) process.exitCode = checkPlanted();
+else if (values.planted !== undefined) process.exitCode = await provePlanted(values.planted, whole(values.most, "--most"), jobs);
 else process.exitCode = await simulateAll();
 
 async function simulateAll() {

@@ -3,25 +3,35 @@
 import { load } from "./bundle.mjs";
 import { optionsOf } from "./options.mjs";
 
-process.once("message", async (/** @type {{ path: string, values: import("./options.mjs").Values, from: number, step: number, end: number, isFirst?: boolean }} */ job) => {
-  const code = await load(job.path);
-  let news = { done: 0, events: 0, failed: /** @type {number[]} */ ([]), found: /** @type {{ seed: number, oracle: string, rule: string, message: string }[]} */ ([]) };
-  const tell = () => {
-    process.send?.(news);
-    news = { done: 0, events: 0, failed: [], found: [] };
-  };
-  for (let seed = job.from; seed < job.end; seed += job.step) {
-    const report = await code.simulate(optionsOf(code, job.values, seed));
-    news.done++;
-    news.events += report.events;
-    const { violation } = report;
-    if (violation !== undefined) {
-      news.failed.push(seed);
-      news.found.push({ seed, oracle: violation.oracle, rule: violation.rule, message: violation.message });
-      if (job.isFirst === true) break;
+process.once(
+  "message",
+  async (
+    /** @type {{ path: string, values: import("./options.mjs").Values, from: number, step: number, end: number, isFirst?: boolean }} */ job,
+  ) => {
+    const code = await load(job.path);
+    let news = {
+      done: 0,
+      events: 0,
+      failed: /** @type {number[]} */ ([]),
+      found: /** @type {{ seed: number, oracle: string, rule: string, message: string }[]} */ ([]),
+    };
+    const tell = () => {
+      process.send?.(news);
+      news = { done: 0, events: 0, failed: [], found: [] };
+    };
+    for (let seed = job.from; seed < job.end; seed += job.step) {
+      const report = await code.simulate(optionsOf(code, job.values, seed));
+      news.done++;
+      news.events += report.events;
+      const { violation } = report;
+      if (violation !== undefined) {
+        news.failed.push(seed);
+        news.found.push({ seed, oracle: violation.oracle, rule: violation.rule, message: violation.message });
+        if (job.isFirst === true) break;
+      }
+      if (news.done >= 25 || violation !== undefined) tell();
     }
-    if (news.done >= 25 || violation !== undefined) tell();
-  }
-  tell();
-  process.disconnect();
-});
+    tell();
+    process.disconnect();
+  },
+);

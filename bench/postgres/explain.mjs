@@ -79,11 +79,13 @@ await client.query(`LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; 
 const leased = Array.from({ length: BATCH }, (_, i) => `run-${closed + sleeping + 1 + i}`);
 const asleep = Array.from({ length: BATCH }, (_, i) => `run-${closed + 1 + i * 7 + 1}`);
 const turns = (/** @type {object} */ more) =>
-  JSON.stringify(leased.map((id, i) => ({ i: i + 1, id, x: 1, e: 1, t: 1, n: 2, s: "running", k: true, seen: 0, ...more })));
+  JSON.stringify(
+    leased.map((id, i) => ({ i: i + 1, id, x: 1, e: 1, t: 1, n: 2, s: "running", k: true, seen: 0, ti: 1, tm: 1, hl: 2, w: 1, ...more })),
+  );
 const records = JSON.stringify(
   leased.flatMap((_, i) => [
-    { i: i + 1, x: 1, t: 1, p: 0, k: "job", y: "resolve", q: 1, v: value, c: 1, h: 2, w: 1 },
-    { i: i + 1, x: 1, t: 1, p: 1, k: "command", y: "step", q: 2, u: "", m: "charge", n: 0 },
+    { i: i + 1, p: 0, k: "job", y: "resolve", q: 1, v: value },
+    { i: i + 1, p: 1, k: "command", y: "step", q: 2, u: "", m: "charge", n: 0 },
   ]),
 );
 const news = JSON.stringify(

@@ -1,4 +1,5 @@
 // One contender, one workload, one process, one fresh database: prints one line of JSON. Each is warmed up first, as a server is.
+import { readFileSync } from "node:fs";
 import pg from "pg";
 
 const [contender, workload, size, url, given] = process.argv.slice(2);
@@ -19,19 +20,33 @@ async function latencies(times) {
   return { p50: quantile(values, 0.5), p99: quantile(values, 0.99) };
 }
 
-/** What `count` runs cost the server: statements, and which the most often; bytes of tables and indexes; bytes of write-ahead log. */
-async function statements() {
+/** Milliseconds of processor time that the server's processes have used, where /proc tells. */
+async function serverTime(client) {
+  const { rows } = await client.query("SELECT pid FROM pg_stat_activity");
+  const ticks = rows.map(({ pid }) => {
+    try {
+      const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
+      return Number(fields[11]) + Number(fields[12]);
+    } catch {
+      return Number.NaN;
+    }
+  });
+  return ticks.reduce((sum, one) => sum + one, 0) * 10;
+}
+
+/** What `count` runs cost: statements, and which the most often; bytes of tables and indexes, and of write-ahead log; processor time. */
+async function cost() {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
-  const bytes = async () =>
-    (await client.query("SELECT pg_database_size(current_database())::int AS size, (pg_current_wal_lsn() - '0/0')::float8 AS wal")).rows[0];
-  const before = await bytes();
+  const sizes = "SELECT pg_database_size(current_database())::int AS size, (pg_current_wal_lsn() - '0/0')::float8 AS wal";
+  const state = async () => ({ ...(await client.query(sizes)).rows[0], server: await serverTime(client), own: process.cpuUsage() });
+  const before = await state();
   await client.query("SELECT pg_stat_statements_reset()");
   await subject.throughput(count);
-  const after = await bytes();
+  const after = await state();
   const { rows } = await client.query(
     `SELECT s.query, s.calls::int, s.rows::int, s.total_exec_time AS ms FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
-     WHERE d.datname = current_database() AND s.query !~ 'pg_stat_statements|pg_database_size' ORDER BY s.calls DESC`,
+     WHERE d.datname = current_database() AND s.query !~ 'pg_stat_|pg_database_size' ORDER BY s.calls DESC`,
   );
   await client.end();
   const calls = rows.reduce((sum, row) => sum + row.calls, 0);
@@ -40,6 +55,8 @@ async function statements() {
     perStep: calls / count / 5,
     bytesPerRun: (after.size - before.size) / count,
     walPerRun: (after.wal - before.wal) / count,
+    serverMsPerRun: (after.server - before.server) / count,
+    ownMsPerRun: (after.own.user + after.own.system - before.own.user - before.own.system) / 1_000 / count,
     top: rows.slice(0, 8),
   };
 }
@@ -69,9 +86,9 @@ switch (workload) {
     result = { before, after: await latencies(200) };
     break;
   }
-  case "statements":
-    await subject.throughput(count);
-    result = await statements();
+  case "cost":
+    for (let i = 0; i < 2; i++) await subject.throughput(count);
+    result = await cost();
     break;
   case "workers":
     await subject.crew(options.processes);

@@ -1,6 +1,7 @@
 // bench/postgres: W1 to W4 on PostgreSQL, Holdfast beside the raw limit, OpenWorkflow and DBOS, interleaved, three rounds, medians and
-// ratios. One server with its default durability; each measurement in a process and a database of its own. Then: statements a step, and
-// one worker process against two. Options: --rounds N, --only W1,W3, --contender holdfast, --url postgres://…, --quick, --json file.
+// ratios. One server with its default durability; each measurement in a process and a database of its own. Then: what a run costs
+// (statements, processor time, bytes), latency beside a crowd, and one worker process against two.
+// Options: --rounds N, --only W1,W3, --contender holdfast, --url postgres://…, --quick, --json file.
 
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, writeFileSync } from "node:fs";
@@ -80,7 +81,7 @@ const plan = [
     entries: [full, raw, open, dbos].map((who) => [who, 500]),
   },
   {
-    workload: "statements",
+    workload: "cost",
     title: "statements a step at W1",
     unit: "",
     value: (r) => r.perStep,
@@ -111,6 +112,9 @@ const admin = args.url ?? server.url();
 const [{ version }] = await ask(admin, "SELECT version()");
 console.log(`node ${process.version}, ${version.split(" on ")[0]}\n`);
 
+const costOf = ({ serverMsPerRun, ownMsPerRun, bytesPerRun, walPerRun }) =>
+  `${shown(serverMsPerRun ?? Number.NaN)} ms of the server's processors and ${shown(ownMsPerRun)} of its own; ` +
+  `${bytesPerRun.toFixed(0)} bytes of tables, ${walPerRun.toFixed(0)} of write-ahead log`;
 const shown = (value) => value.toFixed(value < 1 ? 3 : value < 100 ? 2 : 0);
 
 /** A database of its own, where statements are counted if that is asked for. */
@@ -119,7 +123,7 @@ async function freshDatabase(workload) {
   await ask(admin, `CREATE DATABASE ${name}`);
   const url = new URL(admin);
   url.pathname = `/${name}`;
-  if (workload === "statements") {
+  if (workload === "cost") {
     await ask(url.href, "CREATE EXTENSION pg_stat_statements");
     await ask(url.href, `ALTER DATABASE ${name} SET pg_stat_statements.track = 'top'`);
   }
@@ -150,10 +154,7 @@ try {
         results[p][e].push(result);
         console.log(`round ${round + 1}  ${title.padEnd(48)} ${label.padEnd(14)} ${shown(value(result)).padStart(10)} ${unit}`);
         if (workload === "crowd") console.log(`           without the crowd ${shown(result.before.p50)} ms`);
-        if (workload === "statements")
-          console.log(
-            `           a run: ${result.bytesPerRun.toFixed(0)} bytes of tables, ${result.walPerRun.toFixed(0)} bytes of write-ahead log`,
-          );
+        if (workload === "cost") console.log(`           a run: ${costOf(result)}`);
         for (const { query, calls, ms } of result.top ?? [])
           console.log(
             `           ${String(calls).padStart(8)} calls ${ms.toFixed(0).padStart(7)} ms  ${query.replace(/\s+/g, " ").slice(0, 100)}`,

@@ -64,13 +64,13 @@ export const engineErrors: readonly HostErrorEntry[] = [
   },
   {
     code: "HF_UNKNOWN_ACTIVITY",
-    retryable: true,
+    retryable: false,
     summary: "A worker was given an activity that it does not have.",
     whatToDo: "Pass the activity to the workers of its queue.",
   },
   {
     code: "HF_WORKER_LOST",
-    retryable: true,
+    retryable: false,
     summary: "The cause of a failed step or activity: the worker that made its last attempt did not come back.",
     whatToDo: "See what ended the process. Raise `maxAttempts` if workers may come and go.",
   },

@@ -2,6 +2,9 @@
 // Owns: the checks of what users hand over; the engine does the rest.
 // Invariants: bad input gets a typed error and nothing is written; P10 (ids and conflicts), K7 (deadlines), V2 (versions).
 
+// Where people have no lib with it. Without "preserve" TypeScript drops the reference from what it emits.
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import {
   type Activity,
   type ActivityInfo,

@@ -93,6 +93,7 @@ export {
   type WorkflowOptions,
   workflow,
 } from "@holdfast/core";
+export { engineErrors, type HostErrorEntry, storeErrors } from "./errorCatalog.ts";
 export { Holdfast, type OpenOptions } from "./holdfast.ts";
 export * from "./store/errors.ts";
 export type * from "./store/port.ts";

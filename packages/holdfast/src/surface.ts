@@ -2,6 +2,9 @@
 // Owns: types only.
 // Invariants: names and shapes are fixed.
 
+// Where people have no lib with it. Without "preserve" TypeScript drops the reference from what it emits.
+/// <reference lib="esnext.disposable" preserve="true" />
+
 import type {
   Activity,
   AnyWorkflow,

@@ -1,18 +1,16 @@
-// Job: a host as tests of behaviour see it, whatever it stores runs in: start, send, let time pass, kill the process, look.
-// Owns: the interface `Host`, and the one of this package: many namespaces in memory, one queue of alarms, a clock of its own.
+// Job: the host of this package as tests of behaviour see it: the port of `hostConformance`, and what tests of this package look at.
+// Owns: many namespaces in memory, one queue of alarms, a clock of its own.
 // Invariants: no real waiting (time stands still until it is told to pass); a process that was killed writes nothing more.
 
 import {
   type AnyWorkflow,
   CanceledError,
   type Duration,
-  type History,
   jsonCodec,
   type Logger,
   parseDuration,
   RunBlockedError,
   RunFailedError,
-  type RunStatus,
 } from "@holdfast/core";
 import {
   type ChildStart,
@@ -32,43 +30,10 @@ import {
   runWorkflow,
   type WorkflowHandle,
 } from "@holdfast/kv";
+import type { Doom, Host, HostRun, HostSend, HostStart } from "holdfast/testing";
 
-export interface Host {
-  /** Resolves when the run is durable. */
-  start(workflow: AnyWorkflow, input?: unknown, options?: HostStart): Promise<HostRun>;
-  /** A handle on a run that exists, with the code that is to run it from now on. */
-  run(workflow: AnyWorkflow, id: string): HostRun;
-  /** Until nothing can advance but by messages, time, or what steps wait for. */
-  settle(): Promise<void>;
-  /** Time passes; whatever becomes due is done, in order. */
-  skip(time: Duration): Promise<void>;
-  /** The process dies, whatever it is doing, and another begins with the same storage. */
-  crash(): Promise<void>;
-  now(): number;
-}
-export interface HostStart {
-  readonly id?: string;
-  readonly signals?: readonly { readonly name: string; readonly payload?: unknown }[];
-  readonly deadline?: Duration;
-}
-export interface HostSend {
-  readonly idempotencyKey?: string;
-}
-export interface HostRun {
-  readonly id: string;
-  /** What it has come to, once nothing can advance: its output, or thrown why there is none. */
-  result(): Promise<unknown>;
-  status(): Promise<RunStatus>;
-  waitingFor(): Promise<readonly string[]>;
-  signal(name: string, payload?: unknown, options?: HostSend): Promise<void>;
-  update(name: string, input?: unknown, options?: HostSend & { readonly timeout?: Duration }): Promise<unknown>;
-  query(name: string, args?: unknown): Promise<unknown>;
-  state(): Promise<unknown>;
-  cancel(reason?: string): Promise<void>;
-  terminate(reason?: string): Promise<void>;
-  recover(): Promise<void>;
-  history(): Promise<History>;
-}
+/** See docs/hosts.md: "What a host can't offer". */
+export const LACKS = ["transaction", "operations", "startOptions"] as const;
 
 // ── time ──
 
@@ -172,13 +137,32 @@ class MortalDriver extends MemoryDriver {
   }
 }
 
-interface Process {
-  dead: boolean;
+class Process {
   readonly world: World;
-  readonly drivers: Map<string, MortalDriver>;
-  readonly counts: { batch: number; list: number };
+  readonly drivers = new Map<string, MortalDriver>();
+  readonly counts = { batch: 0, list: 0 };
   /** Called around every batch: tests die there. */
   onBatch: ((when: "before" | "after", writes: readonly KvWrite[]) => void) | undefined;
+  #dead = false;
+  #tell: (error: Error) => void = () => {};
+  readonly #death = new Promise<never>((_, reject) => {
+    this.#tell = reject;
+  });
+  constructor(world: World) {
+    this.world = world;
+    this.#death.catch(() => {});
+  }
+  get dead(): boolean {
+    return this.#dead;
+  }
+  set dead(dead: boolean) {
+    this.#dead = dead;
+    if (dead) this.#tell(new Error("The process has died."));
+  }
+  /** A call from outside, which fails if the process dies under it. */
+  asked<T>(call: Promise<T>): Promise<T> {
+    return Promise.race([call, this.#death]);
+  }
 }
 
 export interface KvHostOptions {
@@ -200,16 +184,13 @@ export class KvHost implements Host {
   readonly #workflows = new Map<string, AnyWorkflow>();
   /** By run: the code that runs it. */
   readonly #codeOf = new Map<string, AnyWorkflow>();
-  process = this.#newProcess();
+  process = new Process(this.world);
   readonly #waking = new Set<string>();
   /** What ended a wake-up by an error: tests that expect one look here. */
   readonly failures: unknown[] = [];
 
   constructor(options: KvHostOptions = {}) {
     this.#options = options;
-  }
-  #newProcess(): Process {
-    return { dead: false, world: this.world, drivers: new Map(), counts: { batch: 0, list: 0 }, onBatch: undefined };
   }
 
   // ── of the interface ──
@@ -226,7 +207,7 @@ export class KvHost implements Host {
   run(workflow: AnyWorkflow, id: string): HostRun {
     this.#codeOf.set(id, workflow);
     this.#workflows.set(workflow.name, workflow);
-    return new KvRun(this, id);
+    return new KvRun(this, workflow, id);
   }
   now(): number {
     return this.world.now();
@@ -260,8 +241,20 @@ export class KvHost implements Host {
   async crash(): Promise<void> {
     this.process.dead = true;
     this.#waking.clear();
-    this.process = this.#newProcess();
+    this.process = new Process(this.world);
     await this.settle();
+  }
+
+  dieAt(write: number, when: "before" | "after"): Doom {
+    const { process } = this;
+    const doom = { struck: false };
+    let seen = 0;
+    process.onBatch = (moment) => {
+      if (moment !== when || process.dead || ++seen !== write) return;
+      process.dead = true;
+      doom.struck = true;
+    };
+    return doom;
   }
 
   // ── of this host ──
@@ -342,18 +335,23 @@ export class KvHost implements Host {
 class KvRun implements HostRun {
   readonly id: string;
   readonly #host: KvHost;
-  constructor(host: KvHost, id: string) {
+  readonly #workflow: AnyWorkflow;
+  constructor(host: KvHost, workflow: AnyWorkflow, id: string) {
     this.#host = host;
+    this.#workflow = workflow;
     this.id = id;
   }
   get #handle() {
     return this.#host.handle(this.id) as WorkflowHandle<unknown>;
   }
+  #asked<T>(ask: (handle: WorkflowHandle<unknown>) => Promise<T>): Promise<T> {
+    return this.#host.process.asked(ask(this.#handle));
+  }
   async result(): Promise<unknown> {
     await this.#host.settle();
-    const { status } = await this.#handle.describe();
+    const { status } = await this.#asked((handle) => handle.describe());
     if (!["completed", "failed", "canceled", "terminated", "blocked"].includes(status)) throw new Error(`Run ${this.id} is ${status}.`);
-    const result = await this.#handle.result();
+    const result = await this.#asked((handle) => handle.result());
     switch (result.status) {
       case "completed":
         return result.output;
@@ -370,41 +368,42 @@ class KvRun implements HostRun {
   }
   async status() {
     await this.#host.settle();
-    return (await this.#handle.describe()).status;
+    return (await this.#asked((handle) => handle.describe())).status;
   }
   async waitingFor() {
     await this.#host.settle();
-    return (await this.#handle.describe()).waitingFor;
+    return (await this.#asked((handle) => handle.describe())).waitingFor;
   }
   async signal(name: string, payload?: unknown, options: HostSend = {}) {
-    await this.#handle.signal(name, payload as never, options);
+    const sender = openWorkflow(this.#host.options(this.#workflow, this.id)); // it sends by its own schemas, whoever runs the run
+    await this.#host.process.asked(sender.signal(name, payload as never, options));
     await this.#host.settle();
   }
   async update(name: string, input?: unknown, options: HostSend & { readonly timeout?: Duration } = {}) {
-    const reply = this.#handle.update(name, input as never, options);
+    const reply = this.#asked((handle) => handle.update(name, input as never, options));
     reply.catch(() => {}); // who awaits it hears of it
     await this.#host.settle();
     return reply;
   }
   query(name: string, args?: unknown) {
-    return this.#handle.query(name, args as never);
+    return this.#asked((handle) => handle.query(name, args as never));
   }
   state() {
-    return this.#handle.state();
+    return this.#asked((handle) => handle.state());
   }
   async cancel(reason?: string) {
-    await this.#handle.cancel(reason);
+    await this.#asked((handle) => handle.cancel(reason));
     await this.#host.settle();
   }
   async terminate(reason?: string) {
-    await this.#handle.terminate(reason);
+    await this.#asked((handle) => handle.terminate(reason));
     await this.#host.settle();
   }
   async recover() {
-    await this.#handle.recover();
+    await this.#asked((handle) => handle.recover());
     await this.#host.settle();
   }
   history() {
-    return this.#handle.history();
+    return this.#asked((handle) => handle.history());
   }
 }

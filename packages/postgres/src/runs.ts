@@ -51,6 +51,7 @@ export function runRow(row: RunColumns): RunRow {
     input: readPayload(row["input"]),
     output: readOptionalPayload(row["output"]),
     error: readError(row["error"]),
+    resumable: row["status"] === "failed" ? row["resumable"] === true && readNumber(row["turns"]) > 0 : undefined,
     state: readOptionalPayload(row["state"]),
     waitingFor: readOptionalJson<string[]>(row["waiting_for"]) ?? [],
     execution: readNumber(row["execution"]),

@@ -39,7 +39,7 @@ export function useDatabase(options: ServerOptions = {}): Database {
   });
   afterAll(async () => {
     await server?.stop();
-  });
+  }, 60_000);
   const connect = async (): Promise<Client> => {
     const client = new Client({ connectionString: url });
     client.on("error", () => undefined);

@@ -27,6 +27,11 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [new errors.ActivityFailedError({ activity: "mail", attempts: 10, cause }), { activity: "mail", attempts: 10 }, '"mail"', "10 attempts"],
   [new errors.ChildFailedError({ childId: "c1", workflow: "ship", cause }), { childId: "c1", workflow: "ship" }, '"c1" of workflow "ship"'],
   [new errors.RunFailedError({ runId: "r1", cause }), { runId: "r1", cause }, 'run "r1" failed: TypeError: card is undefined\n'],
+  [
+    new errors.RunFailedError({ runId: "r1", cause, resumable: false }),
+    { runId: "r1", cause },
+    /^run "r1" failed: TypeError: card is undefined\nSee `cause`.* It does not resume/,
+  ],
   [new errors.CanceledError("closed shop"), { reason: "closed shop" }, /^canceled: closed shop\n/],
   [new errors.CanceledError(), { reason: undefined }, /^canceled\n/],
   [new errors.RunTerminatedError({ runId: "r1", reason: "stuck" }), { runId: "r1", reason: "stuck" }, 'run "r1" was terminated: stuck'],
@@ -53,6 +58,11 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [new errors.ReceiveClosedError({ update: "add" }), { update: "add" }, 'update "add"', "new id"],
   [new errors.RunNotFoundError({ runId: "r1" }), { runId: "r1" }, 'no run "r1"', "namespace"],
   [new errors.RunAlreadyExistsError({ runId: "r1" }), { runId: "r1" }, 'run "r1" exists', "onConflict"],
+  [
+    new errors.RunAlreadyExistsError({ runId: "r1", runIds: ["r1", "r2"] }),
+    { runId: "r1", runIds: ["r1", "r2"] },
+    'runs "r1", "r2" exist already',
+  ],
   [new errors.RunClosedError({ runId: "r1", status: "failed" }), { runId: "r1", status: "failed" }, '"r1" is closed (failed)'],
   [
     new errors.RunBlockedError({ runId: "r1", reason: "nondeterminism", cause }),

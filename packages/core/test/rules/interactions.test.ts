@@ -233,6 +233,11 @@ describe("what bad input gets", () => {
     const h = await Harness.start(wf);
     expect(h.error).toMatchObject({ name: "InvalidInputError" });
   });
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, {} as never])("P8 an attribute of %s is refused: no store could find it", async (x) => {
+    const wf = workflow("entity", async (ctx) => ctx.setAttributes({ x }));
+    const h = await Harness.start(wf);
+    expect(h.error).toMatchObject({ name: "InvalidInputError", message: expect.stringContaining("finite number") });
+  });
   it("K7 a child's deadline that is no time is refused", async () => {
     const child = workflow("child", async () => 1);
     const wf = workflow("parent", async (ctx) => ctx.child(child, undefined, { deadline: new Date(Number.NaN) }));

@@ -51,7 +51,8 @@ export class Ledger {
     if (!isActivity && before?.end === "none" && !opened.failed.has(attempt - 1) && run.losses === opened.announced.get(attempt - 1))
       this.#world.violate("parking", "D5", `attempt ${attempt} of ${key} began while attempt ${attempt - 1} runs, and nobody lost the run`);
     const early = (opened.failed.get(attempt - 1) ?? 0) - this.#world.now;
-    if (!isActivity && early > DRIFT_TOLERANCE) this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began ${early} ms before it was due`);
+    if (!isActivity && early > DRIFT_TOLERANCE)
+      this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began ${early} ms before it was due`);
     attempts.set(attempt, { end: "none" });
   }
   ended(info: Pick<StepInfo, "attempt" | "idempotencyKey">, end: "failed" | "completed"): void {
@@ -72,8 +73,11 @@ export class Ledger {
     for (const [key, count] of counts)
       if (count > 1) this.#world.violate("transactions", "D6", `the writes of ${key} are there ${count} times`);
     for (const [key, { run, opened }] of this.#witness.steps) {
-      if (opened.command.type !== "transaction" || !opened.isCompleted) continue;
-      if (!counts.has(key)) this.#world.violate("transactions", "D6", `${key} of ${run.id} is recorded, and its writes are not there`);
+      if (opened.command.type !== "transaction" || !opened.isResolved) continue;
+      if (!opened.isCompleted && counts.has(key))
+        this.#world.violate("transactions", "D6", `${key} of ${run.id} is recorded as failed, and its writes are there`);
+      if (opened.isCompleted && !counts.has(key))
+        this.#world.violate("transactions", "D6", `${key} of ${run.id} is recorded, and its writes are not there`);
     }
   }
 }

@@ -3,7 +3,7 @@
 // Invariants: a call is carried out at most once, as a whole; what was answered was carried out; a dead process hears nothing.
 
 import { StoreError } from "../store/errors.ts";
-import type { Store, Wakeup } from "../store/port.ts";
+import type { Store, TurnCommit, Wakeup } from "../store/port.ts";
 import type { FaultDraws } from "./faults.ts";
 import type { SimProcess } from "./process.ts";
 import type { World } from "./world.ts";
@@ -14,7 +14,7 @@ const WAY = 0.7;
 type Answer<T> = { readonly value: T } | { readonly error: unknown };
 
 function outage(what: string): StoreError {
-  return new StoreError(`${what} Try again.`, { code: "HF_STORE_UNREACHABLE", retryable: true });
+  return new StoreError(`${what} Try again.`, { code: "HF_STORE_UNAVAILABLE", retryable: true });
 }
 
 /** What a process sees of the store. */
@@ -26,7 +26,10 @@ export class Network {
   readonly #lease: number;
   readonly #watchers = new Map<SimProcess, Set<(wakeup: Wakeup) => void>>();
 
-  constructor(world: World, faults: FaultDraws, store: Store, lease: number) {
+  readonly #onCommitFailed: (turns: readonly TurnCommit[]) => void;
+
+  constructor(world: World, faults: FaultDraws, store: Store, lease: number, onCommitFailed: (turns: readonly TurnCommit[]) => void) {
+    this.#onCommitFailed = onCommitFailed;
     this.#world = world;
     this.#faults = faults;
     this.#store = store;
@@ -36,7 +39,8 @@ export class Network {
 
   // ── calls ──
 
-  #call<T>(process: SimProcess, what: string, perform: () => Promise<T>): Promise<T> {
+  /** `onFailure`: told if the caller will see an error that is the network's. */
+  #call<T>(process: SimProcess, what: string, perform: () => Promise<T>, onFailure?: () => void): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (process.isDead) return;
       const faults = this.#faults;
@@ -53,6 +57,7 @@ export class Network {
       };
       if (faults.draw("refuse")) {
         this.#world.note(process.name, `${what} is refused`);
+        onFailure?.();
         answer({ error: outage("The store could not be reached.") }, there + back);
         return;
       }
@@ -68,9 +73,11 @@ export class Network {
         // Carried out before the caller gives up, or after.
         there = stream.next() * 2 * patience;
         isGivenUp = true;
+        onFailure?.();
         answer({ error: outage("The store did not answer in time.") }, patience);
       }
       const isLost = !isGivenUp && faults.draw("loseAnswer");
+      if (isLost) onFailure?.();
       // A transaction is the caller's own code: it does not run without it. Other calls may be on their way when the caller dies.
       const owner = what === "transact" ? process : random.chance(0.5) ? process.wire : undefined;
       const carryOut = async (): Promise<void> => {
@@ -103,10 +110,11 @@ export class Network {
       create: call("create", store.create),
       claim: (request) => {
         process.workerId = request.workerId;
+        if (!process.isReady) this.#world.violate("starting", "W1", `${request.workerId} claims before it has started`);
         const cached = (runId: string) => (process.isDead ? undefined : request.cached(runId));
         return this.#call(process, "claim", () => store.claim({ ...request, cached }));
       },
-      commit: call("commit", store.commit),
+      commit: (turns) => this.#call(process, "commit", () => store.commit(turns), () => this.#onCommitFailed(turns)), // biome-ignore format: one line
       send: call("send", store.send),
       renew: call("renew", store.renew),
       terminate: call("terminate", store.terminate),

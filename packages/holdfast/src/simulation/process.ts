@@ -23,6 +23,8 @@ export class SimProcess implements Owner {
   #lastSoon = 0;
   /** Of the worker in it, if there is one. */
   workerId: string | undefined;
+  /** That worker has started. */
+  isReady = false;
   isDead = false;
   frozenUntil = 0;
   /** What it has sent and is lost if it dies, but on its way while it stands still. */

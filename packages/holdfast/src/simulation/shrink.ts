@@ -37,7 +37,8 @@ export async function shrink(given: SimulationOptions, failed: SimulationReport,
     }
     for (const workers of [1, 2]) if (workers < (options.workers ?? 3) && (await attempt({ workers }))) break;
     for (const disasters of [0, 1, 2, 4, 8]) if (disasters < (options.disasters ?? 15) && (await attempt({ disasters }))) break;
-    for (const share of [0.25, 0.5, 0.75]) if (await attempt({ storm: Math.floor(share * Math.min(options.storm ?? 12_000, report.length)) })) break;
+    for (const share of [0.25, 0.5, 0.75])
+      if (await attempt({ storm: Math.floor(share * Math.min(options.storm ?? 12_000, report.length)) })) break;
     for (const kind of FAULT_KINDS) {
       if (options.without?.includes(kind) !== true) await attempt({ without: [...(options.without ?? []), kind] });
     }

@@ -11,7 +11,7 @@ import { Ledger } from "./ledger.ts";
 import { Network } from "./network.ts";
 import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
 import type { Random } from "./random.ts";
-import type { Scene } from "./scene.ts";
+import type { Scene, StandIns } from "./scene.ts";
 import { type Host, Stage } from "./stage.ts";
 import { openSimulatedStore, type StoreKind } from "./stores.ts";
 import type { Violation } from "./violation.ts";
@@ -130,7 +130,7 @@ class Simulation {
     this.#witness = new Witness(world, this.#inner);
     this.#ledger = new Ledger(world, this.#witness);
     this.#rows = opened.rows;
-    this.#network = new Network(world, this.#faults, this.#witness.store, this.#lease);
+    this.#network = new Network(world, this.#faults, this.#witness.store, this.#lease, (turns) => this.#witness.excuse(turns));
     world.onEvent = (owner) => {
       if (owner instanceof SimProcess) this.#fate(owner);
     };
@@ -228,10 +228,7 @@ class Simulation {
     const { random } = process;
     const cachedRuns = this.#faults.draw("evict") ? random.between(0, 2) : 1_000;
     process.note(`starts, build ${build}, room for ${cachedRuns} parked runs`);
-    const engine = await Holdfast.with(
-      { store: this.#network.storeOf(process), environment: process.environment },
-      { logger: this.#logger },
-    );
+    const engine = await this.#open(process, hands);
     const host: WorkerProcess = { process, engine, workflows, build, isStopping: false };
     try {
       const worker = await Promise.race([
@@ -248,6 +245,7 @@ class Simulation {
         process.death,
       ]);
       if (worker === "dead") return false;
+      process.isReady = true;
     } catch {
       process.kill("it could not start");
       return false;
@@ -255,13 +253,22 @@ class Simulation {
     this.#workers.add(host);
     return true;
   }
+  #open(process: SimProcess, hands: Hands): Promise<Holdfast> {
+    const replaced = this.#scenes.map((scene) => scene.replace?.(hands) ?? {});
+    const steps = Object.assign({}, ...replaced.map((one) => one.steps)) as NonNullable<StandIns["steps"]>;
+    const activities = Object.assign({}, ...replaced.map((one) => one.activities)) as NonNullable<StandIns["activities"]>;
+    const internals = {
+      store: this.#network.storeOf(process),
+      environment: process.environment,
+      replaceStep: (name: string) => steps[name] as ((info: unknown) => unknown) | undefined,
+      replaceActivity: (name: string) => activities[name],
+    };
+    return Holdfast.with(internals, { logger: this.#logger });
+  }
   async #spawnClient(): Promise<void> {
     const process = new SimProcess(this.#world, `c${++this.#spawned}`, this.#clock());
-    const engine = await Holdfast.with(
-      { store: this.#network.storeOf(process), environment: process.environment },
-      { logger: this.#logger },
-    );
     const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
+    const engine = await this.#open(process, hands);
     this.#clients.add({ process, engine, workflows: this.#scenes.flatMap((scene) => scene.workflows(hands, this.#build)) });
   }
 
@@ -322,7 +329,7 @@ class Simulation {
     this.#faults.isOver = true;
     this.#world.note("", "the faults are over");
     this.#calm();
-    if (this.#build > 1 && this.#scenes.some(({ mayBlock }) => mayBlock === true)) this.#rotate(1);
+    if (this.#build > 1 && this.#scenes.some(({ needsBuilds }) => needsBuilds === true)) this.#rotate(1);
     else void this.#spawnWorker(0);
     if (this.#clients.size === 0) void this.#spawnClient();
   }

@@ -60,7 +60,7 @@ export interface SeenRun {
 
 const CLOSED: ReadonlySet<string> = new Set(["completed", "failed", "canceled", "terminated"]);
 /** How far a clock may have drifted from the store's since a worker last asked: drift times the longest it goes without asking. */
-export const DRIFT_TOLERANCE = 250;
+export const DRIFT_TOLERANCE = 60;
 
 export class Witness {
   readonly #world: World;
@@ -101,6 +101,11 @@ export class Witness {
       this.runs.set(id, run);
     }
     return run;
+  }
+
+  /** A worker that can't know whether its commit was carried out gives the runs up, with what they have in flight. */
+  excuse(commits: readonly TurnCommit[]): void {
+    for (const { runId } of commits) this.run(runId).losses++;
   }
 
   /** The store as the network reaches it. */
@@ -267,6 +272,8 @@ export class Witness {
       for (const message of results[i]?.inbox ?? []) this.#saw(run, message);
     }
     await this.#childrenOf(commits, results);
+    for (const [i, commit] of commits.entries())
+      if (results[i]?.status === "committed") await this.#checkTrim(this.run(commit.runId), commit);
     return results;
   }
   /** D4, K5. */
@@ -306,6 +313,20 @@ export class Witness {
     if (commit.close === undefined) return;
     if (commit.close.status === "continued") this.#nextExecution(run, run.execution + 1);
     else this.#closed(run);
+  }
+  /** L4: what a loop or a receive keeps is there after it has trimmed. */
+  async #checkTrim(run: SeenRun, { turn, close }: TurnCommit): Promise<void> {
+    if (close !== undefined) return;
+    for (const command of turn?.commands ?? []) {
+      if (command.type !== "commit" || command.trim === undefined) continue;
+      const turns = await this.#inner.history(run.id);
+      const kept = new Set(turns.flatMap(({ commands }) => commands.flatMap((one) => ("n" in one ? [one.seq] : []))));
+      for (const { command: opened } of run.opened.values()) {
+        const iteration = iterationOf(opened.unit, command.unit);
+        if (opened.seq > command.seq && iteration !== undefined && iteration >= command.trim && !kept.has(opened.seq))
+          this.#broken("trimming", "L4", `${run.id} trimmed #${opened.seq} of iteration ${iteration}, and keeps from ${command.trim} on`);
+      }
+    }
   }
   #closed(run: SeenRun): void {
     run.isClosed = true;
@@ -523,6 +544,12 @@ function dueOf({ command, time }: Opened): number | undefined {
   if (command.type === "sleep") return command.until ?? time + (command.duration ?? 0);
   const timeout = "timeout" in command ? command.timeout : undefined;
   return timeout === undefined ? undefined : time + timeout;
+}
+
+/** The number of the iteration or dispatch of a scope that a unit belongs to. */
+function iterationOf(unit: string, scope: string): number | undefined {
+  const [, number] = unit.startsWith(`${scope}/`) ? (/^~h?(\d+)/.exec(unit.slice(scope.length + 1)) ?? []) : [];
+  return number === undefined ? undefined : Number(number);
 }
 
 /** K7: rollbacks outlast a deadline. */

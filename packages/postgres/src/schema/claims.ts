@@ -8,11 +8,11 @@ import { BY_INDEX } from "./messages.ts";
 /** A run as it is looked at, in the order that `runRow` reads. */
 export const RUN_COLUMNS = `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for, r.execution, r.attempt,
   r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes::text AS attributes, r.retry, r.created_at, r.started_at,
-  r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, r.history_length, r.turns, r.recoveries, e.input, e.seed, s.state`;
+  r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, r.history_length, r.turns, r.recoveries, e.input, e.seed, s.state, r.resumable`;
 const RUN_TYPES = `key bigint, id text, workflow text, version text, status text, queue text, priority integer, output text, error text, waiting_for text,
   execution integer, attempt integer, parent_id text, parent_execution integer, parent_seq integer, parent_close text, parent_announce boolean,
   attributes text, retry text, created_at bigint, started_at bigint, available_at bigint, deadline_at bigint, finished_at bigint, worker_id text,
-  epoch integer, history_length integer, turns integer, recoveries integer, input text, seed text, state text`;
+  epoch integer, history_length integer, turns integer, recoveries integer, input text, seed text, state text, resumable boolean`;
 export const runTables = (s: string): string =>
   `${s}.runs r JOIN ${s}.executions e ON e.run = r.key AND e.execution = r.execution LEFT JOIN ${s}.states s ON s.run = r.key`;
 

@@ -19,6 +19,7 @@ export function deploy(random: Random, name: string): Scene {
   return {
     name,
     mayBlock: kind !== "versioned",
+    needsBuilds: true,
     workflows: (hands, build) => [code(hands, name, kind, build)],
     async play(stage) {
       await Promise.all(
@@ -49,7 +50,7 @@ function stepsOf(hands: Hands, ctx: UnitContext): Step {
 function code(hands: Hands, name: string, kind: Plan["kind"], build: number) {
   const isEven = build % 2 === 0;
   if (kind === "versioned") {
-    return workflow({ name, version: String(build), serves: "*" }, async (ctx, plan: Plan) => {
+    return workflow({ name, version: String(build), serves: [String(build - 1)] }, async (ctx, plan: Plan) => {
       const step = stepsOf(hands, ctx);
       let got = await step("a");
       await ctx.sleep(plan.pause);

@@ -14,6 +14,7 @@ import { limits } from "./limits.ts";
 import { looper } from "./looper.ts";
 import { programs } from "./programs.ts";
 import { saga } from "./saga.ts";
+import { transfers } from "./transfers.ts";
 
 const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> = {
   saga,
@@ -26,6 +27,7 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   again,
   errands,
   programs,
+  transfers,
 };
 export const SCENES = Object.keys(MAKERS);
 

@@ -4,8 +4,8 @@
 
 import {
   type Activity,
-  activity,
   type AnyWorkflow,
+  activity,
   type BranchContext,
   FatalError,
   Loop,
@@ -20,7 +20,13 @@ import type { Stage } from "../stage.ts";
 
 type Block = readonly Node[];
 type Node =
-  | { readonly do: "step" | "transaction"; readonly name: string; readonly attempts: number; readonly timeout: number | undefined }
+  | {
+      readonly do: "step" | "transaction";
+      readonly name: string;
+      readonly attempts: number;
+      readonly wait: number;
+      readonly timeout: number | undefined;
+    }
   | { readonly do: "activity"; readonly n: number; readonly timeout: number | undefined }
   | { readonly do: "sleep"; readonly ms: number }
   | { readonly do: "wait"; readonly signal: "a" | "b"; readonly timeout: number | undefined }
@@ -94,14 +100,15 @@ class Drawing {
   }
   #leaf(timeout: number | undefined): Node {
     const random = this.#random;
+    const wait = random.chance(0.3) ? random.between(300, 1_500) : 10;
     switch (random.between(0, 13)) {
       case 0:
       case 1:
       case 2:
       case 3:
-        return { do: "step", name: random.pick(["s", "t"]), attempts: random.between(1, 6), timeout };
+        return { do: "step", name: random.pick(["s", "t"]), attempts: random.between(1, 6), wait, timeout };
       case 4:
-        return { do: "transaction", name: random.pick(["s", "t"]), attempts: random.between(1, 6), timeout: undefined };
+        return { do: "transaction", name: random.pick(["s", "t"]), attempts: random.between(1, 6), wait, timeout: undefined };
       case 5:
         return { do: "activity", n: random.between(0, 9), timeout };
       case 6:
@@ -218,12 +225,12 @@ function codeOf(hands: Hands, name: string): AnyWorkflow {
     const branch = (block: Block) => (own: BranchContext) => unit(own, block, { count: 0 });
     switch (node.do) {
       case "step": {
-        const retry = { maxAttempts: node.attempts, initialInterval: 10, maxInterval: 100 };
+        const retry = { maxAttempts: node.attempts, initialInterval: node.wait, maxInterval: 2_000 };
         const options = { retry, ...(node.timeout !== undefined && { timeout: node.timeout }) };
         return expect(await ctx.step(node.name, (info) => hands.step(info, node.name), options), node.name, "a step");
       }
       case "transaction": {
-        const retry = { maxAttempts: node.attempts, initialInterval: 10, maxInterval: 100 };
+        const retry = { maxAttempts: node.attempts, initialInterval: node.wait, maxInterval: 2_000 };
         return expect(
           await ctx.transaction(node.name, (tx: unknown, info) => hands.transaction(tx, info, node.name), { retry }),
           node.name,

@@ -279,6 +279,27 @@ export function endings({ test }: Suite): void {
     const claimed = await bench.claimRun("a");
     same([idsOf(claimed.inbox), claimed.turns], [["fresh"], []]);
   });
+  test("D10 a failed run says whether it can be resumed; others say nothing of it", async (bench) => {
+    const closes: readonly [string, RunClose, boolean | undefined][] = [
+      ["failed", { status: "failed", error: failure("no") }, true],
+      ["rolled back", { status: "failed", error: failure("no"), resumable: false }, false],
+      ["completed", COMPLETED, undefined],
+      ["canceled", { status: "canceled" }, undefined],
+    ];
+    for (const [id, close, resumable] of closes) {
+      const held = await bench.running(id);
+      assert.equal((await bench.row(id)).resumable, undefined);
+      await bench.close(held, close, { turn: bench.turn(held) });
+      assert.equal((await bench.row(id)).resumable, resumable, id);
+    }
+    await bench.parked("late", { deadline: 10 });
+    await bench.close(await bench.running("no turn"), { status: "failed", error: failure("no") });
+    bench.time += 10;
+    await bench.store.expire();
+    same((await bench.store.get(["late", "no turn"])).map((row) => row?.resumable), [false, false]); // biome-ignore format: one line
+    await bench.store.resume(["failed"]);
+    assert.equal((await bench.row("failed")).resumable, undefined);
+  });
   test("D10 of two that resume a run at the same time one does", async (bench) => {
     const held = await bench.running("a");
     await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held) });

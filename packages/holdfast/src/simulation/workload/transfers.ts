@@ -1,0 +1,60 @@
+// Transfers: many small transactions, with few attempts each.
+// Owns: nothing; the ledger counts what they wrote.
+// Invariants: D6 (the writes and the outcome, both or neither, once).
+
+import { FatalError, workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+
+interface Plan {
+  readonly id: string;
+  readonly count: number;
+  readonly attempts: number;
+  readonly isParallel: boolean;
+}
+
+export function transfers(random: Random, name: string): Scene {
+  const plans = Array.from(
+    { length: random.between(1, 3) },
+    (_, i): Plan => ({
+      id: `${name}-${i}`,
+      count: random.between(2, 8),
+      attempts: random.between(1, 3),
+      isParallel: random.chance(0.5),
+    }),
+  );
+  return {
+    name,
+    workflows: (hands) => [code(hands, name)],
+    async play(stage) {
+      await Promise.all(
+        plans.map(async (plan) => {
+          await stage.start(name, plan, { id: plan.id });
+          const told = await stage.end(plan.id);
+          if ("error" in told) stage.violate("transactions", "D6", `${plan.id}: ${told.error.message}`);
+        }),
+      );
+    },
+  };
+}
+
+function code(hands: Hands, name: string) {
+  return workflow(name, async (ctx, plan: Plan) => {
+    const retry = { maxAttempts: plan.attempts, initialInterval: 1, maxInterval: 5 };
+    const transfer = async (i: number): Promise<number> => {
+      try {
+        const value = await ctx.transaction(`t${i}`, (tx: unknown, info) => hands.transaction(tx, info, i), { retry });
+        if (value !== i) throw new FatalError(`WRONG: ${String(value)}`);
+        return 1;
+      } catch (error) {
+        if (!(error instanceof Error) || error.name !== "StepFailedError") throw error;
+        return 0;
+      }
+    };
+    let done = 0;
+    if (plan.isParallel) for (const one of await Promise.all(Array.from({ length: plan.count }, (_, i) => transfer(i)))) done += one;
+    else for (let i = 0; i < plan.count; i++) done += await transfer(i);
+    return done;
+  });
+}

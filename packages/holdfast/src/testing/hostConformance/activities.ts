@@ -1,0 +1,49 @@
+// Conformance of hosts: activities, wherever they run.
+// Owns: tests of their attempts and limits.
+// Invariants tested: D11.
+
+import { activity, workflow } from "@holdfast/core";
+import { type Suite, same } from "./suite.ts";
+
+const resize = activity(
+  "resize",
+  async ({ width }: { width: number }, info) => {
+    info.heartbeat({ done: info.attempt });
+    if (info.attempt < 3) throw new Error("busy");
+    return { width: width * 2, last: info.lastHeartbeat };
+  },
+  { retry: { initialInterval: "1s", jitter: 0 } },
+);
+const image = workflow("image", (ctx) => ctx.activity(resize, { width: 5 }));
+
+const never = activity("never", () => new Promise<void>(() => {}), { retry: { maxAttempts: 2, initialInterval: "1s", jitter: 0 } });
+
+export function activities({ test }: Suite): void {
+  test(
+    "D11 they run here, with retries and what the attempt before reported",
+    async (host) => {
+      const run = await host.start(image);
+      await host.crash();
+      await host.skip("10s");
+      same(await run.result(), { width: 10, last: { done: 2 } });
+    },
+    { activities: [resize] },
+  );
+  test(
+    "D11 timeouts: of one attempt, of all together, of heartbeats",
+    async (host) => {
+      const calls = workflow("calls", async (ctx) => {
+        const outcome = async (options: object) => {
+          const start = ctx.now().getTime();
+          const { ok } = await ctx.try("call", (inner) => inner.activity(never, undefined, options));
+          return [ok, ctx.now().getTime() - start];
+        };
+        return [await outcome({ startToClose: "5s" }), await outcome({ scheduleToClose: "7s" }), await outcome({ heartbeat: "3s" })];
+      });
+      const run = await host.start(calls);
+      await host.skip("1m");
+      same(await run.result(), [[false, 11_000], [false, 7_000], [false, 7_000]]); // biome-ignore format: a table
+    },
+    { activities: [never] },
+  );
+}

@@ -1,0 +1,107 @@
+// Conformance of hosts: deadlines, continuations, runs that are tried again.
+// Owns: tests of how runs end, and go on all the same.
+// Invariants tested: D8, D10, K7, P10.
+
+import { signal, workflow } from "@holdfast/core";
+import { fails, type Suite, same, says } from "./suite.ts";
+
+export function endings({ test }: Suite): void {
+  test("K7 a deadline fails the run, running only its rollbacks", async (host) => {
+    const log: string[] = [];
+    const late = workflow("late", async (ctx) => {
+      await ctx.step("book", async () => "room", { rollback: async (room) => void log.push(`undo ${room}`) });
+      try {
+        await ctx.sleep("1d");
+      } finally {
+        log.push("workflow code");
+      }
+    });
+    const run = await host.start(late, undefined, { deadline: "1h" });
+    await host.crash();
+    await host.skip("1h");
+    await fails(run.result(), /deadline/);
+    same(log, ["undo room"]);
+  });
+
+  test("K7 a retry that would come after the deadline fails the run now", async (host) => {
+    const late = workflow("late", (ctx) =>
+      ctx.step(
+        "try",
+        () => {
+          throw new Error("no");
+        },
+        { retry: { initialInterval: "2h" } },
+      ),
+    );
+    const run = await host.start(late, undefined, { deadline: "1h" });
+    await fails(run.result(), /deadline/);
+  });
+
+  test("P10 continueAsNew begins anew with an empty history; signals nobody took move on, in order", async (host) => {
+    const chain = workflow({ name: "chain", signals: { word: signal<string>(), go: signal() } }, async (ctx, n: number) => {
+      await ctx.waitForSignal("go");
+      if (n < 3) return ctx.continueAsNew(n + 1);
+      return [n, await ctx.waitForSignal("word"), await ctx.waitForSignal("word")];
+    });
+    const run = await host.start(chain, 1);
+    await run.signal("word", "a");
+    await run.signal("go");
+    same((await run.history()).turns.length, 1);
+    await run.signal("word", "b");
+    await host.crash();
+    await run.signal("go");
+    await run.signal("go");
+    same(await run.result(), [3, "a", "b"]);
+  });
+
+  test("D10 a run with a retry of its own is tried again; completed steps don't run again", async (host) => {
+    const ran: string[] = [];
+    const again = workflow({ name: "again", retry: { maxAttempts: 3, initialInterval: "1m", jitter: 0 } }, async (ctx) => {
+      await ctx.step("first", () => void ran.push("first"));
+      await ctx.step(
+        "second",
+        () => {
+          ran.push("second");
+          if (ran.length < 4) throw new Error("not yet");
+        },
+        { retry: { maxAttempts: 1 } },
+      );
+      return ctx.run.attempt;
+    });
+    const run = await host.start(again);
+    says(await run.waitingFor(), /another attempt at/);
+    await run.signal("whatever");
+    same(ran, ["first", "second"]);
+    await host.crash();
+    await host.skip("1m");
+    await host.skip("2m");
+    same(await run.result(), 3);
+    same(ran, ["first", "second", "second", "second"]);
+  });
+
+  test("D10 recover goes on where a failed run stopped: exhausted steps are tried again, completed ones are not", async (host) => {
+    const ran: string[] = [];
+    let broken = true;
+    const mendable = workflow("mendable", async (ctx) => {
+      await ctx.step("first", () => void ran.push("first"));
+      return ctx.step(
+        "second",
+        () => {
+          ran.push("second");
+          if (broken) throw new Error("broken");
+          return "mended";
+        },
+        { retry: { maxAttempts: 2, initialInterval: 1 } },
+      );
+    });
+    const run = await host.start(mendable);
+    await host.skip("1s");
+    await fails(run.result(), /broken/);
+    await host.crash();
+    broken = false;
+    await run.recover();
+    same(await run.result(), "mended");
+    same(ran, ["first", "second", "second", "second"]);
+    await fails(run.recover(), "HF_NOT_RESUMABLE");
+  });
+}

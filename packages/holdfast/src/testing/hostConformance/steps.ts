@@ -1,0 +1,134 @@
+// Conformance of hosts: steps, their attempts, time and values.
+// Owns: tests of what a run computes by itself.
+// Invariants tested: D6, D8, K8, P6, P7, P8.
+
+import assert from "node:assert/strict";
+import { FatalError, RunFailedError, StepFailedError, workflow } from "@holdfast/core";
+import { fails, failure, type Suite, same, says } from "./suite.ts";
+
+export function steps({ test }: Suite): void {
+  test("D6 steps run once, in order, and their values are those that were recorded", async (host) => {
+    const ran: string[] = [];
+    const order = workflow("order", async (ctx, amount: number) => {
+      const reserved = await ctx.step("reserve", async () => {
+        ran.push("reserve");
+        return { at: new Date(5), tags: new Set(["a"]), none: undefined };
+      });
+      await ctx.sleep("1h");
+      const charged = await ctx.step("charge", () => {
+        ran.push("charge");
+        return amount * 2;
+      });
+      return { reserved, charged };
+    });
+    const run = await host.start(order, 21);
+    await host.crash();
+    await host.skip("1h");
+    same(await run.result(), { reserved: { at: new Date(5), tags: new Set(["a"]), none: undefined }, charged: 42 });
+    same(ran, ["reserve", "charge"]);
+  });
+
+  test("K8 a sleep survives the process, and is never early", async (host) => {
+    const nap = workflow("nap", async (ctx) => {
+      const before = ctx.now().getTime();
+      await ctx.sleep("10m");
+      return ctx.now().getTime() - before;
+    });
+    const run = await host.start(nap);
+    says(await run.waitingFor(), /sleep/);
+    await host.skip("9m");
+    await host.crash();
+    await host.skip("59s");
+    same(await run.status(), "sleeping");
+    await host.skip("1s");
+    same(await run.result(), 600_000);
+  });
+
+  test("P6 P7 side effects, random draws and times are the same after a crash", async (host) => {
+    let effects = 0;
+    const dice = workflow("dice", async (ctx) => {
+      const drawn = [ctx.random(), ctx.uuid(), await ctx.sideEffect(() => ++effects), ctx.now().getTime()];
+      ctx.publishState(drawn);
+      await ctx.waitForSignal("go");
+      return drawn;
+    });
+    const run = await host.start(dice);
+    const published = await run.state();
+    await host.crash();
+    await host.skip("1d");
+    await run.signal("go");
+    same(await run.result(), published);
+    same(effects, 1);
+  });
+
+  test("D8 a failed step is tried again when its time has come, by its policy", async (host) => {
+    const attempts: number[] = [];
+    const flaky = workflow("flaky", (ctx) =>
+      ctx.step(
+        "fetch",
+        ({ attempt }) => {
+          attempts.push(attempt);
+          if (attempt < 3) throw new Error(`no ${attempt}`);
+          return attempt;
+        },
+        { retry: { initialInterval: "1m", jitter: 0 } },
+      ),
+    );
+    const run = await host.start(flaky);
+    says(await run.waitingFor(), /^step fetch \(attempt 2 at 2026-01-01T00:01:00/);
+    await host.crash();
+    await host.skip("59s");
+    same(attempts, [1]);
+    await host.skip("1s");
+    same(attempts, [1, 2]);
+    await host.skip("2m");
+    same(await run.result(), 3);
+  });
+
+  test("D8 FatalError is not tried again, and a step that is used up fails with its cause", async (host) => {
+    const doomed = workflow("doomed", async (ctx) => {
+      await ctx.step("once", () => {
+        throw new FatalError("never");
+      });
+    });
+    const run = await host.start(doomed);
+    const error = await failure(run.result());
+    assert.ok(error instanceof RunFailedError);
+    assert.ok(error.cause instanceof StepFailedError);
+    same(error.cause.attempts, 1);
+  });
+
+  test("P8 a step whose result can't be stored fails without another attempt, and says so", async (host) => {
+    let ran = 0;
+    const odd = workflow("odd", (ctx) =>
+      ctx.step("odd", () => {
+        ran++;
+        return { fn: () => 1 } as unknown;
+      }),
+    );
+    const error = await failure((await host.start(odd)).result());
+    assert.match(error.cause.cause.message, /value\.fn/);
+    same(ran, 1);
+  });
+
+  test("D8 an attempt that takes longer than its timeout is told and fails", async (host) => {
+    const signals: AbortSignal[] = [];
+    const slow = workflow("slow", (ctx) =>
+      ctx.step(
+        "wait",
+        ({ signal: aborted }) => {
+          signals.push(aborted);
+          return new Promise(() => {});
+        },
+        { timeout: "5s", retry: { maxAttempts: 2, initialInterval: "1s", jitter: 0 } },
+      ),
+    );
+    const run = await host.start(slow);
+    await host.skip("20s");
+    await fails(run.result(), /timeout of 5s/);
+    same(
+      signals.map(({ aborted }) => aborted),
+      [true, true],
+    );
+  });
+}

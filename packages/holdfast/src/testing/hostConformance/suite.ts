@@ -1,0 +1,61 @@
+// What a group of tests registers itself with, and what they say things with.
+// Owns: nothing.
+// Invariants: asserts come from node:assert; nothing here knows a test runner.
+
+import assert from "node:assert/strict";
+import type { Activity } from "@holdfast/core";
+import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { Host } from "./host.ts";
+
+/** What a host may not offer, besides rules: left out by name. */
+export type HostCapability = "transaction" | "operations" | "startOptions";
+
+export interface TestNeeds {
+  // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
+  readonly activities?: readonly Activity<any, any>[];
+  readonly needs?: HostCapability;
+}
+export interface Suite {
+  /** The title begins with the ids of the rules that it proves. The host is fresh. */
+  test(title: string, run: (host: Host) => Promise<void>, needs?: TestNeeds): void;
+  /** For tests that take one host after the other: fresh, and closed after the test. */
+  makeHost(): Promise<Host>;
+}
+
+export const same: (actual: unknown, expected: unknown, message?: string) => void = assert.deepStrictEqual;
+
+/** It is rejected, with a code or with a message that says so. */
+export async function fails(promise: Promise<unknown>, how: string | RegExp): Promise<void> {
+  const error = await failure(promise);
+  if (typeof how === "string") assert.equal(error.code, how, error.message);
+  else assert.match(error.message, how);
+}
+/** What a promise is rejected with. */
+// biome-ignore lint/suspicious/noExplicitAny: an error of whatever class; what it has is what is tested
+export async function failure(promise: Promise<unknown>): Promise<any> {
+  let value: unknown;
+  try {
+    value = await promise;
+  } catch (error) {
+    return error;
+  }
+  return assert.fail(`It was not rejected, but gave ${JSON.stringify(value)}.`);
+}
+/** One line of it, which says this. */
+export function says(lines: readonly string[], what: RegExp): void {
+  same(lines.length, 1, lines.join("; "));
+  assert.match(lines[0] ?? "", what);
+}
+export const never = (): Promise<never> => new Promise<never>(() => {});
+export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
+
+/** Takes numbers that pass. */
+export function numbers(passes: (value: number) => boolean = () => true): StandardSchemaV1<number, number> {
+  return {
+    "~standard": {
+      version: 1,
+      vendor: "holdfast",
+      validate: (value) => (typeof value === "number" && passes(value) ? { value } : { issues: [{ message: "It is no such number." }] }),
+    },
+  };
+}

@@ -1,0 +1,182 @@
+// Conformance of hosts: updates and queries.
+// Owns: tests of `receive` as callers see it.
+// Invariants tested: A1, M8–M11, P5, R4, R9–R11.
+
+import assert from "node:assert/strict";
+import { Receive, replay, signal, update, workflow } from "@holdfast/core";
+import { fails, failure, numbers, type Suite, same } from "./suite.ts";
+
+const account = workflow(
+  {
+    name: "account",
+    signals: { close: signal() },
+    updates: { deposit: update<number, number>(numbers((n) => n > 0)), slow: update<string, string>() },
+    queries: { balance: (state: { balance: number } | undefined) => state?.balance ?? 0 },
+  },
+  async (ctx) => {
+    const { state } = await ctx.receive(
+      { balance: 0 },
+      {
+        signals: { close: (_, held) => Receive.stop(held) },
+        updates: {
+          deposit: {
+            validate(amount, held) {
+              if (held.balance + amount > 100) throw new Error("too rich");
+            },
+            async handle(amount, held, handler) {
+              const balance = await handler.step("add", () => held.balance + amount);
+              handler.publishState({ balance });
+              return Receive.reply(balance, { balance });
+            },
+          },
+          slow: (word, held) =>
+            Receive.async(async (handler) => {
+              await handler.sleep("1m");
+              return word.toUpperCase();
+            }, held),
+        },
+        checkpointEvery: 5,
+      },
+    );
+    return state.balance;
+  },
+);
+
+export function updates({ test }: Suite): void {
+  test("M10 R4 updates are answered, refused by their validator, and answered again under their key", async (host) => {
+    const run = await host.start(account);
+    same(await run.update("deposit", 30, { idempotencyKey: "d1" }), 30);
+    same(await run.update("deposit", 20), 50);
+    await host.crash();
+    same(await run.update("deposit", 30, { idempotencyKey: "d1" }), 30);
+    const refused = await failure(run.update("deposit", 60));
+    same(refused.code, "HF_UPDATE_REJECTED");
+    assert.match(refused.message, /too rich/);
+    await fails(run.update("deposit", -1), "HF_INVALID_INPUT");
+    same(await run.query("balance"), 50);
+    await run.signal("close");
+    same(await run.result(), 50);
+    same(await run.query("balance"), 50); // M11: of closed runs too
+    await fails(run.query("nothing"), "HF_QUERY_FAILED");
+  });
+
+  test("A1 M10 the reply of an async handler comes after a crash and a wait", async (host) => {
+    const run = await host.start(account);
+    const before = run.update("slow", "word", { idempotencyKey: "s" });
+    before.catch(() => {});
+    await host.settle();
+    await host.crash();
+    await host.skip("1m");
+    same(await run.update("slow", "word", { idempotencyKey: "s" }), "WORD");
+  });
+
+  test("R11 a receive with checkpoints keeps a bounded history, and goes on from the last after a crash", async (host) => {
+    const run = await host.start(account);
+    const lengths: number[] = [];
+    for (let i = 1; i <= 40; i++) {
+      same(await run.update("deposit", 1), i);
+      lengths.push((await run.history()).turns.length);
+      if (i % 7 === 0) await host.crash();
+    }
+    assert.ok(Math.max(...lengths.slice(10)) <= Math.max(...lengths.slice(0, 10)));
+    await run.signal("close");
+    same(await run.result(), 40);
+    await replay(account, await run.history());
+  });
+
+  test("M10 an update that its run leaves unanswered fails when the run closes", async (host) => {
+    const brief = workflow({ name: "brief", updates: { ask: update<string, string>() } }, async (ctx) => {
+      await ctx.receive(0, {
+        updates: { ask: (_, state) => Receive.async(() => ctx.condition(() => false) as never, state) },
+        timeout: "1s",
+      });
+    });
+    const run = await host.start(brief);
+    const asked = run.update("ask", "?");
+    asked.catch(() => {});
+    await host.settle();
+    await run.terminate("enough");
+    await fails(asked, "HF_RUN_CLOSED");
+    await fails(run.result(), "HF_RUN_TERMINATED");
+  });
+
+  test("M8 an update that no receive accepts is rejected, and leaves nothing in history", async (host) => {
+    const deaf = workflow({ name: "deaf", updates: { ask: update<string, string>() } }, async (ctx) => ctx.waitForSignal("go" as never));
+    const run = await host.start(deaf);
+    const before = await run.history();
+    await fails(run.update("ask", "?"), "HF_UPDATE_REJECTED");
+    same((await run.history()).turns, before.turns);
+  });
+
+  test("M9 an update that its validator refuses leaves nothing in history", async (host) => {
+    const run = await host.start(account);
+    const before = await run.history();
+    await fails(run.update("deposit", 200), "HF_UPDATE_REJECTED");
+    same((await run.history()).turns, before.turns);
+    same(await run.update("deposit", 1), 1);
+  });
+
+  test("R9 a handler that throws fails its update, the state is unchanged, the run goes on", async (host) => {
+    const moody = workflow({ name: "moody", updates: { add: update<number, number>() } }, async (ctx) => {
+      await ctx.receive(0, {
+        updates: {
+          add: (n, sum) => {
+            if (n < 0) throw new RangeError("no debts");
+            return Receive.reply(sum + n, sum + n);
+          },
+        },
+      });
+    });
+    const run = await host.start(moody);
+    same(await run.update("add", 5), 5);
+    await fails(run.update("add", -1, { idempotencyKey: "bad" }), /no debts/);
+    await host.crash();
+    await fails(run.update("add", -1, { idempotencyKey: "bad" }), /no debts/); // M10: the same outcome
+    same(await run.update("add", 1), 6);
+  });
+
+  test("R10 A3 async handlers and sync ones change one state, and no change is lost", async (host) => {
+    const counter = workflow(
+      { name: "counter", signals: { end: signal() }, updates: { slow: update<number, number>(), fast: update<number, number>() } },
+      async (ctx) => {
+        const { state } = await ctx.receive(0, {
+          signals: { end: (_, sum) => Receive.stop(sum) },
+          updates: {
+            slow: (n, sum) =>
+              Receive.async(async (handler) => {
+                await handler.sleep("1m");
+                return handler.updateState((held) => [held + n, held + n]);
+              }, sum),
+            fast: (n, sum) => Receive.reply(sum + n, sum + n),
+          },
+        });
+        return state;
+      },
+    );
+    const run = await host.start(counter);
+    for (const n of [1, 2]) run.update("slow", n).catch(() => {}); // the process dies under it
+    await host.settle();
+    same(await run.update("fast", 10), 10);
+    await host.crash();
+    same(await run.update("fast", 20), 30);
+    await run.signal("end"); // R5: what is in flight is waited for
+    same(await run.status(), "sleeping");
+    await host.skip("1m");
+    same(await run.result(), 33);
+  });
+
+  test("P5 M11 published state is seen from outside, of open and closed runs, and outlives its scope", async (host) => {
+    const shows = workflow({ name: "shows", queries: { twice: (state: number | undefined) => (state ?? 0) * 2 } }, async (ctx) => {
+      await ctx.waitForSignal("go" as never);
+      await ctx.join("j", { one: async (branch) => branch.publishState(21) });
+      await ctx.waitForSignal("go" as never);
+    });
+    const run = await host.start(shows);
+    same([await run.state(), await run.query("twice")], [undefined, 0]);
+    await run.signal("go");
+    await host.crash();
+    same([await run.state(), await run.query("twice")], [21, 42]);
+    await run.signal("go");
+    same([await run.status(), await run.query("twice")], ["completed", 42]);
+  });
+}

@@ -1,0 +1,372 @@
+// Job: the embedded host as tests of behaviour see it: the port of `hostConformance`, on whatever store.
+// Owns: the world of a process (its time), the engine in it, one worker a workflow; what dead processes have left open.
+// Invariants: time stands still until it is told to pass; a process that died writes nothing more, and its leases run out (W3).
+
+import { type Activity, type AnyWorkflow, type Duration, jsonCodec, type Logger, parseDuration } from "@holdfast/core";
+import { Holdfast, type Run, type Store, type Worker } from "holdfast";
+import type { Doom, Host, HostOptions, HostRun, HostSend, HostStart } from "holdfast/testing";
+import { Engine } from "../../src/engine.ts";
+import { TestWorld } from "../../src/testing/world.ts";
+
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const START = Date.UTC(2026, 0, 1);
+/** Time jumps further than any worker could renew a lease. */
+const LEASE = "5000w";
+/** What is left of a dead worker's lease, in milliseconds. */
+const LAST = 1;
+/** What is looked for only now and then is looked for at least this often while time passes. */
+const LOOK_EVERY = 1_000;
+const LOOKS_AT_MOST = 60;
+const ENDED = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
+
+const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve));
+
+/** Nothing takes any time in it: it passes only when it is told to. */
+class StillWorld extends TestWorld {
+  override elapsed(): number {
+    return 0;
+  }
+  override random(): number {
+    return 0.5;
+  }
+}
+
+type Method = keyof Store;
+/** What is stored at once, and may be the last that a process does. */
+const WRITES: ReadonlySet<string> = new Set<Method>(["create", "commit", "send", "transact", "terminate", "resume", "answerTasks"]);
+
+/** Between an engine and its store: counts what goes through, and dies. */
+class Line {
+  /** Calls under way. */
+  calls = 0;
+  /** Calls that changed something, or brought something. */
+  progress = 0;
+  dead = false;
+  /** Activities that were claimed through it. */
+  readonly tasks: { readonly id: number; readonly token: number }[] = [];
+  #doom: { left: number; readonly when: "before" | "after"; readonly struck: () => void } | undefined;
+  #tell: (error: Error) => void = () => {};
+  readonly #death = new Promise<never>((_, reject) => {
+    this.#tell = reject;
+  });
+
+  constructor() {
+    this.#death.catch(() => {});
+  }
+  die(): void {
+    this.dead = true;
+    this.#tell(new Error("The process has died."));
+  }
+  dieAt(write: number, when: "before" | "after"): Doom {
+    const doom = { struck: false };
+    const struck = () => {
+      doom.struck = true;
+      this.die();
+    };
+    this.#doom = { left: write, when, struck };
+    return doom;
+  }
+  /** A call from outside, which fails if the process dies under it. */
+  asked<T>(call: Promise<T>): Promise<T> {
+    return Promise.race([call, this.#death]);
+  }
+  on(store: Store): Store {
+    return new Proxy(store, {
+      get: (target, key) => {
+        const value: unknown = Reflect.get(target, key, target);
+        if (typeof value !== "function") return value;
+        const pass = (args: unknown[]): unknown => value.apply(target, args);
+        if (key === "close" || key === "open" || key === "watch" || key === "within") return (...args: unknown[]) => pass(args);
+        return (...args: unknown[]) => this.#call(String(key), args, pass);
+      },
+    });
+  }
+  async #call(method: string, args: unknown[], pass: (args: unknown[]) => unknown): Promise<unknown> {
+    if (this.dead) return this.#death;
+    const isLast = WRITES.has(method) && this.#doom !== undefined && --this.#doom.left === 0;
+    if (isLast && this.#doom?.when === "before") {
+      this.#doom.struck();
+      return this.#death;
+    }
+    this.calls++;
+    try {
+      const result = await pass(args);
+      if (isLast) this.#doom?.struck();
+      if (this.dead) return await this.#death;
+      this.#note(method, result);
+      return result;
+    } finally {
+      this.calls--;
+    }
+  }
+  #note(method: string, result: unknown): void {
+    if (WRITES.has(method) || broughtSomething(method, result)) this.progress++;
+    if (method !== "claimTasks") return;
+    const { tasks } = result as Awaited<ReturnType<Store["claimTasks"]>>;
+    for (const { id, token } of tasks) this.tasks.push({ id, token });
+  }
+}
+function broughtSomething(method: string, result: unknown): boolean {
+  switch (method) {
+    case "claim":
+      return (result as Awaited<ReturnType<Store["claim"]>>).runs.length > 0;
+    case "claimTasks":
+      return (result as Awaited<ReturnType<Store["claimTasks"]>>).tasks.length > 0;
+    case "expire":
+    case "unblock":
+      return (result as number) > 0;
+    case "renew":
+      return (result as Awaited<ReturnType<Store["renew"]>>).some(({ held, inbox }) => !held || inbox.length > 0);
+    default:
+      return false;
+  }
+}
+
+class OpenEngine extends Holdfast {
+  readonly engine: Engine;
+  constructor(engine: Engine, internals: ConstructorParameters<typeof Engine>[0]) {
+    super(engine, internals);
+    this.engine = engine;
+  }
+}
+
+/** A process with an engine in it. */
+interface Process {
+  readonly world: StillWorld;
+  readonly line: Line;
+  /** Past the line. */
+  readonly store: Store;
+  readonly holdfast: OpenEngine;
+  /** By workflow: the code that is served, and by whom. */
+  readonly serving: Map<string, { readonly code: AnyWorkflow; readonly worker: Worker }>;
+}
+
+export interface EmbeddedHostOptions extends HostOptions {
+  /** Opens the storage of this host; called once for every process. */
+  readonly openStore: (clock: () => number) => Promise<Store> | Store;
+}
+
+export class EmbeddedHost implements Host {
+  readonly #options: EmbeddedHostOptions;
+  readonly #workflows = new Map<string, AnyWorkflow>();
+  readonly #processes: Process[] = [];
+  #world = new StillWorld(START);
+
+  private constructor(options: EmbeddedHostOptions) {
+    this.#options = options;
+  }
+  static async open(options: EmbeddedHostOptions): Promise<EmbeddedHost> {
+    const host = new EmbeddedHost(options);
+    await host.#begin();
+    return host;
+  }
+  async #begin(): Promise<void> {
+    const world = this.#world;
+    const line = new Line();
+    const store = await this.#options.openStore(() => this.#world.now());
+    const internals = { store: line.on(store), environment: world, codec: jsonCodec, logger: SILENT, limits: {} };
+    const engine = new Engine(internals);
+    await engine.open();
+    this.#processes.push({ world, line, store, holdfast: new OpenEngine(engine, internals), serving: new Map() });
+  }
+  get process(): Process {
+    const process = this.#processes.at(-1);
+    if (process === undefined) throw new Error("This host is closed.");
+    return process;
+  }
+
+  // ── runs ──
+
+  async start(workflow: AnyWorkflow, input?: unknown, options: HostStart = {}): Promise<HostRun> {
+    this.teach(workflow);
+    await this.settle();
+    const { line, holdfast } = this.process;
+    const { id } = await line.asked(holdfast.start(workflow, input, { id: "run", ...options, signals: [...(options.signals ?? [])] }));
+    await this.settle();
+    return this.run(workflow, id);
+  }
+  run(workflow: AnyWorkflow, id: string): HostRun {
+    this.teach(workflow);
+    return new EmbeddedRun(this, workflow, id);
+  }
+  teach(...workflows: AnyWorkflow[]): void {
+    for (const workflow of workflows) this.#workflows.set(workflow.name, workflow);
+  }
+  /** Whatever there is code for is served by a worker of its own, so that other code can take its place. */
+  async #serve(): Promise<void> {
+    const { serving, line, holdfast } = this.process;
+    for (const [name, code] of this.#workflows) {
+      const served = serving.get(name);
+      if (line.dead || served?.code === code) continue;
+      if (served !== undefined) await this.#meanwhile(served.worker.stop());
+      // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
+      const activities: readonly Activity<any, any>[] = this.#options.activities;
+      const options = { workflows: [code], activities, lease: LEASE, gracePeriod: 0, determinism: "off" } as const;
+      serving.set(name, { code, worker: await holdfast.worker(options) });
+    }
+  }
+
+  // ── time ──
+
+  now(): number {
+    return this.#world.now();
+  }
+  async settle(): Promise<void> {
+    await this.#serve();
+    const { line, world } = this.process;
+    for (let before = -1; before !== line.progress && !line.dead; ) {
+      before = line.progress;
+      world.moveTo(world.now()); // who looks now and then looks now: no hint is waited for
+      await this.#still();
+    }
+    await this.#answered();
+  }
+  async #still(): Promise<void> {
+    const { line, world, holdfast } = this.process;
+    for (let quiet = 0; quiet < 4 && !line.dead; quiet++) {
+      await macrotask();
+      if (holdfast.engine.busy || !world.idle || line.calls > 0) quiet = -1;
+    }
+  }
+  /** The store is done with what it was asked for. */
+  async #answered(): Promise<void> {
+    while (this.process.line.calls > 0) await macrotask();
+  }
+  async skip(time: Duration): Promise<void> {
+    const span = parseDuration(time);
+    const end = this.now() + span;
+    await this.settle();
+    while (this.now() < end) {
+      this.#world.moveTo(this.#next(end, Math.max(LOOK_EVERY, span / LOOKS_AT_MOST)));
+      await this.settle();
+    }
+  }
+  /** The next timer, or the next look at what has none: deadlines, limits of activities. */
+  #next(end: number, pace: number): number {
+    const { nextAlarm = end } = this.#world;
+    return Math.min(end, this.now() + pace, nextAlarm > this.now() ? nextAlarm : end);
+  }
+  /** Something that calls itself again at this time, until it is done. */
+  async #meanwhile<T>(promise: Promise<T>, world = this.#world, by = 0): Promise<T> {
+    let isDone = false;
+    const done = promise.finally(() => {
+      isDone = true;
+    });
+    done.catch(() => {});
+    while (!isDone) {
+      world.moveTo(world.now() + by);
+      await macrotask();
+    }
+    return done;
+  }
+  /** A call from outside. */
+  asked<T>(call: (holdfast: Holdfast) => Promise<T>): Promise<T> {
+    const { line, holdfast } = this.process;
+    return line.asked(call(holdfast));
+  }
+  askedNow<T>(call: (holdfast: Holdfast) => Promise<T>): Promise<T> {
+    return this.#meanwhile(this.asked(call));
+  }
+
+  // ── death ──
+
+  dieAt(write: number, when: "before" | "after"): Doom {
+    return this.process.line.dieAt(write, when);
+  }
+  async crash(): Promise<void> {
+    this.process.line.die();
+    await this.#answered();
+    await this.#letLeasesRunOut();
+    this.#world = new StillWorld(this.now() + LAST);
+    await this.#begin();
+    await this.settle();
+  }
+  /** W3: nobody renews them any more. They are long, for time to jump; so what is left of them is made short. */
+  async #letLeasesRunOut(): Promise<void> {
+    const { store, line } = this.process;
+    let cursor: string | undefined;
+    do {
+      const page = await store.list({ limit: 1_000, cursor });
+      for (const { id: runId, workerId, epoch } of page.runs)
+        if (workerId !== undefined) await store.renew(workerId, LAST, [{ runId, epoch, seen: 0 }]);
+      cursor = page.cursor;
+    } while (cursor !== undefined);
+    await store.heartbeat(line.tasks.map(({ id, token }) => ({ id, token, lease: LAST })));
+  }
+  async close(): Promise<void> {
+    for (const { line, world, holdfast } of this.#processes.splice(0)) {
+      line.die();
+      await this.#meanwhile(holdfast.close(), world, 1_000);
+    }
+  }
+}
+
+/** As a caller in plain JavaScript sees it. */
+type AnyRun = Run<unknown, never, never, never> & {
+  signal(name: string, payload: unknown, options: HostSend): Promise<void>;
+  update(name: string, input: unknown, options: object): Promise<unknown>;
+  query(name: string, args: unknown): Promise<unknown>;
+};
+
+class EmbeddedRun implements HostRun {
+  readonly id: string;
+  readonly #host: EmbeddedHost;
+  readonly #workflow: AnyWorkflow;
+  constructor(host: EmbeddedHost, workflow: AnyWorkflow, id: string) {
+    this.#host = host;
+    this.#workflow = workflow;
+    this.id = id;
+  }
+  #asked<T>(call: (run: AnyRun) => Promise<T>): Promise<T> {
+    return this.#host.asked((holdfast) => call(holdfast.run(this.id, this.#workflow) as unknown as AnyRun));
+  }
+  async #do(call: (run: AnyRun) => Promise<void>): Promise<void> {
+    await this.#asked(call);
+    await this.#host.settle();
+  }
+  async #info() {
+    await this.#host.settle();
+    return this.#asked((run) => run.describe());
+  }
+  async result(): Promise<unknown> {
+    const { status } = await this.#info();
+    if (!ENDED.has(status)) throw new Error(`Run ${this.id} is ${status}.`);
+    return this.#host.askedNow((holdfast) => holdfast.run(this.id, this.#workflow).result());
+  }
+  async status() {
+    return (await this.#info()).status;
+  }
+  async waitingFor() {
+    return (await this.#info()).waitingFor;
+  }
+  signal(name: string, payload?: unknown, options: HostSend = {}) {
+    return this.#do((run) => run.signal(name, payload, options));
+  }
+  async update(name: string, input?: unknown, options: HostSend & { readonly timeout?: Duration } = {}) {
+    const reply = this.#asked((run) => run.update(name, input, options));
+    reply.catch(() => {}); // who awaits it hears of it
+    await this.#host.settle();
+    return reply;
+  }
+  query(name: string, args?: unknown) {
+    return this.#asked((run) => run.query(name, args));
+  }
+  state() {
+    return this.#asked((run) => run.state());
+  }
+  cancel(reason?: string) {
+    return this.#do((run) => run.cancel(reason));
+  }
+  terminate(reason?: string) {
+    return this.#do((run) => run.terminate(reason));
+  }
+  recover() {
+    return this.#do((run) => run.resume());
+  }
+  history() {
+    return this.#asked((run) => run.history());
+  }
+  operations() {
+    return this.#asked((run) => run.operations());
+  }
+}

@@ -1,0 +1,7 @@
+// What the embedded host does not offer on each store: see docs/hosts.md, "What a host can't offer".
+
+import type { HostConformanceOptions } from "holdfast/testing";
+
+type Lacks = NonNullable<HostConformanceOptions["lacks"]>;
+
+export const LACKS = { memory: [], SQLite: [], Postgres: [] } satisfies Record<string, Lacks>;

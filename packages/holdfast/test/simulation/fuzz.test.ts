@@ -1,0 +1,336 @@
+// Whatever is handed over, a typed error or a right answer: never a crash, a hang or another kind of error.
+
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  formatDuration,
+  type History,
+  HoldfastError,
+  InvalidInputError,
+  jsonCodec,
+  Loop,
+  parseDuration,
+  replay,
+  signal,
+  workflow,
+} from "@holdfast/core";
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Holdfast } from "../../src/holdfast.ts";
+import { openStore } from "../../src/store/open.ts";
+import { openDriver, type Value } from "../../src/store/sqlite/driver.ts";
+import { SqliteStore } from "../../src/store/sqlite/store.ts";
+import { testEngine } from "../../src/testing/index.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "holdfast-fuzz-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+/** What it gives, or a typed error; anything else fails the test. */
+async function typed<T>(work: () => Promise<T> | T): Promise<T | HoldfastError> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof HoldfastError) return error;
+    throw new Error(`not a typed error: ${String(error)}`, { cause: error });
+  }
+}
+
+const odd = fc.constantFrom(
+  "",
+  " ",
+  "\0",
+  "%",
+  "%00",
+  "..",
+  "a/b",
+  "a\nb",
+  "__proto__",
+  "constructor",
+  "\ud800",
+  "é",
+  "𝒳",
+  "x".repeat(3_000),
+  "-1",
+  "1e999",
+  "NaN",
+);
+const texts = fc.oneof(odd, fc.string(), fc.string({ unit: "binary" }));
+
+test("P9 durations: a whole number of milliseconds, or an InvalidInputError", () => {
+  const pieces = fc.array(
+    fc.tuple(
+      fc.oneof(fc.nat(), fc.double(), fc.constantFrom("", "-1", "1e3", ".5", "0x1")),
+      fc.constantFrom("ms", "s", "m", "h", "d", "w", "y", ""),
+    ),
+    { maxLength: 4 },
+  );
+  const values = fc.oneof(
+    fc.anything(),
+    texts,
+    fc.double(),
+    pieces.map((all) => all.map(([n, unit]) => `${n}${unit}`).join("")),
+  );
+  fc.assert(
+    fc.property(values, (value) => {
+      try {
+        const ms = parseDuration(value);
+        expect(Number.isSafeInteger(ms) && ms >= 0).toBe(true);
+      } catch (error) {
+        expect(error).toBeInstanceOf(InvalidInputError);
+      }
+    }),
+    { numRuns: 3_000 },
+  );
+  fc.assert(fc.property(fc.nat({ max: 10 ** 12 }), (ms) => parseDuration(formatDuration(ms)) === ms));
+});
+
+test("P8 bytes and text that no codec wrote: a value, or a typed error", async () => {
+  const json = fc.json().map((text) => text);
+  const tagged = fc
+    .tuple(
+      fc.constantFrom(
+        "$date",
+        "$map",
+        "$set",
+        "$bigint",
+        "$bytes",
+        "$url",
+        "$regexp",
+        "$error",
+        "$ref",
+        "$def",
+        "$undefined",
+        "$number",
+        "$$",
+        "$",
+      ),
+      fc.jsonValue(),
+    )
+    .map(([tag, value]) => JSON.stringify({ [tag]: value }));
+  await fc.assert(
+    fc.asyncProperty(fc.oneof(json, tagged, texts, fc.uint8Array()), async (data) => {
+      const value = await typed(() => jsonCodec.decode(data as never));
+      if (value instanceof HoldfastError) return;
+      // What it makes of it is a value like any other.
+      const again = await typed(() => jsonCodec.decode(jsonCodec.encode(value)));
+      expect(again).toEqual(value);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("urls of stores: a store, or an InvalidInputError that names what to do", async () => {
+  const schemes = fc.constantFrom(
+    "file:",
+    "file://",
+    "file:///",
+    "memory:",
+    "postgres:",
+    "postgres://",
+    "postgresql://u:p@h:1/d",
+    "temporal://",
+    "http://",
+    "FILE:",
+    "",
+  );
+  const queries = fc.constantFrom("", "?", "?synchronous=NORMAL", "?synchronous=x", "?a=b", "?%", "#x");
+  await fc.assert(
+    fc.asyncProperty(
+      fc.oneof(
+        fc.tuple(schemes, texts, queries).map((parts) => parts.join("")),
+        fc.anything(),
+      ),
+      async (url) => {
+        const store = await typed(() => openStore(url as string));
+        expect(store).toBeDefined();
+      },
+    ),
+    { numRuns: 1_500 },
+  );
+});
+
+test("ids and keys: the run is found under its very id, or an InvalidInputError and nothing is written", async () => {
+  const echo = workflow("echo", async (ctx, input: string) => {
+    const answer = await ctx.waitForSignal("go" as never);
+    return [input, answer];
+  });
+  const engine = await testEngine({ workflows: [echo] });
+  const seen = new Set<string>();
+  await fc.assert(
+    fc.asyncProperty(texts, texts, async (id, key) => {
+      if (seen.has(id)) return;
+      seen.add(id);
+      const before = (await engine.list({ limit: 1_000 })).runs.length;
+      const run = await typed(() => engine.start(echo, id, { id }));
+      if (run instanceof HoldfastError) {
+        expect(run).toBeInstanceOf(InvalidInputError);
+        expect((await engine.list({ limit: 1_000 })).runs.length).toBe(before);
+        return;
+      }
+      expect(run.id).toBe(id);
+      const sent = await typed(() => (run as { signal(...args: unknown[]): Promise<void> }).signal("go", key, { idempotencyKey: key }));
+      if (sent instanceof HoldfastError) await (run as { signal(...args: unknown[]): Promise<void> }).signal("go", key);
+      expect(await run.result()).toEqual([id, key]);
+    }),
+    { numRuns: 150 },
+  );
+  await engine.close();
+});
+
+// ── histories ──
+
+const trip = workflow({ name: "trip", signals: { go: signal<number>() } }, async (ctx, input: number) => {
+  const both = await ctx.join("both", { a: (ctx) => ctx.step("a", () => input), b: (ctx) => ctx.sleep(10).then(() => 2) });
+  const first = await ctx.race("first", { x: (ctx) => ctx.step("x", () => 1), y: (ctx) => ctx.waitForSignal("go") });
+  const sum = await ctx.loop({ name: "l", state: 0, commitInterval: 2 }, async (ctx, i) => {
+    await ctx.step("s", () => i);
+    return i >= 4 ? Loop.break(i) : Loop.continue(i + 1);
+  });
+  return [both, first.winner, sum, ctx.random()];
+});
+
+let history: History;
+beforeAll(async () => {
+  const engine = await testEngine({ workflows: [trip] });
+  const run = await engine.start(trip, 5);
+  expect(await run.result()).toMatchObject([{ a: 5, b: 2 }, "x", 4, expect.any(Number)]);
+  history = await run.history();
+  await engine.close();
+});
+
+type Path = readonly (string | number)[];
+function pathsOf(tree: unknown, path: Path = []): Path[] {
+  if (typeof tree !== "object" || tree === null) return [path];
+  return [path, ...Object.entries(tree).flatMap(([key, value]) => pathsOf(value, [...path, key]))];
+}
+function changed(tree: unknown, [key, ...rest]: Path, change: (value: unknown) => unknown): unknown {
+  if (key === undefined) return change(tree);
+  if (Array.isArray(tree)) return tree.flatMap((item, i) => (String(i) === String(key) ? [changed(item, rest, change)] : [item]));
+  const copy = { ...(tree as Record<string, unknown>) };
+  copy[key] = changed(copy[key], rest, change);
+  if (copy[key] === undefined) delete copy[key];
+  return copy;
+}
+
+test("Y5 histories that were tampered with: they replay, or a typed error names what is wrong", async () => {
+  await replay(trip, history);
+  const plain = JSON.parse(JSON.stringify(history)) as History;
+  const paths = pathsOf(plain);
+  const values = fc.oneof(
+    fc.constant(undefined),
+    fc.jsonValue(),
+    texts,
+    fc.constantFrom(-1, 1e9, 2 ** 53, Number.NaN, "step", "commit", "loop"),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(fc.nat(), values), { minLength: 1, maxLength: 3 }), async (changes) => {
+      let tampered: unknown = plain;
+      for (const [at, value] of changes) {
+        const path = paths[at % paths.length] ?? [];
+        try {
+          tampered = changed(tampered, path, () => value);
+        } catch {
+          // An earlier change took the place away.
+        }
+      }
+      await typed(() => replay(trip, tampered as History));
+    }),
+    { numRuns: 1_500 },
+  );
+}, 60_000);
+
+// ── rows ──
+
+/** More of them with HOLDFAST_FUZZ_ROWS. */
+const RUNS = Number(process.env["HOLDFAST_FUZZ_ROWS"] ?? 25);
+const USERS_DATA: ReadonlySet<string> = new Set(["value", "input", "output", "state", "last_heartbeat"]);
+
+test(
+  "rows of an SQLite file that were tampered with: readers and workers get a typed error, and nothing hangs",
+  async () => {
+    let number = 0;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.nat(),
+        fc.nat(),
+        fc.nat(),
+        fc.oneof(fc.constant(null), fc.integer({ min: -5, max: 1_000_000 }), texts, fc.constantFrom("{", "[]", "null", '{"type":"x"}')),
+        async (table, column, row, value) => {
+          const path = join(folder, `${++number}.db`);
+          await prepare(path);
+          tamper(path, table, column, row, value as Value);
+          const store = new SqliteStore(path, { synchronous: "NORMAL" });
+          const opened = await typed(() => store.open());
+          if (opened instanceof HoldfastError) return;
+          for (const read of [
+            () => store.list({ limit: 10 }),
+            () => store.count({}),
+            () => store.get(["one"]),
+            () => store.history("one"),
+            () => store.attempts("one"),
+            () => store.expire(),
+          ])
+            await typed(read);
+          await store.close();
+          const engine = await Holdfast.open(`file:${path}?synchronous=NORMAL`, { logger: quiet });
+          const worker = await typed(() => engine.worker({ workflows: [trip], determinism: "off" }));
+          const run = engine.run("one", trip);
+          await typed(() => run.signal("go", 1));
+          const result = await typed(() => run.result({ timeout: 150 }));
+          expect(result instanceof HoldfastError || Array.isArray(result)).toBe(true);
+          await typed(() => run.describe());
+          await typed(() => run.operations());
+          if (!(worker instanceof HoldfastError)) await worker.stop();
+          await engine.close();
+        },
+      ),
+      { numRuns: RUNS },
+    );
+  },
+  60_000 + RUNS * 1_000,
+);
+
+/** A file with a run in the middle of its life. */
+async function prepare(path: string): Promise<void> {
+  const waits = workflow({ name: "trip", signals: { go: signal<number>() } }, async (ctx, input: number) => {
+    await ctx.step("a", () => input);
+    return [await ctx.waitForSignal("go")];
+  });
+  const engine = await Holdfast.open(`file:${path}?synchronous=NORMAL`, { logger: quiet });
+  const worker = await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
+  const run = await engine.start(waits, 1, { id: "one" });
+  await expect.poll(async () => (await run.describe()).status).toBe("sleeping");
+  await worker.stop();
+  await engine.close();
+}
+
+function tamper(path: string, table: number, column: number, row: number, value: Value): void {
+  const driver = openDriver(path);
+  try {
+    const names = driver
+      .prepare("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast%'")
+      .all([])
+      .map(([name]) => String(name));
+    const filled = names.filter((name) => Number(driver.prepare(`SELECT count(*) FROM ${name}`).get([])?.[0]) > 0);
+    const name = filled[table % filled.length] ?? "holdfast_runs";
+    const columns = driver
+      .prepare(`PRAGMA table_info(${name})`)
+      .all([])
+      .map(([, one]) => String(one))
+      .filter((one) => !USERS_DATA.has(one));
+    const target = columns[column % columns.length] ?? "id";
+    const count = Number(driver.prepare(`SELECT count(*) FROM ${name}`).get([])?.[0]);
+    try {
+      driver
+        .prepare(`UPDATE ${name} SET ${target} = ? WHERE ${columns[0]} = (SELECT ${columns[0]} FROM ${name} LIMIT 1 OFFSET ?)`)
+        .run([value, row % count]);
+    } catch {
+      // The table itself refuses it.
+    }
+  } finally {
+    driver.close();
+  }
+}

@@ -1,0 +1,148 @@
+// Simulated worlds: a fixed set of seeds, some fresh ones, those that have found something, and proof that bugs are found.
+
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { signal, workflow } from "@holdfast/core";
+import { describe, expect, test } from "vitest";
+import { drawnScenes, explore, type Random, type Scene, SimulationFailed, shrink, simulate } from "../../src/simulation/index.ts";
+import { root } from "../built.ts";
+
+const scenes = (random: Random): Scene[] => drawnScenes(random);
+
+test("X1 the same seed gives the same trace, byte for byte, on either store", async () => {
+  for (const store of ["memory", "sqlite"] as const) {
+    for (const seed of store === "memory" ? [1, 2, 3, 4, 5, 6] : [1, 2]) {
+      const [first, second] = [await simulate({ seed, scenes, store }), await simulate({ seed, scenes, store })];
+      expect(first.trace.length).toBeGreaterThan(10);
+      expect(second.trace).toEqual(first.trace);
+    }
+  }
+  const [one, other] = [await simulate({ seed: 1, scenes }), await simulate({ seed: 2, scenes })];
+  expect(other.trace).not.toEqual(one.trace);
+}, 60_000);
+
+test("D1 D2 D4 D5 D6 D7 D8 D9 D10 D11 W1 W3 M1 M2 M3 M7 M10 M12 K2 K3 K5 K6 K7 K8 S1 L4 V2 V4 Y1 hold in a fixed set of worlds", async () => {
+  expect(await explore({ seeds: 120, scenes })).toBeGreaterThan(10_000);
+}, 120_000);
+
+test("D1 D2 D4 D6 D7 D9 W3 M1 M3 M7 M10 K8 Y1 hold on the real SQLite store", async () => {
+  expect(await explore({ seeds: 12, scenes, store: "sqlite" })).toBeGreaterThan(1_000);
+}, 120_000);
+
+test("D1 D4 D6 D9 M1 M7 Y1 hold in worlds that nobody has seen before", async () => {
+  const from = Date.now() % 2_000_000_000;
+  expect(await explore({ seeds: 40, from, scenes })).toBeGreaterThan(1_000);
+}, 120_000);
+
+describe("seeds that have found something", () => {
+  test.each([
+    ["D6 Y3 the outcome of a transaction was taken from its answer and from the inbox", "saga", 3],
+    ["W5 Y1 a run left the cache between a claim and its answer, and was driven without its history", "errands", 27],
+    ["K8 P7 a slow answer set the clock of a worker back", "errands,again", 593],
+    ["W1 a worker claimed before it had started", "chain,again", 208],
+    ["D6 a transaction whose answer was lost was taken for failed", "programs", 84],
+    ["D6 the same, on its last attempt", "programs", 291],
+  ])("%s", async (_, kinds, seed) => {
+    const report = await simulate({ seed, scenes: (random) => drawnScenes(random, kinds.split(",")) });
+    expect(report.violation).toBeUndefined();
+  });
+});
+
+// ── workflows of users ──
+
+const order = workflow({ name: "order", signals: { paid: signal<number>() } }, async (ctx, items: number) => {
+  await ctx.step("reserve", async () => fetch("https://stock.example").then((reply) => reply.status));
+  const amount = await ctx.waitForSignal("paid");
+  await ctx.step("ship", async () => fetch("https://post.example").then((reply) => reply.status));
+  return { items, amount };
+});
+
+function shop(amounts: readonly number[], check: (shipped: number) => void): Scene {
+  let shipped = 0;
+  return {
+    name: "shop",
+    workflows: () => [order],
+    replace: (hands) => ({
+      steps: {
+        reserve: (info) => hands.step(info, 200),
+        ship: (info) => hands.step(info, 200).finally(() => shipped++),
+      },
+    }),
+    async play(stage) {
+      await stage.start("order", 3, { id: "order-1" });
+      for (const [i, amount] of amounts.entries()) await stage.signal("order-1", "paid", amount, `paid-${i}`);
+      const told = await stage.end("order-1");
+      if ("value" in told) expect(told.value).toEqual({ items: 3, amount: amounts[0] });
+      check(shipped);
+    },
+  };
+}
+
+test("X1 a workflow of a user's, with stand-ins for its steps, is simulated like ours", async () => {
+  expect(await explore({ seeds: 25, scenes: () => [shop([10, 20], () => {})] })).toBeGreaterThan(500);
+});
+
+test("D6 an assumption that faults break is found, shrunk, and told with the seed that reproduces it", async () => {
+  // Steps run at least once: whoever counts on exactly once is wrong.
+  const options = {
+    scenes: () => [
+      shop([10], (shipped) => {
+        if (shipped > 1) throw new Error(`shipped ${shipped} times`);
+      }),
+    ],
+  };
+  const failure = await explore({ seeds: 400, ...options }).then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+  expect(failure).toBeInstanceOf(SimulationFailed);
+  const { options: found, report, message } = failure as SimulationFailed;
+  expect(message).toMatch(/shipped \d+ times/);
+  expect(message).toContain(`"seed":${found.seed}`);
+  expect((await simulate(found)).trace).toEqual(report.trace);
+  const first = await simulate({ ...options, seed: found.seed });
+  expect(report.trace.length).toBeLessThanOrEqual(first.trace.length);
+  expect((await shrink({ ...options, seed: found.seed }, first)).report.trace).toEqual(report.trace);
+}, 60_000);
+
+// ── proof that bugs are found ──
+
+function command(...args: string[]): Promise<{ code: number | null; output: string }> {
+  return new Promise((resolve, reject) => {
+    let output = "";
+    const child = spawn(process.execPath, [join(root, "simulation/run.mjs"), ...args], { stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (chunk: string) => {
+        output += chunk;
+      });
+    }
+    child.on("error", reject);
+    child.on("close", (code) => resolve({ code, output }));
+  });
+}
+
+test("every bug of the table in docs/reliability.md can still be planted", async () => {
+  const { code, output } = await command("--check-planted");
+  expect(output).toMatch(/simulate: ok, all \d+ bugs can be planted/);
+  expect(code).toBe(0);
+});
+
+test("D1 D4 M1 bugs that are planted in the engine are found", async () => {
+  const { code, output } = await command("--planted", "no-epoch-check,step-before-commit,ack-before-durable", "--most", "100", "--jobs", "1");
+  expect(output).toMatch(/`no-epoch-check`\) \| renewal \| D4 \|/);
+  expect(output).toMatch(/`step-before-commit`\) \| effects \| D1 \|/);
+  expect(output).toMatch(/`ack-before-durable`\) \| acknowledged \| M1 \|/);
+  expect(code, output).toBe(0);
+}, 120_000);
+
+test("X1 the command runs seeds, and prints the trace of one", async () => {
+  const many = await command("--seeds", "6", "--jobs", "2");
+  expect(many.output).toMatch(/simulate: ok, 6 simulations from seed 1 on, \d+ events/);
+  expect(many.code).toBe(0);
+  const one = await command("--seed", "2", "--trace", "--without", "crash");
+  expect(one.output).toMatch(/the faults are over/);
+  expect(one.output).toMatch(/simulate: ok, seed 2/);
+  const wrong = await command("--seed", "2", "--without", "nonsense");
+  expect(wrong.output).toContain("--without: there is crash");
+  expect(wrong.code).not.toBe(0);
+}, 60_000);

@@ -1,0 +1,386 @@
+// Bugs to be planted in a copy of the engine, one at a time: the simulation has to find each of them.
+// Owns: where they go. A text that is gone from its file is an error: then the bug has to be planted anew.
+// Invariants: nothing here is part of any package; each breaks a rule that an engine could plausibly break.
+
+const host = "packages/holdfast/src/host";
+const memory = "packages/holdfast/src/store/memory";
+const core = "packages/core/src";
+
+/** @typedef {{ name: string, what: string, replacements: readonly import("./bundle.mjs").Replacement[] }} Planted */
+
+/** @param {string} name @param {string} what @param {string} file @param {string} from @param {string} to @returns {Planted} */
+const bug = (name, what, file, from, to) => ({ name, what, replacements: [{ file, from, to }] });
+
+/** @type {readonly Planted[]} */
+export const planted = [
+  // ── found by the simulation, and mended: planted again ──
+  bug(
+    "outcome-taken-twice",
+    "found: a transaction's outcome is taken from its answer and from the inbox",
+    `${host}/driver.ts`,
+    "if (id <= this.#seen) return; // somebody has read the inbox meanwhile",
+    "",
+  ),
+  {
+    name: "evicted-while-claimed",
+    what: "found: a run leaves the cache between a claim and its answer, and is driven without its history",
+    replacements: [
+      { file: `${host}/worker.ts`, from: "if (this.#promised.has(runId)) continue;", to: "" },
+      { file: `${host}/worker.ts`, from: "claim.turns === undefined && cached === undefined && run.turns > 0", to: "run.turns < 0" },
+    ],
+  },
+  {
+    name: "clock-set-back",
+    what: "found: a slow answer sets the clock of a worker back, and a sleep seems shorter than it was",
+    replacements: [
+      {
+        file: `${host}/worker.ts`,
+        from: "this.#offset = Math.min(Math.max(this.#offset, earliest), Math.max(earliest, latest));",
+        to: "this.#offset = latest === 0 ? latest : earliest;",
+      },
+      {
+        file: `${host}/driver.ts`,
+        from: "this.#notBefore = Math.max(this.#notBefore, latest);",
+        to: "this.#notBefore = Math.min(this.#notBefore, latest);",
+      },
+    ],
+  },
+  bug(
+    "claims-before-start",
+    "found: a worker claims before it has started, and after it failed to",
+    `${host}/worker.ts`,
+    "if (!this.#started) return; // it will look for itself",
+    "",
+  ),
+  bug(
+    "transaction-taken-for-failed",
+    "found: a transaction whose answer is lost is taken for failed",
+    `${host}/worker.ts`,
+    "if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);",
+    "",
+  ),
+
+  // ── claims and epochs ──
+  bug(
+    "no-epoch-check",
+    "the store takes a commit at any epoch",
+    `${memory}/writer.ts`,
+    "run.epoch === epoch && run.workerId !== undefined",
+    "epoch > 0",
+  ),
+  bug(
+    "renew-after-loss",
+    "a lease is renewed for whoever lost it",
+    `${memory}/store.ts`,
+    "if (!holds(run, epoch) || run.workerId !== workerId)",
+    "if (run === undefined || !isOpen(run))",
+  ),
+  bug(
+    "short-lease",
+    "a lease ends before the worker thinks",
+    `${memory}/store.ts`,
+    "this.#book.setAvailable(run, now + request.lease);",
+    "this.#book.setAvailable(run, now + request.lease / 2);",
+  ),
+  bug(
+    "epoch-stands-still",
+    "a claim does not raise the epoch",
+    `${memory}/store.ts`,
+    "    run.epoch++;\n    if (run.status",
+    "    if (run.status",
+  ),
+  bug(
+    "stale-ignored",
+    "a worker that is told its claim is over goes on",
+    `${host}/driver.ts`,
+    'if (result.status === "stale") return this.lose(new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" }));',
+    "",
+  ),
+  bug(
+    "old-memory",
+    "a parked run is taken from memory though others have gone on with it",
+    `${memory}/store.ts`,
+    "cached.execution === run.execution && cached.turns === run.turns",
+    "cached.execution === run.execution",
+  ),
+  bug(
+    "served-anything",
+    "a worker is given what it has no code for",
+    `${memory}/store.ts`,
+    'workflow === name && (versions === "*" || versions.includes(version))',
+    "true",
+  ),
+  bug(
+    "commit-failure-ignored",
+    "a commit that failed is taken for done",
+    `${host}/committer.ts`,
+    "for (const { reject } of batch) reject(error);",
+    'for (const { resolve, reject } of batch) batch.length === 1 ? resolve({ status: "committed", inbox: [] } as R) : reject(error);',
+  ),
+
+  // ── turns and effects ──
+  bug(
+    "step-before-commit",
+    "a step begins before the commit that asks for it",
+    `${host}/driver.ts`,
+    "    let result: CommitResult;\n",
+    "    let result: CommitResult;\n    for (const { seq } of fresh) this.#steps.start(seq, 1);\n",
+  ),
+  bug(
+    "sibling-not-joined",
+    "a run parks while one of its steps is in flight",
+    `${host}/driver.ts`,
+    "      this.#steps.inFlight > 0 ||\n      this.#jobs.length > 0 ||",
+    "      this.#jobs.length > 0 ||",
+  ),
+  bug(
+    "crash-not-counted",
+    "an attempt that never came back does not count",
+    `${host}/steps.ts`,
+    "step.tried = last?.number ?? 1;",
+    'step.tried = (last?.number ?? 1) - (last?.status === "failed" ? 0 : 1);',
+  ),
+  bug(
+    "retry-at-once",
+    "after a recovery the next attempt does not wait",
+    `${host}/steps.ts`,
+    'this.#timers.setRetry(seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);',
+    "this.#timers.setRetry(seq, 0);",
+  ),
+  {
+    name: "transaction-not-fenced",
+    what: "a transaction of a worker that lost its claim commits",
+    replacements: [
+      {
+        file: `${memory}/store.ts`,
+        from: "holds(this.#book.get(claim.runId), claim.epoch)",
+        to: "this.#book.get(claim.runId) !== undefined",
+      },
+      { file: `${memory}/store.ts`, from: 'if (!holds(run, claim.epoch)) return "stale";', to: 'if (run === undefined) return "stale";' },
+    ],
+  },
+  bug("timer-early", "timers fire up to 60 ms early", `${host}/timers.ts`, "if (due > now) continue;", "if (due > now + 60) continue;"),
+  bug(
+    "timer-lost",
+    "parking forgets the first timer",
+    `${host}/driver.ts`,
+    "(halting && working ? 0 : this.#timers.next)",
+    "(halting && working ? 0 : undefined)",
+  ),
+  bug(
+    "begun-though-taken",
+    "a run that exists already is driven by whoever wanted to create it",
+    "packages/holdfast/src/engine.ts",
+    'if (result.status !== "created") begun.worker.forget(begun.driver);',
+    'if (result.status === ("never" as string)) begun.worker.forget(begun.driver);',
+  ),
+
+  // ── messages ──
+  bug(
+    "ack-before-durable",
+    "a signal is acknowledged before it is in the store",
+    "packages/holdfast/src/engine.ts",
+    "if (tx === undefined) return this.#sends.add({ runId, message });",
+    'if (tx === undefined) {\n      const sent = this.#sends.add({ runId, message });\n      sent.catch(() => {});\n      return message.job.type === "signal" ? { status: "sent", inboxId: 0 } : sent;\n    }',
+  ),
+  bug(
+    "told-before-durable",
+    "the reply to an update is told before its commit",
+    "packages/holdfast/src/engine.ts",
+    "    const result = await this.#committer.commit(turn);\n",
+    "    this.#tell(turn);\n    const result = await this.#committer.commit(turn);\n",
+  ),
+  bug(
+    "consumed-apart",
+    "a message leaves the inbox with the commit after the one that took it",
+    `${host}/driver.ts`,
+    "if (consumed.length > 0) draft.consumed = consumed;",
+    "this.#consumed.unshift(...consumed);",
+  ),
+  bug(
+    "delivered-again",
+    "what was delivered before is delivered again",
+    `${host}/driver.ts`,
+    "if (message.id <= this.#seen) continue;",
+    "",
+  ),
+  bug(
+    "parks-blindly",
+    "a run parks without regard to what has come meanwhile",
+    `${memory}/writer.ts`,
+    "if (unseen(run, commit).length > 0) this.#book.availableNow(run, now); // D9",
+    "",
+  ),
+  bug(
+    "saw-everything",
+    "a worker says it has seen messages that it has not",
+    `${host}/driver.ts`,
+    "draft.seen = this.#seen;",
+    "draft.seen = Number.MAX_SAFE_INTEGER;",
+  ),
+  bug(
+    "keys-forgotten",
+    "a second send under the same key is a second message",
+    `${memory}/book.ts`,
+    "run.keys.set(key, { inboxId,",
+    'if (message.job.type === "update") run.keys.set(key, { inboxId,',
+  ),
+  bug(
+    "last-in-first-out",
+    "the inbox is read from its end",
+    `${memory}/book.ts`,
+    "run.inbox.push({ id, job });",
+    "run.inbox.unshift({ id, job });",
+  ),
+  bug(
+    "newest-signal",
+    "a wait takes the newest signal",
+    `${core}/executor/mailbox.ts`,
+    'for (const message of this.#messages) {\n      if (message.type !== "signal" || !wants(message.name)) continue;',
+    'for (const message of [...this.#messages].reverse()) {\n      if (message.type !== "signal" || !wants(message.name)) continue;',
+  ),
+  bug(
+    "carried-lost",
+    "signals that nobody took do not go on with the next execution",
+    `${host}/journal.ts`,
+    "seed: context.seed(), carried }",
+    "seed: context.seed(), carried: carried.slice(1) }",
+  ),
+  bug(
+    "update-unanswered",
+    "an update whose handler throws is never answered",
+    `${host}/journal.ts`,
+    '    case "completeUpdate":\n',
+    '    case "completeUpdate":\n      if (command.error !== undefined) break;\n',
+  ),
+
+  // ── families ──
+  bug(
+    "busy-parent-not-told",
+    "a parent that somebody works on does not hear of its child's end",
+    `${memory}/book.ts`,
+    "this.resolve(waiting, parent.seq, outcomeOf(run), now);",
+    "if (waiting.workerId === undefined) this.resolve(waiting, parent.seq, outcomeOf(run), now);",
+  ),
+  {
+    name: "parent-told-later",
+    what: "a child's end is one commit, the news to its parent another",
+    replacements: [
+      {
+        file: `${memory}/writer.ts`,
+        from: "this.#book.close(run, commit.close, now);",
+        to: "this.#book.closeQuietly(run, commit.close, now);",
+      },
+      {
+        file: `${memory}/book.ts`,
+        from: "  tellParent(run: KeptRun, now: number): void {\n",
+        to: "  isQuiet = false;\n  closeQuietly(run: KeptRun, close: RunClose, now: number): void {\n    this.isQuiet = true;\n    this.close(run, close, now);\n    this.isQuiet = false;\n  }\n  tellParent(run: KeptRun, now: number): void {\n    if (this.isQuiet) return;\n",
+      },
+      {
+        file: `${memory}/store.ts`,
+        from: "  async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {\n",
+        to: '  async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {\n    const ended = runId.startsWith("tell:") ? this.#book.get(runId.slice(5)) : undefined;\n    if (ended !== undefined) return this.#change((now) => (this.#book.tellParent(ended, now), []));\n',
+      },
+      {
+        file: `${host}/driver.ts`,
+        from: "    if (commit.close !== undefined) {\n      this.#closed = true;\n",
+        to: "    if (commit.close !== undefined) {\n      this.#host.attempts(`tell:${this.runId}`).catch(() => {});\n      this.#closed = true;\n",
+      },
+    ],
+  },
+  bug(
+    "children-live-on",
+    "children whose parent was terminated go on",
+    `${memory}/book.ts`,
+    'if (child.parent?.parentClose === "terminate") this.terminate(child, reason, now);',
+    'if (child.parent?.parentClose === "terminate") return;',
+  ),
+
+  // ── cancellation, deadlines, activities ──
+  bug(
+    "canceled-at-once",
+    "a run in progress is canceled without its code",
+    `${memory}/book.ts`,
+    'message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined',
+    'message.job.type === "cancel" && run.workerId === undefined',
+  ),
+  bug(
+    "deadline-early",
+    "deadlines strike half a second early",
+    `${memory}/store.ts`,
+    "run.deadlineAt === undefined || run.deadlineAt > now ||",
+    "run.deadlineAt === undefined || run.deadlineAt > now + 500 ||",
+  ),
+  bug(
+    "deadline-ignored",
+    "deadlines of runs that somebody works on do not strike",
+    `${memory}/store.ts`,
+    "run.deadlineAt === undefined || run.deadlineAt > now ||",
+    "run.deadlineAt === undefined || run.workerId !== undefined || run.deadlineAt > now ||",
+  ),
+  bug(
+    "late-answer",
+    "the answer of an attempt that is over is taken",
+    `${memory}/tasks.ts`,
+    "task.token === token && task.workerId !== undefined",
+    "token > 0",
+  ),
+  bug(
+    "dead-workers-task",
+    "an activity of a dead worker is not given to another",
+    `${memory}/tasks.ts`,
+    'limits.push({ at: leaseEndsAt, length: 0, kind: "lease" });',
+    "",
+  ),
+
+  // ── waiting, replay, sagas ──
+  bug(
+    "no-polling",
+    "a worker relies on hints alone",
+    `${host}/worker.ts`,
+    "this.environment.every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true })),",
+    "this.environment.every(this.#settings.pollInterval, () => {}),",
+  ),
+  bug(
+    "nobody-looks",
+    "who waits for a result relies on hints alone",
+    "packages/holdfast/src/engine.ts",
+    "this.environment.every(1_000, () => this.#results.look()),",
+    "",
+  ),
+  bug(
+    "trims-too-much",
+    "a loop trims one iteration too many",
+    `${core}/history/recording.ts`,
+    "return iteration !== undefined && iteration < keepFrom;",
+    "return iteration !== undefined && iteration <= keepFrom;",
+  ),
+  bug(
+    "commit-forgets-messages",
+    "a commit of a loop forgets the signals that wait",
+    `${core}/executor/mailbox.ts`,
+    "  snapshot(): BufferedMessage[] {\n",
+    "  snapshot(): BufferedMessage[] {\n    if (this.#messages.length > 0) return [];\n",
+  ),
+  bug(
+    "commit-off-by-one",
+    "replay goes on one iteration before the commit",
+    `${core}/executor/loop.ts`,
+    "    this.#iteration = commit.count;\n",
+    "    this.#iteration = Math.max(0, commit.count - 1);\n",
+  ),
+  bug(
+    "rollback-order",
+    "rollbacks run first in, first out",
+    `${core}/executor/saga.ts`,
+    "const entries = this.#stack.reverse();",
+    "const entries = [...this.#stack];",
+  ),
+  bug(
+    "rollback-forgotten",
+    "the last rollback is forgotten",
+    `${core}/executor/saga.ts`,
+    "const entries = this.#stack.reverse();",
+    "const entries = this.#stack.reverse().slice(0, 2);",
+  ),
+];

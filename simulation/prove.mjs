@@ -1,0 +1,76 @@
+// Plants bugs, one at a time, and says which oracle found each and after how many seeds.
+
+import { fork } from "node:child_process";
+import { readFileSync, rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { bundle } from "./bundle.mjs";
+import { planted } from "./planted.mjs";
+
+/** @typedef {{ seed: number, oracle: string, rule: string, message: string }} Found */
+
+/**
+ * @param {string} names "all", or some of them
+ * @param {number} most seeds for each
+ * @param {number} jobs processes at a time
+ * @returns {Promise<number>} the exit code
+ */
+export async function provePlanted(names, most, jobs) {
+  const wanted = names === "all" ? planted : planted.filter(({ name }) => names.split(",").includes(name));
+  if (wanted.length === 0) throw new Error(`--planted: there is ${planted.map(({ name }) => name).join(", ")}`);
+  const left = [...wanted];
+  let missed = 0;
+  console.log("| planted | found by | rule | seeds |\n|---|---|---|---|");
+  const next = async () => {
+    for (let one = left.shift(); one !== undefined; one = left.shift()) {
+      const found = await hunt(one, most);
+      if (found === undefined) missed++;
+      const how = found === undefined ? `**not found** | – | ${most}` : `${found.oracle} | ${found.rule} | ${found.seed}`;
+      console.log(`| ${one.what} (\`${one.name}\`) | ${how} |`);
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, next));
+  console.log(
+    missed === 0
+      ? `simulate: ok, all ${wanted.length} planted bugs were found`
+      : `simulate: FAILED, ${missed} of ${wanted.length} planted bugs were not found`,
+  );
+  return missed === 0 ? 0 : 1;
+}
+
+/** Whether every text that is to be replaced is where it was, once. @returns {number} the exit code */
+export function checkPlanted() {
+  let gone = 0;
+  for (const { name, replacements } of planted) {
+    for (const { file, from } of replacements) {
+      const places = readFileSync(join(import.meta.dirname, "..", file), "utf8").split(from).length - 1;
+      if (places === 1) continue;
+      gone++;
+      console.log(`${name}: ${file} has ${places} places that read:\n${from}`);
+    }
+  }
+  console.log(gone === 0 ? `simulate: ok, all ${planted.length} bugs can be planted` : `simulate: FAILED, ${gone} texts are gone`);
+  return gone === 0 ? 0 : 1;
+}
+
+/**
+ * @param {import("./planted.mjs").Planted} bug
+ * @param {number} most
+ * @returns {Promise<Found | undefined>}
+ */
+async function hunt({ replacements }, most) {
+  const path = await bundle(replacements);
+  try {
+    return await new Promise((resolve, reject) => {
+      /** @type {Found | undefined} */
+      let first;
+      const child = fork(join(import.meta.dirname, "worker.mjs"), { stdio: "inherit" });
+      child.send({ path, values: {}, from: 1, step: 1, end: most + 1, isFirst: true });
+      child.on("message", (/** @type {{ found: Found[] }} */ { found }) => {
+        first ??= found[0];
+      });
+      child.on("exit", (code) => (code === 0 ? resolve(first) : reject(new Error(`The process that simulates ended with ${code}.`))));
+    });
+  } finally {
+    rmSync(dirname(path), { recursive: true, force: true });
+  }
+}
