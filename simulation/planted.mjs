@@ -284,7 +284,7 @@ export const planted = [
       {
         file: `${host}/driver.ts`,
         from: "    if (commit.close !== undefined) {\n      this.#closed = true;\n",
-        to: "    if (commit.close !== undefined) {\n      this.#host.attempts(`tell:${this.runId}`).catch(() => {});\n      this.#closed = true;\n",
+        to: '    if (commit.close !== undefined) {\n      this.#host.attempts("tell:" + this.runId).catch(() => {});\n      this.#closed = true;\n',
       },
     ],
   },

@@ -3,6 +3,9 @@
 import { load } from "./bundle.mjs";
 import { optionsOf } from "./options.mjs";
 
+// Nobody reads them here, and they cost more than many a simulated event.
+Error.stackTraceLimit = 0;
+
 process.once(
   "message",
   async (

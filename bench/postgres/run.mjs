@@ -112,9 +112,9 @@ const admin = args.url ?? server.url();
 const [{ version }] = await ask(admin, "SELECT version()");
 console.log(`node ${process.version}, ${version.split(" on ")[0]}\n`);
 
-const costOf = ({ serverMsPerRun, ownMsPerRun, bytesPerRun, walPerRun }) =>
-  `${shown(serverMsPerRun ?? Number.NaN)} ms of the server's processors and ${shown(ownMsPerRun)} of its own; ` +
-  `${bytesPerRun.toFixed(0)} bytes of tables, ${walPerRun.toFixed(0)} of write-ahead log`;
+/** Of one run, or of one step where there is only one run: as many as were asked for. */
+const processors = ({ serverMs, ownMs }, size) =>
+  ownMs === undefined ? "" : `${shown((serverMs ?? Number.NaN) / size)} + ${shown(ownMs / size)} ms of processors each`;
 const shown = (value) => value.toFixed(value < 1 ? 3 : value < 100 ? 2 : 0);
 
 /** A database of its own, where statements are counted if that is asked for. */
@@ -152,9 +152,12 @@ try {
         }
         const result = JSON.parse(stdout.trim().split("\n").at(-1));
         results[p][e].push(result);
-        console.log(`round ${round + 1}  ${title.padEnd(48)} ${label.padEnd(14)} ${shown(value(result)).padStart(10)} ${unit}`);
+        console.log(
+          `round ${round + 1}  ${title.padEnd(48)} ${label.padEnd(14)} ${shown(value(result)).padStart(10)} ${unit.padEnd(6)} ${processors(result, size)}`,
+        );
         if (workload === "crowd") console.log(`           without the crowd ${shown(result.before.p50)} ms`);
-        if (workload === "cost") console.log(`           a run: ${costOf(result)}`);
+        if (workload === "cost")
+          console.log(`           a run: ${shown(result.bytesPerRun)} bytes of tables, ${shown(result.walPerRun)} of write-ahead log`);
         for (const { query, calls, ms } of result.top ?? [])
           console.log(
             `           ${String(calls).padStart(8)} calls ${ms.toFixed(0).padStart(7)} ms  ${query.replace(/\s+/g, " ").slice(0, 100)}`,
@@ -178,8 +181,16 @@ const table = plan.map(({ title, entries, unit, value }, p) => {
   const others = Object.entries(medians).filter(([label]) => ours !== undefined && label !== "holdfast");
   const ratios = Object.fromEntries(others.map(([label, theirs]) => [label, ratioTo(label, theirs)]));
   const values = Object.entries(medians).map(([label, m]) => `${label} ${shown(m)} ${unit}`.trim());
+  const spent = entries
+    .map(([{ label }, size], e) => [
+      label,
+      median(results[p][e].flatMap(({ serverMs = 0, ownMs }) => (ownMs === undefined ? [] : [(serverMs + ownMs) / size]))),
+    ])
+    .filter(([, ms]) => ms !== undefined);
   const compared = Object.entries(ratios).map(([label, ratio]) => `${ratio.toFixed(label === "raw" ? 2 : 1)} × ${label}`);
   console.log(`${title.padEnd(48)} ${[...values, ...compared].join(" · ")}`);
-  return { title, unit, medians, ratios };
+  if (spent.length > 0)
+    console.log(`${"".padEnd(48)} processors, each: ${spent.map(([label, ms]) => `${label} ${shown(ms)} ms`).join(" · ")}`);
+  return { title, unit, medians, ratios, processors: Object.fromEntries(spent) };
 });
 if (args.json !== undefined) writeFileSync(args.json, JSON.stringify({ node: process.version, version, table, results }, null, 2));

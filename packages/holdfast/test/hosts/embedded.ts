@@ -144,6 +144,8 @@ interface Process {
 export interface EmbeddedHostOptions extends HostOptions {
   /** Opens the storage of this host; called once for every process. */
   readonly openStore: (clock: () => number) => Promise<Store> | Store;
+  /** Whoever holds a run holds it until then and no longer. No store offers that: a lease is never made shorter. */
+  readonly endLeases: (store: Store, at: number) => Promise<void>;
 }
 
 export class EmbeddedHost implements Host {
@@ -151,9 +153,12 @@ export class EmbeddedHost implements Host {
   readonly #workflows = new Map<string, AnyWorkflow>();
   readonly #processes: Process[] = [];
   #world = new StillWorld(START);
+  /** There is something that no timer tells of: deadlines, limits of activities. */
+  #hasLimits: boolean;
 
   private constructor(options: EmbeddedHostOptions) {
     this.#options = options;
+    this.#hasLimits = options.activities.length > 0;
   }
   static async open(options: EmbeddedHostOptions): Promise<EmbeddedHost> {
     const host = new EmbeddedHost(options);
@@ -179,6 +184,7 @@ export class EmbeddedHost implements Host {
 
   async start(workflow: AnyWorkflow, input?: unknown, options: HostStart = {}): Promise<HostRun> {
     this.teach(workflow);
+    if (options.deadline !== undefined) this.#hasLimits = true;
     await this.settle();
     const { line, holdfast } = this.process;
     const { id } = await line.asked(holdfast.start(workflow, input, { id: "run", ...options, signals: [...(options.signals ?? [])] }));
@@ -237,11 +243,11 @@ export class EmbeddedHost implements Host {
     const end = this.now() + span;
     await this.settle();
     while (this.now() < end) {
-      this.#world.moveTo(this.#next(end, Math.max(LOOK_EVERY, span / LOOKS_AT_MOST)));
+      this.#world.moveTo(this.#next(end, this.#hasLimits ? Math.max(LOOK_EVERY, span / LOOKS_AT_MOST) : span));
       await this.settle();
     }
   }
-  /** The next timer, or the next look at what has none: deadlines, limits of activities. */
+  /** The next timer, or the next look at what has none. */
   #next(end: number, pace: number): number {
     const { nextAlarm = end } = this.#world;
     return Math.min(end, this.now() + pace, nextAlarm > this.now() ? nextAlarm : end);
@@ -281,16 +287,10 @@ export class EmbeddedHost implements Host {
     await this.#begin();
     await this.settle();
   }
-  /** W3: nobody renews them any more. They are long, for time to jump; so what is left of them is made short. */
+  /** W3: nobody renews them any more. They are long, for time to jump: so their end is brought near. */
   async #letLeasesRunOut(): Promise<void> {
     const { store, line } = this.process;
-    let cursor: string | undefined;
-    do {
-      const page = await store.list({ limit: 1_000, cursor });
-      for (const { id: runId, workerId, epoch } of page.runs)
-        if (workerId !== undefined) await store.renew(workerId, LAST, [{ runId, epoch, seen: 0 }]);
-      cursor = page.cursor;
-    } while (cursor !== undefined);
+    await this.#options.endLeases(store, this.now() + LAST);
     await store.heartbeat(line.tasks.map(({ id, token }) => ({ id, token, lease: LAST })));
   }
   async close(): Promise<void> {

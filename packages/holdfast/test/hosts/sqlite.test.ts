@@ -1,17 +1,22 @@
 // The embedded host keeps the model, on SQLite files, through crashes: a store is dropped unclosed and another opens its file.
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, describe, test } from "vitest";
+import { describe, test } from "vitest";
+import { openDriver, preferredDriver } from "../../src/store/sqlite/driver.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 import { hostConformance } from "../../src/testing/index.ts";
+import { newPath } from "../sqlite/support.ts";
 import { EmbeddedHost } from "./embedded.ts";
 import { LACKS } from "./lacks.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "holdfast-hosts-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
-let files = 0;
+async function endLeases(path: string, at: number): Promise<void> {
+  const db = openDriver(path, preferredDriver());
+  try {
+    db.exec("PRAGMA busy_timeout = 5000");
+    db.prepare("UPDATE holdfast_runs SET available_at = ? WHERE worker_id IS NOT NULL AND finished_at IS NULL").run([at]);
+  } finally {
+    db.close();
+  }
+}
 
 describe("the embedded host on SQLite", () => {
   hostConformance({
@@ -19,9 +24,13 @@ describe("the embedded host on SQLite", () => {
     test: (title, run) => test(title, { timeout: 120_000 }, run),
     lacks: LACKS.SQLite,
     makeHost: ({ activities }) => {
-      const path = join(folder, `${++files}.db`);
-      // What is written outlives this process whether it is synced or not; power loss is not what this suite is about.
-      return EmbeddedHost.open({ activities, openStore: (clock) => new SqliteStore(path, { clock, synchronous: "NORMAL" }) });
+      const path = newPath();
+      return EmbeddedHost.open({
+        activities,
+        // What is written outlives this process whether it is synced or not; power loss is not what this suite is about.
+        openStore: (clock) => new SqliteStore(path, { clock, synchronous: "NORMAL" }),
+        endLeases: (_, at) => endLeases(path, at),
+      });
     },
   });
 });

@@ -30,9 +30,11 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   transfers,
 };
 export const SCENES = Object.keys(MAKERS);
+/** Random programs do everything: they come most often. */
+const MIX: readonly string[] = [...SCENES, "programs", "programs", "programs"];
 
 /** One to three scenes of the kinds that are asked for. */
-export function drawnScenes(random: Random, kinds: readonly string[] = SCENES): Scene[] {
+export function drawnScenes(random: Random, kinds: readonly string[] = MIX): Scene[] {
   return Array.from({ length: random.between(1, 3) }, (_, i) => {
     const kind = random.pick(kinds);
     return (MAKERS[kind] as (random: Random, name: string) => Scene)(random, `${kind}${i}`);

@@ -23,9 +23,14 @@ async function atEveryWrite(
     for (let write = 1, isOver = false; !isOver; write++) {
       const host = await makeHost();
       let doom = { struck: false };
-      await run(host, `${when} write ${write}`, () => {
-        doom = host.dieAt(write, when);
-      });
+      const name = `${when} write ${write}`;
+      try {
+        await run(host, name, () => {
+          doom = host.dieAt(write, when);
+        });
+      } catch (cause) {
+        throw new Error(`Killed ${name}: ${(cause as Error).message}`, { cause });
+      }
       isOver = !doom.struck;
       assert.ok(write > 1 || !isOver, "It died at no write at all.");
       assert.ok(write < 200, "It never comes to an end.");
