@@ -41,7 +41,9 @@ export function checkDoors(root) {
   const packages = readPackages(root);
   /** @type {string[]} */
   const problems = [];
-  for (const file of ["packages", "bench", "examples", "scripts", "simulation", "soak"].flatMap((folder) => sourceFiles(join(root, folder)))) {
+  for (const file of ["packages", "bench", "examples", "scripts", "simulation", "soak"].flatMap((folder) =>
+    sourceFiles(join(root, folder)),
+  )) {
     const path = posix(relative(root, file));
     const text = readFileSync(file, "utf8");
     const { program, comments, errors } = parseSync(file, text, { preserveParens: false, range: true });

@@ -17,18 +17,23 @@ import { planted } from "./planted.mjs";
 export async function provePlanted(names, most, jobs) {
   const wanted = names === "all" ? planted : planted.filter(({ name }) => names.split(",").includes(name));
   if (wanted.length === 0) throw new Error(`--planted: there is ${planted.map(({ name }) => name).join(", ")}`);
+  const clean = await bundle();
   const left = [...wanted];
   let missed = 0;
   console.log("| planted | found by | rule | seeds |\n|---|---|---|---|");
   const next = async () => {
     for (let one = left.shift(); one !== undefined; one = left.shift()) {
-      const found = await hunt(one, most);
+      const found = await hunt(one, most, clean);
       if (found === undefined) missed++;
       const how = found === undefined ? `**not found** | – | ${most}` : `${found.oracle} | ${found.rule} | ${found.seed}`;
       console.log(`| ${one.what} (\`${one.name}\`) | ${how} |`);
     }
   };
-  await Promise.all(Array.from({ length: jobs }, next));
+  try {
+    await Promise.all(Array.from({ length: jobs }, next));
+  } finally {
+    rmSync(dirname(clean), { recursive: true, force: true });
+  }
   console.log(
     missed === 0
       ? `simulate: ok, all ${wanted.length} planted bugs were found`
@@ -55,16 +60,17 @@ export function checkPlanted() {
 /**
  * @param {import("./planted.mjs").Planted} bug
  * @param {number} most
+ * @param {string} clean the bundle without it
  * @returns {Promise<Found | undefined>}
  */
-async function hunt({ replacements }, most) {
+async function hunt({ replacements }, most, clean) {
   const path = await bundle(replacements);
   try {
     return await new Promise((resolve, reject) => {
       /** @type {Found | undefined} */
       let first;
       const child = fork(join(import.meta.dirname, "worker.mjs"), { stdio: "inherit" });
-      child.send({ path, values: {}, from: 1, step: 1, end: most + 1, isFirst: true });
+      child.send({ path, values: {}, from: 1, step: 1, end: most + 1, clean });
       child.on("message", (/** @type {{ found: Found[] }} */ { found }) => {
         first ??= found[0];
       });

@@ -38,14 +38,22 @@ export async function openStore(url: string = DEFAULT_URL, options: OpenStoreOpt
   if (url.startsWith("file:")) {
     refuseNamespace(options, "Use a file of its own for another.");
     const [place = "", query = ""] = url.split("?", 2);
-    const path = place.startsWith("file://") ? decodeURIComponent(new URL(place).pathname) : place.slice("file:".length);
-    if (path === "") throw invalid('"file:" names no file. Example: "file:./app.db".');
+    const path = place.startsWith("file://") ? pathOf(place) : place.slice("file:".length);
+    if (path === "" || path.includes("\0")) throw invalid('"file:" names no file. Example: "file:./app.db".');
     const { SqliteStore } = await import("./sqlite/store.ts");
     return new SqliteStore(path, sqliteOptions(new URLSearchParams(query)));
   }
   throw invalid(
     `"${withoutSecrets(url)}" is no url of a store. Use "file:./app.db", "memory:" or "postgres://user:password@host/database".`,
   );
+}
+
+function pathOf(url: string): string {
+  try {
+    return decodeURIComponent(new URL(url).pathname);
+  } catch {
+    throw invalid(`"${url.slice(0, 100)}" is no url of a file. Example: "file:./app.db".`);
+  }
 }
 
 function refuseNamespace({ namespace = "default" }: OpenStoreOptions, instead: string): void {

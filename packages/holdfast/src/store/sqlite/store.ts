@@ -2,8 +2,8 @@
 // Owns: the connection, and how calls become reads and writes; what they do is in the files named after it.
 // Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
 
-import type { Payload, RunStatus, Turn } from "@holdfast/core";
-import { StoreClosedError } from "../errors.ts";
+import { HoldfastError, type Payload, type RunStatus, type Turn } from "@holdfast/core";
+import { StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
   AttemptRow,
   ClaimedTask,
@@ -101,13 +101,22 @@ export class SqliteStore implements Store {
   /** Async, so that a store that is not open is a rejection. */
   async #read<T>(work: (db: Connection) => T): Promise<T> {
     const { db } = this.#opened();
-    return db.patiently(() => work(db));
+    return this.#understood(db.patiently(() => work(db)));
+  }
+  /** A row that is none of ours: somebody has changed it, or the disk has. */
+  async #understood<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      const isUnreadable = error instanceof SyntaxError || (error instanceof TypeError && !(error instanceof HoldfastError));
+      throw isUnreadable ? new StoreCorruptError({ where: this.path, cause: error }) : error;
+    }
   }
   async #write<T>(weight: number, work: (session: Session, now: number) => T): Promise<T> {
     const session = this.#opened();
     const writer = this.#writer;
     if (writer === undefined) throw new StoreClosedError({ where: this.path });
-    return writer.write(weight, () => work(session, this.#clock()));
+    return this.#understood(writer.write(weight, () => work(session, this.#clock())));
   }
   /** Item by item, in order. */
   async #writeEach<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R): Promise<R[]> {
@@ -134,7 +143,10 @@ export class SqliteStore implements Store {
       });
     });
   }
-  async claim(request: ClaimRequest): Promise<ClaimResult> {
+  claim(request: ClaimRequest): Promise<ClaimResult> {
+    return this.#understood(this.#claim(request));
+  }
+  async #claim(request: ClaimRequest): Promise<ClaimResult> {
     const now = this.#clock();
     const look = await this.#read((db) => findDue(db, findLanes(db, request), request.limit, now));
     if (look.due.length === 0 || request.limit <= 0) return { now, runs: [], nextAt: look.nextAt };
