@@ -28,8 +28,13 @@ process.once(
       news.done++;
       news.events += report.events;
       let { violation } = report;
-    // A bug counts as found only by a seed that the engine passes without it.
-    if (violation !== undefined && clean !== undefined && (await clean.simulate(optionsOf(clean, job.values, seed))).violation !== undefined) violation = undefined;
+      // A bug counts as found only by a seed that the engine passes without it.
+      if (
+        violation !== undefined &&
+        clean !== undefined &&
+        (await clean.simulate(optionsOf(clean, job.values, seed))).violation !== undefined
+      )
+        violation = undefined;
       if (violation !== undefined) {
         news.failed.push(seed);
         news.found.push({ seed, oracle: violation.oracle, rule: violation.rule, message: violation.message });

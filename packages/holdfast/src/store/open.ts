@@ -52,6 +52,7 @@ function pathOf(url: string): string {
   try {
     return decodeURIComponent(new URL(url).pathname);
   } catch {
+    // biome-ignore lint/style/useErrorCause: the message says all that the cause does
     throw invalid(`"${url.slice(0, 100)}" is no url of a file. Example: "file:./app.db".`);
   }
 }
