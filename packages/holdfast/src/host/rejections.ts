@@ -24,6 +24,12 @@ function onRejectionHandled(promise: Promise<unknown>): void {
   process.emitWarning("A promise rejection was handled asynchronously.", "PromiseRejectionHandledWarning");
 }
 
+function forget(): void {
+  if (--users > 0) return;
+  process.off("unhandledRejection", onUnhandledRejection);
+  process.off("rejectionHandled", onRejectionHandled);
+}
+
 export function tolerateRejections(): () => void {
   if (users++ === 0) {
     process.on("unhandledRejection", onUnhandledRejection);
@@ -33,8 +39,7 @@ export function tolerateRejections(): () => void {
   return () => {
     if (done) return;
     done = true;
-    if (--users > 0) return;
-    process.off("unhandledRejection", onUnhandledRejection);
-    process.off("rejectionHandled", onRejectionHandled);
+    // Not at once: Node tells of rejections that were handled in the last turns only when it has come to rest.
+    setTimeout(forget, 10).unref();
   };
 }
