@@ -142,7 +142,7 @@ try {
         const { stdout, stderr, status } = spawnSync(
           process.execPath,
           [join(here, "measure.mjs"), who, workload, String(size), url, JSON.stringify(options)],
-          { encoding: "utf8", timeout: 300_000 },
+          { encoding: "utf8", timeout: 300_000, killSignal: "SIGKILL" },
         );
         await ask(admin, `DROP DATABASE ${name} WITH (FORCE)`);
         if (status !== 0) {

@@ -349,6 +349,7 @@ export class Witness {
     run.leasedUntil = 0;
     run.isClosed = false;
     run.turns = [];
+    run.lastTime = 0;
     run.opened = new Map();
     run.inbox.clear(); // what waited has other numbers now
   }
