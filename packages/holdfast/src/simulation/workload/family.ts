@@ -101,8 +101,9 @@ async function verify(stage: Stage, one: Member, isUndisturbed: boolean): Promis
       continue;
     }
     const isFree = isUndisturbed && (child.how !== "left" || child.parentClose === "abandon");
-    // An end that was computed before the news came counts.
-    const margin = stage.isCalm ? 300 : 15_000;
+    // A child is terminated in the very commit that ends its parent; of a cancellation it has to hear, and an end that was computed
+    // before that counts.
+    const margin = child.parentClose === "terminate" ? 0 : stage.isCalm ? 300 : 15_000;
     const wasOpen = row.finishedAt !== undefined && theirs.finishedAt !== undefined && theirs.finishedAt > row.finishedAt + margin;
     const expected = { cancel: "canceled", abandon: undefined, terminate: "terminated" }[child.parentClose];
     if (wasOpen && expected !== undefined && theirs.status !== expected && theirs.status !== "terminated")
