@@ -31,10 +31,10 @@ function forget(): void {
 }
 
 export function tolerateRejections(): () => void {
-  if (users++ === 0) {
-    process.on("unhandledRejection", onUnhandledRejection);
-    process.on("rejectionHandled", onRejectionHandled);
-  }
+  users++;
+  // Looked up and not counted: somebody may have removed all listeners, as test runners do.
+  if (!process.listeners("unhandledRejection").includes(onUnhandledRejection)) process.on("unhandledRejection", onUnhandledRejection);
+  if (!process.listeners("rejectionHandled").includes(onRejectionHandled)) process.on("rejectionHandled", onRejectionHandled);
   let done = false;
   return () => {
     if (done) return;

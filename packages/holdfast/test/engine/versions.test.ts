@@ -195,11 +195,11 @@ describe.each(STORES)("promises that nobody awaits on %s", (store) => {
   const engines = enginesOn(store);
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => unhandled.push(reason);
-  let others: NodeJS.UnhandledRejectionListener[] = [];
+  // The test runner's own listeners, which would hide what Node does without any.
+  const others: NodeJS.UnhandledRejectionListener[] = process.listeners("unhandledRejection");
   beforeEach(() => {
     unhandled.length = 0;
-    others = process.listeners("unhandledRejection");
-    process.removeAllListeners("unhandledRejection");
+    for (const listener of others) process.off("unhandledRejection", listener);
     process.on("uncaughtException", note);
   });
   afterEach(() => {
