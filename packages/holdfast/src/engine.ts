@@ -70,7 +70,7 @@ export class Engine {
     await this.store.open();
     this.#unwatch = this.store.watch((wakeup) => {
       for (const worker of this.#workers) worker.wake(wakeup);
-      if (wakeup.results === true) this.#results.look();
+      if (wakeup.results === true) this.#results.look(wakeup.isOwn === true);
     });
     this.#timers.push(
       this.environment.every(500, () => void this.#expire()),
@@ -226,8 +226,14 @@ export class Engine {
   }
   async #create(run: NewRun): Promise<CreateResult> {
     const result = await this.#committer.create(run);
-    if (result.status === "created" && [...this.#workers].some((worker) => worker.hasCodeFor(run))) this.#results.expect(run.id);
+    const { deadline, deadlineAt } = run;
+    // A deadline ends it without its worker.
+    if (result.status === "created" && deadline === undefined && deadlineAt === undefined && this.#serves(run))
+      this.#results.expect(run.id);
     return result;
+  }
+  #serves(run: NewRun): boolean {
+    return [...this.#workers].some((worker) => worker.hasCodeFor(run));
   }
   /** Where a worker here has a free slot, the first turn is computed before the run is created: no claim, one commit less. */
   async #begin(
@@ -249,9 +255,14 @@ export class Engine {
 
   async send(runId: string, message: NewMessage, tx?: unknown): Promise<SendResult> {
     this.assertOpen();
+    if (message.job.type === "cancel") this.#results.doubt(runId); // one that has not begun ends at once
     if (tx === undefined) return this.#sends.add({ runId, message });
     const [sent] = await this.#within("signal", tx).send([{ runId, message }]);
     return sent as SendResult;
+  }
+  terminate(runs: Parameters<Store["terminate"]>[0]): Promise<SendResult[]> {
+    for (const { runId } of runs) this.#results.doubt(runId);
+    return this.store.terminate(runs);
   }
   /** Never ignored: a caller who passes a transaction counts on it. */
   #within(what: string, tx: unknown): Pick<Store, "create" | "send"> {

@@ -121,7 +121,7 @@ export class RunHandle {
   }
   async terminate(reason?: string): Promise<void> {
     this.#engine.assertOpen();
-    const [result] = await this.#engine.store.terminate([{ runId: this.id, reason: checkedReason("terminate", reason) }]);
+    const [result] = await this.#engine.terminate([{ runId: this.id, reason: checkedReason("terminate", reason) }]);
     if (result !== undefined) check(result, this.id);
   }
   async resume(): Promise<void> {

@@ -12,7 +12,7 @@ import type { Wakeup } from "holdfast";
 import type { Client } from "pg";
 import type { Connections } from "./connections.ts";
 
-type Kind = keyof Wakeup | "mail";
+type Kind = Exclude<keyof Wakeup, "isOwn"> | "mail";
 type Changes = { -readonly [K in Kind]?: boolean };
 
 const LETTERS: Readonly<Record<Kind, string>> = { work: "w", messages: "m", tasks: "t", results: "r", mail: "p" };
@@ -70,7 +70,7 @@ export class Notices {
   }
   /** After what it is about is durable. `elsewhere`: what others should know of it. */
   tell(here: Wakeup, elsewhere: Wakeup = here): void {
-    if (isSomething(here)) this.#tellHere(here);
+    if (isSomething(here)) this.#tellHere({ ...here, isOwn: true });
     if (this.#others && isSomething(elsewhere)) this.#send(elsewhere);
   }
   #tellHere(wakeup: Wakeup): void {

@@ -29,8 +29,8 @@ const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled"
 /** A look at everything may take this share of the time. */
 const SHARE = 0.03;
 const MOST_REMEMBERED = 10_000;
-/** Milliseconds after which a run that was expected to end here is looked up all the same. */
-const LATER = 50;
+/** The longest that a look at one run takes on any store, in milliseconds, outages apart. */
+const LONGEST_EACH = 0.1;
 
 export class Results {
   readonly #store: Store;
@@ -40,12 +40,12 @@ export class Results {
   /** Waited for and never looked up. */
   #fresh = new Set<string>();
   #freshScheduled = false;
-  /** Created here and not known to have ended. */
-  readonly #expected = new Set<string>();
-  #laterScheduled = false;
+  /** Created here and not known to have ended, with how many hints of others had come by then. */
+  readonly #expected = new Map<string, number>();
+  #hints = 0;
   #looking = 0;
   #nextLook = 0;
-  #lookScheduled = false;
+  #scheduled: "nothing" | "unexpected" | "everything" = "nothing";
   #closed = false;
 
   constructor(store: Store, environment: Environment, logger: Logger) {
@@ -65,7 +65,11 @@ export class Results {
   /** A run that this process has created, and whose end it will most likely commit itself: no need to look it up at once. */
   expect(runId: string): void {
     if (this.#expected.size >= MOST_REMEMBERED) this.#expected.clear();
-    this.#expected.add(runId);
+    this.#expected.set(runId, this.#hints);
+  }
+  /** Somebody here has done something to it that may end it without its worker. */
+  doubt(runId: string): void {
+    this.#expected.delete(runId);
   }
   end(runId: string, options: WaitOptions): Promise<RunEnd> {
     return this.#wait(runId, undefined, `The result of run ${runId}`, options) as Promise<RunEnd>;
@@ -92,8 +96,8 @@ export class Results {
           forget?.();
         };
         if (timeout !== undefined) timer = this.#environment.after(timeout, () => reject(tooLate(what, timeout)));
-        if (update === undefined && this.#expected.has(runId)) this.#lookLater();
-        else this.#lookAtFresh(key);
+        // Unless somebody else may have ended it before anybody waited.
+        if (update !== undefined || this.#expected.get(runId) !== this.#hints) this.#lookAtFresh(key);
       });
     } finally {
       alive.cancel();
@@ -132,29 +136,31 @@ export class Results {
       void this.#lookAt([...keys].flatMap((one) => this.#awaited.get(one) ?? []));
     });
   }
-  /** Somebody else may have ended what we expected to end ourselves. */
-  #lookLater(): void {
-    if (this.#laterScheduled) return;
-    this.#laterScheduled = true;
-    this.#environment.after(LATER, () => {
-      this.#laterScheduled = false;
-      this.look();
-    });
-  }
-  /** Something may have ended. A crowd of waiters is looked at less often, so that looking never takes more than its share. */
-  look(): void {
-    if (this.#lookScheduled || this.#closed || this.#awaited.size === 0) return;
-    this.#lookScheduled = true;
-    const run = async (): Promise<void> => {
-      this.#lookScheduled = false;
-      const start = this.#environment.elapsed();
-      await this.#lookAt([...this.#awaited.values()]);
-      const end = this.#environment.elapsed();
-      this.#nextLook = end + (end - start) / SHARE;
-    };
+  /**
+   * Something may have ended. `isOwn`: by a write of this process, which tells of the ends that it expects without being asked. A crowd
+   * of waiters is looked at less often, so that looking never takes more than its share.
+   */
+  look(isOwn = false): void {
+    if (!isOwn) this.#hints++;
+    if (this.#closed || this.#awaited.size === 0) return;
+    const wasScheduled = this.#scheduled !== "nothing";
+    if (!isOwn) this.#scheduled = "everything";
+    else if (!wasScheduled) this.#scheduled = "unexpected";
+    if (wasScheduled) return;
     const wait = this.#nextLook - this.#environment.elapsed();
-    if (wait < 1) this.#environment.soon(() => void run());
-    else this.#environment.after(wait, () => void run());
+    if (wait < 1) this.#environment.soon(() => void this.#lookNow());
+    else this.#environment.after(wait, () => void this.#lookNow());
+  }
+  async #lookNow(): Promise<void> {
+    const isEverything = this.#scheduled === "everything";
+    this.#scheduled = "nothing";
+    const all = [...this.#awaited.values()];
+    const awaited = isEverything ? all : all.filter(({ runId, update }) => update !== undefined || !this.#expected.has(runId));
+    const start = this.#environment.elapsed();
+    await this.#lookAt(awaited);
+    const end = this.#environment.elapsed();
+    // A look that had to wait for a server to come back says nothing about what looks cost.
+    this.#nextLook = end + Math.min(end - start, awaited.length * LONGEST_EACH + 1) / SHARE;
   }
   async #lookAt(awaited: readonly Awaited[]): Promise<void> {
     if (this.#closed || awaited.length === 0) return;

@@ -319,6 +319,8 @@ export interface Wakeup {
   readonly tasks?: boolean;
   /** Runs or updates that clients wait for may have ended. */
   readonly results?: boolean;
+  /** All of it was written through this very object: whoever wrote it knows. Absent: somebody else may have. */
+  readonly isOwn?: boolean;
 }
 
 export interface Store {

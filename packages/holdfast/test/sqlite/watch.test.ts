@@ -32,9 +32,9 @@ test("D9 own writes wake with what they changed, after the commit, and only once
   const seen: Wakeup[] = [];
   const stop = store.watch((wakeup) => seen.push(wakeup));
   await store.create([bench.newRun("a")]);
-  expect(seen).toEqual([{ work: true }]);
+  expect(seen).toEqual([{ work: true, isOwn: true }]);
   await new Promise((done) => setTimeout(done, 30)); // long enough for several looks at the file
-  expect(seen).toEqual([{ work: true }]);
+  expect(seen).toEqual([{ work: true, isOwn: true }]);
   stop();
 });
 

@@ -174,6 +174,7 @@ export class MemoryStore implements Store {
     if (run.rollbacks === 0) return this.#book.close(run, { status: "failed", error, resumable: false }, now);
     run.epoch++;
     run.workerId = undefined;
+    if (run.status === "running") run.status = "sleeping";
     this.#book.append(run, { type: "expire", error });
     this.#book.availableNow(run, now);
   }

@@ -8,9 +8,11 @@ import { loseRunningAttempts, readAttempts } from "./attempts.ts";
 import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row } from "./driver.ts";
+import { headOfClaimed } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
 import { readRecords, turnsOf } from "./records.ts";
 import { birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
+import type { Session } from "./session.ts";
 import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
 interface Lane {
@@ -88,7 +90,7 @@ const CLAIM = `UPDATE holdfast_runs AS r SET epoch = epoch + 1, status = CASE st
     recovered = worker_id IS NOT NULL, recoveries = recoveries + (worker_id IS NOT NULL), worker_id = ?, available_at = ?,
     started_at = coalesce(started_at, ?), waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ${TURNS_NOW},
     history_length = ${HISTORY_LENGTH_NOW}
-  WHERE key = ? RETURNING recovered, execution, last_message`;
+  WHERE key = ? RETURNING recovered, execution, last_message, rollbacks`;
 const CLAIMED = `SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} WHERE r.key = ?`;
 
 /** What a claim has read, to be made a `ClaimedRun` of once the transaction is over. */
@@ -101,24 +103,28 @@ export interface Claim {
 }
 
 export function claimRun(
-  db: Connection,
+  session: Session,
   key: number,
   worker: { readonly id: string; readonly lease: number },
   cached: ClaimRequest["cached"],
   now: number,
 ): Claim {
-  const [wasRecovered, execution, lastMessage] = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]) ?? [];
+  const { db } = session;
+  const [wasRecovered, execution, last, rollbacks] = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]) ?? [];
   const recovered = wasRecovered === 1;
   if (recovered) loseRunningAttempts(db, key, readNumber(execution), now);
   const run = runRow(db.get(CLAIMED, [key]) ?? []);
   const known = cached(run.id);
   const isCached = known !== undefined && known.execution === run.execution && known.turns === run.turns;
   const isNew = run.turns === 0;
+  const lastMessage = readNumber(last);
+  const isBare = isNew && run.execution === 1 && run.attempt === 1 && lastMessage === 0;
+  session.held.hold(headOfClaimed(key, run, readNumber(rollbacks), lastMessage), { isBare, birth: isNew ? birthOf(run) : undefined });
   return {
     run,
     records: isCached ? undefined : isNew ? [] : readRecords(db, key, run.execution),
     attempts: isNew ? [] : readAttempts(db, key, run.execution, "steps"),
-    inbox: readNumber(lastMessage) === 0 ? [] : readInbox(db, key),
+    inbox: lastMessage === 0 ? [] : readInbox(db, key),
     recovered,
   };
 }

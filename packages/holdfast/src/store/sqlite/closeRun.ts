@@ -28,6 +28,7 @@ export function closeRun(session: Session, run: RunHead, ending: Ending, now: nu
   const { db } = session;
   const { status, output, error, turns = 0, records = 0, attributes = null } = ending;
   const resumable = status === "failed" && ending.resumable !== false ? 1 : 0;
+  session.held.forget(run.key);
   db.run(CLOSE, [
     status,
     payloadOrNull(output),
@@ -39,14 +40,20 @@ export function closeRun(session: Session, run: RunHead, ending: Ending, now: nu
     attributes,
     run.key,
   ]);
-  refuseUpdates(db, run, status);
-  // D10: a run that may be resumed keeps what it was sent and has not taken.
-  const exceptFor = resumable === 1 ? "AND type <> 'signal'" : "";
-  db.run(`DELETE FROM holdfast_inbox WHERE run = ? ${exceptFor}`, [run.key]);
-  dropTasks(db, run.key, now);
   session.changed("results");
   const { parent } = run;
   if (parent !== undefined) answerOperation(session, parent.runId, parent.execution, parent.seq, outcomeOf(run, ending), now);
+  if (run.isBare !== true) cleanUp(session, run, status, resumable === 1, now);
+}
+
+/** What others have sent it, and what it has begun. */
+function cleanUp(session: Session, run: RunHead, status: Ending["status"], isResumable: boolean, now: number): void {
+  const { db } = session;
+  refuseUpdates(db, run, status);
+  // D10: a run that may be resumed keeps what it was sent and has not taken.
+  const exceptFor = isResumable ? "AND type <> 'signal'" : "";
+  db.run(`DELETE FROM holdfast_inbox WHERE run = ? ${exceptFor}`, [run.key]);
+  dropTasks(db, run.key, now);
   for (const child of findOpenChildren(db, run.id)) followParent(session, child, run.id, now);
 }
 

@@ -7,12 +7,13 @@ import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotF
 import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../port.ts";
 import { writeAttempt } from "./attempts.ts";
 import { cancelRun, closeRun } from "./closeRun.ts";
-import { jsonOrNull, numberOrNull, payload, readNumber, readOptionalText, readPayload, readText, text, textOrNull } from "./columns.ts";
+import { jsonOrNull, numberOrNull, payload, readOptionalText, readPayload, readText, textOrNull } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
-import { findOpenChildren, findRun, isHeld, type RunHead } from "./findRun.ts";
+import { findOpenChildren, findRun, headOfFirst, isHeld, type RunHead } from "./findRun.ts";
+import type { HeldRun } from "./heldRuns.ts";
 import { carryOver, consume, putMessage, readInbox } from "./inbox.ts";
-import { continueRun, createRun } from "./insertRun.ts";
+import { continueRun, createRun, deadlineOf } from "./insertRun.ts";
 import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
 import type { Birth } from "./recordCodec.ts";
 import { appendTurn } from "./records.ts";
@@ -27,27 +28,44 @@ export function commitTurn(session: Session, commit: TurnCommit, now: number, bi
 }
 
 /** The turn that a run is created with. The row has what a plain one writes into it from the start. */
-export function commitFirst(session: Session, key: number, commit: TurnCommit, now: number, birth: Birth): void {
-  if (isPlain(commit)) writeEffects(session, key, commit, now, birth);
-  else commitOther(session, commit, now, birth);
+export function commitFirst(session: Session, key: number, run: NewRun, commit: TurnCommit, now: number): void {
+  const { id: runId, workflow, version, seed, input } = run;
+  const birth: Birth = { runId, workflow, version, seed, input };
+  if (!isPlain(commit)) {
+    commitOther(session, commit, now, birth);
+    return;
+  }
+  session.held.hold(headOfFirst(key, run, commit, deadlineOf(run, now)), {
+    isBare: (run.messages ?? []).length === 0 && !hasOthers(commit),
+  });
+  writeEffects(session, key, commit, now, birth);
 }
 
 // ── a worker that goes on ──
 
-const HELD = `SELECT key, last_message FROM holdfast_runs WHERE id = ? AND epoch = ? AND execution = ? AND status = ?
-  AND worker_id IS NOT NULL AND rollbacks = coalesce(?, rollbacks) AND recoveries = 0`;
-
 /** The usual turn: the lease stays, the status too, the row of the run is as it was. Undefined: it is not one of these, or it is stale. */
 function commitKeeping(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult | undefined {
-  const { runId, execution, epoch, status, rollbacks, seen = 0 } = commit;
+  const { execution, epoch, status, rollbacks, seen = 0 } = commit;
   if (!isPlain(commit) || recordsOf(commit) === 0 || mayTrim(commit)) return undefined;
-  const row = session.db.get(HELD, [text(runId), epoch, execution, status, numberOrNull(rollbacks)]);
-  if (row === undefined) return undefined;
-  const key = readNumber(row[0]);
-  const { sent } = writeEffects(session, key, commit, now, birth);
-  const mayHaveMessages =
-    readNumber(row[1]) > seen || commit.children !== undefined || commit.cancelChildren !== undefined || sent !== undefined;
-  return committed(mayHaveMessages ? readInbox(session.db, key, seen) : [], sent);
+  const run = heldRun(session, commit.runId);
+  if (run === undefined || run.epoch !== epoch || run.execution !== execution) return undefined;
+  if (run.status !== status || (rollbacks ?? run.rollbacks) !== run.rollbacks) return undefined;
+  const { sent } = writeEffects(session, run.key, commit, now, birth ?? run.birth);
+  run.turns += turnsOf(commit);
+  run.historyLength += recordsOf(commit);
+  run.birth = undefined;
+  if (hasOthers(commit)) run.isBare = false;
+  return committed(run.lastMessage > seen ? readInbox(session.db, run.key, seen) : [], sent);
+}
+function heldRun(session: Session, id: string): HeldRun | undefined {
+  const held = session.held.find(id);
+  if (held !== undefined) return held;
+  const head = findRun(session.db, id);
+  return head === undefined ? undefined : session.held.hold(head);
+}
+/** Leaves something behind that has to be cleaned up when the run closes. */
+function hasOthers({ tasks, children }: TurnCommit): boolean {
+  return tasks !== undefined || children !== undefined;
 }
 function mayTrim({ turn }: TurnCommit): boolean {
   return turn?.commands.some((command) => command.type === "commit") === true;
@@ -64,9 +82,9 @@ function committed(
 
 function commitOther(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult {
   const { db } = session;
-  const run = findRun(db, commit.runId);
+  const run = session.find(commit.runId);
   if (run === undefined || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
-  const { sent, forgotten } = writeEffects(session, run.key, commit, now, birth);
+  const { sent, forgotten } = writeEffects(session, run.key, commit, now, birth ?? session.held.find(run.id)?.birth);
   const records = recordsOf(commit) - forgotten;
   if (commit.close !== undefined) {
     end(session, run, commit, commit.close, records, now);
@@ -88,6 +106,7 @@ const PARK = `UPDATE holdfast_runs ${SET}, worker_id = NULL, available_at = CASE
 
 function updateRun(session: Session, run: RunHead, commit: TurnCommit, records: number, now: number): void {
   const { blocked, attempt, rollbacks } = commit;
+  session.held.forget(run.key);
   const set = [
     commit.status,
     waitingForOf(commit),
@@ -119,7 +138,12 @@ function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose
   const attributes = mergedAttributes(session.db, run.key, commit.attributes);
   const { status, output, error, resumable } = close;
   if (status !== "continued")
-    return closeRun(session, run, { status, output, error, resumable, turns: turnsOf(commit), records, attributes }, now);
+    return closeRun(
+      session,
+      hasOthers(commit) ? { ...run, isBare: false } : run,
+      { status, output, error, resumable, turns: turnsOf(commit), records, attributes },
+      now,
+    );
   if (close.next === undefined) throw new TypeError('A commit that closes a run as "continued" names its next execution.');
   if (attributes !== null) session.db.run("UPDATE holdfast_runs SET attributes = ? WHERE key = ?", [attributes, run.key]);
   dropTasks(session.db, run.key, now);

@@ -6,12 +6,12 @@ import type { NewMessage, SendResult } from "../port.ts";
 import { cancelRun } from "./closeRun.ts";
 import { readOptionalNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
-import { findRun, type RunHead } from "./findRun.ts";
+import type { RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session } from "./session.ts";
 
 export function deliverMessage(session: Session, runId: string, message: NewMessage, now: number): SendResult {
-  const run = findRun(session.db, runId);
+  const run = session.find(runId);
   if (run === undefined) return { status: "not-found" };
   const known = earlierDelivery(session.db, run.key, message);
   if (known !== undefined) return { status: "duplicate", inboxId: known };

@@ -3,9 +3,11 @@
 // Invariants: D4 (epoch and execution are compared with what is there now, in the transaction that writes).
 
 import type { RunStatus } from "@holdfast/core";
+import type { NewRun, ParentLink, RunRow, TurnCommit } from "../port.ts";
 import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row } from "./driver.ts";
+import { recordsOf, turnsOf } from "./plainTurn.ts";
 import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
 export interface RunHead {
@@ -21,9 +23,13 @@ export interface RunHead {
   readonly historyLength: number;
   readonly attempt: number;
   readonly rollbacks: number;
+  /** Times that it was taken from a worker that had not parked it, since its last turn. */
+  readonly recoveries: number;
   /** The highest inbox id that it ever had. */
   readonly lastMessage: number;
   readonly deadlineAt: number | undefined;
+  /** Known never to have had a message, a child or an activity. */
+  readonly isBare?: boolean;
   readonly parent: { readonly runId: string; readonly execution: number; readonly seq: number; readonly close: string } | undefined;
 }
 
@@ -33,7 +39,8 @@ export function isHeld(run: RunHead, epoch: number): boolean {
 }
 
 const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, ${TURNS_NOW}, ${HISTORY_LENGTH_NOW},
-  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close FROM holdfast_runs r`;
+  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close, recoveries
+  FROM holdfast_runs r`;
 
 export function findRun(db: Connection, id: string): RunHead | undefined {
   const row = db.get(`${HEAD} WHERE id = ?`, [text(id)]);
@@ -61,7 +68,7 @@ export function findLate(db: Connection, now: number, limit: number): RunHead[] 
 
 function headOf(row: Row): RunHead {
   const [key, id, status, finishedAt, workerId, resumable, execution, epoch, turns, historyLength, ...more] = row;
-  const [attempt, rollbacks, lastMessage, deadlineAt, parentId = null, parentExecution, parentSeq, parentClose] = more;
+  const [attempt, rollbacks, lastMessage, deadlineAt, parentId = null, parentExecution, parentSeq, parentClose, recoveries] = more;
   return {
     key: readNumber(key),
     id: readText(id),
@@ -75,6 +82,7 @@ function headOf(row: Row): RunHead {
     historyLength: readNumber(historyLength),
     attempt: readNumber(attempt),
     rollbacks: readNumber(rollbacks),
+    recoveries: readNumber(recoveries),
     lastMessage: readNumber(lastMessage),
     deadlineAt: readOptionalNumber(deadlineAt),
     parent:
@@ -82,4 +90,54 @@ function headOf(row: Row): RunHead {
         ? undefined
         : { runId: readText(parentId), execution: readNumber(parentExecution), seq: readNumber(parentSeq), close: readText(parentClose) },
   };
+}
+
+// ── heads that are known without asking ──
+
+/** Of a run that was just created with its first turn. */
+export function headOfFirst(key: number, run: NewRun, first: TurnCommit, deadlineAt: number | undefined): RunHead {
+  return {
+    key,
+    id: run.id,
+    status: first.status,
+    isOpen: true,
+    isLeased: true,
+    isResumable: false,
+    execution: 1,
+    epoch: 1,
+    turns: turnsOf(first),
+    historyLength: recordsOf(first),
+    attempt: 1,
+    rollbacks: first.rollbacks ?? 0,
+    recoveries: 0,
+    lastMessage: 0,
+    deadlineAt,
+    parent: linkOf(run.parent),
+  };
+}
+/** Of a run that was just claimed. */
+export function headOfClaimed(key: number, run: RunRow, rollbacks: number, lastMessage: number): RunHead {
+  return {
+    key,
+    id: run.id,
+    status: run.status,
+    isOpen: true,
+    isLeased: true,
+    isResumable: false,
+    execution: run.execution,
+    epoch: run.epoch,
+    turns: run.turns,
+    historyLength: run.historyLength,
+    attempt: run.attempt,
+    rollbacks,
+    recoveries: run.recoveries,
+    lastMessage,
+    deadlineAt: run.deadlineAt,
+    parent: linkOf(run.parent),
+  };
+}
+function linkOf(parent: ParentLink | undefined): RunHead["parent"] {
+  if (parent === undefined) return undefined;
+  const { runId, execution, seq, parentClose } = parent;
+  return { runId, execution, seq, close: parentClose };
 }

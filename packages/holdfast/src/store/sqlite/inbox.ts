@@ -7,7 +7,6 @@ import type { InboxJob, InboxMessage } from "../port.ts";
 import { readNumber } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Value } from "./driver.ts";
-import { findRun } from "./findRun.ts";
 import { fromColumns, toColumns } from "./recordCodec.ts";
 import type { Session } from "./session.ts";
 
@@ -21,6 +20,7 @@ const ARRIVED = `UPDATE holdfast_runs SET last_message = ?1,
 export function putMessage(session: Session, run: number, job: InboxJob, now: number): number {
   const id = insertMessage(session.db, run, job, now);
   session.db.run(ARRIVED, [id, now, run]);
+  session.held.arrived(run, id);
   session.changed("work");
   session.changed("messages");
   return id;
@@ -33,7 +33,7 @@ function insertMessage(db: Connection, run: number, job: InboxJob, now: number):
 
 /** The answer to an operation, if it still is one of the run's: closed runs and later executions did not ask. */
 export function answerOperation(session: Session, runId: string, execution: number, seq: number, outcome: Outcome, now: number): void {
-  const run = findRun(session.db, runId);
+  const run = session.find(runId);
   if (run?.isOpen === true && run.execution === execution) putMessage(session, run.key, { type: "resolve", seq, outcome }, now);
 }
 

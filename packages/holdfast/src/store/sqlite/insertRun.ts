@@ -18,9 +18,9 @@ const NOTHING: Payload = jsonCodec.encode(undefined);
 export function createRun(session: Session, run: NewRun, now: number, begin?: (key: number) => void): CreateResult {
   const { db } = session;
   const byKey = run.idempotencyKey === undefined ? undefined : findByIdempotencyKey(db, run.idempotencyKey);
-  const existing = byKey ?? findRun(db, run.id);
-  if (existing !== undefined) return meetExisting(session, existing, run, existing.key === byKey?.key, now);
+  if (byKey !== undefined) return meetExisting(session, byKey, run, true, now);
   const key = insertRun(session, run, now);
+  if (key === undefined) return meetExisting(session, findRun(db, run.id), run, false, now);
   const { parent } = run;
   if (parent?.announce === true) announce(session, run.id, parent, now);
   const inboxIds = deliverAll(session, run.id, run.messages, now);
@@ -28,7 +28,8 @@ export function createRun(session: Session, run: NewRun, now: number, begin?: (k
   return { status: "created", id: run.id, execution: 1, inboxIds };
 }
 
-function meetExisting(session: Session, existing: RunHead, run: NewRun, isSameStart: boolean, now: number): CreateResult {
+function meetExisting(session: Session, existing: RunHead | undefined, run: NewRun, isSameStart: boolean, now: number): CreateResult {
+  if (existing === undefined) throw new TypeError(`The run ${run.id} is there and is not.`);
   const { id, execution, isOpen, status } = existing;
   const messages = run.messages ?? [];
   // The same call, made again: its messages are there.
@@ -43,41 +44,43 @@ function meetExisting(session: Session, existing: RunHead, run: NewRun, isSameSt
 const INSERT = `INSERT INTO holdfast_runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, epoch, execution,
     attempt, turns, history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at,
     expired, resumable, attributes, retry, idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING key`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?)
+  ON CONFLICT (id) DO NOTHING RETURNING key`;
 
-function insertRun(session: Session, run: NewRun, now: number): number {
+/** Undefined: there is one of that id. */
+function insertRun(session: Session, run: NewRun, now: number): number | undefined {
   const { id, workflow, version, queue, priority, attributes, retry, idempotencyKey, parent, first } = run;
   const plain = first !== undefined && isPlain(first.commit) ? first.commit : undefined;
   const status = first === undefined ? "pending" : (plain?.status ?? "running");
-  const [found] =
-    session.db.get(INSERT, [
-      text(id),
-      text(workflow),
-      textOrNull(version),
-      status,
-      text(queue),
-      priority,
-      session.laneOf(queue, workflow, version, priority),
-      first === undefined ? startOf(run, now) : now + first.lease,
-      textOrNull(first?.workerId),
-      first === undefined ? 0 : 1,
-      plain === undefined ? 0 : turnsOf(plain),
-      plain === undefined ? 0 : recordsOf(plain),
-      plain?.rollbacks ?? 0,
-      plain === undefined ? null : waitingForOf(plain),
-      now,
-      first === undefined ? null : now,
-      numberOrNull(deadlineOf(run, now)),
-      JSON.stringify(attributes),
-      jsonOrNull(retry),
-      textOrNull(idempotencyKey),
-      textOrNull(parent?.runId),
-      numberOrNull(parent?.execution),
-      numberOrNull(parent?.seq),
-      textOrNull(parent?.parentClose),
-      parent === undefined ? null : Number(parent.announce),
-    ]) ?? [];
-  const key = readNumber(found);
+  const inserted = session.db.get(INSERT, [
+    text(id),
+    text(workflow),
+    textOrNull(version),
+    status,
+    text(queue),
+    priority,
+    session.laneOf(queue, workflow, version, priority),
+    first === undefined ? startOf(run, now) : now + first.lease,
+    textOrNull(first?.workerId),
+    first === undefined ? 0 : 1,
+    plain === undefined ? 0 : turnsOf(plain),
+    plain === undefined ? 0 : recordsOf(plain),
+    plain?.rollbacks ?? 0,
+    plain === undefined ? null : waitingForOf(plain),
+    now,
+    first === undefined ? null : now,
+    numberOrNull(deadlineOf(run, now)),
+    JSON.stringify(attributes),
+    jsonOrNull(retry),
+    textOrNull(idempotencyKey),
+    textOrNull(parent?.runId),
+    numberOrNull(parent?.execution),
+    numberOrNull(parent?.seq),
+    textOrNull(parent?.parentClose),
+    parent === undefined ? null : Number(parent.announce),
+  ]);
+  if (inserted === undefined) return undefined;
+  const key = readNumber(inserted[0]);
   insertExecution(session, key, 1, run);
   if (first === undefined) session.changed("work");
   return key;
@@ -111,13 +114,13 @@ function insertExecution(
 function startOf(run: NewRun, now: number): number {
   return run.startAt ?? now + (run.delay ?? 0);
 }
-function deadlineOf(run: NewRun, now: number): number | undefined {
+export function deadlineOf(run: NewRun, now: number): number | undefined {
   return run.deadlineAt ?? (run.deadline === undefined ? undefined : now + run.deadline);
 }
 
 /** The parent learns that its child exists, in the same transaction. */
 function announce(session: Session, id: string, parent: NonNullable<NewRun["parent"]>, now: number): void {
-  const run = findRun(session.db, parent.runId);
+  const run = session.find(parent.runId);
   if (run?.isOpen !== true || run.execution !== parent.execution) return;
   putMessage(session, run.key, { type: "childStarted", seq: parent.seq, runId: id }, now);
 }
@@ -159,6 +162,7 @@ export interface NextExecution {
 export function beginExecution(session: Session, run: RunHead, next: NextExecution): void {
   const { workflow, version, queue, priority, availableAt } = next;
   const lane = session.laneOf(queue, workflow, version, priority);
+  session.held.forget(run.key);
   session.db.run(NEXT, [text(workflow), textOrNull(version), lane, availableAt, run.key]);
   insertExecution(session, run.key, run.execution + 1, next);
   session.changed("work");

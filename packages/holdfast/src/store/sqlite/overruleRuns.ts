@@ -6,12 +6,12 @@ import { DeadlineExceededError, serializeError } from "@holdfast/core";
 import type { SendResult } from "../port.ts";
 import { closeRun, terminateRun } from "./closeRun.ts";
 import { readNumber, text } from "./columns.ts";
-import { findLate, findRun, type RunHead } from "./findRun.ts";
+import { findLate, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session } from "./session.ts";
 
 export function terminate(session: Session, runId: string, reason: string | undefined, now: number): SendResult {
-  const run = findRun(session.db, runId);
+  const run = session.find(runId);
   if (run === undefined) return { status: "not-found" };
   if (!run.isOpen) return { status: "closed", runStatus: run.status };
   terminateRun(session, run, reason, now);
@@ -24,14 +24,16 @@ const REOPEN = `UPDATE holdfast_runs SET status = 'sleeping', attempt = attempt 
 
 export function resume(session: Session, runId: string, now: number): "resumed" | "not-found" | "not-resumable" {
   const { db } = session;
-  const run = findRun(db, runId);
+  const run = session.find(runId);
   if (run === undefined) return "not-found";
   if (run.status === "blocked") {
+    session.held.forget(run.key);
     db.run(AVAILABLE, [now, run.key]);
     session.changed("work");
     return "resumed";
   }
   if (run.status !== "failed" || !run.isResumable || run.turns === 0) return "not-resumable";
+  session.held.forget(run.key);
   db.run(REOPEN, [now, run.key]);
   putMessage(session, run.key, { type: "resume", attempt: run.attempt + 1, voids: [] }, now);
   return "resumed";
@@ -47,8 +49,9 @@ export function expireRuns(session: Session, now: number): number {
   return late.length;
 }
 
-const EXPIRE = `UPDATE holdfast_runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, available_at = ?, turns = ?, history_length = ?,
-  status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = ?`;
+const EXPIRE = `UPDATE holdfast_runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, turns = ?2, history_length = ?3,
+  available_at = min(coalesce(available_at, ?1), ?1),
+  status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = ?4`;
 
 function expireRun(session: Session, run: RunHead, now: number): void {
   if (run.status === "rolling_back") {
@@ -59,6 +62,7 @@ function expireRun(session: Session, run: RunHead, now: number): void {
   const { deadlineAt } = run;
   const error = serializeError(new DeadlineExceededError({ runId: run.id, ...(deadlineAt !== undefined && { deadline: deadlineAt }) }));
   if (run.rollbacks === 0) return closeRun(session, run, { status: "failed", error, resumable: false }, now);
+  session.held.forget(run.key);
   session.db.run(EXPIRE, [now, run.turns, run.historyLength, run.key]);
   putMessage(session, run.key, { type: "expire", error }, now);
 }

@@ -1,21 +1,34 @@
 // What the queries of one store share: the connection, and what it remembers between them.
-// Owns: numbers of lanes and workers, once looked up; what has changed since watchers were last told.
+// Owns: numbers of lanes and workers, once looked up; runs that are held; what has changed since watchers were last told.
 // Invariants: nothing is remembered that a rollback has taken back.
 
 import type { Wakeup } from "../port.ts";
 import { text, textOrNull } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import { findRun, type RunHead } from "./findRun.ts";
+import { HeldRuns } from "./heldRuns.ts";
 
 const MOST_REMEMBERED = 10_000;
 
 export class Session {
   readonly db: Connection;
+  readonly held = new HeldRuns();
   #lanes = new Map<string, number>();
   #workers = new Map<string, number>();
   #changed: { -readonly [K in keyof Wakeup]: Wakeup[K] } = {};
 
   constructor(db: Connection) {
     this.db = db;
+  }
+
+  /** Takes the write lock, or throws that it is busy. */
+  begin(): void {
+    this.db.begin();
+    this.held.seen(this.db.get("PRAGMA data_version", [])?.[0]);
+  }
+  /** Within a transaction. */
+  find(runId: string): RunHead | undefined {
+    return this.held.find(runId) ?? findRun(this.db, runId);
   }
 
   laneOf(queue: string, workflow: string, version: string | undefined, priority: number): number {
@@ -59,6 +72,7 @@ export class Session {
   forget(): void {
     this.#lanes = new Map();
     this.#workers = new Map();
+    this.held.clear();
     this.#changed = {};
   }
 }

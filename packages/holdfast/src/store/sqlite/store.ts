@@ -136,10 +136,10 @@ export class SqliteStore implements Store {
 
   create(runs: readonly NewRun[]): Promise<CreateResult[]> {
     return this.#writeEach(runs, (session, run, now) => {
-      const { id: runId, workflow, version, seed, input, first } = run;
+      const { first } = run;
       // Nothing of the first turn counts if the run turns out to exist.
       return createRun(session, run, now, (key) => {
-        if (first !== undefined) commitFirst(session, key, first.commit, now, { runId, workflow, version, seed, input });
+        if (first !== undefined) commitFirst(session, key, run, first.commit, now);
       });
     });
   }
@@ -154,9 +154,10 @@ export class SqliteStore implements Store {
   }
   async #claimDue(request: ClaimRequest): Promise<ClaimResult> {
     const { workerId: id, lease, cached, limit } = request;
-    const { now, claims, nextAt } = await this.#write(limit, ({ db }, now) => {
+    const { now, claims, nextAt } = await this.#write(limit, (session, now) => {
+      const { db } = session;
       const { due, nextAt } = findDue(db, findLanes(db, request), limit, now);
-      return { now, claims: due.map((key) => claimRun(db, key, { id, lease }, cached, now)), nextAt };
+      return { now, claims: due.map((key) => claimRun(session, key, { id, lease }, cached, now)), nextAt };
     });
     return { now, runs: claims.map(claimedRun), nextAt };
   }

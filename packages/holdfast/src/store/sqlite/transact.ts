@@ -8,7 +8,7 @@ import type { InboxJob, InboxMessage } from "../port.ts";
 import type { Connection } from "./connection.ts";
 import type { NamedStatement, Value } from "./driver.ts";
 import { isStorageFault } from "./failures.ts";
-import { findRun, isHeld } from "./findRun.ts";
+import { isHeld } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session } from "./session.ts";
 import { type SqlStatement, statementsOf } from "./sqlText.ts";
@@ -36,7 +36,7 @@ export function transact(
   now: number,
 ): InboxMessage | "stale" | Thrown {
   const { db } = session;
-  const run = findRun(db, claim.runId);
+  const run = session.find(claim.runId);
   if (run === undefined || !isHeld(run, claim.epoch)) return "stale";
   db.run("SAVEPOINT user_transaction", []);
   const tx = openTransaction(db);

@@ -74,7 +74,7 @@ export class Writer {
     const { db } = this.#session;
     try {
       // Who comes while we wait for the lock goes along.
-      await db.patiently(() => db.begin());
+      await db.patiently(() => this.#session.begin());
     } catch (error) {
       for (const write of this.#waiting.splice(0)) write.fail(error);
       return;
@@ -99,7 +99,7 @@ export class Writer {
   async #writeAlone(write: Write): Promise<void> {
     const { db } = this.#session;
     try {
-      await db.patiently(() => db.begin());
+      await db.patiently(() => this.#session.begin());
     } catch (error) {
       write.fail(error);
       return;
@@ -121,7 +121,7 @@ export class Writer {
     }
     const changes = this.#session.takeChanges();
     for (const write of writes) write.settle();
-    if (changes.work === true || changes.tasks === true || changes.results === true) this.#notify(changes);
+    if (changes.work === true || changes.tasks === true || changes.results === true) this.#notify({ ...changes, isOwn: true });
     return undefined;
   }
 }

@@ -1,0 +1,63 @@
+// Runs that workers here go on with: the heads of their rows, remembered between turns.
+// Owns: what is remembered of a run from its claim to the commit that parks or closes it.
+// Invariants: D4 (what is remembered is what the row says now: a write of another connection forgets everything, a write of ours to the
+// row forgets the run or follows it, a rollback forgets everything); only runs that somebody has, and that have not been recovered.
+//
+// A usual turn then asks the database nothing: it only writes its records (W1: 32 of 300 µs a run went into asking, 22 more at the end).
+
+import type { RunHead } from "./findRun.ts";
+import type { Birth } from "./recordCodec.ts";
+
+export interface HeldRun extends RunHead {
+  turns: number;
+  historyLength: number;
+  lastMessage: number;
+  /** Never had a message, a child or an activity: there is nothing to clean up after it. */
+  isBare: boolean;
+  /** Until its first turn is written. */
+  birth: Birth | undefined;
+}
+
+const MOST_HELD = 10_000;
+
+export class HeldRuns {
+  readonly #byId = new Map<string, HeldRun>();
+  readonly #byKey = new Map<number, HeldRun>();
+  #version: unknown;
+
+  find(id: string): HeldRun | undefined {
+    return this.#byId.get(id);
+  }
+  /** The head as it was just read or written. */
+  hold(head: RunHead, known: { readonly isBare?: boolean; readonly birth?: Birth | undefined } = {}): HeldRun | undefined {
+    this.forget(head.key);
+    if (!head.isOpen || !head.isLeased || head.recoveries > 0) return undefined;
+    if (this.#byId.size >= MOST_HELD) this.clear();
+    const held: HeldRun = { ...head, isBare: known.isBare ?? false, birth: known.birth };
+    this.#byId.set(held.id, held);
+    this.#byKey.set(held.key, held);
+    return held;
+  }
+  /** Something of its row was written that is not followed here. */
+  forget(key: number): void {
+    const held = this.#byKey.get(key);
+    if (held === undefined) return;
+    this.#byKey.delete(key);
+    this.#byId.delete(held.id);
+  }
+  arrived(key: number, message: number): void {
+    const held = this.#byKey.get(key);
+    if (held === undefined) return;
+    held.lastMessage = message;
+    held.isBare = false;
+  }
+  clear(): void {
+    this.#byId.clear();
+    this.#byKey.clear();
+  }
+  /** At the begin of a transaction: the version changes when another connection has written since. */
+  seen(version: unknown): void {
+    if (version !== this.#version) this.clear();
+    this.#version = version;
+  }
+}
