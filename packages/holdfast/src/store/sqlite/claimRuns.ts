@@ -11,7 +11,7 @@ import type { Row } from "./driver.ts";
 import { headOfClaimed } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
 import { readRecords, turnsOf } from "./records.ts";
-import { birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
+import { birthOf, runRow, WRITTEN_COLUMNS } from "./runs.ts";
 import type { Session } from "./session.ts";
 import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
@@ -90,8 +90,7 @@ const CLAIM = `UPDATE holdfast_runs AS r SET epoch = epoch + 1, status = CASE st
     recovered = worker_id IS NOT NULL, recoveries = recoveries + (worker_id IS NOT NULL), worker_id = ?, available_at = ?,
     started_at = coalesce(started_at, ?), waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ${TURNS_NOW},
     history_length = ${HISTORY_LENGTH_NOW}
-  WHERE key = ? RETURNING recovered, execution, last_message, rollbacks`;
-const CLAIMED = `SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} WHERE r.key = ?`;
+  WHERE key = ? RETURNING ${WRITTEN_COLUMNS}, recovered, last_message, rollbacks`;
 
 /** What a claim has read, to be made a `ClaimedRun` of once the transaction is over. */
 export interface Claim {
@@ -110,10 +109,11 @@ export function claimRun(
   now: number,
 ): Claim {
   const { db } = session;
-  const [wasRecovered, execution, last, rollbacks] = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]) ?? [];
+  const row = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]) ?? [];
+  const [wasRecovered, last, rollbacks] = row.slice(-3);
+  const run = runRow(row);
   const recovered = wasRecovered === 1;
-  if (recovered) loseRunningAttempts(db, key, readNumber(execution), now);
-  const run = runRow(db.get(CLAIMED, [key]) ?? []);
+  if (recovered) loseRunningAttempts(db, key, run.execution, now);
   const known = cached(run.id);
   const isCached = known !== undefined && known.execution === run.execution && known.turns === run.turns;
   const isNew = run.turns === 0;

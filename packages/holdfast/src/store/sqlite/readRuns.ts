@@ -44,13 +44,13 @@ export function listRuns(db: Connection, query: RunQuery): { runs: RunRow[]; cur
     const { createdAt, key } = parseCursor(query.cursor);
     filter.add("(r.created_at < ? OR (r.created_at = ? AND r.key < ?))", createdAt, createdAt, key);
   }
-  const sql = `SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} ${filter.where} ORDER BY r.created_at DESC, r.key DESC LIMIT ?`;
+  const sql = `SELECT ${RUN_COLUMNS}, r.key FROM ${RUN_TABLES} ${filter.where} ORDER BY r.created_at DESC, r.key DESC LIMIT ?`;
   const rows = db.allOnce(sql, [...filter.parameters, query.limit + 1]);
   const page = rows.slice(0, query.limit);
   const last = page.at(-1);
   const runs = page.map(runRow);
   const more = rows.length > page.length && last !== undefined;
-  return { runs, cursor: more ? formatCursor(runs.at(-1)?.createdAt ?? 0, readNumber(last[0])) : undefined };
+  return { runs, cursor: more ? formatCursor(runs.at(-1)?.createdAt ?? 0, readNumber(last.at(-1))) : undefined };
 }
 
 export function countRuns(db: Connection, query: Omit<RunQuery, "limit" | "cursor">): Record<RunStatus, number> {

@@ -71,7 +71,8 @@ function composeInsert(shape: string): string {
     rows.push(`(?1, ?2, ?3, ?4, ${position}${ofTurn}, '${direction}', '${type.replaceAll("'", "''")}', ${own.join(", ")})`);
   }
   const columns = "run, execution, turn, time, position, history_length, worker, state, direction, type, seq, unit, name, n, data, value";
-  return `INSERT INTO holdfast_records (${columns}) VALUES ${rows.join(", ")}`;
+  // OR FAIL spares SQLite the journal from which it would take back some of the rows: whoever sees an error takes back everything.
+  return `INSERT OR FAIL INTO holdfast_records (${columns}) VALUES ${rows.join(", ")}`;
 }
 
 // ── reading ──

@@ -22,20 +22,27 @@ export const ALL_STATUSES: readonly RunStatus[] = [
   "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated", "continued",
 ]; // biome-ignore format: one line reads best
 
+const COLUMNS = [
+  "id", "workflow", "version", "status", "queue", "priority", "output", "error", "waiting_for", "execution", "attempt", "parent_id",
+  "parent_execution", "parent_seq", "parent_close", "parent_announce", "attributes", "retry", "created_at", "started_at", "available_at",
+  "deadline_at", "finished_at", "worker_id", "epoch", "recoveries", "resumable",
+]; // biome-ignore format: lines read best
+
 /** A run is open until it has an end. In SQL: `finished_at IS NULL`. */
-export const RUN_COLUMNS = `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for,
-  r.execution, r.attempt, r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes, r.retry,
-  r.created_at, r.started_at, r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW},
-  r.recoveries, e.input, e.seed, s.state, r.resumable`;
+export const RUN_COLUMNS = `${COLUMNS.map((name) => `r.${name}`).join(", ")}, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW}, e.input, e.seed, s.state`;
+/** The same for a statement that writes a row of `holdfast_runs` and returns it; its counts are up to date. */
+export const WRITTEN_COLUMNS = `${COLUMNS.join(", ")}, history_length, turns,
+  (SELECT e.input FROM holdfast_executions e WHERE e.run = key AND e.execution = holdfast_runs.execution),
+  (SELECT e.seed FROM holdfast_executions e WHERE e.run = key AND e.execution = holdfast_runs.execution),
+  (SELECT s.state FROM holdfast_states s WHERE s.run = key)`;
 export const RUN_TABLES = `holdfast_runs r
   JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
   LEFT JOIN holdfast_states s ON s.run = r.key`;
 
 export function runRow(row: Row): RunRow {
-  const [, id, workflow, version, status, queue, priority, output, error, waitingFor, execution, attempt] = row;
-  const [parentId, parentExecution, parentSeq, parentClose, parentAnnounce, attributes, retry, createdAt, startedAt, availableAt] =
-    row.slice(12);
-  const [deadlineAt, finishedAt, workerId, epoch, historyLength, turns, recoveries, input, seed, state, resumable] = row.slice(22);
+  const [id, workflow, version, status, queue, priority, output, error, waitingFor, execution, attempt, ...more] = row;
+  const [parentId, parentExecution, parentSeq, parentClose, parentAnnounce, attributes, retry, createdAt, startedAt, ...rest] = more;
+  const [availableAt, deadlineAt, finishedAt, workerId, epoch, recoveries, resumable, historyLength, turns, input, seed, state] = rest;
   const parent: ParentLink | undefined =
     parentId === null
       ? undefined

@@ -32,7 +32,7 @@ const groups = [
 export interface HostConformanceOptions {
   /** Of the host, for titles. */
   readonly name: string;
-  /** A fresh host with nothing in it. The suite closes it. */
+  /** A fresh host with nothing in it. The suite closes it, before it asks for the next one. */
   readonly makeHost: (options: HostOptions) => Promise<Host> | Host;
   /** The runner's: `test(title, fn)`. */
   readonly test: (title: string, run: () => Promise<void>) => unknown;
@@ -51,6 +51,9 @@ export function hostConformance({ name, makeHost, test, lacks = [] }: HostConfor
     opened.push(host);
     return host;
   };
+  const closeAll = async (): Promise<void> => {
+    for (const host of opened.splice(0)) await host.close?.();
+  };
   const suite: Suite = {
     test(title, run, { activities: called = [], needs } = {}) {
       const named = [...rulesOf(title), ...(needs === undefined ? [] : [needs])];
@@ -60,11 +63,14 @@ export function hostConformance({ name, makeHost, test, lacks = [] }: HostConfor
         try {
           await run(await open({ activities: called }));
         } finally {
-          for (const host of opened.splice(0)) await host.close?.();
+          await closeAll();
         }
       });
     },
-    makeHost: () => open({ activities: [] }),
+    makeHost: async () => {
+      await closeAll();
+      return open({ activities: [] });
+    },
   };
   for (const group of groups) group(suite);
   refuseUnknown(lacks.filter((one) => !met.has(one)));

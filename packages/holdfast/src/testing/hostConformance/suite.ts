@@ -18,7 +18,7 @@ export interface TestNeeds {
 export interface Suite {
   /** The title begins with the ids of the rules that it proves. The host is fresh. */
   test(title: string, run: (host: Host) => Promise<void>, needs?: TestNeeds): void;
-  /** For tests that take one host after the other: fresh, and closed after the test. */
+  /** For tests that take one host after the other: fresh; all before it are closed. */
   makeHost(): Promise<Host>;
 }
 
