@@ -186,9 +186,9 @@ export const planted = [
   bug(
     "told-before-durable",
     "the reply to an update is told before its commit",
-    "packages/holdfast/src/engine.ts",
-    "    const result = await this.#committer.commit(turn);\n",
-    "    this.#tell(turn);\n    const result = await this.#committer.commit(turn);\n",
+    `${host}/committer.ts`,
+    "      const results = await store.commit(turns);\n",
+    "      for (const turn of turns) committed(turn);\n      const results = await store.commit(turns);\n",
   ),
   bug(
     "consumed-apart",

@@ -21,7 +21,7 @@ import type { Environment, Timer } from "./host/environment.ts";
 import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
-import type { CommitResult, CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
+import type { CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
 
 export interface EngineOptions {
   readonly store: Store;
@@ -63,6 +63,7 @@ export class Engine {
       options.environment,
       () => [...this.#workers].some((worker) => worker.computing > 0),
       () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0) <= 1,
+      (turn) => this.#tell(turn),
     );
     this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages));
   }
@@ -121,7 +122,7 @@ export class Engine {
       logger: this.logger,
       limits: this.limits,
       encode: (value, what) => this.encode(value, what),
-      commit: (turn) => this.#commit(turn),
+      commit: (turn) => this.#committer.commit(turn),
       stopped: (one) => {
         this.#workers.delete(one);
         forgetSignals(one);
@@ -151,11 +152,6 @@ export class Engine {
   }
   workflowNamed(name: string): AnyWorkflow | undefined {
     return this.#known.get(name);
-  }
-  async #commit(turn: TurnCommit): Promise<CommitResult> {
-    const result = await this.#committer.commit(turn);
-    if (result.status === "committed") this.#tell(turn);
-    return result;
   }
   /** Clients of this process learn of ends and outcomes without looking them up. */
   #tell(turn: TurnCommit): void {

@@ -103,14 +103,19 @@ export class Attempts {
         return controllerOf(attempt).signal;
       },
     };
-    const run = (this.#options.replace?.(body.name) ?? body.run) as (info: unknown) => unknown;
-    // A fresh start: a body that throws at once is an attempt like others.
-    Promise.resolve()
-      .then(() => run(info))
-      .then(
-        (value) => this.#succeeded(attempt, value),
-        (error: unknown) => this.#failed(attempt, error),
-      );
+    void this.#run(attempt, info);
+  }
+  /** A body that throws at once is an attempt like others. */
+  async #run(attempt: Attempt, info: object): Promise<void> {
+    const { body } = attempt;
+    const run = (this.#options.replace?.(body.name) ?? body.run) as (info: object) => unknown;
+    let value: unknown;
+    try {
+      value = await run(info);
+    } catch (error) {
+      return this.#failed(attempt, error);
+    }
+    this.#succeeded(attempt, value);
   }
 
   #take(attempt: Attempt): boolean {

@@ -75,7 +75,7 @@ export class Batcher<I, R> {
     this.#busy = true;
     try {
       const results = await this.#write(batch.map(({ item }) => item));
-      for (const [i, { resolve }] of batch.entries()) resolve(results[i] as R);
+      for (let i = 0; i < batch.length; i++) batch[i]?.resolve(results[i] as R);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     } finally {
@@ -89,9 +89,23 @@ export class Committer {
   readonly #turns: Batcher<TurnCommit, CommitResult>;
   readonly #runs: Batcher<NewRun, CreateResult>;
 
-  /** `computing`: is a turn being computed that will want to commit? `alone`: is there just one run in progress? */
-  constructor(store: Store, environment: Environment, computing: () => boolean, alone: () => boolean) {
-    this.#turns = new Batcher(environment, (turns) => store.commit(turns), computing, alone);
+  /**
+   * `computing`: is a turn being computed that will want to commit? `alone`: is there just one run in progress? `committed` hears of
+   * each turn once it is durable, before whoever asked for it does.
+   */
+  constructor(
+    store: Store,
+    environment: Environment,
+    computing: () => boolean,
+    alone: () => boolean,
+    committed: (turn: TurnCommit) => void,
+  ) {
+    const commit = async (turns: readonly TurnCommit[]): Promise<readonly CommitResult[]> => {
+      const results = await store.commit(turns);
+      for (let i = 0; i < turns.length; i++) if (results[i]?.status === "committed") committed(turns[i] as TurnCommit);
+      return results;
+    };
+    this.#turns = new Batcher(environment, commit, computing, alone);
     this.#runs = new Batcher(environment, (runs) => store.create(runs));
   }
   get idle(): boolean {

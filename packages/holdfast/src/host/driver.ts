@@ -29,6 +29,7 @@ import { unguardedCodec } from "./guard.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 import { isStep, Steps, type StepsHost } from "./steps.ts";
 import { Timers } from "./timers.ts";
+import type { Turnstile } from "./turnstile.ts";
 
 export interface DriverHost extends StepsHost {
   readonly logger: Logger;
@@ -44,6 +45,7 @@ export interface DriverHost extends StepsHost {
   codeOf(workflow: AnyWorkflow): string;
   /** How often in a row runs were blocked here, for the backoff (V4). */
   readonly blocked: Map<string, number>;
+  readonly turnstile: Turnstile;
   /** Turns that are being computed: their commits come soon. */
   computing: number;
   /** The driver is through with its claim: parked, closed, blocked or lost. */
@@ -375,9 +377,8 @@ export class Driver {
     const activation: Activation = { time, jobs, historyLength: this.#historyLength };
     return { activation, completion: await this.#executor.activate(activation), consumed };
   }
-  /** X8: no foreign continuation runs in the microtasks of a turn, and nothing else is taken for workflow code (the guard). */
   #freshMacrotask(): Promise<void> {
-    return new Promise((resolve) => this.#host.environment.soon(resolve));
+    return new Promise((resolve) => this.#host.turnstile.pass(resolve));
   }
 
   /** A commit without a turn: attempts, or parking. */

@@ -25,6 +25,7 @@ import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { type Determinism, Guard } from "./guard.ts";
 import { tolerateRejections } from "./rejections.ts";
+import { Turnstile } from "./turnstile.ts";
 import { Watchdog } from "./watchdog.ts";
 
 export interface WorkerSettings {
@@ -66,6 +67,7 @@ export class WorkerHost implements DriverHost {
   readonly limits: Partial<Limits>;
   readonly turnTimeout: number;
   readonly maxRecoveries: number;
+  readonly turnstile: Turnstile;
   readonly #settings: WorkerSettings;
   readonly #ports: WorkerPorts;
   readonly #serves: readonly Served[];
@@ -101,6 +103,7 @@ export class WorkerHost implements DriverHost {
     this.limits = ports.limits;
     this.turnTimeout = settings.turnTimeout;
     this.maxRecoveries = settings.maxRecoveries;
+    this.turnstile = new Turnstile(ports.environment, settings.determinism === "off");
     this.#settings = settings;
     this.#ports = ports;
     this.#serves = [...settings.workflows.values()].map(({ name, version, options }) => ({
