@@ -75,7 +75,7 @@ export class Attempts {
     return this.#inFlight.values();
   }
 
-  start(seq: number, body: StepBody, number: number, forgiven: number, idempotencyKey: string): void {
+  start(seq: number, body: StepBody, number: number, forgiven: number, idempotencyKey: () => string): void {
     const { environment, now } = this.#options;
     const attempt: Attempt = {
       seq,
@@ -98,7 +98,9 @@ export class Attempts {
     }
     const info = {
       attempt: number,
-      idempotencyKey,
+      get idempotencyKey() {
+        return idempotencyKey();
+      },
       get signal() {
         return controllerOf(attempt).signal;
       },

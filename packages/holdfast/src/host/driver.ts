@@ -27,7 +27,7 @@ import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCo
 import type { AttemptEnd } from "./attempts.ts";
 import { unguardedCodec } from "./guard.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
-import { isStep, Steps, type StepsHost } from "./steps.ts";
+import { isStep, NOTHING_DUE, Steps, type StepsHost } from "./steps.ts";
 import { Timers } from "./timers.ts";
 import type { Turnstile } from "./turnstile.ts";
 
@@ -65,7 +65,6 @@ interface Asked {
 const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
 /** What steps are told that are still running when their run has ended; one for all, an error is dear to make. */
 const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
-const NOTHING_DUE = { starting: [], exhausted: [] } as const;
 /** Operations that others carry out. */
 const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "cancelRun"]);
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
@@ -438,7 +437,7 @@ export class Driver {
     this.#busy = true;
     const halting = this.#stopping && this.#steps.inFlight === 0;
     const { starting, exhausted } = halting ? NOTHING_DUE : this.#steps.announceDue();
-    this.#jobs.push(...exhausted);
+    for (const job of exhausted) this.#jobs.push(job);
     const fresh = openedSteps(draft);
     const working =
       fresh.length > 0 ||
@@ -618,7 +617,9 @@ export class Driver {
 }
 
 function openedSteps({ turn }: TurnCommit): OpeningCommand[] {
-  return turn?.commands.filter((command): command is OpeningCommand => "n" in command && isStep(command)) ?? [];
+  const steps: OpeningCommand[] = [];
+  for (const command of turn?.commands ?? []) if ("n" in command && isStep(command)) steps.push(command);
+  return steps;
 }
 
 /** When a run that failed is to be tried again. */

@@ -47,6 +47,14 @@ interface OpenStep {
   listed: boolean;
 }
 
+/** Attempts that begin with the next commit, and answers to steps that have none left. */
+export interface Due {
+  readonly starting: readonly { readonly seq: number; readonly number: number }[];
+  readonly exhausted: readonly Job[];
+}
+export const NOTHING_DUE: Due = { starting: [], exhausted: [] };
+const NO_ROWS: readonly AttemptRow[] = [];
+
 export function isStep(command: OpeningCommand): boolean {
   return command.type === "step" || command.type === "transaction" || command.type === "rollback";
 }
@@ -157,7 +165,8 @@ export class Steps {
     this.#due.push(...seqs);
   }
   /** Announces the attempts that are due; to be started once that is committed. What has none left is settled by a job. */
-  announceDue(): { readonly starting: { seq: number; number: number }[]; readonly exhausted: Job[] } {
+  announceDue(): Due {
+    if (this.#due.length === 0) return NOTHING_DUE;
     const starting: { seq: number; number: number }[] = [];
     const exhausted: Job[] = [];
     for (const seq of this.#due.splice(0)) {
@@ -190,7 +199,8 @@ export class Steps {
       this.#rows.push({ seq, number: 0, status: "failed", startedAt: now, endedAt: now, workerId: this.#host.workerId, retryAt: 0 });
   }
   /** What the commit of this turn, or of none, says of attempts: one has completed in the commit that records its outcome (D6, D12). */
-  takeRows(turn: Turn | undefined): AttemptRow[] {
+  takeRows(turn: Turn | undefined): readonly AttemptRow[] {
+    if (this.#rows.length === 0 && this.#settledRows.length === 0) return NO_ROWS;
     const waiting: AttemptRow[] = [];
     for (const row of this.#settledRows) {
       const recorded = turn?.jobs.some((job) => job.type === "resolve" && job.seq === row.seq) === true;
@@ -209,8 +219,8 @@ export class Steps {
     if (body === undefined || step === undefined) return;
     step.tried = number;
     const { unit, name, n } = step.command;
-    const key = `${runId}/${execution === 1 ? "" : `~${execution}/`}${formatLocation(unit, name, n)}`;
-    const given = body.kind === "transaction" ? this.#inTransaction(seq, body, key, number) : body;
+    const key = () => `${runId}/${execution === 1 ? "" : `~${execution}/`}${formatLocation(unit, name, n)}`;
+    const given = body.kind === "transaction" ? this.#inTransaction(seq, body, key(), number) : body;
     this.#attempts.start(seq, given, number, this.#forgiven.get(seq) ?? 0, key);
   }
   /** D6: the outcome is in the inbox by the time the body has ended; it is not reported a second time. */

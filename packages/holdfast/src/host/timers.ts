@@ -4,6 +4,13 @@
 
 import type { Environment, Timer } from "./environment.ts";
 
+interface Taken {
+  readonly fired: readonly number[];
+  readonly retries: readonly number[];
+  readonly latest: number;
+}
+const NOTHING: Taken = { fired: [], retries: [], latest: 0 };
+
 export class Timers {
   readonly #environment: Environment;
   readonly #now: () => number;
@@ -42,15 +49,20 @@ export class Timers {
   get retries(): ReadonlyMap<number, number> {
     return this.#retries;
   }
+  get #isEmpty(): boolean {
+    return this.#due.size === 0 && this.#retries.size === 0;
+  }
   /** The moment of the first. */
   get next(): number | undefined {
+    if (this.#isEmpty) return undefined;
     let next: number | undefined;
     for (const due of this.#due.values()) if (next === undefined || due < next) next = due;
     for (const due of this.#retries.values()) if (next === undefined || due < next) next = due;
     return next;
   }
   /** Those whose time has come; they are no longer set. `latest`: when the last of them was due. */
-  take(): { readonly fired: number[]; readonly retries: number[]; readonly latest: number } {
+  take(): Taken {
+    if (this.#isEmpty) return NOTHING;
     const now = this.#now();
     let latest = 0;
     for (const due of this.#due.values()) if (due <= now && due > latest) latest = due;

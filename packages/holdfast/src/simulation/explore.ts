@@ -2,6 +2,8 @@
 // Owns: nothing between calls.
 // Invariants: what it throws names the seed and the options that reproduce it.
 
+import { InvalidInputError } from "@holdfast/core";
+import { checkSeeds } from "./options.ts";
 import { shrink } from "./shrink.ts";
 import { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
 
@@ -31,13 +33,26 @@ export class SimulationFailed extends Error {
 
 /** Resolves to the number of events that happened in all of them. */
 export async function explore({ seeds, from = 1, ...options }: Exploration): Promise<number> {
+  checkSeeds(seeds, from);
   let events = 0;
   for (let seed = from; seed < from + seeds; seed++) {
     const report = await simulate({ ...options, seed });
     events += report.events;
+    if (seed === from) await repeat({ ...options, seed }, report);
     if (report.violation === undefined) continue;
     const shrunk = await shrink({ ...options, seed }, report);
     throw new SimulationFailed(shrunk.options, shrunk.report);
   }
   return events;
+}
+
+/** X1: what can't be repeated can't be found again. Holds the first seed against itself. */
+async function repeat(options: SimulationOptions, { trace }: SimulationReport): Promise<void> {
+  const again = (await simulate(options)).trace;
+  const at = trace.findIndex((line, i) => line !== again[i]);
+  if (at < 0 && again.length === trace.length) return;
+  const place = at < 0 ? trace.length : at;
+  const lines = [trace, again].map((one) => one[place] ?? "(the end)");
+  const message = `seed ${options.seed} gave two traces, which part at line ${place + 1}:\n${lines.join("\n")}\nSomething in them waits for real time or I/O, draws from a chance of its own, or keeps what changes from one simulation to the next. Give such a step a stand-in (\`replace\`), draw from \`stage.random\`, and make scenes anew in \`scenes\`.`;
+  throw new InvalidInputError({ what: "scenes", issues: [{ message, path: [] }] });
 }

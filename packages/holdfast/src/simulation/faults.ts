@@ -1,5 +1,5 @@
 // What goes wrong in a simulated world, and how often.
-// Owns: the rates, and the draws of each kind.
+// Owns: the rates, the draws of each kind, and how often each has struck.
 // Invariants: each kind draws from a stream of its own; once the faults are over, none is drawn any more.
 
 import type { Random } from "./random.ts";
@@ -71,6 +71,8 @@ export class FaultDraws {
   readonly #world: World;
   readonly #rates: Faults;
   readonly #streams = new Map<FaultKind, Random>();
+  /** How often each kind has happened. */
+  readonly struck: Record<FaultKind, number> = noStrikes();
   /** From then on nothing goes wrong any more. */
   isOver = false;
 
@@ -85,7 +87,14 @@ export class FaultDraws {
   rate(kind: FaultKind): number {
     return this.isOver ? 0 : this.#rates[kind];
   }
+  /** Does it happen now? */
   draw(kind: FaultKind): boolean {
+    const happens = this.wants(kind);
+    if (happens) this.struck[kind]++;
+    return happens;
+  }
+  /** The same for what may yet turn out not to be possible: whoever asks counts it in `struck`. */
+  wants(kind: FaultKind): boolean {
     const rate = this.rate(kind);
     return rate > 0 && this.stream(kind).chance(rate);
   }
@@ -97,6 +106,10 @@ export class FaultDraws {
     }
     return stream;
   }
+}
+
+export function noStrikes(): Record<FaultKind, number> {
+  return Object.fromEntries(FAULT_KINDS.map((kind) => [kind, 0])) as Record<FaultKind, number>;
 }
 
 /** The rates of one seed: some kinds are off, the others are anything up to three times as often as usual. */

@@ -53,6 +53,7 @@ export class Hands {
     const random = this.#world.random(`attempt ${info.idempotencyKey} ${info.attempt}`);
     write(tx as Table, info.idempotencyKey);
     if (random.chance(this.#faults.rate("stepThrows"))) {
+      this.#faults.struck.stepThrows++;
       this.#ledger.ended(info, "failed");
       throw new Error("The step threw.");
     }
@@ -70,7 +71,8 @@ export class Hands {
       await this.process.sleep(takes * random.next());
       beat?.();
       if (hangs) await this.#hang(info, ignoresAbort);
-      if (info.signal.aborted && !ignoresAbort) throw info.signal.reason;
+      if (info.signal.aborted) this.#aborted(info, ignoresAbort);
+      if (throws) this.#faults.struck.stepThrows++;
       if (options.fails === true || throws) throw new Error("The step threw.");
       this.#ledger.effect(info);
       await this.process.sleep(takes * random.next());
@@ -81,8 +83,13 @@ export class Hands {
       throw error;
     }
   }
+  #aborted({ signal }: StepInfo, isIgnored: boolean): void {
+    if (!isIgnored) throw signal.reason;
+    this.#faults.struck.stepIgnoresAbort++;
+  }
   /** Until it is told to stop, or the faults are over. */
   async #hang({ signal }: StepInfo, ignoresAbort: boolean): Promise<void> {
+    this.#faults.struck.stepHangs++;
     const told = new Promise<void>((resolve) => {
       if (!ignoresAbort) signal.addEventListener("abort", () => resolve());
     });

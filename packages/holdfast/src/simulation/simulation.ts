@@ -9,6 +9,7 @@ import { drawnFaults, FaultDraws, type FaultKind, type Faults } from "./faults.t
 import { Hands } from "./hands.ts";
 import { Ledger } from "./ledger.ts";
 import { Network } from "./network.ts";
+import { checkOptions, checkScenes } from "./options.ts";
 import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
 import type { Random } from "./random.ts";
 import type { Scene, StandIns } from "./scene.ts";
@@ -45,6 +46,8 @@ export interface SimulationReport {
   /** Simulated milliseconds. */
   readonly length: number;
   readonly scenes: readonly string[];
+  /** How often each kind of fault has struck. */
+  readonly faults: Readonly<Record<FaultKind, number>>;
 }
 
 interface WorkerProcess extends Host {
@@ -58,6 +61,7 @@ const MOST_EVENTS = 400_000;
 const MOST_DISASTERS = 15;
 
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
+  checkOptions(options);
   const simulation = new Simulation(options);
   return simulation.run();
 }
@@ -93,6 +97,7 @@ class Simulation {
     this.#lease = this.#random.pick([600, 1_000, 2_000, 4_000]);
     this.#mostWorkers = Math.min(options.workers ?? 3, this.#random.between(1, 3));
     const all = options.scenes(this.#world.random("scenes"));
+    checkScenes(all);
     this.#scenes = options.only === undefined ? all : all.filter((_, i) => options.only?.includes(i));
     this.#calmed = new Promise((resolve) => {
       this.#calm = resolve;
@@ -120,6 +125,7 @@ class Simulation {
       events: world.events,
       length: world.age,
       scenes: this.#scenes.map(({ name }) => name),
+      faults: { ...this.#faults.struck },
     };
   }
   async #play(): Promise<void> {
@@ -145,7 +151,7 @@ class Simulation {
         () => left--,
         (error: unknown) => {
           left--;
-          world.violate("scene", "P1", `${scene.name}: ${error instanceof Error ? error.stack : String(error)}`);
+          this.#sceneThrew(scene, error);
         },
       );
     }
@@ -177,14 +183,17 @@ class Simulation {
       for (let i = 0; i < 200; i++) if (!(await world.step())) return;
     }
   }
+  #sceneThrew({ name }: Scene, error: unknown): void {
+    this.#world.violate("scene", "P1", `${name}: ${error instanceof Error ? error.stack : String(error)}`);
+  }
   async #stuck(): Promise<void> {
     const { runs } = await this.#inner.list({ limit: 1_000 });
     const open = runs.filter(({ finishedAt }) => finishedAt === undefined);
-    const described = open.map(({ id, status, waitingFor, availableAt }) => `${id} ${status} [${waitingFor.join(", ")}]${availableAt === undefined ? "" : ` available in ${availableAt - this.#world.now} ms`}`); // biome-ignore format: one line
+    const described = open.map(({ id, workflow, status, waitingFor, availableAt }) => `${id} (${workflow}) ${status} [${waitingFor.join(", ")}]${availableAt === undefined ? "" : ` available in ${availableAt - this.#world.now} ms`}`); // biome-ignore format: one line
     this.#world.violate(
       "liveness",
       "D9",
-      `after ${(this.#world.age / 1_000).toFixed(0)} s not everything has ended: ${described.join("; ") || "no run is open, somebody waits"}`,
+      `after ${(this.#world.age / 1_000).toFixed(0)} s not everything has ended: ${described.join("; ") || "no run is open, a scene waits for something"}`,
     );
   }
 
@@ -290,8 +299,9 @@ class Simulation {
     else if (this.#faults.draw("freeze")) {
       this.#disasters++;
       process.freeze(this.#faults.stream("freeze").next() * 3 * this.#lease);
-    } else if (this.#faults.draw("stop")) this.#stop(process);
-    else if (this.#faults.draw("deploy")) this.#deploy();
+    } else if (this.#faults.wants("stop")) {
+      if (this.#stop(process)) this.#faults.struck.stop++;
+    } else if (this.#faults.draw("deploy")) this.#deploy();
   }
   #disaster(process: SimProcess, happen: () => void): void {
     this.#disasters++;
@@ -300,9 +310,10 @@ class Simulation {
     if (worker === undefined || !this.#workers.delete(worker)) return; // it was only about to start: who starts it tries again
     if (!worker.isStopping) void this.#spawnWorker(this.#random.span(500));
   }
-  #stop(process: SimProcess, isReplaced = true): void {
+  /** False: there is no worker in it, or it is stopping already. */
+  #stop(process: SimProcess, isReplaced = true): boolean {
     const host = [...this.#workers].find((one) => one.process === process);
-    if (host === undefined || host.isStopping) return;
+    if (host === undefined || host.isStopping) return false;
     this.#disasters++;
     host.isStopping = true;
     process.note("is stopped");
@@ -311,6 +322,7 @@ class Simulation {
       () => this.#gone(host),
     );
     if (isReplaced) void this.#spawnWorker(this.#random.span(200));
+    return true;
   }
   #gone(host: WorkerProcess): void {
     host.process.kill("it has stopped");
@@ -349,20 +361,26 @@ class Simulation {
     this.#ledger.checkTransactions(this.#rows());
     await this.#checkReplay();
     await this.#checkEnds();
-    for (const [i, scene] of this.#scenes.entries()) await scene.verify?.(stages[i] as Stage, this.#ledger);
+    for (const [i, scene] of this.#scenes.entries()) {
+      try {
+        await scene.verify?.(stages[i] as Stage, this.#ledger);
+      } catch (error) {
+        this.#sceneThrew(scene, error);
+      }
+    }
     if (world.violation === undefined) world.note("", "everything has ended");
   }
   /** Y1, Y5. */
   async #checkReplay(): Promise<void> {
     const hands = new Hands(new SimProcess(this.#world, "re", TRUE_CLOCK), this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const builds = Array.from({ length: this.#build }, (_, i) => this.#scenes.flatMap((scene) => scene.workflows(hands, i + 1)));
+    const builds = Array.from({ length: this.#build }, (_, i) => this.#scenes.flatMap((scene) => scene.workflows(hands, this.#build - i)));
     for (const run of this.#witness.runs.values()) {
       const [row] = await this.#inner.get([run.id]);
       const turns = await this.#inner.history(run.id);
       if (row === undefined || turns.length === 0) continue;
       const failures: string[] = [];
       let isReplayed = false;
-      for (const workflows of builds.reverse()) {
+      for (const workflows of builds) {
         const code = workflows.find(({ name, version, options }) => name === row.workflow && serves(options, version, row.version));
         if (code === undefined || isReplayed) continue;
         try {

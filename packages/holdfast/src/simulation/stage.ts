@@ -2,7 +2,7 @@
 // Owns: the retries of clients, and what they were told.
 // Invariants: M1 M3 M10: what a client is told is durable by then, and the same thing asked again under its key is the same thing.
 
-import { type AnyWorkflow, jsonCodec, RunAlreadyExistsError } from "@holdfast/core";
+import { type AnyWorkflow, InvalidInputError, jsonCodec, RunAlreadyExistsError } from "@holdfast/core";
 import type { Holdfast } from "../holdfast.ts";
 import { StoreError } from "../store/errors.ts";
 import type { RunRow, Store } from "../store/port.ts";
@@ -152,8 +152,11 @@ export class Stage {
   }
 }
 
-function codeOf({ workflows }: Host, name: string): AnyWorkflow | string {
-  return workflows.find((one) => one.name === name) ?? name;
+function codeOf({ workflows }: Host, name: string): AnyWorkflow {
+  const code = workflows.find((one) => one.name === name);
+  if (code !== undefined) return code;
+  const message = `no scene has a workflow "${name}". There is ${workflows.map((one) => one.name).join(", ")}.`;
+  throw new InvalidInputError({ what: "start", issues: [{ message, path: [] }] });
 }
 function isOutage(error: unknown): boolean {
   return error instanceof StoreError || (error as { code?: string }).code === "HF_ENGINE_CLOSED";

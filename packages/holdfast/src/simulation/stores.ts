@@ -5,12 +5,14 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Payload } from "@holdfast/core";
 import { MemoryStore } from "../store/memory/store.ts";
 import type { InboxMessage, Store } from "../store/port.ts";
 import { openDriver } from "../store/sqlite/driver.ts";
 import { SqliteStore } from "../store/sqlite/store.ts";
 import type { World } from "./world.ts";
 
+type Transacted = Parameters<NonNullable<Store["transact"]>>[0];
 export type StoreKind = "memory" | "sqlite";
 
 export interface SimulatedStore {
@@ -25,26 +27,24 @@ export function openSimulatedStore(kind: StoreKind, world: World): Promise<Simul
 }
 
 async function memory(world: World): Promise<SimulatedStore> {
-  const inner = new MemoryStore({ clock: () => world.now });
-  const written: string[] = [];
-  const transact: NonNullable<Store["transact"]> = async (claim, body) => {
-    const staged: string[] = [];
-    const result: InboxMessage | "stale" = await inner.transact(claim, () => body({ insert: (key: string) => staged.push(key) }));
-    if (result !== "stale") written.push(...staged);
-    return result;
-  };
-  const store = new Proxy(inner, {
-    get: (target, key) => {
-      if (key === "transact") return transact;
-      const value = Reflect.get(target, key, target) as unknown;
-      return typeof value === "function" ? value.bind(target) : value;
-    },
-  });
+  const store = new WritingMemoryStore({ clock: () => world.now });
   return {
     store,
-    rows: () => written,
+    rows: () => store.written,
     close: async () => {},
   };
+}
+
+/** Its transactions have somewhere to write to. */
+class WritingMemoryStore extends MemoryStore {
+  readonly written: string[] = [];
+
+  override async transact(claim: Transacted, body: (tx: unknown) => Payload | Promise<Payload>): Promise<InboxMessage | "stale"> {
+    const staged: string[] = [];
+    const result = await super.transact(claim, () => body({ insert: (key: string) => staged.push(key) }));
+    if (result !== "stale") this.written.push(...staged);
+    return result;
+  }
 }
 
 async function sqlite(world: World): Promise<SimulatedStore> {

@@ -70,6 +70,8 @@ export class Witness {
   readonly steps = new Map<string, SeenStep>();
   /** When deadlines were last looked at. */
   #expiredAt = 0;
+  /** Some run has one: most worlds have none, and look for them all the time. */
+  #hasDeadlines = false;
   readonly #tokens = new Map<number, { token: number; isAnswered: boolean }>();
 
   constructor(world: World, inner: Store) {
@@ -137,7 +139,7 @@ export class Witness {
         return results;
       },
       expire: async () => {
-        const open = [...this.runs.values()].filter(({ isClosed }) => !isClosed);
+        const open = this.#hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
         const before = await inner.get(open.map(({ id }) => id));
         const count = await inner.expire();
         this.#expiredAt = this.#world.now;
