@@ -5,33 +5,34 @@ import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { errorCatalog } from "@holdfast/core";
+import { kvErrors } from "@holdfast/kv";
 import { engineErrors, storeErrors } from "holdfast";
 
 /**
  * @typedef {import("@holdfast/core").ErrorEntry} ErrorEntry
  * @typedef {import("holdfast").HostErrorEntry} HostErrorEntry
- * @typedef {{ core: readonly ErrorEntry[], engine: readonly HostErrorEntry[], store: readonly HostErrorEntry[] }} Catalogs
+ * @typedef {{ core: readonly ErrorEntry[], engine: readonly HostErrorEntry[], store: readonly HostErrorEntry[], kv: readonly HostErrorEntry[] }} Catalogs
  */
 
 export const page = "docs/errors.md";
 
 /** @param {Catalogs} catalogs */
-export function errorsPage({ core, engine, store }) {
+export function errorsPage({ core, engine, store, kv }) {
   return `# Errors
 
 Every error that Holdfast raises extends \`HoldfastError\`. It has a \`code\` that never changes, so that programs can match on it; a \`name\` equal to its class name; \`retryable\`, which says whether trying the same thing again helps; and a message that says what happened, where, and what to do.
 
-This page is made by \`npm run docs\` from the catalogs: that of [the core](../packages/core/src/errors/catalog.ts), whose errors any host may raise, and that of [the engine and its stores](../packages/holdfast/src/errorCatalog.ts).
+This page is made by \`npm run docs\` from the catalogs: that of [the core](../packages/core/src/errors/catalog.ts), whose errors any host may raise, that of [the engine and its stores](../packages/holdfast/src/errorCatalog.ts), and that of [the key-value host](../packages/kv/src/errorCatalog.ts).
 
 | code | class | does retrying help? |
 |---|---|---|
 ${core.map((entry) => row(entry, `[${entry.name}](#${entry.name.toLowerCase()})`)).join("\n")}
 
-Errors of [the engine](#the-engine) and of [stores](#stores) have these codes; where no class is named they are plain \`HoldfastError\`s, or \`StoreError\`s.
+Errors of [the engine](#the-engine), of [stores](#stores) and of [the key-value host](#the-key-value-host) have these codes; where no class is named they are plain \`HoldfastError\`s, or \`StoreError\`s.
 
 | code | class | does retrying help? |
 |---|---|---|
-${[...engine, ...store].map((entry) => row(entry, entry.name ?? "")).join("\n")}
+${[...engine, ...store, ...kv].map((entry) => row(entry, entry.name ?? "")).join("\n")}
 
 ${core.map((entry) => section(`## ${entry.name}`, entry)).join("\n")}
 ## The engine
@@ -41,7 +42,12 @@ ${engine.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}
 
 All of them extend \`StoreError\`. Nothing of a call that ends in one of these was written.
 
-${store.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}`;
+${store.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}
+## The key-value host
+
+It raises some of the engine's too: those of messages, of timeouts, and of steps that are given up.
+
+${kv.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}`;
 }
 
 /** @param {HostErrorEntry} entry @param {string} name */
@@ -63,5 +69,5 @@ Does retrying help? ${retryable ? "Yes." : "No."}
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const root = resolve(import.meta.dirname, "..");
-  writeFileSync(join(root, page), errorsPage({ core: errorCatalog, engine: engineErrors, store: storeErrors }));
+  writeFileSync(join(root, page), errorsPage({ core: errorCatalog, engine: engineErrors, store: storeErrors, kv: kvErrors }));
 }

@@ -3,12 +3,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorCatalog } from "@holdfast/core";
+import { kvErrors } from "@holdfast/kv";
 import { engineErrors, storeErrors } from "holdfast";
 import { expect, test } from "vitest";
 import { errorsPage, page } from "./errors-doc.mjs";
 import { root } from "./setup.mjs";
 
-const catalogs = { core: errorCatalog, engine: engineErrors, store: storeErrors };
+const catalogs = { core: errorCatalog, engine: engineErrors, store: storeErrors, kv: kvErrors };
 
 test("docs/errors.md is up to date: run `npm run docs`", () => {
   expect(readFileSync(join(root, page), "utf8")).toBe(errorsPage(catalogs));
@@ -22,7 +23,7 @@ test("every error has its section and its row", () => {
     expect(text).toContain(summary);
     expect(text).toContain(whatToDo);
   }
-  for (const { code, name, summary, whatToDo } of [...engineErrors, ...storeErrors]) {
+  for (const { code, name, summary, whatToDo } of [...engineErrors, ...storeErrors, ...kvErrors]) {
     expect(text).toContain(`| \`${code}\` | ${name ?? ""} |`);
     expect(text).toContain(`### \`${code}\`\n`);
     expect(text).toContain(summary);
@@ -35,7 +36,7 @@ test("every code in the sources is in a catalog, once", () => {
   const listed = Object.values(catalogs).flatMap((catalog) => catalog.map(({ code }) => code));
   expect(listed.toSorted()).toEqual([...new Set(listed)].toSorted());
   const raised = new Set(
-    ["core", "holdfast", "postgres"].flatMap((name) => {
+    ["core", "holdfast", "postgres", "kv"].flatMap((name) => {
       const folder = join(root, "packages", name, "src");
       const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
       return files.flatMap((file) => readFileSync(join(folder, file), "utf8").match(/(?<=code: ")HF_[A-Z_]+(?=")/g) ?? []);

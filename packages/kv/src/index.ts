@@ -94,20 +94,13 @@ export {
 } from "@holdfast/core";
 export type { EngineDriver, KvEntry, KvWrite } from "./driver.ts";
 export { MemoryAlarms, MemoryDriver, type MemoryDriverOptions, MemoryNamespace } from "./drivers/memory.ts";
+export { type KvErrorEntry, kvErrors } from "./errorCatalog.ts";
 export { KvFormatError, KvWriteError, RunLiveError, UnsupportedOperationError, WrongNamespaceError } from "./errors.ts";
+export type { RunDescription, WorkflowHandle } from "./handle.ts";
 export type { Environment, Timer } from "./host/environment.ts";
 export { realEnvironment } from "./host/environment.ts";
 export type { RunResult } from "./host/results.ts";
-export type { ChildStart, Delivery, Router } from "./host/router.ts";
-export {
-  createChild,
-  createWorkflow,
-  type OpenOptions,
-  openWorkflow,
-  type RunDescription,
-  type RunOptions,
-  runWorkflow,
-  type SendOptions,
-  type WorkflowHandle,
-} from "./runWorkflow.ts";
+export type { ChildStart, Delivery, RoutedSignal, Router } from "./host/router.ts";
+export type { OpenOptions, RunOptions, SendOptions } from "./options.ts";
+export { createChild, createWorkflow, openWorkflow, runWorkflow } from "./runWorkflow.ts";
 export type { ParentLink } from "./storage/contents.ts";

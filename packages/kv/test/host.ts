@@ -6,7 +6,6 @@ import {
   type AnyWorkflow,
   CanceledError,
   type Duration,
-  jsonCodec,
   type Logger,
   parseDuration,
   RunBlockedError,
@@ -305,8 +304,7 @@ export class KvHost implements Host {
 
   readonly #router: Router = {
     start: async (child) => this.#startChild(child),
-    signal: (runId, { id, name, payload }) =>
-      this.#deliver(runId, (handle) => handle.signal(name, jsonCodec.decode(payload) as never, { idempotencyKey: id })),
+    signal: (runId, signal) => this.#deliver(runId, (handle) => handle.deliver(signal)),
     cancel: (runId, reason) => this.#deliver(runId, (handle) => handle.cancel(reason)),
     terminate: (runId, reason) => this.#deliver(runId, (handle) => handle.terminate(reason)),
     ended: (parent, outcome) => this.handle(parent.runId).childEnded(parent, outcome),

@@ -18,15 +18,24 @@ export interface Birth {
   readonly signals: readonly { readonly name: string; readonly payload: Payload }[];
 }
 
-/** Puts the head of a new run into its storage; writing it is the caller's. */
-export function bear(storage: Storage, id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Head {
+/** What a run is from now on. */
+export function headOf(id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Head {
   const createdAt = environment.now();
   const deadlineAt = birth.deadlineAt ?? (birth.deadline === undefined ? undefined : createdAt + birth.deadline);
   const facts = { id, workflow: workflow.name, execution: 1, attempt: 1, seed: environment.uuid(), createdAt, deadlineAt };
-  const head: Head = { ...facts, ...birth.head };
+  return { ...facts, ...birth.head };
+}
+/** Puts a new run into its storage; writing it is the caller's. Signals are too: the first turn takes them, or `putSignals` stores them. */
+export function bear(storage: Storage, head: Head, birth: Birth): void {
   storage.setHead(head);
   if (Object.keys(birth.attributes).length > 0) storage.mergeAttributes(birth.attributes);
-  return head;
+}
+/** M8: of a run whose first turn comes later. */
+export function putSignals(storage: Storage, namespace: Namespace, birth: Birth, environment: Environment): void {
+  for (const { name, payload } of birth.signals) {
+    const job = { type: "signal", id: environment.uuid(), name, payload } as const;
+    storage.putMessage(namespace.newKey(environment.now(), environment), { job });
+  }
 }
 
 /** Creates a run that its alarm will wake: durable, with that alarm, when this resolves. */
@@ -40,13 +49,12 @@ async function write(namespace: Namespace, id: string, workflow: AnyWorkflow, bi
   const { driver } = namespace;
   const storage = await Storage.load(driver);
   if (storage.head !== undefined) throw new RunAlreadyExistsError({ runId: storage.head.id });
-  const { createdAt } = bear(storage, id, workflow, birth, environment);
-  storage.setStatus({ status: "pending", wakeAt: createdAt });
-  for (const { name, payload } of birth.signals) {
-    const job = { type: "signal", id: environment.uuid(), name, payload } as const;
-    storage.putMessage(namespace.newKey(createdAt, environment), { job });
-  }
+  const head = headOf(id, workflow, birth, environment);
+  bear(storage, head, birth);
+  storage.setStatus({ status: "pending", wakeAt: head.createdAt });
+  putSignals(storage, namespace, birth, environment);
+  storage.assertFits();
   // Before the run: one without an alarm would never be woken. An alarm without a run is cleared by the wake-up that finds none.
-  await driver.setAlarm(id, createdAt);
+  await driver.setAlarm(id, head.createdAt);
   await storage.flush();
 }

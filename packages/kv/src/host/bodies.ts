@@ -146,7 +146,7 @@ function activityRetry(recorded: RecordedRetry | undefined, own: RetryPolicy | u
 /** Whether a message got through is for the host to find out, however long it takes; what can't be is an answer. */
 const UNTIL_ANSWERED: RetryPolicy = {
   maxAttempts: Number.POSITIVE_INFINITY,
-  nonRetryable: ["RunNotFoundError", "RunClosedError", "RunAlreadyExistsError"],
+  nonRetryable: ["RunNotFoundError", "RunClosedError", "RunAlreadyExistsError", "LimitExceededError", "InvalidInputError"],
 };
 
 function routed(title: string, { router }: BodyContext, call: (router: Router) => Promise<void>): Body | undefined {

@@ -1,9 +1,17 @@
 // What users hand over: activities by name, schemas, ids.
 // Owns: nothing; checks and look-ups.
-// Invariants: M1 M13 (payloads are held against the declared schema, at the sender and at the receiver); bad input is an InvalidInputError
-// that names the option, raised before anything is written.
+// Invariants: M1 M13 (payloads are held against the declared schema at the sender, and made what it says at the receiver, once); bad input
+// is an InvalidInputError that names the option, raised before anything is written.
 
-import { type AnyWorkflow, type Codec, HoldfastError, InvalidInputError, type SignalJob, type SignalSpec } from "@holdfast/core";
+import {
+  type AnyWorkflow,
+  type Codec,
+  HoldfastError,
+  InvalidInputError,
+  type Payload,
+  type SignalJob,
+  type UpdateJob,
+} from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { AnyActivity } from "./bodies.ts";
 
@@ -33,10 +41,10 @@ export function activitiesByName(given: readonly AnyActivity[] | Readonly<Record
   return found;
 }
 
-export function checkedId(id: unknown): string {
+export function checkedId(id: unknown, what = "runWorkflow"): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (typeof id !== "string" || id === "" || id.length > 512 || /[\u0000-\u001f\u007f]|\p{Cs}/u.test(id)) {
-    throw invalid("runWorkflow", "An id is text of 1 to 512 characters without control characters and unpaired surrogates.", "id");
+    throw invalid(what, "An id is text of 1 to 512 characters without control characters and unpaired surrogates.", "id");
   }
   return id;
 }
@@ -66,15 +74,32 @@ export async function validated<T>(what: string, schema: StandardSchemaV1<unknow
   });
 }
 
-/** M13: one that the receiver's schema refuses says so, and is delivered to nobody. */
+/** A signal as the schema that its receiver declares has it, or marked as refused by it (M13). Senders may not know the schema. */
 export async function checkedSignal(workflow: AnyWorkflow, job: SignalJob, codec: Codec): Promise<SignalJob> {
-  const spec = (workflow.options.signals as Readonly<Record<string, SignalSpec<unknown>>> | undefined)?.[job.name];
-  if (spec?.schema === undefined) return job;
+  const { checked, ...signal } = job;
+  if (checked === true) return signal;
+  return { ...signal, ...(await refined(workflow, "signals", job, "payload", codec)) };
+}
+/** One that the receiver's schema refuses is rejected, whoever waits. */
+export async function checkedUpdate(workflow: AnyWorkflow, job: UpdateJob, codec: Codec): Promise<UpdateJob> {
+  return { ...job, ...(await refined(workflow, "updates", job, "input", codec)) };
+}
+/** What the schema makes of a message's content, if there is one. */
+async function refined<F extends "payload" | "input">(
+  workflow: AnyWorkflow,
+  kind: "signals" | "updates",
+  job: { readonly type: string; readonly name: string } & { readonly [K in F]: Payload },
+  field: F,
+  codec: Codec,
+): Promise<{ readonly [K in F]?: Payload } | { readonly refused: string }> {
+  const specs = workflow.options[kind] as Readonly<Record<string, { readonly schema?: unknown }>> | undefined;
+  const schema = specs !== undefined && Object.hasOwn(specs, job.name) ? specs[job.name]?.schema : undefined;
+  if (schema === undefined) return {};
   try {
-    await validated(`signal ${job.name}`, spec.schema as StandardSchemaV1<unknown, unknown>, codec.decode(job.payload));
-    return job;
+    const value = await validated(`${job.type} ${job.name}`, schema as StandardSchemaV1<unknown, unknown>, codec.decode(job[field]));
+    return { [field]: codec.encode(value) } as { readonly [K in F]: Payload };
   } catch (error) {
-    return { ...job, refused: error instanceof Error ? error.message : String(error) };
+    return { refused: error instanceof Error ? error.message : String(error) };
   }
 }
 

@@ -31,11 +31,11 @@ const { setTimeout, clearTimeout, performance, crypto } = globalThis;
 function macrotasks(): (callback: () => void) => void {
   const { setImmediate, MessageChannel } = globalThis as {
     setImmediate?: (callback: () => void) => unknown;
-    MessageChannel?: typeof globalThis.MessageChannel;
+    MessageChannel?: new () => unknown;
   };
   if (setImmediate !== undefined) return (callback) => void setImmediate(callback);
   if (MessageChannel === undefined) return (callback) => void setTimeout(callback, 0);
-  const { port1, port2 } = new MessageChannel();
+  const { port1, port2 } = new MessageChannel() as { port1: { onmessage: () => void }; port2: { postMessage(message: unknown): void } };
   const waiting: (() => void)[] = [];
   port1.onmessage = () => waiting.shift()?.();
   return (callback) => {

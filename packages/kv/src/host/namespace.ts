@@ -8,6 +8,7 @@ import type { EngineDriver } from "../driver.ts";
 import { decode, encode } from "../storage/binary.ts";
 import type { Head, InboxMessage, Message, Status, UpdateOutcome } from "../storage/contents.ts";
 import { KEY, messageKey, updateKey } from "../storage/layout.ts";
+import { assertFits } from "../storage/storage.ts";
 import type { Environment } from "./environment.ts";
 import { isClosed } from "./results.ts";
 
@@ -91,7 +92,9 @@ export class Namespace {
     if (!alsoClosed && isClosed(status)) throw new RunClosedError({ runId, status });
     const now = environment.now();
     const at = this.newKey(now, environment);
-    await this.driver.batch([{ type: "set", key: at, value: encode(message) }]);
+    const value = encode(message);
+    assertFits(this.driver, 1, at.length + value.length, `a ${message.job.type}`);
+    await this.driver.batch([{ type: "set", key: at, value }]);
     // The alarm after the message: a run that is woken in between finds it, and one that parks in between is woken again.
     if (this.live === undefined) {
       await this.driver.setAlarm(runId, now);

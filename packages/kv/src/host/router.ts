@@ -4,7 +4,8 @@
 // the same thing said again changes nothing.
 //
 // A namespace knows no other. Whoever keeps many of them gives `runWorkflow` a router, which finds the driver of a run by its id and
-// appends to it. A call that throws is made again later, with growing waits: throw only if trying again may help.
+// appends to it. A call that throws is made again later, with growing waits: throw only if trying again may help. An InvalidInputError or
+// LimitExceededError, as `createChild` and `deliver` throw them, is an answer: the operation fails with it.
 
 import type { Outcome, Payload, StoredRunRetry } from "@holdfast/core";
 import type { ParentLink } from "../storage/contents.ts";
@@ -22,13 +23,20 @@ export interface ChildStart {
   readonly retry: StoredRunRetry | undefined;
   readonly queue: string | undefined;
 }
+/** A signal from run to run. */
+export interface RoutedSignal {
+  /** The same when it is sent again. */
+  readonly id: string;
+  readonly name: string;
+  readonly payload: Payload;
+}
 export type Delivery = "sent" | "not-found" | "closed";
 
 export interface Router {
   /** Answers when the child is durable. "started" also for a run of this id that has the same parent: the call is made again after a crash. "conflict" for any other. */
   start(child: ChildStart): Promise<"started" | "conflict">;
-  /** `id` is the same when the signal is sent again: hand it on as `idempotencyKey`. */
-  signal(runId: string, signal: { readonly id: string; readonly name: string; readonly payload: Payload }): Promise<Delivery>;
+  /** Hand it to the other run's `deliver`. */
+  signal(runId: string, signal: RoutedSignal): Promise<Delivery>;
   cancel(runId: string, reason: string | undefined): Promise<Delivery>;
   terminate(runId: string, reason: string | undefined): Promise<Delivery>;
   /** A child has ended: hand it to the parent's `childEnded`. */

@@ -52,7 +52,11 @@ export class LevelDriver implements EngineDriver {
   watch(onMessage: () => void): () => void {
     const watcher = (): void => onMessage();
     this.#watchers.add(watcher);
-    return () => void this.#watchers.delete(watcher);
+    this.#store.hold(this);
+    return () => {
+      this.#watchers.delete(watcher);
+      if (this.#watchers.size === 0) this.#store.release(this);
+    };
   }
   /** One process has a LevelDB open: whoever watches is here. */
   announce(): void {

@@ -1,10 +1,11 @@
 // A LevelDB that keeps any number of runs, each in a sublevel of its own, and one queue of alarms for all of them.
 // Owns: the database, its writer, the drivers that were handed out.
-// Invariants: one driver object a run while anybody has it (H1 goes by it); an alarm is stored before `setAlarm` resolves.
+// Invariants: one driver object a run while anybody has or watches it (H1 goes by it); an alarm is stored before `setAlarm` resolves.
 
 import { HoldfastError } from "@holdfast/core";
 import type { ClassicLevel } from "classic-level";
 import type { KvWrite } from "../driver.ts";
+import { checkedId } from "../host/definitions.ts";
 import { pack, unpack } from "../storage/tuple.ts";
 import { type AlarmQueue, Alarms } from "./alarms.ts";
 import { type Database, type Sublevel, sublevelOf } from "./database.ts";
@@ -23,7 +24,10 @@ export class LevelStore {
   readonly #alarms = new Alarms();
   /** Alarms that are being stored. */
   readonly #storing = new Map<string, Promise<void>>();
+  /** Runs whose alarm could not be stored as it stands here: whoever asks for it again has it written again. */
+  readonly #unstored = new Set<string>();
   readonly #drivers = new Map<string, WeakRef<LevelDriver>>();
+  readonly #held = new Set<LevelDriver>();
   readonly #gone = new FinalizationRegistry((runId: string) => {
     if (this.#drivers.get(runId)?.deref() === undefined) this.#drivers.delete(runId);
   });
@@ -59,10 +63,18 @@ export class LevelStore {
   driver(runId: string): LevelDriver {
     const known = this.#drivers.get(runId)?.deref();
     if (known !== undefined) return known;
+    checkedId(runId, "LevelStore.driver");
     const driver = new LevelDriver(this, runId, sublevelOf(this.#database, ["runs", nameOf(runId)]));
     this.#drivers.set(runId, new WeakRef(driver));
     this.#gone.register(driver, runId);
     return driver;
+  }
+  /** Somebody watches it, as live runs do: it stays, whoever else lets go of it. */
+  hold(driver: LevelDriver): void {
+    this.#held.add(driver);
+  }
+  release(driver: LevelDriver): void {
+    this.#held.delete(driver);
   }
   /** The ids of all runs that are stored. */
   async *runs(): AsyncGenerator<string> {
@@ -92,11 +104,11 @@ export class LevelStore {
   }
   setAlarm(runId: string, at: number): Promise<void> {
     const time = Math.ceil(at); // never early
-    if (!this.#alarms.set(runId, time)) return this.#stored(runId);
+    if (!this.#alarms.set(runId, time) && !this.#unstored.has(runId)) return this.#stored(runId);
     return this.#store(runId, { type: "set", key: pack([runId]), value: pack([time]) });
   }
   clearAlarm(runId: string): Promise<void> {
-    if (!this.#alarms.clear(runId)) return this.#stored(runId);
+    if (!this.#alarms.clear(runId) && !this.#unstored.has(runId)) return this.#stored(runId);
     return this.#store(runId, { type: "delete", key: pack([runId]) });
   }
   /** As it stands: at once, or when the write that is under way is through. */
@@ -104,11 +116,20 @@ export class LevelStore {
     return this.#storing.get(runId) ?? Promise.resolve();
   }
   #store(runId: string, write: KvWrite): Promise<void> {
-    const stored = this.writer.write(this.#alarmLevel, [write]).finally(() => {
+    const stored = this.#write(runId, write).finally(() => {
       if (this.#storing.get(runId) === stored) this.#storing.delete(runId);
     });
     this.#storing.set(runId, stored);
     return stored;
+  }
+  async #write(runId: string, write: KvWrite): Promise<void> {
+    try {
+      await this.writer.write(this.#alarmLevel, [write]);
+      this.#unstored.delete(runId);
+    } catch (error) {
+      this.#unstored.add(runId);
+      throw error;
+    }
   }
 }
 

@@ -133,7 +133,8 @@ export class Storage {
     const records: LoadedRecord[] = [];
     let named = false;
     for (const { key, value } of entries) {
-      const [group, ...rest] = elementsOf(key);
+      const elements = elementsOf(key);
+      const [group, first, second] = elements;
       if (group === NAMES) {
         names.push(decode(value) as string);
         continue;
@@ -144,29 +145,29 @@ export class Storage {
       }
       switch (group) {
         case RECORDS:
-          records.push(this.#readRecord(rest.slice(0, -2), rest.at(-2), rest.at(-1), value));
+          records.push(this.#readRecord(elements.slice(1, -2), elements.at(-2), elements.at(-1), value));
           break;
         case RUN_RECORDS:
-          records.push(this.#readRecord(undefined, rest[0], rest[1], value));
+          records.push(this.#readRecord(undefined, first, second, value));
           break;
         case MESSAGES:
           this.#inbox.push({ ...(decode(value) as Message), at: key });
           break;
         case RUN:
-          this.#readRun(rest[0] as number, value);
+          this.#readRun(first as number, value);
           break;
         case ATTEMPTS: {
-          const attempt = { ...(decode(value) as Omit<Attempt, "seq" | "number">), seq: rest[0] as number, number: rest[1] as number };
+          const attempt = { ...(decode(value) as Omit<Attempt, "seq" | "number">), seq: first as number, number: second as number };
           this.#rowsOf(attempt.seq).push(attempt);
           break;
         }
         case CHILDREN: {
-          const [execution, seq] = rest as [number, number];
+          const [execution, seq] = [first as number, second as number];
           this.#children.set(`${execution}/${seq}`, { ...(decode(value) as ChildLink), execution, seq });
           break;
         }
         case OUTBOX:
-          this.#lastLetter = rest[0] as number;
+          this.#lastLetter = first as number;
           this.#outbox.set(this.#lastLetter, decode(value) as Letter);
           break;
         default:
@@ -222,6 +223,7 @@ export class Storage {
     this.#putRun("head", head);
   }
   setStatus(status: Status): void {
+    if (status === this.#status) return;
     this.#status = status;
     this.#putRun("status", status);
   }
@@ -406,22 +408,24 @@ export class Storage {
   /** One batch; throws LimitExceededError, and writes nothing, if the driver can't take it whole. */
   flush(): Promise<void> {
     for (const [index, name] of this.#locations.takeNew()) this.#set(nameKey(index), encode(name));
+    this.assertFits();
     const writes = this.#writes;
-    this.#checkSize();
     this.#writes = [];
     this.#bytes = 0;
     return this.#driver.batch(writes);
   }
-  #checkSize(): void {
-    const { maxBatchBytes, maxBatchWrites } = this.#driver;
-    const refuse = (limit: string, actual: number, max: number) => {
-      throw new LimitExceededError({ limit, actual, max, what: "the batch of one turn, which can't be split," });
-    };
-    if (maxBatchBytes !== undefined && this.#bytes > maxBatchBytes) refuse("maxBatchBytes", this.#bytes, maxBatchBytes);
-    if (maxBatchWrites !== undefined && this.#writes.length > maxBatchWrites) refuse("maxBatchWrites", this.#writes.length, maxBatchWrites);
+  /** Throws LimitExceededError if what is pending is already more than the driver takes. */
+  assertFits(): void {
+    assertFits(this.#driver, this.#writes.length, this.#bytes, "the batch of one turn, which can't be split,");
   }
 }
 
+export function assertFits({ maxBatchBytes, maxBatchWrites }: EngineDriver, writes: number, bytes: number, what: string): void {
+  if (maxBatchBytes !== undefined && bytes > maxBatchBytes)
+    throw new LimitExceededError({ limit: "maxBatchBytes", actual: bytes, max: maxBatchBytes, what });
+  if (maxBatchWrites !== undefined && writes > maxBatchWrites)
+    throw new LimitExceededError({ limit: "maxBatchWrites", actual: writes, max: maxBatchWrites, what });
+}
 function elementsOf(key: Uint8Array): Element[] {
   try {
     return unpack(key);

@@ -52,6 +52,7 @@ export function driverConformance(options: DriverConformanceOptions): void {
   };
   emptiness(test);
   order(test);
+  length(test);
   prefixes(test);
   ranges(test);
   batches(test);
@@ -121,6 +122,20 @@ function order(test: Test): void {
     const all = Array.from({ length: 256 }, (_, byte) => bytes(9, byte));
     await driver.batch(all.toReversed().map((key) => set(key)));
     assert.deepEqual(await keys(driver, bytes(9)), all.map(hex));
+  });
+}
+
+function length(test: Test): void {
+  test("H3 keys of 2,000 bytes are told apart by their last", async (driver) => {
+    const long = (last: number) => new Uint8Array(2_000).fill(0xff).with(1_999, last);
+    await driver.batch([2, 0, 1].map((last) => set(long(last), bytes(last))));
+    assert.deepEqual(
+      (await driver.list(long(0).subarray(0, 1_999))).map(({ value }) => hex(value)),
+      ["00", "01", "02"],
+    );
+    await driver.delete(long(1));
+    assert.equal(await driver.get(long(1)), undefined);
+    sameBytes(await driver.get(long(2)), bytes(2));
   });
 }
 

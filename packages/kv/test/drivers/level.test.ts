@@ -7,7 +7,9 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { EngineDriver } from "@holdfast/kv";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { type EngineDriver, openWorkflow, runWorkflow, signal, workflow } from "@holdfast/kv";
 import { LevelStore } from "@holdfast/kv/level";
 import { driverConformance } from "@holdfast/kv/testing";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -83,6 +85,72 @@ describe("a LevelDB of many runs", () => {
     const store = await openStore();
     expect(store.driver("a")).toBe(store.driver("a"));
     expect(store.driver("a")).not.toBe(store.driver("b"));
+  });
+
+  test("H1 M1 a live run stays, though nobody holds on to its driver or handle", async () => {
+    setFlagsFromString("--expose-gc");
+    const collectGarbage = runInNewContext("gc") as () => void;
+    const store = await openStore();
+    const heard: string[] = [];
+    const w = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx) => {
+      const word = await ctx.waitForSignal("word");
+      await ctx.step("hear", async () => void heard.push(word));
+    });
+    const start = async () => {
+      await runWorkflow({ driver: store.driver("a"), workflow: w, id: "a", mode: "live" }).describe();
+    };
+    await start();
+    for (let i = 0; i < 5; i++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      collectGarbage();
+    }
+    const handle = openWorkflow({ driver: store.driver("a"), workflow: w, id: "a" });
+    await handle.signal("word", "hello"); // nobody minds the alarms here: only a live run hears it
+    await expect.poll(() => heard).toEqual(["hello"]);
+    await expect.poll(async () => (await handle.describe()).status).toBe("completed");
+  });
+
+  test("D2 D6 H3 a store that is closed under a live run stops it as its last batch left it; opened again, it goes on", async () => {
+    const path = newFolder();
+    const ran: string[] = [];
+    let finish: () => void = () => {};
+    const w = workflow("w", async (ctx) => {
+      await ctx.step("first", async () => void ran.push("first"));
+      await ctx.step("second", async () => {
+        ran.push("second");
+        if (ran.length === 2) await new Promise<void>((resolve) => (finish = resolve));
+      });
+      return ctx.step("third", async () => ran.length);
+    });
+    const before = await LevelStore.open(path);
+    const result = runWorkflow({ driver: before.driver("a"), workflow: w, id: "a", mode: "live" }).result();
+    await expect.poll(() => ran).toEqual(["first", "second"]);
+    await before.close();
+    finish();
+    await expect(result).rejects.toMatchObject({ code: "HF_KV_WRITE_FAILED" });
+
+    const after = await LevelStore.open(path);
+    onTestFinished(() => after.close());
+    expect(after.alarms.due(Date.now())).toEqual(["a"]); // it was at work
+    const handle = openWorkflow({ driver: after.driver("a"), workflow: w, id: "a" });
+    expect(await handle.wake()).toEqual({ status: "completed", output: 3 });
+    expect(ran).toEqual(["first", "second", "second"]);
+    expect(after.alarms.get("a")).toBeUndefined();
+  });
+
+  test("D9 an alarm that could not be stored is none: asked for again, it is written again", async () => {
+    const store = await LevelStore.open(newFolder());
+    const driver = store.driver("a");
+    await driver.setAlarm("a", 100);
+    await store.close(); // nothing can be written any more
+    for (let i = 0; i < 2; i++) await expect(driver.setAlarm("a", 200)).rejects.toThrow();
+    for (let i = 0; i < 2; i++) await expect(driver.clearAlarm("a")).rejects.toThrow();
+  });
+
+  test("an id that can be none is refused before it becomes the name of a sublevel", async () => {
+    const store = await openStore();
+    for (const id of ["", "\ud800", "a\u0000b", "x".repeat(600)])
+      expect(() => store.driver(id)).toThrow(expect.objectContaining({ code: "HF_INVALID_INPUT" }));
   });
 
   test("H3 ids of all kinds have namespaces of their own, and are listed", async () => {

@@ -3,24 +3,33 @@
 // Invariants: seen at the driver's door: batches, lists, keys.
 
 import { Loop, Receive, signal, update, workflow } from "@holdfast/core";
-import { type KvWrite, MemoryDriver, openWorkflow, realEnvironment, runWorkflow } from "@holdfast/kv";
+import { createWorkflow, type KvWrite, MemoryDriver, openWorkflow, realEnvironment, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
+import { encode } from "../../src/storage/binary.ts";
+import { messageKey, PREFIX } from "../../src/storage/layout.ts";
 import { unpack } from "../../src/storage/tuple.ts";
 import { KvHost } from "../host.ts";
 
 /** A driver that keeps book of what it is asked. */
 class Watched extends MemoryDriver {
   readonly batches: (readonly KvWrite[])[] = [];
-  lists = 0;
+  /** Entries that each list has given. */
+  lists: number[] = [];
+  gets = 0;
   readonly log: string[] = [];
   override async batch(writes: readonly KvWrite[]) {
     this.batches.push(writes);
     await super.batch(writes);
     this.log.push("batch");
   }
-  override list(prefix: Uint8Array) {
-    this.lists++;
-    return super.list(prefix);
+  override async list(prefix: Uint8Array) {
+    const entries = await super.list(prefix);
+    this.lists.push(entries.length);
+    return entries;
+  }
+  override get(key: Uint8Array) {
+    this.gets++;
+    return super.get(key);
   }
   override async setAlarm(runId: string, at: number) {
     await super.setAlarm(runId, at);
@@ -61,14 +70,20 @@ describe("batches", () => {
     expect(driver.batches.length).toBeLessThanOrEqual(3);
   });
 
-  test("Y1 H2 a wake-up that changes nothing writes nothing, and reads in one pass", async () => {
+  test("Y1 H2 a wake-up that changes nothing writes nothing, and reads all records in one pass", async () => {
     const driver = new Watched();
-    const w = steps(50);
-    const first = await runWorkflow({ driver, workflow: w, id: "r" });
+    const w = steps(5_000); // two records each
+    const first = await runWorkflow({ driver, workflow: w, id: "r", logger: silent });
     const { length } = driver.batches;
-    driver.lists = 0;
-    for (let i = 0; i < 3; i++) expect(await runWorkflow({ driver, workflow: w, id: "r" })).toEqual(first);
-    expect([driver.batches.length - length, driver.lists]).toEqual([0, 3]);
+    for (let i = 0; i < 3; i++) {
+      driver.lists = [];
+      driver.gets = 0;
+      expect(await runWorkflow({ driver, workflow: w, id: "r", logger: silent })).toEqual(first);
+      // Everything at once; and a look for messages, of which there are none, before it is left alone.
+      const [all, ...looks] = driver.lists;
+      expect(all).toBeGreaterThan(10_000);
+      expect([looks, driver.gets, driver.batches.length - length]).toEqual([[0], 0, 0]);
+    }
   });
 
   test("H2 a closed run is left as it is", async () => {
@@ -221,6 +236,34 @@ describe("limits of a batch", () => {
     expect(await handle.result()).toEqual({ status: "completed", output: 2 });
   });
 
+  test("P9 V4 an attempt whose error is more than a batch takes blocks the run, and its next one counts", async () => {
+    const driver = new Watched({ maxBatchBytes: 2_000 });
+    let tries = 0;
+    const talkative = workflow("talkative", (ctx) =>
+      ctx.step("s", async () => {
+        if (++tries === 1) throw new Error("x".repeat(5_000));
+        return tries;
+      }),
+    );
+    const options = { driver, workflow: talkative, id: "r", logger: silent };
+    expect(await runWorkflow(options)).toMatchObject({ status: "blocked", error: { code: "HF_LIMIT_EXCEEDED" } });
+    expect(await runWorkflow(options)).toEqual({ status: "completed", output: 2 });
+  });
+
+  test("K1 any number of messages that wait are taken at once", { timeout: 30_000 }, async () => {
+    const many = 150_000; // more than a call takes arguments
+    const waits = workflow("waits", async (ctx) => ctx.sleep("1d"));
+    const driver = new MemoryDriver();
+    await runWorkflow({ driver, workflow: waits, id: "r", logger: silent });
+    const value = encode({ job: { type: "cancel", reason: "no more" } });
+    await driver.batch(Array.from({ length: many }, (_, i) => ({ type: "set", key: messageKey(Date.now(), i, ""), value })));
+    expect(await openWorkflow({ driver, workflow: waits, id: "r", logger: silent }).wake()).toEqual({
+      status: "canceled",
+      reason: "no more",
+    });
+    expect(await driver.list(PREFIX.messages)).toEqual([]);
+  });
+
   test("P9 the same run goes on where batches may be larger", async () => {
     const small = new MemoryDriver({ maxBatchWrites: 20 });
     await runWorkflow({ driver: small, workflow: w, id: "r", logger: silent });
@@ -228,6 +271,31 @@ describe("limits of a batch", () => {
     expect(await runWorkflow({ driver: small, workflow: w, id: "r", logger: silent })).toMatchObject({ status: "blocked" });
     const large = new MemoryDriver({ namespace: small.namespace });
     expect(await runWorkflow({ driver: large, workflow: w, id: "r" })).toEqual({ status: "completed", output: 30 });
+  });
+});
+
+describe("starts and sends that don't fit", () => {
+  const w = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx, _input: string) => ctx.waitForSignal("word"));
+
+  test("P9 a start whose input is more than a batch takes is refused, and leaves neither run nor alarm", async () => {
+    const driver = new Watched({ maxBatchBytes: 2_000 });
+    const start = { driver, workflow: w, id: "r", input: "x".repeat(3_000), logger: silent };
+    await expect(runWorkflow(start)).rejects.toMatchObject({
+      code: "HF_LIMIT_EXCEEDED",
+      message: expect.stringContaining("maxBatchBytes"),
+    });
+    await expect(createWorkflow(start)).rejects.toMatchObject({ code: "HF_LIMIT_EXCEEDED" });
+    expect([driver.namespace.entries.size, driver.alarms.get("r")]).toEqual([0, undefined]);
+    expect(await runWorkflow({ ...start, input: "x" })).toMatchObject({ status: "sleeping" });
+  });
+
+  test("P9 M1 a message that is more than a batch takes is refused at the sender, and the run goes on", async () => {
+    const driver = new Watched({ maxBatchBytes: 2_000 });
+    await runWorkflow({ driver, workflow: w, id: "r", input: "x" });
+    const handle = openWorkflow({ driver, workflow: w, id: "r" });
+    await expect(handle.signal("word", "x".repeat(3_000))).rejects.toMatchObject({ code: "HF_LIMIT_EXCEEDED" });
+    await handle.signal("word", "hello");
+    expect(await handle.wake()).toEqual({ status: "completed", output: "hello" });
   });
 });
 

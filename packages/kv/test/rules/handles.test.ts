@@ -122,6 +122,16 @@ describe("yield", () => {
   });
 });
 
+test("M8 V4 a run whose first turn is blocked is there with all it was started with", async () => {
+  const driver = new MemoryDriver();
+  const wrong = workflow({ name: "w", signals: { word: signal<string>() } }, async () => void (await new Promise(setImmediate)));
+  const start = { driver, id: "r", signals: [{ name: "word", payload: "hello" }], attributes: { city: "Ulm" }, logger: silent };
+  expect(await runWorkflow({ ...start, workflow: wrong })).toMatchObject({ status: "blocked" });
+  expect((await openWorkflow({ driver, workflow: wrong, id: "r" }).describe()).attributes).toEqual({ city: "Ulm" });
+  const mended = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx) => ctx.waitForSignal("word"));
+  expect(await runWorkflow({ driver, workflow: mended, id: "r" })).toEqual({ status: "completed", output: "hello" });
+});
+
 describe("one executor a namespace", () => {
   test("H1 a second start is refused while the first is live, in both modes, and possible after it", async () => {
     const driver = new MemoryDriver();
@@ -342,6 +352,77 @@ test("M10 an update that gets no answer in time says so; the answer may still co
   await handle.signal("go");
   expect(await again).toBe("yes");
   await handle.evict();
+});
+
+/** A driver whose next answer to a call comes late: what it says is as of the time of the call. */
+class Late extends MemoryDriver {
+  #gate: Promise<void> | undefined;
+  #open: () => void = () => {};
+  #onReached: () => void = () => {};
+  hold(): { readonly reached: Promise<void>; release(): void } {
+    this.#gate = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+    const reached = new Promise<void>((resolve) => {
+      this.#onReached = resolve;
+    });
+    return { reached, release: () => this.#open() };
+  }
+  async #late<T>(answer: T): Promise<T> {
+    const gate = this.#gate;
+    this.#gate = undefined;
+    if (gate !== undefined) this.#onReached();
+    await gate;
+    return answer;
+  }
+  override async get(key: Uint8Array) {
+    return this.#late(await super.get(key));
+  }
+  override async batch(writes: Parameters<MemoryDriver["batch"]>[0]) {
+    return this.#late(await super.batch(writes));
+  }
+}
+
+test("M10 an update whose outcome comes with the end of the run has it, though its second sender finds the run closed", async () => {
+  const w = workflow({ name: "w", updates: { ask: update<void, string>() } }, async (ctx) => {
+    await ctx.receive(0, { updates: { ask: (_, state) => Receive.stop("yes", state) } });
+  });
+  const driver = new MemoryDriver();
+  await runWorkflow({ driver, workflow: w, id: "r" });
+  const late = new Late({ namespace: driver.namespace, alarms: driver.alarms });
+  const { reached, release } = late.hold();
+  const second = openWorkflow({ driver: late, workflow: w, id: "r" }).update("ask", undefined, { idempotencyKey: "k" });
+  await reached; // it has found no outcome yet
+  expect(await openWorkflow({ driver, workflow: w, id: "r" }).update("ask", undefined, { idempotencyKey: "k" })).toBe("yes");
+  release();
+  expect(await second).toBe("yes");
+});
+
+test("D10 a recover that comes while the run that failed is still being put away is not lost", async () => {
+  let isMended = false;
+  const driver = new Late();
+  let gate: ReturnType<Late["hold"]> | undefined;
+  const w = workflow("w", (ctx) =>
+    ctx.step(
+      "s",
+      async () => {
+        if (isMended) return "mended";
+        gate = driver.hold(); // the next batch is the last: it is written, and the session hears of it late
+        throw new Error("no");
+      },
+      { retry: { maxAttempts: 1 } },
+    ),
+  );
+  const failed = runWorkflow({ driver, workflow: w, id: "r" });
+  await expect.poll(() => gate).toBeDefined();
+  await gate?.reached;
+  isMended = true;
+  const handle = openWorkflow({ driver, workflow: w, id: "r" });
+  await handle.recover();
+  gate?.release();
+  expect(await failed).toMatchObject({ status: "failed" });
+  expect(driver.alarms.get("r")).toBeLessThanOrEqual(Date.now()); // whoever minds it wakes the run
+  expect(await handle.wake()).toEqual({ status: "completed", output: "mended" });
 });
 
 describe("creating without running", () => {

@@ -2,7 +2,8 @@
 // Owns: nothing.
 // Invariants: V4 (what is missing blocks the run, which goes on once it is there). What all hosts share is in `hostConformance`.
 
-import { activity, workflow } from "@holdfast/core";
+import { activity, LimitExceededError, workflow } from "@holdfast/core";
+import { MemoryDriver, type Router, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
 import { KvHost } from "../host.ts";
 
@@ -45,6 +46,38 @@ describe("what is missing", () => {
     const wrong = host.run(make("2"), "run");
     await wrong.signal("go");
     await expect(wrong.result()).rejects.toThrow(/version 1/);
+  });
+});
+
+describe("a router that throws", () => {
+  const routerOf = (signal: Router["signal"]): Router => ({
+    start: async () => "started",
+    signal,
+    cancel: async () => "sent",
+    terminate: async () => "sent",
+    ended: async () => {},
+  });
+
+  test("M12 what can't be mended by trying again is an answer: the operation fails with it", async () => {
+    const router = routerOf(async () => {
+      throw new LimitExceededError({ limit: "maxBatchBytes", actual: 2, max: 1, what: "a signal" });
+    });
+    const result = await runWorkflow({ driver: new MemoryDriver(), workflow: speaker, id: "r", router });
+    expect(result).toMatchObject({ status: "failed", error: { code: "HF_LIMIT_EXCEEDED" } });
+  });
+
+  test("D8 what may be is tried again, after a wait", async () => {
+    let calls = 0;
+    const router = routerOf(async () => {
+      if (++calls === 1) throw new Error("no connection");
+      return "sent";
+    });
+    const driver = new MemoryDriver();
+    const handle = runWorkflow({ driver, workflow: speaker, id: "r", router, mode: "live" });
+    await expect.poll(() => calls).toBe(1);
+    await handle.recover(); // now, not later
+    expect(await handle.result()).toEqual({ status: "completed", output: undefined });
+    expect(calls).toBe(2);
   });
 });
 

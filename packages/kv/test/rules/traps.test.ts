@@ -2,7 +2,8 @@
 // Owns: nothing.
 // Invariants: one test a trap; each fails if the trap is fallen into. What any host may fall into is in `hostConformance`.
 
-import { workflow } from "@holdfast/core";
+import { signal, workflow } from "@holdfast/core";
+import { MemoryDriver, openWorkflow, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
 import { KvHost } from "../host.ts";
 
@@ -100,6 +101,36 @@ describe("known traps", () => {
     host.process.dead = true; // acknowledged, and nobody has run it yet
     await host.crash();
     expect(await run.result()).toBe("hello");
+  });
+
+  test("D9 a message from a process that the driver can't tell of is not left without an alarm by the run that parks", async () => {
+    /** Hints get lost on the way to it. */
+    class Deaf extends MemoryDriver {
+      override watch(): () => void {
+        return () => {};
+      }
+    }
+    const w = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx) => {
+      await ctx.step("work", () => working);
+      return ctx.waitForSignal("word");
+    });
+    let finish: () => void = () => {};
+    let working = Promise.resolve();
+    for (const mode of ["yield", "live"] as const) {
+      working = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      const driver = new Deaf();
+      const options = { driver, workflow: w, id: "r" };
+      const parked = mode === "yield" ? runWorkflow(options) : runWorkflow({ ...options, mode });
+      const elsewhere = new MemoryDriver({ namespace: driver.namespace, alarms: driver.alarms });
+      const sender = openWorkflow({ driver: elsewhere, workflow: w, id: "r" });
+      await expect.poll(() => driver.namespace.entries.size).toBeGreaterThan(0);
+      await sender.signal("word", "hello"); // while the step runs
+      finish();
+      const result = await (mode === "yield" ? parked : (parked as { result(): Promise<unknown> }).result());
+      expect(result, mode).toEqual({ status: "completed", output: "hello" });
+    }
   });
 
   test("M7 D2 where batches are bounded, a message whose turn comes later stays stored until then", async () => {

@@ -1,0 +1,369 @@
+// The handle on a run: what can be done with it, whether somebody runs it or not.
+// Owns: the checks of what users hand over, and the way from there to the namespace or to the session that is live there.
+// Invariants: H1 (a second start is refused), M1 M3 M10 (sends are acknowledged when durable), M11 (queries need nobody who runs it), M12.
+
+import {
+  type AnyWorkflow,
+  DEFAULT_LIMITS,
+  type Duration,
+  evaluateQuery,
+  type History,
+  HoldfastError,
+  jsonCodec,
+  LimitExceededError,
+  type Logger,
+  type Outcome,
+  type Payload,
+  parseDuration,
+  payloadExceeds,
+  payloadSize,
+  type Queries,
+  QueryFailedError,
+  RunClosedError,
+  RunNotFoundError,
+  type RunStatus,
+  reviveError,
+  type SignalPayload,
+  type SignalSpec,
+  type Signals,
+  toHistory,
+  UpdateFailedError,
+  type UpdateInput,
+  type UpdateOutput,
+  type UpdateSpec,
+  type Updates,
+  validateRetry,
+} from "@holdfast/core";
+import { RunLiveError, WrongNamespaceError } from "./errors.ts";
+import { type Birth, create } from "./host/birth.ts";
+import { storedRetry } from "./host/bodies.ts";
+import { activitiesByName, checkedId, checkedKey, invalid, isWorkflow, specOf, validated } from "./host/definitions.ts";
+import { realEnvironment } from "./host/environment.ts";
+import { Namespace } from "./host/namespace.ts";
+import { isClosed, type RunResult, resultOf } from "./host/results.ts";
+import type { RoutedSignal } from "./host/router.ts";
+import { Session } from "./host/session.ts";
+import type { Settings } from "./host/settings.ts";
+import type { AnyOpenOptions, AnyRunOptions, SendOptions } from "./options.ts";
+import { decode } from "./storage/binary.ts";
+import type { End, MessageJob, ParentLink, Status, UpdateOutcome } from "./storage/contents.ts";
+import { KEY } from "./storage/layout.ts";
+import { Storage } from "./storage/storage.ts";
+
+export interface RunDescription {
+  readonly id: string;
+  readonly workflow: string;
+  readonly version: string | undefined;
+  readonly status: RunStatus;
+  readonly wakeAt: Date | undefined;
+  readonly waitingFor: readonly string[];
+  readonly execution: number;
+  readonly attempt: number;
+  readonly attributes: Readonly<Record<string, string | number | boolean>>;
+  readonly createdAt: Date;
+  readonly deadlineAt: Date | undefined;
+  readonly parent: ParentLink | undefined;
+}
+
+export interface WorkflowHandle<O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
+  readonly id: string;
+  /** What it comes to. While it is live: when it ends, or is blocked or evicted. Otherwise: how it stands. */
+  result(): Promise<RunResult<O>>;
+  /** Resolves when the signal is durable and the run has an alarm for it. */
+  signal<K extends keyof S & string>(
+    name: K,
+    ...payload: SignalPayload<S[K]> extends void
+      ? [payload?: undefined, options?: SendOptions]
+      : [payload: SignalPayload<S[K]>, options?: SendOptions]
+  ): Promise<void>;
+  /** Resolves with the reply. Runs the run, if nobody does. */
+  update<K extends keyof U & string>(
+    name: K,
+    ...input: UpdateInput<U[K]> extends void
+      ? [input?: undefined, options?: SendOptions & { readonly timeout?: Duration }]
+      : [input: UpdateInput<U[K]>, options?: SendOptions & { readonly timeout?: Duration }]
+  ): Promise<UpdateOutput<U[K]>>;
+  query<K extends keyof Q & string>(name: K, args?: Parameters<Q[K]>[1]): Promise<ReturnType<Q[K]>>;
+  /** Asks it to stop: durable when this resolves, whatever the run is doing (K1). */
+  cancel(reason?: string): Promise<void>;
+  /** Ends it, running no workflow code (K6). */
+  terminate(reason?: string): Promise<void>;
+  /** Tries exhausted work again: a failed run (D10), a blocked one, steps that wait for their next attempt. Then wake it. */
+  recover(): Promise<void>;
+  /** Runs it until nothing can advance; a live one looks what there is to do. */
+  wake(): Promise<RunResult<O>>;
+  /** Takes a live run out of this process: steps that run are told and given up, nothing more is written. Resolves when it is gone. */
+  evict(): Promise<void>;
+  /** The last published state (P5). */
+  state<T = unknown>(): Promise<T | undefined>;
+  describe(): Promise<RunDescription>;
+  /** What `replay` takes. */
+  history(): Promise<History>;
+  /** For routers: a signal from another run, which may know nothing of this one. If the schema refuses it, it is delivered to nobody (M13). */
+  deliver(signal: RoutedSignal): Promise<void>;
+  /** For routers: an operation of this run has its outcome, from the child that it started. */
+  childEnded(parent: ParentLink, outcome: Outcome): Promise<void>;
+}
+
+const QUIET: Pick<Logger, "debug" | "info"> = { debug() {}, info() {} };
+const consoleLogger: Logger = {
+  ...QUIET,
+  // biome-ignore lint/suspicious/noConsole: where nobody gives a logger, this is where warnings belong
+  warn: (message, fields) => console.warn(message, fields ?? ""),
+  // biome-ignore lint/suspicious/noConsole: see above
+  error: (message, fields) => console.error(message, fields ?? ""),
+};
+
+export class Handle {
+  readonly id: string;
+  readonly #workflow: AnyWorkflow;
+  readonly #namespace: Namespace;
+  readonly #settings: Omit<Settings, "birth">;
+
+  constructor(options: AnyOpenOptions, mode: "yield" | "live") {
+    const { driver, workflow, codec = jsonCodec, logger = consoleLogger, limits = {}, environment = realEnvironment, router } = options;
+    this.id = checkedId(options.id);
+    if (!isWorkflow(workflow)) throw invalid("runWorkflow", "Give a workflow, as workflow(..) makes them.", "workflow");
+    if (typeof driver !== "object" || driver === null || typeof driver.batch !== "function")
+      throw invalid("runWorkflow", "Give an EngineDriver.", "driver");
+    this.#workflow = workflow;
+    this.#namespace = Namespace.of(driver);
+    const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
+    const activities = activitiesByName(options.activities);
+    this.#settings = { driver, workflow, id: this.id, mode, activities, router, codec, logger, limits, environment, turnTimeout };
+  }
+
+  // ── running ──
+
+  async start(options: AnyRunOptions): Promise<RunResult> {
+    return (await this.#launch(options)).result;
+  }
+  startLive(options: AnyRunOptions): void {
+    this.#starting = this.#launch(options);
+    this.#starting.catch(() => {}); // who asks hears of it
+  }
+  #starting: Promise<Session> | undefined;
+  /** H1 holds from now on, though a schema may take its time. */
+  #launch(options: AnyRunOptions): Promise<Session> {
+    this.#refuseSecond();
+    return this.#namespace.open(async () => this.#begin(await this.#birth(options)));
+  }
+  /** `input`: of a child, as its parent's call has made it. */
+  async create(options: AnyRunOptions, input?: Payload): Promise<void> {
+    await create(this.#namespace, this.id, this.#workflow, await this.#birth(options, input), this.#settings.environment);
+  }
+  #refuseSecond(): void {
+    if (this.#namespace.live !== undefined) throw new RunLiveError({ runId: this.id });
+  }
+  #begin(birth: Birth | undefined): Session {
+    this.#refuseSecond();
+    return new Session({ ...this.#settings, birth });
+  }
+  async #birth(options: AnyRunOptions, input?: Payload): Promise<Birth> {
+    const { options: own, version } = this.#workflow;
+    const { signals = [], attributes = {}, parent, deadline = own.deadline, retry = own.retry } = options;
+    if (retry !== undefined) validateRetry(retry);
+    if (deadline instanceof Date && Number.isNaN(deadline.getTime()))
+      throw invalid("runWorkflow", "deadline is not a valid Date.", "deadline");
+    return {
+      head: {
+        input: input ?? (await this.#input(options.input)),
+        version: options.version ?? version,
+        retry: storedRetry(retry),
+        parent,
+      },
+      deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline),
+      deadlineAt: deadline instanceof Date ? deadline.getTime() : undefined,
+      attributes,
+      signals: await Promise.all(signals.map(async ({ name, payload }) => ({ name, payload: await this.#signalPayload(name, payload) }))),
+    };
+  }
+  async #input(input: unknown): Promise<Payload> {
+    const what = `the input of workflow ${this.#workflow.name}`;
+    return this.#encode(await validated(what, this.#workflow.options.input as never, input), what);
+  }
+  /** P9: what a sender sends is within the limits too. */
+  #encode(value: unknown, what: string): Payload {
+    const payload = this.#settings.codec.encode(value);
+    const max = this.#settings.limits.payloadBytes ?? DEFAULT_LIMITS.payloadBytes;
+    if (payloadExceeds(payload, max)) throw new LimitExceededError({ limit: "payloadBytes", actual: payloadSize(payload), max, what });
+    return payload;
+  }
+  /** The session that is under way, if there is one. */
+  async #live(): Promise<Session | undefined> {
+    await this.#starting;
+    await this.#namespace.opened();
+    const { live } = this.#namespace;
+    return live instanceof Session ? live : undefined;
+  }
+  async wake(): Promise<RunResult> {
+    await this.#live();
+    const { live } = this.#namespace; // as it is now: of several that wake it at once, one begins and the others join
+    if (!(live instanceof Session)) return this.#begin(undefined).result;
+    const idle = live.idle();
+    live.wake();
+    return idle;
+  }
+  async evict(): Promise<void> {
+    await (await this.#live())?.evict();
+  }
+  async result(): Promise<RunResult> {
+    const live = await this.#live();
+    if (live !== undefined) return live.result;
+    const own = await (await this.#starting)?.result; // a session that could not write says so
+    await this.#head();
+    const status: Status = (await this.#namespace.status()) ?? { status: "pending" };
+    if (own !== undefined && !isClosed(status.status)) return own;
+    const end = await this.#settings.driver.get(KEY.end);
+    return resultOf(status, end === undefined ? undefined : (decode(end) as End), this.#settings.codec);
+  }
+
+  // ── messages ──
+
+  async signal(name: string, payload?: unknown, options: SendOptions = {}): Promise<void> {
+    const encoded = await this.#signalPayload(name, payload);
+    const key = checkedKey(options.idempotencyKey);
+    const id = key ?? this.#settings.environment.uuid();
+    await this.#send({ type: "signal", id, name, payload: encoded }, key);
+  }
+  async #signalPayload(name: string, payload: unknown): Promise<Payload> {
+    const spec = specOf<SignalSpec<unknown>>(this.#workflow, "signals", name);
+    await validated(`signal ${name}`, spec?.schema as never, payload); // the run makes of it what its schema does
+    return this.#encode(payload, `the payload of signal ${name}`);
+  }
+  async #send(job: MessageJob, key?: string, alsoClosed = false): Promise<void> {
+    await this.#starting;
+    await this.#namespace.append(this.id, key === undefined ? { job } : { job, key }, this.#settings.environment, alsoClosed);
+  }
+  cancel(reason?: string): Promise<void> {
+    return this.#send({ type: "cancel", reason });
+  }
+  terminate(reason?: string): Promise<void> {
+    return this.#send({ type: "terminate", reason });
+  }
+  async recover(): Promise<void> {
+    await this.#head();
+    const status = (await this.#namespace.status())?.status;
+    const end = await this.#settings.driver.get(KEY.end);
+    const resumable = status === "failed" && end !== undefined && (decode(end) as End).resumable === true;
+    if (isClosed(status) && !resumable) {
+      const message = `Run ${this.id} is ${status}: only a failed run whose rollbacks have not run can be recovered once it has ended.`;
+      throw new HoldfastError(message, { code: "HF_NOT_RESUMABLE" });
+    }
+    await this.#send({ type: "recover" }, undefined, true);
+  }
+  async deliver({ id, name, payload }: RoutedSignal): Promise<void> {
+    await this.#send({ type: "signal", id, name, payload }, `\0signal/${id}`); // no key of a sender's
+  }
+  async childEnded({ runId, execution, seq }: ParentLink, outcome: Outcome): Promise<void> {
+    if (runId !== this.id) throw new WrongNamespaceError({ expected: `run "${runId}"`, found: `run "${this.id}"` });
+    try {
+      await this.#send({ type: "resolve", seq, outcome, execution }, `\0child/${execution}/${seq}`); // no key of a sender's
+    } catch (error) {
+      // A parent that is gone needs no answer.
+      if (!(error instanceof RunClosedError || error instanceof RunNotFoundError)) throw error;
+    }
+  }
+
+  async update(name: string, input?: unknown, options: SendOptions & { readonly timeout?: Duration } = {}): Promise<unknown> {
+    const spec = specOf<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
+    await validated(`update ${name}`, spec?.schema as never, input);
+    const encoded = this.#encode(input, `the input of update ${name}`);
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
+    const key = checkedKey(options.idempotencyKey);
+    const id = key ?? this.#settings.environment.uuid();
+    await this.#starting;
+    const known = key === undefined ? undefined : await this.#namespace.updateOutcome(id);
+    return this.#reply(name, known ?? (await this.#outcome({ type: "update", id, name, input: encoded }, key, timeout)));
+  }
+  /** M10: once it is durable. */
+  async #outcome(job: MessageJob & { type: "update" }, key: string | undefined, timeout: number | undefined): Promise<UpdateOutcome> {
+    const { environment } = this.#settings;
+    const stops: (() => void)[] = [];
+    try {
+      return await new Promise<UpdateOutcome>((resolve, reject) => {
+        stops.push(this.#namespace.onUpdate(job.id, resolve));
+        if (timeout !== undefined) {
+          const timer = environment.after(timeout, () => reject(tooLate(job.id, this.id, timeout)));
+          stops.push(() => timer.cancel());
+        }
+        this.#sendAndRun(job, key).then((outcome) => outcome !== undefined && resolve(outcome), reject);
+      });
+    } finally {
+      for (const stop of stops) stop();
+    }
+  }
+  async #sendAndRun(job: MessageJob & { type: "update" }, key: string | undefined): Promise<UpdateOutcome | undefined> {
+    try {
+      await this.#send(job, key);
+    } catch (error) {
+      // M10: one that ended before its run closed still has its outcome.
+      const ended = error instanceof RunClosedError ? await this.#namespace.updateOutcome(job.id) : undefined;
+      if (ended === undefined) throw error;
+      return ended;
+    }
+    if (this.#namespace.live === undefined) await this.wake();
+    return this.#namespace.updateOutcome(job.id);
+  }
+  #reply(name: string, outcome: UpdateOutcome): unknown {
+    if (outcome.status === "completed") return this.#settings.codec.decode(outcome.value);
+    const error = reviveError(outcome.error);
+    throw outcome.status === "rejected" || error instanceof HoldfastError ? error : new UpdateFailedError({ update: name, cause: error });
+  }
+
+  // ── looking at it ──
+
+  async #head() {
+    await this.#starting;
+    await this.#namespace.opened();
+    await this.#namespace.live?.begun;
+    return this.#namespace.head(this.id);
+  }
+  async #published(): Promise<Payload | undefined> {
+    await this.#head();
+    const state = await this.#settings.driver.get(KEY.state);
+    return state === undefined ? undefined : (decode(state) as Payload);
+  }
+  async query(name: string, args?: unknown): Promise<unknown> {
+    const { codec } = this.#settings;
+    const answer = evaluateQuery(this.#workflow, name, await this.#published(), args, codec);
+    try {
+      return codec.decode(codec.encode(answer));
+    } catch (cause) {
+      // biome-ignore lint/style/useErrorCause: it is among the details
+      throw new QueryFailedError({ query: name, reason: `its result can't be given: ${(cause as Error).message}`, cause });
+    }
+  }
+  async state(): Promise<unknown> {
+    const state = await this.#published();
+    return state === undefined ? undefined : this.#settings.codec.decode(state);
+  }
+  async describe(): Promise<RunDescription> {
+    const { id, workflow, version, execution, attempt, createdAt, deadlineAt, parent } = await this.#head();
+    const [status, attributes] = await Promise.all([this.#namespace.status(), this.#settings.driver.get(KEY.attributes)]);
+    return {
+      ...{ id, workflow, version, execution, attempt, parent },
+      status: status?.status ?? "pending",
+      wakeAt: status?.wakeAt === undefined ? undefined : new Date(status.wakeAt),
+      waitingFor: status?.waitingFor ?? [],
+      attributes: attributes === undefined ? {} : (decode(attributes) as RunDescription["attributes"]),
+      createdAt: new Date(createdAt),
+      deadlineAt: deadlineAt === undefined ? undefined : new Date(deadlineAt),
+    };
+  }
+  async history(): Promise<History> {
+    await this.#head();
+    const { turns, status } = await Storage.load(this.#settings.driver);
+    return toHistory(turns, status?.status ?? "pending");
+  }
+}
+
+function tooLate(update: string, runId: string, timeout: number): HoldfastError {
+  return new HoldfastError(
+    `The reply to update ${update} of run ${runId} did not come within ${timeout} ms. It may still come: ask again.`,
+    {
+      code: "HF_WAIT_TIMEOUT",
+      retryable: true,
+    },
+  );
+}

@@ -1,0 +1,68 @@
+// What is stored of a run that the code at hand can't advance.
+// Owns: nothing.
+// Invariants: V4 (the run is unharmed: of the turn that failed nothing is kept; it is tried again later, each time after a longer wait).
+
+import { type AnyWorkflow, HoldfastError, type SerializedError, serializeError } from "@holdfast/core";
+import type { Head, Status } from "../storage/contents.ts";
+import { Storage } from "../storage/storage.ts";
+import { bear, putSignals } from "./birth.ts";
+import type { Execution } from "./execution.ts";
+import type { Flusher } from "./flusher.ts";
+import type { Namespace } from "./namespace.ts";
+import { isTooLarge } from "./room.ts";
+import type { Settings } from "./settings.ts";
+
+const FIRST_WAIT = 1_000;
+const LONGEST_WAIT = 300_000;
+const SHORT_MESSAGE = 200;
+
+/** Stores that it is blocked, and why; returns when it is to be tried again. */
+export async function storeBlocked({ settings, head }: Execution, error: Error, namespace: Namespace, flusher: Flusher): Promise<number> {
+  const { driver, environment } = settings;
+  let wakeAt = 0;
+  let refusal: unknown;
+  for (const form of tellableForms(error)) {
+    const storage = await Storage.load(driver); // what the turn would have changed is forgotten
+    const isNew = storage.head === undefined;
+    if (isNew) keepBirth(storage, head, settings, namespace);
+    const status = blockedStatus(form, storage.status, environment.now());
+    ({ wakeAt } = status);
+    storage.setStatus(status);
+    try {
+      await flusher.flush(storage);
+      return wakeAt;
+    } catch (failure) {
+      if (!isTooLarge(failure)) throw failure;
+      if (isNew) refusal = failure;
+    }
+  }
+  if (refusal === undefined) return wakeAt;
+  await flusher.alarm.leaveAt(undefined, () => false);
+  throw refusal; // it could not even be created
+}
+/** A run whose first turn is blocked is there with all it was started with. */
+function keepBirth(storage: Storage, head: Head, { birth, environment }: Settings, namespace: Namespace): void {
+  if (birth === undefined) return;
+  bear(storage, head, birth);
+  putSignals(storage, namespace, birth, environment);
+}
+/** An error with all it carries may itself be more than a batch takes: then what it says has to do. The fullest form comes first. */
+function tellableForms(error: Error): SerializedError[] {
+  const stored = serializeError(error);
+  const { name, message, code } = { code: undefined, ...stored };
+  return [stored, { name, message: message.slice(0, SHORT_MESSAGE), ...(typeof code === "string" && { code }) }];
+}
+function blockedStatus(error: SerializedError, before: Status | undefined, now: number): Status & { readonly wakeAt: number } {
+  const times = (before?.times ?? 0) + 1;
+  const wakeAt = now + Math.min(FIRST_WAIT * 2 ** (times - 1), LONGEST_WAIT);
+  return { status: "blocked", wakeAt, waitingFor: [`code that can advance it (${error.name})`], error, times };
+}
+
+/** V2 */
+export function notServed(workflow: AnyWorkflow, head: Head): HoldfastError {
+  return new HoldfastError(
+    `Run "${head.id}" was started with version ${head.version ?? "none"} of workflow "${workflow.name}"; the code at hand is ${workflow.version ?? "none"} and does not serve it.\n` +
+      "Run it with code of that version, or name the version in `serves`.",
+    { code: "HF_KV_VERSION_NOT_SERVED" },
+  );
+}

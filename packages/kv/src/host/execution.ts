@@ -1,0 +1,107 @@
+// One execution in the memory of this process: what is stored of it, its executor, and what its host does for it.
+// Owns: the executor, its effects, its post, its open updates, and the jobs that wait for its next turn.
+// Invariants: P10 (each execution has an executor of its own), X10 (dropping it tells workflow code nothing).
+
+import { type Command, Executor, type Job, type StartJob } from "@holdfast/core";
+import type { Head, Status } from "../storage/contents.ts";
+import type { Storage } from "../storage/storage.ts";
+import { type BodyContext, unsupported } from "./bodies.ts";
+import { Effects, isoTime } from "./effects.ts";
+import { Post } from "./post.ts";
+import type { Settings } from "./settings.ts";
+import { Updates } from "./updates.ts";
+
+// The same objects each time: storage knows them again without looking at what they say.
+const RUNNING: Status = { status: "running" };
+const ROLLING_BACK: Status = { status: "rolling_back" };
+
+export class Execution {
+  readonly settings: Settings;
+  readonly storage: Storage;
+  head: Head;
+  readonly executor: Executor;
+  readonly effects: Effects;
+  readonly post: Post;
+  readonly updates = new Updates();
+  /** For the next turn. */
+  readonly jobs: Job[] = [];
+  rollingBack = false;
+  /** When the run is to be tried again as a whole (D10): until then no code runs. */
+  retryRunAt: number | undefined;
+  readonly #bodies: BodyContext;
+
+  constructor(settings: Settings, storage: Storage, head: Head, onChange: () => void) {
+    const { workflow, codec, logger, limits, environment, turnTimeout, activities, router } = settings;
+    const { id: runId, execution, deadlineAt } = head;
+    this.settings = settings;
+    this.storage = storage;
+    this.head = head;
+    this.executor = new Executor({ workflow, codec, logger, limits, elapsed: environment.elapsed, turnTimeout });
+    const attemptsOf = (seq: number) => storage.attemptsOf(seq);
+    this.#bodies = { runId, execution, executor: this.executor, codec, activities, router, attemptsOf };
+    this.effects = new Effects({ environment, storage, bodies: this.#bodies, deadlineAt, onChange });
+    this.post = new Post({ storage, router, environment, logger, runId, onChange });
+  }
+
+  /** One by one: there may be more than a call takes arguments. */
+  add(jobs: readonly Job[]): void {
+    for (const job of jobs) this.jobs.push(job);
+  }
+  get startJob(): StartJob {
+    const { id, workflow, version, input, seed, execution, attempt, parent, retry, createdAt } = this.head;
+    return {
+      type: "start",
+      runId: id,
+      workflow,
+      version,
+      input,
+      seed,
+      startedAt: createdAt,
+      execution,
+      attempt,
+      parentId: parent?.runId,
+      retry,
+    };
+  }
+  /** The first of the commands that this host can't carry out, as an error. */
+  unsupportedIn(commands: readonly Command[]): Error | undefined {
+    for (const command of commands) {
+      const problem = "n" in command ? unsupported(command, this.#bodies) : undefined;
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  }
+
+  // ── how it stands ──
+
+  /** When something is due next, in milliseconds since 1970. */
+  get nextDue(): number | undefined {
+    if (this.retryRunAt !== undefined) return this.retryRunAt;
+    const { nextDue } = this.effects;
+    const { nextAt } = this.post;
+    return nextDue === undefined ? nextAt : nextAt === undefined ? nextDue : Math.min(nextDue, nextAt);
+  }
+  get isDue(): boolean {
+    const due = this.nextDue;
+    return due !== undefined && due <= this.settings.environment.now();
+  }
+  get waitingFor(): string[] {
+    const { retryRunAt } = this;
+    return retryRunAt === undefined ? this.effects.waitingFor(this.executor) : [`another attempt at ${isoTime(retryRunAt)}`];
+  }
+  /** While it works. */
+  get workingStatus(): Status {
+    return this.rollingBack ? ROLLING_BACK : RUNNING;
+  }
+  /** When nothing can advance. */
+  get parkedStatus(): Status {
+    const status = this.rollingBack && this.retryRunAt === undefined ? "rolling_back" : "sleeping";
+    return { status, wakeAt: this.nextDue, waitingFor: this.waitingFor };
+  }
+
+  /** Bodies in flight are told why; workflow code hears nothing of it (X10). */
+  drop(reason: unknown): void {
+    this.effects.abandonAll(reason);
+    void this.executor.activate({ time: 0, jobs: [{ type: "evict" }] });
+  }
+}

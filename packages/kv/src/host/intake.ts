@@ -1,0 +1,163 @@
+// How messages become jobs of a turn.
+// Owns: the inbox of a live run, messages that were taken and not yet written off, and keys that are used by those.
+// Invariants: M3 (one delivery a key), M7 (a message leaves with the batch of the turn that takes its job, and not before), M13, P10 (an
+// outcome for an execution that is over is nobody's).
+
+import type { Job } from "@holdfast/core";
+import { decode } from "../storage/binary.ts";
+import type { InboxMessage, Message, MessageJob } from "../storage/contents.ts";
+import { PREFIX, usedKey } from "../storage/layout.ts";
+import type { Storage } from "../storage/storage.ts";
+import { checkedSignal, checkedUpdate } from "./definitions.ts";
+import type { Execution } from "./execution.ts";
+import { Inbox } from "./inbox.ts";
+import type { Namespace } from "./namespace.ts";
+import type { Settings } from "./settings.ts";
+
+interface Taken {
+  readonly message: InboxMessage;
+  /** Undefined: there is nothing of it for a turn to take. */
+  readonly job: Job | undefined;
+  /** It counts as used from now on. */
+  readonly key: string | undefined;
+}
+
+export class Intake {
+  readonly #settings: Settings;
+  readonly #namespace: Namespace;
+  readonly #inbox = new Inbox();
+  #taken: Taken[] = [];
+  readonly #used = new Set<string>();
+  #hinted = false;
+  #terminated: Extract<MessageJob, { type: "terminate" }> | undefined;
+
+  constructor(settings: Settings, namespace: Namespace) {
+    this.#settings = settings;
+    this.#namespace = namespace;
+  }
+
+  // ── coming in ──
+
+  add(messages: readonly InboxMessage[]): void {
+    this.#inbox.add(messages);
+  }
+  /** Others may have appended messages. */
+  hint(): void {
+    this.#hinted = true;
+  }
+  get isHinted(): boolean {
+    return this.#hinted;
+  }
+  async look(): Promise<void> {
+    this.#hinted = false;
+    const entries = await this.#settings.driver.list(PREFIX.messages);
+    this.add(entries.map(({ key, value }) => ({ ...(decode(value) as Message), at: key })));
+  }
+  /** Messages that nobody has taken. */
+  get waiting(): number {
+    return this.#inbox.size;
+  }
+  /** The oldest of a kind that waits. */
+  find<T extends MessageJob["type"]>(type: T): Extract<MessageJob, { type: T }> | undefined {
+    const found = this.#inbox.peek().find(({ job }) => job.type === type)?.job;
+    return found as Extract<MessageJob, { type: T }> | undefined;
+  }
+
+  // ── being taken ──
+
+  /** What waits, as jobs of the execution. */
+  async take(execution: Execution): Promise<Job[]> {
+    const jobs: Job[] = [];
+    for (const message of this.#inbox.take()) {
+      const { key } = message;
+      if (key !== undefined && (await this.#wasUsed(key))) {
+        await this.#sentBefore(message);
+        this.#taken.push({ message, job: undefined, key: undefined });
+      } else {
+        const job = await this.#jobOf(message, execution);
+        if (job !== undefined) jobs.push(job);
+        this.#taken.push({ message, job, key });
+      }
+    }
+    return jobs;
+  }
+  /** Somebody asked for the end of the run. */
+  get terminated(): Extract<MessageJob, { type: "terminate" }> | undefined {
+    return this.#terminated;
+  }
+  async #wasUsed(key: string): Promise<boolean> {
+    if (this.#used.has(key)) return true;
+    if ((await this.#settings.driver.get(usedKey(key))) !== undefined) return true;
+    this.#used.add(key);
+    return false;
+  }
+  /** M3, M10: no second delivery; who sent it again gets the outcome of the first, if that is there. */
+  async #sentBefore({ job }: InboxMessage): Promise<void> {
+    const outcome = job.type === "update" ? await this.#namespace.updateOutcome(job.id) : undefined;
+    if (job.type === "update" && outcome !== undefined) this.#namespace.tellUpdate(job.id, outcome);
+  }
+  async #jobOf({ job }: InboxMessage, { storage, head, effects }: Execution): Promise<Job | undefined> {
+    const { workflow, codec } = this.#settings;
+    switch (job.type) {
+      case "signal":
+        return checkedSignal(workflow, job, codec);
+      case "update":
+        return checkedUpdate(workflow, job, codec);
+      case "cancel":
+        return job;
+      case "resolve": {
+        const { type, seq, outcome, execution } = job;
+        storage.removeChild(execution, seq);
+        return execution === head.execution ? { type, seq, outcome } : undefined; // P10
+      }
+      case "terminate":
+        this.#terminated ??= job;
+        return undefined;
+      case "recover":
+        effects.hurry();
+        return undefined;
+    }
+  }
+
+  // ── being written off ──
+
+  /** Messages were taken that no batch has written off. */
+  get hasTaken(): boolean {
+    return this.#taken.length > 0;
+  }
+  /** M7: puts into the batch what goes with it. A message whose job is left for a later turn stays until then. */
+  consume(storage: Storage, later: readonly Job[]): InboxMessage[] {
+    if (this.#taken.length === 0) return [];
+    const left = new Set(later);
+    const now = this.#taken.filter(({ job }) => job === undefined || !left.has(job));
+    this.#taken = this.#taken.filter(({ job }) => job !== undefined && left.has(job));
+    for (const { message, key } of now) {
+      storage.consume(message);
+      if (key !== undefined) storage.markUsed(key);
+    }
+    return now.map(({ message }) => message);
+  }
+  /** The batch that deletes them is written. */
+  consumed(messages: readonly InboxMessage[]): void {
+    for (const message of messages) {
+      this.#inbox.forget(message);
+      if (message.key !== undefined) this.#used.delete(message.key); // it is stored now
+    }
+  }
+  /** Messages that the execution before had taken for a turn that it did not come to: they are still stored, and are taken again. */
+  putBack(): void {
+    for (const { message, key } of this.#taken) {
+      this.#inbox.forget(message);
+      if (key !== undefined) this.#used.delete(key);
+    }
+    this.#taken = [];
+  }
+  /** Of a run that is over: all that nobody will take. What makes a failed run go on stays, for the next wake-up (D10). */
+  takeLeftovers(isResumable: boolean): InboxMessage[] {
+    const waiting = this.#inbox.take();
+    const staying = waiting.filter(({ job }) => isResumable && job.type === "recover");
+    for (const message of staying) this.#inbox.forget(message);
+    this.#inbox.add(staying);
+    return [...this.#taken.splice(0).map(({ message }) => message), ...waiting.filter((message) => !staying.includes(message))];
+  }
+}

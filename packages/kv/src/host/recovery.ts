@@ -1,0 +1,57 @@
+// How an execution that is stored goes on: by replay, and after a failure as another attempt of the run.
+// Owns: nothing.
+// Invariants: Y1 (replay causes no effect), D7 (attempts that never came back are counted), D10 (a resume voids the failure, and no more).
+
+import { type FailCommand, type Job, replayView, type Turn } from "@holdfast/core";
+import type { Storage } from "../storage/storage.ts";
+import type { Execution } from "./execution.ts";
+import type { Intake } from "./intake.ts";
+import { isClosed } from "./results.ts";
+
+/** Somebody asked for it to be tried again, and it can be. */
+export function isRecovered({ status, end }: Storage, intake: Intake): boolean {
+  const isResumable = status?.status === "failed" && end?.resumable === true;
+  if (isClosed(status?.status) && !isResumable) return false;
+  return intake.find("recover") !== undefined;
+}
+
+/** D10: when a run that failed as a whole, and may be tried again, is to be. */
+export function retryTime({ turns, status }: Storage): number | undefined {
+  const fail = lastFailure(turns);
+  if (fail?.retryAfter === undefined || isClosed(status?.status)) return undefined;
+  return (turns.at(-1)?.time ?? 0) + fail.retryAfter;
+}
+
+/** Replays what is stored; returns what the code at hand, or this host, can't advance. */
+export async function recover(execution: Execution, resumed: boolean): Promise<Error | undefined> {
+  const { executor, effects, updates, storage } = execution;
+  const { turns } = storage;
+  execution.rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
+  for (const { commands } of turns) for (const command of commands) updates.track(command);
+  const fail = lastFailure(turns);
+  const isAnotherAttempt = fail !== undefined && (resumed || fail.retryAfter !== undefined);
+  const view = isAnotherAttempt ? resumedView(execution, fail) : replayView(turns);
+  await new Promise<void>((resolve) => execution.settings.environment.soon(resolve)); // X8, as for any turn
+  const completion = await executor.replay(view);
+  if (completion.status === "failed") return completion.error;
+  effects.restore(executor, turns);
+  if (isAnotherAttempt) effects.forgive(fail.causes ?? [], Number.MAX_SAFE_INTEGER);
+  const open = new Set(executor.openOperations);
+  return execution.unsupportedIn(turns.flatMap(({ commands }) => commands.filter((command) => "n" in command && open.has(command.seq))));
+}
+/** The run was failed, or waited: it is another attempt of it that goes on, with the next turn. */
+function resumedView(execution: Execution, fail: FailCommand): readonly Turn[] {
+  const { storage } = execution;
+  const attempt = execution.head.attempt + 1;
+  const job: Job = { type: "resume", attempt, voids: fail.causes ?? [] };
+  execution.jobs.push(job);
+  execution.head = { ...execution.head, attempt };
+  storage.setHead(execution.head);
+  storage.clearEnd();
+  const turn: Turn = { index: storage.turnCount, time: 0, historyLength: 0, jobs: [job], commands: [] };
+  return replayView([...storage.turns, turn]).slice(0, -1);
+}
+function lastFailure(turns: readonly Turn[]): FailCommand | undefined {
+  const last = turns.at(-1)?.commands.at(-1);
+  return last?.type === "fail" ? last : undefined;
+}

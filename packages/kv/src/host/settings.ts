@@ -1,0 +1,26 @@
+// What a run is run with.
+// Owns: `Settings`, as a handle has made them of what users gave.
+// Invariants: they don't change while the run is live.
+
+import type { AnyWorkflow, Codec, Limits, Logger } from "@holdfast/core";
+import type { EngineDriver } from "../driver.ts";
+import type { Birth } from "./birth.ts";
+import type { AnyActivity } from "./bodies.ts";
+import type { Environment } from "./environment.ts";
+import type { Router } from "./router.ts";
+
+export interface Settings {
+  readonly driver: EngineDriver;
+  readonly workflow: AnyWorkflow;
+  readonly id: string;
+  readonly mode: "yield" | "live";
+  /** Undefined: the run must exist. */
+  readonly birth: Birth | undefined;
+  readonly activities: ReadonlyMap<string, AnyActivity>;
+  readonly router: Router | undefined;
+  readonly codec: Codec;
+  readonly logger: Logger;
+  readonly limits: Partial<Limits>;
+  readonly environment: Environment;
+  readonly turnTimeout: number;
+}

@@ -1,0 +1,63 @@
+// What users say of a run: where it lives, what runs it, how it starts.
+// Owns: the options of `runWorkflow`, `createWorkflow` and `openWorkflow`, and of sends.
+// Invariants: what is said of a start counts once, when the run comes to be.
+
+import type { Codec, Duration, Limits, Logger, Queries, Signals, StoredRetryPolicy, Updates, Workflow } from "@holdfast/core";
+import type { EngineDriver } from "./driver.ts";
+import type { AnyActivity } from "./host/bodies.ts";
+import type { Environment } from "./host/environment.ts";
+import type { Router } from "./host/router.ts";
+import type { ParentLink } from "./storage/contents.ts";
+
+export interface OpenOptions<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
+  /** Of the run's own namespace: the same object for as long as the process lives. */
+  readonly driver: EngineDriver;
+  readonly workflow: Workflow<I, O, S, U, Q>;
+  readonly id: string;
+  /** Activities that the workflow calls; they run in place. A list, or the exports of a module. */
+  readonly activities?: readonly AnyActivity[] | Readonly<Record<string, unknown>>;
+  /** For children and for messages to other runs. */
+  readonly router?: Router;
+  /** Default: JSON. */
+  readonly codec?: Codec;
+  /** Default: warnings and errors go to the console. */
+  readonly logger?: Logger;
+  readonly limits?: Partial<Limits>;
+  /** How long the code of one turn may take. Default "2s". */
+  readonly turnTimeout?: Duration;
+  /** Time, timers and randomness. Default: the real ones. */
+  readonly environment?: Environment;
+}
+
+export interface StartOptions {
+  /** Delivered with the start (M8). */
+  readonly signals?: readonly { readonly name: string; readonly payload?: unknown }[];
+  /** Default: the workflow's. */
+  readonly deadline?: Duration | Date;
+  /** Of the run as a whole. Default: the workflow's. */
+  readonly retry?: StoredRetryPolicy;
+  readonly version?: string;
+  readonly attributes?: Readonly<Record<string, string | number | boolean>>;
+  /** Of a child: as its router was given it. */
+  readonly parent?: ParentLink;
+}
+
+/** What is said of a start counts if the namespace is empty; a run that is there goes on as it was started. */
+export type RunOptions<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> = OpenOptions<
+  I,
+  O,
+  S,
+  U,
+  Q
+> &
+  StartOptions &
+  (I extends void ? { readonly input?: undefined } : { readonly input: I });
+
+export interface SendOptions {
+  /** A repeated send with the same key is one delivery (M3). */
+  readonly idempotencyKey?: string;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: inference helpers; the only arguments that every workflow is assignable to
+export type AnyOpenOptions = OpenOptions<any, any, any, any, any>;
+export type AnyRunOptions = AnyOpenOptions & StartOptions & { readonly input?: unknown };
