@@ -169,7 +169,7 @@ export class Engine {
     try {
       await this.store.expire();
     } catch (error) {
-      this.logger.error("Deadlines could not be looked at; trying again.", { error });
+      if (!this.#closed) this.logger.error("Deadlines could not be looked at; trying again.", { error });
     }
   }
   /** Small batches, one after the other, so that nobody waits long for one. */

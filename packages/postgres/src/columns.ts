@@ -3,7 +3,7 @@
 // Invariants: P8 (payloads of the default codec are stored as the JSON that they are); whatever text a user chooses for a name, no two of
 // them meet in one column value; no NUL and no half of a surrogate pair ever reaches the server, which refuses the one and loses the other.
 
-import { InvalidInputError, jsonCodec, type Payload, payloadFromJson, payloadToJson, type SerializedError } from "@holdfast/core";
+import { jsonCodec, type Payload, payloadFromJson, payloadToJson, type SerializedError } from "@holdfast/core";
 
 /** What comes out of a column, or of JSON that the server made. */
 export type Value = string | number | boolean | null | undefined;
@@ -30,17 +30,6 @@ export function readText(value: Value): string {
 }
 export function readOptionalText(value: Value): string | undefined {
   return value === null || value === undefined ? undefined : readText(value);
-}
-
-/** Ids are what people look for with SQL: one that could not be found there as it is written is refused. */
-export function checkedId(what: string, key: string, id: string): string {
-  if (!LOST.test(id)) return text(id);
-  throw new InvalidInputError({
-    what,
-    issues: [
-      { message: `${JSON.stringify(id)} can't be an id on PostgreSQL: it has a NUL character or half of a surrogate pair`, path: [key] },
-    ],
-  });
 }
 
 const ENVELOPE = '{"$payload":';

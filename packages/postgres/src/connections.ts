@@ -6,7 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
 import { Client, type ClientConfig, Pool, type PoolClient, type QueryResultRow, types } from "pg";
-import { isContended, isLost, NoAnswer, storeError, unavailable } from "./failures.ts";
+import { isContended, isLost, isThere, NoAnswer, storeError, unavailable } from "./failures.ts";
 
 /** What goes to the server. */
 export type Parameter = string | number | boolean | null | undefined;
@@ -133,9 +133,10 @@ export class Connections {
     return pool.connect();
   }
 
-  /** Again, with growing waits, while the server is away or others are in the way. */
-  async #patiently<T>(attempt: () => Promise<T>, patience: number): Promise<T> {
-    const until = performance.now() + patience;
+  /** Again, with growing waits, while the server is away or others are in the way. A sign of life renews the patience, up to `most`. */
+  async #patiently<T>(attempt: () => Promise<T>, patience: number, most: number = patience): Promise<T> {
+    const end = performance.now() + most;
+    let until = performance.now() + patience;
     let wait = FIRST_WAIT_MS;
     let contendedWait = CONTENDED_WAIT_MS;
     for (;;) {
@@ -143,6 +144,7 @@ export class Connections {
         return await attempt();
       } catch (error) {
         const contended = isContended(error);
+        if (isThere(error)) until = Math.min(performance.now() + patience, end);
         if (this.#isClosed || (!contended && !isLost(error))) throw storeError(error, this.where);
         if (performance.now() > until) throw contended ? storeError(error, this.where) : unavailable(error, this.where);
         if (contended) {
@@ -171,20 +173,24 @@ export class Connections {
       client.release(broken);
     }
   }
-  /** For the first connection of all: a server that is not there at all is found out soon. */
+  /** For the first connection of all: a server that is not there at all is found out soon, one that is starting is waited for. */
   firstSession<T>(work: (client: PoolClient) => Promise<T>, patience: number): Promise<T> {
-    return this.#patiently(async () => {
-      const client = await this.#checkOut(this.#calls);
-      let broken: Error | undefined;
-      try {
-        return await work(client);
-      } catch (error) {
-        if (isLost(error)) broken = error as Error;
-        throw error;
-      } finally {
-        client.release(broken);
-      }
-    }, patience);
+    return this.#patiently(
+      async () => {
+        const client = await this.#checkOut(this.#calls);
+        let broken: Error | undefined;
+        try {
+          return await work(client);
+        } catch (error) {
+          if (isLost(error)) broken = error as Error;
+          throw error;
+        } finally {
+          client.release(broken);
+        }
+      },
+      patience,
+      this.#patience,
+    );
   }
 }
 

@@ -31,6 +31,14 @@ export function isLost(error: unknown): boolean {
   return LOST.has(codeOf(error)) || (error instanceof Error && (LOST_MESSAGE.test(error.message) || error instanceof NoAnswer));
 }
 
+/** admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections: it has said itself that it can't just now. */
+const THERE: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03", "53300"]);
+
+/** There is a server, and it will be of use soon. */
+export function isThere(error: unknown): boolean {
+  return THERE.has(codeOf(error));
+}
+
 /** No answer came in time. */
 export class NoAnswer extends Error {
   override readonly name = "NoAnswer";

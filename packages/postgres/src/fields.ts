@@ -3,7 +3,7 @@
 // Invariants: P8 (values as `columns.ts` writes them); ids that could not be found again with SQL are refused before anything is written.
 
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast";
-import { attributesOf, checkedId, json, optionalJson, optionalPayload, optionalText, payload, text, time } from "./columns.ts";
+import { attributesOf, json, optionalJson, optionalPayload, optionalText, payload, text, time } from "./columns.ts";
 import { rowsOf, trimsOf } from "./history.ts";
 import type { Names } from "./names.ts";
 import type { Birth } from "./recordCodec.ts";
@@ -180,7 +180,7 @@ interface Common {
 }
 export function commonFields(run: NewRun, names: Names): Common {
   return {
-    id: checkedId("start", "id", run.id),
+    id: text(run.id),
     workflow: text(run.workflow),
     version: optionalText(run.version),
     queue: text(run.queue),
@@ -213,7 +213,7 @@ export function newRunFields(run: NewRun, names: Names, reach: Reach): NewRunFie
   if (messages?.some(({ job }) => job.type === "cancel") === true) reach.ending.push(id);
   return {
     ...commonFields(run, names),
-    ikey: idempotencyKey === undefined ? undefined : checkedId("start", "idempotencyKey", idempotencyKey),
+    ikey: optionalText(idempotencyKey),
     parent: parent === undefined ? undefined : { ...parent, runId: text(parent.runId) },
     messages: messages === undefined || messages.length === 0 ? undefined : messages.map(messageFields),
     first:

@@ -2,10 +2,16 @@
 // Owns: their order.
 // Invariants: items are handed over in the order in which they came; a call that fails takes no other with it than those that shared it.
 
+import { HoldfastError } from "@holdfast/core";
+
 interface Waiting<I, R> {
   readonly items: readonly I[];
   readonly resolve: (results: R[]) => void;
   readonly reject: (error: unknown) => void;
+}
+
+function isRetryable(error: unknown): boolean {
+  return error instanceof HoldfastError && error.retryable === true;
 }
 
 export class Line<I, R> {
@@ -42,8 +48,8 @@ export class Line<I, R> {
         at += items.length;
       }
     } catch (error) {
-      // One of them may be at fault: each by itself, so that only that one fails.
-      if (together.length > 1) for (const one of together) await this.#carryOut([one]);
+      // One of them may be at fault: each by itself, so that only that one fails. None is if a retry of all of them may help.
+      if (together.length > 1 && !isRetryable(error)) for (const one of together) await this.#carryOut([one]);
       else for (const { reject } of together) reject(error);
     }
   }

@@ -5,7 +5,6 @@
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";
 import type { AttemptRow, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast";
 import {
-  checkedId,
   json,
   optionalText,
   readAttributes,
@@ -17,6 +16,7 @@ import {
   readOptionalText,
   readPayload,
   readText,
+  text,
   type Value,
 } from "./columns.ts";
 import { type Birth, fromFields, type RecordFields, toFields } from "./recordCodec.ts";
@@ -87,9 +87,8 @@ export interface MessageFields extends RecordFields {
 
 export function messageFields({ job, idempotencyKey }: NewMessage): MessageFields {
   const fields: MessageFields = toFields(job);
-  if (job.type === "update") fields.u = checkedId("update", "id", job.id);
-  else if (idempotencyKey !== undefined) fields.k = checkedId("send", "idempotencyKey", idempotencyKey);
-  if (job.type === "signal") checkedId("signal", "id", job.id);
+  if (job.type === "update") fields.u = text(job.id);
+  else if (idempotencyKey !== undefined) fields.k = text(idempotencyKey);
   return fields;
 }
 
@@ -98,7 +97,9 @@ export type InboxColumns = readonly (Value | readonly string[])[];
 
 export function inboxMessage(columns: InboxColumns): InboxMessage {
   const [id, type, seq, name, refs, data, value] = columns as [Value, Value, Value, Value, readonly string[] | null, Value, Value];
-  return { id: readNumber(id), job: fromFields({ type, seq, unit: null, name, n: null, refs, data, value }) as InboxJob };
+  const job = fromFields({ type, seq, unit: null, name, n: null, refs, data, value }) as InboxJob;
+  // The server has made it, of a column.
+  return { id: readNumber(id), job: job.type === "childStarted" ? { ...job, runId: readText(job.runId) } : job };
 }
 
 // ── attempts ──

@@ -27,7 +27,7 @@ import {
 import { escapeIdentifier } from "pg";
 import { askIn } from "./callers.ts";
 import { type Claim, type ClaimRow, claimedRun, claimsOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
-import { json, optionalPayload, text, time } from "./columns.ts";
+import { json, optionalPayload, readText, text, time } from "./columns.ts";
 import { changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
 import { Connections, type Parameter } from "./connections.ts";
 import { createBatch, createResults } from "./createRuns.ts";
@@ -47,7 +47,7 @@ type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
 
 const DEFAULT_CONNECTIONS = 10;
 const DEFAULT_PATIENCE_MS = 30_000;
-/** At the first connection a server that restarts is waited for, one that is not there is soon said to be missing. */
+/** At the first connection a server that says it is starting is waited for, one that is not there is soon said to be missing. */
 const OPEN_PATIENCE_MS = 5_000;
 /** Items of one call; what there is more goes into further ones, in order. */
 const PORTION = 1_000;
@@ -172,6 +172,11 @@ export class PostgresStore implements Store {
     return row?.answer ?? "{}";
   }
 
+  /** What is written is written: that nobody can be told any more is no failure of it. */
+  #tell(here: Wakeup, elsewhere?: Wakeup): void {
+    this.#opened?.notices.tell(here, elsewhere);
+  }
+
   // ── runs ──
 
   async create(runs: readonly NewRun[]): Promise<CreateResult[]> {
@@ -191,7 +196,7 @@ export class PostgresStore implements Store {
     const family = runs.some(({ parent, messages }) => parent !== undefined || (messages?.length ?? 0) > 0);
     const parked = first.some(({ lease, close }) => lease === "park" && close === undefined);
     const more = { work: here.work === true || work || family || parked, messages: here.messages === true || family };
-    this.#use().notices.tell({ ...here, ...more }, { ...elsewhere, ...more });
+    this.#tell({ ...here, ...more }, { ...elsewhere, ...more });
   }
   async commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
     return inPortions(turns, sizeOfTurn, async (portion) => {
@@ -266,7 +271,7 @@ export class PostgresStore implements Store {
       const fields = JSON.stringify(portion.map(({ runId, message }, o) => ({ o, r: text(runId), ...messageFields(message) })));
       const arePlain = portion.every(({ message: { job, idempotencyKey } }) => job.type === "signal" && idempotencyKey === undefined);
       const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields]);
-      this.#use().notices.tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
+      this.#tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
       return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
     });
   }
@@ -277,14 +282,14 @@ export class PostgresStore implements Store {
         return { r: text(runId), e: json(serializeError(error)) };
       });
       const answer = await this.#call("terminate_runs_1", [this.#given(), JSON.stringify(fields)]);
-      this.#use().notices.tell({ work: true, messages: true, results: true });
+      this.#tell({ work: true, messages: true, results: true });
       return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
     }); // biome-ignore format: one call
   }
   async resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]> {
     return inPortions(runIds, () => 0, async (portion) => {
       const answer = await this.#call("resume_runs_1", [this.#given(), JSON.stringify(portion.map(text))]);
-      this.#use().notices.tell({ work: true, messages: true });
+      this.#tell({ work: true, messages: true });
       return JSON.parse(answer) as ("resumed" | "not-found" | "not-resumable")[];
     }); // biome-ignore format: one call
   }
@@ -292,7 +297,7 @@ export class PostgresStore implements Store {
     if (workflows.length === 0) return 0;
     const fields = workflows.map(({ workflow, code }) => ({ w: text(workflow), c: text(code) }));
     const count = Number(await this.#ask("unblock_runs_1", [this.#given(), JSON.stringify(fields)]));
-    if (count > 0) this.#use().notices.tell({ work: true });
+    if (count > 0) this.#tell({ work: true });
     return count;
   }
 
@@ -307,10 +312,10 @@ export class PostgresStore implements Store {
       if (runs === null) return total;
       const fields = runs.map(([runId, deadline]) => ({
         r: runId,
-        e: json(serializeError(new DeadlineExceededError({ runId, deadline }))),
+        e: json(serializeError(new DeadlineExceededError({ runId: readText(runId), deadline }))),
       }));
       const count = Number(await this.#ask("expire_runs_1", [this.#given(), JSON.stringify(fields)]));
-      this.#use().notices.tell({ work: true, messages: true, results: true });
+      this.#tell({ work: true, messages: true, results: true });
       total += count;
       if (runs.length < LATE_AT_ONCE) return total;
     }
@@ -320,7 +325,7 @@ export class PostgresStore implements Store {
     const fields = tasks.flatMap((task, i) => lateFields(task, now, i) ?? []);
     if (fields.length === 0) return;
     await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields)]);
-    this.#use().notices.tell({ work: true, messages: true, tasks: true });
+    this.#tell({ work: true, messages: true, tasks: true });
   }
   async #sweepOverdue(): Promise<void> {
     const { now, tasks } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
@@ -329,7 +334,7 @@ export class PostgresStore implements Store {
   async #deliverMail(): Promise<void> {
     for (let count = LATE_AT_ONCE; count === LATE_AT_ONCE; ) {
       count = Number(await this.#ask("deliver_mail_1", [this.#given(), LATE_AT_ONCE]));
-      if (count > 0) this.#use().notices.tell({ work: true, messages: true, results: true });
+      if (count > 0) this.#tell({ work: true, messages: true, results: true });
     }
   }
   /** One look after the other, from the oldest on; what must stay is passed over until the next time round. */
@@ -424,7 +429,7 @@ export class PostgresStore implements Store {
       details: optionalPayload(details),
     }));
     const { held, overdue } = JSON.parse(await this.#ask("heartbeat_1", [this.#given(), JSON.stringify(fields)])) as Beaten;
-    if (overdue) await this.#sweepOverdue();
+    if (overdue) await this.#sweepOverdue().catch(lateAgain);
     return tasks.map((_, i) => held?.includes(i) === true);
   }
   async answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
@@ -432,8 +437,8 @@ export class PostgresStore implements Store {
       const { taken, overdue } = JSON.parse(
         await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(portion.map(answerFields))]),
       ) as Settled;
-      this.#use().notices.tell({ work: true, messages: true, tasks: portion.some(({ outcome }) => outcome.status === "failed") });
-      if (overdue) await this.#sweepOverdue();
+      this.#tell({ work: true, messages: true, tasks: portion.some(({ outcome }) => outcome.status === "failed") });
+      if (overdue) await this.#sweepOverdue().catch(lateAgain);
       return portion.map((_, i) => taken?.includes(i) === true);
     });
   }
@@ -489,6 +494,9 @@ interface Settled {
   readonly taken: readonly number[] | null;
   readonly overdue: boolean;
 }
+
+/** Attempts whose time is up are swept now and then in any case: what they were found along with does not fail with them. */
+const lateAgain = (): void => {};
 
 function placeholders(count: number): string {
   return Array.from({ length: count }, (_, i) => `$${i + 1}`).join(", ");

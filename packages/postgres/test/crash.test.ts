@@ -1,9 +1,26 @@
 // A server that is killed and started again under load: nothing that was acknowledged is lost, nothing is done twice.
 
-import { jsonCodec } from "@holdfast/core";
-import { expect, test } from "vitest";
+import { jsonCodec, workflow } from "@holdfast/core";
+import { Holdfast } from "holdfast";
+import { expect, onTestFinished, test } from "vitest";
+import { PostgresStore } from "../src/index.ts";
 import { canOwnServers } from "./server/index.ts";
-import { claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
+import { claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+
+/** The store, and how many looks at runs it has not answered yet. */
+function counted(store: PostgresStore): { store: PostgresStore; looks: { underWay: number } } {
+  const looks = { underWay: 0 };
+  const get = store.get.bind(store);
+  store.get = async (runIds) => {
+    looks.underWay++;
+    try {
+      return await get(runIds);
+    } finally {
+      looks.underWay--;
+    }
+  };
+  return { store, looks };
+}
 
 if (canOwnServers) {
   const database = useDatabase({ own: true });
@@ -80,6 +97,26 @@ if (canOwnServers) {
     await expect(database.open({ schema: "public_x", patience: 100 })).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
     await database.server.restart();
     expect(await store.send([{ runId: "a", message: { job: signal("s2") } }])).toMatchObject([{ status: "sent" }]);
+  }, 60_000);
+
+  test("M10 D9 who waits for a result is told of it soon after the server has come back", async () => {
+    const schema = database.newSchema();
+    const { store, looks } = counted(new PostgresStore({ connectionString: database.url, schema }));
+    const client = await Holdfast.with({ store });
+    const elsewhere = await Holdfast.with({ store: new PostgresStore({ connectionString: database.url, schema }) });
+    onTestFinished(async () => void (await Promise.all([client.close(), elsewhere.close()])));
+    const waits = workflow("waits", async (ctx) => ctx.waitForSignal("go"));
+    await elsewhere.worker({ workflows: [waits] });
+    const run = await client.start(waits, undefined, { id: "a" });
+    // Far more than it needs once it may look again, far less than an outage taken for the cost of a look would have it wait.
+    const result = run.result({ timeout: "25s" });
+    await database.server.kill();
+    await until(() => looks.underWay > 0, "a look at a server that is away");
+    await new Promise((resolve) => setTimeout(resolve, 2_000)); // that is how long it is away
+    await database.server.restart();
+    await until(() => looks.underWay === 0, "the answers to all looks");
+    await elsewhere.run("a", waits).signal("go", "there");
+    expect(await result).toBe("there");
   }, 60_000);
 } else {
   test("a server that is not ours is not killed", () => expect(canOwnServers).toBe(false));

@@ -3,7 +3,21 @@
 import { jsonCodec } from "@holdfast/core";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { PostgresStore } from "../src/index.ts";
-import { COMPLETED, claim, draft, type Held, heldOf, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import {
+  COMPLETED,
+  claim,
+  draft,
+  type Held,
+  heldOf,
+  inboxOf,
+  newRun,
+  range,
+  running,
+  signal,
+  turnOf,
+  until,
+  useDatabase,
+} from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
@@ -211,4 +225,14 @@ test("HF_STORE_UNAVAILABLE comes when patience is over, and the store works on o
   await wire.close();
   await expect(store.create([newRun("b")])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE", retryable: true });
   await expect(store.get(["a"])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+});
+
+test("HF_STORE_UNAVAILABLE comes to all who wait for one call together, and not to one after the other", async () => {
+  const { wire, url } = await Wire.to(database.url);
+  const store = await database.open({ connectionString: url, schema: database.newSchema(), patience: 1_000 });
+  await store.create([newRun("a")]);
+  await wire.close();
+  // Each waiting for its own turn, with patience of its own, they would take longer than a test may.
+  const sends = await Promise.allSettled(range(60).map((i) => store.send([{ runId: "a", message: { job: signal(`s${i}`) } }])));
+  expect(new Set(sends.map((sent) => sent.status === "rejected" && sent.reason.code))).toEqual(new Set(["HF_STORE_UNAVAILABLE"]));
 });

@@ -1,10 +1,14 @@
 // Setting up: many at once, newer and foreign schemas, roles with few rights, poolers, urls.
 
+import { spawn } from "node:child_process";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { createInterface } from "node:readline";
 import { InvalidInputError } from "@holdfast/core";
 import type { Logger } from "holdfast";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { type FromUrlOptions, PostgresStore, type PostgresTransaction } from "../src/index.ts";
 import { Bouncer } from "./bouncer.ts";
+import { bundled } from "./processes/bundled.ts";
 import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
 import { Wire } from "./wire.ts";
 
@@ -23,6 +27,20 @@ describe("migrations", () => {
     expect((await stores[0]?.count({}))?.pending).toBe(12);
     expect(await database.sql(`SELECT version FROM "${schema}".migrations`)).toEqual([{ version: 1 }]);
   });
+  test("processes that open a new schema at the same moment make it once, and all can use it", async () => {
+    const [schema, program] = [database.newSchema(), await bundled("opener")];
+    const openers = range(6).map((i) => spawn(process.execPath, [program, database.url, schema, `r${i}`]));
+    onTestFinished(() => {
+      for (const opener of openers) opener.kill();
+    });
+    const lines = openers.map((opener) => createInterface(opener.stdout)[Symbol.asyncIterator]());
+    const next = async (): Promise<unknown[]> => Promise.all(lines.map(async (line) => (await line.next()).value));
+    expect(await next()).toEqual(openers.map(() => "ready"));
+    for (const { stdin } of openers) stdin.write("go\n");
+    expect(await next()).toEqual(openers.map(() => "created"));
+    expect(await database.sql(`SELECT version FROM "${schema}".migrations`)).toEqual([{ version: 1 }]);
+    expect(await database.sql(`SELECT id FROM "${schema}".runs ORDER BY id`)).toEqual(range(6).map((i) => ({ id: `r${i}` })));
+  }, 60_000);
   test("HF_STORE_NEWER a schema of a newer version is refused and left as it is; who has it open goes on", async () => {
     const schema = database.newSchema();
     const old = await database.open({ schema });
@@ -65,6 +83,35 @@ describe("migrations", () => {
     await database.sql(`CREATE TABLE "${schema}".orders (mine text)`);
     expect(await (await database.open({ schema })).create([newRun("a")])).toMatchObject([{ status: "created" }]);
   });
+});
+
+describe("servers that are not ready", () => {
+  /** What a server says that is recovering. */
+  const STARTING = ((): Buffer => {
+    const fields = "SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0";
+    const message = Buffer.from(`E....${fields}`);
+    message.writeInt32BE(message.length - 1, 1);
+    return message;
+  })();
+
+  test("one that says it is starting is waited for, longer than one that is not there", async () => {
+    const target = new URL(database.url);
+    let startedAt: number | undefined;
+    const starting = createServer((client) => {
+      startedAt ??= performance.now();
+      client.on("error", () => undefined);
+      if (performance.now() - startedAt < 6_000) return void client.once("data", () => client.end(STARTING));
+      const server = connect(Number(target.port || 5432), target.hostname).on("error", () => client.destroy());
+      client.pipe(server).pipe(client);
+    });
+    await new Promise<void>((resolve) => starting.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void starting.close());
+    const url = new URL(database.url);
+    url.port = String((starting.address() as AddressInfo).port);
+    url.hostname = "127.0.0.1";
+    const store = await database.open({ connectionString: url.href, schema: database.newSchema() });
+    expect(await store.create([newRun("a")])).toMatchObject([{ status: "created" }]);
+  }, 40_000);
 });
 
 describe("roles", () => {
@@ -247,6 +294,13 @@ describe("urls", () => {
       { nspname: `${schema}_eu` },
     ]);
     await Promise.all(stores.map((store) => store.close()));
+  });
+  test("M1 what is under way when the store is closed is done, and said to be", async () => {
+    const store = await database.open({ schema: database.newSchema() });
+    await store.create([newRun("a")]);
+    const asked = [store.send([{ runId: "a", message: { job: signal("s1") } }]), store.resume(["a"])];
+    await store.close();
+    expect(await Promise.all(asked)).toMatchObject([[{ status: "sent" }], ["not-resumable"]]);
   });
   test("HF_STORE_CLOSED calls before open and after close are refused", async () => {
     const store = new PostgresStore({ connectionString: database.url });

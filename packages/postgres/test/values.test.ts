@@ -1,6 +1,6 @@
 // Values: what goes in comes out, whatever letters and bytes it has, and a person can read what is in between.
 
-import { type Command, InvalidInputError, type Job, jsonCodec, type Turn } from "@holdfast/core";
+import { type Command, type Job, jsonCodec, type Turn } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
 import { text } from "../src/columns.ts";
 import { fromFields, type RecordFields, toFields } from "../src/recordCodec.ts";
@@ -171,26 +171,53 @@ describe("odd letters", () => {
     const [end] = await store.get(["a"]);
     expect([end?.error, end?.output]).toEqual([failure, name]);
   });
-  test.each(["\0", "a\0", "\ud800"])("P8 %j in an id is refused before anything is written", async (id) => {
+  test.each(odd)("P8 %j in ids and keys comes back as it was, and meets no other", async (id) => {
     const store = await database.open({ schema: database.newSchema() });
-    await running(store, "a");
-    await expect(store.create([newRun(`run${id}`)])).rejects.toThrow(InvalidInputError);
-    await expect(store.create([newRun("b", { idempotencyKey: id })])).rejects.toThrow(InvalidInputError);
-    await expect(store.send([{ runId: "a", message: { job: signal(id) } }])).rejects.toThrow(InvalidInputError);
-    await expect(store.send([{ runId: "a", message: { job: signal("s"), idempotencyKey: id } }])).rejects.toThrow(InvalidInputError);
-    await expect(store.send([{ runId: "a", message: { job: { type: "update", id, name: "x", input: value } } }])).rejects.toThrow(
-      InvalidInputError,
-    );
-    expect(await store.get([`run${id}`, "b"])).toEqual([undefined, undefined]);
-    expect(await store.send([{ runId: id, message: { job: signal("s") } }])).toEqual([{ status: "not-found" }]);
-    expect((await store.count({})).running).toBe(1);
+    const update = { type: "update", id, name: "x", input: value } as const;
+    expect(await store.create([newRun(id, { idempotencyKey: id }), newRun(`other ${id}`)])).toMatchObject([
+      { status: "created", id },
+      { status: "created", id: `other ${id}` },
+    ]);
+    expect(await store.create([newRun("another", { idempotencyKey: id })])).toMatchObject([{ status: "existing", id }]);
+    const sent = [{ job: signal(id), idempotencyKey: id }, { job: signal(id), idempotencyKey: id }, { job: update }];
+    expect((await store.send(sent.map((message) => ({ runId: id, message })))).map(({ status }) => status)).toEqual([
+      "sent",
+      "duplicate",
+      "sent",
+    ]);
+    const claimed = (await claim(store)).find(({ run }) => run.id === id);
+    if (claimed === undefined) throw new Error("not claimed");
+    expect(claimed.inbox.map(({ job }) => job)).toEqual([signal(id), update]);
+    const held = heldOf(claimed);
+    const parent = { runId: id, execution: 1, seq: 2, parentClose: "cancel", announce: true } as const;
+    const [result] = await store.commit([
+      draft(held, {
+        turn: turnOf(held),
+        children: [newRun(`child ${id}`, { parent, idempotencyKey: `child ${id}` })],
+        sends: [{ seq: 3, runId: `other ${id}`, message: { job: signal(id), idempotencyKey: id } }],
+        updates: [{ id, outcome: { status: "completed", value } }],
+      }),
+    ]);
+    expect(result).toMatchObject({ status: "committed", sent: [{ status: "sent" }] });
+    expect(result?.status === "committed" && result.inbox.slice(2).map(({ job }) => job)).toMatchObject([
+      { type: "childStarted", runId: `child ${id}` },
+      { type: "resolve", seq: 3 },
+    ]);
+    expect(await store.updates([{ runId: id, id }])).toEqual([{ status: "completed", value }]);
+    expect((await store.list({ limit: 9, parentId: id })).runs.map((run) => [run.id, run.parent?.runId])).toEqual([[`child ${id}`, id]]);
+    expect((await store.get([id, `${id} `])).map((run) => run?.id)).toEqual([id, undefined]);
   });
   test("a message that is refused takes no other with it, though they share a call", async () => {
     const store = await database.open({ schema: database.newSchema() });
     const held = await running(store, "a");
-    const results = await Promise.allSettled(
-      ["s1", "bad\0", "s2", "s3"].map((id) => store.send([{ runId: "a", message: { job: signal(id) } }])),
-    );
+    const bad = {
+      ...signal("bad"),
+      get payload(): string {
+        throw new Error("this one can't be read");
+      },
+    };
+    const jobs = [signal("s1"), bad, signal("s2"), signal("s3")];
+    const results = await Promise.allSettled(jobs.map((job) => store.send([{ runId: "a", message: { job } }])));
     expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
     expect((await inboxOf(store, held)).map(({ job }) => "id" in job && job.id)).toEqual(["s1", "s2", "s3"]);
   });

@@ -49,14 +49,16 @@ export interface UpdateTaker extends Taker {
 
 export class Mailbox {
   readonly #execution: Execution;
+  /** Those before `#first` are gone: a run that has a hundred thousand of them takes them one by one, from the front. */
   #messages: Message[] = [];
+  #first = 0;
   /** Updates of this turn: by its end each is accepted or rejected. */
   #undecided: Update[] = [];
   /** Replay: what came in this turn. */
   readonly #arrived = new Set<Message>();
   readonly #takers: Taker[] = [];
   #receive: UpdateTaker | undefined;
-  /** So many messages from the front were offered, and nobody has become ready for one of them since. */
+  /** Messages before this one were offered, and nobody has become ready for one of them since. */
   #offered = 0;
 
   constructor(execution: Execution) {
@@ -75,29 +77,44 @@ export class Mailbox {
   }
   /** V3: what an operation that code no longer makes had consumed. */
   discard(ids: readonly string[]): void {
-    this.#messages = this.#messages.filter((message) => message.type === "fire" || !ids.includes(message.id));
+    this.#replace(this.#waiting.filter((message) => message.type === "fire" || !ids.includes(message.id)));
+  }
+  get #waiting(): Message[] {
+    return this.#first === 0 ? this.#messages : this.#messages.slice(this.#first);
+  }
+  #replace(messages: Message[]): void {
+    this.#messages = messages;
+    this.#first = 0;
     this.wake();
   }
   #remove(message: Message): void {
-    const index = this.#messages.indexOf(message);
+    const index = this.#messages.indexOf(message, this.#first);
     if (index < 0) return;
-    this.#messages.splice(index, 1);
-    if (index < this.#offered) this.#offered--;
+    if (index > this.#first) {
+      this.#messages.splice(index, 1);
+      if (index < this.#offered) this.#offered--;
+      return;
+    }
+    this.#first++;
+    if (this.#offered < this.#first) this.#offered = this.#first;
+    if (this.#first < 32 || this.#first * 2 < this.#messages.length) return;
+    this.#messages.splice(0, this.#first);
+    this.#offered -= this.#first;
+    this.#first = 0;
   }
   /** Updates that this turn has brought are still to be rejected (M8). */
   clear(): void {
-    this.#messages = this.#messages.filter((message) => message.type === "update" && !message.accepted);
     this.#takers.length = 0;
     this.#receive = undefined;
-    this.wake();
+    this.#replace(this.#waiting.filter((message) => message.type === "update" && !message.accepted));
   }
   /** P10: what the next execution gets. */
   get signals(): Signal[] {
-    return this.#messages.filter((message) => message.type === "signal");
+    return this.#waiting.filter((message) => message.type === "signal");
   }
   /** L3, R11: what a commit keeps. Updates that are not accepted are nobody's yet. */
   snapshot(): BufferedMessage[] {
-    return this.#messages
+    return this.#waiting
       .filter((message) => message.type !== "update" || message.accepted)
       .map((message): BufferedMessage => {
         if (message.type === "fire") return { type: "fire", seq: message.seq };
@@ -107,11 +124,14 @@ export class Mailbox {
   }
   /** What the commit kept, and after it what has come in the turn of the commit; all else was consumed on the way there. */
   restore(messages: readonly BufferedMessage[]): void {
-    const here = this.#messages.filter((message) => this.#arrived.has(message));
-    const older = messages.filter((message) => !here.some((one) => isSame(one, message)));
-    this.#messages = older.map((message) => (message.type === "update" ? { ...message, validate: false, accepted: true } : message));
-    this.#messages.push(...here);
-    this.wake();
+    const restored = this.#waiting.filter((message) => this.#arrived.has(message));
+    let at = 0; // M2: what the commit kept stands next to its neighbours in the commit
+    for (const message of messages) {
+      const index = restored.findIndex((one) => isSame(one, message));
+      if (index >= 0) at = index + 1;
+      else restored.splice(at++, 0, message.type === "update" ? { ...message, validate: false, accepted: true } : message);
+    }
+    this.#replace(restored);
   }
 
   // ── takers ──
@@ -136,7 +156,7 @@ export class Mailbox {
   }
   /** Somebody may be ready for what was offered in vain. */
   wake(): void {
-    this.#offered = 0;
+    this.#offered = this.#first;
   }
   /** M6: who is first in line for signals of this name. */
   #firstFor(name: string): Taker | undefined {
@@ -145,7 +165,8 @@ export class Mailbox {
 
   /** M4: the oldest buffered signal of one of the names, unless somebody who began earlier is in line for it. */
   pop(wants: (name: string) => boolean, self?: Taker): Signal | undefined {
-    for (const message of this.#messages) {
+    for (let i = this.#first; i < this.#messages.length; i++) {
+      const message = this.#messages[i] as Message;
       if (message.type !== "signal" || !wants(message.name)) continue;
       const first = this.#firstFor(message.name);
       if (first !== undefined && first !== self) continue;
@@ -210,7 +231,7 @@ export class Mailbox {
     const undecided = this.#undecided;
     this.#undecided = [];
     for (const message of undecided) {
-      if (message.accepted || !this.#messages.includes(message)) continue;
+      if (message.accepted || !this.#messages.includes(message, this.#first)) continue;
       const receive = this.#receive;
       if (receive !== undefined && !receive.closing && receive.handles(message.name)) {
         if (!this.#accept(message, receive)) this.#remove(message);
@@ -223,7 +244,7 @@ export class Mailbox {
   }
   /** R6: accepted updates that a closing receive will not get to. */
   takeAccepted(): Update[] {
-    const accepted = this.#messages.filter((message): message is Update => message.type === "update" && message.accepted);
+    const accepted = this.#waiting.filter((message): message is Update => message.type === "update" && message.accepted);
     for (const update of accepted) this.#remove(update);
     return accepted;
   }

@@ -36,6 +36,8 @@ interface Running {
   readonly controller: AbortController;
   timer: Timer | undefined;
   details: Payload | undefined;
+  /** Heartbeats under way: one after the other, so that none is overtaken by an older one, or by the outcome. */
+  beating: Promise<void> | undefined;
 }
 
 export class ActivityRunner {
@@ -61,7 +63,7 @@ export class ActivityRunner {
     return [...this.#running.values()].map(({ task }) => `${task.id}/${task.token}`);
   }
   get busy(): boolean {
-    return this.#claiming !== undefined || !this.#answers.idle;
+    return this.#claiming !== undefined || !this.#answers.idle || [...this.#running.values()].some(({ beating }) => beating !== undefined);
   }
 
   /** Claims what there is room for. Called on wake-ups, freed slots, and now and then. */
@@ -106,7 +108,7 @@ export class ActivityRunner {
 
   async #run(task: ClaimedTask): Promise<void> {
     const { codec, encode, environment, activities } = this.#options;
-    const running: Running = { task, controller: new AbortController(), timer: undefined, details: undefined };
+    const running: Running = { task, controller: new AbortController(), timer: undefined, details: undefined, beating: undefined };
     this.#running.set(task.id, running);
     this.#scheduleHeartbeat(running);
     let outcome: TaskAnswer["outcome"];
@@ -119,7 +121,7 @@ export class ActivityRunner {
         signal: running.controller.signal,
         heartbeat: (details) => {
           running.details = encode(details, `what activity ${task.activity} reports`);
-          void this.#heartbeat(running);
+          this.#beat(running);
         },
         lastHeartbeat: task.lastHeartbeat === undefined ? undefined : codec.decode(task.lastHeartbeat),
       };
@@ -132,6 +134,7 @@ export class ActivityRunner {
       const retryable = isRetryable(error, policy) && isRetryable(error, named);
       outcome = { status: "failed", error: serializeError(error), retryable, random: environment.random() };
     }
+    await running.beating; // D11: the next attempt is given what this one reported
     if (this.#running.get(task.id) !== running) return; // given up meanwhile
     await this.#answer(running, outcome);
     this.#end(running);
@@ -158,9 +161,18 @@ export class ActivityRunner {
   #scheduleHeartbeat(running: Running): void {
     const { environment, lease } = this.#options;
     running.timer = environment.after(Math.max(10, lease / 3), () => {
-      void this.#heartbeat(running);
+      this.#beat(running);
       this.#scheduleHeartbeat(running);
     });
+  }
+  #beat(running: Running): void {
+    running.beating ??= this.#beatOn(running);
+  }
+  /** What is reported while one is under way goes with the next. */
+  async #beatOn(running: Running): Promise<void> {
+    do await this.#heartbeat(running);
+    while (running.details !== undefined);
+    running.beating = undefined;
   }
   async #heartbeat(running: Running): Promise<void> {
     const { store, lease } = this.#options;

@@ -187,6 +187,7 @@ export class Driver {
 
   /** A claim: replays if there is history to replay, then works off what is there. */
   async claimed(claim: ClaimedRun): Promise<void> {
+    this.#forgetMessages();
     this.#run = claim.run;
     this.#epoch = claim.run.epoch;
     this.#released = false;
@@ -217,6 +218,13 @@ export class Driver {
     this.#fireDue();
     if (this.#jobs.length === 0 && this.#executor.hasWork) return this.#activate();
     this.#pump();
+  }
+  /** M7: what the claim before was given too late, as it parked, is in the inbox of this one, unless others have taken it. */
+  #forgetMessages(): void {
+    this.#jobs = [];
+    this.#consumed = [];
+    this.#seen = 0;
+    this.#ahead.clear();
   }
   #startJob(): StartJob {
     const { id, workflow, version, input, seed, execution, attempt, parent, retry, createdAt } = this.#run;
@@ -297,15 +305,18 @@ export class Driver {
   deliver(messages: readonly InboxMessage[]): Promise<void> {
     this.#delivering++;
     // One batch after the other: a schema that takes its time lets nobody overtake (M2), and no turn or parking begins meanwhile (D9).
-    this.#deliveries = this.#deliveries.then(() => this.#deliver(messages)).finally(() => this.#delivering--);
+    const epoch = this.#epoch;
+    this.#deliveries = this.#deliveries.then(() => this.#deliver(messages, epoch)).finally(() => this.#delivering--);
     return this.#deliveries;
   }
-  async #deliver(messages: readonly InboxMessage[]): Promise<void> {
+  async #deliver(messages: readonly InboxMessage[], epoch: number): Promise<void> {
     for (const message of messages) {
+      if (epoch !== this.#epoch) return; // of a claim that is over: the next has its own inbox
       if (message.id <= this.#seen) continue;
       this.#seen = message.id;
       if (this.#ahead.delete(message.id)) continue;
       const job = message.job.type === "resume" ? undefined : await this.#host.checked(this.workflow, message.job);
+      if (epoch !== this.#epoch) return;
       this.#consumed.push(message.id);
       if (job !== undefined) this.#jobs.push(job); // of a resume the host has its own, with what it voids
     }
@@ -546,6 +557,7 @@ export class Driver {
 
   /** V4: the run is unharmed; it is tried again later, or when other code comes. */
   async #block(error: Error): Promise<void> {
+    this.#busy = true; // nobody parks it meanwhile: its timers are not set
     const times = this.#host.blocked.get(this.runId) ?? 0;
     this.#host.blocked.set(this.runId, times + 1);
     const backoff = Math.min(1_000 * 2 ** times, 300_000);

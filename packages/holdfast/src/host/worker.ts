@@ -404,8 +404,8 @@ export class WorkerHost implements DriverHost {
       results.forEach(({ held, inbox }, i) => {
         const driver = drivers[i];
         if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
-        if (!held && driver.epoch === claims[i]?.epoch)
-          driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
+        if (driver.epoch !== claims[i]?.epoch) return; // M7: of a claim that is over; what it tells of may be consumed by now
+        if (!held) driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
         else if (inbox.length > 0) void driver.receive(inbox);
       });
     } catch (error) {

@@ -317,7 +317,14 @@ describe.each(STORES)("workers on %s", (store) => {
       await new Promise((resolve) => setImmediate(resolve)); // what it found out is known
       return pass(runs);
     });
+    const claimed: string[] = [];
+    wire.intercept("claim", async (pass, request) => {
+      const result = await pass(request);
+      claimed.push(...result.runs.map(({ run }) => run.workflow));
+      return result;
+    });
     expect(await (await engine.start(quick, undefined)).result({ timeout: "8s" })).toBe("done");
+    expect(claimed).toEqual([]); // it was never given back
     held.open();
     await other.result();
   });

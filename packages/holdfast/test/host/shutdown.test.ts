@@ -4,6 +4,8 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Holdfast, workflow } from "holdfast";
 import { afterEach, beforeAll, expect, it } from "vitest";
@@ -16,8 +18,8 @@ afterEach(() => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
 });
 
-function run(mode: "one" | "two" | "activity") {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "stopping.mjs"), mode], { stdio: ["pipe", "pipe", "inherit"] });
+function run(mode: "one" | "two" | "hasty" | "activity", url: string[] = []) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "stopping.mjs"), mode, ...url], { stdio: ["pipe", "pipe", "inherit"] });
   children.push(child);
   let output = "";
   child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
@@ -71,6 +73,32 @@ it("W4 two engines of one process both finish before it exits", async () => {
   finish();
   expect(await closed).toEqual([0, null]);
   expect(lines().at(-1)).toBe("ended");
+});
+
+it.each([
+  ["one", "finishes its step and gives the run back", ["go on 1"]],
+  ["hasty", "gives up its step after the grace period", ["work 2", "go on 1"]],
+] as const)("W4 W3 a process that is told to end (%s) %s: another has it at once", async (mode, _how, attempts) => {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-shutdown-"));
+  const url = `file:${join(folder, "x.db")}`;
+  const { said, kill, finish, closed } = run(mode, [url]); // lease: 30 s
+  await said("begun");
+  kill("SIGTERM");
+  await said("SIGTERM");
+  if (mode === "one") finish();
+  expect(await closed).toEqual([0, null]);
+
+  const began: string[] = [];
+  const work = workflow("work", async (ctx) => {
+    await ctx.step("work", ({ attempt }) => void began.push(`work ${attempt}`));
+    await ctx.step("go on", ({ attempt }) => void began.push(`go on ${attempt}`));
+  });
+  const engine = await Holdfast.open(url);
+  await engine.worker({ workflows: [work] });
+  await engine.run("run").result({ timeout: "10s" });
+  await engine.close();
+  rmSync(folder, { recursive: true, force: true });
+  expect(began).toEqual(attempts);
 });
 
 it("W4 a process lives until stop() is through, also if only an activity is in progress", async () => {

@@ -49,9 +49,15 @@ class Line {
   readonly #death = new Promise<never>((_, reject) => {
     this.#tell = reject;
   });
+  #answered: Promise<void> = Promise.resolve();
+  #allAnswered: () => void = () => {};
 
   constructor() {
     this.#death.catch(() => {});
+  }
+  /** Nothing that it was asked for is under way. Waiting for it leaves the machine to those who are to answer. */
+  answered(): Promise<void> {
+    return this.#answered;
   }
   die(): void {
     this.dead = true;
@@ -88,7 +94,7 @@ class Line {
       this.#doom.struck();
       return this.#death;
     }
-    this.calls++;
+    this.#begin();
     try {
       const result = await pass(args);
       if (isLast) this.#doom?.struck();
@@ -96,8 +102,17 @@ class Line {
       this.#note(method, result);
       return result;
     } finally {
-      this.calls--;
+      this.#end();
     }
+  }
+  #begin(): void {
+    if (this.calls++ > 0) return;
+    this.#answered = new Promise((resolve) => {
+      this.#allAnswered = resolve;
+    });
+  }
+  #end(): void {
+    if (--this.calls === 0) this.#allAnswered();
   }
   #note(method: string, result: unknown): void {
     if (WRITES.has(method) || broughtSomething(method, result)) this.progress++;
@@ -144,8 +159,13 @@ interface Process {
 export interface EmbeddedHostOptions extends HostOptions {
   /** Opens the storage of this host; called once for every process. */
   readonly openStore: (clock: () => number) => Promise<Store> | Store;
-  /** Whoever holds a run holds it until then and no longer. No store offers that: a lease is never made shorter. */
-  readonly endLeases: (store: Store, at: number) => Promise<void>;
+  /**
+   * What a dead process had open is closed, as the machine does it: what it asked for last is done or will never be. And whoever holds a
+   * run holds it until then and no longer. No store offers that: a lease is never made shorter.
+   */
+  readonly bury: (store: Store, leasesEnd: number) => Promise<void>;
+  /** Everything is closed: nobody has the storage. */
+  readonly closed?: () => void;
 }
 
 export class EmbeddedHost implements Host {
@@ -153,6 +173,8 @@ export class EmbeddedHost implements Host {
   readonly #workflows = new Map<string, AnyWorkflow>();
   readonly #processes: Process[] = [];
   #world = new StillWorld(START);
+  /** How things stood when everybody last looked. */
+  #looked: { readonly line: Line; readonly progress: number; readonly time: number } | undefined;
   /** There is something that no timer tells of: deadlines, limits of activities. */
   #hasLimits: boolean;
 
@@ -204,7 +226,7 @@ export class EmbeddedHost implements Host {
     for (const [name, code] of this.#workflows) {
       const served = serving.get(name);
       if (line.dead || served?.code === code) continue;
-      if (served !== undefined) await this.#meanwhile(served.worker.stop());
+      if (served !== undefined) await this.#meanwhile(served.worker.stop(), line);
       // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
       const activities: readonly Activity<any, any>[] = this.#options.activities;
       const options = { workflows: [code], activities, lease: LEASE, gracePeriod: 0, determinism: "off" } as const;
@@ -219,31 +241,45 @@ export class EmbeddedHost implements Host {
   }
   async settle(): Promise<void> {
     await this.#serve();
-    const { line, world } = this.process;
-    for (let before = -1; before !== line.progress && !line.dead; ) {
-      before = line.progress;
-      world.moveTo(world.now()); // who looks now and then looks now: no hint is waited for
+    const { line } = this.process;
+    await this.#still();
+    while (!line.dead && !this.#isSettled()) {
+      this.#look(this.now());
       await this.#still();
     }
     await this.#answered();
   }
+  /** Who looks now and then looks now: no hint is waited for. */
+  #look(time: number): void {
+    const { line } = this.process;
+    this.#looked = { line, progress: line.progress, time };
+    this.#world.moveTo(time);
+  }
+  /** Everybody has looked since anything changed. */
+  #isSettled(): boolean {
+    const { line } = this.process;
+    const { line: of, progress, time } = this.#looked ?? {};
+    return of === line && progress === line.progress && time === this.now();
+  }
   async #still(): Promise<void> {
     const { line, world, holdfast } = this.process;
     for (let quiet = 0; quiet < 4 && !line.dead; quiet++) {
+      await line.answered();
       await macrotask();
       if (holdfast.engine.busy || !world.idle || line.calls > 0) quiet = -1;
     }
   }
   /** The store is done with what it was asked for. */
   async #answered(): Promise<void> {
-    while (this.process.line.calls > 0) await macrotask();
+    const { line } = this.process;
+    while (line.calls > 0) await line.answered();
   }
   async skip(time: Duration): Promise<void> {
     const span = parseDuration(time);
     const end = this.now() + span;
     await this.settle();
     while (this.now() < end) {
-      this.#world.moveTo(this.#next(end, this.#hasLimits ? Math.max(LOOK_EVERY, span / LOOKS_AT_MOST) : span));
+      this.#look(this.#next(end, this.#hasLimits ? Math.max(LOOK_EVERY, span / LOOKS_AT_MOST) : span));
       await this.settle();
     }
   }
@@ -253,7 +289,7 @@ export class EmbeddedHost implements Host {
     return Math.min(end, this.now() + pace, nextAlarm > this.now() ? nextAlarm : end);
   }
   /** Something that calls itself again at this time, until it is done. */
-  async #meanwhile<T>(promise: Promise<T>, world = this.#world, by = 0): Promise<T> {
+  async #meanwhile<T>(promise: Promise<T>, line: Line, world = this.#world, by = 0): Promise<T> {
     let isDone = false;
     const done = promise.finally(() => {
       isDone = true;
@@ -262,6 +298,7 @@ export class EmbeddedHost implements Host {
     while (!isDone) {
       world.moveTo(world.now() + by);
       await macrotask();
+      await Promise.race([line.answered(), done.catch(() => {})]);
     }
     return done;
   }
@@ -271,7 +308,7 @@ export class EmbeddedHost implements Host {
     return line.asked(call(holdfast));
   }
   askedNow<T>(call: (holdfast: Holdfast) => Promise<T>): Promise<T> {
-    return this.#meanwhile(this.asked(call));
+    return this.#meanwhile(this.asked(call), this.process.line);
   }
 
   // ── death ──
@@ -290,14 +327,17 @@ export class EmbeddedHost implements Host {
   /** W3: nobody renews them any more. They are long, for time to jump: so their end is brought near. */
   async #letLeasesRunOut(): Promise<void> {
     const { store, line } = this.process;
-    await this.#options.endLeases(store, this.now() + LAST);
     await store.heartbeat(line.tasks.map(({ id, token }) => ({ id, token, lease: LAST })));
+    await this.#options.bury(store, this.now() + LAST);
   }
   async close(): Promise<void> {
-    for (const { line, world, holdfast } of this.#processes.splice(0)) {
+    const processes = this.#processes.splice(0);
+    if (processes.length === 0) return;
+    for (const { line, world, holdfast } of processes) {
       line.die();
-      await this.#meanwhile(holdfast.close(), world, 1_000);
+      await this.#meanwhile(holdfast.close(), line, world, 1_000);
     }
+    this.#options.closed?.();
   }
 }
 

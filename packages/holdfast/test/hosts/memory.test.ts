@@ -23,7 +23,7 @@ describe("the embedded host in memory", () => {
     makeHost: ({ activities }) => {
       let store: MemoryStore | undefined; // it lasts as long as the host does
       const openStore = (clock: () => number) => (store ??= new MemoryStore({ clock }));
-      return EmbeddedHost.open({ activities, openStore, endLeases });
+      return EmbeddedHost.open({ activities, openStore, bury: endLeases });
     },
   });
 });

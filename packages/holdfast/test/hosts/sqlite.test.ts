@@ -29,7 +29,7 @@ describe("the embedded host on SQLite", () => {
         activities,
         // What is written outlives this process whether it is synced or not; power loss is not what this suite is about.
         openStore: (clock) => new SqliteStore(path, { clock, synchronous: "NORMAL" }),
-        endLeases: (_, at) => endLeases(path, at),
+        bury: (_, at) => endLeases(path, at),
       });
     },
   });

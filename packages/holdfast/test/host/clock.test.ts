@@ -1,0 +1,126 @@
+// Job: prove that the time of turns is the store's, and never before a timer that they fire.
+// Owns: the clocks of the store and of the worker.
+// Invariants: K8 (a sleep is as long as it says, by ctx.now() too), P7 (a late answer does not set the clock of a worker back).
+
+import { Holdfast, workflow } from "holdfast";
+import { afterEach, expect, test } from "vitest";
+import { MemoryStore } from "../../src/store/memory/store.ts";
+import type { ClaimRequest, ClaimResult, CommitResult, TurnCommit } from "../../src/store/port.ts";
+import { TestWorld } from "../../src/testing/world.ts";
+import { Gate } from "../engine/engines.ts";
+
+/** What goes through it waits while a gate is set. */
+class SlowStore extends MemoryStore {
+  claimAnswer: Gate | undefined;
+  commitAnswer: Gate | undefined;
+  claims = 0;
+  commits = 0;
+  override async claim(request: ClaimRequest): Promise<ClaimResult> {
+    const result = await super.claim(request);
+    this.claims++;
+    await this.claimAnswer?.passed;
+    return result;
+  }
+  override async commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
+    const results = await super.commit(turns);
+    this.commits++;
+    await this.commitAnswer?.passed;
+    return results;
+  }
+}
+
+/** The store's clock is as much ahead of the worker's. */
+const AHEAD = 5_000;
+let engine: Holdfast;
+let store: SlowStore;
+afterEach(async () => {
+  store.claimAnswer?.open();
+  await engine.close();
+});
+
+const settled = async (isSo: () => boolean): Promise<void> => {
+  while (!isSo()) await new Promise((resolve) => setImmediate(resolve));
+  for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve));
+};
+
+/** A run that has slept from 0 to 30, at 40, and whose turn after that waits for a commit. */
+async function aSleepThatIsOver() {
+  let ahead = AHEAD;
+  const world = new TestWorld(0);
+  store = new SlowStore({ clock: () => world.now() + ahead });
+  engine = await Holdfast.with({ store, environment: world });
+  const busy = new Gate();
+  const beside = new Gate();
+  const nap = workflow("nap", async (ctx) => {
+    const began = ctx.now().getTime();
+    const [slept] = await Promise.all([
+      ctx.sleep(30).then(() => ctx.now().getTime() - began),
+      ctx.step("busy", () => busy.passed), // so that it is not parked
+      ctx.step("beside", () => beside.passed),
+    ]);
+    return slept;
+  });
+  const clock = workflow("clock", async (ctx) => ctx.now().getTime());
+  await engine.worker({ workflows: [nap, clock] });
+  await settled(() => store.claims === 1);
+  const run = await engine.start(nap, undefined);
+  return {
+    run,
+    now: async () => (await engine.start(clock, undefined)).result(),
+    setBack(ms: number): void {
+      ahead -= ms;
+    },
+    /** Time passes; at each of its moments the worker looks for work. */
+    async passes(time: number): Promise<void> {
+      const { claims } = store;
+      world.moveTo(time);
+      if (store.claimAnswer === undefined) await settled(() => store.claims > claims);
+    },
+    async claimsSlowly(time: number): Promise<() => Promise<void>> {
+      const answer = new Gate();
+      store.claimAnswer = answer;
+      const { claims } = store;
+      world.moveTo(time);
+      await settled(() => store.claims > claims);
+      return async () => {
+        store.claimAnswer = new Gate(); // the next would put the clock right
+        answer.open();
+        await settled(() => true);
+      };
+    },
+    async commitsSlowly(): Promise<() => void> {
+      const answer = new Gate();
+      store.commitAnswer = answer;
+      const { commits } = store;
+      beside.open();
+      await settled(() => store.commits > commits);
+      return () => {
+        store.commitAnswer = undefined;
+        answer.open();
+        busy.open();
+      };
+    },
+  };
+}
+
+test("K8 P7 a claim that is answered late does not set the worker's clock back: a sleep is as long as it says", async () => {
+  const { run, now, passes, claimsSlowly, commitsSlowly } = await aSleepThatIsOver();
+  const answerClaim = await claimsSlowly(10);
+  const answerCommit = await commitsSlowly();
+  await passes(40);
+  await answerClaim();
+  answerCommit();
+  expect(await run.result()).toBe(40);
+  expect(await now()).toBe(40 + AHEAD);
+});
+
+test("K8 a store whose clock is set back is followed, but no turn is before a timer that it fires", async () => {
+  const { run, now, passes, setBack, commitsSlowly } = await aSleepThatIsOver();
+  const answerCommit = await commitsSlowly();
+  await passes(40);
+  setBack(25);
+  await passes(41);
+  answerCommit();
+  expect(await run.result()).toBe(30);
+  expect(await now()).toBe(41 + AHEAD - 25);
+});
