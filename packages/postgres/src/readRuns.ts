@@ -8,18 +8,18 @@ import { attributesOf, readError, readNumber, readPayload, readText, text, type 
 import type { Connections, Parameter } from "./connections.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";
 import { ALL_STATUSES, type AttemptColumns, attemptRow, birthOf, CLOSED_STATUSES, type RunColumns, runRow } from "./runs.ts";
-import { attemptsOf, historyOf, RUN_COLUMNS, runTables } from "./schema/claims.ts";
+import { attemptsOf, historyOf, runColumns, runTables } from "./schema/claims.ts";
 
 export async function readRuns(db: Connections, s: string, ids: readonly string[]): Promise<(RunRow | undefined)[]> {
   if (ids.length === 0) return [];
-  const sql = `SELECT ${RUN_COLUMNS} FROM ${runTables(s)} WHERE r.id = ANY (ARRAY (SELECT * FROM json_array_elements_text($1::json)))`;
+  const sql = `SELECT ${runColumns(s)} FROM ${runTables(s)} WHERE r.id = ANY (ARRAY (SELECT * FROM json_array_elements_text($1::json)))`;
   const rows = await db.query<RunColumns>(sql, [JSON.stringify(ids.map(text))]);
   const found = new Map(rows.map((row) => [readText(row["id"]), runRow(row)]));
   return ids.map((id) => found.get(id));
 }
 
 export async function readHistory(db: Connections, s: string, id: string): Promise<Turn[]> {
-  const sql = `SELECT ${RUN_COLUMNS}, ${historyOf(s, "r.key", "r.execution")} AS records FROM ${runTables(s)} WHERE r.id = $1`;
+  const sql = `SELECT ${runColumns(s)}, ${historyOf(s, "r.key", "r.execution")} AS records FROM ${runTables(s)} WHERE r.id = $1`;
   const [row] = await db.query<RunColumns & { records: HistoryRow[] | null }>(sql, [text(id)]);
   return row === undefined ? [] : turnsOf(row.records ?? [], birthOf(runRow(row)));
 }
@@ -75,7 +75,7 @@ export async function readUpdates(
 export async function listRuns(db: Connections, s: string, query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
   const filter = filterOf(query);
   if (query.cursor !== undefined) filter.add(`(r.created_at, r.key) < ($, $)`, ...parseCursor(query.cursor));
-  const sql = `SELECT ${RUN_COLUMNS} FROM ${runTables(s)} ${filter.where} ORDER BY r.created_at DESC, r.key DESC LIMIT ${Math.max(0, Math.floor(query.limit)) + 1}`;
+  const sql = `SELECT ${runColumns(s)} FROM ${runTables(s)} ${filter.where} ORDER BY r.created_at DESC, r.key DESC LIMIT ${Math.max(0, Math.floor(query.limit)) + 1}`;
   const rows = await db.query<RunColumns>(sql, filter.parameters);
   const page = rows.slice(0, query.limit);
   const last = page.at(-1);

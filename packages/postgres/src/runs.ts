@@ -27,7 +27,7 @@ export const ALL_STATUSES: readonly RunStatus[] = [
 /** A run that has one of these has ended, and keeps it in `ended_as`. */
 export const CLOSED_STATUSES: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
 
-/** The columns of `RUN_COLUMNS`, by name. */
+/** The columns of `runColumns`, by name. */
 export type RunColumns = Readonly<Record<string, Value>>;
 
 export function runRow(row: RunColumns): RunRow {

@@ -2,7 +2,7 @@
 // Owns: the decision what has run out, and what its error says.
 // Invariants: D8 D11 (retries by policy, limits by the store's clock); the server fences all of it by token and by time.
 
-import { HoldfastError, isRetryable, StepTimeoutError, type StoredRunRetry, serializeError } from "@holdfast/core";
+import { type ActivityLimit, HoldfastError, isRetryable, StepTimeoutError, type StoredRunRetry, serializeError } from "@holdfast/core";
 import type { ClaimedTask, TaskAnswer } from "holdfast";
 import { json, payload, readJson, readOptionalNumber, readOptionalPayload, readPayload, readText, type Value } from "./columns.ts";
 
@@ -65,18 +65,19 @@ export function lateFields(task: LateTask, now: number, i: number): object | und
   const { id, token, scheduled_at, schedule_to_close, schedule_to_start, start_to_close } = task;
   const late = { i, id, token, l: true };
   const isRunning = task.worker_id !== null;
-  if (passed(scheduled_at, schedule_to_close)) return { ...late, s: "failed", e: timeoutError(task, schedule_to_close).text, o: true };
+  if (passed(scheduled_at, schedule_to_close))
+    return { ...late, s: "failed", e: timeoutError(task, schedule_to_close, "scheduleToClose").text, o: true };
   if (!isRunning) {
     // Attempts of before a resume say nothing of this (D10): its token moves with its first start.
     const neverStarted = token === 0 && passed(scheduled_at, schedule_to_start);
-    return neverStarted ? { ...late, s: "failed", e: timeoutError(task, schedule_to_start).text, o: true } : undefined;
+    return neverStarted ? { ...late, s: "failed", e: timeoutError(task, schedule_to_start, "scheduleToStart").text, o: true } : undefined;
   }
-  for (const [from, length] of [
-    [task.started_at, start_to_close],
-    [task.heartbeat_at, task.heartbeat],
+  for (const [limit, from, length] of [
+    ["startToClose", task.started_at, start_to_close],
+    ["heartbeat", task.heartbeat_at, task.heartbeat],
   ] as const) {
     if (!passed(from, length)) continue;
-    const { error, text } = timeoutError(task, length);
+    const { error, text } = timeoutError(task, length, limit);
     const { nonRetryable } = readJson<StoredRunRetry>(task.retry);
     return { ...late, s: "failed", e: text, r: isRetryable(error, nonRetryable === undefined ? undefined : { nonRetryable }) };
   }
@@ -84,7 +85,7 @@ export function lateFields(task: LateTask, now: number, i: number): object | und
   // It is the worker that failed: nothing speaks for a wait.
   return { ...late, s: "lost", e: json(serializeError(lost)), r: true, w: 0 };
 }
-function timeoutError(task: LateTask, timeout: number): { error: StepTimeoutError; text: string } {
-  const error = new StepTimeoutError({ step: readText(task.activity), timeout, attempt: Math.max(1, task.attempt) });
+function timeoutError(task: LateTask, timeout: number, limit: ActivityLimit): { error: StepTimeoutError; text: string } {
+  const error = new StepTimeoutError({ step: readText(task.activity), timeout, attempt: Math.max(1, task.attempt), limit });
   return { error, text: json(serializeError(error)) };
 }

@@ -4,11 +4,17 @@
 // D8 D11 (retries by policy, a token fences every answer). A claim never waits for a row that somebody else has locked.
 
 import { BY_INDEX } from "./messages.ts";
+import { lengthOfAny, turnsOfAny } from "./tail.ts";
 
 /** A run as it is looked at, in the order that `runRow` reads. */
-export const RUN_COLUMNS = `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for, r.execution, r.attempt,
+const columns = (
+  historyLength: string,
+  turns: string,
+): string => `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for, r.execution, r.attempt,
   r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes::text AS attributes, r.retry, r.created_at, r.started_at,
-  r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, r.history_length, r.turns, r.recoveries, e.input, e.seed, s.state, r.resumable`;
+  r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, ${historyLength} AS history_length, ${turns} AS turns, r.recoveries,
+  e.input, e.seed, s.state, r.resumable`;
+export const runColumns = (s: string): string => columns(lengthOfAny(s), turnsOfAny(s));
 const RUN_TYPES = `key bigint, id text, workflow text, version text, status text, queue text, priority integer, output text, error text, waiting_for text,
   execution integer, attempt integer, parent_id text, parent_execution integer, parent_seq integer, parent_close text, parent_announce boolean,
   attributes text, retry text, created_at bigint, started_at bigint, available_at bigint, deadline_at bigint, finished_at bigint, worker_id text,
@@ -107,7 +113,7 @@ BEGIN
       WITH claimed AS (
         UPDATE ${s}.runs r SET epoch = r.epoch + 1, status = CASE r.status WHEN 'rolling_back' THEN r.status ELSE 'running' END,
             recovered = r.worker_id IS NOT NULL, recoveries = r.recoveries + (r.worker_id IS NOT NULL)::integer, worker_id = p_worker,
-            available_at = v_now + p_lease, started_at = coalesce(r.started_at, v_now)
+            available_at = v_now + p_lease, started_at = coalesce(r.started_at, v_now), turns = ${turnsOfAny(s)}, history_length = ${lengthOfAny(s)}
           WHERE r.key = ANY (v_keys) RETURNING r.key, r.recovered
       )
       SELECT array_agg(c.key) INTO v_recovered FROM claimed c WHERE c.recovered;
@@ -131,7 +137,7 @@ BEGIN
     CASE WHEN r.turns > 0 THEN ${attemptsOf(s, "r.key", "r.execution", "NOT a.task")} END,
     CASE WHEN r.last_message > 0 THEN (SELECT json_agg(json_build_array(b.id, b.type, b.seq, b.name, b.refs, b.data, b.value) ORDER BY b.id)
       FROM ${s}.inbox b WHERE b.run = r.key) END,
-    ${RUN_COLUMNS}
+    ${columns("r.history_length", "r.turns")}
   FROM ${s}.runs r CROSS JOIN LATERAL (SELECT x.input, x.seed FROM ${s}.executions x WHERE x.run = r.key AND x.execution = r.execution OFFSET 0) e
     LEFT JOIN LATERAL (SELECT x.state FROM ${s}.states x WHERE x.run = r.key OFFSET 0) s ON true
   WHERE r.key = ANY (v_keys) ORDER BY array_position(v_keys, r.key);
@@ -350,7 +356,7 @@ BEGIN
       SELECT r.id, r.workflow, r.status, to_timestamp(r.created_at / 1000.0), to_timestamp(r.finished_at / 1000.0), row_to_json(r),
         coalesce((SELECT json_agg(row_to_json(h)) FROM (SELECT h.execution, h.turn, h.time, h.direction, h.type, h.seq, h.unit, h.name, h.n, h.refs, h.data, h.value
           FROM ${s}.records h WHERE h.run = k.key ORDER BY h.execution, h.turn, h.position) h), '[]')
-      FROM unnest(v_keys) AS k(key) JOIN LATERAL (SELECT ${RUN_COLUMNS} FROM ${runTables(s)} WHERE r.key = k.key) r ON true;
+      FROM unnest(v_keys) AS k(key) JOIN LATERAL (SELECT ${runColumns(s)} FROM ${runTables(s)} WHERE r.key = k.key) r ON true;
   END IF;
   DELETE FROM ${s}.records WHERE run = ANY (v_keys);
   DELETE FROM ${s}.inbox WHERE run = ANY (v_keys);

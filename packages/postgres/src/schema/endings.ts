@@ -50,16 +50,17 @@ BEGIN
   END LOOP;
 END $$;
 
--- p_turns, p_records: of the turn that it ends with, if it does.
+-- p_turns, p_records: of the turn that it ends with, if it does; its row is up to date but for them.
 CREATE FUNCTION ${s}.close_run_1(p_run bigint, p_status text, p_output text, p_error text, p_resumable boolean, p_now bigint,
-  p_turns integer DEFAULT 0, p_records integer DEFAULT 0)
+  p_turns integer DEFAULT NULL, p_records integer DEFAULT NULL)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM 1 FROM ${s}.runs WHERE key = p_run AND finished_at IS NULL FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND THEN RETURN; END IF;
+  IF p_turns IS NULL THEN PERFORM ${s}.settle_1(p_run); END IF;
   UPDATE ${s}.runs SET status = p_status, ended_as = p_status, output = p_output, error = p_error,
-      resumable = p_status = 'failed' AND coalesce(p_resumable, true), finished_at = p_now, turns = turns + p_turns,
-      history_length = history_length + p_records, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0,
+      resumable = p_status = 'failed' AND coalesce(p_resumable, true), finished_at = p_now, turns = turns + coalesce(p_turns, 0),
+      history_length = history_length + coalesce(p_records, 0), worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0,
       epoch = epoch + 1
     WHERE key = p_run;
   PERFORM ${s}.follow_end_1(p_run, p_now);
@@ -77,7 +78,7 @@ BEGIN
   SELECT * INTO v_run FROM ${s}.runs WHERE key = p_run AND finished_at IS NULL FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND THEN RETURN 0; END IF;
   IF v_run.turns > 0 OR v_run.worker_id IS NOT NULL THEN RETURN ${s}.put_1(p_run, p_message, p_now); END IF;
-  PERFORM ${s}.close_run_1(p_run, 'canceled', NULL, NULL, false, p_now);
+  PERFORM ${s}.close_run_1(p_run, 'canceled', NULL, ${s}.canceled_error_1(p_message), false, p_now);
   RETURN 0;
 END $$;
 
@@ -207,7 +208,8 @@ BEGIN
     ELSIF v_run.rollbacks = 0 THEN
       PERFORM ${s}.close_run_1(v_run.key, 'failed', NULL, v_item.e, false, v_now);
     ELSE
-      UPDATE ${s}.runs SET expired = true, epoch = epoch + 1, worker_id = NULL, available_at = v_now,
+      PERFORM ${s}.settle_1(v_run.key);
+      UPDATE ${s}.runs SET expired = true, epoch = epoch + 1, worker_id = NULL, available_at = least(available_at, v_now),
           status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = v_run.key;
       PERFORM ${s}.put_1(v_run.key, jsonb_build_object('y', 'expire', 'd', '{"error":' || v_item.e || '}'), v_now);
     END IF;

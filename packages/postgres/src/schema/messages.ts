@@ -4,6 +4,7 @@
 // in order beforehand are locked with NOWAIT, so that no two calls ever wait for each other.
 
 import {
+  CanceledError,
   type HoldfastError,
   jsonCodec,
   RunAlreadyExistsError,
@@ -79,6 +80,11 @@ CREATE FUNCTION ${s}.error_1(p_kind text, p_run text, p_detail text DEFAULT '') 
     '${DETAIL}', substr(to_json(p_detail)::text, 2, length(to_json(p_detail)::text) - 2))
 $$;
 
+-- With the reason of a cancel, if it has one. Taken from its data as text: it may have escapes that the server would not read.
+CREATE FUNCTION ${s}.canceled_error_1(p_message jsonb) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT replace(${errorText(new CanceledError(DETAIL))}, '${DETAIL}', substring(p_message ->> 'd' from '^[{]"reason" ?: ?"(.*)"[}]$'))
+$$;
+
 -- Locks runs in order of key: those named, and for those that may end all that their end may reach: open descendants, and parents.
 CREATE FUNCTION ${s}.lock_runs_1(p_ids text[], p_ending text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -122,7 +128,7 @@ BEGIN
 END $$;
 
 -- From a message for a run id to the inbox, once. A message has: y type, q seq, m name, f refs, d data, v value; k idempotency key,
--- u id of the update, c reason of the cancel. Answers with s status and either i inbox id or r status of the run.
+-- u id of the update. Answers with s status and either i inbox id or r status of the run.
 CREATE FUNCTION ${s}.deliver_1(p_run text, p_message jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run ${s}.runs;

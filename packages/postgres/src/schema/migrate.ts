@@ -9,12 +9,13 @@ import { claims } from "./claims.ts";
 import { endings } from "./endings.ts";
 import { literal, messages } from "./messages.ts";
 import { tables } from "./tables.ts";
+import { settle } from "./tail.ts";
 import { turns } from "./turns.ts";
 
 /** `s` is the schema, quoted. */
 type Migration = (s: string) => string;
 
-const VERSION_1: Migration = (s) => [tables(s), messages(s), endings(s), turns(s), claims(s)].join("\n");
+const VERSION_1: Migration = (s) => [tables(s), settle(s), messages(s), endings(s), turns(s), claims(s)].join("\n");
 
 const MIGRATIONS: readonly Migration[] = [VERSION_1];
 export const SCHEMA_VERSION: number = MIGRATIONS.length;

@@ -34,6 +34,8 @@
 //   migrations    Versions of this schema, and when they were made.
 
 /** `s` is the schema, quoted. */
+import { turnsOfAny } from "./tail.ts";
+
 export const tables = (s: string): string => `
 CREATE SEQUENCE ${s}.run_keys;
 CREATE SEQUENCE ${s}.inbox_ids;
@@ -247,7 +249,7 @@ CREATE TABLE ${s}.archive (
 CREATE INDEX archive_by_run ON ${s}.archive (run_id);
 
 CREATE VIEW ${s}.run_details AS
-SELECT r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.execution, r.attempt, r.turns, r.waiting_for, e.input, r.output, r.error,
+SELECT r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.execution, r.attempt, ${turnsOfAny(s)} AS turns, r.waiting_for, e.input, r.output, r.error,
   s.state, r.attributes, r.parent_id, r.worker_id, r.epoch,
   to_timestamp(r.created_at / 1000.0) AS created,
   to_timestamp(r.started_at / 1000.0) AS started,

@@ -10,6 +10,7 @@
 // or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
 
 import { BY_INDEX, NOTHING } from "./messages.ts";
+import { lengthNow, turnsNow } from "./tail.ts";
 
 /** The columns of a record, as they are handed over; the same for both ways in. */
 const RECORD =
@@ -111,6 +112,7 @@ BEGIN
     "cancelChildren" integer[], sends jsonb, close jsonb);
   SELECT * INTO v_run FROM ${s}.runs WHERE id = c.id FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND OR v_run.worker_id IS NULL OR v_run.epoch <> c.e OR v_run.execution <> c.x THEN RETURN '{"stale":true}'; END IF;
+  PERFORM ${s}.settle_1(v_run.key);
   IF c.records IS NOT NULL THEN
     INSERT INTO ${s}.records (run, ${RECORD_COLUMNS}) SELECT v_run.key, c.x, ${RECORD_VALUES} FROM jsonb_to_recordset(c.records) AS r(${RECORD});
   END IF;
@@ -238,10 +240,14 @@ BEGIN
   SELECT array_agg(coalesce(l.key, 0) ORDER BY t.i), bool_or(l.last_message > t.seen), bool_or(l.last_message > 0),
       array_agg(t.x ORDER BY t.i), array_agg(coalesce(t.ti, 0) ORDER BY t.i), array_agg(coalesce(t.w, 0) ORDER BY t.i),
       array_agg(coalesce(t.tm, 0) ORDER BY t.i), array_agg(coalesce(t.hl, 0) ORDER BY t.i),
-      array_agg(l.key) FILTER (WHERE t.c IS NULL), array_agg(l.key) FILTER (WHERE t.c IS NOT NULL)
+      array_agg(l.key) FILTER (WHERE t.c IS NULL AND NOT l.stays), array_agg(l.key) FILTER (WHERE t.c IS NOT NULL)
     INTO v_keys, v_news, v_messages, v_executions, v_indexes, v_workers, v_times, v_lengths, v_open, v_ended
     FROM unnest(v_turns) t LEFT JOIN LATERAL (
-      SELECT r.key, r.last_message FROM ${s}.runs r WHERE r.id = t.id AND r.execution = t.x AND r.epoch = t.e AND r.worker_id IS NOT NULL
+      SELECT r.key, r.last_message,
+        -- Its row is as it should be but for what it counts: nothing to write (see tail.ts).
+        t.k AND t.n > 0 AND t.wf IS NULL AND t.er IS NULL AND t.bc IS NULL AND r.status = t.s AND r.rollbacks = coalesce(t.rb, r.rollbacks)
+          AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL AS stays
+      FROM ${s}.runs r WHERE r.id = t.id AND r.execution = t.x AND r.epoch = t.e AND r.worker_id IS NOT NULL
       FOR NO KEY UPDATE
     ) l ON true;
   v_keys := coalesce(v_keys, '{}');
@@ -267,9 +273,9 @@ BEGIN
       FROM json_to_recordset(v_more -> 'attempts') AS a(i integer, x integer, ${ATTEMPT}) WHERE v_keys[a.i] <> 0
       ${WRITE_ATTEMPT};
   END IF;
-  WITH changed AS (
+  IF v_open IS NOT NULL THEN WITH changed AS (
     UPDATE ${s}.runs r SET (status, waiting_for, error, blocked_code, rollbacks, turns, history_length, recoveries, parked_by, worker_id, available_at) = (
-        SELECT t.s, t.wf, t.er, t.bc, coalesce(t.rb, r.rollbacks), r.turns + t.t, r.history_length + t.n, CASE WHEN t.t > 0 THEN 0 ELSE r.recoveries END,
+        SELECT t.s, t.wf, t.er, t.bc, coalesce(t.rb, r.rollbacks), ${turnsNow(s)}, ${lengthNow(s)}, CASE WHEN t.t > 0 THEN 0 ELSE r.recoveries END,
           CASE WHEN t.k THEN r.parked_by ELSE r.worker_id END, CASE WHEN t.k THEN r.worker_id END,
           CASE WHEN t.k THEN r.available_at
             WHEN r.last_message > t.seen AND EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = r.key AND b.id > t.seen) THEN least(t.wake, v_now)
@@ -278,7 +284,7 @@ BEGIN
       WHERE r.key = ANY (v_open)
       RETURNING r.worker_id, r.available_at
   )
-  SELECT bool_or(worker_id IS NULL AND available_at <= v_now) INTO v_due FROM changed;
+  SELECT bool_or(worker_id IS NULL AND available_at <= v_now) INTO v_due FROM changed; END IF;
   IF p_ending IS NOT NULL THEN
     -- All of them end before anything follows from it: a child that ends by itself does not follow its parent.
     SELECT array_agg(t.i) INTO v_family FROM unnest(v_turns) t CROSS JOIN LATERAL (
@@ -288,7 +294,7 @@ BEGIN
         OR (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key LIMIT 1) IS NOT NULL
         OR (SELECT 1 FROM ${s}.updates x WHERE x.run = r.key AND x.status IS NULL LIMIT 1) IS NOT NULL);
     UPDATE ${s}.runs r SET (status, ended_as, output, error, resumable, turns, history_length) = (
-        SELECT t.c, t.c, t.o, t.er, t.c = 'failed' AND coalesce(t.rs, true), r.turns + t.t, r.history_length + t.n
+        SELECT t.c, t.c, t.o, t.er, t.c = 'failed' AND coalesce(t.rs, true), ${turnsNow(s)}, ${lengthNow(s)}
         FROM unnest(v_turns[array_position(v_keys, r.key):array_position(v_keys, r.key)]) t),
         finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = r.epoch + 1
       WHERE r.key = ANY (v_ended);
