@@ -1,6 +1,12 @@
 // The options of a simulation, as the command line has them, both ways.
 
 /** @typedef {{ [name: string]: string | boolean | undefined }} Values */
+/** @typedef {{ [name: string]: number }} Counts */
+
+/** @param {Counts} to @param {Readonly<Counts>} counts */
+export function add(to, counts) {
+  for (const [name, count] of Object.entries(counts)) to[name] = (to[name] ?? 0) + count;
+}
 
 /** @param {string | boolean | undefined} text @param {string} name */
 export function whole(text, name) {

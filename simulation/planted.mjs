@@ -29,22 +29,6 @@ export const planted = [
       { file: `${host}/worker.ts`, from: "claim.turns === undefined && cached === undefined && run.turns > 0", to: "run.turns < 0" },
     ],
   },
-  {
-    name: "clock-set-back",
-    what: "found: a slow answer sets the clock of a worker back, and a sleep seems shorter than it was",
-    replacements: [
-      {
-        file: `${host}/worker.ts`,
-        from: "this.#offset = Math.min(Math.max(this.#offset, earliest), Math.max(earliest, latest));",
-        to: "this.#offset = latest === 0 ? latest : earliest;",
-      },
-      {
-        file: `${host}/driver.ts`,
-        from: "this.#notBefore = Math.max(this.#notBefore, latest);",
-        to: "this.#notBefore = Math.min(this.#notBefore, latest);",
-      },
-    ],
-  },
   bug(
     "claims-before-start",
     "found: a worker claims before it has started, and after it failed to",
@@ -191,6 +175,13 @@ export const planted = [
     "      for (const turn of turns) committed(turn);\n      const results = await store.commit(turns);\n",
   ),
   bug(
+    "late-timer-forgotten",
+    "found: a timer that fires as its run parks is forgotten when the run comes back from the cache",
+    `${host}/driver.ts`,
+    'isReplayed ? [] : this.#jobs.filter(({ type }) => type === "fire")',
+    "[]",
+  ),
+  bug(
     "consumed-apart",
     "a message leaves the inbox with the commit after the one that took it",
     `${host}/driver.ts`,
@@ -236,8 +227,8 @@ export const planted = [
     "newest-signal",
     "a wait takes the newest signal",
     `${core}/executor/mailbox.ts`,
-    'for (const message of this.#messages) {\n      if (message.type !== "signal" || !wants(message.name)) continue;',
-    'for (const message of [...this.#messages].reverse()) {\n      if (message.type !== "signal" || !wants(message.name)) continue;',
+    "for (let i = this.#first; i < this.#messages.length; i++) {\n      const message = this.#messages[i] as Message;",
+    "for (let i = this.#messages.length - 1; i >= this.#first; i--) {\n      const message = this.#messages[i] as Message;",
   ),
   bug(
     "carried-lost",
@@ -329,8 +320,8 @@ export const planted = [
     "dead-workers-task",
     "an activity of a dead worker is not given to another",
     `${memory}/tasks.ts`,
-    'limits.push({ at: leaseEndsAt, length: 0, kind: "lease" });',
-    "",
+    "limits.push({ at: leaseEndsAt,",
+    "if (leaseEndsAt < 0) limits.push({ at: leaseEndsAt,",
   ),
 
   // ── waiting, replay, sagas ──

@@ -1,10 +1,7 @@
-// npm run simulate -- [--seeds N] [--from S | --fresh] [--store memory|sqlite] [--jobs K] [--scenes saga,entity,…]
-//                     [--seed S] [--only 0,2] [--workers K] [--without crash,…] [--storm ms] [--disasters K] [--trace] [--no-shrink]
-//                     [--planted [name,…]] [--most N] [--check-planted]
-// Simulates whole systems, a world a seed. A seed that fails is shrunk; its trace and the command that reproduces it are printed.
-// With --planted, bugs are planted in a copy of the engine, one at a time, and each has to be found (--check-planted only says whether
-// they still can be).
-// The last line is "simulate: ok …" or "simulate: FAILED …".
+// `npm run simulate`: simulates whole systems, a world a seed; USAGE says how it is asked.
+// Owns: the processes that simulate, and what is printed.
+// Invariants: a seed that fails is shrunk, its trace and the command that reproduces it are printed; the last line is "simulate: ok …" or
+// "simulate: FAILED …".
 
 import { fork } from "node:child_process";
 import { rmSync } from "node:fs";
@@ -12,11 +9,33 @@ import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { bundle, load } from "./bundle.mjs";
-import { commandOf, optionsOf, whole } from "./options.mjs";
+import { add, commandOf, optionsOf, whole } from "./options.mjs";
 import { checkPlanted, provePlanted } from "./prove.mjs";
 
-const { values } = parseArgs({
+/** @typedef {import("./options.mjs").Counts} Counts */
+
+const USAGE = `npm run simulate -- [options]
+
+  --seeds N            so many worlds (default 1000), on --jobs processes (default: as many as there are cores)
+  --from S | --fresh   the first seed (default 1), or seeds that nobody has tried
+  --store memory|sqlite   what is underneath (default memory)
+  --scenes saga,entity,…  only these kinds of workload
+  --no-shrink          print a failure as it was found
+
+  --seed S [--trace]   one world, event by event; smaller with
+    --only 0,2           only these of its scenes, by their place
+    --workers K          at most so many workers
+    --without crash,…    without these kinds of faults
+    --storm ms           the faults end so early
+    --disasters K        so many crashes, freezes, stops and deploys, at most
+
+  --planted [name,…] [--most N]   plant bugs in a copy of the engine, one at a time: each has to be found within N seeds (default 2000)
+  --check-planted      only say whether they still can be planted
+`;
+
+const OPTIONS = /** @type {const} */ ({
   options: {
+    help: { type: "boolean", short: "h", default: false },
     seeds: { type: "string" },
     from: { type: "string" },
     fresh: { type: "boolean", default: false },
@@ -35,16 +54,34 @@ const { values } = parseArgs({
     "check-planted": { type: "boolean", default: false },
     most: { type: "string", default: "2000" },
   },
-  args: process.argv
-    .slice(2)
-    .flatMap((one, i, all) => (one === "--planted" && (all[i + 1] ?? "--").startsWith("--") ? ["--planted", "all"] : [one])),
 });
-if (values.store !== "memory" && values.store !== "sqlite") throw new Error(`--store is memory or sqlite, not "${values.store}"`);
+const args = process.argv
+  .slice(2)
+  .flatMap((one, i, all) => (one === "--planted" && (all[i + 1] ?? "--").startsWith("--") ? ["--planted", "all"] : [one]));
+const values = parsed();
+const jobs = Math.max(1, whole(values.jobs, "--jobs"));
+process.exitCode = await run();
 
-const jobs = whole(values.jobs, "--jobs");
-if (values["check-planted"]) process.exitCode = checkPlanted();
-else if (values.planted !== undefined) process.exitCode = await provePlanted(values.planted, whole(values.most, "--most"), jobs);
-else process.exitCode = await simulateAll();
+/** What was asked for; what can't be understood ends it here. */
+function parsed() {
+  try {
+    const { values } = parseArgs({ ...OPTIONS, args });
+    if (values.store !== "memory" && values.store !== "sqlite") throw new Error(`--store is memory or sqlite, not "${values.store}"`);
+    return values;
+  } catch (error) {
+    console.error(`${/** @type {Error} */ (error).message}\n\n${USAGE}`);
+    process.exit(2);
+  }
+}
+async function run() {
+  if (values.help) {
+    console.log(USAGE);
+    return 0;
+  }
+  if (values["check-planted"]) return checkPlanted();
+  if (values.planted !== undefined) return provePlanted(values.planted, whole(values.most, "--most"), jobs);
+  return simulateAll();
+}
 
 async function simulateAll() {
   const path = await bundle();
@@ -54,14 +91,18 @@ async function simulateAll() {
     const count = whole(values.seeds ?? "1000", "--seeds");
     const from = values.fresh ? Math.floor(Math.random() * 2 ** 31) : whole(values.from ?? "1", "--from");
     const began = performance.now();
+    optionsOf(code, values, from); // what can't be understood is told once
     const failed = await many(path, from, count);
     const seconds = (performance.now() - began) / 1_000;
     const rate = `${((failed.done / seconds) * 60).toFixed(0)} a minute`;
     for (const seed of failed.seeds.slice(0, 3)) await one(code, seed);
     if (failed.seeds.length > 3) console.log(`more failed: seeds ${failed.seeds.slice(3).join(", ")}`);
+    console.log(`scenes: ${counted(failed.scenes)}\nfaults: ${counted(failed.faults)}`);
     const what = `${failed.done} simulations from seed ${from} on, ${failed.events} events, ${seconds.toFixed(1)} s, ${rate}, store ${values.store}`;
-    console.log(failed.seeds.length === 0 ? `simulate: ok, ${what}` : `simulate: FAILED, ${failed.seeds.length} of ${what}`);
-    return failed.seeds.length === 0 ? 0 : 1;
+    if (failed.died > 0) console.log(`${failed.died} of the processes that simulate have died`);
+    const isGood = failed.seeds.length === 0 && failed.died === 0;
+    console.log(isGood ? `simulate: ok, ${what}` : `simulate: FAILED, ${failed.seeds.length} of ${what}`);
+    return isGood ? 0 : 1;
   } finally {
     rmSync(dirname(path), { recursive: true, force: true });
   }
@@ -90,19 +131,27 @@ async function one(code, seed) {
 /**
  * Many seeds, in as many processes as asked for.
  * @param {string} path @param {number} from @param {number} count
- * @returns {Promise<{ seeds: number[], done: number, events: number }>}
  */
 async function many(path, from, count) {
-  const total = { seeds: /** @type {number[]} */ ([]), done: 0, events: 0 };
+  const total = {
+    seeds: /** @type {number[]} */ ([]),
+    done: 0,
+    events: 0,
+    died: 0,
+    faults: /** @type {Counts} */ ({}),
+    scenes: /** @type {Counts} */ ({}),
+  };
   const began = performance.now();
   let told = began;
   const workers = Array.from({ length: Math.min(jobs, count) }, (_, i) => {
     const child = fork(join(import.meta.dirname, "worker.mjs"), { stdio: "inherit" });
     child.send({ path, values, from: from + i, step: Math.min(jobs, count), end: from + count });
     return new Promise((resolve) => {
-      child.on("message", (/** @type {{ done: number, events: number, failed: number[] }} */ message) => {
+      child.on("message", (/** @type {{ done: number, events: number, failed: number[], faults: Counts, scenes: Counts }} */ message) => {
         total.done += message.done;
         total.events += message.events;
+        add(total.faults, message.faults);
+        add(total.scenes, message.scenes);
         for (const seed of message.failed) {
           total.seeds.push(seed);
           console.log(`  seed ${seed} fails`);
@@ -112,7 +161,7 @@ async function many(path, from, count) {
         console.log(`  ${total.done} of ${count}, ${((total.done / (told - began)) * 60_000).toFixed(0)} a minute`);
       });
       child.on("exit", (exit) => {
-        if (exit !== 0) total.seeds.push(-1);
+        if (exit !== 0) total.died++;
         resolve(undefined);
       });
     });
@@ -120,4 +169,11 @@ async function many(path, from, count) {
   await Promise.all(workers);
   total.seeds.sort((a, b) => a - b);
   return total;
+}
+
+/** @param {Counts} counts */
+function counted(counts) {
+  return Object.entries(counts)
+    .map(([name, count]) => `${name} ${count}`)
+    .join(", ");
 }

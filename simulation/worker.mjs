@@ -1,7 +1,7 @@
 // A process that simulates the seeds it is told to, and tells which failed.
 
 import { load } from "./bundle.mjs";
-import { optionsOf } from "./options.mjs";
+import { add, optionsOf } from "./options.mjs";
 
 // Nobody reads them here, and they cost more than many a simulated event.
 Error.stackTraceLimit = 0;
@@ -13,20 +13,17 @@ process.once(
   ) => {
     const code = await load(job.path);
     const clean = job.clean === undefined ? undefined : await load(job.clean);
-    let news = {
-      done: 0,
-      events: 0,
-      failed: /** @type {number[]} */ ([]),
-      found: /** @type {{ seed: number, oracle: string, rule: string, message: string }[]} */ ([]),
-    };
+    let news = nothing();
     const tell = () => {
       process.send?.(news);
-      news = { done: 0, events: 0, failed: [], found: [] };
+      news = nothing();
     };
     for (let seed = job.from; seed < job.end; seed += job.step) {
       const report = await code.simulate(optionsOf(code, job.values, seed));
       news.done++;
       news.events += report.events;
+      add(news.faults, report.faults);
+      for (const scene of report.scenes) add(news.scenes, { [scene.replace(/\d+$/, "")]: 1 });
       let { violation } = report;
       // A bug counts as found only by a seed that the engine passes without it.
       if (
@@ -46,3 +43,14 @@ process.once(
     process.disconnect();
   },
 );
+
+function nothing() {
+  return {
+    done: 0,
+    events: 0,
+    failed: /** @type {number[]} */ ([]),
+    found: /** @type {{ seed: number, oracle: string, rule: string, message: string }[]} */ ([]),
+    faults: /** @type {import("./options.mjs").Counts} */ ({}),
+    scenes: /** @type {import("./options.mjs").Counts} */ ({}),
+  };
+}

@@ -100,6 +100,11 @@ export class Engine {
   assertOpen(): void {
     if (this.#closing) throw engineClosed();
   }
+  /** The store, for looking at runs: also while the engine closes. */
+  get readable(): Store {
+    if (this.#closed) throw engineClosed();
+    return this.store;
+  }
 
   encode(value: unknown, what: string): Payload {
     const payload = this.codec.encode(value);
@@ -266,7 +271,7 @@ export class Engine {
     throw new InvalidInputError({ what, issues: [{ message: "This store can't take part in a transaction of yours.", path: ["tx"] }] });
   }
   async updateOutcome(runId: string, id: string): Promise<UpdateOutcome | undefined> {
-    const [outcome] = await this.store.updates([{ runId, id }]);
+    const [outcome] = await this.readable.updates([{ runId, id }]);
     return outcome;
   }
   waitForUpdate(runId: string, id: string, options: WaitOptions): Promise<UpdateOutcome> {

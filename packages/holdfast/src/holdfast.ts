@@ -10,6 +10,8 @@ import {
   type ActivityInfo,
   type AnyWorkflow,
   type Codec,
+  checkedId,
+  checkedText,
   type Duration,
   HoldfastError,
   jsonCodec,
@@ -21,6 +23,7 @@ import {
   RunClosedError,
   type RunInfo,
   type RunStatus,
+  type SignalSpec,
   type Signals,
   type UpdateInput,
   type UpdateOutput,
@@ -28,16 +31,16 @@ import {
   type Workflow,
 } from "@holdfast/core";
 import { Engine, type EngineOptions } from "./engine.ts";
-import { byName, isActivity, isWorkflow, validated } from "./host/definitions.ts";
+import { byName, declaredMessage, isActivity, isWorkflow, validated } from "./host/definitions.ts";
 import { type Environment, realEnvironment, timeOrderedId } from "./host/environment.ts";
 import { stopOnSignals } from "./host/shutdown.ts";
 import type { WorkerHost } from "./host/worker.ts";
 import {
   checkedAttributes,
+  checkedBeginning,
   checkedCodec,
   checkedConflict,
   checkedDeterminism,
-  checkedId,
   checkedItems,
   checkedLease,
   checkedLimit,
@@ -48,7 +51,6 @@ import {
   checkedRunId,
   checkedSignals,
   checkedStopOn,
-  checkedText,
   checkedWorkflow,
   invalid,
   moment,
@@ -170,14 +172,13 @@ export class Holdfast implements AsyncDisposable {
     const value = await validated(`the input of workflow ${name}`, definition?.options.input as never, input);
     const deadline = options.deadline ?? definition?.options.deadline;
     return {
-      id: checkedId(options.id) ?? timeOrderedId(this.#engine.environment),
+      id: checkedId("start", options.id) ?? timeOrderedId(this.#engine.environment),
       workflow: name,
       version: checkedText("start", "version", options.version) ?? definition?.version,
       input: this.#engine.encode(value, `the input of workflow ${name}`),
       queue: checkedText("start", "queue", options.queue) ?? "default",
       priority: checkedPriority(options.priority),
-      delay: options.delay === undefined ? undefined : parseDuration(options.delay),
-      startAt: options.startAt === undefined ? undefined : moment("start", "startAt", options.startAt),
+      ...checkedBeginning(options),
       deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline as Duration),
       deadlineAt: deadline instanceof Date ? moment("start", "deadline", deadline) : undefined,
       retry: storedRunRetry(options.retry ?? definition?.options.retry),
@@ -189,10 +190,10 @@ export class Holdfast implements AsyncDisposable {
     };
   }
   async #startSignals(workflow: AnyWorkflow | undefined, signals: NonNullable<StartOptions["signals"]>): Promise<NewMessage[]> {
-    const specs = (workflow?.options.signals ?? {}) as Readonly<Record<string, { schema?: unknown }>>;
     return Promise.all(
       signals.map(async ({ name, payload }): Promise<NewMessage> => {
-        await validated(`signal ${name}`, specs[name]?.schema as never, payload); // the receiver makes of it what the schema does
+        const spec = declaredMessage<SignalSpec<unknown>>(workflow, "signals", name);
+        await validated(`signal ${name}`, spec?.schema as never, payload); // the receiver makes of it what the schema does
         return {
           job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(payload, `signal ${name}`) },
         };
@@ -212,11 +213,11 @@ export class Holdfast implements AsyncDisposable {
     const filter = checkedOptions("list", given);
     const limit = checkedLimit(filter.limit);
     const after = checkedText("list", "cursor", filter.cursor);
-    const { runs, cursor } = await this.#engine.store.list({ ...queryOf(filter), limit, cursor: after });
+    const { runs, cursor } = await this.#engine.readable.list({ ...queryOf(filter), limit, cursor: after });
     return { runs: runs.map((row) => this.#engine.infoOf(row)), cursor };
   }
   async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
-    return this.#engine.store.count(queryOf(checkedOptions("count", filter)));
+    return this.#engine.readable.count(queryOf(checkedOptions("count", filter)));
   }
 
   // ── working ──

@@ -5,6 +5,7 @@
 import {
   type AnyWorkflow,
   type Codec,
+  checkedText,
   DEFAULT_LIMITS,
   InvalidInputError,
   jsonCodec,
@@ -121,19 +122,6 @@ export function checkedWorkflow(workflow: unknown): AnyWorkflow | string {
   if (isWorkflow(workflow) || (typeof workflow === "string" && workflow !== "")) return workflow;
   throw invalid("start", "Give a workflow, or the name of one.", "workflow");
 }
-export function checkedId(id: string | undefined): string | undefined {
-  if (id === undefined) return undefined;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  if (typeof id !== "string" || id === "" || id.length > 512 || /[\u0000-\u001f\u007f]/.test(id)) {
-    throw invalid("start", "An id is text of 1 to 512 characters without control characters.", "id");
-  }
-  return id;
-}
-/** Text that is not empty, or nothing. */
-export function checkedText(what: string, key: string, text: string | undefined): string | undefined {
-  if (text === undefined || (typeof text === "string" && text !== "")) return text;
-  throw invalid(what, `${key} must be text that is not empty, not ${JSON.stringify(text)}.`, key);
-}
 export function checkedConflict(onConflict: NewRun["onConflict"] = "reject"): NewRun["onConflict"] {
   if (["reject", "use-existing", "restart-if-closed"].includes(onConflict)) return onConflict;
   throw invalid("start", `onConflict is "reject", "use-existing" or "restart-if-closed", not ${String(onConflict)}.`, "onConflict");
@@ -147,6 +135,15 @@ export function moment(what: string, key: string, date: Date): number {
   const time = date instanceof Date ? date.getTime() : Number.NaN;
   if (Number.isNaN(time)) throw invalid(what, `${key} is not a valid Date.`, key);
   return time;
+}
+/** When it may begin: at once, after a while, or at a time. */
+export function checkedBeginning({ delay, startAt }: StartOptions): Pick<NewRun, "delay" | "startAt"> {
+  if (delay !== undefined && startAt !== undefined)
+    throw invalid("start", "delay and startAt both say when the run begins: give one of them.", "delay");
+  return {
+    delay: delay === undefined ? undefined : parseDuration(delay),
+    startAt: startAt === undefined ? undefined : moment("start", "startAt", startAt),
+  };
 }
 export function checkedAttributes(given: Record<string, string | number | boolean> | undefined): Record<string, string | number | boolean> {
   const attributes = checkedOptions("attributes", given);

@@ -26,9 +26,9 @@ import {
   type UpdateSpec,
 } from "@holdfast/core";
 import type { Engine } from "./engine.ts";
-import { validated } from "./host/definitions.ts";
+import { declaredMessage, validated } from "./host/definitions.ts";
 import { operationsOf } from "./host/operations.ts";
-import type { RunEnd } from "./host/results.ts";
+import { blockedError, type RunEnd } from "./host/results.ts";
 import { waitingForOf } from "./host/waiting.ts";
 import { checkedOptions, checkedReason, checkedSend, checkedSignal } from "./inputs.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
@@ -63,7 +63,7 @@ export class RunHandle {
 
   async signal(name: string, payload?: unknown, given?: SendOptions): Promise<void> {
     const options = checkedSend("signal", name, given);
-    const spec = this.#spec<SignalSpec<unknown>>("signals", name, "signal");
+    const spec = declaredMessage<SignalSpec<unknown>>(this.#workflow, "signals", name);
     await validated(`signal ${name}`, spec?.schema as never, payload);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
     const job = { type: "signal", id, name, payload: this.#engine.encode(payload, `the payload of signal ${name}`) } as const;
@@ -81,12 +81,20 @@ export class RunHandle {
       if (ended === undefined) throw new RunClosedError({ runId: this.id, status: result.runStatus });
       return this.#reply(name, ended);
     }
-    return this.#reply(name, await this.#engine.waitForUpdate(this.id, message.job.id, { timeout }));
+    return this.#reply(name, await this.#outcomeOf(message.job.id, timeout));
+  }
+  async #outcomeOf(updateId: string, timeout: number | undefined): Promise<UpdateOutcome> {
+    try {
+      return await this.#engine.waitForUpdate(this.id, updateId, { timeout });
+    } catch (error) {
+      if (error instanceof RunBlockedError) this.#engine.onBlockedResult(this.id);
+      throw error;
+    }
   }
   async updateMessage(name: string, input: unknown, given?: SendOptions) {
     const options = checkedSend("update", name, given);
     refuseTx(options);
-    const spec = this.#spec<UpdateSpec<unknown, unknown>>("updates", name, "update");
+    const spec = declaredMessage<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
     await validated(`update ${name}`, spec?.schema as never, input);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
     const job = { type: "update", id, name, input: this.#engine.encode(input, `the input of update ${name}`) } as const;
@@ -96,22 +104,6 @@ export class RunHandle {
     if (outcome.status === "completed") return this.#engine.codec.decode(outcome.value);
     const error = reviveError(outcome.error);
     throw outcome.status === "rejected" || error instanceof HoldfastError ? error : new UpdateFailedError({ update: name, cause: error });
-  }
-  #spec<S>(kind: "signals" | "updates", name: string, word: string): S | undefined {
-    const declared = this.#definition()?.options[kind] as Readonly<Record<string, S>> | undefined;
-    if (declared === undefined || Object.keys(declared).length === 0) return undefined;
-    if (!Object.hasOwn(declared, name)) {
-      throw new HoldfastError(
-        `Workflow "${this.#definition()?.name}" declares no ${word} "${name}". It has: ${Object.keys(declared).join(", ")}.`,
-        {
-          code: "HF_UNKNOWN_MESSAGE",
-        },
-      );
-    }
-    return declared[name];
-  }
-  #definition(): AnyWorkflow | undefined {
-    return this.#workflow;
   }
   async #send(message: NewMessage, tx?: unknown): Promise<void> {
     check(await this.#engine.send(this.id, message, tx), this.id);
@@ -142,7 +134,7 @@ export class RunHandle {
   // ── looking at it ──
 
   async #row(): Promise<RunRow> {
-    const [row] = await this.#engine.store.get([this.id]);
+    const [row] = await this.#engine.readable.get([this.id]);
     if (row === undefined) throw new RunNotFoundError({ runId: this.id });
     return row;
   }
@@ -171,17 +163,17 @@ export class RunHandle {
     const info = this.#engine.infoOf(row);
     if (row.workerId === undefined) return info;
     // A worker has it, and has written down only what history needs: what is open follows from that.
-    const { store } = this.#engine;
+    const { readable: store } = this.#engine;
     const [turns, attempts] = await Promise.all([store.history(this.id), store.attempts(this.id)]);
     return { ...info, waitingFor: waitingForOf(turns, attempts) };
   }
   async history(): Promise<History> {
     const row = await this.#row();
-    return toHistory(await this.#engine.store.history(this.id), row.status);
+    return toHistory(await this.#engine.readable.history(this.id), row.status);
   }
   async operations(): Promise<OperationInfo[]> {
     const { finishedAt } = await this.#row();
-    const { store, codec } = this.#engine;
+    const { readable: store, codec } = this.#engine;
     const [turns, attempts, workers] = await Promise.all([store.history(this.id), store.attempts(this.id), store.workers?.(this.id)]);
     return operationsOf(turns, attempts, workers ?? new Map(), codec, finishedAt);
   }
@@ -210,11 +202,7 @@ function resultOf(row: RunEnd, engine: Engine): unknown {
     case "terminated":
       throw cause instanceof RunTerminatedError ? cause : new RunTerminatedError({ runId: row.id });
     case "blocked":
-      throw new RunBlockedError({
-        runId: row.id,
-        reason: cause?.message ?? "its code can't advance it",
-        ...(cause !== undefined && { cause }),
-      });
+      throw blockedError(row);
     default:
       throw new RunFailedError({ runId: row.id, resumable: row.resumable ?? true, ...(cause !== undefined && { cause }) });
   }

@@ -50,8 +50,8 @@ export const errorCatalog = [
     name: "StepTimeoutError",
     code: "HF_STEP_TIMEOUT",
     retryable: true,
-    summary: "One attempt of a step took longer than its `timeout`.",
-    whatToDo: "Raise the step's `timeout`, or pass its `signal` to what it calls so that the call ends in time.",
+    summary: "One attempt of a step took longer than its `timeout`, or an activity than the limit that the message names.",
+    whatToDo: "Raise the limit, or pass the `signal` to what it calls so that the call ends in time.",
   },
   {
     name: "ActivityFailedError",
@@ -252,8 +252,7 @@ export function entryByCode(code: string): ErrorEntry | undefined {
   return byCode.get(code);
 }
 
-/** A message in two parts: what happened and where, then the catalog's advice on a line of its own. */
-export function advise(name: ErrorName, whatHappened: string): string {
-  const advice = byName.get(name)?.whatToDo;
+/** A message in two parts: what happened and where, then the advice on a line of its own: the catalog's, unless one fits better. */
+export function advise(name: ErrorName, whatHappened: string, advice = byName.get(name)?.whatToDo): string {
   return advice === undefined ? whatHappened : `${whatHappened}\n${advice}`;
 }

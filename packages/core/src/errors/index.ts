@@ -17,6 +17,7 @@ export { type ErrorEntry, type ErrorName, errorCatalog } from "./catalog.ts";
 export { InvalidInputError, type Issue, LimitExceededError, UnserializableValueError } from "./inputs.ts";
 export {
   ActivityFailedError,
+  type ActivityLimit,
   CanceledError,
   ChildFailedError,
   DeadlineExceededError,

@@ -50,7 +50,7 @@ export class LimitExceededError extends HoldfastError {
   constructor(details: { limit: string; actual: number; max: number; what?: string }) {
     const { limit, actual, max, what } = details;
     const who = what === undefined ? "" : `${what} is over the limit: `;
-    super(advise("LimitExceededError", `${who}${limit} is ${actual}, at most ${max} is allowed`));
+    super(advise("LimitExceededError", `${who}${limit} allows ${max}, and this is ${actual}`));
     this.limit = limit;
     this.actual = actual;
     this.max = max;

@@ -42,6 +42,28 @@ export class StepFailedError extends HoldfastError {
   }
 }
 
+/** D11: the limits of time that an activity may have. */
+export type ActivityLimit = "startToClose" | "scheduleToClose" | "scheduleToStart" | "heartbeat";
+
+function lateActivity(limit: ActivityLimit, activity: string, attempt: number, length: string): string {
+  switch (limit) {
+    case "startToClose":
+      return `attempt ${attempt} of activity "${activity}" took longer than its startToClose of ${length}`;
+    case "scheduleToClose":
+      return `activity "${activity}" was not done within its scheduleToClose of ${length}, at attempt ${attempt}`;
+    case "scheduleToStart":
+      return `no worker began activity "${activity}" within its scheduleToStart of ${length}`;
+    case "heartbeat":
+      return `attempt ${attempt} of activity "${activity}" sent no heartbeat for ${length}, its heartbeat limit`;
+  }
+}
+const LIMIT_ADVICE: Readonly<Record<ActivityLimit, string>> = {
+  startToClose: "Raise its `startToClose`, or pass its `signal` to what it calls so that the call ends in time.",
+  scheduleToClose: "Raise its `scheduleToClose`, or see in run.operations() what its attempts took so long for.",
+  scheduleToStart: "Start a worker that has it on its queue, or more of them, or raise its `scheduleToStart`.",
+  heartbeat: "Call info.heartbeat() more often than that, or raise its `heartbeat`.",
+};
+
 export class StepTimeoutError extends HoldfastError {
   static {
     declareError(this, "StepTimeoutError");
@@ -50,12 +72,21 @@ export class StepTimeoutError extends HoldfastError {
   /** In milliseconds. */
   readonly timeout: number;
   readonly attempt: number;
-  constructor(details: { step: string; timeout: number; attempt: number }) {
-    const { step, timeout, attempt } = details;
-    super(advise("StepTimeoutError", `attempt ${attempt} of step "${step}" took longer than its timeout of ${formatDuration(timeout)}`));
+  /** Which of an activity's limits it was; undefined for the timeout of a step. */
+  readonly limit: ActivityLimit | undefined;
+  /** With `limit`, `step` is the name of an activity. */
+  constructor(details: { step: string; timeout: number; attempt: number; limit?: ActivityLimit }) {
+    const { step, timeout, attempt, limit } = details;
+    const length = formatDuration(timeout);
+    super(
+      limit === undefined
+        ? advise("StepTimeoutError", `attempt ${attempt} of step "${step}" took longer than its timeout of ${length}`)
+        : advise("StepTimeoutError", lateActivity(limit, step, attempt, length), LIMIT_ADVICE[limit]),
+    );
     this.step = step;
     this.timeout = timeout;
     this.attempt = attempt;
+    this.limit = limit;
   }
 }
 

@@ -7,6 +7,7 @@ import { CanceledError, ChildFailedError, reviveError } from "../errors/index.ts
 import type { AnyWorkflow, ChildHandle, ChildOptions } from "../model/index.ts";
 import type { ChildCommand, Outcome } from "../protocol/index.ts";
 import { parseDuration } from "../values/index.ts";
+import { named } from "./arguments.ts";
 import type { Execution } from "./execution.ts";
 import { checkedInput } from "./inputs.ts";
 import { formatLocation } from "./location.ts";
@@ -154,7 +155,7 @@ class Handle implements ChildHandle<unknown> {
     });
   }
   signal(name: string, payload?: unknown): Promise<void> {
-    return this.#call("child.signal", (unit) => signalRun(unit, this.id, name, payload)) as Promise<void>;
+    return this.#call("child.signal", (unit) => signalRun(unit, this.id, named("child.signal", name), payload)) as Promise<void>;
   }
   cancel(): Promise<void> {
     return this.#call("child.cancel", (unit) => cancelRun(unit, this.id)) as Promise<void>;

@@ -3,7 +3,7 @@
 // Invariants: N (what each context offers), X7 (only in its unit's turn), K2 (pausing calls throw once cancelled, shield aside),
 // V3 (calls after a removal wait for their place in history).
 
-import { InvalidInputError } from "../errors/index.ts";
+import { preview } from "../errors/text.ts";
 import type {
   Activity,
   ActivityOptions,
@@ -17,7 +17,23 @@ import type {
   ReceiveHandlers,
   StepOptions,
 } from "../model/index.ts";
+import { checkedText } from "../model/starting.ts";
 import type { Duration } from "../values/index.ts";
+import {
+  callable,
+  checkActivity,
+  checkBranches,
+  checkBranchList,
+  checkChildOptions,
+  checkHandlers,
+  checkOptions,
+  checkSignalNames,
+  checkStepOptions,
+  checkWorkflow,
+  isRecord,
+  named,
+  refused,
+} from "./arguments.ts";
 import { cancelRun, child, signalRun, startChild } from "./children.ts";
 import { Cell, condition } from "./conditions.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
@@ -56,21 +72,6 @@ function guarded(unit: Unit, run: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-function named(call: string, name: unknown): string {
-  if (typeof name === "string" && name !== "") return name;
-  throw new InvalidInputError({
-    what: `ctx.${call}`,
-    issues: [{ message: `The name must be a non-empty string, not ${JSON.stringify(name)}.` }],
-  });
-}
-function callable(call: string, value: unknown): void {
-  if (typeof value === "function") return;
-  throw new InvalidInputError({
-    what: `ctx.${call}`,
-    issues: [{ message: `Expected a function, got ${value === null ? "null" : typeof value}.` }],
-  });
-}
-
 export class Context {
   readonly #unit: Unit;
   #log: Logger | undefined;
@@ -94,12 +95,8 @@ export class Context {
     return (unit) => run(new Context(unit));
   }
   #bodies(call: string, branches: Readonly<Record<string, Body>>): Record<string, (unit: Unit) => unknown> {
-    return Object.fromEntries(
-      Object.entries(branches).map(([key, run]) => {
-        callable(call, run);
-        return [key, this.#body(run)];
-      }),
-    );
+    checkBranches(call, branches);
+    return Object.fromEntries(Object.entries(branches).map(([key, run]) => [key, this.#body(run)]));
   }
 
   // ── about the run ──
@@ -136,23 +133,37 @@ export class Context {
   step<T>(name: string, fn: (...args: never[]) => unknown, options?: StepOptions<T>): Promise<unknown> {
     return this.#pausing("step", () => {
       callable("step", fn);
+      checkStepOptions("step", options);
       return step(this.#unit, "step", named("step", name), fn, options);
     });
   }
   transaction<T>(name: string, fn: (...args: never[]) => unknown, options?: Omit<StepOptions<T>, "timeout">): Promise<unknown> {
     return this.#pausing("transaction", () => {
       callable("transaction", fn);
+      checkStepOptions("transaction", options);
       return step(this.#unit, "transaction", named("transaction", name), fn, options);
     });
   }
   activity<A, R>(activity: Activity<A, R>, args: A, options?: ActivityOptions): Promise<unknown> {
-    return this.#pausing("activity", () => activityCall(this.#unit, activity, args, options));
+    return this.#pausing("activity", () => {
+      checkActivity(activity);
+      checkOptions("activity", options);
+      return activityCall(this.#unit, activity, args, options);
+    });
   }
   child(workflow: AnyWorkflow, input: unknown, options?: ChildOptions): Promise<unknown> {
-    return this.#pausing("child", () => child(this.#unit, workflow, input, options));
+    return this.#pausing("child", () => {
+      checkWorkflow("child", workflow);
+      if (options !== undefined) checkChildOptions("child", options);
+      return child(this.#unit, workflow, input, options);
+    });
   }
   startChild(workflow: AnyWorkflow, input: unknown, options?: ChildOptions): Promise<ChildHandle<unknown>> {
-    return this.#pausing("startChild", () => startChild(this.#unit, workflow, input, options, admit)) as Promise<ChildHandle<unknown>>;
+    return this.#pausing("startChild", () => {
+      checkWorkflow("startChild", workflow);
+      if (options !== undefined) checkChildOptions("startChild", options);
+      return startChild(this.#unit, workflow, input, options, admit);
+    }) as Promise<ChildHandle<unknown>>;
   }
   signalRun(runId: string, name: string, payload?: unknown): Promise<unknown> {
     return this.#pausing("signalRun", () => signalRun(this.#unit, named("signalRun", runId), named("signalRun", name), payload));
@@ -165,19 +176,26 @@ export class Context {
 
   sleep(...args: [Duration] | [string, Duration]): Promise<unknown> {
     return this.#pausing("sleep", () =>
-      args.length === 1 ? sleep(this.#unit, "sleep", args[0]) : sleep(this.#unit, named("sleep", args[0]), args[1]),
+      args.length === 2 ? sleep(this.#unit, named("sleep", args[0]), args[1]) : sleep(this.#unit, "sleep", args[0]),
     );
   }
   sleepUntil(...args: [Date | number] | [string, Date | number]): Promise<unknown> {
     return this.#pausing("sleepUntil", () =>
-      args.length === 1 ? sleepUntil(this.#unit, "sleep", args[0]) : sleepUntil(this.#unit, named("sleepUntil", args[0]), args[1]),
+      args.length === 2 ? sleepUntil(this.#unit, named("sleepUntil", args[0]), args[1]) : sleepUntil(this.#unit, "sleep", args[0]),
     );
   }
   waitForSignal(name: string, options?: { timeout: Duration }): Promise<unknown> {
-    return this.#pausing("waitForSignal", () => waitForSignal(this.#unit, named("waitForSignal", name), options));
+    return this.#pausing("waitForSignal", () => {
+      checkOptions("waitForSignal", options);
+      return waitForSignal(this.#unit, named("waitForSignal", name), options);
+    });
   }
   listen(names: readonly string[], options?: { count?: number; timeout?: Duration }): Promise<unknown> {
-    return this.#pausing("listen", () => listen(this.#unit, names, options));
+    return this.#pausing("listen", () => {
+      checkSignalNames("listen", names);
+      checkOptions("listen", options);
+      return listen(this.#unit, names, options);
+    });
   }
   receive(state: unknown, handlers: ReceiveHandlers<unknown, Messages>): Promise<unknown> {
     return this.#pausing("receive", () => {
@@ -188,6 +206,7 @@ export class Context {
           "only the root of a workflow receives; pass what you need through its state",
         );
       }
+      checkHandlers(handlers);
       return receive(this.#unit, state, handlers, (unit) => new Context(unit));
     });
   }
@@ -201,6 +220,7 @@ export class Context {
           "it exists only in the function given to Receive.async; elsewhere return the new state",
         );
       }
+      callable("updateState", change);
       return scope.updateState(this.#unit, change);
     });
   }
@@ -210,23 +230,22 @@ export class Context {
   sideEffect(fn: () => unknown): Promise<unknown> {
     const { execution } = this.#unit;
     if (!execution.enter(this.#unit, "sideEffect")) return never();
-    return execution.sideEffects === "inline" && !this.#unit.mustWait
-      ? guarded(this.#unit, () => sideEffect(this.#unit, fn))
-      : this.#pausing("sideEffect", () => sideEffect(this.#unit, fn));
+    const run = () => {
+      callable("sideEffect", fn);
+      return sideEffect(this.#unit, fn);
+    };
+    return execution.sideEffects === "inline" && !this.#unit.mustWait ? guarded(this.#unit, run) : this.#pausing("sideEffect", run);
   }
   publishState(state: unknown): void {
     this.#now("publishState", () => publishState(this.#unit, state));
   }
   setAttributes(attributes: Record<string, string | number | boolean | null>): void {
     this.#now("setAttributes", () => {
-      for (const [key, value] of Object.entries(attributes ?? {})) {
+      if (!isRecord(attributes)) throw refused("setAttributes", `Give an object of attributes, not ${preview(attributes)}.`);
+      for (const [key, value] of Object.entries(attributes)) {
         const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
-        if (value !== null && !isStorable) {
-          throw new InvalidInputError({
-            what: "ctx.setAttributes",
-            issues: [{ message: `"${key}" must be text, a finite number, a boolean or null.`, path: [key] }],
-          });
-        }
+        if (value !== null && !isStorable)
+          throw refused("setAttributes", `"${key}" must be text, a finite number, a boolean or null.`, key);
       }
       whenDue(this.#unit, () => this.#unit.execution.note(this.#unit, "attributes", "attributes", { attributes: { ...attributes } }));
     });
@@ -245,7 +264,7 @@ export class Context {
 
   parallel(branches: readonly Body[]): Promise<unknown> {
     return this.#pausing("parallel", () => {
-      for (const run of branches) callable("parallel", run);
+      checkBranchList("parallel", branches);
       return parallel(
         this.#unit,
         branches.map((run) => this.#body(run)),
@@ -262,6 +281,7 @@ export class Context {
     return this.#pausing("loop", () => {
       callable("loop", run);
       const full = typeof options === "string" ? { name: options, state: undefined } : options;
+      if (!isRecord(full)) throw refused("loop", `Give a name, or { name, state }, and a function, not ${preview(options)}.`);
       named("loop", full.name);
       return loop(this.#unit, full, (unit, state) => run(new Context(unit), state));
     });
@@ -317,6 +337,8 @@ export class Context {
     return this.#now("continueAsNew", () => {
       const { execution, role } = this.#unit;
       if (role !== "root") throw execution.illegal(this.#unit, "continueAsNew", "only the root of a workflow continues as new");
+      checkOptions("continueAsNew", options);
+      checkedText("ctx.continueAsNew", "version", options?.version);
       execution.continuation = new ContinueAsNewToken(input, options?.version);
       return execution.continuation;
     });

@@ -17,6 +17,7 @@ export function checkSize(payload: Payload, { payloadBytes: max }: Limits, what:
   if (payloadExceeds(payload, max)) throw new LimitExceededError({ limit: "payloadBytes", actual: payloadSize(payload), max, what });
 }
 
+/** `length` is what it has: another record is one too many. */
 export function tooLong(length: number, { historyMax: max }: Limits): LimitExceededError {
-  return new LimitExceededError({ limit: "historyMax", actual: length, max, what: "records in the history" });
+  return new LimitExceededError({ limit: "historyMax", actual: length + 1, max, what: "the history, with one record more," });
 }

@@ -4,6 +4,7 @@
 // bodies are only handed out by number), P8 (results come back through the codec), S1 (completed steps register their rollback).
 
 import { ActivityFailedError, CanceledError, reviveError, StepFailedError } from "../errors/index.ts";
+import { checkActivityCall } from "../model/activity.ts";
 import type { Activity, ActivityOptions, StepInfo, StepOptions } from "../model/index.ts";
 import type { ActivityCommand, Outcome, RecordedRetry, StepCommand } from "../protocol/index.ts";
 import { countable, parseDuration, type RetryPolicy, validateRetry } from "../values/index.ts";
@@ -112,6 +113,7 @@ const ACTIVITY: Behaviour = {
 
 export function activityCall<A, R>(unit: Unit, activity: Activity<A, R>, args: A, call: ActivityOptions | undefined): Promise<R> {
   const execution = unit.execution;
+  if (call !== undefined) checkActivityCall(activity.name, call);
   const options = call === undefined ? activity.options : { ...activity.options, ...call };
   const fields: Mutable<Partial<ActivityCommand>> = {};
   if (options.queue !== undefined) fields.queue = options.queue;

@@ -3,11 +3,15 @@
 // Invariants: K8 (a timer fires once, never early), P3 (given up when its unit returns), C7 (cancelled at once).
 
 import { InvalidInputError } from "../errors/index.ts";
+import { preview } from "../errors/text.ts";
 import type { Duration } from "../values/index.ts";
 import { parseDuration } from "../values/index.ts";
 import type { Behaviour } from "./operation.ts";
 import { abandon } from "./steps.ts";
 import type { Unit } from "./unit.ts";
+
+/** The last that a Date can say. */
+const LAST_TIME = 8.64e15;
 
 const SLEEP: Behaviour = {
   cancel: abandon,
@@ -36,7 +40,7 @@ export function sleepUntil(unit: Unit, name: string, time: Date | number): Promi
 
 /** Milliseconds since the epoch. */
 export function checkedTime(what: string, time: Date | number): number {
-  const milliseconds = typeof time === "number" ? time : time.getTime();
-  if (Number.isFinite(milliseconds)) return milliseconds;
-  throw new InvalidInputError({ what, issues: [{ message: `${String(time)} is not a time: give a Date or milliseconds.` }] });
+  const milliseconds = time instanceof Date ? time.getTime() : time;
+  if (typeof milliseconds === "number" && Math.abs(milliseconds) <= LAST_TIME) return milliseconds;
+  throw new InvalidInputError({ what, issues: [{ message: `${preview(time)} is not a time: give a valid Date, or its milliseconds.` }] });
 }

@@ -51,6 +51,13 @@ export function activity<A = void, R = void>(
   });
 }
 
+/** The options that a call gives: the same as those of a definition. */
+export function checkActivityCall(name: string, options: ActivityOptions): void {
+  const findings = new Findings();
+  checkActivityOptions(findings, options);
+  findings.throwIfAny(`ctx.activity ${preview(name)}`);
+}
+
 function checkActivityOptions(findings: Findings, options: ActivityOptions): void {
   if (options.queue !== undefined) checkName(findings, ["queue"], options.queue);
   checkRetry(findings, ["retry"], options.retry);

@@ -1,6 +1,6 @@
 // Durations: what users write for a length of time, turned into milliseconds.
 // Owns the Duration type and its grammar.
-// Invariants: a parsed duration is a whole number of milliseconds from 0 to Number.MAX_SAFE_INTEGER; all else is an InvalidInputError that names it.
+// Invariants: a parsed duration is a whole number of milliseconds from 0 to 10,000 years; all else is an InvalidInputError that names it.
 import { InvalidInputError } from "../errors/inputs.ts";
 import { preview } from "../errors/text.ts";
 import { units } from "./formatDuration.ts";
@@ -8,6 +8,9 @@ import { units } from "./formatDuration.ts";
 type Unit = "ms" | "s" | "m" | "h" | "d" | "w";
 /** Milliseconds, or "250ms", "30s", "5m", "1h", "1h30m", "7d", "2w". */
 export type Duration = number | `${number}${Unit}` | `${number}${Unit}${number}${Unit}`;
+
+/** Beyond any use, and well within what a Date can say: a time that many years from now still has one. */
+const LONGEST = 10_000 * 365.25 * 86_400_000;
 
 /** One group a unit: each unit at most once, from the longest to the shortest, and nothing between them. */
 const grammar = new RegExp(`^${units.map(([unit]) => `(?:(\\d+(?:\\.\\d+)?)${unit})?`).join("")}$`);
@@ -24,11 +27,11 @@ export function parseDuration(duration: unknown): number {
 
 /** Rounded up, since a timer never fires early (K8), but not for the noise of binary fractions: 1.1s is 1100, not 1101. */
 function wholeMs(ms: number, duration: unknown): number {
-  if (!(ms >= 0 && ms <= Number.MAX_SAFE_INTEGER)) throw invalid(duration);
+  if (!(ms >= 0 && ms <= LONGEST)) throw invalid(duration);
   return Number.isInteger(ms) ? ms + 0 : Math.ceil(Number(ms.toFixed(6)));
 }
 
 function invalid(duration: unknown): InvalidInputError {
-  const message = `${preview(duration)} is no duration; write milliseconds (0 or more), or text such as "250ms", "30s", "1h30m", "7d"`;
+  const message = `${preview(duration)} is no duration; write milliseconds (from 0 to 10,000 years of them), or text such as "250ms", "30s", "1h30m", "7d"`;
   return new InvalidInputError({ what: "duration", issues: [{ message }] });
 }

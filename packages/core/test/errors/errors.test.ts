@@ -24,6 +24,27 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
     "attempt 2",
     "1m30s",
   ],
+  [
+    new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 2, limit: "startToClose" }),
+    { step: "render", timeout: 90_000, attempt: 2, limit: "startToClose" },
+    'attempt 2 of activity "render" took longer than its startToClose of 1m30s\nRaise its `startToClose`',
+  ],
+  [
+    new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 2, limit: "heartbeat" }),
+    { limit: "heartbeat" },
+    'attempt 2 of activity "render" sent no heartbeat for 1m30s',
+    "\nCall info.heartbeat() more often",
+  ],
+  [
+    new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 1, limit: "scheduleToStart" }),
+    { limit: "scheduleToStart" },
+    'no worker began activity "render" within its scheduleToStart of 1m30s\nStart a worker',
+  ],
+  [
+    new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 3, limit: "scheduleToClose" }),
+    { limit: "scheduleToClose" },
+    'activity "render" was not done within its scheduleToClose of 1m30s, at attempt 3\nRaise its `scheduleToClose`',
+  ],
   [new errors.ActivityFailedError({ activity: "mail", attempts: 10, cause }), { activity: "mail", attempts: 10 }, '"mail"', "10 attempts"],
   [new errors.ChildFailedError({ childId: "c1", workflow: "ship", cause }), { childId: "c1", workflow: "ship" }, '"c1" of workflow "ship"'],
   [new errors.RunFailedError({ runId: "r1", cause }), { runId: "r1", cause }, 'run "r1" failed: TypeError: card is undefined\n'],
@@ -129,7 +150,7 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [
     new errors.LimitExceededError({ limit: "payloadBytes", actual: 3, max: 2, what: 'the result of step "a"' }),
     { limit: "payloadBytes", actual: 3, max: 2 },
-    'the result of step "a" is over the limit: payloadBytes is 3, at most 2 is allowed',
+    'the result of step "a" is over the limit: payloadBytes allows 2, and this is 3',
   ],
 ];
 

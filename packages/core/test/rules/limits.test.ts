@@ -63,21 +63,21 @@ describe("P9 payload size", () => {
         error = caught;
       }
       await ctx.step("next", () => 0);
-      return /payloadBytes is .*/.exec((error as Error).message)?.[0];
+      return /payloadBytes allows .*/.exec((error as Error).message)?.[0];
     });
 
   it.each(calls)("P9 %s with a value over the limit fails with an error that names it, and can be caught", async (call) => {
     const h = await Harness.start(caller(call), undefined, { limits });
     expect(h.openLocations).toEqual(["next"]);
     await h.resolve("next");
-    expect(h.output).toBe("payloadBytes is 101, at most 100 is allowed");
+    expect(h.output).toBe("payloadBytes allows 100, and this is 101");
     await crashAnywhere(h);
   });
 
   it.each(calls)("P9 a refusal of %s is replayed the same by a host with a higher limit", async (call) => {
     const h = await withLimits(await Harness.start(caller(call), undefined, { limits }), { payloadBytes: 1_000 });
     await h.resolve("next");
-    expect(h.output).toContain("payloadBytes is 101");
+    expect(h.output).toContain("and this is 101");
   });
 
   it.each(["activity", "child", "signalRun", "sideEffect", "publishState"] as const)(
@@ -201,7 +201,7 @@ describe("P9 history length", () => {
     await grow(h, 100);
     expect(h.status).toBe("failed");
     expect(h.error).toMatchObject({ name: "LimitExceededError", limit: "historyMax", max: 10 });
-    expect(h.error?.message).toContain("historyMax");
+    expect(h.error?.message).toMatch(/^the history, with one record more, is over the limit: historyMax allows 10, and this is \d+/);
     await crashAnywhere(h);
   });
 

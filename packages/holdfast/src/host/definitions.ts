@@ -3,7 +3,16 @@
 // Invariants: M13 (a payload that the receiver's schema refuses is delivered to nobody), V4 (other code is told by its text).
 
 import { createHash } from "node:crypto";
-import { type Activity, type AnyWorkflow, type Codec, InvalidInputError, type Job, type Payload, type SignalSpec } from "@holdfast/core";
+import {
+  type Activity,
+  type AnyWorkflow,
+  type Codec,
+  HoldfastError,
+  InvalidInputError,
+  type Job,
+  type Payload,
+  type SignalSpec,
+} from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
 /** A list, or the exports of a module: values of other kinds are passed over. */
@@ -103,4 +112,17 @@ async function checkedPayload(
   } catch (error) {
     return { refused: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** What a workflow says of this signal or update; one that declares some has no others. */
+export function declaredMessage<S>(workflow: AnyWorkflow | undefined, kind: "signals" | "updates", name: string): S | undefined {
+  const declared = workflow?.options[kind] as Readonly<Record<string, S>> | undefined;
+  if (declared === undefined || Object.keys(declared).length === 0) return undefined;
+  if (!Object.hasOwn(declared, name)) {
+    const names = Object.keys(declared).join(", ");
+    throw new HoldfastError(`Workflow "${workflow?.name}" declares no ${kind.slice(0, -1)} "${name}". It has: ${names}.`, {
+      code: "HF_UNKNOWN_MESSAGE",
+    });
+  }
+  return declared[name];
 }

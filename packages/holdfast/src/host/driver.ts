@@ -187,7 +187,7 @@ export class Driver {
 
   /** A claim: replays if there is history to replay, then works off what is there. */
   async claimed(claim: ClaimedRun): Promise<void> {
-    this.#forgetMessages();
+    this.#forgetMessages(claim.turns !== undefined);
     this.#run = claim.run;
     this.#epoch = claim.run.epoch;
     this.#released = false;
@@ -220,8 +220,9 @@ export class Driver {
     this.#pump();
   }
   /** M7: what the claim before was given too late, as it parked, is in the inbox of this one, unless others have taken it. */
-  #forgetMessages(): void {
-    this.#jobs = [];
+  #forgetMessages(isReplayed: boolean): void {
+    // K8: a timer that fired meanwhile is set no more: without a replay nobody else knows of it.
+    this.#jobs = isReplayed ? [] : this.#jobs.filter(({ type }) => type === "fire");
     this.#consumed = [];
     this.#seen = 0;
     this.#ahead.clear();
@@ -249,6 +250,7 @@ export class Driver {
     this.#steps.clear();
     this.#timers.clear();
     this.#turns = claim.run.turns;
+    this.#notBefore = Math.max(this.#notBefore, turns.at(-1)?.time ?? 0); // P7: also of a turn that a resume voids
     this.#rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
     let view: ReplayTurn[] = replayView(turns);
     const fail = lastFailure(turns);

@@ -6,7 +6,6 @@
 import {
   type Activation,
   type AnyWorkflow,
-  CanceledError,
   type ChildCommand,
   type Command,
   type Completion,
@@ -16,12 +15,11 @@ import {
   type RunStatus,
   recordTurn,
   resolveRetry,
-  type SerializedError,
   type StoredRunRetry,
-  serializeError,
   type TerminalCommand,
 } from "@holdfast/core";
 import { storedRunRetry } from "../inputs.ts";
+import { canceledBy } from "../store/canceled.ts";
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -175,11 +173,6 @@ function end(context: JournalContext, command: TerminalCommand, draft: Draft): v
   const close = closeOf(context, command);
   draft.close = close;
   draft.status = close.status as RunStatus;
-}
-
-/** What `result()` throws: the reason that was given with the cancellation. */
-function canceledBy(reason: string | undefined): SerializedError | undefined {
-  return reason === undefined ? undefined : serializeError(new CanceledError(reason));
 }
 
 function closeOf(context: JournalContext, command: TerminalCommand): RunClose {

@@ -2,7 +2,7 @@
 // Owns: who waits for what, and when to look it up.
 // Invariants: M10 (a caller gets the outcome once it is durable), D9 (hints may be lost: it also looks now and then), V4 (blocked runs).
 
-import { HoldfastError, type Logger, RunClosedError, RunNotFoundError, type RunStatus } from "@holdfast/core";
+import { HoldfastError, type Logger, RunBlockedError, RunClosedError, RunNotFoundError, type RunStatus, reviveError } from "@holdfast/core";
 import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
 import { onAbort } from "./aborts.ts";
 import type { Environment, Timer } from "./environment.ts";
@@ -28,9 +28,11 @@ export interface WaitOptions {
 const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
 /** A look at everything may take this share of the time. */
 const SHARE = 0.03;
+/** How long a blocked run that is due may wait for a worker to try it again before it counts as blocked, in milliseconds. */
+const TRIED_AGAIN_WITHIN = 10_000;
 const MOST_REMEMBERED = 10_000;
 /** The longest that a look at one run takes on any store, in milliseconds, outages apart. */
-const LONGEST_EACH = 0.1;
+const LONGEST_EACH = 0.03;
 
 export class Results {
   readonly #store: Store;
@@ -196,27 +198,44 @@ export class Results {
     }
     await this.#lookAtClosed(unanswered);
   }
-  /** An update whose run has closed without answering it never will (a deadline, a termination). */
+  /** An update whose run has closed without answering it never will (a deadline, a termination); one whose run is blocked may wait long (V4). */
   async #lookAtClosed(
     awaited: readonly { readonly runId: string; readonly id: string; readonly waiters: ReadonlySet<Waiter> }[],
   ): Promise<void> {
     if (awaited.length === 0) return;
     const rows = await this.#store.get(awaited.map(({ runId }) => runId));
     const closed = awaited.flatMap((one, i) => {
-      const status = rows[i]?.status ?? "terminated";
-      return ENDED.has(status) && status !== "blocked" ? [{ ...one, status }] : [];
+      const refusal = this.#refusalOf(one.runId, rows[i]);
+      return refusal === undefined ? [] : [{ ...one, refusal }];
     });
     if (closed.length === 0) return;
     // The outcome may have come between the two looks.
     const outcomes = await this.#store.updates(closed.map(({ runId, id }) => ({ runId, id })));
-    for (const [i, { runId, status, waiters }] of closed.entries()) {
+    for (const [i, { refusal, waiters }] of closed.entries()) {
       const outcome = outcomes[i];
       for (const waiter of waiters) {
-        if (outcome === undefined) waiter.reject(new RunClosedError({ runId, status }));
+        if (outcome === undefined) waiter.reject(refusal);
         else waiter.resolve(outcome);
       }
     }
   }
+  /** Undefined while the run may still answer. */
+  #refusalOf(runId: string, row: RunRow | undefined): HoldfastError | undefined {
+    const status = row?.status ?? "terminated";
+    if (row !== undefined && status === "blocked") return this.#isTriedSoon(row) ? undefined : blockedError(row);
+    return ENDED.has(status) ? new RunClosedError({ runId, status }) : undefined;
+  }
+  /** The update itself has made a blocked run available: what comes of that is waited for. */
+  #isTriedSoon({ availableAt, workerId }: RunRow): boolean {
+    const late = this.#environment.now() - (availableAt ?? Number.POSITIVE_INFINITY);
+    return workerId !== undefined || (late >= 0 && late < TRIED_AGAIN_WITHIN);
+  }
+}
+
+/** V4: what `result()` and `update()` throw for a run whose code can't advance it. */
+export function blockedError({ id, error }: RunEnd): RunBlockedError {
+  const cause = error === undefined ? undefined : reviveError(error);
+  return new RunBlockedError({ runId: id, reason: cause?.message ?? "its code can't advance it", ...(cause !== undefined && { cause }) });
 }
 
 function keyOf(runId: string, update: string | undefined): string {

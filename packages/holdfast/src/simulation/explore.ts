@@ -38,8 +38,10 @@ export async function explore({ seeds, from = 1, ...options }: Exploration): Pro
   for (let seed = from; seed < from + seeds; seed++) {
     const report = await simulate({ ...options, seed });
     events += report.events;
-    if (seed === from) await repeat({ ...options, seed }, report);
-    if (report.violation === undefined) continue;
+    if (report.violation === undefined) {
+      if (seed === from) await repeat({ ...options, seed }, report);
+      continue;
+    }
     const shrunk = await shrink({ ...options, seed }, report);
     throw new SimulationFailed(shrunk.options, shrunk.report);
   }

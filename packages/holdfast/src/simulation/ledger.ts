@@ -53,6 +53,11 @@ export class Ledger {
     const early = (opened.failed.get(attempt - 1) ?? 0) - this.#world.now;
     if (!isActivity && early > DRIFT_TOLERANCE)
       this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began ${early} ms before it was due`);
+    const { command } = opened;
+    const most = "retry" in command ? command.retry?.maxAttempts : undefined;
+    const failures = [...opened.failed.keys()].filter((number) => number > 0).length; // 0: it was given back before it began (W4)
+    if (!isActivity && most !== undefined && failures >= most)
+      this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began after ${failures} had failed; it has ${most}`);
     attempts.set(attempt, { end: "none" });
   }
   ended(info: Pick<StepInfo, "attempt" | "idempotencyKey">, end: "failed" | "completed"): void {

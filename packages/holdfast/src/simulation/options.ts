@@ -19,19 +19,25 @@ export function checkOptions(options: SimulationOptions): void {
   const { seed, scenes, store, only } = options;
   if (!Number.isSafeInteger(seed)) issues.push(issue("seed", `must be a whole number, not ${shown(seed)}.`));
   if (typeof scenes !== "function") issues.push(issue("scenes", "must be a function that gives the scenes of a seed."));
-  if (store !== undefined && !STORES.includes(store)) issues.push(issue("store", `must be one of ${STORES.join(", ")}, not ${shown(store)}.`));
-  if (only !== undefined && !only.every(isCount)) issues.push(issue("only", "must be places of scenes, from 0 on."));
+  if (store !== undefined && !STORES.includes(store))
+    issues.push(issue("store", `must be one of ${STORES.join(", ")}, not ${shown(store)}.`));
+  if (only !== undefined && !(Array.isArray(only) && only.every(isCount)))
+    issues.push(issue("only", "must be places of scenes, from 0 on."));
   for (const name of ["workers", "storm", "disasters"] as const) {
     const value = options[name];
     const least = name === "workers" ? 1 : 0;
     if (value !== undefined && !(isCount(value) && value >= least))
       issues.push(issue(name, `must be a whole number from ${least} on, not ${shown(value)}.`));
   }
-  for (const kind of options.without ?? []) if (!isKind(kind)) issues.push(issue("without", unknownKind(kind)));
-  for (const [kind, rate] of Object.entries(options.faults ?? {})) {
-    if (!isKind(kind)) issues.push(issue("faults", unknownKind(kind)));
-    else if (!(rate >= 0 && rate <= 1)) issues.push(issue("faults", `${kind} must be a rate from 0 to 1, not ${shown(rate)}.`));
-  }
+  if (options.without !== undefined && !Array.isArray(options.without)) issues.push(issue("without", "must be a list of kinds of faults."));
+  else for (const kind of options.without ?? []) if (!isKind(kind)) issues.push(issue("without", unknownKind(kind)));
+  if (options.faults !== undefined && !isPlain(options.faults)) issues.push(issue("faults", "must be rates by kind of fault."));
+  else
+    for (const [kind, rate] of Object.entries(options.faults ?? {})) {
+      if (!isKind(kind)) issues.push(issue("faults", unknownKind(kind)));
+      else if (typeof rate !== "number" || !(rate >= 0 && rate <= 1))
+        issues.push(issue("faults", `${kind} must be a rate from 0 to 1, not ${shown(rate)}.`));
+    }
   refuse(issues);
 }
 
@@ -62,12 +68,15 @@ function issue(name: string, what: string): Issue {
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
-function isKind(kind: string): boolean {
+function isPlain(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+function isKind(kind: unknown): boolean {
   return FAULT_KINDS.some((one) => one === kind);
 }
-function unknownKind(kind: string): string {
-  return `has no kind "${kind}". There is ${FAULT_KINDS.join(", ")}.`;
+function unknownKind(kind: unknown): string {
+  return `has no kind ${shown(kind)}. There is ${FAULT_KINDS.join(", ")}.`;
 }
 function shown(value: unknown): string {
-  return typeof value === "string" ? `"${value}"` : String(value);
+  return typeof value === "string" ? `"${value}"` : typeof value === "object" && value !== null ? "an object" : String(value);
 }

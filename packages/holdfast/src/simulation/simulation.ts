@@ -79,6 +79,7 @@ class Simulation {
   #spawned = 0;
   #disasters = 0;
   #build = 1;
+  #calmAt = 0;
   #calm: () => void = () => {};
   readonly #calmed: Promise<void>;
   #inner!: Store;
@@ -317,8 +318,13 @@ class Simulation {
     this.#disasters++;
     host.isStopping = true;
     process.note("is stopped");
+    // What was sent while there were faults may still be on its way.
+    const isQuiet = this.#faults.isOver && this.#world.age > this.#calmAt + 4 * this.#lease;
     host.engine.close().then(
-      () => this.#gone(host),
+      () => {
+        if (isQuiet) this.#witness.checkReleased(process.workerId);
+        this.#gone(host);
+      },
       () => this.#gone(host),
     );
     if (isReplaced) void this.#spawnWorker(this.#random.span(200));
@@ -339,6 +345,7 @@ class Simulation {
   #calmDown(): void {
     if (this.#faults.isOver) return;
     this.#faults.isOver = true;
+    this.#calmAt = this.#world.age;
     this.#world.note("", "the faults are over");
     this.#calm();
     if (this.#build > 1 && this.#scenes.some(({ needsBuilds }) => needsBuilds === true)) this.#rotate(1);

@@ -75,13 +75,18 @@ export class Stage {
       await this.sleep(WAITS);
     }
   }
-  /** The same, and what was answered as a value; twice, if the faults want it so. */
-  async told<T>(what: string, ask: (engine: Holdfast, host: Host) => Promise<T>): Promise<Asked<T>> {
+  /** The same, and what was answered as a value; twice, if the faults want it so: `agree` is told both answers. */
+  async told<T>(
+    what: string,
+    ask: (engine: Holdfast, host: Host) => Promise<T>,
+    agree?: (first: Asked<T>, second: Asked<T>) => void,
+  ): Promise<Asked<T>> {
     if (this.#faults.draw("sendTwice")) {
-      const first = this.#told(what, ask);
+      const asked = this.#told(what, ask);
       await this.sleep(this.random.span(2));
       const second = await this.#told(`${what}, again`, ask);
-      await first;
+      agree?.(await asked, second);
+      await asked;
       return second;
     }
     return this.#told(what, ask);
@@ -116,8 +121,13 @@ export class Stage {
     return told;
   }
   async update(runId: string, name: string, input: unknown, key: string): Promise<Asked<unknown>> {
-    const told = await this.told(`update ${name} ${key} of ${runId}`, (engine) =>
-      (engine.run(runId) as Run<unknown>).update(name as never, input as never, { idempotencyKey: key } as never),
+    const told = await this.told(
+      `update ${name} ${key} of ${runId}`,
+      (engine) => (engine.run(runId) as Run<unknown>).update(name as never, input as never, { idempotencyKey: key } as never),
+      (first, second) => {
+        const [a, b] = [shown(first), shown(second)];
+        if (a !== b) this.violate("acknowledged", "M10", `update ${key} of ${runId} was answered ${a}, and under the same key ${b}`);
+      },
     );
     if ("value" in told && this.witness.runs.get(runId)?.updates.has(key) !== true)
       this.violate("acknowledged", "M10", `the outcome of update ${key} of ${runId} was told before it was durable`);
@@ -125,10 +135,17 @@ export class Stage {
     return told;
   }
   async cancel(runId: string): Promise<Asked<void>> {
-    return this.told(`cancel ${runId}`, (engine) => engine.run(runId).cancel("a client wants it"));
+    const told = await this.told(`cancel ${runId}`, (engine) => engine.run(runId).cancel("a client wants it"));
+    const run = this.witness.runs.get(runId);
+    if ("value" in told && run?.isAskedToCancel !== true && run?.isClosed !== true)
+      this.violate("acknowledged", "K1", `the cancellation of ${runId} was acknowledged and is not in the store`);
+    return told;
   }
   async terminate(runId: string): Promise<Asked<void>> {
-    return this.told(`terminate ${runId}`, (engine) => engine.run(runId).terminate("a client wants it"));
+    const told = await this.told(`terminate ${runId}`, (engine) => engine.run(runId).terminate("a client wants it"));
+    if ("value" in told && this.witness.runs.get(runId)?.isClosed !== true)
+      this.violate("acknowledged", "K6", `${runId} was terminated, its client was told, and it is open`);
+    return told;
   }
   async result(runId: string): Promise<Asked<unknown>> {
     const told = await this.#told(`result of ${runId}`, (engine) => engine.run(runId).result());
@@ -152,6 +169,9 @@ export class Stage {
   }
 }
 
+function shown(told: Asked<unknown>): string {
+  return "value" in told ? String(JSON.stringify(told.value)) : told.error.name;
+}
 function codeOf({ workflows }: Host, name: string): AnyWorkflow {
   const code = workflows.find((one) => one.name === name);
   if (code !== undefined) return code;

@@ -18,6 +18,7 @@ import type {
   TaskAnswer,
   TurnCommit,
 } from "../store/port.ts";
+import { Aftermath } from "./aftermath.ts";
 import type { World } from "./world.ts";
 
 /** An operation that a committed turn has opened. */
@@ -53,6 +54,8 @@ export interface SeenRun {
   readonly keys: Map<string, number>;
   /** Claims after an expired lease, and gracious returns: what excuses an attempt that never came back. */
   losses: number;
+  /** A cancellation is in the store. */
+  isAskedToCancel: boolean;
   /** A turn that took a cancellation. */
   isCanceled: boolean;
   readonly updates: Map<string, string>;
@@ -65,18 +68,18 @@ export const DRIFT_TOLERANCE = 60;
 export class Witness {
   readonly #world: World;
   readonly #inner: Store;
+  readonly #aftermath: Aftermath;
   readonly runs = new Map<string, SeenRun>();
   /** Steps and activities by what they know themselves by: their idempotency key. */
   readonly steps = new Map<string, SeenStep>();
   /** When deadlines were last looked at. */
   #expiredAt = 0;
-  /** Some run has one: most worlds have none, and look for them all the time. */
-  #hasDeadlines = false;
   readonly #tokens = new Map<number, { token: number; isAnswered: boolean }>();
 
   constructor(world: World, inner: Store) {
     this.#world = world;
     this.#inner = inner;
+    this.#aftermath = new Aftermath(world, inner);
   }
   #broken(oracle: string, rule: string, message: string): void {
     this.#world.violate(oracle, rule, message);
@@ -97,6 +100,7 @@ export class Witness {
         inbox: new Map(),
         keys: new Map(),
         losses: 0,
+        isAskedToCancel: false,
         isCanceled: false,
         updates: new Map(),
       };
@@ -126,7 +130,9 @@ export class Witness {
         const results = await inner.terminate(runs);
         for (const [i, { runId }] of runs.entries()) {
           this.#world.note("db", `terminate ${runId}: ${results[i]?.status}`);
-          if (results[i]?.status === "sent") this.#closed(this.run(runId));
+          if (results[i]?.status !== "sent") continue;
+          this.#closed(this.run(runId));
+          await this.#aftermath.closed(runId);
         }
         return results;
       },
@@ -139,11 +145,11 @@ export class Witness {
         return results;
       },
       expire: async () => {
-        const open = this.#hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
+        const open = this.#aftermath.hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
         const before = await inner.get(open.map(({ id }) => id));
         const count = await inner.expire();
         this.#expiredAt = this.#world.now;
-        if (count > 0) await this.#expired(open, before);
+        if (open.length > 0) await this.#expired(open, before);
         return count;
       },
       unblock: (workflows) => inner.unblock(workflows),
@@ -189,6 +195,7 @@ export class Witness {
         `create ${run.id} (${run.workflow}): ${result?.status}${run.first === undefined ? "" : " with its first turn"}`,
       );
       if (result?.status !== "created") continue;
+      this.#aftermath.born(run);
       const seen = this.run(run.id);
       seen.isClosed = false;
       for (const [k, message] of (run.messages ?? []).entries()) this.#arrived(seen, result.inboxIds[k] ?? 0, message);
@@ -271,6 +278,9 @@ export class Witness {
       const isAgain = commits.slice(0, i).some(({ runId }) => runId === commit.runId);
       if (!isAgain) this.#fenced(run, commit, before[i]);
       this.#wrote(run, commit, after[i]);
+      const isLast = commits.findLastIndex(({ runId }) => runId === commit.runId) === i;
+      this.#aftermath.committed(commit, isLast ? after[i] : undefined);
+      if (run.isClosed) await this.#aftermath.closed(run.id);
       for (const message of results[i]?.inbox ?? []) this.#saw(run, message);
     }
     await this.#childrenOf(commits, results);
@@ -305,6 +315,8 @@ export class Witness {
     this.#consumption(run, commit);
     for (const { id, outcome } of commit.updates ?? []) {
       if (run.updates.has(id)) this.#broken("outcome", "M10", `update ${id} of ${run.id} ended twice`);
+      if (outcome.status === "rejected" && commit.turn?.jobs.some((job) => job.type === "update" && job.id === id) === true)
+        this.#broken("outcome", "M8", `update ${id} of ${run.id} was rejected, and is in its history`);
       run.updates.set(id, stable(outcome));
     }
     if (commit.lease === "park" || commit.close !== undefined) {
@@ -390,7 +402,9 @@ export class Witness {
   }
   #reopen(run: SeenRun, seq: number): void {
     const opened = run.opened.get(seq);
-    if (opened !== undefined) opened.isResolved = false;
+    if (opened === undefined) return;
+    opened.isResolved = false;
+    opened.failed.clear(); // D10: it has its attempts again
   }
   #command(run: SeenRun, command: Command, turn: Turn): void {
     if (!("n" in command) || command.type === "reuse") return;
@@ -432,6 +446,7 @@ export class Witness {
       // K9: a run without a first turn is canceled at once.
       if (message.job.type !== "cancel") continue;
       const [now] = await this.#inner.get([runId]);
+      this.#aftermath.canceled(message, row, now);
       if (now?.status === "canceled") this.#closed(run);
     }
     return results;
@@ -439,6 +454,7 @@ export class Witness {
   #arrived(run: SeenRun, id: number, message: NewMessage): void {
     const key = message.job.type === "update" ? message.job.id : message.idempotencyKey;
     if (key !== undefined) run.keys.set(key, id);
+    if (message.job.type === "cancel") run.isAskedToCancel = true;
     this.#saw(run, { id, job: message.job });
   }
   /** A message that is in the inbox, as somebody was given it. */
@@ -477,12 +493,15 @@ export class Witness {
 
   async #expired(open: readonly SeenRun[], before: readonly (RunRow | undefined)[]): Promise<void> {
     const after = await this.#inner.get(open.map(({ id }) => id));
+    this.#aftermath.expired(after);
     for (const [i, run] of open.entries()) {
       const [was, is] = [before[i], after[i]];
       if (was === undefined || is === undefined || (was.epoch === is.epoch && was.status === is.status)) continue;
       this.#world.note("db", `expire ${run.id}: ${is.status}`);
-      if (CLOSED.has(is.status)) this.#closed(run);
-      else {
+      if (CLOSED.has(is.status)) {
+        this.#closed(run);
+        await this.#aftermath.closed(run.id);
+      } else {
         run.holder = undefined;
         run.leasedUntil = 0;
         run.losses++;
@@ -525,6 +544,13 @@ export class Witness {
     };
     if (turn.time !== committed.time || !isPart(turn.jobs, committed.jobs) || !isPart(turn.commands, committed.commands))
       this.#broken("history", "D2", `turn ${turn.index} of ${run.id} is not what was committed`);
+  }
+  /** W4: whoever has stopped has given back what it held. */
+  checkReleased(workerId: string | undefined): void {
+    for (const run of this.runs.values()) {
+      if (workerId !== undefined && run.holder === workerId && run.leasedUntil > this.#world.now)
+        this.#broken("lease", "W4", `${workerId} has stopped, and holds ${run.id} for ${run.leasedUntil - this.#world.now} ms more`);
+    }
   }
   /** Holds everything that the store has against what was committed. */
   async checkHistories(): Promise<void> {

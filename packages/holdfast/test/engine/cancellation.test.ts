@@ -116,7 +116,11 @@ describe.each(STORES)("cancellation on %s", (store) => {
     const [plain, delayed] = [await engine.start(never, undefined), await engine.start(never, undefined, { delay: "1d" })];
     for (const run of [plain, delayed]) {
       await run.cancel("no need");
-      await expect(run.result()).rejects.toThrow(CanceledError);
+      expect(await errorOf(run.result())).toMatchObject({
+        name: "CanceledError",
+        reason: "no need",
+        message: expect.stringContaining("canceled: no need"),
+      });
       expect(await run.describe()).toMatchObject({ status: "canceled", startedAt: undefined });
     }
   });

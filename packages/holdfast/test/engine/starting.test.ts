@@ -10,6 +10,7 @@ import {
   signal,
   UnserializableValueError,
   update,
+  type WorkflowContext,
   workflow,
 } from "holdfast";
 import { describe, expect, test } from "vitest";
@@ -17,6 +18,8 @@ import { z } from "zod";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
+/** The longest duration there is: 10,000 years. */
+const LONGEST = 10_000 * 365.25 * 86_400_000;
 const echo = workflow("echo", async (_ctx, input: unknown) => input);
 
 describe.each(STORES)("starting on %s", (store) => {
@@ -328,14 +331,80 @@ describe.each(STORES)("bad input on %s", (store) => {
     await expect(engine.count({ status: ["completed", "done"] as never })).rejects.toThrow(InvalidInputError);
   });
 
+  test("a time that no Date can say is refused, and lists stay whole", async () => {
+    const engine = await engines.open();
+    for (const options of [
+      { delay: 8.64e15 },
+      { deadline: 8.64e15 },
+      { startAt: new Date(8.64e15 + 1) },
+      { deadline: new Date(Number.NaN) },
+    ])
+      await expect(engine.start(echo, 1, options), JSON.stringify(options)).rejects.toThrow(InvalidInputError);
+    await engine.start(echo, 1, { id: "latest", startAt: new Date(8.64e15) });
+    await engine.start(echo, 1, { id: "longest", delay: LONGEST });
+    expect((await engine.list()).runs.map(({ id, status }) => [id, status]).sort()).toEqual([["latest", "pending"], ["longest", "pending"]]); // biome-ignore format: pairs
+  });
+
+  test("K8 the longest timers are waited for, and looked at, like others", async () => {
+    const engine = await engines.open();
+    const naps: Record<string, (ctx: WorkflowContext) => Promise<unknown>> = {
+      "the longest sleep": (ctx) => ctx.sleep(LONGEST),
+      "until the last date": (ctx) => ctx.sleepUntil(new Date(8.64e15)),
+      "the longest timeout": (ctx) => ctx.waitForSignal("never", { timeout: LONGEST }),
+      "too long a sleep": (ctx) => ctx.sleep(LONGEST + 1),
+    };
+    const nap = workflow("nap", (ctx, kind: string) => naps[kind]?.(ctx) ?? Promise.resolve());
+    await engine.worker({ workflows: [nap] });
+    for (const kind of Object.keys(naps)) await engine.start(nap, kind, { id: kind });
+    expect(await errorOf(engine.run("too long a sleep").result())).toMatchObject({ cause: { name: "InvalidInputError" } });
+    await until(async () => (await engine.count()).sleeping === 3);
+    const { runs } = await engine.list({ status: "sleeping" });
+    for (const { id } of runs) expect((await engine.run(id).describe()).waitingFor, id).toHaveLength(1);
+  });
+
+  test("delay and startAt together are refused: they say different things", async () => {
+    const engine = await engines.open();
+    await expect(engine.start(echo, 1, { delay: "1s", startAt: new Date() })).rejects.toThrow(/delay and startAt/);
+    await expect(engine.start(echo, 1, { delay: "1s", startAt: new Date() })).rejects.toThrow(InvalidInputError);
+    expect((await engine.list()).runs).toEqual([]);
+  });
+
+  test("signals that come with a start are declared ones, as those that are sent later", async () => {
+    const engine = await engines.open();
+    const order = workflow({ name: "order", signals: { pay: signal<number>() } }, async (ctx) => ctx.waitForSignal("pay"));
+    const refused = { code: "HF_UNKNOWN_MESSAGE", message: 'Workflow "order" declares no signal "payy". It has: pay.' };
+    const signals = [{ name: "pay", payload: 1 }, { name: "payy" }];
+    expect(await errorOf(engine.start(order, undefined, { signals }))).toMatchObject(refused);
+    expect(await errorOf(engine.startMany(order, [{ input: undefined, signals }]))).toMatchObject(refused);
+    expect((await engine.list()).runs).toEqual([]);
+    // One that declares none takes any.
+    await engine.start(echo, 1, { signals: [{ name: "payy" }] });
+  });
+
   test("a closed engine says so", async () => {
     const engine = await engines.open();
     const run = await engine.start(echo, 1);
     const waiting = errorOf(run.result());
     await engine.close();
     expect(await waiting).toMatchObject({ code: "HF_ENGINE_CLOSED" });
-    for (const call of [() => engine.start(echo, 1), () => run.result(), () => run.signal("a"), () => engine.worker({ workflows: [echo] })])
-      expect(await errorOf(call())).toMatchObject({ code: "HF_ENGINE_CLOSED" });
+    for (const call of [
+      () => engine.start(echo, 1),
+      () => engine.worker({ workflows: [echo] }),
+      () => engine.list(),
+      () => engine.count(),
+      () => run.result(),
+      () => run.signal("a"),
+      () => run.update("a"),
+      () => run.query("a"),
+      () => run.cancel(),
+      () => run.terminate(),
+      () => run.resume(),
+      () => run.state(),
+      () => run.describe(),
+      () => run.history(),
+      () => run.operations(),
+    ])
+      expect(await errorOf(call()), String(call)).toMatchObject({ code: "HF_ENGINE_CLOSED" });
     await engine.close();
   });
 

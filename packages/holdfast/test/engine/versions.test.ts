@@ -1,6 +1,6 @@
 // V2, V4, X7, X11: versions, code that does not fit, and promises that nobody awaits.
 
-import { FatalError, RunBlockedError, signal, workflow } from "holdfast";
+import { FatalError, Receive, RunBlockedError, signal, update, workflow } from "holdfast";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -94,6 +94,31 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     await other.worker({ workflows: [before] });
     await until(async () => (await run.describe()).status === "completed");
     expect(await other.run(id).result()).toBe("reserved");
+  });
+
+  test("V4 an update of a blocked run is refused as its result is; once other code has it, it is answered", async () => {
+    const entity = (first: string) =>
+      workflow({ name: "entity", updates: { add: update<number, number>() } }, async (ctx) => {
+        await ctx.step(first, () => 1);
+        await ctx.receive(0, { updates: { add: (n, sum) => Receive.reply(sum + n, sum + n) } });
+      });
+    const [good, bad] = [entity("load"), entity("fetch")];
+    const engine = await engines.open();
+    const first = await engine.worker({ workflows: [good] });
+    const run = await engine.start(good, undefined, { id: "sum" });
+    expect(await run.update("add", 1)).toBe(1);
+    await first.stop();
+
+    const worker = await engine.worker({ workflows: [bad] });
+    const refused = [run.update("add", 2), engine.updateWithStart(bad, undefined, { name: "add", input: 3 }, { id: "sum" })];
+    for (const error of await Promise.all(refused.map(errorOf))) {
+      expect(error).toBeInstanceOf(RunBlockedError);
+      expect(error).toMatchObject({ runId: "sum", cause: { name: "NondeterminismError" } });
+    }
+    await worker.stop();
+    await engine.worker({ workflows: [good] });
+    // It was never lost: the two that nobody waited for any more are counted.
+    expect(await run.update("add", 4)).toBe(10);
   });
 
   test("V4 messages to a blocked run are kept, and it is tried again by resume()", async () => {

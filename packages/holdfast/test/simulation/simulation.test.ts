@@ -4,7 +4,17 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { signal, workflow } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
-import { drawnScenes, explore, type Random, type Scene, SimulationFailed, shrink, simulate } from "../../src/simulation/index.ts";
+import {
+  drawnScenes,
+  explore,
+  FAULT_KINDS,
+  type FaultKind,
+  type Random,
+  type Scene,
+  SimulationFailed,
+  shrink,
+  simulate,
+} from "../../src/simulation/index.ts";
 import { root } from "../built.ts";
 
 const scenes = (random: Random): Scene[] => drawnScenes(random);
@@ -34,6 +44,20 @@ test("D1 D4 D6 D9 M1 M7 Y1 hold in worlds that nobody has seen before", async ()
   expect(await explore({ seeds: 40, from, scenes })).toBeGreaterThan(1_000);
 }, 120_000);
 
+test("K8 D9 M2 timers that fire while messages come and runs park are never lost", async () => {
+  const crossings = (random: Random): Scene[] => drawnScenes(random, ["crossing"]);
+  expect(await explore({ seeds: 60, scenes: crossings })).toBeGreaterThan(1_000);
+}, 120_000);
+
+test("W3 every kind of fault strikes", async () => {
+  const left = new Set<FaultKind>(FAULT_KINDS);
+  for (let seed = 1; left.size > 0 && seed <= 500; seed++) {
+    const { faults } = await simulate({ seed, scenes });
+    for (const kind of FAULT_KINDS) if (faults[kind] > 0) left.delete(kind);
+  }
+  expect([...left]).toEqual([]);
+}, 120_000);
+
 describe("seeds that have found something", () => {
   // Each still fails if the bug it found is planted again (`outcome-taken-twice` and so on).
   test.each([
@@ -42,8 +66,14 @@ describe("seeds that have found something", () => {
     ["K8 P7 a slow answer set the clock of a worker back, and a sleep seemed shorter than it was", "programs", 448],
     ["W1 a worker claimed before it had started, and after it had failed to", "chain", 4],
     ["D6 a transaction whose answer was lost was taken for failed", "transfers", 12],
+    ["K8 D9 a timer that fired as its run parked was dropped with the next claim, and the run slept for ever", "crossing", 16],
+    ["K8 D9 the same, in another world", "crossing", 115],
+    ["M2 L3 signals that came in the turn of two commits changed places in replay, and blocked the run", "", 529],
+    ["M2 L3 Y1 the same, seen by replay at the end", "", 858],
+    ["M7 M10 an update that was rejected by one worker was taken again by another", "", 3562],
+    ["V4 a run that was being blocked while its worker stopped slept for ever", "", 1932],
   ])("%s", async (_, kinds, seed) => {
-    const report = await simulate({ seed, scenes: (random) => drawnScenes(random, kinds.split(",")) });
+    const report = await simulate({ seed, scenes: (random) => drawnScenes(random, kinds === "" ? undefined : kinds.split(",")) });
     expect(report.violation).toBeUndefined();
   });
 });
@@ -105,6 +135,50 @@ test("D6 an assumption that faults break is found, shrunk, and told with the see
   expect((await shrink({ ...options, seed: found.seed }, first)).report.trace).toEqual(report.trace);
 }, 60_000);
 
+test("P1 a scene that throws as it verifies fails with its seed and trace", async () => {
+  const scene: Scene = {
+    ...shop([10], () => {}),
+    verify: () => {
+      throw new Error("not what it should be");
+    },
+  };
+  const failure = await explore({ seeds: 3, scenes: () => [scene] }).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(SimulationFailed);
+  expect((failure as Error).message).toMatch(/not what it should be[\s\S]*"seed":1/);
+});
+
+test("X1 scenes that can't be repeated are refused, with the line at which their traces part", async () => {
+  let number = 0;
+  const scene = (): Scene => {
+    number++;
+    const { play, ...rest } = shop([number], () => {});
+    return { ...rest, play: (stage) => stage.sleep(number).then(() => play(stage)) };
+  };
+  await expect(explore({ seeds: 3, scenes: () => [scene()] })).rejects.toMatchObject({
+    name: "InvalidInputError",
+    message: expect.stringMatching(/gave two traces, which part at line \d+/),
+  });
+});
+
+test("V2 W6 a scene that starts a workflow nobody has is told which there are", async () => {
+  const scene: Scene = { ...shop([10], () => {}), play: (stage) => stage.start("ordr", 3, { id: "order-1" }) };
+  const { violation } = await simulate({ seed: 1, scenes: () => [scene] });
+  expect(violation?.message).toContain('no scene has a workflow "ordr". There is order.');
+});
+
+test.each([
+  [{ seed: 1.5 }, "seed must be a whole number"],
+  [{ store: "postgres" }, "store must be one of memory, sqlite"],
+  [{ without: ["crsh"] }, 'has no kind "crsh". There is crash'],
+  [{ faults: { crash: 2 } }, "crash must be a rate from 0 to 1"],
+  [{ workers: 0 }, "workers must be a whole number from 1 on"],
+  [{ scenes: () => [] }, "there is nothing to simulate"],
+  [{ scenes: () => [shop([1], () => {}), shop([2], () => {})] }, 'two scenes of the name "shop"'],
+])("P9 options that can't be followed are refused: %o", async (options, message) => {
+  const given = { seed: 1, scenes: () => [shop([10], () => {})], ...options };
+  await expect(simulate(given as never)).rejects.toMatchObject({ name: "InvalidInputError", message: expect.stringContaining(message) });
+});
+
 // ── proof that bugs are found ──
 
 function command(...args: string[]): Promise<{ code: number | null; output: string }> {
@@ -149,6 +223,13 @@ test("X1 the command runs seeds, and prints the trace of one", async () => {
   const one = await command("--seed", "2", "--trace", "--without", "crash");
   expect(one.output).toMatch(/the faults are over/);
   expect(one.output).toMatch(/simulate: ok, seed 2/);
+  expect(many.output).toMatch(/^faults: crash \d+, /m);
+  const help = await command("--help");
+  expect(help.output).toContain("--seeds N");
+  expect(help.code).toBe(0);
+  const unknown = await command("--sedes", "2");
+  expect(unknown.output).toMatch(/Unknown option '--sedes'[\s\S]*--seeds N/);
+  expect(unknown.code).toBe(2);
   const wrong = await command("--seed", "2", "--without", "nonsense");
   expect(wrong.output).toContain("--without: there is crash");
   expect(wrong.code).not.toBe(0);

@@ -84,6 +84,24 @@ describe.each(DRIVERS)("%s", (name) => {
     driver.close();
   });
 
+  test("D6 a user's statement takes a value for each of its parameters, no fewer and no more", () => {
+    const { driver } = withTable();
+    const insert = driver.prepareNamed("INSERT INTO t (a, b) VALUES (?, ?) -- what?");
+    for (const values of [[], [1], [[1]], [1, 2, 3], [[1, 2, 3]]]) {
+      expect(() => insert.run(...values), JSON.stringify(values)).toThrow(TypeError);
+      expect(() => insert.all(...values)).toThrow(/has 2 parameters, and was given [013] value/);
+    }
+    expect(() => driver.prepareNamed("DELETE FROM t").run(1)).toThrow(/has 0 parameters, and was given 1 value\./);
+    expect(driver.prepareNamed("SELECT count(*) AS n FROM t").get()).toEqual({ n: 0 });
+    insert.run(1, "?");
+    expect(driver.prepareNamed("SELECT ?2 AS b, ?1 AS a, ? AS c, ?1 AS d").get("x", "y", "z")).toEqual({ a: "x", b: "y", c: "z", d: "x" });
+    expect(driver.prepareNamed("SELECT b, 'no ?' AS c FROM t WHERE a = :a OR b = :a").get({ a: 1, other: 2 })).toEqual({
+      b: "?",
+      c: "no ?",
+    });
+    driver.close();
+  });
+
   test("it says nothing on opening", () => {
     const warn = vi.spyOn(process, "emitWarning");
     openDriver(emptyFile(), name).close();

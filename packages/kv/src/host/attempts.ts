@@ -4,6 +4,7 @@
 // told, and its late result dropped).
 
 import {
+  type ActivityLimit,
   isRetryable,
   type Outcome,
   type Payload,
@@ -23,6 +24,7 @@ export interface Body {
   readonly name: string;
   readonly run: (info: BodyInfo) => unknown;
   readonly retry: RetryPolicy | undefined;
+  readonly isActivity?: boolean;
   /** Of one attempt, in milliseconds. */
   readonly timeout?: number | undefined;
   /** Of an activity: it must beat at least this often. */
@@ -118,9 +120,10 @@ export class Attempts {
     const { environment } = this.#options;
     const attempt = new Running(seq, number, forgiven, environment.now(), body, idempotencyKey);
     this.#inFlight.set(seq, attempt);
-    if (body.timeout !== undefined) attempt.timer = this.#limit(attempt, body.timeout, body.timeout);
-    if (body.heartbeat !== undefined) attempt.pulse = this.#limit(attempt, body.heartbeat, body.heartbeat);
-    if (body.closeAt !== undefined) attempt.close = this.#limit(attempt, body.closeAt - attempt.startedAt, body.scheduleToClose);
+    const { timeout, heartbeat, closeAt, scheduleToClose = 0 } = body;
+    if (timeout !== undefined) attempt.timer = this.#limit(attempt, body.isActivity ? "startToClose" : undefined, timeout);
+    if (heartbeat !== undefined) attempt.pulse = this.#limit(attempt, "heartbeat", heartbeat);
+    if (closeAt !== undefined) attempt.close = this.#limit(attempt, "scheduleToClose", scheduleToClose, closeAt - attempt.startedAt);
     void this.#run(attempt);
   }
   async #run(attempt: Running): Promise<void> {
@@ -133,9 +136,10 @@ export class Attempts {
     }
     this.#succeeded(attempt, value);
   }
-  #limit(attempt: Running, ms: number, timeout = 0): Timer {
-    return this.#options.environment.after(ms, () => {
-      const error = new StepTimeoutError({ step: attempt.body.name, timeout, attempt: attempt.number });
+  #limit(attempt: Running, limit: ActivityLimit | undefined, timeout: number, left = timeout): Timer {
+    return this.#options.environment.after(left, () => {
+      const details = { step: attempt.body.name, timeout, attempt: attempt.number };
+      const error = new StepTimeoutError(limit === undefined ? details : { ...details, limit });
       attempt.controller.abort(error);
       this.#failed(attempt, error);
     });
@@ -145,7 +149,7 @@ export class Attempts {
     attempt.details = details;
     attempt.pulse?.cancel();
     const { heartbeat } = attempt.body;
-    if (heartbeat !== undefined) attempt.pulse = this.#limit(attempt, heartbeat, heartbeat);
+    if (heartbeat !== undefined) attempt.pulse = this.#limit(attempt, "heartbeat", heartbeat);
   }
 
   #take(attempt: Running): boolean {

@@ -129,6 +129,7 @@ function activityBody(command: ActivityCommand, openedAt: number, context: BodyC
     retry: activityRetry(command.retry, activity.options.retry),
     timeout: startToClose,
     heartbeat,
+    isActivity: true,
     scheduleToClose,
     closeAt: scheduleToClose === undefined ? undefined : openedAt + scheduleToClose,
   };

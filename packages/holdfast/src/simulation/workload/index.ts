@@ -6,6 +6,7 @@ import type { Random } from "../random.ts";
 import type { Scene } from "../scene.ts";
 import { again } from "./again.ts";
 import { chain } from "./chain.ts";
+import { crossing } from "./crossing.ts";
 import { deploy } from "./deploy.ts";
 import { entity } from "./entity.ts";
 import { errands } from "./errands.ts";
@@ -28,15 +29,19 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   errands,
   programs,
   transfers,
+  crossing,
 };
 export const SCENES = Object.keys(MAKERS);
 /** Random programs do everything: they come most often. */
-const MIX: readonly string[] = [...SCENES, "programs", "programs", "programs"];
+const MIX: readonly string[] = [...SCENES.filter((kind) => kind !== "crossing"), "programs", "programs", "programs"];
+/** Crossings need no company, and bear any: some worlds have one besides. */
+const CROSSINGS = 0.15;
 
-/** One to three scenes of the kinds that are asked for. */
-export function drawnScenes(random: Random, kinds: readonly string[] = MIX): Scene[] {
-  return Array.from({ length: random.between(1, 3) }, (_, i) => {
-    const kind = random.pick(kinds);
+/** One to three scenes of the kinds that are asked for; without a word, of the usual mix. */
+export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] {
+  const scenes = Array.from({ length: random.between(1, 3) }, (_, i) => {
+    const kind = random.pick(kinds ?? MIX);
     return (MAKERS[kind] as (random: Random, name: string) => Scene)(random, `${kind}${i}`);
   });
+  return kinds === undefined && random.chance(CROSSINGS) ? [...scenes, crossing(random, `crossing${scenes.length}`)] : scenes;
 }

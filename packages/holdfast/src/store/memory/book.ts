@@ -12,6 +12,7 @@ import {
   type SerializedError,
   serializeError,
 } from "@holdfast/core";
+import { canceledBy } from "../canceled.ts";
 import type { InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup } from "../port.ts";
 import { Agenda } from "./agenda.ts";
 import { isOpen, type KeptRun, type UsedKey, unbegun } from "./state.ts";
@@ -113,7 +114,8 @@ export class Book {
     if (used !== undefined) return { status: "duplicate", inboxId: used.inboxId };
     if (!isOpen(run)) return { status: "closed", runStatus: run.status };
     const inboxId = this.put(run, message, now);
-    if (message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined) this.close(run, { status: "canceled" }, now); // K9
+    if (message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined)
+      this.close(run, { status: "canceled", error: canceledBy(message.job.reason) }, now); // K9
     return { status: "sent", inboxId };
   }
   /** Into the inbox of an open run, once for each key. Wakes it if it is parked; one that has yet to start keeps its time. */

@@ -2,7 +2,15 @@
 // Owns: the tasks that are not over, and the rows of attempts that are.
 // Invariants: D11 (leases, timeouts, heartbeats, late answers dropped), D8 (retries by policy), D12 (attempts are kept).
 
-import { HoldfastError, type Outcome, retryDelay, type SerializedError, StepTimeoutError, serializeError } from "@holdfast/core";
+import {
+  type ActivityLimit,
+  HoldfastError,
+  type Outcome,
+  retryDelay,
+  type SerializedError,
+  StepTimeoutError,
+  serializeError,
+} from "@holdfast/core";
 import type { AttemptRow, ClaimedTask, NewTask, Store, TaskAnswer, TaskClaimRequest } from "../port.ts";
 import { Agenda } from "./agenda.ts";
 import { claimedTask, type KeptTask } from "./state.ts";
@@ -178,9 +186,9 @@ export class Tasks {
   #late(task: KeptTask, limit: Limit, now: number): void {
     const running = task.workerId !== undefined;
     const error = serializeError(
-      limit.kind === "lease"
+      limit.name === undefined
         ? new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" })
-        : new StepTimeoutError({ step: task.activity, timeout: limit.length, attempt: Math.max(1, task.attempt) }),
+        : new StepTimeoutError({ step: task.activity, timeout: limit.length, attempt: Math.max(1, task.attempt), limit: limit.name }),
     );
     if (running) this.#keepAttempt(task, limit.kind === "lease" ? "lost" : "failed", error, now);
     if (limit.kind === "task") this.#over(task, { status: "failed", error, attempts: task.attempt }, now);
@@ -192,6 +200,8 @@ export class Tasks {
 interface Limit {
   readonly at: number;
   readonly length: number;
+  /** None for a lease: it is the worker's, not the activity's. */
+  readonly name: ActivityLimit | undefined;
   /** What is over then: the task, or an attempt, or only its lease. */
   readonly kind: "task" | "attempt" | "lease";
 }
@@ -200,15 +210,17 @@ interface Limit {
 function limitOf(task: KeptTask): Limit | undefined {
   const { scheduledAt, startedAt, heartbeatAt, leaseEndsAt, scheduleToClose, scheduleToStart, startToClose, heartbeat } = task;
   const limits: Limit[] = [];
-  if (scheduleToClose !== undefined) limits.push({ at: scheduledAt + scheduleToClose, length: scheduleToClose, kind: "task" });
+  if (scheduleToClose !== undefined)
+    limits.push({ at: scheduledAt + scheduleToClose, length: scheduleToClose, name: "scheduleToClose", kind: "task" });
   if (task.workerId === undefined) {
     const isStarted = task.token > 0; // attempts of before a resume say nothing of this (D10)
     if (scheduleToStart !== undefined && !isStarted)
-      limits.push({ at: scheduledAt + scheduleToStart, length: scheduleToStart, kind: "task" });
+      limits.push({ at: scheduledAt + scheduleToStart, length: scheduleToStart, name: "scheduleToStart", kind: "task" });
   } else {
-    if (startToClose !== undefined) limits.push({ at: startedAt + startToClose, length: startToClose, kind: "attempt" });
-    if (heartbeat !== undefined) limits.push({ at: heartbeatAt + heartbeat, length: heartbeat, kind: "attempt" });
-    limits.push({ at: leaseEndsAt, length: 0, kind: "lease" });
+    if (startToClose !== undefined)
+      limits.push({ at: startedAt + startToClose, length: startToClose, name: "startToClose", kind: "attempt" });
+    if (heartbeat !== undefined) limits.push({ at: heartbeatAt + heartbeat, length: heartbeat, name: "heartbeat", kind: "attempt" });
+    limits.push({ at: leaseEndsAt, length: 0, name: undefined, kind: "lease" });
   }
   return limits.reduce<Limit | undefined>((first, limit) => (first === undefined || limit.at < first.at ? limit : first), undefined);
 }

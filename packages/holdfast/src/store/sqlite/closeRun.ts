@@ -3,6 +3,7 @@
 // Invariants: P1 (one end), K5 (the epoch rises: nothing that was computed before counts any more), K6 (children follow), K9.
 
 import { jsonCodec, type Outcome, type Payload, RunTerminatedError, type SerializedError, serializeError } from "@holdfast/core";
+import { canceledBy } from "../canceled.ts";
 import type { RunClose } from "../port.ts";
 import { jsonOrNull, payloadOrNull } from "./columns.ts";
 import { findOpenChildren, type RunHead } from "./findRun.ts";
@@ -79,6 +80,6 @@ export function terminateRun(session: Session, run: RunHead, reason: string | un
 export function cancelRun(session: Session, run: RunHead, reason: string | undefined, now: number): number {
   if (run.turns > 0 || run.isLeased)
     return putMessage(session, run.key, reason === undefined ? { type: "cancel" } : { type: "cancel", reason }, now);
-  closeRun(session, run, { status: "canceled" }, now);
+  closeRun(session, run, { status: "canceled", error: canceledBy(reason) }, now);
   return 0;
 }

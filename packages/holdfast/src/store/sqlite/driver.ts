@@ -5,7 +5,7 @@
 import { createRequire, isBuiltin } from "node:module";
 import { StoreOpenError } from "../errors.ts";
 import { sqliteFailure } from "./failures.ts";
-import { parameterNames } from "./sqlText.ts";
+import { parameterCount, parameterNames } from "./sqlText.ts";
 
 /** What a column holds. libsql binds every number as REAL: columns declared INTEGER turn it back, other places must not care. */
 export type Value = null | number | bigint | string | Uint8Array;
@@ -251,9 +251,17 @@ export function plainBytes<T>(value: T): T | Uint8Array {
  */
 function bindable(sql: string, parameters: readonly unknown[]): Value[] {
   const [only] = parameters;
-  if (parameters.length === 1 && Array.isArray(only)) return only.map(bindableValue);
   if (parameters.length === 1 && isPlainObject(only)) return byName(sql, only).map(bindableValue);
-  return parameters.map(bindableValue);
+  const values: readonly unknown[] = parameters.length === 1 && Array.isArray(only) ? only : parameters;
+  const count = parameterCount(sql);
+  // Left to SQLite, those that are missing are NULL and those too many are dropped.
+  if (values.length !== count)
+    throw new TypeError(`The statement has ${plural(count, "parameter")}, and was given ${plural(values.length, "value")}.`);
+  return values.map(bindableValue);
+}
+
+function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 function bindableValue(value: unknown): Value {

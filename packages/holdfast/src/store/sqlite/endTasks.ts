@@ -3,6 +3,7 @@
 // Invariants: D8 (retries by the task's policy), D11 (late answers are dropped: the token has moved on).
 
 import {
+  type ActivityLimit,
   HoldfastError,
   isRetryable,
   type Outcome,
@@ -77,17 +78,17 @@ function timeOut(session: Session, task: Task, now: number): void {
   const passed = (from: number, length: number | undefined): length is number => length !== undefined && now >= from + length;
   const { scheduledAt, startedAt, heartbeatAt, scheduleToClose, scheduleToStart, startToClose, heartbeat } = task;
   if (passed(scheduledAt, scheduleToClose)) {
-    const error = timeoutError(task, scheduleToClose);
+    const error = timeoutError(task, scheduleToClose, "scheduleToClose");
     if (task.workerId !== undefined) keepAttempt(session.db, task, { status: "failed", error: serializeError(error), endedAt: now });
     end(session, task, { status: "failed", error: serializeError(error), attempts: task.attempt }, now);
   } else if (task.workerId === undefined) {
     const isStarted = task.token > 0; // nobody has claimed it, whatever its attempts before a resume were (D10)
     if (!isStarted && passed(scheduledAt, scheduleToStart)) {
-      const error = serializeError(timeoutError(task, scheduleToStart));
+      const error = serializeError(timeoutError(task, scheduleToStart, "scheduleToStart"));
       end(session, task, { status: "failed", error, attempts: task.attempt }, now);
     }
-  } else if (passed(startedAt, startToClose)) tooLong(session, task, startToClose, now);
-  else if (passed(heartbeatAt, heartbeat)) tooLong(session, task, heartbeat, now);
+  } else if (passed(startedAt, startToClose)) tooLong(session, task, timeoutError(task, startToClose, "startToClose"), now);
+  else if (passed(heartbeatAt, heartbeat)) tooLong(session, task, timeoutError(task, heartbeat, "heartbeat"), now);
   else {
     const lost = new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" });
     // It is the worker that failed: nothing speaks for a wait.
@@ -95,14 +96,13 @@ function timeOut(session: Session, task: Task, now: number): void {
   }
 }
 
-function tooLong(session: Session, task: Task, timeout: number, now: number): void {
-  const error = timeoutError(task, timeout);
+function tooLong(session: Session, task: Task, error: StepTimeoutError, now: number): void {
   const { nonRetryable } = task.retry;
   const retryable = isRetryable(error, nonRetryable === undefined ? undefined : { nonRetryable });
   const delay = retryDelay(task.retry, task.attempt, MIDDLE);
   failAttempt(session, task, { status: "failed", error: serializeError(error), retryable, delay }, now);
 }
 
-function timeoutError(task: Task, timeout: number): StepTimeoutError {
-  return new StepTimeoutError({ step: task.activity, timeout, attempt: Math.max(1, task.attempt) });
+function timeoutError(task: Task, timeout: number, limit: ActivityLimit): StepTimeoutError {
+  return new StepTimeoutError({ step: task.activity, timeout, attempt: Math.max(1, task.attempt), limit });
 }

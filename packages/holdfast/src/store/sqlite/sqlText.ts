@@ -56,3 +56,18 @@ export function parameterNames(sql: string): string[] | undefined {
   }
   return [...names];
 }
+
+/** How many values SQLite takes for its parameters: `?` has the number after the highest, `?3` its own, a name one wherever it stands. */
+export function parameterCount(sql: string): number {
+  const names = new Set<string>();
+  let count = 0;
+  for (const { text } of tokensOf(sql)) {
+    if (/^\?\d/.test(text)) count = Math.max(count, Number(text.slice(1)));
+    else if (text === "?") count++;
+    else if (/^[:@$]/.test(text) && !names.has(text)) {
+      names.add(text);
+      count++;
+    }
+  }
+  return count;
+}

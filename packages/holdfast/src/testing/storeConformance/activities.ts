@@ -3,6 +3,7 @@
 // Invariants tested: D11, D8, D12, C7, W1.
 
 import assert from "node:assert/strict";
+import { reviveError, StepTimeoutError } from "@holdfast/core";
 import { COMPLETED, failure, failureOf, LEASE, only, payload, RETRY, range, resolution, START, same } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
@@ -295,6 +296,22 @@ export function activities({ test }: Suite): void {
     same(await bench.claimTasks(), []);
     const { inbox } = await bench.claimRun("a");
     same(inbox.map(({ job }) => job.type === "resolve" && [job.seq, failureOf(job.outcome)]).toSorted(), [[2, "StepTimeoutError"], [3, "StepTimeoutError"]]); // biome-ignore format: pairs
+  });
+
+  test("D11 what took too long is named: the activity and which of its limits", async (bench) => {
+    const limits = ["startToClose", "scheduleToClose", "scheduleToStart", "heartbeat"] as const;
+    const retry = { maxAttempts: 1, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 };
+    for (const limit of limits) {
+      await bench.waitingFor(limit, bench.newTask(2, { queue: limit, [limit]: 500, retry }));
+      if (limit !== "scheduleToStart") await bench.claimTask({ queue: limit });
+      bench.time += 500;
+      await bench.store.expire();
+      const { outcome } = resolution((await bench.claimRun(limit)).inbox);
+      assert.equal(outcome.status, "failed");
+      const error = reviveError(outcome.error);
+      assert.equal(error instanceof StepTimeoutError && error.limit, limit);
+      assert.match(error.message, new RegExp(`activity "mail" .*${limit}.*\\n.*${limit}`));
+    }
   });
 
   // ── giving up ──

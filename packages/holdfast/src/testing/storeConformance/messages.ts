@@ -3,6 +3,7 @@
 // Invariants tested: M1, M2, M3, M7, M12, D9, K1, K9.
 
 import assert from "node:assert/strict";
+import { CanceledError, reviveError } from "@holdfast/core";
 import {
   CANCEL,
   COMPLETED,
@@ -245,6 +246,21 @@ export function messages({ test }: Suite): void {
     same({ status, finishedAt, availableAt, workerId }, { status: "canceled", finishedAt: START });
     bench.time += 1_000;
     same(runIds(await bench.claim({ queue: "queue of a" })), []);
+  });
+  test("K9 the reason of a cancel is kept of a run without a first turn, as of any other", async (bench) => {
+    for (const [id, reason] of [
+      ["a", undefined],
+      ["b", "no"],
+      ["c", 'the "new"\n\\plan\u0000\ud800'],
+    ] as const) {
+      // biome-ignore format: pairs
+      await bench.created(id, { delay: 1_000 });
+      await bench.sent(id, { type: "cancel", ...(reason !== undefined && { reason }) });
+      const { status, error } = await bench.row(id);
+      const found = error === undefined ? undefined : reviveError(error);
+      assert.equal(found === undefined || found instanceof CanceledError, true);
+      same([status, (found as CanceledError | undefined)?.reason], ["canceled", reason]);
+    }
   });
   test("K1 a run that a worker holds or that has had a turn is canceled by its code", async (bench) => {
     const held = await bench.running("a");

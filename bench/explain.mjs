@@ -1,4 +1,4 @@
-// node bench/postgres/explain.mjs <url of a superuser> [--closed=1000000] [--sleeping=100000] [--keep]
+// node bench/explain.mjs <url of a superuser> [--closed=1000000] [--sleeping=100000] [--keep]
 //
 // Fills a schema of its own with generated runs and prints how the server carries out each hot statement: EXPLAIN ANALYZE of every
 // statement inside of the functions, as `auto_explain` sees it. Each call is rolled back. The schema is dropped at the end.

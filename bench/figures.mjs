@@ -1,0 +1,34 @@
+// What the rounds of a measurement come to: medians, ranges and ratios.
+
+import { workloads } from "./plan.mjs";
+import { median } from "./statistics.mjs";
+
+export const workloadOf = ({ workload, part }) => workloads.find(({ id, part: own }) => id === workload && own === part);
+/** The first figure of a workload that a result has. */
+export function mainMetric(measurement, result) {
+  const { metrics } = workloadOf(measurement);
+  return metrics.find(({ key }) => typeof result[key] === "number") ?? metrics[0];
+}
+export const isOurs = (contender) => contender.startsWith("holdfast");
+
+export function shown(value) {
+  if (value === undefined || value === null || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  const digits = size >= 100 || Number.isInteger(value) ? 0 : size >= 10 ? 1 : size >= 0.1 ? 2 : 3;
+  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+/** What the rounds of one measurement come to: the median and the range of one figure, and how many rounds failed. */
+export function figureOf({ rounds }, { key }) {
+  const values = rounds.map((round) => round[key]).filter((value) => typeof value === "number");
+  const failed = rounds.filter((round) => round.failed !== undefined).length;
+  if (values.length > 0) return { median: median(values), low: Math.min(...values), high: Math.max(...values), failed };
+  return failed === 0 ? undefined : { failed };
+}
+
+/** Beside a peer, how many times as good ours is; beside the raw limit, how many times as much it takes. */
+export function ratioOf(ours, theirs, { better }, contender) {
+  if (better === undefined || ours?.median === undefined || theirs?.median === undefined) return undefined;
+  const asGood = better === "more" ? ours.median / theirs.median : theirs.median / ours.median;
+  return contender === "raw" ? 1 / asGood : asGood;
+}

@@ -1,0 +1,188 @@
+// node measure.mjs <measurement as JSON>: one contender, one workload, one process, one fresh file or database. Prints one line of JSON.
+// Each is warmed up first, as a server is. Beside the clock there is processor time, the server's and this process's: it hardly depends
+// on what else the machine does.
+
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { observe } from "./observer.mjs";
+import { contenders } from "./plan.mjs";
+import { byCallers, quantile, timed } from "./statistics.mjs";
+
+const { contender, workload, size, target } = JSON.parse(process.argv[2] ?? "{}");
+const { module, options = {} } = contenders[contender];
+const { open } = await import(`./contenders/${module}.mjs`);
+const observer = await observe(target);
+
+const WARM_UP_MS = 1_500;
+const REPEAT_MS = 1_500;
+const LATENCIES_MS = 3_000;
+const CLIENTS = 50;
+const POKES = 15;
+/** Runs of a crowd that only warm up. */
+const VANGUARD = 100;
+
+/** The same work until the compiler has done with it: once at least, and for a second and a half at most. */
+async function warmUp(times, work) {
+  const enough = performance.now() + WARM_UP_MS;
+  for (let i = 0; i < times && (i === 0 || performance.now() < enough); i++) await work();
+}
+/**
+ * The median time of several, as far as a second and a half goes. No garbage is collected in between on purpose: with the last objects of
+ * a kind goes the code that was compiled for them, and it would be the compiler that is measured.
+ */
+async function repeated(work) {
+  const values = [];
+  const enough = performance.now() + REPEAT_MS;
+  do values.push(await timed(work));
+  while (values.length < 9 && performance.now() < enough);
+  return { ms: quantile(values, 0.5), times: values.length };
+}
+const perSecond = (count, ms) => count / (ms / 1_000);
+const half = Math.max(1, Math.ceil(size / 2));
+
+/** One after the other; where one takes a second, three tell enough. */
+async function latencies(subject, times) {
+  const values = [];
+  const enough = performance.now() + LATENCIES_MS;
+  for (let i = 0; i < times && (i < 3 || performance.now() < enough); i++) values.push(await timed(() => subject.latency()));
+  return { p50: quantile(values, 0.5), p99: quantile(values, 0.99) };
+}
+
+const measured = {
+  async W1(subject) {
+    await warmUp(20, () => subject.throughput(half));
+    const { ms, times, processorMs } = await observer.counted(() => repeated(() => subject.throughput(size)), size);
+    return { rate: perSecond(size, ms), processorMs: processorMs === undefined ? undefined : processorMs / times };
+  },
+  async W2(subject) {
+    await warmUp(Math.min(50, half), () => subject.latency());
+    return latencies(subject, size);
+  },
+  async W3(subject) {
+    await warmUp(10, () => subject.depth(Math.min(900, size)));
+    return { ...(await repeated(() => subject.depth(size))), ...subject.calls?.() };
+  },
+  async W4(subject) {
+    await warmUp(20, () => subject.width(size));
+    return { ...(await repeated(() => subject.width(size))), ...subject.calls?.() };
+  },
+
+  /** `longRun` gives a function that signals the run and returns when its next step has ended, durably; none if it can't be had. */
+  async W5(subject) {
+    const pokes = async (evicted) => {
+      const poke = await subject.longRun(Math.floor(size / 2), { evicted });
+      if (poke === undefined) return undefined;
+      const values = [];
+      for (let i = 0; i < POKES + 5; i++) values.push(await poke());
+      return quantile(values.slice(5), 0.5);
+    };
+    const cachedMs = await pokes(false);
+    const uncachedMs = await pokes(true);
+    return { cachedMs, uncachedMs, recordsPerSecond: uncachedMs === undefined ? undefined : perSecond(size, uncachedMs) };
+  },
+  async wake(subject) {
+    const { wake, calls } = await subject.parkedRun(size);
+    await warmUp(20, wake);
+    const { ms } = await repeated(wake);
+    return { ms, recordsPerSecond: perSecond(size, ms), ...calls() };
+  },
+
+  /** Memory is that of this process, which is client and worker: what it holds more when the crowd is there, after a collection. */
+  async W6(subject) {
+    const signals = Math.min(1_000, Math.ceil(size / 10));
+    await subject.crowd(0, VANGUARD);
+    await subject.wake(Array.from({ length: VANGUARD }, (_, i) => i));
+    await warmUp(50, () => subject.latency());
+    const quiet = await latencies(subject, 200);
+    const before = { bytes: await observer.bytes(), memory: memory() };
+    await subject.crowd(VANGUARD, size);
+    const after = { bytes: await observer.bytes(), memory: memory() };
+    const beside = await latencies(subject, 200);
+    const chosen = new Set();
+    while (chosen.size < signals) chosen.add(VANGUARD + Math.floor(Math.random() * size));
+    return {
+      rate: perSecond(signals, await timed(() => subject.wake([...chosen]))),
+      bytesPerRun: after.bytes === undefined ? undefined : (after.bytes - before.bytes) / size,
+      heapPerRun: (after.memory.heapUsed - before.memory.heapUsed) / size,
+      rssBefore: before.memory.rss / 2 ** 20,
+      rssAfter: after.memory.rss / 2 ** 20,
+      p50Before: quiet.p50,
+      p50Beside: beside.p50,
+    };
+  },
+  async W7(subject) {
+    const update = await subject.entity();
+    const values = [];
+    await warmUp(1, () => byCallers(CLIENTS, Math.ceil(size / 5), update));
+    const ms = await timed(() => byCallers(CLIENTS, size, async (i) => values.push(await timed(() => update(i)))));
+    return { rate: perSecond(size, ms), p99: quantile(values, 0.99) };
+  },
+  async W8(subject) {
+    await warmUp(10, () => subject.fanOut(Math.ceil(size / 4)));
+    return repeated(() => subject.fanOut(size));
+  },
+
+  /** This process starts the runs and waits for them; workers are processes of their own. */
+  async W9(subject) {
+    const crew = [];
+    const handed = async () => {
+      crew.push(await workerProcess());
+      await subject.throughput(half);
+      return perSecond(size, await timed(() => subject.throughput(size)));
+    };
+    try {
+      const one = await handed();
+      const two = await handed();
+      return { one, two, gain: two / one };
+    } finally {
+      await Promise.all(crew.map((end) => end()));
+    }
+  },
+  async W10(subject) {
+    await subject.prepare();
+    await warmUp(20, () => subject.check(half));
+    return { rate: perSecond(size, await timed(() => subject.check(size))) };
+  },
+  async core(subject) {
+    await warmUp(20, () => subject.live(half));
+    const live = perSecond(size, await timed(() => subject.live(size)));
+    const { turns, bytes } = await subject.recorded(size);
+    await warmUp(10, () => subject.replayed(turns));
+    return { live, replayed: perSecond(size, await timed(() => subject.replayed(turns))), bytes: bytes / size };
+  },
+  async cost(subject) {
+    await warmUp(20, () => subject.throughput(half));
+    return observer.cost(() => subject.throughput(size), size);
+  },
+};
+
+function memory() {
+  globalThis.gc?.();
+  return process.memoryUsage();
+}
+
+/** A worker of the contender in a process of its own; what ends it. */
+async function workerProcess() {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "worker.mjs"), JSON.stringify({ contender, target })], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  await new Promise((resolve, reject) => {
+    child.once("message", resolve);
+    child.once("exit", (code) => reject(new Error(`The worker process ended with ${code}.`)));
+  });
+  return async () => {
+    const ended = new Promise((resolve) => child.once("exit", resolve));
+    child.disconnect();
+    await ended;
+  };
+}
+
+const subject = await open(target, { ...options, workload, workers: workload === "W9" ? 0 : 1 });
+try {
+  const result = await measured[workload](subject);
+  console.log(JSON.stringify(result));
+} finally {
+  await observer.close();
+  await subject.close();
+}
+process.exit(0); // timers of a contender don't hold it

@@ -1,0 +1,243 @@
+// What `npm run bench` measures, as data: workloads × stores × contenders × sizes.
+// Sizes are chosen so that three rounds of everything take less than 20 minutes on 2 cores; `--quick` takes a tenth of them, once.
+
+/** Who is measured. `module` is a file in contenders/; `options` is what its `open` is given. */
+export const contenders = {
+  holdfast: { label: "Holdfast", module: "holdfast" },
+  "holdfast-normal": { label: "Holdfast, NORMAL", module: "holdfast", options: { synchronous: "NORMAL" } },
+  "holdfast-kv": { label: "Holdfast kv", module: "holdfastKv" },
+  "holdfast-level": { label: "Holdfast kv, LevelDB on disk", module: "holdfastKv", options: { driver: "level" } },
+  "holdfast-core": { label: "Holdfast core", module: "holdfastCore" },
+  raw: { label: "raw", module: "raw" },
+  openworkflow: { label: "OpenWorkflow 0.10", module: "openworkflow" },
+  dbos: { label: "DBOS 5.3", module: "dbos" },
+  restate: { label: "Restate 1.7", module: "restate" },
+  rivet: { label: "Rivet 2.3, same driver", module: "rivet" },
+  "rivet-own": { label: "Rivet 2.3, its driver", module: "rivet", options: { driver: "own" } },
+};
+
+export const stores = {
+  sqlite: "SQLite",
+  postgres: "PostgreSQL",
+  none: "in memory",
+};
+
+const rate = (key, label, unit) => ({ key, label, unit, better: "more" });
+const cost = (key, label, unit) => ({ key, label, unit, better: "less" });
+/** Shown in charts too. */
+const charted = (metric) => ({ ...metric, charted: true });
+/** A figure to read, not to compare by. */
+const fact = (key, label, unit) => ({ key, label, unit });
+
+const all = (size, names) => Object.fromEntries(names.map((name) => [name, size]));
+
+/** Peers that take so long for some workloads that they are measured in the first round only, to stay within the 20 minutes. */
+const SLOW = ["openworkflow", "dbos", "restate"];
+
+/**
+ * In order. Of each: what is read off it (charts show the first figure), who is measured on which store at which size,
+ * and who only once. A peer that can't do the size that the others do has a smaller one, and tables say so: OpenWorkflow stops at 1,000
+ * steps and answers `result()` once a second; neither it nor DBOS nor Restate parks 100,000 runs in the time there is. Restate brings its
+ * own server and log: it stands with PostgreSQL, where the others have a server too.
+ */
+export const workloads = [
+  {
+    id: "W1",
+    title: "throughput: runs of 5 steps, concurrency 100",
+    metrics: [rate("rate", "W1 runs of 5 steps", "runs/s"), fact("processorMs", "W1 processor time a run", "ms")],
+    on: {
+      sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
+      postgres: all(1_000, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
+      none: all(1_000, ["holdfast", "holdfast-kv", "rivet", "rivet-own"]),
+    },
+  },
+  {
+    id: "W2",
+    title: "latency: start to result of a run of one step",
+    metrics: [cost("p50", "W2 start to result, p50", "ms"), cost("p99", "W2 p99", "ms")],
+    on: {
+      sqlite: { ...all(200, ["holdfast", "holdfast-normal", "raw"]), openworkflow: { fixed: 3 } },
+      postgres: { ...all(200, ["holdfast", "raw", "dbos", "restate"]), openworkflow: { fixed: 3 } },
+      none: all(200, ["holdfast", "holdfast-kv", "rivet"]),
+    },
+  },
+  {
+    id: "W3",
+    title: "depth: one run of 1,000 steps in sequence",
+    metrics: [cost("ms", "W3 1,000 steps in sequence", "ms"), fact("batches", "W3 batches of the driver", "")],
+    on: {
+      sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
+      postgres: all(1_000, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
+      none: all(1_000, ["holdfast", "holdfast-kv", "holdfast-level", "rivet", "rivet-own"]),
+    },
+  },
+  {
+    id: "W3",
+    part: "long",
+    title: "depth: one run of 5,000 steps",
+    metrics: [cost("ms", "W3 5,000 steps", "ms")],
+    on: {
+      sqlite: all(5_000, ["holdfast", "raw"]),
+      postgres: all(5_000, ["holdfast", "raw"]),
+      none: all(5_000, ["holdfast-kv", "rivet"]),
+    },
+  },
+  {
+    id: "W3",
+    part: "longest",
+    once: ["holdfast", "raw"],
+    title: "depth: one run of 20,000 steps",
+    metrics: [cost("ms", "W3 20,000 steps", "ms")],
+    on: { sqlite: all(20_000, ["holdfast", "raw"]) },
+  },
+  {
+    id: "W4",
+    title: "width: one run of 500 parallel steps",
+    metrics: [cost("ms", "W4 500 parallel steps", "ms"), fact("batches", "W4 batches of the driver", "")],
+    on: {
+      sqlite: all(500, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
+      postgres: all(500, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
+      none: all(500, ["holdfast", "holdfast-kv", "holdfast-level", "rivet"]),
+    },
+  },
+  {
+    id: "W5",
+    once: SLOW,
+    title: "resume: signal to the next completed step of a run with 10,000 records",
+    metrics: [
+      cost("cachedMs", "W5 signal to next step, in memory, p50", "ms"),
+      charted(cost("uncachedMs", "W5 signal to next step, evicted, p50", "ms")),
+      rate("recordsPerSecond", "W5 records read and replayed", "records/s"),
+    ],
+    on: {
+      sqlite: { ...all(10_000, ["holdfast", "raw"]), openworkflow: 1_800 },
+      postgres: { ...all(10_000, ["holdfast", "raw", "dbos", "restate"]), openworkflow: 1_800 },
+    },
+  },
+  {
+    id: "wake",
+    title: "wake: read and replay a run of 10,000 records and find nothing to do",
+    metrics: [
+      cost("ms", "wake a run of 10,000 records", "ms"),
+      rate("recordsPerSecond", "records read and replayed", "records/s"),
+      fact("lists", "wake, lists of the driver", ""),
+    ],
+    on: { none: all(10_000, ["holdfast-kv", "holdfast-level", "rivet"]) },
+  },
+  {
+    id: "W6",
+    once: SLOW,
+    title: "crowd: parked runs of one step; signals to 1,000 of them (a tenth, where there are fewer than 10,000), at random",
+    metrics: [
+      rate("rate", "W6 signalled runs that advance", "runs/s"),
+      charted(cost("bytesPerRun", "W6 database, a parked run", "bytes")),
+      fact("heapPerRun", "W6 heap of the worker, a parked run", "bytes"),
+      fact("rssBefore", "W6 memory of the process before the crowd", "MiB"),
+      fact("rssAfter", "W6 memory of the process beside the crowd", "MiB"),
+      cost("p50Before", "W2 p50 before the crowd", "ms"),
+      cost("p50Beside", "W2 p50 beside the crowd", "ms"),
+    ],
+    on: {
+      sqlite: { holdfast: { size: 100_000, large: 1_000_000 }, raw: { size: 100_000, large: 1_000_000 }, openworkflow: 2_000 },
+      postgres: { holdfast: { size: 20_000, large: 1_000_000 }, raw: 20_000, openworkflow: 2_000, dbos: 2_000, restate: 2_000 },
+    },
+  },
+  {
+    id: "W7",
+    once: SLOW,
+    title: "entity: one run, updates from 50 clients that each wait for the reply",
+    metrics: [rate("rate", "W7 updates of one entity", "updates/s"), cost("p99", "W7 reply, p99", "ms")],
+    on: {
+      sqlite: all(10_000, ["holdfast", "holdfast-normal", "raw"]),
+      postgres: { ...all(10_000, ["holdfast", "raw"]), dbos: 500, restate: 2_000 },
+    },
+  },
+  {
+    id: "W8",
+    once: SLOW,
+    title: "fan-out: one parent, 1,000 children of one step",
+    metrics: [cost("ms", "W8 1,000 children", "ms")],
+    on: {
+      sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
+      postgres: all(1_000, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
+    },
+  },
+  {
+    id: "W9",
+    once: SLOW,
+    title: "worker processes: W1 with one and with two of them, client apart",
+    metrics: [
+      rate("two", "W9 two worker processes", "runs/s"),
+      rate("one", "W9 one worker process", "runs/s"),
+      fact("gain", "W9 two over one", "×"),
+    ],
+    on: {
+      sqlite: { holdfast: 4_000, openworkflow: 500 },
+      postgres: { holdfast: 4_000, openworkflow: 1_000 },
+    },
+  },
+  {
+    id: "W10",
+    title: "replay: histories of 100 records that `replay` checks",
+    metrics: [rate("rate", "W10 histories checked by replay", "histories/s")],
+    on: { none: all(5_000, ["holdfast-core"]) },
+  },
+  {
+    id: "core",
+    title: "core: operations through the executor, one run after the other",
+    metrics: [
+      rate("live", "executor, live", "operations/s"),
+      rate("replayed", "executor, in replay", "operations/s"),
+      cost("bytes", "history in memory, an operation", "bytes"),
+    ],
+    on: { none: all(100_000, ["holdfast-core"]) },
+  },
+  {
+    id: "cost",
+    title: "cost: what a run of W1 takes of the server",
+    once: ["holdfast", "openworkflow", "dbos"],
+    metrics: [
+      cost("perStep", "statements a step", ""),
+      cost("serverMs", "processor time of the server, a run", "ms"),
+      cost("ownMs", "processor time of the worker, a run", "ms"),
+      cost("bytesPerRun", "rows and indexes, a run", "bytes"),
+      cost("walPerRun", "write-ahead log, a run", "bytes"),
+    ],
+    on: { postgres: all(1_000, ["holdfast", "openworkflow", "dbos"]) },
+  },
+];
+
+const SMALLEST = 10;
+
+/** How large a measurement is: `given` is a size, or one with exceptions. */
+function sizeOf(given, { quick, large }) {
+  if (typeof given === "number") return quick ? Math.max(SMALLEST, Math.round(given / 10)) : given;
+  if (given.fixed !== undefined) return given.fixed;
+  return large ? given.large : sizeOf(given.size, { quick });
+}
+
+/** `holdfast` picks all of its variants. */
+const picked = (choice, name) => choice === undefined || choice.some((pick) => name === pick || name.startsWith(`${pick}-`));
+
+/** The measurements of one round, in order: contenders of one workload on one store follow each other. */
+export function measurements({ only, peers, storeNames, quick = false, large = false } = {}) {
+  return workloads
+    .filter(({ id }) => only === undefined || only.includes(id))
+    .flatMap((workload) =>
+      Object.entries(workload.on)
+        .filter(([store]) => storeNames === undefined || storeNames.includes(store))
+        .flatMap(([store, sizes]) =>
+          Object.entries(sizes)
+            .filter(([contender]) => picked(peers, contender))
+            .map(([contender, given]) => ({
+              key: [workload.id, workload.part, store, contender].filter(Boolean).join(" "),
+              workload: workload.id,
+              part: workload.part,
+              once: workload.once?.includes(contender) === true,
+              store,
+              contender,
+              size: sizeOf(given, { quick, large }),
+            })),
+        ),
+    );
+}

@@ -1,0 +1,98 @@
+// What workflow code passes to calls on `ctx`, checked before anything is opened or recorded.
+// Owns: the wording of what is refused.
+// Invariants: a wrong argument is an InvalidInputError that names the call and what it expects, whatever code without types passes.
+
+import { InvalidInputError } from "../errors/index.ts";
+import { callName, preview } from "../errors/text.ts";
+import type { Activity, AnyWorkflow, ChildOptions } from "../model/index.ts";
+import { checkedId, checkedText } from "../model/starting.ts";
+
+export function refused(call: string, message: string, key?: string): InvalidInputError {
+  return new InvalidInputError({ what: callName(call), issues: [key === undefined ? { message } : { message, path: [key] }] });
+}
+
+export function named(call: string, name: unknown): string {
+  if (typeof name === "string" && name !== "") return name;
+  throw refused(call, `The name must be a non-empty string, not ${preview(name)}.`);
+}
+export function callable(call: string, value: unknown, key?: string): void {
+  if (typeof value !== "function") throw refused(call, `Expected a function, got ${value === null ? "null" : typeof value}.`, key);
+}
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+/** Options are an object, or left out. */
+export function checkOptions(call: string, options: unknown): void {
+  if (options === undefined || isRecord(options)) return;
+  throw refused(call, `Its options are an object, or left out, not ${preview(options)}.`);
+}
+
+export function checkStepOptions(call: "step" | "transaction", options: unknown): void {
+  if (options === undefined) return;
+  checkOptions(call, options);
+  const { rollback } = options as { readonly rollback?: unknown };
+  if (rollback !== undefined && typeof rollback !== "function")
+    throw refused(call, `rollback is a function, (output, info) => …, not ${preview(rollback)}.`, "rollback");
+}
+
+// ── definitions ──
+
+export function checkActivity(value: unknown): asserts value is Activity<unknown, unknown> {
+  if (isRecord(value) && typeof value["name"] === "string" && isRecord(value["options"])) return;
+  throw refused("activity", `Give an activity, made by activity(name, run), not ${preview(value)}.`);
+}
+export function checkWorkflow(call: string, value: unknown): asserts value is AnyWorkflow {
+  if (isRecord(value) && typeof value["name"] === "string" && isRecord(value["options"])) return;
+  throw refused(call, `Give a workflow, made by workflow(name, run), not ${preview(value)}.`);
+}
+
+// ── children ──
+
+const PARENT_CLOSE: ReadonlySet<unknown> = new Set(["cancel", "abandon", "terminate"]);
+/** Options that only clients have: taken in silence they would be missed. */
+const OF_CLIENTS = ["priority", "attributes", "delay", "startAt", "signals", "idempotencyKey", "onConflict", "tx"];
+
+export function checkChildOptions(call: string, options: ChildOptions): void {
+  checkOptions(call, options);
+  const what = callName(call);
+  checkedId(what, options.id);
+  checkedText(what, "queue", options.queue);
+  checkedText(what, "version", options.version);
+  const { parentClose } = options;
+  if (parentClose !== undefined && !PARENT_CLOSE.has(parentClose))
+    throw refused(call, `parentClose is "cancel", "abandon" or "terminate", not ${preview(parentClose)}.`, "parentClose");
+  const other = OF_CLIENTS.find((key) => (options as Readonly<Record<string, unknown>>)[key] !== undefined);
+  if (other !== undefined) throw refused(call, `A child has no ${other}: only start() takes it.`, other);
+}
+
+// ── branches and handlers ──
+
+export function checkBranchList(call: string, branches: unknown): void {
+  if (!Array.isArray(branches)) throw refused(call, `Give a list of functions, [(ctx) => …], not ${preview(branches)}.`);
+  for (const branch of branches) callable(call, branch);
+}
+export function checkBranches(call: string, branches: unknown): void {
+  if (!isRecord(branches)) throw refused(call, `Give functions by name, { name: (ctx) => … }, not ${preview(branches)}.`);
+  for (const branch of Object.values(branches)) callable(call, branch);
+}
+export function checkSignalNames(call: string, names: unknown): void {
+  if (!Array.isArray(names)) throw refused(call, `Give a list of names, ["paid", "shipped"], not ${preview(names)}.`);
+  for (const name of names) named(call, name);
+}
+export function checkHandlers(handlers: unknown): void {
+  if (!isRecord(handlers)) throw refused("receive", `Give a state and handlers, (state, { signals, updates }), not ${preview(handlers)}.`);
+  for (const kind of ["signals", "updates"] as const) {
+    const given = handlers[kind];
+    if (given === undefined) continue;
+    if (!isRecord(given)) throw refused("receive", `${kind} is an object of handlers by name, not ${preview(given)}.`, kind);
+    for (const [name, handler] of Object.entries(given)) checkHandler(kind, name, handler);
+  }
+}
+/** A handler may be left out by its value, so that code can say `cond ? handler : undefined`. */
+function checkHandler(kind: "signals" | "updates", name: string, handler: unknown): void {
+  if (handler === undefined || typeof handler === "function") return;
+  const isPair = isRecord(handler) && typeof handler["validate"] === "function" && typeof handler["handle"] === "function";
+  if (kind === "updates" && isPair) return;
+  const form = kind === "signals" ? "a function" : "a function, or { validate, handle }";
+  throw refused("receive", `The handler of "${name}" is ${form}, not ${preview(handler)}.`, kind);
+}

@@ -1,0 +1,22 @@
+// Job: check what a run may be started with, whoever starts it: a client or a parent.
+// Owns: what an id is, and the wording of what is refused.
+// Invariants: P10 (an id names a run on every store); anything else is an InvalidInputError that names the option.
+import { InvalidInputError } from "../errors/index.ts";
+import { preview } from "../errors/text.ts";
+
+export function checkedId(what: string, id: string | undefined): string | undefined {
+  if (id === undefined) return undefined;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if (typeof id === "string" && id !== "" && id.length <= 512 && !/[\u0000-\u001f\u007f]/.test(id)) return id;
+  throw refused(what, "id", "An id is text of 1 to 512 characters without control characters.");
+}
+
+/** Text that is not empty, or nothing. */
+export function checkedText(what: string, key: string, text: string | undefined): string | undefined {
+  if (text === undefined || (typeof text === "string" && text !== "")) return text;
+  throw refused(what, key, `${key} must be text that is not empty, not ${preview(text)}.`);
+}
+
+function refused(what: string, key: string, message: string): InvalidInputError {
+  return new InvalidInputError({ what, issues: [{ message, path: [key] }] });
+}
