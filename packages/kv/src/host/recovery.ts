@@ -24,10 +24,10 @@ export function retryTime({ turns, status }: Storage): number | undefined {
 
 /** Replays what is stored; returns what the code at hand, or this host, can't advance. */
 export async function recover(execution: Execution, resumed: boolean): Promise<Error | undefined> {
-  const { executor, effects, updates, storage } = execution;
+  const { executor, effects, storage } = execution;
   const { turns } = storage;
   execution.rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
-  for (const { commands } of turns) for (const command of commands) updates.track(command);
+  trackUpdates(execution);
   const fail = lastFailure(turns);
   const isAnotherAttempt = fail !== undefined && (resumed || fail.retryAfter !== undefined);
   const view = isAnotherAttempt ? resumedView(execution, fail) : replayView(turns);
@@ -38,6 +38,10 @@ export async function recover(execution: Execution, resumed: boolean): Promise<E
   if (isAnotherAttempt) effects.forgive(fail.causes ?? [], Number.MAX_SAFE_INTEGER);
   const open = new Set(executor.openOperations);
   return execution.unsupportedIn(turns.flatMap(({ commands }) => commands.filter((command) => "n" in command && open.has(command.seq))));
+}
+/** Which updates history leaves open. */
+export function trackUpdates({ storage, updates }: Execution): void {
+  for (const { commands } of storage.turns) for (const command of commands) updates.track(command);
 }
 /** The run was failed, or waited: it is another attempt of it that goes on, with the next turn. */
 function resumedView(execution: Execution, fail: FailCommand): readonly Turn[] {

@@ -28,7 +28,7 @@ import { Execution } from "./execution.ts";
 import { Flusher } from "./flusher.ts";
 import { Intake } from "./intake.ts";
 import { type LiveRun, Namespace } from "./namespace.ts";
-import { isRecovered, recover, retryTime } from "./recovery.ts";
+import { isRecovered, recover, retryTime, trackUpdates } from "./recovery.ts";
 import { tolerateRejections } from "./rejections.ts";
 import { isClosed, type RunResult, resultOf } from "./results.ts";
 import { isTooLarge, jobsThatFit } from "./room.ts";
@@ -381,6 +381,7 @@ export class Session implements LiveRun {
     return this.#closeWithoutCode(execution, { type: "terminated", reason });
   }
   async #closeWithoutCode(execution: Execution, command: ClosingCommand): Promise<RunResult> {
+    trackUpdates(execution); // nobody may have replayed it
     const answers = close(execution, command);
     await this.#flusher.flush(execution.storage);
     this.#flusher.tell(answers);

@@ -87,7 +87,7 @@ export function updates({ test }: Suite): void {
   test("M10 an update that its run leaves unanswered fails when the run closes", async (host) => {
     const brief = workflow({ name: "brief", updates: { ask: update<string, string>() } }, async (ctx) => {
       await ctx.receive(0, {
-        updates: { ask: (_, state) => Receive.async(() => ctx.condition(() => false) as never, state) },
+        updates: { ask: (_, state) => Receive.async((handler) => handler.condition(() => false) as never, state) },
         timeout: "1s",
       });
     });
