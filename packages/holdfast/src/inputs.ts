@@ -47,6 +47,10 @@ export function checkedOptions<T extends object>(what: string, options: T | unde
   if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
   throw invalid(what, `Its options are an object, not ${kindOf(options)}.`);
 }
+/** A number as it is; of anything else what it is: not everything can be printed. */
+function shown(value: unknown): string {
+  return typeof value === "number" ? String(value) : kindOf(value);
+}
 function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return "a list";
@@ -64,7 +68,7 @@ export function checkedLimits(limits: Partial<Limits> | undefined): Limits {
       throw invalid("limits", `There is no limit of that name. There are: ${Object.keys(DEFAULT_LIMITS).join(", ")}.`, name);
     if (value === undefined) continue;
     if (typeof value !== "number" || !(value > 0) || !(Number.isInteger(value) || value === Number.POSITIVE_INFINITY))
-      throw invalid("limits", `It is a whole number above 0, or Infinity, not ${String(value)}.`, name);
+      throw invalid("limits", `It is a whole number above 0, or Infinity, not ${shown(value)}.`, name);
     result[name as keyof Limits] = value;
   }
   return result;
@@ -124,11 +128,11 @@ export function checkedWorkflow(workflow: unknown): AnyWorkflow | string {
 }
 export function checkedConflict(onConflict: NewRun["onConflict"] = "reject"): NewRun["onConflict"] {
   if (["reject", "use-existing", "restart-if-closed"].includes(onConflict)) return onConflict;
-  throw invalid("start", `onConflict is "reject", "use-existing" or "restart-if-closed", not ${String(onConflict)}.`, "onConflict");
+  throw invalid("start", `onConflict is "reject", "use-existing" or "restart-if-closed", not ${shown(onConflict)}.`, "onConflict");
 }
 export function checkedPriority(priority = 0): number {
   if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000)
-    throw invalid("start", `priority is a whole number, not ${priority}.`, "priority");
+    throw invalid("start", `priority is a whole number, not ${shown(priority)}.`, "priority");
   return priority;
 }
 export function moment(what: string, key: string, date: Date): number {
@@ -168,8 +172,12 @@ export function checkedRunId(id: unknown): string {
   if (typeof id === "string") return id;
   throw invalid("run", `The id of a run is text, not ${kindOf(id)}.`, "id");
 }
+export function checkedName(what: string, name: unknown): string {
+  if (typeof name === "string" && name !== "") return name;
+  throw invalid(what, `Its name is text, not ${kindOf(name)}.`, "name");
+}
 export function checkedSend(what: string, name: unknown, given: SendOptions | undefined): SendOptions {
-  if (typeof name !== "string" || name === "") throw invalid(what, `Its name is text, not ${kindOf(name)}.`, "name");
+  checkedName(what, name);
   const options = checkedOptions(what, given);
   checkedText(what, "idempotencyKey", options.idempotencyKey);
   return options;
@@ -189,7 +197,7 @@ export function wholeNumber(options: WorkerOptions, key: "concurrency" | "activi
   const value = options[key] ?? fallback;
   const least = key === "cachedRuns" ? 0 : 1;
   if (!Number.isInteger(value) || value < least)
-    throw invalid("worker", `${key} is a whole number of at least ${least}, not ${value}.`, key);
+    throw invalid("worker", `${key} is a whole number of at least ${least}, not ${shown(value)}.`, key);
   return value;
 }
 export function checkedLease(lease: WorkerOptions["lease"]): number {
@@ -200,14 +208,14 @@ export function checkedLease(lease: WorkerOptions["lease"]): number {
 export function checkedDeterminism(mode: WorkerOptions["determinism"]): Determinism {
   if (mode === undefined) return process.env["NODE_ENV"] === "production" ? "off" : "warn";
   if (!["off", "warn", "error"].includes(mode))
-    throw invalid("worker", `determinism is "off", "warn" or "error", not ${String(mode)}.`, "determinism");
+    throw invalid("worker", `determinism is "off", "warn" or "error", not ${shown(mode)}.`, "determinism");
   return mode;
 }
 export function checkedStopOn(stopOn: WorkerOptions["stopOn"] = []): readonly ("SIGTERM" | "SIGINT")[] {
   if (!Array.isArray(stopOn)) throw invalid("worker", `stopOn is a list, as in ["SIGTERM"], not ${kindOf(stopOn)}.`, "stopOn");
   for (const signal of stopOn) {
     if (signal !== "SIGTERM" && signal !== "SIGINT")
-      throw invalid("worker", `stopOn takes "SIGTERM" and "SIGINT", not ${String(signal)}.`, "stopOn");
+      throw invalid("worker", `stopOn takes "SIGTERM" and "SIGINT", not ${shown(signal)}.`, "stopOn");
   }
   return stopOn;
 }
@@ -221,7 +229,7 @@ export function checkedLimit(limit = 100): number {
 export function queryOf(filter: RunFilter): Omit<RunQuery, "limit" | "cursor"> {
   const status = filter.status === undefined ? undefined : typeof filter.status === "string" ? [filter.status] : filter.status;
   if (status !== undefined && !Array.isArray(status)) throw invalid("list", `status is one, or a list, not ${kindOf(status)}.`, "status");
-  for (const one of status ?? []) if (!STATUSES.has(one)) throw invalid("list", `There is no status "${one}".`, "status");
+  for (const one of status ?? []) if (!STATUSES.has(one)) throw invalid("list", `There is no status ${shown(one)}.`, "status");
   return {
     status,
     workflow: checkedText("list", "workflow", filter.workflow),

@@ -30,7 +30,7 @@ import { declaredMessage, validated } from "./host/definitions.ts";
 import { operationsOf } from "./host/operations.ts";
 import { blockedError, type RunEnd } from "./host/results.ts";
 import { waitingForOf } from "./host/waiting.ts";
-import { checkedOptions, checkedReason, checkedSend, checkedSignal } from "./inputs.ts";
+import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal } from "./inputs.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
 
 interface SendOptions {
@@ -139,6 +139,7 @@ export class RunHandle {
     return row;
   }
   async query(name: string, args?: unknown): Promise<unknown> {
+    checkedName("query", name);
     const row = await this.#row();
     const workflow = this.#workflow ?? this.#engine.workflowNamed(row.workflow);
     if (workflow === undefined) {

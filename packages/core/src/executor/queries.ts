@@ -3,7 +3,7 @@
 // Invariants: M11 (a query never pauses, writes or advances a unit, and sees published state alone).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
-import { QueryFailedError } from "../errors/index.ts";
+import { QueryFailedError, toError } from "../errors/index.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import type { Payload } from "../protocol/index.ts";
 
@@ -25,6 +25,6 @@ export function evaluateQuery(
     return query(state === undefined ? undefined : codec.decode(state), args);
   } catch (cause) {
     // biome-ignore lint/style/useErrorCause: it is among the details
-    throw new QueryFailedError({ query: name, reason: cause instanceof Error ? cause.message : String(cause), cause });
+    throw new QueryFailedError({ query: name, reason: toError(cause).message, cause });
   }
 }

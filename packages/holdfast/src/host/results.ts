@@ -3,6 +3,7 @@
 // Invariants: M10 (a caller gets the outcome once it is durable), D9 (hints may be lost: it also looks now and then), V4 (blocked runs).
 
 import { HoldfastError, type Logger, RunBlockedError, RunClosedError, RunNotFoundError, type RunStatus, reviveError } from "@holdfast/core";
+import { StoreCorruptError } from "../store/errors.ts";
 import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
 import { onAbort } from "./aborts.ts";
 import type { Environment, Timer } from "./environment.ts";
@@ -177,7 +178,13 @@ export class Results {
   }
   async #lookAtRuns(awaited: readonly Awaited[]): Promise<void> {
     if (awaited.length === 0) return;
-    const rows = await this.#store.get(awaited.map(({ runId }) => runId));
+    let rows: readonly (RunRow | undefined)[];
+    try {
+      rows = await this.#store.get(awaited.map(({ runId }) => runId));
+    } catch (error) {
+      if (!(error instanceof StoreCorruptError)) throw error;
+      return this.#lookPastDamage(awaited, error);
+    }
     for (const [i, { runId, waiters }] of awaited.entries()) {
       const row = rows[i];
       for (const waiter of waiters) {
@@ -185,6 +192,11 @@ export class Results {
         else if (ENDED.has(row.status)) waiter.resolve(row);
       }
     }
+  }
+  /** One row that can't be read keeps nobody from the others. */
+  async #lookPastDamage(awaited: readonly Awaited[], error: StoreCorruptError): Promise<void> {
+    if (awaited.length > 1) for (const one of awaited) await this.#lookAtRuns([one]);
+    else for (const { waiters } of awaited) for (const waiter of waiters) waiter.reject(error);
   }
   async #lookAtUpdates(all: readonly Awaited[]): Promise<void> {
     const awaited = all.flatMap(({ runId, update, waiters }) => (update === undefined ? [] : { runId, id: update, waiters }));

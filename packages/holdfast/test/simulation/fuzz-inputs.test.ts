@@ -16,6 +16,8 @@ async function typed<T>(work: () => Promise<T> | T): Promise<T | HoldfastError> 
 }
 
 const odd = fc.constantFrom<unknown>(
+  Symbol("s"),
+  10n,
   "",
   " ",
   "\0",

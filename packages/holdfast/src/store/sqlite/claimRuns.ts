@@ -94,6 +94,7 @@ const CLAIM = `UPDATE holdfast_runs AS r SET epoch = epoch + 1, status = CASE st
 
 /** What a claim has read, to be made a `ClaimedRun` of once the transaction is over. */
 export interface Claim {
+  readonly key: number;
   readonly run: RunRow;
   readonly records: readonly Row[] | undefined;
   readonly attempts: ClaimedRun["attempts"];
@@ -121,6 +122,7 @@ export function claimRun(
   const isBare = isNew && run.execution === 1 && run.attempt === 1 && lastMessage === 0;
   session.held.hold(headOfClaimed(key, run, readNumber(rollbacks), lastMessage), { isBare, birth: isNew ? birthOf(run) : undefined });
   return {
+    key,
     run,
     records: isCached ? undefined : isNew ? [] : readRecords(db, key, run.execution),
     attempts: isNew ? [] : readAttempts(db, key, run.execution, "steps"),

@@ -66,10 +66,12 @@ export function numberOrNull(value: number | undefined): Value {
   return value ?? null;
 }
 export function readNumber(value: Value | undefined): number {
-  return Number(value);
+  if (typeof value === "number") return value;
+  if (typeof value === "bigint") return Number(value);
+  throw new TypeError(`A number was expected, and there is ${value === null ? "null" : `a ${typeof value}`}.`);
 }
 export function readOptionalNumber(value: Value | undefined): number | undefined {
-  return value === null || value === undefined ? undefined : Number(value);
+  return value === null || value === undefined ? undefined : readNumber(value);
 }
 
 export function readError(value: Value | undefined): SerializedError | undefined {

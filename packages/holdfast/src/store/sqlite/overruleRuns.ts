@@ -77,3 +77,13 @@ export function unblockRuns(session: Session, workflow: string, code: string, no
   if (blocked.length > 0) session.changed("work");
   return blocked.length;
 }
+
+const BLOCK = `UPDATE holdfast_runs SET status = 'blocked', worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = '', error = ?
+  WHERE key = ?`;
+
+/** A run whose rows can't be read: out of the way of others, until somebody has mended them and calls `resume`. */
+export function blockDamaged(session: Session, key: number, reason: Error): void {
+  session.held.forget(key);
+  session.db.run(BLOCK, [JSON.stringify(serializeError(reason)), key]);
+  session.changed("results");
+}

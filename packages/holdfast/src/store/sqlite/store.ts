@@ -2,7 +2,7 @@
 // Owns: the connection, and how calls become reads and writes; what they do is in the files named after it.
 // Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
 
-import { HoldfastError, type Payload, type RunStatus, type Turn } from "@holdfast/core";
+import { HoldfastError, InvalidInputError, type Payload, type RunStatus, type Turn } from "@holdfast/core";
 import { StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
   AttemptRow,
@@ -32,7 +32,7 @@ import { deliverMessage } from "./deliverMessage.ts";
 import { answerTask, sweepTasks } from "./endTasks.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
-import { expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
+import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
 import { countRuns, listRuns, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { type HeldClaim, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
@@ -101,15 +101,17 @@ export class SqliteStore implements Store {
   /** Async, so that a store that is not open is a rejection. */
   async #read<T>(work: (db: Connection) => T): Promise<T> {
     const { db } = this.#opened();
-    return this.#understood(db.patiently(() => work(db)));
+    return this.#understood(
+      db.patiently(() => work(db)),
+      isDamage,
+    );
   }
   /** A row that is none of ours: somebody has changed it, or the disk has. */
-  async #understood<T>(answer: Promise<T>): Promise<T> {
+  async #understood<T>(answer: Promise<T>, isOurs: (error: unknown) => boolean = isUnreadable): Promise<T> {
     try {
       return await answer;
     } catch (error) {
-      const isUnreadable = error instanceof SyntaxError || (error instanceof TypeError && !(error instanceof HoldfastError));
-      throw isUnreadable ? new StoreCorruptError({ where: this.path, cause: error }) : error;
+      throw isOurs(error) ? new StoreCorruptError({ where: this.path, cause: error }) : error;
     }
   }
   async #write<T>(weight: number, work: (session: Session, now: number) => T): Promise<T> {
@@ -154,12 +156,26 @@ export class SqliteStore implements Store {
   }
   async #claimDue(request: ClaimRequest): Promise<ClaimResult> {
     const { workerId: id, lease, cached, limit } = request;
+    const damaged: { readonly key: number; readonly error: unknown }[] = [];
+    const readable = <T>(key: number, read: () => T): T[] => {
+      try {
+        return [read()];
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        damaged.push({ key, error });
+        return [];
+      }
+    };
     const { now, claims, nextAt } = await this.#write(limit, (session, now) => {
       const { db } = session;
       const { due, nextAt } = findDue(db, findLanes(db, request), limit, now);
-      return { now, claims: due.map((key) => claimRun(session, key, { id, lease }, cached, now)), nextAt };
+      return { now, claims: due.flatMap((key) => readable(key, () => claimRun(session, key, { id, lease }, cached, now))), nextAt };
     });
-    return { now, runs: claims.map(claimedRun), nextAt };
+    const runs = claims.flatMap((claim) => readable(claim.key, () => claimedRun(claim)));
+    await this.#writeEach(damaged, (session, { key, error }) =>
+      blockDamaged(session, key, new StoreCorruptError({ where: this.path, cause: error })),
+    );
+    return { now, runs, nextAt };
   }
   commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
     return this.#writeEach(turns, (session, turn, now) => commitTurn(session, turn, now));
@@ -258,4 +274,13 @@ export class SqliteStore implements Store {
   watch(onWakeup: (wakeup: Wakeup) => void): () => void {
     return this.#watchers.add(onWakeup);
   }
+}
+
+/** The same where nobody has given a value: what can't be decoded was read. */
+function isDamage(error: unknown): boolean {
+  return isUnreadable(error) || error instanceof InvalidInputError;
+}
+/** What reading a row throws that is none of ours: somebody has changed it, or the disk has. */
+function isUnreadable(error: unknown): boolean {
+  return error instanceof SyntaxError || (error instanceof TypeError && !(error instanceof HoldfastError));
 }
