@@ -102,6 +102,39 @@ export const planted = [
     'for (const { resolve, reject } of batch) batch.length === 1 ? resolve({ status: "committed", inbox: [] } as R) : reject(error);',
   ),
 
+  bug(
+    "newest-first",
+    "what became available last is claimed first",
+    `${memory}/agenda.ts`,
+    "b.priority - a.priority || a.at - b.at || a.order - b.order",
+    "b.priority - a.priority || b.at - a.at || a.order - b.order",
+  ),
+
+  // ── what is told ──
+  {
+    name: "query-remembered",
+    what: "a process answers queries with the state that it has read first",
+    replacements: [
+      {
+        file: "packages/holdfast/src/run.ts",
+        from: "evaluateQuery(workflow, name, row.state, args, codec)",
+        to: "evaluateQuery(workflow, name, remembered(this.#engine, row), args, codec)",
+      },
+      {
+        file: "packages/holdfast/src/run.ts",
+        from: "/** An update waits for its outcome, and",
+        to: 'const memories = new WeakMap<Engine, Map<string, RunRow["state"]>>();\nfunction remembered(engine: Engine, { id, state }: RunRow): RunRow["state"] {\n  const memory = memories.get(engine) ?? new Map();\n  memories.set(engine, memory);\n  if (!memory.has(id)) memory.set(id, state);\n  return memory.get(id);\n}\n\n/** An update waits for its outcome, and',
+      },
+    ],
+  },
+  bug(
+    "lost-attempts-unlisted",
+    "attempts that never came back are not among the operations",
+    `${host}/operations.ts`,
+    "row.seq === draft.seq && row.number > 0",
+    'row.seq === draft.seq && row.number > 0 && row.status !== "lost"',
+  ),
+
   // ── turns and effects ──
   bug(
     "step-before-commit",

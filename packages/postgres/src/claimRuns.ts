@@ -3,8 +3,8 @@
 // Invariants: W1 V2 (only what is served), W5 (history is left out for who has it; whoever turns out not to have it gets it all the same).
 
 import type { Turn } from "@holdfast/core";
-import type { ClaimedRun, ClaimRequest, InboxMessage, RunRow } from "holdfast";
-import { readNumber, readOptionalNumber, text, type Value } from "./columns.ts";
+import type { ClaimedRun, ClaimRequest, InboxMessage, RunRow, TurnCommit } from "holdfast";
+import { readNumber, readOptionalNumber, readText, text, type Value } from "./columns.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";
 import { type AttemptColumns, attemptRow, birthOf, type InboxColumns, inboxMessage, type RunColumns, runRow } from "./runs.ts";
 
@@ -37,20 +37,20 @@ export interface Claim {
   readonly inbox: readonly InboxMessage[];
   readonly recovered: boolean;
 }
-export function claimsOf(rows: readonly ClaimRow[]): Claim[] {
-  return rows
-    .filter((row) => row["key"] !== null)
-    .map((row) => {
-      const run = runRow(row);
-      return {
-        key: readNumber(row["key"] as Value),
-        run,
-        records: run.turns === 0 ? [] : (row.records ?? undefined),
-        attempts: (row.attempts ?? []).map(attemptRow),
-        inbox: (row.inbox ?? []).map(inboxMessage),
-        recovered: row.recovered === true,
-      };
-    });
+export function claimOf(row: ClaimRow): Claim {
+  const run = runRow(row);
+  return {
+    key: readNumber(row["key"] as Value),
+    run,
+    records: run.turns === 0 ? [] : (row.records ?? undefined),
+    attempts: (row.attempts ?? []).map(attemptRow),
+    inbox: (row.inbox ?? []).map(inboxMessage),
+    recovered: row.recovered === true,
+  };
+}
+/** What a commit needs to know of a claimed run, whatever else of it can be read. */
+export function heldOf(row: ClaimRow, workerId: string): Pick<TurnCommit, "runId" | "execution" | "epoch" | "workerId"> {
+  return { runId: readText(row["id"]), execution: readNumber(row["execution"]), epoch: readNumber(row["epoch"]), workerId };
 }
 export function nextAtOf(row: ClaimRow | undefined): number | undefined {
   return readOptionalNumber(row?.next_at);

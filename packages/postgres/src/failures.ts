@@ -2,7 +2,8 @@
 // Owns: the difference between what is worth another try and what is not, and the way from a code to a typed error for people.
 // Invariants: errors that are neither the server's nor the connection's pass unchanged.
 
-import { StoreError, StoreFullError, StoreReadOnlyError } from "holdfast";
+import { HoldfastError, InvalidInputError } from "@holdfast/core";
+import { StoreCorruptError, StoreError, StoreFullError, StoreReadOnlyError } from "holdfast";
 
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
@@ -42,6 +43,20 @@ export function isThere(error: unknown): boolean {
 /** No answer came in time. */
 export class NoAnswer extends Error {
   override readonly name = "NoAnswer";
+}
+
+/** What reading a row throws that is none of ours. */
+export function isDamage(error: unknown): boolean {
+  return (
+    error instanceof SyntaxError || error instanceof InvalidInputError || (error instanceof TypeError && !(error instanceof HoldfastError))
+  );
+}
+export function damaged(cause: unknown, where: string): StoreCorruptError {
+  const error = new StoreCorruptError({ where, cause });
+  // What helps a file is no help here.
+  error.message = `${where} has rows that can't be read: something else has written to them.\nMend them, or restore a backup; then call resume() on the runs that they belong to.`;
+  Error.captureStackTrace(error, damaged);
+  return error;
 }
 
 /** For people. `where` names the server, database and schema. */

@@ -92,11 +92,16 @@ export function messageFields({ job, idempotencyKey }: NewMessage): MessageField
   return fields;
 }
 
+const MESSAGES: ReadonlySet<string> = new Set([
+  "signal", "update", "cancel", "resolve", "childStarted", "expire", "resume",
+] satisfies InboxJob["type"][]); // biome-ignore format: one line
+
 /** id, type, seq, name, refs, data, value. */
 export type InboxColumns = readonly (Value | readonly string[])[];
 
 export function inboxMessage(columns: InboxColumns): InboxMessage {
   const [id, type, seq, name, refs, data, value] = columns as [Value, Value, Value, Value, readonly string[] | null, Value, Value];
+  if (!MESSAGES.has(String(type))) throw new TypeError(`There is no message of the type "${String(type)}".`);
   const job = fromFields({ type, seq, unit: null, name, n: null, refs, data, value }) as InboxJob;
   // The server has made it, of a column.
   return { id: readNumber(id), job: job.type === "childStarted" ? { ...job, runId: readText(job.runId) } : job };

@@ -26,11 +26,12 @@ import {
 } from "holdfast";
 import { escapeIdentifier } from "pg";
 import { askIn } from "./callers.ts";
-import { type Claim, type ClaimRow, claimedRun, claimsOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
+import { type Claim, type ClaimRow, claimedRun, claimOf, heldOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
 import { json, optionalPayload, readText, text, time } from "./columns.ts";
 import { changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
 import { Connections, type Parameter } from "./connections.ts";
 import { createBatch, createResults } from "./createRuns.ts";
+import { damaged, isDamage } from "./failures.ts";
 import { Line } from "./line.ts";
 import { type Lane, Names } from "./names.ts";
 import { Notices } from "./notices.ts";
@@ -236,10 +237,36 @@ export class PostgresStore implements Store {
       [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease)],
       true,
     );
-    const claims = await this.#withHistories(claimsOf(rows), cached);
-    const runs = claims.map((claim) => claimedRun(claim, cached));
+    const found = rows.filter((row) => row["key"] !== null);
+    const broken = new Map<number, unknown>();
+    const readable = <T>(key: number, read: () => T): T[] => {
+      try {
+        return [read()];
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        broken.set(key, error);
+        return [];
+      }
+    };
+    const read = found.flatMap((row) => readable(Number(row["key"]), () => claimOf(row)));
+    const claims = await this.#withHistories(read, cached);
+    const runs = claims.flatMap((claim) => readable(claim.key, () => claimedRun(claim, cached)));
     for (const { run } of runs) if (run.turns === 0) this.#remember(run);
+    if (broken.size > 0) await this.#block(found.flatMap((row) => this.#blocking(row, workerId, broken)));
     return { now: Number(rows[0]?.now), runs, nextAt: nextAtOf(rows[0]) };
+  }
+  /** Runs whose rows can't be read: out of the way of others, until somebody has mended them and calls `resume`. */
+  async #block(commits: readonly TurnCommit[]): Promise<void> {
+    // What can't be blocked now is claimed again when its lease is over; those that were claimed with it are not to wait for that.
+    await this.commit(commits).catch(lateAgain);
+  }
+  #blocking(row: ClaimRow, workerId: string, broken: ReadonlyMap<number, unknown>): TurnCommit[] {
+    const key = Number(row["key"]);
+    if (!broken.has(key)) return [];
+    const error = serializeError(damaged(broken.get(key), this.#place.where));
+    // Nobody has read its inbox: what is in there is no reason to try at once.
+    const seen = Number.MAX_SAFE_INTEGER;
+    return [{ ...heldOf(row, workerId), status: "blocked", lease: "park", seen, blocked: { error, code: "" } }];
   }
   #remember(run: RunRow): void {
     if (this.#births.size >= MOST_BIRTHS) this.#births.clear();
@@ -445,23 +472,31 @@ export class PostgresStore implements Store {
 
   // ── reading ──
 
+  /** A row that is none of ours: somebody has changed it. */
+  async #understood<T>(answer: Promise<T>): Promise<T> {
+    try {
+      return await answer;
+    } catch (error) {
+      throw isDamage(error) ? damaged(error, this.#place.where) : error;
+    }
+  }
   async get(runIds: readonly string[]): Promise<(RunRow | undefined)[]> {
-    return readRuns(this.#use().connections, this.#place.s, runIds);
+    return this.#understood(readRuns(this.#use().connections, this.#place.s, runIds));
   }
   async history(runId: string): Promise<Turn[]> {
-    return readHistory(this.#use().connections, this.#place.s, runId);
+    return this.#understood(readHistory(this.#use().connections, this.#place.s, runId));
   }
   async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {
-    return readAttempts(this.#use().connections, this.#place.s, runId);
+    return this.#understood(readAttempts(this.#use().connections, this.#place.s, runId));
   }
   async workers(runId: string): Promise<ReadonlyMap<number, string>> {
-    return readWorkers(this.#use().connections, this.#place.s, runId);
+    return this.#understood(readWorkers(this.#use().connections, this.#place.s, runId));
   }
   async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
-    return readUpdates(this.#use().connections, this.#place.s, keys);
+    return this.#understood(readUpdates(this.#use().connections, this.#place.s, keys));
   }
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
-    return listRuns(this.#use().connections, this.#place.s, query);
+    return this.#understood(listRuns(this.#use().connections, this.#place.s, query));
   }
   async count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
     return countRuns(this.#use().connections, this.#place.s, query);

@@ -13,6 +13,7 @@ import {
   Loop as LoopResults,
   Receive as Results,
   RollbackError,
+  type StepInfo,
   type UnitContext,
   type WorkflowContext,
   workflow,
@@ -32,10 +33,18 @@ import {
 } from "./program.ts";
 import { describeError, render } from "./trace.ts";
 
+/** What steps do, where a host runs them. */
+export interface Bodies {
+  step(info: StepInfo): unknown;
+  transaction(tx: unknown, info: StepInfo): unknown;
+  rollback(info: StepInfo): Promise<void> | void;
+}
 export interface CompileOptions {
   /** Microtasks awaited before every statement and after every operation, by how many there were before. */
   readonly sprinkle?: (position: number) => number;
   readonly name?: string;
+  /** Without them steps do nothing: the harness answers in their place. */
+  readonly bodies?: Bodies;
 }
 
 interface Shared {
@@ -62,7 +71,7 @@ export function compile(program: Program, options: CompileOptions = {}): AnyWork
   const { cancellation, rollbackOnCancel, end } = program;
   const name = options.name ?? "program";
   return workflow<unknown, unknown>({ name, cancellation, rollbackOnCancel } as never, async (ctx: WorkflowContext) => {
-    const trace = await new Code(options.sprinkle).unit(ctx, program.body, fresh(ctx));
+    const trace = await new Code(options).unit(ctx, program.body, fresh(ctx));
     return end === "return" ? trace : ctx.continueAsNew(trace);
   });
 }
@@ -84,16 +93,21 @@ function thrown(kind: ThrownKind, message: string): Error {
   }
 }
 
-const undoing = (rollback: true | undefined) => (rollback === undefined ? undefined : { rollback: () => {} });
+const NOTHING: Bodies = { step: () => undefined, transaction: () => undefined, rollback: () => {} };
 const childNamed = (name: string) => workflow<number, unknown>(name, async () => undefined);
 const activityNamed = (name: string) => activity<number, unknown>(name, () => undefined);
 
 class Code {
   readonly #sprinkle: ((position: number) => number) | undefined;
+  readonly #bodies: Bodies;
   #position = 0;
 
-  constructor(sprinkle: ((position: number) => number) | undefined) {
+  constructor({ sprinkle, bodies = NOTHING }: CompileOptions) {
     this.#sprinkle = sprinkle;
+    this.#bodies = bodies;
+  }
+  #undoing(rollback: true | undefined) {
+    return rollback === undefined ? undefined : { rollback: (_: unknown, info: StepInfo) => this.#bodies.rollback(info) };
   }
   async #sprinkled(): Promise<void> {
     for (let left = this.#sprinkle?.(this.#position++) ?? 0; left > 0; left--) await null;
@@ -209,9 +223,13 @@ class Code {
     const timeout = "timeout" in operation ? operation.timeout : undefined;
     switch (operation.op) {
       case "step":
-        return ctx.step(operation.name, () => undefined, undoing(operation.rollback));
+        return ctx.step(operation.name, (info) => this.#bodies.step(info), this.#undoing(operation.rollback));
       case "transaction":
-        return ctx.transaction(operation.name, () => undefined, undoing(operation.rollback));
+        return ctx.transaction(
+          operation.name,
+          (tx: unknown, info) => this.#bodies.transaction(tx, info),
+          this.#undoing(operation.rollback),
+        );
       case "activity":
         return ctx.activity(activityNamed(operation.name), operation.input);
       case "child":

@@ -67,6 +67,10 @@ export class Ledger {
   effect({ idempotencyKey: key, attempt }: Pick<StepInfo, "attempt" | "idempotencyKey">): void {
     this.effects.push({ key, attempt, at: this.#world.now });
   }
+  /** The numbers of the attempts that have begun. */
+  begun(key: string): readonly number[] {
+    return [...(this.#attempts.get(key)?.keys() ?? [])];
+  }
   attemptsOf(key: string): number {
     return this.#attempts.get(key)?.size ?? 0;
   }

@@ -9,6 +9,7 @@ import { drawnFaults, FaultDraws, type FaultKind, type Faults } from "./faults.t
 import { Hands } from "./hands.ts";
 import { Ledger } from "./ledger.ts";
 import { Network } from "./network.ts";
+import { Onlooker } from "./onlooker.ts";
 import { checkOptions, checkScenes } from "./options.ts";
 import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
 import type { Random } from "./random.ts";
@@ -88,6 +89,7 @@ class Simulation {
   #network!: Network;
   #witness!: Witness;
   #ledger!: Ledger;
+  #onlooker!: Onlooker;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
@@ -138,13 +140,15 @@ class Simulation {
     this.#ledger = new Ledger(world, this.#witness);
     this.#rows = opened.rows;
     this.#network = new Network(world, this.#faults, this.#witness.store, this.#lease, (turns) => this.#witness.excuse(turns));
+    this.#onlooker = this.#newOnlooker();
     world.onEvent = (owner) => {
       if (owner instanceof SimProcess) this.#fate(owner);
     };
     for (let i = 0; i < this.#mostWorkers; i++) void this.#spawnWorker(0);
     for (let i = this.#random.between(1, 2); i > 0; i--) void this.#spawnClient();
     const stages = this.#scenes.map(
-      (scene) => new Stage(world, world.random(`scene ${scene.name}`), this.#witness, this.#inner, this.#faults, () => this.#hosts),
+      (scene) =>
+        new Stage(world, world.random(`scene ${scene.name}`), this.#witness, this.#inner, this.#faults, () => this.#hosts, this.#onlooker),
     );
     let left = this.#scenes.length;
     for (const [i, scene] of this.#scenes.entries()) {
@@ -282,6 +286,14 @@ class Simulation {
     this.#clients.add({ process, engine, workflows: this.#scenes.flatMap((scene) => scene.workflows(hands, this.#build)) });
   }
 
+  /** Nothing happens to it. */
+  #newOnlooker(): Onlooker {
+    const process = new SimProcess(this.#world, "on", TRUE_CLOCK);
+    const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
+    const workflows = this.#scenes.flatMap((scene) => scene.workflows(hands, 1));
+    return new Onlooker({ process, witness: this.#witness, ledger: this.#ledger, workflows });
+  }
+
   // ── what happens to them ──
 
   /** After any event of theirs. */
@@ -368,6 +380,7 @@ class Simulation {
     this.#ledger.checkTransactions(this.#rows());
     await this.#checkReplay();
     await this.#checkEnds();
+    await this.#onlooker.checkOperations();
     for (const [i, scene] of this.#scenes.entries()) {
       try {
         await scene.verify?.(stages[i] as Stage, this.#ledger);

@@ -8,6 +8,7 @@ import { StoreError } from "../store/errors.ts";
 import type { RunRow, Store } from "../store/port.ts";
 import type { Run, StartOptions } from "../surface.ts";
 import type { FaultDraws } from "./faults.ts";
+import type { Onlooker } from "./onlooker.ts";
 import type { SimProcess } from "./process.ts";
 import type { Random } from "./random.ts";
 import type { Witness } from "./witness.ts";
@@ -31,9 +32,19 @@ export class Stage {
   readonly #store: Store;
   readonly #faults: FaultDraws;
   readonly #hosts: () => readonly Host[];
+  readonly #onlooker: Onlooker;
 
-  constructor(world: World, random: Random, witness: Witness, store: Store, faults: FaultDraws, hosts: () => readonly Host[]) {
+  constructor(
+    world: World,
+    random: Random,
+    witness: Witness,
+    store: Store,
+    faults: FaultDraws,
+    hosts: () => readonly Host[],
+    onlooker: Onlooker,
+  ) {
     this.#store = store;
+    this.#onlooker = onlooker;
     this.world = world;
     this.random = random;
     this.witness = witness;
@@ -161,6 +172,10 @@ export class Stage {
       if (!("error" in told) || told.error.name !== "RunBlockedError") return told;
       await this.sleep(500);
     }
+  }
+  /** What a query of the run answers at this moment (M11). */
+  query(runId: string, workflow: string, name: string): Promise<unknown> {
+    return this.#onlooker.query(runId, workflow, name);
   }
   /** As it stands in the store, with its published state decoded. */
   async row(runId: string): Promise<(Omit<RunRow, "state"> & { readonly state: unknown }) | undefined> {

@@ -2,7 +2,7 @@
 // Owns: what it has seen of each run, independent of what the store says now.
 // Invariants: it changes nothing; each oracle names the rule of the contract that it holds.
 
-import { type Command, formatLocation, type Job, type OpeningCommand, type Turn } from "@holdfast/core";
+import { type Command, formatLocation, type Job, type OpeningCommand, type Payload, type Turn } from "@holdfast/core";
 import type {
   ClaimedRun,
   ClaimRequest,
@@ -19,11 +19,18 @@ import type {
   TurnCommit,
 } from "../store/port.ts";
 import { Aftermath } from "./aftermath.ts";
+import { ClaimOrder } from "./claimOrder.ts";
 import type { World } from "./world.ts";
 
+/** What an operation is known by: to others, and within its execution. */
+interface OperationKey {
+  readonly text: string;
+  readonly location: string;
+}
 /** An operation that a committed turn has opened. */
 interface Opened {
   readonly command: OpeningCommand;
+  readonly key: OperationKey;
   readonly time: number;
   isResolved: boolean;
   isCompleted: boolean;
@@ -59,6 +66,8 @@ export interface SeenRun {
   /** A turn that took a cancellation. */
   isCanceled: boolean;
   readonly updates: Map<string, string>;
+  /** States as commits have published them. */
+  readonly published: Payload[];
 }
 
 const CLOSED: ReadonlySet<string> = new Set(["completed", "failed", "canceled", "terminated"]);
@@ -69,9 +78,12 @@ export class Witness {
   readonly #world: World;
   readonly #inner: Store;
   readonly #aftermath: Aftermath;
+  readonly #order: ClaimOrder;
   readonly runs = new Map<string, SeenRun>();
   /** Steps and activities by what they know themselves by: their idempotency key. */
   readonly steps = new Map<string, SeenStep>();
+  /** Everybody that was ever given anything. */
+  readonly workers = new Set<string>();
   /** When deadlines were last looked at. */
   #expiredAt = 0;
   readonly #tokens = new Map<number, { token: number; isAnswered: boolean }>();
@@ -80,6 +92,7 @@ export class Witness {
     this.#world = world;
     this.#inner = inner;
     this.#aftermath = new Aftermath(world, inner);
+    this.#order = new ClaimOrder(world, inner);
   }
   #broken(oracle: string, rule: string, message: string): void {
     this.#world.violate(oracle, rule, message);
@@ -103,6 +116,7 @@ export class Witness {
         isAskedToCancel: false,
         isCanceled: false,
         updates: new Map(),
+        published: [],
       };
       this.runs.set(id, run);
     }
@@ -140,7 +154,9 @@ export class Witness {
         const results = await inner.resume(runIds);
         for (const [i, id] of runIds.entries()) {
           this.#world.note("db", `resume ${id}: ${results[i]}`);
-          if (results[i] === "resumed") this.run(id).isClosed = false;
+          if (results[i] !== "resumed") continue;
+          this.run(id).isClosed = false;
+          this.#order.opened(id);
         }
         return results;
       },
@@ -164,6 +180,7 @@ export class Witness {
       }),
       claimTasks: async (request) => {
         const result = await inner.claimTasks(request);
+        this.workers.add(request.workerId);
         for (const { id, token, runId, attempt, activity } of result.tasks) {
           this.#world.note("db", `task ${id} (${activity} of ${runId}) attempt ${attempt} goes to ${request.workerId}`);
           this.#tokens.set(id, { token, isAnswered: false });
@@ -196,12 +213,14 @@ export class Witness {
       );
       if (result?.status !== "created") continue;
       this.#aftermath.born(run);
+      this.#order.opened(run.id);
       const seen = this.run(run.id);
       seen.isClosed = false;
       for (const [k, message] of (run.messages ?? []).entries()) this.#arrived(seen, result.inboxIds[k] ?? 0, message);
       if (run.first === undefined) continue;
       seen.epoch = 1;
       seen.holder = run.first.workerId;
+      this.workers.add(run.first.workerId);
       seen.leasedUntil = this.#world.now + run.first.lease;
       this.#wrote(seen, run.first.commit, undefined);
     }
@@ -209,7 +228,10 @@ export class Witness {
   }
 
   async #claim(request: ClaimRequest): Promise<ClaimResult> {
+    const before = await this.#order.look();
     const result = await this.#inner.claim(request);
+    this.#order.check(before, request, result);
+    this.workers.add(request.workerId);
     if (result.runs.length > request.limit) this.#broken("room", "W1", `${result.runs.length} runs for ${request.limit} slots`);
     for (const claim of result.runs) this.#claimed(claim, request);
     return result;
@@ -313,6 +335,8 @@ export class Witness {
       if (status === "failed") opened?.failed.set(number, retryAt);
     }
     this.#consumption(run, commit);
+    if (commit.state !== undefined) run.published.push(commit.state);
+    for (const child of commit.children ?? []) this.#order.opened(child.id);
     for (const { id, outcome } of commit.updates ?? []) {
       if (run.updates.has(id)) this.#broken("outcome", "M10", `update ${id} of ${run.id} ended twice`);
       if (outcome.status === "rejected" && commit.turn?.jobs.some((job) => job.type === "update" && job.id === id) === true)
@@ -408,8 +432,10 @@ export class Witness {
   }
   #command(run: SeenRun, command: Command, turn: Turn): void {
     if (!("n" in command) || command.type === "reuse") return;
+    const key = keyOf(run, command);
     const opened: Opened = {
       command,
+      key,
       time: turn.time,
       isResolved: false,
       isCompleted: false,
@@ -419,7 +445,7 @@ export class Witness {
     };
     run.opened.set(command.seq, opened);
     if (command.type === "step" || command.type === "transaction" || command.type === "rollback" || command.type === "activity")
-      this.steps.set(keyOf(run, command), { run, opened });
+      this.steps.set(key.text, { run, opened });
   }
 
   // ── messages ──
@@ -566,8 +592,10 @@ export class Witness {
   }
 }
 
-const keyOf = (run: SeenRun, { unit, name, n }: OpeningCommand): string =>
-  `${run.id}/${run.execution === 1 ? "" : `~${run.execution}/`}${formatLocation(unit, name, n)}`;
+function keyOf(run: SeenRun, { unit, name, n }: OpeningCommand): OperationKey {
+  const location = formatLocation(unit, name, n);
+  return { location, text: `${run.id}/${run.execution === 1 ? "" : `~${run.execution}/`}${location}` };
+}
 
 function dueOf({ command, time }: Opened): number | undefined {
   if (command.type === "sleep") return command.until ?? time + (command.duration ?? 0);
@@ -603,7 +631,7 @@ function messageName(job: Job): string | undefined {
 }
 
 /** The same text for the same value: keys in order, without what is undefined. Stacks are not part of what happened. */
-function stable(value: unknown): string {
+export function stable(value: unknown): string {
   const sorted = (item: unknown): unknown => {
     if (Array.isArray(item)) return item.map(sorted);
     if (typeof item !== "object" || item === null) return item;

@@ -1,6 +1,6 @@
 // Entities: one run that many clients update at once.
 // Owns: a model of the account: which outcomes of its updates could have come one after the other.
-// Invariants: M1 M3 M10 (what was acknowledged has happened, once), R3 R9 R10 A3 (no write is lost), R11 (checkpoints change nothing).
+// Invariants: M1 M3 M10 (what was acknowledged has happened, once), M11 (a query shows it), R3 R9 R10 A3 (no write is lost), R11 (checkpoints change nothing).
 
 import { Receive, signal, update, workflow } from "@holdfast/core";
 import type { Hands } from "../hands.ts";
@@ -58,7 +58,7 @@ export function entity(random: Random, name: string): Scene {
     workflows: (hands) => [code(hands, name)],
     async play(stage) {
       await stage.start(name, plan, { id: plan.id });
-      await Promise.all(plan.clients.map((planned) => client(stage, plan.id, planned, deeds)));
+      await Promise.all(plan.clients.map((planned) => client(stage, name, plan.id, planned, deeds)));
       if (plan.end === "stop") await stage.signal(plan.id, "stop", undefined, "stop");
       else await stage[plan.end](plan.id);
       await stage.end(plan.id);
@@ -73,6 +73,7 @@ function code(hands: Hands, name: string) {
   const messages = {
     signals: { bump: signal<Order>(), stop: signal() },
     updates: { add: update<Order, number>(), take: update<Order, number>(), slow: update<Order, number>(), read: update<Order, number>() },
+    queries: { account: (state: Account | undefined) => state },
   };
   return workflow({ name, ...messages, cancellation: "enforced" }, async (ctx, plan: Plan) => {
     const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
@@ -126,13 +127,17 @@ function code(hands: Hands, name: string) {
   });
 }
 
-async function client(stage: Stage, id: string, planned: readonly Planned[], deeds: Deed[]): Promise<void> {
+async function client(stage: Stage, workflow: string, id: string, planned: readonly Planned[], deeds: Deed[]): Promise<void> {
   for (const one of planned) {
     await stage.sleep(one.pause);
     const asked = stage.world.age;
     const order = { key: one.key, n: one.n };
     const told = one.kind === "bump" ? await stage.signal(id, "bump", order, one.key) : await stage.update(id, one.kind, order, one.key);
     deeds.push({ ...one, asked, answered: stage.world.age, told });
+    const seen = (await stage.query(id, workflow, "account")) as Account | undefined;
+    const isDone = "value" in told && one.kind !== "bump" && one.kind !== "read";
+    if (isDone && seen?.applied.includes(one.key) !== true)
+      stage.violate("queries", "M11", `${one.key} of ${id} was acknowledged, and a query does not show it: ${JSON.stringify(seen)}`);
   }
 }
 

@@ -14,6 +14,7 @@ import { family } from "./family.ts";
 import { limits } from "./limits.ts";
 import { looper } from "./looper.ts";
 import { programs } from "./programs.ts";
+import { rush } from "./rush.ts";
 import { saga } from "./saga.ts";
 import { transfers } from "./transfers.ts";
 
@@ -30,10 +31,11 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   programs,
   transfers,
   crossing,
+  rush,
 };
 export const SCENES = Object.keys(MAKERS);
-/** Random programs do everything: they come most often. */
-const MIX: readonly string[] = [...SCENES.filter((kind) => kind !== "crossing"), "programs", "programs", "programs"];
+/** Random programs do everything: they come most often. Rushes are asked for. */
+const MIX: readonly string[] = [...SCENES.filter((kind) => kind !== "crossing" && kind !== "rush"), "programs", "programs", "programs"];
 /** Crossings need no company, and bear any: some worlds have one besides. */
 const CROSSINGS = 0.15;
 

@@ -99,7 +99,7 @@ const HAS_ATTRIBUTE = "instr(',' || substr(r.attributes, 2, length(r.attributes)
 function formatCursor(createdAt: number, key: number): string {
   return `${createdAt}.${key}`;
 }
-function parseCursor(cursor: string): { createdAt: number; key: number } {
+export function parseCursor(cursor: string): { createdAt: number; key: number } {
   const parts = /^(-?\d+)\.(\d+)$/.exec(cursor);
   if (parts === null) throw new InvalidInputError({ what: "cursor", issues: [{ message: "must be one that an earlier page gave" }] });
   return { createdAt: Number(parts[1]), key: Number(parts[2]) };

@@ -33,7 +33,7 @@ import { answerTask, sweepTasks } from "./endTasks.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
 import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
-import { countRuns, listRuns, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
+import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { type HeldClaim, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
 import { findDueTasks } from "./tasks.ts";
@@ -265,7 +265,8 @@ export class SqliteStore implements Store {
   updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
     return this.#read((db) => keys.map(({ runId, id }) => readUpdate(db, runId, id)));
   }
-  list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
+  async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
+    if (query.cursor !== undefined) parseCursor(query.cursor); // what is wrong with it is no fault of the file's
     return this.#read((db) => listRuns(db, query));
   }
   count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
