@@ -134,7 +134,7 @@ function addStatus(filter: Filter, statuses: readonly RunStatus[]): void {
   else filter.add(`r.finished_at IS NULL AND r.status IN (${list})`);
 }
 
-function parseCursor(cursor: string): [createdAt: number, key: number] {
+export function parseCursor(cursor: string): [createdAt: number, key: number] {
   const parts = /^(-?\d+)\.(\d+)$/.exec(cursor);
   if (parts === null) throw new InvalidInputError({ what: "cursor", issues: [{ message: "must be one that an earlier page gave" }] });
   return [Number(parts[1]), Number(parts[2])];

@@ -36,7 +36,17 @@ import { Line } from "./line.ts";
 import { type Lane, Names } from "./names.ts";
 import { Notices } from "./notices.ts";
 import { checkedSchema, type FromUrlOptions, optionsOf, type PostgresStoreOptions, whereOf } from "./options.ts";
-import { countRuns, listRuns, readAttempts, readHistories, readHistory, readRuns, readUpdates, readWorkers } from "./readRuns.ts";
+import {
+  countRuns,
+  listRuns,
+  parseCursor,
+  readAttempts,
+  readHistories,
+  readHistory,
+  readRuns,
+  readUpdates,
+  readWorkers,
+} from "./readRuns.ts";
 import type { Birth } from "./recordCodec.ts";
 import { birthOf, messageFields } from "./runs.ts";
 import { migrate, type Place } from "./schema/migrate.ts";
@@ -496,6 +506,7 @@ export class PostgresStore implements Store {
     return this.#understood(readUpdates(this.#use().connections, this.#place.s, keys));
   }
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
+    if (query.cursor !== undefined) parseCursor(query.cursor); // what is wrong with it is no fault of the rows
     return this.#understood(listRuns(this.#use().connections, this.#place.s, query));
   }
   async count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {

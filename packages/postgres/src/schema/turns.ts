@@ -9,7 +9,7 @@
 // Plans are kept for as long as a connection lives, and may have been made when the tables were small. So rows are named by `= ANY (array)`,
 // or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
 
-import { BY_INDEX, NOTHING } from "./messages.ts";
+import { BY_INDEX, literal, NOTHING } from "./messages.ts";
 import { lengthNow, turnsNow } from "./tail.ts";
 
 /** The columns of a record, as they are handed over; the same for both ways in. */
@@ -472,6 +472,9 @@ BEGIN
   END IF;
   IF p_others IS NOT NULL THEN
     v_results := '[]';
+    -- Two batches with the same new keys, each in its own order, would wait for each other: first all keys, in one order for all.
+    PERFORM pg_advisory_xact_lock(k.hash) FROM (SELECT DISTINCT hashtextextended(${literal(s)} || (x ->> 'ikey'), 0) AS hash
+      FROM jsonb_array_elements(p_others::jsonb) x WHERE x ->> 'ikey' IS NOT NULL ORDER BY 1 OFFSET 0) k;
     FOR v_item IN SELECT * FROM jsonb_array_elements(p_others::jsonb) LOOP
       v_results := v_results || ${s}.create_run_1(v_item, v_now);
     END LOOP;

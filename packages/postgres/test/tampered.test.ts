@@ -1,0 +1,80 @@
+// Rows that were tampered with under a worker: it lives on, the runs beside it end, and whoever asks for the damaged one is answered.
+
+import { HoldfastError, InvalidInputError, signal, workflow } from "@holdfast/core";
+import { Holdfast } from "holdfast";
+import { afterEach, expect, test } from "vitest";
+import { until, useDatabase } from "./support.ts";
+
+const database = useDatabase();
+const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const engines: Holdfast[] = [];
+afterEach(async () => {
+  await Promise.all(engines.splice(0).map((engine) => engine.close()));
+});
+
+const waits = workflow({ name: "waits", signals: { go: signal<number>() } }, async (ctx, input: number) => {
+  await ctx.step("a", () => input);
+  return [await ctx.waitForSignal("go")];
+});
+
+async function open(schema: string): Promise<Holdfast> {
+  const engine = await Holdfast.open(`${database.url}?schema=${schema}`, { logger: quiet });
+  engines.push(engine);
+  return engine;
+}
+/** A schema with a run in the middle of its life, its signal in the inbox. */
+async function interrupted(): Promise<string> {
+  const schema = database.newSchema();
+  const engine = await open(schema);
+  const worker = await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
+  const run = await engine.start(waits, 1, { id: "one" });
+  await until(async () => (await run.describe()).status === "sleeping", "the run to sleep");
+  await worker.stop();
+  await run.signal("go", 1);
+  await engine.close();
+  return schema;
+}
+
+const PLACES = [
+  ["executions", "input"],
+  ["runs", "turns"],
+  ["runs", "execution"],
+  ["runs", "retry"],
+  ["records", "data"],
+  ["records", "type"],
+  ["inbox", "data"],
+  ["inbox", "type"],
+] as const;
+const BROKEN = ["{", "[]", "-1"] as const;
+
+test.each(PLACES.flatMap(([table, column]) => BROKEN.map((value) => [table, column, value] as const)))(
+  "V4 W3 %s.%s = %s: the worker lives on, the run beside it ends, the damaged one is answered for",
+  async (table, column, value) => {
+    const schema = await interrupted();
+    const isRefused = await database.sql(`UPDATE ${schema}.${table} SET ${column} = '${value}'`).then(
+      () => false,
+      () => true, // by the table itself
+    );
+    const engine = await open(schema);
+    const healthy = await engine.start(waits, 2, { id: "two" });
+    await healthy.signal("go", 2);
+    // It finds both in one claim.
+    await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
+    expect(await healthy.result({ timeout: "20s" })).toEqual([2]);
+    const damaged = engine.run("one", waits);
+    const told = await damaged.result({ timeout: "20s" }).catch((error: unknown) => error);
+    if (isRefused || !(told instanceof HoldfastError))
+      expect(told).toEqual([1]); // or what was changed did not matter
+    else expect(told).not.toMatchObject({ code: "HF_WAIT_TIMEOUT" });
+    for (const look of [() => damaged.describe(), () => damaged.history(), () => damaged.operations(), () => engine.list()]) {
+      const seen = await look().catch((error: unknown) => error);
+      if (seen instanceof Error) expect(seen).toBeInstanceOf(HoldfastError);
+    }
+  },
+  60_000,
+);
+
+test("P9 a cursor that is none is its sender's fault, and no damage", async () => {
+  const store = await database.open({ schema: database.newSchema() });
+  await expect(store.list({ limit: 10, cursor: "nonsense" })).rejects.toBeInstanceOf(InvalidInputError);
+});
