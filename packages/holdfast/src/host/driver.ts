@@ -298,6 +298,7 @@ export class Driver {
     const open = new Set(this.#executor.openOperations);
     for (const turn of turns) {
       for (const command of turn.commands) if ("n" in command && open.has(command.seq)) this.#opened(command, turn.time);
+      for (const job of turn.jobs) if (job.type === "fire") this.#timers.settled(job.seq); // K8: once, though it waits in line (R8)
     }
   }
 

@@ -97,8 +97,11 @@ BEGIN
     EXIT WHEN cardinality(v_keys) >= p_limit;
   END LOOP;
   IF cardinality(v_keys) = 0 AND cardinality(v_tried) > 0 THEN
-    -- All that is due is in somebody's hands for a moment. We hold nothing, so that nobody waits for us: the first is worth waiting for.
-    v_keys := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = v_tried[1] AND r.available_at <= v_now AND r.lane = ANY (v_lanes) FOR NO KEY UPDATE);
+    -- All that is due is in somebody's hands for a moment: worth a moment, but no wait for a lock. A row that had changed when it was
+    -- locked stays locked though it was not returned, so that we may hold what the others wait for.
+    PERFORM pg_sleep(0.002);
+    v_keys := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = v_tried[1] AND r.available_at <= v_now AND r.lane = ANY (v_lanes)
+      FOR NO KEY UPDATE SKIP LOCKED);
   END IF;
   IF v_answer IS NOT NULL AND v_answer <> 'begun' THEN
     -- The call was carried out before: what it claimed, as far as it is still held.
