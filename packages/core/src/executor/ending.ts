@@ -24,6 +24,7 @@ import type { UnitOutcome } from "./unit.ts";
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
+  execution.rootOutcome = undefined;
   const { cancelRequested: canceled, continuation } = execution;
   if (outcome.ok && continuation !== undefined && outcome.value !== continuation) {
     execution.violate(
@@ -50,8 +51,12 @@ export async function validatedOutput(workflow: AnyWorkflow, schema: StandardSch
   return settled(`the output of workflow ${workflow.name}`, await schema["~standard"].validate(output));
 }
 
-/** K3: a cooperative workflow that did not just let the cancellation through. */
+/**
+ * K3: a cooperative workflow that did not just let the cancellation through. One that had already asked to be continued never heard
+ * of it, and the next execution would not either (K1).
+ */
 function settlesItself(execution: Execution, outcome: UnitOutcome): boolean {
+  if (execution.cancelUnheard && outcome.ok && outcome.value instanceof ContinueAsNewToken) return false;
   return execution.workflow.options.cancellation === "cooperative" && (outcome.ok || !(outcome.error instanceof CanceledError));
 }
 
@@ -141,7 +146,8 @@ export function expire(execution: Execution, job: ExpireJob): void {
   if (execution.closed || execution.expired) return;
   execution.expired = true;
   const error = reviveError(job.error);
-  if (execution.root?.over === true) return; // its rollbacks are running already
+  if (execution.root?.over === true && execution.rootOutcome === undefined) return; // its rollbacks are running already
+  execution.rootOutcome = undefined;
   execution.abandonUnits();
   undoAndFail(execution, error, { type: "fail", error: job.error });
 }

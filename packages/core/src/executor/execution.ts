@@ -88,6 +88,10 @@ export class Execution implements RunningTurn {
   #aborting = false;
   cancelRequested: CanceledError | undefined;
   cancelReason: string | undefined;
+  /** The cancellation came when the root's function had returned: no code has had a say in it. */
+  cancelUnheard = false;
+  /** What the root came to, until all jobs of the turn have been heard: one of them may be a cancellation. */
+  rootOutcome: UnitOutcome | undefined;
   /** K7: the deadline has struck. */
   expired = false;
   continuation: ContinueAsNewToken | undefined;

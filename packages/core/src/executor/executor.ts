@@ -257,7 +257,9 @@ export class Executor {
         const output = await run(new Context(unit) as never, execution.codec.decode(job.input));
         return schema === undefined || output === execution.continuation ? output : validatedOutput(execution.workflow, schema, output);
       },
-      onEnd: (outcome) => rootEnded(execution, outcome),
+      onEnd: (outcome) => {
+        execution.rootOutcome = outcome;
+      },
     });
   }
 
@@ -265,9 +267,11 @@ export class Executor {
     const execution = this.#execution;
     if (execution.cancelRequested !== undefined) return;
     const isAttempt = execution.hasFailed && this.#activation.jobs.some(({ type }) => type === "resume");
-    if (!isAttempt && (execution.closed || execution.root?.over === true)) return;
+    const isOver = execution.closed || (execution.root?.over === true && execution.rootOutcome === undefined);
+    if (isOver && !isAttempt) return;
     execution.cancelRequested = new CanceledError(reason);
     execution.cancelReason = reason;
+    execution.cancelUnheard = execution.root?.returned !== undefined;
     if (isAttempt) cancelAttempt(execution, execution.cancelRequested);
     else execution.root?.cancel(execution.cancelRequested);
   }
@@ -290,6 +294,7 @@ export class Executor {
   #advance(): void {
     const execution = this.#execution;
     while (execution.poison === undefined) {
+      if (execution.rootOutcome !== undefined) rootEnded(execution, execution.rootOutcome);
       const unit = execution.scheduler.take();
       if (unit !== undefined) {
         execution.current = unit;

@@ -102,12 +102,15 @@ export class Interpreter {
   start(): void {
     const { machine } = this;
     machine.fail = (error) => this.#fail(error);
+    machine.judgeRoot = (result) => this.#rootEnded(result);
     machine.root = machine.spawn({
       path: "",
       order: [],
       parent: undefined,
       code: (unit) => this.unit(unit, this.#program.body, fresh()),
-      onEnd: (result) => this.#rootEnded(result),
+      onEnd: (result) => {
+        machine.rootResult = result;
+      },
     });
   }
 
@@ -642,7 +645,8 @@ export class Interpreter {
     const { cancellation, rollbackOnCancel, end } = this.#program;
     const { canceled } = machine;
     const isCancellation = !result.ok && (result.error as Failure).name === CANCELED;
-    if (canceled !== undefined && (cancellation === "enforced" || isCancellation)) {
+    const isUnheard = canceled?.unheard === true && result.ok && end !== "return";
+    if (canceled !== undefined && (cancellation === "enforced" || isCancellation || isUnheard)) {
       const command: Command = { type: "canceled", ...(canceled.reason !== undefined && { reason: canceled.reason }) };
       if (!result.ok && result.error !== canceled.error) command["error"] = describeError(result.error);
       if (result.ok && end === "return") command["value"] = result.value;

@@ -149,7 +149,11 @@ export class Machine {
   /** Outcomes of started children, by the number of the call that started them. */
   readonly children = new Map<number, { result: Result | undefined; waiters: Call[] }>();
   root: Unit | undefined;
-  canceled: { readonly error: Failure; readonly reason: string | undefined } | undefined;
+  /** `unheard`: it came when the root's function had returned. */
+  canceled: { readonly error: Failure; readonly reason: string | undefined; readonly unheard: boolean } | undefined;
+  /** What the root came to, judged when all jobs of the turn have been applied. */
+  rootResult: Result | undefined;
+  judgeRoot: (result: Result) => void = () => {};
   closed = false;
   #expired = false;
   /** Ends the run with this error, after its rollbacks. */
@@ -171,6 +175,11 @@ export class Machine {
     this.historyLength = activation.historyLength ?? 0;
     for (const job of activation.jobs) this.#apply(job);
     for (;;) {
+      if (this.rootResult !== undefined) {
+        const result = this.rootResult;
+        this.rootResult = undefined;
+        this.judgeRoot(result);
+      }
       if (this.#round()) continue;
       if (this.closed) break;
       if (this.#takeMessage()) continue;
@@ -225,8 +234,8 @@ export class Machine {
         });
         break;
       case "cancel":
-        if (this.canceled !== undefined || this.root?.over !== false) break;
-        this.canceled = { error: new Failure("CanceledError"), reason: job.reason };
+        if (this.canceled !== undefined || this.root === undefined || (this.root.over && this.rootResult === undefined)) break;
+        this.canceled = { error: new Failure("CanceledError"), reason: job.reason, unheard: this.root.returned !== undefined };
         this.cancelUnit(this.root, this.canceled.error);
         break;
       case "expire":
@@ -240,12 +249,14 @@ export class Machine {
   #expire(error: unknown): void {
     if (this.closed || this.root === undefined || this.#expired) return;
     this.#expired = true;
-    if (this.root.over) return; // its rollbacks are running already
+    if (this.root.over && this.rootResult === undefined) return; // its rollbacks are running already
+    this.rootResult = undefined;
     for (const call of this.#calls.values()) {
       this.emit(call.byHost ? { type: "cancel", seq: call.seq } : { type: "settle", seq: call.seq, status: "canceled" });
     }
     for (const unit of this.#units.splice(0)) unit.over = true;
     this.#calls.clear();
+    this.children.clear();
     this.#takers.length = 0;
     this.messages = this.messages.filter((message) => message.type === "update" && !message.accepted);
     this.conditions = [];

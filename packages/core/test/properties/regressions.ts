@@ -123,4 +123,24 @@ export const regressions: readonly { readonly title: string; readonly program: P
     program: program(awaited({ op: "step", name: "s", rollback: true }), awaited({ op: "step", name: "t", rollback: true }), step),
     schedule: quiet([answer], [answer], [failure], [answer, expire]),
   },
+  {
+    title: "K1 P10 a cancellation that comes with the last result of a run that continues is not lost",
+    program: continuing({ do: "start", operation: { op: "step", name: "s" } }),
+    schedule: quiet([answer, cancel, signal("a")]),
+  },
+  {
+    title: "K1 K3 P10 a cancellation that comes when a cooperative run has asked to be continued is not lost",
+    program: { ...continuing({ do: "start", operation: { op: "step", name: "s" } }), cancellation: "cooperative" },
+    schedule: quiet([cancel], [answer]),
+  },
+  {
+    title: "K7 a deadline that comes with the last result of a run ends it",
+    program: program({ do: "start", operation: { op: "step", name: "s" } }),
+    schedule: quiet([answer, expire]),
+  },
+  {
+    title: "K7 a child's end that comes with the deadline is told to nobody",
+    program: program(awaited({ op: "startChild", name: "s", input: 0 }), awaited({ op: "childResult" })),
+    schedule: quiet([answer], [expire, answer]),
+  },
 ];

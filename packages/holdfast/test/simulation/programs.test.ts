@@ -143,8 +143,6 @@ async function play(stage: Stage, plan: Plan): Promise<void> {
   for (let i = 0; !isOver; i++) {
     await stage.sleep(700);
     if (i === 30 && outlastsCancellation(program.body)) asked.push(stage.terminate(RUN));
-    // A cancellation that finds the code over, and what it left under way not, does not reach the next execution.
-    else if (i % 5 === 4 && program.end === "continue") asked.push(stage.cancel(RUN));
     else if (!isOver) asked.push(send(stage, { kind: "signal", name: SIGNALS[i % SIGNALS.length] ?? "a", payload: i }, `more${i}`));
   }
   await Promise.all(asked);
@@ -215,14 +213,14 @@ function sceneOf(plan: Plan, tally: Tally): Scene {
   };
 }
 /** Two oracles are stricter than the contract; what they say of a program may be legal. */
-function isLegal({ violation, trace }: SimulationReport, { cancellation, body }: Program): boolean {
+function isLegal({ violation, trace }: SimulationReport, { cancellation }: Program): boolean {
   const commits = trace.filter((line) => line.includes(`commit ${RUN} by`));
   switch (violation?.oracle) {
     case "cancellation": {
-      // K3: one that is cooperative, has ended but for what it left under way (P3), or undoes a failure already, need not end canceled.
+      // K3: one that is cooperative or undoes a failure already need not end canceled.
       const canceled = commits.findIndex((line) => /\[[^\]]*\bcancel\b[^\]]*\] →/.test(line));
       const undone = commits.findIndex((line) => /→ \[[^\]]*\brollBack\b/.test(line));
-      const mayEndOtherwise = cancellation === "cooperative" || leavesUnderWay(body) || (undone >= 0 && undone < canceled);
+      const mayEndOtherwise = cancellation === "cooperative" || (undone >= 0 && undone < canceled);
       return violation.message.includes(`${RUN} was canceled`) && mayEndOtherwise;
     }
     case "trimming":
@@ -231,10 +229,6 @@ function isLegal({ violation, trace }: SimulationReport, { cancellation, body }:
     default:
       return false;
   }
-}
-/** It starts operations that it may not await to their end. */
-function leavesUnderWay(body: unknown): boolean {
-  return /"do":"start"|"mode":"(?:all|race|any)"/.test(JSON.stringify(body));
 }
 async function failure(options: SimulationOptions, report: SimulationReport, program: Program | undefined): Promise<Error> {
   const shrunk = await shrink(options, report);
