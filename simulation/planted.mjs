@@ -43,6 +43,20 @@ export const planted = [
     "if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);",
     "",
   ),
+  bug(
+    "answered-attempt-lost",
+    "found: a transaction whose outcome is read in the inbox before its answer comes is listed with an attempt that was lost",
+    `${host}/steps.ts`,
+    "const attempt = this.#attempts.forget(seq);\n    if (attempt !== undefined) this.completed(attempt, true);",
+    "this.settled(seq);",
+  ),
+  bug(
+    "next-execution-forgets-time",
+    "found: the next execution begins before the last turn of the one before",
+    `${host}/driver.ts`,
+    "this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0); // P7: the run goes on, whoever ended the execution before",
+    "",
+  ),
 
   // ── claims and epochs ──
   bug(
@@ -176,6 +190,13 @@ export const planted = [
       { file: `${memory}/store.ts`, from: 'if (!holds(run, claim.epoch)) return "stale";', to: 'if (run === undefined) return "stale";' },
     ],
   },
+  bug(
+    "clock-set-back-believed",
+    "a worker whose clock is set back goes back in time with it",
+    `${host}/worker.ts`,
+    "if (local < this.#lastLocal) this.#offset += this.#lastLocal - local;",
+    "",
+  ),
   bug("timer-early", "timers fire up to 60 ms early", `${host}/timers.ts`, "if (due > now) continue;", "if (due > now + 60) continue;"),
   bug(
     "timer-lost",

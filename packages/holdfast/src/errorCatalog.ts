@@ -153,8 +153,8 @@ export const storeErrors: readonly HostErrorEntry[] = [
     code: "HF_STORE_CORRUPT",
     name: "StoreCorruptError",
     retryable: false,
-    summary: "The file is damaged.",
-    whatToDo: "Stop every process that uses it and restore a backup.",
+    summary: "Rows can't be read: something else has written to them. Or a file of SQLite is damaged as a whole.",
+    whatToDo: "Mend the rows or restore a backup, then call resume() on the runs that they belong to; of a file, restore a backup.",
   },
   {
     code: "HF_STORE_READ_ONLY",

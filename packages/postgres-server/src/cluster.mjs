@@ -37,6 +37,7 @@ export class Cluster {
     chmodSync(this.folder, 0o755);
     this.programs = findPrograms(this.folder, this.who);
     this.log = createWriteStream(join(this.folder, "postgres.log"));
+    this.log.on("error", () => {}); // the last lines may come as it is removed
   }
   get url() {
     return `postgres://${USER}:${this.#password}@127.0.0.1:${this.#port}/postgres`;

@@ -5,6 +5,7 @@
 import type { Turn } from "@holdfast/core";
 import type { ClaimedRun, ClaimRequest, InboxMessage, RunRow, TurnCommit } from "holdfast";
 import { readNumber, readOptionalNumber, readText, text, type Value } from "./columns.ts";
+import { isDamage } from "./failures.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";
 import { type AttemptColumns, attemptRow, birthOf, type InboxColumns, inboxMessage, type RunColumns, runRow } from "./runs.ts";
 
@@ -26,6 +27,7 @@ export type ClaimRow = RunColumns & {
   readonly records: readonly HistoryRow[] | null;
   readonly attempts: readonly AttemptColumns[] | null;
   readonly inbox: readonly InboxColumns[] | null;
+  readonly last_time: number | null;
 };
 
 /** A claim as it came; `records` are missing where the worker should have them. */
@@ -36,6 +38,7 @@ export interface Claim {
   readonly attempts: ClaimedRun["attempts"];
   readonly inbox: readonly InboxMessage[];
   readonly recovered: boolean;
+  readonly lastTime: number | undefined;
 }
 export function claimOf(row: ClaimRow): Claim {
   const run = runRow(row);
@@ -46,6 +49,7 @@ export function claimOf(row: ClaimRow): Claim {
     attempts: (row.attempts ?? []).map(attemptRow),
     inbox: (row.inbox ?? []).map(inboxMessage),
     recovered: row.recovered === true,
+    lastTime: readOptionalNumber(row.last_time),
   };
 }
 /** What a commit needs to know of a claimed run, whatever else of it can be read. */
@@ -62,9 +66,9 @@ export function isCached({ id, execution, turns }: RunRow, cached: ClaimRequest[
   return known !== undefined && known.execution === execution && known.turns === turns;
 }
 export function claimedRun(claim: Claim, cached: ClaimRequest["cached"]): ClaimedRun {
-  const { run, records, attempts, inbox, recovered } = claim;
+  const { run, records, attempts, inbox, recovered, lastTime } = claim;
   const turns: Turn[] | undefined = isCached(run, cached) ? undefined : turnsOf(records ?? [], birthOf(run));
-  return { run, turns, attempts, inbox, recovered };
+  return { run, turns, attempts, inbox, recovered, lastTime };
 }
 
 // ── renewals ──
@@ -77,6 +81,14 @@ export function renewals(count: number, answer: string): { held: boolean; inbox:
   const { lost, inbox } = JSON.parse(answer) as RenewAnswer;
   const results = Array.from({ length: count }, () => ({ held: true, inbox: [] as InboxMessage[] }));
   for (const i of lost ?? []) (results[i] as { held: boolean }).held = false;
-  for (const [i, ...columns] of inbox ?? []) results[i]?.inbox.push(inboxMessage(columns));
+  for (const [i, ...columns] of inbox ?? []) {
+    try {
+      results[i]?.inbox.push(inboxMessage(columns));
+    } catch (error) {
+      // A run whose messages can't be read is let go: the next claim blocks it. Those that are renewed with it are kept.
+      if (!isDamage(error)) throw error;
+      results[i] = { held: false, inbox: [] };
+    }
+  }
   return results;
 }

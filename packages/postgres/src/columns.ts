@@ -91,3 +91,17 @@ export function readAttributes(value: Value): Record<string, string | number | b
   if (!String(value).includes("\\u001a")) return found;
   return Object.fromEntries(Object.entries(found).map(([key, item]) => [readText(key), typeof item === "string" ? readText(item) : item]));
 }
+
+/** An array for a parameter of that type, null if there is nothing in it. It has no nulls: the server finds elements of such a one at once. */
+export function numberArray(values: readonly number[]): string | null {
+  return values.length === 0 ? null : `{${values.join(",")}}`;
+}
+/** The same of texts, which may have nulls. */
+export function textArray(values: readonly (string | undefined)[]): string | null {
+  if (values.every((value) => value === undefined)) return null;
+  return `{${values.map(arrayElement).join(",")}}`;
+}
+function arrayElement(value: string | undefined): string {
+  if (value === undefined) return "NULL";
+  return `"${/["\\]/.test(value) ? value.replace(/["\\]/g, "\\$&") : value}"`;
+}

@@ -3,12 +3,13 @@
 // Invariants: D2 D3 (one call a batch, whatever is in it; each turn stands alone), D9.
 
 import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast";
-import { payload, text } from "./columns.ts";
-import { commitFields, endFields, isUsual, lastOfEach, type Reach, turnFields } from "./fields.ts";
+import { numberArray, payload, textArray } from "./columns.ts";
+import { commitFields, endFields, isUsual, lastOfEach, type Reach, type TurnFields, turnFields } from "./fields.ts";
 import { placesOf, type RecordPlace } from "./history.ts";
 import type { Names } from "./names.ts";
 import type { Birth } from "./recordCodec.ts";
 import { attemptFields, type InboxColumns, inboxMessage } from "./runs.ts";
+import { DIRECTIONS, TURN_KINDS } from "./schema/turns.ts";
 
 /** Of a run that begins with this turn, if it is known. */
 export type BirthOf = (commit: TurnCommit) => Birth | undefined;
@@ -24,35 +25,42 @@ export interface CommitBatch {
 }
 
 export function commitBatch(commits: readonly TurnCommit[], names: Names, birthOf: BirthOf): CommitBatch {
-  const seen = new Set<string>();
-  const twice = new Set<string>();
-  for (const { runId } of commits) (seen.has(runId) ? twice : seen).add(runId);
   const usual: number[] = [];
   const others: number[] = [];
+  const rest: object[] = [];
+  const reach: Reach = { touched: [], ending: [] };
+  const runs = new Set<string>();
+  const twice = new Set<string>();
+  for (const { runId } of commits) (runs.has(runId) ? twice : runs).add(runId);
+  for (const [at, commit] of commits.entries()) {
+    // Turns of one run are applied in order, so one by one.
+    if (isUsual(commit) && !twice.has(commit.runId)) usual.push(at);
+    else {
+      others.push(at);
+      rest.push(commitFields(commit, names, birthOf(commit), reach));
+    }
+  }
+  const inOrder = (usual.map((at) => [at, commits[at]]) as [number, TurnCommit][]).sort(([, a], [, b]) => (a.runId < b.runId ? -1 : 1));
+  const ids: string[] = [];
+  const numbers: number[] = [];
   const turns: object[] = [];
-  const records: (RecordPlace & { i: number })[] = [];
+  const records = new RecordColumns();
   const consumed: object[] = [];
   const states: object[] = [];
   const attempts: object[] = [];
-  const rest: object[] = [];
-  const reach: Reach = { touched: [], ending: [] };
-  for (const [at, commit] of commits.entries()) {
-    // Turns of one run are applied in order, so one by one.
-    if (!isUsual(commit) || twice.has(commit.runId)) {
-      others.push(at);
-      rest.push(commitFields(commit, names, birthOf(commit), reach));
-      continue;
-    }
-    usual.push(at);
-    const i = usual.length;
+  for (const [, commit] of inOrder) {
     const { execution: x, turn, close, state } = commit;
-    const whole =
-      turn === undefined ? undefined : { ti: turn.index, tm: turn.time, hl: turn.historyLength, w: names.worker(commit.workerId) };
-    turns.push({ i, ...turnFields(commit), ...whole, ...(close !== undefined && endFields(close)) });
-    if (close !== undefined) reach.ending.push(text(commit.runId));
-    if (turn !== undefined) {
-      for (const place of placesOf(turn, birthOf(commit))) records.push(Object.assign(place, { i }));
-    }
+    const fields = turnFields(commit);
+    const i = ids.push(fields.id);
+    numbers.push(...turnNumbers(commit, fields, names));
+    turns.push({
+      i,
+      ...fields,
+      ...(turn !== undefined && { ti: turn.index, hl: turn.historyLength }),
+      ...(close !== undefined && endFields(close)),
+    });
+    if (close !== undefined) reach.ending.push(fields.id);
+    if (turn !== undefined) for (const place of placesOf(turn, birthOf(commit))) records.add(i, place);
     for (const id of commit.consumed ?? []) consumed.push({ i, id });
     if (state !== undefined) states.push({ i, state: payload(state) });
     for (const row of lastOfEach(commit.attempts ?? [], ({ seq, number }) => `${seq}.${number}`))
@@ -61,16 +69,56 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
   const more = consumed.length + states.length + attempts.length === 0 ? null : JSON.stringify({ consumed, states, attempts });
   return {
     parameters: [
+      textArray(ids),
+      numberArray(numbers),
       JSON.stringify(turns),
-      records.length === 0 ? null : JSON.stringify(records),
+      ...records.parameters,
       more,
       rest.length === 0 ? null : JSON.stringify(rest),
       reach.touched.length === 0 ? null : JSON.stringify(reach.touched),
       reach.ending.length === 0 ? null : JSON.stringify(reach.ending),
     ],
     others,
-    usual,
+    usual: inOrder.map(([at]) => at),
   };
+}
+
+/** In the order of `TURN_NUMBERS`. */
+function turnNumbers({ turn, close, workerId }: TurnCommit, { x, e, n, s, k, seen, wf, rb, er, bc }: TurnFields, names: Names): number[] {
+  const runsOn = k && n > 0 && s === "running" && wf === undefined && er === undefined && bc === undefined;
+  const kind = close !== undefined ? TURN_KINDS.ends : runsOn ? TURN_KINDS.runsOn : TURN_KINDS.changes;
+  const whole = turn === undefined ? [0, 0, 0, 0] : [turn.index, turn.time, turn.historyLength, names.worker(workerId)];
+  return [x, e, seen, kind, rb ?? -1, ...whole];
+}
+
+/** Records of a batch, column by column. */
+class RecordColumns {
+  readonly #places: number[] = [];
+  readonly #columns: Record<"y" | "u" | "m" | "f" | "d" | "v" | "s", (string | undefined)[]> = {
+    y: [],
+    u: [],
+    m: [],
+    f: [],
+    d: [],
+    v: [],
+    s: [],
+  };
+
+  /** `turn`: the number of its turn in the batch. */
+  add(turn: number, { p, k, y, q = -1, n = -1, u, m, f, d, v, s }: RecordPlace): void {
+    this.#places.push(turn, p, DIRECTIONS.indexOf(k) + 1, q, n);
+    const columns = this.#columns;
+    columns.y.push(y);
+    columns.u.push(u);
+    columns.m.push(m);
+    columns.f.push(f === undefined ? undefined : (textArray(f) ?? "{}"));
+    columns.d.push(d);
+    columns.v.push(v);
+    columns.s.push(s);
+  }
+  get parameters(): (string | null)[] {
+    return [numberArray(this.#places), ...Object.values(this.#columns).map(textArray)];
+  }
 }
 
 interface CommitAnswer {

@@ -1,12 +1,12 @@
 // Connections to the server, and calls that survive the loss of them.
 // Owns: the pools, the tokens by which a repeated call is recognised, and the patience with a server that is away.
-// Invariants: nothing is left on a connection (no session state, no named statement), so that PgBouncer may give each call another; a call
-// whose answer was lost is asked again under the same token, and carried out once.
+// Invariants: nothing is left on a connection that a pooler may give to others (no session state; named statements only on connections of
+// our own); a call whose answer was lost is asked again under the same token, and carried out once.
 
 import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
 import { Client, type ClientConfig, Pool, type PoolClient, type QueryResultRow, types } from "pg";
-import { isContended, isLost, isThere, NoAnswer, storeError, unavailable } from "./failures.ts";
+import { isContended, isLost, isNameLost, isThere, NoAnswer, storeError, unavailable } from "./failures.ts";
 
 /** What goes to the server. */
 export type Parameter = string | number | boolean | null | undefined;
@@ -55,6 +55,9 @@ export class Connections {
   readonly #free: Slot[] = [];
   #slots = 0;
   #isClosed = false;
+  /** Connections are sessions of ours, with no pooler between: calls are parsed once on each. Off until that is known. */
+  areOwn = false;
+  readonly #names = new Map<string, string>();
 
   constructor({ connectionString, connections, where, patience }: ConnectionsOptions) {
     this.where = where;
@@ -99,7 +102,7 @@ export class Connections {
       let again = false;
       return this.#patiently(() => {
         const all = [instance, slot, token, ...values];
-        const attempt = this.#attempt<R>(sql, tellAgain ? [...all, again] : all);
+        const attempt = this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined);
         again = true;
         return attempt;
       }, this.#patience);
@@ -116,11 +119,18 @@ export class Connections {
     }
   }
 
-  async #attempt<R extends QueryResultRow>(sql: string, values: readonly Parameter[]): Promise<R[]> {
+  #nameOf(sql: string): string {
+    const name = this.#names.get(sql) ?? `holdfast_${this.#names.size}`;
+    this.#names.set(sql, name);
+    return name;
+  }
+  async #attempt<R extends QueryResultRow>(sql: string, given: readonly Parameter[], name?: string): Promise<R[]> {
     const client = await this.#checkOut(this.#calls);
+    const values = given as unknown[];
     let lost: unknown;
     try {
-      return (await withDeadline(client, client.query<R>(sql, values as unknown[]))).rows;
+      const query = name === undefined ? client.query<R>(sql, values) : client.query<R>({ name, text: sql, values });
+      return (await withDeadline(client, query)).rows;
     } catch (error) {
       if (isLost(error)) lost = error;
       throw error;
@@ -143,6 +153,10 @@ export class Connections {
       try {
         return await attempt();
       } catch (error) {
+        if (isNameLost(error) && this.areOwn) {
+          this.areOwn = false; // a pooler has come between
+          continue;
+        }
         const contended = isContended(error);
         if (isThere(error)) until = Math.min(performance.now() + patience, end);
         if (this.#isClosed || (!contended && !isLost(error))) throw storeError(error, this.where);

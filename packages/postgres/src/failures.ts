@@ -3,7 +3,7 @@
 // Invariants: errors that are neither the server's nor the connection's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
-import { StoreCorruptError, StoreError, StoreFullError, StoreReadOnlyError } from "holdfast";
+import { StoreError, StoreFullError, StoreReadOnlyError } from "holdfast";
 
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
@@ -15,6 +15,11 @@ const CONTENDED: ReadonlySet<string> = new Set(["40001", "40P01", "55P03"]);
 
 export function isContended(error: unknown): boolean {
   return CONTENDED.has(codeOf(error));
+}
+
+/** invalid_sql_statement_name, duplicate_prepared_statement: the session is not the one that it was. */
+export function isNameLost(error: unknown): boolean {
+  return codeOf(error) === "26000" || codeOf(error) === "42P05";
 }
 
 const LOST: ReadonlySet<string> = new Set([
@@ -50,13 +55,6 @@ export function isDamage(error: unknown): boolean {
   return (
     error instanceof SyntaxError || error instanceof InvalidInputError || (error instanceof TypeError && !(error instanceof HoldfastError))
   );
-}
-export function damaged(cause: unknown, where: string): StoreCorruptError {
-  const error = new StoreCorruptError({ where, cause });
-  // What helps a file is no help here.
-  error.message = `${where} has rows that can't be read: something else has written to them.\nMend them, or restore a backup; then call resume() on the runs that they belong to.`;
-  Error.captureStackTrace(error, damaged);
-  return error;
 }
 
 /** For people. `where` names the server, database and schema. */

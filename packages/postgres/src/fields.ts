@@ -29,7 +29,7 @@ export function isUsual(commit: TurnCommit): boolean {
 }
 
 /** What the row of the run gets: t turns, n records, s status, k keeps its lease, wf waits, rb rollbacks, er error, bc code it is blocked by. */
-interface TurnFields {
+export interface TurnFields {
   id: string;
   x: number;
   e: number;

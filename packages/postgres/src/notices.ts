@@ -120,6 +120,7 @@ export class Notices {
   async start(listen: boolean): Promise<void> {
     this.#isStopped = false;
     const hears = listen && (await this.#listen());
+    this.#connections.areOwn = hears; // who gets what is sent to a session has one
     if (!hears) {
       if (listen) {
         this.#logger.warn(
@@ -127,6 +128,7 @@ export class Notices {
         );
       }
       this.#every(POLL_EVERY_MS, () => this.#tellHere(ANYTHING));
+      this.#every(ATTEND_EVERY_MS, () => void this.#tidy());
       return;
     }
     this.#every(ATTEND_EVERY_MS, () => void this.#attend());
@@ -148,6 +150,10 @@ export class Notices {
     const timer = setInterval(work, ms);
     timer.unref();
     this.#timers.push(timer);
+  }
+  /** Without a name it only clears away what processes have left behind that were killed. */
+  async #tidy(): Promise<void> {
+    await this.#connections.query(`SELECT ${this.#s}.attend_1(NULL)`, [], 0).catch(() => undefined);
   }
   async #attend(): Promise<void> {
     try {

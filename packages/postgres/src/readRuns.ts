@@ -124,14 +124,17 @@ function filterOf({ status, workflow, queue, parentId, attributes, since, until 
     filter.add("r.attributes @> $::jsonb AND r.attributes <> '{}'", JSON.stringify(attributesOf(attributes)));
   return filter;
 }
-/** Closed runs are found by how they ended, open ones among the open: `status` itself is in no index. */
+/** Closed runs are found by how they ended, blocked ones by what blocks them, others among the open: `status` itself is in no index. */
 function addStatus(filter: Filter, statuses: readonly RunStatus[]): void {
-  const known = ALL_STATUSES.filter((status) => statuses.includes(status));
-  const list = known.map((status) => `'${status}'`).join(", ");
-  if (known.length === 0) filter.add("false");
-  else if (known.every((status) => CLOSED_STATUSES.has(status))) filter.add(`r.ended_as IN (${list})`);
-  else if (known.some((status) => CLOSED_STATUSES.has(status))) filter.add(`r.status IN (${list})`);
-  else filter.add(`r.finished_at IS NULL AND r.status IN (${list})`);
+  const ended = ALL_STATUSES.filter((status) => statuses.includes(status) && CLOSED_STATUSES.has(status));
+  const open = ALL_STATUSES.filter((status) => statuses.includes(status) && !CLOSED_STATUSES.has(status) && status !== "blocked");
+  const list = (some: readonly RunStatus[]): string => some.map((status) => `'${status}'`).join(", ");
+  const ways = [
+    ...(ended.length > 0 ? [`r.ended_as IN (${list(ended)})`] : []),
+    ...(open.length > 0 ? [`r.ended_as IS NULL AND r.status IN (${list(open)})`] : []),
+    ...(statuses.includes("blocked") ? ["r.blocked_code IS NOT NULL AND r.ended_as IS NULL AND r.status = 'blocked'"] : []),
+  ];
+  filter.add(ways.length === 0 ? "false" : ways.length === 1 ? (ways[0] as string) : `(${ways.map((way) => `(${way})`).join(" OR ")})`);
 }
 
 export function parseCursor(cursor: string): [createdAt: number, key: number] {

@@ -18,6 +18,7 @@ import {
   type SendResult,
   type Store,
   StoreClosedError,
+  StoreCorruptError,
   type TaskAnswer,
   type TaskClaimRequest,
   type TurnCommit,
@@ -31,7 +32,7 @@ import { json, optionalPayload, readText, text, time } from "./columns.ts";
 import { changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
 import { Connections, type Parameter } from "./connections.ts";
 import { createBatch, createResults } from "./createRuns.ts";
-import { damaged, isDamage } from "./failures.ts";
+import { isDamage } from "./failures.ts";
 import { Line } from "./line.ts";
 import { type Lane, Names } from "./names.ts";
 import { Notices } from "./notices.ts";
@@ -76,6 +77,8 @@ export class PostgresStore implements Store {
   readonly #place: Place;
   readonly #clock: (() => number) | undefined;
   readonly #watchers = new Set<{ readonly watcher: (wakeup: Wakeup) => void; stop: () => void }>();
+  /** While the server carries out one batch, the process makes the next: two keep both at work. */
+  readonly commitLanes = 2;
   readonly #births = new Map<string, Birth & { execution: number }>();
   readonly #sends = new Line<Message, SendResult>((messages) => this.#send(messages));
   #opened: Opened | undefined;
@@ -273,7 +276,7 @@ export class PostgresStore implements Store {
   #blocking(row: ClaimRow, workerId: string, broken: ReadonlyMap<number, unknown>): TurnCommit[] {
     const key = Number(row["key"]);
     if (!broken.has(key)) return [];
-    const error = serializeError(damaged(broken.get(key), this.#place.where));
+    const error = serializeError(new StoreCorruptError({ where: this.#place.where, cause: broken.get(key) }));
     // Nobody has read its inbox: what is in there is no reason to try at once.
     const seen = Number.MAX_SAFE_INTEGER;
     return [{ ...heldOf(row, workerId), status: "blocked", lease: "park", seen, blocked: { error, code: "" } }];
@@ -487,7 +490,7 @@ export class PostgresStore implements Store {
     try {
       return await answer;
     } catch (error) {
-      throw isDamage(error) ? damaged(error, this.#place.where) : error;
+      throw isDamage(error) ? new StoreCorruptError({ where: this.#place.where, cause: error }) : error;
     }
   }
   async get(runIds: readonly string[]): Promise<(RunRow | undefined)[]> {

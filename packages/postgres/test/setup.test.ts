@@ -172,9 +172,12 @@ describe("roles", () => {
 });
 
 describe("poolers", () => {
-  test("no statement has a name, none leaves anything on its connection, and LISTEN is on one of its own", async () => {
+  test.each([
+    ["calls have names where notifications come in", true],
+    ["no statement has a name where they don't", false],
+  ])("%s; none leaves anything else on its connection, and LISTEN is on one of its own", async (_, listen) => {
     const { wire, url } = await Wire.to(database.url);
-    const store = await database.open({ connectionString: url, schema: database.newSchema() });
+    const store = await database.open({ connectionString: url, schema: database.newSchema(), listen });
     const held = await running(store, "a");
     await store.transact({ ...held, seq: 1 }, async (tx) => {
       await (tx as PostgresTransaction).query("SELECT 1");
@@ -185,9 +188,11 @@ describe("poolers", () => {
     await store.expire();
     await store.list({ limit: 1 });
     await store.close();
-    expect(wire.named).toEqual([]);
+    expect(new Set(wire.named.map((sql) => /\.(\w+_1)\(/.exec(sql)?.[1]))).toEqual(
+      new Set(listen ? ["create_runs_1", "claim_runs_1", "send_messages_1", "commit_turns_1"] : []),
+    );
     expect(wire.statements.filter((sql) => /^\s*(set|prepare|declare|load|create temp)\b|pg_advisory_lock\(/i.test(sql))).toEqual([]);
-    expect(wire.statements.filter((sql) => /^\s*listen\b/i.test(sql))).toHaveLength(1);
+    expect(wire.statements.filter((sql) => /^\s*listen\b/i.test(sql))).toHaveLength(listen ? 1 : 0);
     await wire.close();
   });
 

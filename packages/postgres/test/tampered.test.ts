@@ -74,6 +74,34 @@ test.each(PLACES.flatMap(([table, column]) => BROKEN.map((value) => [table, colu
   60_000,
 );
 
+test("V4 W3 D4 a message that was damaged under a run in hand: the run is let go, those beside it are kept", async () => {
+  const schema = database.newSchema();
+  const engine = await open(schema);
+  let end = (): void => {};
+  const bodies: string[] = [];
+  const busy = workflow("busy", async (ctx, name: string) =>
+    ctx.step("long", () => {
+      bodies.push(name);
+      return new Promise<void>((done) => {
+        end = done;
+      });
+    }),
+  );
+  await engine.worker({ workflows: [busy], gracePeriod: 0, lease: 1_000, determinism: "off" });
+  const damaged = await engine.start(busy, "damaged", { id: "damaged" });
+  const healthy = await engine.start(busy, "healthy", { id: "healthy" });
+  await until(() => bodies.length === 2, "both to be at their step");
+  await database.sql(
+    `INSERT INTO ${schema}.inbox (run, id, type, received_at) SELECT key, 1, 'nonsense', 0 FROM ${schema}.runs WHERE id = 'damaged'`,
+  );
+  await database.sql(`UPDATE ${schema}.runs SET last_message = 1 WHERE id = 'damaged'`);
+  const told = await damaged.result({ timeout: "20s" }).catch((error: unknown) => error);
+  expect(told).toMatchObject({ code: "HF_RUN_BLOCKED", cause: { code: "HF_STORE_CORRUPT" } });
+  end();
+  await healthy.result({ timeout: "20s" });
+  expect(bodies).toEqual(["damaged", "healthy"]);
+}, 60_000);
+
 test("P9 a cursor that is none is its sender's fault, and no damage", async () => {
   const store = await database.open({ schema: database.newSchema() });
   await expect(store.list({ limit: 10, cursor: "nonsense" })).rejects.toBeInstanceOf(InvalidInputError);

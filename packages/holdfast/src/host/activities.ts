@@ -86,15 +86,29 @@ export class ActivityRunner {
   async #claimUpTo(room: number): Promise<void> {
     const { store, workerId, queue, activities, lease, environment, logger } = this.#options;
     try {
-      const { now, tasks, nextAt } = await store.claimTasks({ workerId, queue, activities: [...activities.keys()], limit: room, lease });
+      const asked = environment.elapsed();
+      const claim = await store.claimTasks({ workerId, queue, activities: [...activities.keys()], limit: room, lease });
+      const { now, nextAt } = claim;
+      const tasks = await this.#held(claim.tasks, asked);
       if (this.#stopped) return await this.#release(tasks); // W4: it was asked for before; others may have it
       for (const task of tasks) void this.#run(task);
       this.#alarm?.cancel();
       if (nextAt !== undefined) this.#alarm = environment.after(nextAt - now, () => void this.poll());
-      if (tasks.length === room) this.#again = true;
+      if (claim.tasks.length === room) this.#again = true;
     } catch (error) {
       logger.error("Activities could not be claimed; trying again.", { error });
     }
+  }
+  /** D11: an answer that took long may tell of leases that are over: nothing begins before they are sure again. */
+  async #held(claimed: readonly ClaimedTask[], asked: number): Promise<readonly ClaimedTask[]> {
+    const { store, lease, environment } = this.#options;
+    let held = claimed;
+    for (let since = asked; held.length > 0 && environment.elapsed() - since > lease / 2; ) {
+      since = environment.elapsed();
+      const answers = await store.heartbeat(held.map(({ id, token }) => ({ id, token, lease })));
+      held = held.filter((_, i) => answers[i] === true);
+    }
+    return held;
   }
   /** Their leases end now: others need not wait for that. */
   async #release(tasks: readonly ClaimedTask[]): Promise<void> {

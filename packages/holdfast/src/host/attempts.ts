@@ -154,6 +154,12 @@ export class Attempts {
     controllerOf(attempt).abort(reason);
     if (!join) this.#drop(attempt);
   }
+  /** It has ended as others know already: what it still has to say is dropped. */
+  forget(seq: number): Attempt | undefined {
+    const attempt = this.#inFlight.get(seq);
+    if (attempt !== undefined) this.#drop(attempt);
+    return attempt;
+  }
   /** The claim is lost or the run is over: nobody wants any of it. */
   abandonAll(reason: unknown): Attempt[] {
     const attempts = [...this.#inFlight.values()];

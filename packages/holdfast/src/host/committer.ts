@@ -13,30 +13,37 @@ interface Waiting<I, R> {
 
 /** How many turns of the event loop a batch waits for what is about to come. */
 const PATIENCE = 4;
+/** A batch is split among lanes only if each gets this much: less is not worth a write of its own. */
+const WORTH_A_LANE = 12;
 
-/** Gathers items and hands them over in batches, one batch at a time. */
+interface BatcherOptions<I> {
+  /** How many batches may be on their way at once. */
+  readonly lanes?: number;
+  /** Items of one key keep their order: none leaves while another of its key is on its way. */
+  readonly keyOf?: (item: I) => string;
+  /** More is about to come: a batch waits for it, but not for long. */
+  readonly expecting?: () => boolean;
+  /** Nobody could share the write: waiting would only take time. */
+  readonly alone?: () => boolean;
+}
+
+/** Gathers items and hands them over in batches: as many at a time as there are lanes, each with its share of what is there. */
 export class Batcher<I, R> {
   readonly #environment: Environment;
   readonly #write: (items: readonly I[]) => Promise<readonly R[]>;
+  readonly #options: BatcherOptions<I>;
+  readonly #lanes: number;
   #waiting: Waiting<I, R>[] = [];
-  #busy = false;
+  #busyLanes = 0;
+  #onTheirWay = 0;
+  readonly #keys = new Set<string>();
   #scheduled = false;
 
-  /** More is about to come: a batch waits for it, but not for long. */
-  readonly #expecting: () => boolean;
-
-  readonly #alone: () => boolean;
-
-  constructor(
-    environment: Environment,
-    write: (items: readonly I[]) => Promise<readonly R[]>,
-    expecting: () => boolean = () => false,
-    alone: () => boolean = () => false,
-  ) {
+  constructor(environment: Environment, write: (items: readonly I[]) => Promise<readonly R[]>, options: BatcherOptions<I> = {}) {
     this.#environment = environment;
     this.#write = write;
-    this.#expecting = expecting;
-    this.#alone = alone;
+    this.#options = options;
+    this.#lanes = options.lanes ?? 1;
   }
   add(item: I): Promise<R> {
     return new Promise((resolve, reject) => {
@@ -46,13 +53,12 @@ export class Batcher<I, R> {
   }
   /** Nothing waits and nothing is being written. */
   get idle(): boolean {
-    return !this.#busy && this.#waiting.length === 0;
+    return this.#busyLanes === 0 && this.#waiting.length === 0;
   }
   #schedule(): void {
-    if (this.#busy || this.#scheduled) return;
+    if (this.#busyLanes === this.#lanes || this.#scheduled) return;
     this.#scheduled = true;
-    if (this.#alone()) {
-      // Nobody could share the write: waiting would only take time.
+    if (this.#options.alone?.() === true) {
       queueMicrotask(() => {
         this.#scheduled = false;
         void this.#flush();
@@ -62,24 +68,51 @@ export class Batcher<I, R> {
     // Once a turn of the event loop: what becomes ready in this one shares the write, and turns that are being computed do too.
     let patience = PATIENCE;
     const flush = (): void => {
-      if (patience-- > 0 && this.#expecting()) return this.#environment.soon(flush);
+      if (patience-- > 0 && this.#options.expecting?.() === true) return this.#environment.soon(flush);
       this.#scheduled = false;
-      void this.#flush();
+      while (this.#busyLanes < this.#lanes && this.#flush());
     };
     this.#environment.soon(flush);
   }
-  async #flush(): Promise<void> {
-    const batch = this.#waiting;
-    if (batch.length === 0) return;
-    this.#waiting = [];
-    this.#busy = true;
+  /** False: there was nothing to write. */
+  #flush(): boolean {
+    const batch = this.#take();
+    if (batch.length === 0) return false;
+    void this.#carry(batch);
+    return true;
+  }
+  #take(): Waiting<I, R>[] {
+    const { keyOf } = this.#options;
+    if (this.#lanes === 1 || keyOf === undefined) return this.#waiting.splice(0);
+    const share = Math.max(WORTH_A_LANE, Math.ceil((this.#waiting.length + this.#onTheirWay) / this.#lanes));
+    const batch: Waiting<I, R>[] = [];
+    const rest: Waiting<I, R>[] = [];
+    const held = new Set<string>();
+    for (const one of this.#waiting) {
+      const key = keyOf(one.item);
+      if (batch.length < share && !this.#keys.has(key) && !held.has(key)) batch.push(one);
+      else {
+        rest.push(one);
+        held.add(key);
+      }
+    }
+    this.#waiting = rest;
+    for (const { item } of batch) this.#keys.add(keyOf(item));
+    return batch;
+  }
+  async #carry(batch: readonly Waiting<I, R>[]): Promise<void> {
+    this.#busyLanes++;
+    this.#onTheirWay += batch.length;
     try {
       const results = await this.#write(batch.map(({ item }) => item));
       for (let i = 0; i < batch.length; i++) batch[i]?.resolve(results[i] as R);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     } finally {
-      this.#busy = false;
+      this.#busyLanes--;
+      this.#onTheirWay -= batch.length;
+      const { keyOf } = this.#options;
+      if (keyOf !== undefined) for (const { item } of batch) this.#keys.delete(keyOf(item));
       if (this.#waiting.length > 0) this.#schedule();
     }
   }
@@ -105,7 +138,12 @@ export class Committer {
       for (let i = 0; i < turns.length; i++) if (results[i]?.status === "committed") committed(turns[i] as TurnCommit);
       return results;
     };
-    this.#turns = new Batcher(environment, commit, computing, alone);
+    this.#turns = new Batcher(environment, commit, {
+      lanes: store.commitLanes ?? 1,
+      keyOf: ({ runId }) => runId,
+      expecting: computing,
+      alone,
+    });
     this.#runs = new Batcher(environment, (runs) => store.create(runs));
   }
   get idle(): boolean {

@@ -67,6 +67,9 @@ const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
 const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
 /** Operations that others carry out. */
 const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "cancelRun"]);
+/** To give a run back: by then its lease is over, as a rule. */
+const MOST_TRIES = 50;
+const LONGEST_PAUSE = 1_000;
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
@@ -192,6 +195,7 @@ export class Driver {
     this.#epoch = claim.run.epoch;
     this.#released = false;
     this.#historyLength = claim.run.historyLength;
+    this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0); // P7: the run goes on, whoever ended the execution before
     if (claim.recovered && claim.run.recoveries > this.#host.maxRecoveries) {
       const message = `Run ${this.runId} was recovered ${claim.run.recoveries} times without a commit: it seems to kill its workers. Mend it, then resume it.`;
       return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
@@ -416,7 +420,10 @@ export class Driver {
     };
     const draft = draftOf(context, activation, completion);
     for (const { command, attempts, isStarted } of this.#askAgain.splice(0)) askAgain(context, command, draft, attempts, isStarted);
-    for (const job of activation.jobs) if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
+    for (const job of activation.jobs) {
+      if (job.type === "resolve") this.#steps.answered(job.seq);
+      if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
+    }
     for (const command of completion.commands) this.#apply(command, activation.time);
     const fail = completion.commands.find((command) => command.type === "fail");
     if (fail?.type === "fail" && fail.retryAfter !== undefined && draft.close === undefined) {
@@ -571,11 +578,7 @@ export class Driver {
     draft.wakeAt = this.#host.now() + backoff;
     draft.seen = Number.MAX_SAFE_INTEGER;
     draft.waitingFor = [`code that can replay it (${error.name})`];
-    try {
-      await this.#host.commit(draft);
-    } catch (failure) {
-      this.#host.logger.error("A blocked run could not be given back.", { runId: this.runId, error: failure });
-    }
+    await this.#handIn(draft);
     this.#release("blocked", error);
   }
   /** D4: somebody else has it. Its steps are told, nothing more is written. */
@@ -610,10 +613,21 @@ export class Driver {
     draft.lease = "park";
     draft.wakeAt = wakeAt;
     draft.seen = seen;
+    await this.#handIn(draft);
+  }
+  /** The last word of a claim. A store that can't take it now (a full disk) is asked again; once somebody else has the run, it is stale (D4). */
+  async #handIn(draft: Draft, tries = 0): Promise<void> {
+    const { environment, logger } = this.#host;
     try {
       await this.#host.commit(draft);
     } catch (error) {
-      this.#host.logger.error("A run could not be given back; others have it when its lease ends.", { runId: this.runId, error });
+      if (tries === 0)
+        logger.error("A run could not be given back; that is tried again, and others have it when its lease ends.", {
+          runId: this.runId,
+          error,
+        });
+      const isOver = tries === MOST_TRIES || (error as { code?: unknown } | undefined)?.code === "HF_STORE_CLOSED";
+      if (!isOver) environment.after(Math.min(100 * 2 ** tries, LONGEST_PAUSE), () => void this.#handIn(draft, tries + 1));
     }
   }
   #release(how: "parked" | "closed" | "blocked" | "lost", reason: unknown): void {

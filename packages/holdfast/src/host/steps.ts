@@ -114,6 +114,11 @@ export class Steps {
   opened(command: OpeningCommand, time: number): void {
     if (isStep(command)) this.#open.set(command.seq, { command, time, tried: 0, listed: false });
   }
+  /** D6 D12: a transaction whose outcome was read in the inbox before its own answer came has completed: nobody waits for that any more. */
+  answered(seq: number): void {
+    const attempt = this.#attempts.forget(seq);
+    if (attempt !== undefined) this.completed(attempt, true);
+  }
   settled(seq: number): void {
     this.#open.delete(seq);
     this.#forgiven.delete(seq);

@@ -80,11 +80,14 @@ export class WorkerHost implements DriverHost {
   /** Of these, whose history a claim under way will leave out: they stay. */
   readonly #promised = new Set<string>();
   #offset = 0;
+  #lastLocal = Number.NEGATIVE_INFINITY;
+  /** Active runs whose last commit here is on its way: they do nothing any more, so others may have their slots. */
+  readonly #leaving = new Set<string>();
   /** A claim that is under way. */
   #claiming: Promise<void> | undefined;
   #claimScheduled = false;
   #again = false;
-  #renewing = false;
+  #renewing: Promise<void> | undefined;
   #renewAgain = false;
   #stopping: Promise<void> | undefined;
   readonly #timers: Timer[] = [];
@@ -139,7 +142,7 @@ export class WorkerHost implements DriverHost {
     return (
       this.#claiming !== undefined ||
       this.#claimScheduled ||
-      this.#renewing ||
+      this.#renewing !== undefined ||
       this.#activities.busy ||
       [...this.#active.values()].some((driver) => driver.busy)
     );
@@ -154,7 +157,7 @@ export class WorkerHost implements DriverHost {
 
   async start(): Promise<void> {
     const { store } = this.#ports;
-    const asked = this.environment.now();
+    const asked = this.#local();
     this.#offset = Number.NEGATIVE_INFINITY;
     this.#setClock(asked, await store.now());
     await store.unblock([...this.#settings.workflows.values()].map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
@@ -179,9 +182,16 @@ export class WorkerHost implements DriverHost {
     if (wakeup.messages === true) void this.#renew();
   }
 
+  /** Of this process. One that is set back leaves the estimate where it was: only the store's own sets that back. */
+  #local(): number {
+    const local = this.environment.now();
+    if (local < this.#lastLocal) this.#offset += this.#lastLocal - local;
+    this.#lastLocal = local;
+    return local;
+  }
   /** An answer is older than its arrival, by how much nobody knows: it moves the estimate only as far as it contradicts it. */
   #setClock(asked: number, storeTime: number): void {
-    const earliest = storeTime - this.environment.now();
+    const earliest = storeTime - this.#local();
     const latest = storeTime - asked;
     this.#offset = Math.min(Math.max(this.#offset, earliest), Math.max(earliest, latest));
   }
@@ -199,10 +209,25 @@ export class WorkerHost implements DriverHost {
     },
   };
   now(): number {
-    return this.environment.now() + this.#offset;
+    return this.#local() + this.#offset;
   }
-  commit(turn: TurnCommit): Promise<CommitResult> {
-    return this.#ports.commit(turn);
+  async commit(turn: TurnCommit): Promise<CommitResult> {
+    if (turn.close === undefined && turn.lease === "keep") return this.#commitAndGoOn(turn);
+    const { runId } = turn;
+    if (this.#active.has(runId)) this.#leaving.add(runId);
+    if (this.#again) this.#claimSoon();
+    try {
+      return await this.#ports.commit(turn);
+    } finally {
+      this.#leaving.delete(runId);
+    }
+  }
+  /** W3: whoever hears of it late may have stood still until others had the run: no step begins before the lease is sure again. */
+  async #commitAndGoOn(turn: TurnCommit): Promise<CommitResult> {
+    const asked = this.environment.elapsed();
+    const result = await this.#ports.commit(turn);
+    if (this.environment.elapsed() - asked > this.#settings.lease / 2) await this.#renew();
+    return result;
   }
   attempts(runId: string): ReturnType<Store["attempts"]> {
     return this.#ports.store.attempts(runId);
@@ -245,7 +270,10 @@ export class WorkerHost implements DriverHost {
     return codeOf(workflow);
   }
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void {
-    if (this.#active.get(driver.runId) === driver) this.#active.delete(driver.runId);
+    if (this.#active.get(driver.runId) === driver) {
+      this.#active.delete(driver.runId);
+      this.#leaving.delete(driver.runId);
+    }
     if (how === "parked") {
       // A claim that overtook the news of the parking has given the run to another driver: that one knows more.
       if (this.#settings.cachedRuns === 0 || this.#stopping !== undefined || this.#active.has(driver.runId)) driver.evict();
@@ -268,6 +296,9 @@ export class WorkerHost implements DriverHost {
 
   // ── claims ──
 
+  get #room(): number {
+    return this.#settings.concurrency - (this.#active.size - this.#leaving.size);
+  }
   hasCodeFor(run: { readonly workflow: string; readonly version: string | undefined; readonly queue: string }): boolean {
     const served = this.#serves.find((one) => one.workflow === run.workflow);
     return run.queue === this.#settings.queue && served !== undefined && (served.versions === "*" || served.versions.includes(run.version));
@@ -275,8 +306,7 @@ export class WorkerHost implements DriverHost {
 
   /** Can it take a new run of this workflow at once? */
   hasRoomFor(workflow: AnyWorkflow, queue: string, version: string | undefined): boolean {
-    if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue || this.#active.size >= this.#settings.concurrency)
-      return false;
+    if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue || this.#room <= 0) return false;
     const served = this.#serves.find((one) => one.workflow === workflow.name);
     return (
       served !== undefined &&
@@ -316,7 +346,7 @@ export class WorkerHost implements DriverHost {
       this.#again = true;
       return;
     }
-    const room = this.#settings.concurrency - this.#active.size;
+    const room = this.#room;
     if (room <= 0) {
       this.#again = true; // when a slot is free
       return;
@@ -325,12 +355,12 @@ export class WorkerHost implements DriverHost {
     this.#claiming = this.#claimUpTo(room);
     await this.#claiming;
     this.#claiming = undefined;
-    if (this.#again && this.#active.size < this.#settings.concurrency) void this.#claim();
+    if (this.#again && this.#room > 0) void this.#claim();
   }
   async #claimUpTo(room: number): Promise<void> {
     try {
       const { lease, queue } = this.#settings;
-      const asked = this.environment.now();
+      const asked = this.#local();
       const result = await this.#ports.store.claim({
         workerId: this.id,
         queue,
@@ -391,15 +421,21 @@ export class WorkerHost implements DriverHost {
   /** Renews the leases of what is active and brings what has come into their inboxes. */
   async #renew(): Promise<void> {
     if (this.#active.size === 0) return;
-    if (this.#renewing) {
-      this.#renewAgain = true; // what it reads may be older than this hint
-      return;
+    this.#renewAgain = true; // one that is under way may have read what is older than this hint
+    this.#renewing ??= this.#renewAll();
+    await this.#renewing;
+  }
+  async #renewAll(): Promise<void> {
+    while (this.#renewAgain) {
+      this.#renewAgain = false;
+      await this.#renewOnce();
     }
-    this.#renewing = true;
-    this.#renewAgain = false;
+    this.#renewing = undefined;
+  }
+  async #renewOnce(): Promise<void> {
+    const drivers = [...this.#active.values()].filter(({ isBorn }) => isBorn);
+    const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
     try {
-      const drivers = [...this.#active.values()].filter(({ isBorn }) => isBorn);
-      const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
       const results = await this.#ports.store.renew(this.id, this.#settings.lease, claims);
       results.forEach(({ held, inbox }, i) => {
         const driver = drivers[i];
@@ -410,10 +446,7 @@ export class WorkerHost implements DriverHost {
       });
     } catch (error) {
       this.logger.error("Leases could not be renewed; trying again.", { error });
-    } finally {
-      this.#renewing = false;
     }
-    if (this.#renewAgain) void this.#renew();
   }
 
   // ── the end (W4) ──

@@ -40,6 +40,8 @@ export interface Faults {
   readonly deploy: number;
   /** A worker has no room for parked runs in memory. */
   readonly evict: number;
+  /** The clock of a worker's process is set back by up to five seconds. */
+  readonly clockSetBack: number;
 }
 export type FaultKind = keyof Faults;
 
@@ -64,6 +66,7 @@ export const FAULTS: Faults = {
   clientCrash: 0.01,
   deploy: 0.003,
   evict: 0.5,
+  clockSetBack: 0.002,
 };
 export const FAULT_KINDS = Object.keys(FAULTS) as readonly FaultKind[];
 
@@ -112,13 +115,17 @@ export function noStrikes(): Record<FaultKind, number> {
   return Object.fromEntries(FAULT_KINDS.map((kind) => [kind, 0])) as Record<FaultKind, number>;
 }
 
+/** Kinds that seeds did not have at first: they draw from another stream, so that a seed stays what it was without them. */
+const LATER: ReadonlySet<FaultKind> = new Set(["clockSetBack"]);
+
 /** The rates of one seed: some kinds are off, the others are anything up to three times as often as usual. */
-export function drawnFaults(random: Random, without: readonly FaultKind[]): Faults {
+export function drawnFaults(random: Random, later: Random, without: readonly FaultKind[]): Faults {
   const calm = random.chance(0.08);
   const rates = Object.fromEntries(
     FAULT_KINDS.map((kind) => {
-      const isOn = random.chance(0.55);
-      const rate = FAULTS[kind] * (0.3 + 2.7 * random.next());
+      const stream = LATER.has(kind) ? later : random;
+      const isOn = stream.chance(0.55);
+      const rate = FAULTS[kind] * (0.3 + 2.7 * stream.next());
       return [kind, isOn && !calm && !without.includes(kind) ? Math.min(rate, 1) : 0];
     }),
   );

@@ -72,7 +72,7 @@ export class Onlooker {
       }
     }
   }
-  #checkAttempts(run: SeenRun, key: string, { attempts, kind, status }: OperationInfo): void {
+  #checkAttempts(run: SeenRun, key: string, { attempts, status }: OperationInfo): void {
     const numbers = new Set(attempts.map(({ number }) => number));
     for (const number of this.#options.ledger.begun(key)) {
       if (!numbers.has(number)) this.#broken(key, `has begun its attempt ${number}, and the list has ${[...numbers].join(", ") || "none"}`);
@@ -84,8 +84,7 @@ export class Onlooker {
       this.#checkTimes(key, attempt, attempts[i - 1]);
     }
     const completed = attempts.filter((attempt) => attempt.status === "completed").length;
-    // D6: a transaction's outcome may be in the store before its worker is lost.
-    const isTold = kind === "transaction" || status !== "completed" || completed === 1;
+    const isTold = status !== "completed" || completed === 1;
     if (completed > 1 || !isTold) this.#broken(key, `of ${run.id} is ${status}, and ${completed} of its attempts are completed`);
   }
   /** By clocks that may have drifted. */

@@ -20,6 +20,8 @@ export class SimProcess implements Owner {
   readonly random: Random;
   readonly #clock: Clock;
   readonly #born: number;
+  /** Milliseconds that its clock was set back by. */
+  #behind = 0;
   #lastSoon = 0;
   /** Of the worker in it, if there is one. */
   workerId: string | undefined;
@@ -59,6 +61,11 @@ export class SimProcess implements Owner {
     this.frozenUntil = this.world.now + ms;
     this.world.note(this.name, `stands still for ${ms.toFixed(0)} ms`);
   }
+  /** Its wall clock. What has elapsed goes on as before, and so do its timers. */
+  setBack(ms: number): void {
+    this.#behind += ms;
+    this.world.note(this.name, `has its clock set back by ${ms.toFixed(0)} ms`);
+  }
   get isFrozen(): boolean {
     return this.frozenUntil > this.world.now;
   }
@@ -80,7 +87,7 @@ export class SimProcess implements Owner {
     return new Promise((resolve) => void this.world.after(ms, this, resolve));
   }
   readonly environment: Environment = {
-    now: () => Math.floor(this.world.now + this.#clock.offset + this.#elapsed * this.#clock.drift),
+    now: () => Math.floor(this.world.now + this.#clock.offset + this.#elapsed * this.#clock.drift - this.#behind),
     elapsed: () => this.#elapsed * (1 + this.#clock.drift),
     after: (ms, callback) => this.world.after(Math.max(0, ms) / (1 + this.#clock.drift), this, callback),
     every: (ms, callback) => this.#every(ms / (1 + this.#clock.drift), callback),

@@ -95,7 +95,7 @@ class Simulation {
     this.#options = options;
     this.#world = new World(options.seed);
     this.#random = this.#world.random("setting");
-    const drawn = drawnFaults(this.#random, options.without ?? []);
+    const drawn = drawnFaults(this.#random, this.#world.random("later faults"), options.without ?? []);
     this.#faults = new FaultDraws(this.#world, { ...drawn, ...options.faults });
     this.#lease = this.#random.pick([600, 1_000, 2_000, 4_000]);
     this.#mostWorkers = Math.min(options.workers ?? 3, this.#random.between(1, 3));
@@ -315,6 +315,7 @@ class Simulation {
     } else if (this.#faults.wants("stop")) {
       if (this.#stop(process)) this.#faults.struck.stop++;
     } else if (this.#faults.draw("deploy")) this.#deploy();
+    else if (this.#faults.draw("clockSetBack")) process.setBack(this.#faults.stream("clockSetBack").next() * 5_000);
   }
   #disaster(process: SimProcess, happen: () => void): void {
     this.#disasters++;

@@ -55,6 +55,7 @@ export interface SeenRun {
   isClosed: boolean;
   /** Turns of this execution as they were committed, as text. */
   turns: string[];
+  /** P7: of its last turn, in whichever execution. */
   lastTime: number;
   opened: Map<number, Opened>;
   readonly inbox: Map<number, { readonly job: Job; isConsumed: boolean }>;
@@ -387,7 +388,6 @@ export class Witness {
     run.leasedUntil = 0;
     run.isClosed = false;
     run.turns = [];
-    run.lastTime = 0;
     run.opened = new Map();
     run.inbox.clear(); // what waited has other numbers now
   }

@@ -77,10 +77,13 @@ export class StoreVersionError extends StoreError {
   }
 }
 
+/** Rows that are none of ours, in whatever store; or a whole file of SQLite that it can't make sense of. */
 export class StoreCorruptError extends StoreError {
-  constructor({ where, cause }: Details) {
+  constructor({ where, cause, isFile = false }: Details & { readonly isFile?: boolean }) {
     super(
-      `${where} is damaged.\nStop every process that uses it and restore a backup, or save what can be read with "sqlite3 <file> .recover".`,
+      isFile
+        ? `${where} is damaged.\nStop every process that uses it and restore a backup, or save what can be read with "sqlite3 <file> .recover".`
+        : `${where} has rows that can't be read: something else has written to them.\nMend them, or restore a backup; then call resume() on the runs that they belong to.`,
       { code: "HF_STORE_CORRUPT", cause },
     );
   }

@@ -241,6 +241,8 @@ export interface ClaimedRun {
   readonly inbox: readonly InboxMessage[];
   /** It was taken from a worker whose lease ran out (D7). */
   readonly recovered: boolean;
+  /** Of an execution after the first that has no turn yet: the time of the last turn before it (P7). */
+  readonly lastTime?: number | undefined;
 }
 export interface ClaimResult {
   readonly now: number;
@@ -324,12 +326,15 @@ export interface Wakeup {
 }
 
 export interface Store {
+  /** How many commits it is worth having under way at once, each of other runs. Absent: one. */
+  readonly commitLanes?: number;
   /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */
   open(): Promise<void>;
   close(): Promise<void>;
   now(): Promise<number>;
 
   create(runs: readonly NewRun[]): Promise<CreateResult[]>;
+  /** May pass over runs that somebody is writing to at this moment: the next claim finds them. */
   claim(request: ClaimRequest): Promise<ClaimResult>;
   commit(turns: readonly TurnCommit[]): Promise<CommitResult[]>;
   send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]>;

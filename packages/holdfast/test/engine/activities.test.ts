@@ -185,6 +185,39 @@ describe.each(STORES)("activities on %s", (store) => {
     expect(attempts).toEqual([1]);
   });
 
+  test("D11 an attempt that its worker hears of when its lease is over, and another has made it, is not begun", async () => {
+    const wire = new Wire();
+    const first = await engines.open({ wire });
+    const host = await engines.open();
+    const began: number[] = [];
+    const act = activity("act", (_: undefined, { attempt }) => began.push(attempt));
+    const w = workflow("w", async (ctx) => ctx.activity(act, undefined));
+    const claimed = new Gate();
+    const ended = new Gate();
+    const asked = new Gate();
+    wire.intercept("claimTasks", async (pass, request) => {
+      const answer = await pass(request);
+      if (answer.tasks.length === 0) return answer;
+      claimed.open();
+      await ended.passed;
+      return answer;
+    });
+    wire.intercept("heartbeat", async (pass, tasks) => {
+      const held = await pass(tasks);
+      asked.open();
+      return held;
+    });
+    await host.worker({ workflows: [w] });
+    await first.worker({ workflows: [], activities: [act], ...DOOMED });
+    const run = await host.start(w, undefined);
+    await claimed.passed;
+    await host.worker({ workflows: [], activities: [act] });
+    await run.result();
+    ended.open();
+    await asked.passed;
+    expect(began).toEqual([2]);
+  });
+
   test("D11 an activity of a dead worker is attempted by another, and the late answer is dropped", async () => {
     const wire = new Wire();
     const first = await engines.open({ wire });

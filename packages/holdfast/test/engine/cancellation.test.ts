@@ -244,7 +244,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
       }
     });
     await engine.worker({ workflows: [saga] });
-    const run = await engine.start(saga, undefined, { deadline: 60 });
+    const run = await engine.start(saga, undefined, { deadline: 1_000 });
     const error = await errorOf(run.result());
     expect(error.cause).toBeInstanceOf(DeadlineExceededError);
     expect(ran).toEqual(["release room"]);

@@ -101,7 +101,7 @@ function databaseOfTests(): { url(): string; clear(): Promise<void> } {
   return { url: () => url, clear };
 }
 
-type Method = keyof Store;
+type Method = { [K in keyof Store]-?: NonNullable<Store[K]> extends (...args: never[]) => unknown ? K : never }[keyof Store];
 type Call<K extends Method> = NonNullable<Store[K]>;
 type Handler<K extends Method> = (pass: Call<K>, ...args: Parameters<Call<K>>) => ReturnType<Call<K>>;
 

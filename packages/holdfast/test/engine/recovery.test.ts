@@ -1,6 +1,6 @@
 // D4, D7, W3: claims are leases; who has lost one writes nothing, and others go on at the last commit.
 
-import { type TurnCommit, workflow } from "holdfast";
+import { StoreFullError, type TurnCommit, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -45,6 +45,29 @@ describe.each(STORES)("recovery on %s", (store) => {
     await second.worker({ workflows: [chain] });
     expect(await second.run(run.id).result()).toBe(3);
     expect(ran).toEqual(["one", "two", "two"]);
+  });
+
+  test("W3 D4 a run that could not be given back, the disk being full, goes on when there is room, long before its lease ends", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    let isFull = false;
+    const refused: string[] = [];
+    wire.intercept("commit", (pass, turns) => {
+      if (!isFull) return pass(turns);
+      refused.push(...turns.map(({ lease }) => lease));
+      return Promise.reject(new StoreFullError({ where: "the disk" }));
+    });
+    const work = workflow("work", async (ctx) => {
+      await ctx.step("fill", ({ attempt }) => {
+        isFull = attempt === 1;
+      });
+      return ctx.step("rest", () => "done");
+    });
+    await engine.worker({ workflows: [work], lease: "10m" });
+    const run = await engine.start(work, undefined);
+    await until(() => refused.filter((lease) => lease === "park").length > 1, "more than one try to give it back");
+    isFull = false;
+    expect(await run.result({ timeout: "10s" })).toBe("done");
   });
 
   test("W3 a lease is renewed while the worker lives: a long step is not taken away", async () => {

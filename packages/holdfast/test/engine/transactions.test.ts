@@ -1,7 +1,7 @@
 // D6: steps whose writes commit together with their record.
 
-import { IllegalReturnError, RunFailedError, StepFailedError, UnserializableValueError, workflow } from "holdfast";
-import { beforeEach, describe, expect, test } from "vitest";
+import { IllegalReturnError, RunFailedError, StepFailedError, signal, UnserializableValueError, workflow } from "holdfast";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
 import { openShell, type Shell } from "../sqlite/support.ts";
 import { DOOMED, enginesOn, errorOf, STORES, Wire } from "./engines.ts";
@@ -54,7 +54,53 @@ describe("transaction steps on sqlite", () => {
     expect(await second.run(run.id).result()).toBe("order 1");
     expect(orders()).toEqual(["book"]);
     expect(bodies).toBe(1);
+    expect((await second.run(run.id).operations())[0]?.attempts).toMatchObject([{ number: 1, status: "completed" }]);
   });
+
+  test.each([0, 1])(
+    "D6 D12 the attempt that committed is listed as completed, though its worker was lost before it was told (%i failed before it)",
+    async (failures) => {
+      const wire = new Wire();
+      const first = await engines.open({ wire });
+      let bodies = 0;
+      let isAtRest = false;
+      const buy = workflow({ name: "buy", signals: { go: signal() } }, async (ctx) => {
+        await ctx.transaction(
+          "insert",
+          (tx: Tx) => {
+            if (++bodies <= failures) throw new Error("not yet");
+            tx.run("INSERT INTO orders (what) VALUES ('book')");
+          },
+          { retry: { initialInterval: 1, jitter: 0 } },
+        );
+        await ctx.step("rest", ({ attempt }) => {
+          isAtRest = true;
+          return attempt > 1 ? undefined : new Promise(() => {});
+        });
+      });
+      const committed = new Promise<void>((tell) => {
+        wire.intercept("transact", async (pass, claim, body) => {
+          await pass(claim, body);
+          tell();
+          return new Promise(() => {}); // the answer never comes
+        });
+      });
+      const worker = await first.worker({ workflows: [buy], gracePeriod: 1 });
+      const run = await first.start(buy, undefined);
+      await committed;
+      await run.signal("go", undefined); // the inbox is read, and the outcome is in it
+      await vi.waitFor(() => expect(isAtRest).toBe(true), 10_000);
+      await worker.stop();
+      const second = await engines.open();
+      await second.worker({ workflows: [buy] });
+      await second.run(run.id).result({ timeout: "10s" });
+      expect(orders()).toEqual(["book"]);
+      const [insert, rest] = await second.run(run.id).operations();
+      const before = failures === 0 ? [] : [{ number: 1, status: "failed" }];
+      expect(insert?.attempts).toMatchObject([...before, { number: failures + 1, status: "completed", workerId: worker.id }]);
+      expect(rest?.attempts).toMatchObject([{ status: "lost" }, { status: "completed" }]);
+    },
+  );
 
   test("D6 a throw takes the writes back, and is retried like any step", async () => {
     const engine = await engines.open();

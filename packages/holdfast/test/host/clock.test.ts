@@ -124,3 +124,42 @@ test("K8 a store whose clock is set back is followed, but no turn is before a ti
   expect(await run.result()).toBe(30);
   expect(await now()).toBe(41 + AHEAD - 25);
 });
+
+test("P7 P10 the next execution of a run is not before the last turn of the one before, though the store's clock has gone back", async () => {
+  let now = AHEAD;
+  const world = new TestWorld(0);
+  store = new SlowStore({ clock: () => now });
+  engine = await Holdfast.with({ store, environment: world });
+  const chain = workflow("chain", async (ctx, times: readonly number[]) => {
+    const all = [...times, ctx.now().getTime()];
+    if (all.length === 2) return all;
+    await ctx.step("set back", () => {
+      now -= 100;
+    });
+    return ctx.continueAsNew(all);
+  });
+  await engine.worker({ workflows: [chain] });
+  const run = await engine.start(chain, []);
+  expect(await run.result()).toEqual([AHEAD, AHEAD]);
+  await engine.start(chain, [0], { id: run.id, onConflict: "restart-if-closed" });
+  expect(await run.result()).toEqual([0, AHEAD]);
+  expect(await (await engine.start(chain, [0])).result()).toEqual([0, AHEAD - 100]); // another run has nothing to do with it
+});
+
+test("P7 D12 a worker whose clock is set back goes on from where it was: only the store's clock sets it back", async () => {
+  let behind = 0;
+  const world = new (class extends TestWorld {
+    override now(): number {
+      return super.now() - behind;
+    }
+  })(10_000);
+  store = new SlowStore({ clock: () => AHEAD });
+  engine = await Holdfast.with({ store, environment: world });
+  const clock = workflow("clock", async (ctx) => ctx.now().getTime());
+  await engine.worker({ workflows: [clock] });
+  await settled(() => store.claims === 1);
+  store.claimAnswer = new Gate(); // the next would put the clock right
+  expect(await (await engine.start(clock, undefined)).result()).toBe(AHEAD);
+  behind = 3_000;
+  expect(await (await engine.start(clock, undefined)).result()).toBe(AHEAD);
+});

@@ -14,8 +14,7 @@ afterEach(async () => {
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** An engine on a store of which some methods are others. */
-async function open(change: (store: Store) => Partial<Store> = () => ({})): Promise<Holdfast> {
-  const store: Store = new MemoryStore();
+async function open(change: (store: Store) => Partial<Store> = () => ({}), store: Store = new MemoryStore()): Promise<Holdfast> {
   const changes: Partial<Store> = change(store);
   const changed = new Proxy(store, {
     get: (target, key: keyof Store) => {
@@ -185,3 +184,50 @@ async function sendSoon(store: Store, runId: string): Promise<void> {
   for (let i = 0; i < 5; i++) await Promise.resolve();
   await store.send([{ runId, message: { job: { type: "cancel", reason: undefined } } }]);
 }
+
+test("W3 a worker that stood still until others had its run begins no step of it", async () => {
+  const awake = gate();
+  const later = () => awake.passed.then(() => new Promise((resolve) => setTimeout(resolve, 10)));
+  let isAsleep = false;
+  const begun: string[] = [];
+  const two = workflow("two", async (ctx) => {
+    await ctx.step("first", () => "done");
+    await ctx.step("second", ({ attempt }) => {
+      begun.push(`second ${attempt}`);
+      return "done";
+    });
+  });
+  const shared = new MemoryStore();
+  const dozing = await open(
+    (store) => ({
+      // It falls asleep as the second step is committed: nothing reaches it, and it asks for nothing.
+      commit: async (turns) => {
+        const results = await store.commit(turns);
+        if (turns.some(({ turn }) => turn?.commands.some((command) => command.type === "step" && command.name === "second"))) {
+          isAsleep = true;
+          await awake.passed;
+        }
+        return results;
+      },
+      renew: async (...claims) => {
+        if (isAsleep) await later();
+        return store.renew(...claims);
+      },
+      claim: async (request) => {
+        if (isAsleep) await later();
+        return store.claim(request);
+      },
+    }),
+    shared,
+  );
+  await dozing.worker({ workflows: [two], lease: 60 });
+  const run = await dozing.start(two, undefined);
+  await until(() => isAsleep);
+  const other = await open(undefined, shared);
+  await other.worker({ workflows: [two], lease: 60 });
+  await until(() => begun.length > 0);
+  awake.open();
+  await run.result({ timeout: "5s" });
+  await Promise.all(engines.splice(0).map((engine) => engine.close()));
+  expect(begun).toEqual(["second 2"]);
+});

@@ -72,11 +72,11 @@ function outcomeOf({ storage: { status, end }, head, settings }: Execution): Out
 }
 
 /** P10: the next execution, in the batch that ends this one. What nobody consumed stays, in front of what has come since. */
-export function continueAsNew(execution: Execution, command: Extract<TerminalCommand, { type: "continueAsNew" }>): void {
+export function continueAsNew(execution: Execution, command: Extract<TerminalCommand, { type: "continueAsNew" }>, time: number): void {
   const { storage, settings, head } = execution;
   const { input, version = head.version, signals = [] } = command;
   const { environment } = settings;
-  storage.continue({ ...head, version, input, execution: head.execution + 1, attempt: 1, seed: environment.uuid() });
+  storage.continue({ ...head, version, input, execution: head.execution + 1, attempt: 1, seed: environment.uuid(), lastTime: time });
   storage.setStatus({ status: "pending", wakeAt: environment.now() });
   for (const [i, { id, name, payload }] of signals.entries()) {
     // What the schema made of it is what goes on (M13).

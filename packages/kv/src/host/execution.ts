@@ -74,6 +74,10 @@ export class Execution {
 
   // ── how it stands ──
 
+  /** P7: no turn is before this one, also if a resume voids it or it was the last of the execution before. */
+  get lastTime(): number {
+    return this.storage.turns.at(-1)?.time ?? this.head.lastTime ?? 0;
+  }
   /** When something is due next, in milliseconds since 1970. */
   get nextDue(): number | undefined {
     if (this.retryRunAt !== undefined) return this.retryRunAt;

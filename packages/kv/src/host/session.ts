@@ -270,7 +270,7 @@ export class Session implements LiveRun {
     // What has become ready by now shares the turn: steps that end together cost one batch.
     execution.add(execution.effects.takeJobs());
     const jobs = execution.jobs.splice(0, jobsThatFit(execution.jobs, driver));
-    const time = Math.max(0, Math.ceil(environment.now())); // as it is recorded: whole milliseconds
+    const time = Math.max(execution.lastTime, Math.ceil(environment.now())); // as it is recorded: whole milliseconds
     this.#flusher.turnTime = time;
     const activation: Activation = { time, jobs, historyLength: execution.storage.historyLength };
     const completion = await execution.executor.activate(activation);
@@ -356,7 +356,7 @@ export class Session implements LiveRun {
       }
     }
     if (command.type === "continueAsNew") {
-      continueAsNew(execution, command);
+      continueAsNew(execution, command, time);
       return mode === "live" ? AGAIN : { status: "continued", input: codec.decode(command.input) };
     }
     answers.push(...close(execution, command));

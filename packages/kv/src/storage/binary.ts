@@ -30,7 +30,7 @@ const FIELDS = [
   "deprecated", "attributes", "checkpointEvery", "refused", "workflow", "seed", "startedAt", "execution", "attempt", "parentId", "voids",
 "maxAttempts", "initialInterval", "backoff", "maxInterval", "jitter", "nonRetryable", "stack", "cause", "code", "data",
   "createdAt", "parent", "wakeAt", "waitingFor", "number", "endedAt", "retryAt", "job", "resumable", "times", "validate", "children",
-  "n", "output",
+  "n", "output", "lastTime",
 ] as const; // biome-ignore format: a table
 
 const indexOfField = new Map<string, number>(FIELDS.map((name, index) => [name, index]));

@@ -23,6 +23,8 @@ export interface Head {
   readonly seed: string;
   readonly input: Payload;
   readonly createdAt: number;
+  /** Of an execution after the first: the time of the last turn before it (P7). */
+  readonly lastTime?: number | undefined;
   readonly deadlineAt?: number | undefined;
   readonly retry?: StoredRunRetry | undefined;
   readonly parent?: ParentLink | undefined;

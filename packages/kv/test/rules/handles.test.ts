@@ -11,6 +11,7 @@ import {
   MemoryDriver,
   openWorkflow,
   type RunResult,
+  realEnvironment,
   runWorkflow,
 } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
@@ -106,6 +107,28 @@ describe("yield", () => {
     expect(await runWorkflow({ driver, workflow: w, id: "r", input: 99 })).toMatchObject({ status: "continued", input: 2 });
     expect((await openWorkflow({ driver, workflow: w, id: "r" }).describe()).execution).toBe(3);
     expect(await runWorkflow({ driver, workflow: w, id: "r", input: 99 })).toEqual({ status: "completed", output: 2 });
+  });
+
+  test("P7 P10 D10 no turn is before the one before it, though the clock was set back: of the next execution, and of a resume", async () => {
+    const driver = new MemoryDriver();
+    let now = 5_000;
+    const environment = { ...realEnvironment, now: () => now };
+    let isBroken = true;
+    const w = workflow("w", async (ctx, times: readonly number[]) => {
+      const all = [...times, ctx.now().getTime()];
+      if (all.length < 2) return ctx.continueAsNew(all);
+      await ctx.step("work", () => undefined);
+      if (isBroken) throw new Error("broken");
+      return [...all, ctx.now().getTime()];
+    });
+    const once = { driver, workflow: w, id: "r", environment, logger: silent };
+    expect(await runWorkflow({ ...once, input: [] })).toEqual({ status: "continued", input: [5_000] });
+    now = 1_000;
+    expect((await runWorkflow({ ...once, input: [] })).status).toBe("failed");
+    isBroken = false;
+    const handle = openWorkflow(once);
+    await handle.recover();
+    expect(await handle.wake()).toEqual({ status: "completed", output: [5_000, 5_000, 5_000] });
   });
 
   test("an input that the schema refuses, a bad id and a bad mode are errors before anything is written", async () => {

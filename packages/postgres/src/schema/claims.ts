@@ -62,7 +62,7 @@ END $$;
 -- p_serves: w workflow, v version, a all versions. At least one row comes back; with key null it only tells the time and what is next.
 CREATE FUNCTION ${s}.claim_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_worker text, p_queue text, p_serves text,
   p_limit integer, p_lease bigint, p_again boolean)
-RETURNS TABLE (now bigint, next_at bigint, recovered boolean, records json, attempts json, inbox json, ${RUN_TYPES}) LANGUAGE plpgsql ${BY_INDEX} AS $$
+RETURNS TABLE (now bigint, next_at bigint, recovered boolean, records json, attempts json, inbox json, last_time bigint, ${RUN_TYPES}) LANGUAGE plpgsql ${BY_INDEX} AS $$
 #variable_conflict use_column
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
@@ -140,6 +140,9 @@ BEGIN
     CASE WHEN r.turns > 0 THEN ${attemptsOf(s, "r.key", "r.execution", "NOT a.task")} END,
     CASE WHEN r.last_message > 0 THEN (SELECT json_agg(json_build_array(b.id, b.type, b.seq, b.name, b.refs, b.data, b.value) ORDER BY b.id)
       FROM ${s}.inbox b WHERE b.run = r.key) END,
+    -- P7: the next execution is not before the last turn of those before it.
+    CASE WHEN r.turns = 0 AND r.execution > 1 THEN (SELECT h.time FROM ${s}.records h WHERE h.run = r.key AND h.execution < r.execution
+      AND h.time IS NOT NULL ORDER BY h.execution DESC, h.turn DESC LIMIT 1) END,
     ${columns("r.history_length", "r.turns")}
   FROM ${s}.runs r CROSS JOIN LATERAL (SELECT x.input, x.seed FROM ${s}.executions x WHERE x.run = r.key AND x.execution = r.execution OFFSET 0) e
     LEFT JOIN LATERAL (SELECT x.state FROM ${s}.states x WHERE x.run = r.key OFFSET 0) s ON true
@@ -162,7 +165,7 @@ BEGIN
     FROM json_to_recordset(p_claims::json) AS c(i integer, id text, e integer, seen bigint)
     CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.id = c.id AND x.epoch = c.e AND x.worker_id = p_worker OFFSET 0) r;
   IF v_due IS NOT NULL THEN
-    PERFORM 1 FROM ${s}.runs WHERE key = ANY (v_due) ORDER BY key FOR NO KEY UPDATE;
+    PERFORM 1 FROM ${s}.runs WHERE key = ANY (v_due) ORDER BY id FOR NO KEY UPDATE;
     -- Again, now that nobody can take them away.
     SELECT array_agg(c.i), array_agg(r.key) INTO v_held, v_still
       FROM json_to_recordset(p_claims::json) AS c(i integer, id text, e integer)
@@ -262,7 +265,7 @@ DECLARE
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   PERFORM 1 FROM ${s}.runs WHERE key = ANY (ARRAY (SELECT t.run FROM ${s}.tasks t WHERE t.id = ANY (ARRAY (SELECT id FROM json_to_recordset(p_answers::json) AS x(id bigint)))))
-    ORDER BY key FOR NO KEY UPDATE;
+    ORDER BY id FOR NO KEY UPDATE;
   PERFORM 1 FROM ${s}.tasks WHERE id = ANY (ARRAY (SELECT id FROM json_to_recordset(p_answers::json) AS x(id bigint))) ORDER BY id FOR UPDATE;
   v_now := ${s}.clock_1(p_now);
   FOR a IN SELECT * FROM json_to_recordset(p_answers::json) AS x(i integer, id bigint, token integer, s text, v text, e text, r boolean, n double precision,
@@ -319,11 +322,13 @@ BEGIN
   PERFORM pg_notify(p_channel, p_notice);
 END $$;
 
--- This process listens. Returns how many others do; who has not been heard of for a minute does not.
+-- This process listens, if it has a name here. Returns how many others do; who has not been heard of for a minute does not.
 CREATE FUNCTION ${s}.attend_1(p_instance text) RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
-  INSERT INTO ${s}.instances (id, seen_at) VALUES (p_instance, clock_timestamp()) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+  IF p_instance IS NOT NULL THEN
+    INSERT INTO ${s}.instances (id, seen_at) VALUES (p_instance, clock_timestamp()) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+  END IF;
   DELETE FROM ${s}.instances WHERE id IN (SELECT id FROM ${s}.instances WHERE seen_at < clock_timestamp() - interval '1 minute' FOR UPDATE SKIP LOCKED);
   DELETE FROM ${s}.calls WHERE (instance, slot) IN (SELECT instance, slot FROM ${s}.calls WHERE at < clock_timestamp() - interval '1 hour' FOR UPDATE SKIP LOCKED);
   RETURN (SELECT count(*) FROM ${s}.instances WHERE id <> p_instance);

@@ -17,6 +17,39 @@ BEGIN
   DELETE FROM ${s}.tasks WHERE run = p_run AND (p_seqs IS NULL OR seq = ANY (p_seqs));
 END $$;
 
+-- Tells the parents of closed runs how these ended, as far as they still are their parents: closed runs and later executions did not ask.
+-- Rows of parents are locked. False: nobody was told.
+CREATE FUNCTION ${s}.tell_parents_1(p_runs bigint[], p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_parents bigint[];
+  v_ids bigint[];
+BEGIN
+  WITH told AS MATERIALIZED (
+    SELECT o.*, nextval('${s}.inbox_ids') AS inbox_id FROM (
+      SELECT p.key AS parent, c.id, c.status, c.output, c.error, c.parent_seq FROM unnest(p_runs) WITH ORDINALITY AS u(key, i)
+        CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.key = u.key AND x.parent_id IS NOT NULL OFFSET 0) c
+        CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x WHERE x.id = c.parent_id AND x.finished_at IS NULL AND x.execution = c.parent_execution
+          FOR NO KEY UPDATE NOWAIT) p
+      ORDER BY u.i) o
+  ), put AS (
+    INSERT INTO ${s}.inbox (run, id, received_at, type, seq, data, value)
+      SELECT parent, inbox_id, p_now, 'resolve', parent_seq, CASE status
+          WHEN 'completed' THEN NULL
+          WHEN 'canceled' THEN '{"status":"canceled"}'
+          ELSE '{"status":"failed","error":' || coalesce(error,
+            json_build_object('name', 'Error', 'message', format('The child %s ended as %s.', id, status))::text) || '}' END,
+        CASE status WHEN 'completed' THEN coalesce(output, ${NOTHING}) END
+      FROM told
+  )
+  -- The last first, so that it is the one that is found.
+  SELECT array_agg(parent ORDER BY inbox_id DESC), array_agg(inbox_id ORDER BY inbox_id DESC) INTO v_parents, v_ids FROM told;
+  IF v_parents IS NULL THEN RETURN false; END IF;
+  UPDATE ${s}.runs r SET last_message = v_ids[array_position(v_parents, r.key)],
+      available_at = CASE WHEN r.worker_id IS NULL AND r.status <> 'pending' THEN least(r.available_at, p_now) ELSE r.available_at END
+    WHERE r.key = ANY (v_parents);
+  RETURN true;
+END $$;
+
 -- What follows from the end of a run, whose row says how it ended: updates, messages and activities of its, its parent, its children.
 CREATE FUNCTION ${s}.follow_end_1(p_run bigint, p_now bigint) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -31,15 +64,7 @@ BEGIN
   -- D10: signals wait for a run that may be resumed.
   DELETE FROM ${s}.inbox WHERE run = p_run AND NOT (v_run.resumable AND type = 'signal');
   PERFORM ${s}.drop_tasks_1(p_run, NULL, p_now);
-  IF v_run.parent_id IS NOT NULL THEN
-    PERFORM ${s}.answer_1(v_run.parent_id, v_run.parent_execution,
-      jsonb_build_object('y', 'resolve', 'q', v_run.parent_seq) || CASE v_run.status
-        WHEN 'completed' THEN jsonb_build_object('v', coalesce(v_run.output, ${NOTHING}))
-        WHEN 'canceled' THEN jsonb_build_object('d', '{"status":"canceled"}')
-        ELSE jsonb_build_object('d', '{"status":"failed","error":' || coalesce(v_run.error,
-          json_build_object('name', 'Error', 'message', format('The child %s ended as %s.', v_run.id, v_run.status))::text) || '}')
-      END, p_now);
-  END IF;
+  IF v_run.parent_id IS NOT NULL THEN PERFORM ${s}.tell_parents_1(ARRAY[p_run], p_now); END IF;
   FOR v_child IN SELECT key, id, parent_close FROM ${s}.runs WHERE parent_id = v_run.id AND finished_at IS NULL ORDER BY key LOOP
     IF v_child.parent_close = 'terminate' THEN
       PERFORM ${s}.close_run_1(v_child.key, 'terminated', NULL,
@@ -228,7 +253,7 @@ BEGIN
     CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x
       WHERE x.workflow = t.w AND x.blocked_code IS NOT NULL AND x.blocked_code <> t.c AND x.status = 'blocked' OFFSET 0) r;
   IF v_keys IS NULL THEN RETURN 0; END IF;
-  PERFORM 1 FROM ${s}.runs WHERE key = ANY (v_keys) ORDER BY key FOR NO KEY UPDATE;
+  PERFORM 1 FROM ${s}.runs WHERE key = ANY (v_keys) ORDER BY id FOR NO KEY UPDATE;
   UPDATE ${s}.runs SET available_at = least(available_at, v_now) WHERE key = ANY (v_keys) AND status = 'blocked';
   GET DIAGNOSTICS v_count = ROW_COUNT;
   RETURN v_count;

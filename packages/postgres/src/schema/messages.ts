@@ -85,23 +85,19 @@ CREATE FUNCTION ${s}.canceled_error_1(p_message jsonb) RETURNS text LANGUAGE sql
   SELECT replace(${errorText(new CanceledError(DETAIL))}, '${DETAIL}', substring(p_message ->> 'd' from '^[{]"reason" ?: ?"(.*)"[}]$'))
 $$;
 
--- Locks runs in order of key: those named, and for those that may end all that their end may reach: open descendants, and parents.
+-- Locks runs in order of id: those named, and for those that may end all that their end may reach: open descendants, and parents.
 CREATE FUNCTION ${s}.lock_runs_1(p_ids text[], p_ending text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-  v_keys bigint[];
+  v_ids text[];
 BEGIN
   WITH RECURSIVE ending AS (
-    SELECT r.key, r.id, r.parent_id FROM ${s}.runs r WHERE r.id = ANY (p_ending)
+    SELECT r.id, r.parent_id FROM ${s}.runs r WHERE r.id = ANY (p_ending)
     UNION
-    SELECT c.key, c.id, c.parent_id FROM ending e CROSS JOIN LATERAL (
-      SELECT x.key, x.id, x.parent_id FROM ${s}.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL OFFSET 0) c
+    SELECT c.id, c.parent_id FROM ending e CROSS JOIN LATERAL (
+      SELECT x.id, x.parent_id FROM ${s}.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL OFFSET 0) c
   )
-  SELECT array_agg(key) INTO v_keys FROM (
-    SELECT key FROM ending
-    UNION SELECT p.key FROM ${s}.runs p WHERE p.id = ANY (ARRAY (SELECT e.parent_id FROM ending e))
-    UNION SELECT r.key FROM ${s}.runs r WHERE r.id = ANY (p_ids)
-  ) k;
-  PERFORM 1 FROM ${s}.runs WHERE key = ANY (v_keys) ORDER BY key FOR NO KEY UPDATE;
+  SELECT p_ids || array_agg(e.id) || array_agg(e.parent_id) FILTER (WHERE e.parent_id IS NOT NULL) INTO v_ids FROM ending e;
+  PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY id FOR NO KEY UPDATE;
 END $$;
 
 -- Into the inbox of an open run, key or no key. A run that is parked becomes available now; one that has not begun keeps its start, one
@@ -176,7 +172,7 @@ BEGIN
     RETURN ${s}.end_call_1(p_instance, p_slot, v_results::text);
   END IF;
   v_ids := ARRAY (SELECT r FROM json_to_recordset(p_plain::json) AS m(r text));
-  PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY key FOR NO KEY UPDATE;
+  PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY id FOR NO KEY UPDATE;
   WITH found AS MATERIALIZED (
     SELECT o.*, CASE WHEN o.key IS NOT NULL AND o.finished_at IS NULL THEN nextval('${s}.inbox_ids') END AS inbox_id
     FROM (SELECT m.*, r.key, r.finished_at, r.status FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text)

@@ -86,7 +86,8 @@ CREATE INDEX runs_to_claim ON ${s}.runs (lane, available_at, key) WHERE availabl
 CREATE INDEX runs_by_creation ON ${s}.runs (created_at, key);
 CREATE INDEX runs_by_workflow ON ${s}.runs (workflow, created_at, key);
 CREATE INDEX runs_by_end ON ${s}.runs (ended_as, created_at, key) WHERE ended_as IS NOT NULL;
-CREATE INDEX runs_open ON ${s}.runs (created_at, key) WHERE finished_at IS NULL;
+-- Not by finished_at, which the children of a run are asked for: this one must never be taken for theirs.
+CREATE INDEX runs_open ON ${s}.runs (created_at, key) WHERE ended_as IS NULL;
 CREATE INDEX runs_finished ON ${s}.runs (finished_at, key) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_blocked ON ${s}.runs (workflow) WHERE blocked_code IS NOT NULL;
 CREATE INDEX runs_by_parent ON ${s}.runs (parent_id, finished_at) WHERE parent_id IS NOT NULL;

@@ -4,13 +4,34 @@
 // message), P10, M8, L4 R11.
 //
 // The usual turn (records in, the row of the run changed) goes through a few statements for the whole batch; whatever else a turn may ask
-// for goes one by one. Rows are locked first, in order of key; each statement after that sees what is there then.
+// for goes one by one. Rows are locked first, in order of id; each statement after that sees what is there then.
 //
 // Plans are kept for as long as a connection lives, and may have been made when the tables were small. So rows are named by `= ANY (array)`,
 // or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
 
 import { BY_INDEX, literal, NOTHING } from "./messages.ts";
-import { lengthNow, turnsNow } from "./tail.ts";
+
+/** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. A time of 0: no turn, nothing was decided. */
+export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "worker"] as const;
+/** How the row of a usual turn's run goes on: as it is, if it says so already; with a new version; with the run's end. */
+export const TURN_KINDS = { runsOn: 0, changes: 1, ends: 2 } as const;
+/** Of a record: the number of its turn in the batch, and its place there. No seq, no n: -1. */
+export const PLACE_NUMBERS = ["turn", "position", "direction", "seq", "n"] as const;
+export const DIRECTIONS = ["job", "command", "turn"] as const;
+
+/** The numbers lie in one array, turn after turn: an element of an array of numbers is found at once. */
+const numberAt = (array: string, width: number, at: number, ordinal: string): string =>
+  /^\d+$/.test(ordinal)
+    ? `${array}[${Number(ordinal) * width - (width - 1 - at)}]`
+    : `${array}[(${ordinal})::integer * ${width} - ${width - 1 - at}]`;
+const ofTurn = (name: (typeof TURN_NUMBERS)[number], ordinal = "t.i"): string =>
+  numberAt("p_numbers", TURN_NUMBERS.length, TURN_NUMBERS.indexOf(name), ordinal);
+const ofPlace = (name: (typeof PLACE_NUMBERS)[number]): string =>
+  numberAt("p_places", PLACE_NUMBERS.length, PLACE_NUMBERS.indexOf(name), "x.o");
+/** Its row is as it should be but for what it counts: nothing to write (see tail.ts). */
+const stays = (ordinal: string): string =>
+  `r.status = 'running' AND ${ofTurn("rollbacks", ordinal)} IN (-1, r.rollbacks) AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL`;
+const DIRECTION_NAMES = `'{${DIRECTIONS.join(",")}}'::text[]`;
 
 /** The columns of a record, as they are handed over; the same for both ways in. */
 const RECORD =
@@ -94,6 +115,38 @@ BEGIN
   RETURN v_total;
 END $$;
 
+-- New runs whose ids nobody has, all at once; returns the others, which go one by one.
+CREATE FUNCTION ${s}.create_children_1(p_runs jsonb, p_now bigint) RETURNS SETOF jsonb LANGUAGE plpgsql AS $$
+DECLARE
+  v_keys bigint[];
+  v_inserted bigint[];
+BEGIN
+  -- A key for each, in their order; none for those that come with more than themselves.
+  WITH new AS MATERIALIZED (
+    SELECT o.*, CASE WHEN o.ikey IS NULL AND o.messages IS NULL AND o.first IS NULL AND (o.parent ->> 'announce')::boolean IS NOT TRUE
+      THEN nextval('${s}.run_keys') END AS key
+    FROM ROWS FROM (jsonb_to_recordset(p_runs) AS (id text, workflow text, version text, queue text, priority integer, lane integer, "startAt" bigint,
+      delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, ikey text, parent jsonb, messages jsonb, first jsonb)) WITH ORDINALITY
+      AS o(id, workflow, version, queue, priority, lane, "startAt", delay, deadline, "deadlineAt", retry, attributes, ikey, parent, messages, first, i)
+  ), inserted AS (
+    INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, created_at, deadline_at, attributes, retry,
+        parent_id, parent_execution, parent_seq, parent_close, parent_announce)
+      SELECT key, id, workflow, version, queue, priority, lane, 'pending', coalesce("startAt", p_now + coalesce(delay, 0)), p_now,
+        coalesce("deadlineAt", p_now + deadline), attributes, retry, parent ->> 'runId', (parent ->> 'execution')::integer, (parent ->> 'seq')::integer,
+        parent ->> 'parentClose', (parent ->> 'announce')::boolean
+      FROM new WHERE key IS NOT NULL ORDER BY id COLLATE "C" ON CONFLICT DO NOTHING RETURNING key
+  )
+  SELECT array_agg(coalesce(n.key, 0) ORDER BY n.i), (SELECT array_agg(key) FROM inserted) INTO v_keys, v_inserted FROM new n;
+  IF cardinality(v_inserted) IS DISTINCT FROM cardinality(v_keys) THEN
+    v_keys := ARRAY (SELECT CASE WHEN k.key = ANY (v_inserted) THEN k.key ELSE 0 END FROM unnest(v_keys) WITH ORDINALITY AS k(key, i) ORDER BY k.i);
+  END IF;
+  INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
+    SELECT v_keys[o.i], 1, o.workflow, o.version, o.seed, o.input
+    FROM ROWS FROM (jsonb_to_recordset(p_runs) AS (workflow text, version text, seed text, input text)) WITH ORDINALITY AS o(workflow, version, seed, input, i)
+    WHERE v_keys[o.i] <> 0;
+  RETURN QUERY SELECT o.run FROM jsonb_array_elements(p_runs) WITH ORDINALITY AS o(run, i) WHERE v_keys[o.i] = 0;
+END $$;
+
 -- One turn of one run, with whatever it may ask for.
 CREATE FUNCTION ${s}.commit_turn_1(p_commit jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -140,7 +193,7 @@ BEGIN
       FROM jsonb_to_recordset(c.tasks) AS x(${TASK});
   END IF;
   IF c.children IS NOT NULL THEN
-    FOR v_item IN SELECT * FROM jsonb_array_elements(c.children) LOOP
+    FOR v_item IN SELECT ${s}.create_children_1(c.children, p_now) LOOP
       v_result := ${s}.create_run_1(v_item, p_now);
       IF v_result ->> 's' = 'conflict' THEN
         PERFORM ${s}.put_1(v_run.key, jsonb_build_object('y', 'resolve', 'q', coalesce(v_item #> '{parent,seq}', '0'),
@@ -190,74 +243,82 @@ BEGIN
   RETURN v_answer || jsonb_build_object('due', v_run.worker_id IS NULL AND v_run.available_at <= p_now);
 END $$;
 
--- Turns of many runs. p_turns: the usual ones, each of another run, numbered from 1, with what belongs to the turn as a whole (ti index,
--- tm time, hl history length, w worker); p_records: their records; p_more: what else they have
--- (consumed messages, states, attempts); p_others: turns that go one by one, after them; p_touched, p_ending: ids of runs that those may
--- reach, or end. The answer is {} if all are committed and nothing else is to be said.
-CREATE TYPE ${s}.turn_1 AS (i integer, id text, x integer, e integer, t integer, n integer, s text, k boolean, seen bigint, wf text, wake bigint,
-  rb integer, er text, bc text, c text, o text, rs boolean, ti integer, tm bigint, hl integer, w integer);
-
-CREATE FUNCTION ${s}.commit_turns_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_turns text, p_records text, p_more text,
+-- Turns of many runs. The usual ones, each of another run, are numbered from 1, in order of id. p_ids, p_numbers: which they are, and of each
+-- ${TURN_NUMBERS.length} numbers (see commitTurns.ts); p_turns: what their rows get, as JSON, which is looked at only if there is something to write.
+-- p_places: ${PLACE_NUMBERS.length} numbers of each record; p_types … p_states: its texts. p_more: what else the turns have (consumed messages, states,
+-- attempts); p_others: turns that go one by one, after them; p_touched, p_ending: ids of runs that those may reach, or end. The answer is
+-- {} if all are committed and nothing else is to be said.
+CREATE FUNCTION ${s}.commit_turns_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text[], p_numbers bigint[], p_turns text,
+  p_places integer[], p_types text[], p_units text[], p_names text[], p_refs text[], p_data text[], p_values text[], p_states text[], p_more text,
   p_others text, p_touched text, p_ending text)
 RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint;
   v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
-  v_turns ${s}.turn_1[];
-  v_ids text[];
   v_more json := p_more::json;
+  v_key bigint;
   v_keys bigint[] := '{}';
   v_open bigint[];
   v_ended bigint[];
+  v_turnless bigint[];
   v_taken bigint[];
   v_takers bigint[];
   v_news boolean;
   v_messages boolean;
-  -- What belongs to each turn as a whole. Arrays of numbers: an element is found at once.
-  v_executions integer[];
-  v_indexes integer[];
-  v_workers integer[];
-  v_times bigint[];
-  v_lengths integer[];
   v_due boolean;
   v_inbox json;
   v_family integer[];
+  v_told boolean;
   v_item jsonb;
   v_results jsonb;
   v_result jsonb;
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
-  v_turns := ARRAY (SELECT u FROM json_populate_recordset(NULL::${s}.turn_1, p_turns::json) u);
-  v_ids := ARRAY (SELECT t.id FROM unnest(v_turns) t);
-  IF p_ending IS NOT NULL OR p_touched IS NOT NULL THEN
-    PERFORM ${s}.lock_runs_1(
-      v_ids || ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)),
+  -- One run that just goes on, alone: the same in two small statements, which cost less to begin with.
+  IF cardinality(p_ids) = 1 AND p_numbers[${TURN_NUMBERS.indexOf("kind") + 1}] = ${TURN_KINDS.runsOn} AND p_more IS NULL AND p_others IS NULL THEN
+    SELECT r.key INTO v_key FROM ${s}.runs r
+      WHERE r.id = p_ids[1] AND r.execution = ${ofTurn("execution", "1")} AND r.epoch = ${ofTurn("epoch", "1")} AND r.worker_id IS NOT NULL
+        AND r.last_message <= ${ofTurn("seen", "1")} AND ${stays("1")}
+      FOR NO KEY UPDATE;
+    IF FOUND THEN
+      INSERT INTO ${s}.records (run, execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state)
+        SELECT v_key, ${ofTurn("execution", "1")}, ${ofTurn("index", "1")}, x.o - 1, (${DIRECTION_NAMES})[${ofPlace("direction")}], x.y,
+          nullif(${ofPlace("seq")}, -1), nullif(${ofPlace("n")}, -1), CASE x.o WHEN 1 THEN ${ofTurn("worker", "1")} END,
+          CASE x.o WHEN 1 THEN ${ofTurn("time", "1")} END, CASE x.o WHEN 1 THEN ${ofTurn("length", "1")} END, x.u, x.m, x.f::text[], x.d, x.v, x.s
+        FROM unnest(p_types, p_units, p_names, p_refs, p_data, p_values, p_states) WITH ORDINALITY AS x(y, u, m, f, d, v, s, o);
+      RETURN '{}';
+    END IF;
+  END IF;
+  -- Most runs that end have neither parent nor open children. That does not change meanwhile: only turns of their own give them any.
+  IF p_touched IS NOT NULL OR p_ending IS NOT NULL AND EXISTS (SELECT 1 FROM json_array_elements_text(p_ending::json) AS e(id) CROSS JOIN LATERAL (
+      SELECT 1 FROM ${s}.runs x WHERE x.id = e.id AND x.parent_id IS NOT NULL
+      UNION ALL SELECT 1 FROM ${s}.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL LIMIT 1) f) THEN
+    PERFORM ${s}.lock_runs_1(p_ids || ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)),
       ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
-  ELSIF cardinality(v_ids) > 1 THEN
-    PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY key FOR NO KEY UPDATE;
   END IF;
   -- D4: who may write. Zero stands for who may not.
-  SELECT array_agg(coalesce(l.key, 0) ORDER BY t.i), bool_or(l.last_message > t.seen), bool_or(l.last_message > 0),
-      array_agg(t.x ORDER BY t.i), array_agg(coalesce(t.ti, 0) ORDER BY t.i), array_agg(coalesce(t.w, 0) ORDER BY t.i),
-      array_agg(coalesce(t.tm, 0) ORDER BY t.i), array_agg(coalesce(t.hl, 0) ORDER BY t.i),
-      array_agg(l.key) FILTER (WHERE t.c IS NULL AND NOT l.stays), array_agg(l.key) FILTER (WHERE t.c IS NOT NULL)
-    INTO v_keys, v_news, v_messages, v_executions, v_indexes, v_workers, v_times, v_lengths, v_open, v_ended
-    FROM unnest(v_turns) t LEFT JOIN LATERAL (
+  SELECT array_agg(coalesce(l.key, 0)), bool_or(l.last_message > ${ofTurn("seen")}), bool_or(l.last_message > 0),
+      array_agg(l.key) FILTER (WHERE NOT l.stays AND ${ofTurn("kind")} <> ${TURN_KINDS.ends}),
+      array_agg(l.key) FILTER (WHERE ${ofTurn("kind")} = ${TURN_KINDS.ends}),
+      array_agg(l.key) FILTER (WHERE ${ofTurn("time")} = 0)
+    INTO v_keys, v_news, v_messages, v_open, v_ended, v_turnless
+    FROM unnest(p_ids) WITH ORDINALITY AS t(id, i) LEFT JOIN LATERAL (
       SELECT r.key, r.last_message,
-        -- Its row is as it should be but for what it counts: nothing to write (see tail.ts).
-        t.k AND t.n > 0 AND t.wf IS NULL AND t.er IS NULL AND t.bc IS NULL AND r.status = t.s AND r.rollbacks = coalesce(t.rb, r.rollbacks)
-          AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL AS stays
-      FROM ${s}.runs r WHERE r.id = t.id AND r.execution = t.x AND r.epoch = t.e AND r.worker_id IS NOT NULL
+        ${ofTurn("kind")} = ${TURN_KINDS.runsOn} AND ${stays("t.i")} AS stays
+      FROM ${s}.runs r WHERE r.id = t.id AND r.execution = ${ofTurn("execution")} AND r.epoch = ${ofTurn("epoch")} AND r.worker_id IS NOT NULL
       FOR NO KEY UPDATE
     ) l ON true;
   v_keys := coalesce(v_keys, '{}');
   v_now := ${s}.clock_1(p_now);
-  IF p_records IS NOT NULL THEN
+  -- A turn says what its row has to count; where there is none, the row is brought up to date first.
+  IF v_turnless IS NOT NULL THEN PERFORM ${s}.settle_1(k.key) FROM unnest(v_turnless) AS k(key); END IF;
+  IF p_places IS NOT NULL THEN
     INSERT INTO ${s}.records (run, execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state)
-      SELECT v_keys[r.i], v_executions[r.i], v_indexes[r.i], r.p, r.k, r.y, r.q, r.n, CASE r.p WHEN 0 THEN v_workers[r.i] END,
-        CASE r.p WHEN 0 THEN v_times[r.i] END, CASE r.p WHEN 0 THEN v_lengths[r.i] END, r.u, r.m, r.f, r.d, r.v, r.s
-      FROM json_to_recordset(p_records::json)
-        AS r(i integer, p integer, k text, y text, q integer, n integer, u text, m text, f text[], d text, v text, s text)
+      SELECT v_keys[r.i], ${ofTurn("execution", "r.i")}, ${ofTurn("index", "r.i")}, r.p, (${DIRECTION_NAMES})[r.direction], r.y, nullif(r.q, -1), nullif(r.n, -1),
+        CASE r.p WHEN 0 THEN ${ofTurn("worker", "r.i")} END, CASE r.p WHEN 0 THEN ${ofTurn("time", "r.i")} END,
+        CASE r.p WHEN 0 THEN ${ofTurn("length", "r.i")} END, r.u, r.m, r.f::text[], r.d, r.v, r.s
+      FROM (SELECT x.*, ${ofPlace("turn")} AS i, ${ofPlace("position")} AS p, ${ofPlace("direction")} AS direction, ${ofPlace("seq")} AS q, ${ofPlace("n")} AS n
+        FROM unnest(p_types, p_units, p_names, p_refs, p_data, p_values, p_states) WITH ORDINALITY AS x(y, u, m, f, d, v, s, o)) r
       WHERE v_keys[r.i] <> 0;
   END IF;
   IF p_more IS NOT NULL THEN
@@ -274,30 +335,32 @@ BEGIN
       ${WRITE_ATTEMPT};
   END IF;
   IF v_open IS NOT NULL THEN WITH changed AS (
-    UPDATE ${s}.runs r SET (status, waiting_for, error, blocked_code, rollbacks, turns, history_length, recoveries, parked_by, worker_id, available_at) = (
-        SELECT t.s, t.wf, t.er, t.bc, coalesce(t.rb, r.rollbacks), ${turnsNow(s)}, ${lengthNow(s)}, CASE WHEN t.t > 0 THEN 0 ELSE r.recoveries END,
-          CASE WHEN t.k THEN r.parked_by ELSE r.worker_id END, CASE WHEN t.k THEN r.worker_id END,
-          CASE WHEN t.k THEN r.available_at
-            WHEN r.last_message > t.seen AND EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = r.key AND b.id > t.seen) THEN least(t.wake, v_now)
-            ELSE t.wake END
-        FROM unnest(v_turns[array_position(v_keys, r.key):array_position(v_keys, r.key)]) t)
-      WHERE r.key = ANY (v_open)
+    UPDATE ${s}.runs r SET status = t.s, waiting_for = t.wf, error = t.er, blocked_code = t.bc, rollbacks = coalesce(t.rb, r.rollbacks),
+        turns = coalesce(t.ti + 1, r.turns), history_length = coalesce(t.hl + t.n, r.history_length),
+        recoveries = CASE WHEN t.t > 0 THEN 0 ELSE r.recoveries END,
+        parked_by = CASE WHEN t.k THEN r.parked_by ELSE r.worker_id END, worker_id = CASE WHEN t.k THEN r.worker_id END,
+        available_at = CASE WHEN t.k THEN r.available_at
+          WHEN r.last_message > t.seen AND EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = r.key AND b.id > t.seen) THEN least(t.wake, v_now)
+          ELSE t.wake END
+      FROM json_to_recordset(p_turns::json) AS t(i integer, t integer, n integer, s text, k boolean, seen bigint, wf text, wake bigint, rb integer, er text,
+        bc text, ti integer, hl integer)
+      WHERE r.key = v_keys[t.i] AND r.key = ANY (v_open)
       RETURNING r.worker_id, r.available_at
   )
   SELECT bool_or(worker_id IS NULL AND available_at <= v_now) INTO v_due FROM changed; END IF;
   IF p_ending IS NOT NULL THEN
     -- All of them end before anything follows from it: a child that ends by itself does not follow its parent.
-    SELECT array_agg(t.i) INTO v_family FROM unnest(v_turns) t CROSS JOIN LATERAL (
-        SELECT x.key, x.id, x.parent_id FROM ${s}.runs x WHERE x.key = v_keys[t.i] OFFSET 0) r
-      WHERE t.c IS NOT NULL AND (r.parent_id IS NOT NULL
-        OR (SELECT 1 FROM ${s}.runs x WHERE x.parent_id = r.id AND x.finished_at IS NULL LIMIT 1) IS NOT NULL
-        OR (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key LIMIT 1) IS NOT NULL
-        OR (SELECT 1 FROM ${s}.updates x WHERE x.run = r.key AND x.status IS NULL LIMIT 1) IS NOT NULL);
-    UPDATE ${s}.runs r SET (status, ended_as, output, error, resumable, turns, history_length) = (
-        SELECT t.c, t.c, t.o, t.er, t.c = 'failed' AND coalesce(t.rs, true), ${turnsNow(s)}, ${lengthNow(s)}
-        FROM unnest(v_turns[array_position(v_keys, r.key):array_position(v_keys, r.key)]) t),
+    SELECT array_agg(array_position(v_keys, e.key)) FILTER (WHERE r.leads), bool_or(r.parent_id IS NOT NULL) INTO v_family, v_told
+      FROM unnest(v_ended) AS e(key) CROSS JOIN LATERAL (
+        SELECT x.parent_id, EXISTS (SELECT 1 FROM ${s}.runs c WHERE c.parent_id = x.id AND c.finished_at IS NULL)
+          OR EXISTS (SELECT 1 FROM ${s}.tasks a WHERE a.run = x.key)
+          OR EXISTS (SELECT 1 FROM ${s}.updates u WHERE u.run = x.key AND u.status IS NULL) AS leads
+        FROM ${s}.runs x WHERE x.key = e.key OFFSET 0) r;
+    UPDATE ${s}.runs r SET status = t.c, ended_as = t.c, output = t.o, error = t.er, resumable = t.c = 'failed' AND coalesce(t.rs, true),
+        turns = coalesce(t.ti + 1, r.turns), history_length = coalesce(t.hl + t.n, r.history_length),
         finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = r.epoch + 1
-      WHERE r.key = ANY (v_ended);
+      FROM json_to_recordset(p_turns::json) AS t(i integer, n integer, c text, o text, er text, rs boolean, ti integer, hl integer)
+      WHERE t.c IS NOT NULL AND r.key = v_keys[t.i];
     IF v_messages THEN
       -- D10: signals wait for a run that may be resumed. Of those with a family the rest is to be told of first.
       DELETE FROM ${s}.inbox b WHERE b.run = ANY (v_ended) AND (v_family IS NULL OR array_position(v_keys, b.run) <> ALL (v_family))
@@ -306,10 +369,11 @@ BEGIN
     IF v_family IS NOT NULL THEN
       PERFORM ${s}.follow_end_1(v_keys[i], v_now) FROM (SELECT unnest(v_family) AS i ORDER BY 1) f;
     END IF;
+    IF v_told THEN v_told := ${s}.tell_parents_1(ARRAY (SELECT e.key FROM unnest(v_ended) AS e(key) WHERE v_family IS NULL OR array_position(v_keys, e.key) <> ALL (v_family)), v_now); END IF;
   END IF;
   IF v_news THEN
     SELECT json_agg(json_build_array(t.i, b.id, b.type, b.seq, b.name, b.refs, b.data, b.value) ORDER BY b.id) INTO v_inbox
-      FROM unnest(v_turns) t
+      FROM json_to_recordset(p_turns::json) AS t(i integer, k boolean, seen bigint, c text)
       CROSS JOIN LATERAL (SELECT * FROM ${s}.inbox x WHERE x.run = v_keys[t.i] AND x.id > t.seen OFFSET 0) b WHERE t.k AND t.c IS NULL;
   END IF;
   IF p_others IS NOT NULL THEN
@@ -320,10 +384,10 @@ BEGIN
       v_results := v_results || v_result;
     END LOOP;
   END IF;
-  IF 0 <> ALL (v_keys) AND v_inbox IS NULL AND v_results IS NULL AND v_due IS NOT TRUE AND v_family IS NULL THEN RETURN '{}'; END IF;
+  IF 0 <> ALL (v_keys) AND v_inbox IS NULL AND v_results IS NULL AND v_due IS NOT TRUE AND v_family IS NULL AND v_told IS NOT TRUE THEN RETURN '{}'; END IF;
   RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object(
     'stale', (SELECT json_agg(i) FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) WHERE key = 0),
-    'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL)::text);
+    'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL OR v_told)::text);
 END $$;
 
 -- The parent learns that its child exists.
@@ -426,6 +490,7 @@ DECLARE
   v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
   v_runs json := p_runs::json;
   v_keys bigint[] := '{}';
+  v_inserted bigint[];
   v_met json;
   v_item jsonb;
   v_results jsonb;
@@ -452,7 +517,10 @@ BEGIN
           coalesce(rb, 0), wf
         FROM new ORDER BY id ON CONFLICT DO NOTHING RETURNING key
     )
-    SELECT array_agg(coalesce(i.key, 0) ORDER BY n.i) INTO v_keys FROM new n LEFT JOIN inserted i USING (key);
+    SELECT array_agg(n.key ORDER BY n.i), (SELECT array_agg(i.key) FROM inserted i) INTO v_keys, v_inserted FROM new n;
+    IF cardinality(v_inserted) IS DISTINCT FROM cardinality(v_keys) THEN
+      v_keys := ARRAY (SELECT CASE WHEN k.key = ANY (v_inserted) THEN k.key ELSE 0 END FROM unnest(v_keys) WITH ORDINALITY AS k(key, i) ORDER BY k.i);
+    END IF;
     INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
       SELECT v_keys[r.i], 1, r.workflow, r.version, r.seed, r.input
       FROM json_to_recordset(v_runs) AS r(i integer, workflow text, version text, seed text, input text) WHERE v_keys[r.i] <> 0;

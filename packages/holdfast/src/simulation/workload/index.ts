@@ -14,6 +14,7 @@ import { family } from "./family.ts";
 import { limits } from "./limits.ts";
 import { looper } from "./looper.ts";
 import { programs } from "./programs.ts";
+import { relay } from "./relay.ts";
 import { rush } from "./rush.ts";
 import { saga } from "./saga.ts";
 import { transfers } from "./transfers.ts";
@@ -32,12 +33,15 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   transfers,
   crossing,
   rush,
+  relay,
 };
 export const SCENES = Object.keys(MAKERS);
 /** Random programs do everything: they come most often. Rushes are asked for. */
-const MIX: readonly string[] = [...SCENES.filter((kind) => kind !== "crossing" && kind !== "rush"), "programs", "programs", "programs"];
-/** Crossings need no company, and bear any: some worlds have one besides. */
+const APART: readonly string[] = ["crossing", "rush", "relay"];
+const MIX: readonly string[] = [...SCENES.filter((kind) => !APART.includes(kind)), "programs", "programs", "programs"];
+/** Crossings and relays need no company, and bear any: some worlds have one besides. */
 const CROSSINGS = 0.15;
+const RELAYS = 0.15;
 
 /** One to three scenes of the kinds that are asked for; without a word, of the usual mix. */
 export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] {
@@ -45,5 +49,8 @@ export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] 
     const kind = random.pick(kinds ?? MIX);
     return (MAKERS[kind] as (random: Random, name: string) => Scene)(random, `${kind}${i}`);
   });
-  return kinds === undefined && random.chance(CROSSINGS) ? [...scenes, crossing(random, `crossing${scenes.length}`)] : scenes;
+  if (kinds !== undefined) return scenes;
+  if (random.chance(CROSSINGS)) scenes.push(crossing(random, `crossing${scenes.length}`));
+  if (random.chance(RELAYS)) scenes.push(relay(random, `relay${scenes.length}`));
+  return scenes;
 }

@@ -233,6 +233,7 @@ export class Book {
     run.historyLength = 0;
     run.turns = 0;
     run.recoveries = 0;
+    run.lastTime = run.history.at(-1)?.time ?? run.lastTime;
     run.history = [];
     run.workers = new Map();
     run.attempts = [];

@@ -39,6 +39,8 @@ export interface KeptRun {
   blockedCode: string | undefined;
   /** Of the newest execution. */
   history: Turn[];
+  /** Of the last turn before this execution (P7). */
+  lastTime: number | undefined;
   /** Who committed each of these turns, by index. */
   workers: Map<number, string>;
   attempts: AttemptRow[];
@@ -144,6 +146,7 @@ export function unbegun(order: number, { id, workflow, version, queue, priority,
     resumable: true,
     blockedCode: undefined,
     history: [],
+    lastTime: undefined,
     workers: new Map(),
     attempts: [],
     inbox: [],

@@ -117,7 +117,14 @@ export class MemoryStore implements Store {
     this.#book.setAvailable(run, now + request.lease);
     const cached = request.cached(run.id);
     const known = cached !== undefined && cached.execution === run.execution && cached.turns === run.turns;
-    return { run: rowOf(run), turns: known ? undefined : [...run.history], attempts: [...run.attempts], inbox: [...run.inbox], recovered };
+    return {
+      run: rowOf(run),
+      turns: known ? undefined : [...run.history],
+      attempts: [...run.attempts],
+      inbox: [...run.inbox],
+      recovered,
+      lastTime: run.turns === 0 ? run.lastTime : undefined,
+    };
   }
   renew(
     workerId: string,

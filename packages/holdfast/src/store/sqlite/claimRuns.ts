@@ -10,7 +10,7 @@ import type { Connection } from "./connection.ts";
 import type { Row } from "./driver.ts";
 import { headOfClaimed } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
-import { readRecords, turnsOf } from "./records.ts";
+import { readLastTime, readRecords, turnsOf } from "./records.ts";
 import { birthOf, runRow, WRITTEN_COLUMNS } from "./runs.ts";
 import type { Session } from "./session.ts";
 import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
@@ -100,6 +100,7 @@ export interface Claim {
   readonly attempts: ClaimedRun["attempts"];
   readonly inbox: ClaimedRun["inbox"];
   readonly recovered: boolean;
+  readonly lastTime: number | undefined;
 }
 
 export function claimRun(
@@ -128,9 +129,10 @@ export function claimRun(
     attempts: isNew ? [] : readAttempts(db, key, run.execution, "steps"),
     inbox: lastMessage === 0 ? [] : readInbox(db, key),
     recovered,
+    lastTime: isNew && run.execution > 1 ? readLastTime(db, key, run.execution) : undefined,
   };
 }
 
-export function claimedRun({ run, records, attempts, inbox, recovered }: Claim): ClaimedRun {
-  return { run, turns: records === undefined ? undefined : turnsOf(records, birthOf(run)), attempts, inbox, recovered };
+export function claimedRun({ run, records, attempts, inbox, recovered, lastTime }: Claim): ClaimedRun {
+  return { run, turns: records === undefined ? undefined : turnsOf(records, birthOf(run)), attempts, inbox, recovered, lastTime };
 }

@@ -2,6 +2,7 @@
 // Owns: the one shape of the drivers' errors, and the way from a result code to a typed error for people.
 // Invariants: "busy" is told apart from all else, since it is waited out and not reported; errors that are not SQLite's pass unchanged.
 
+import { HoldfastError, InvalidInputError } from "@holdfast/core";
 import { StoreCorruptError, StoreError, StoreForeignError, StoreFullError, StoreOpenError, StoreReadOnlyError } from "../errors.ts";
 
 const SQLITE = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, PROTOCOL: 15, NOTADB: 26 } as const;
@@ -55,7 +56,7 @@ export function storeError(error: unknown, where: string): unknown {
     case SQLITE.FULL:
       return new StoreFullError({ where, cause });
     case SQLITE.CORRUPT:
-      return new StoreCorruptError({ where, cause });
+      return new StoreCorruptError({ where, cause, isFile: true });
     case SQLITE.NOTADB:
       return new StoreForeignError({ where, reason: "the file is no SQLite database.", cause });
     case SQLITE.READONLY:
@@ -69,4 +70,13 @@ export function storeError(error: unknown, where: string): unknown {
         retryable: error.result === SQLITE.IOERR,
       });
   }
+}
+
+/** The same where nobody has given a value: what can't be decoded was read. */
+export function isDamage(error: unknown): boolean {
+  return isUnreadable(error) || error instanceof InvalidInputError;
+}
+/** What reading a row throws that is none of ours: somebody has changed it, or the disk has. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof SyntaxError || (error instanceof TypeError && !(error instanceof HoldfastError));
 }

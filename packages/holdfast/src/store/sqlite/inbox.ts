@@ -37,10 +37,16 @@ export function answerOperation(session: Session, runId: string, execution: numb
   if (run?.isOpen === true && run.execution === execution) putMessage(session, run.key, { type: "resolve", seq, outcome }, now);
 }
 
+const MESSAGES: ReadonlySet<unknown> = new Set([
+  "signal", "update", "cancel", "resolve", "childStarted", "expire", "resume",
+] satisfies InboxJob["type"][]); // biome-ignore format: one line
+
+/** Throws a TypeError at a row that is no message: somebody has changed it. */
 export function readInbox(db: Connection, run: number, after = 0): InboxMessage[] {
   const sql = "SELECT id, type, seq, name, data, value FROM holdfast_inbox WHERE run = ? AND id > ? ORDER BY id";
   return db.all(sql, [run, after]).map((row) => {
     const [id, type, seq, name, data, value] = row;
+    if (!MESSAGES.has(type)) throw new TypeError(`There is no message of the type "${String(type)}".`);
     const columns = [type, seq, null, name, null, data, value] as Value[];
     return { id: readNumber(id), job: fromColumns(columns) as InboxJob };
   });

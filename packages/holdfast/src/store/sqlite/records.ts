@@ -96,6 +96,13 @@ export function readRecords(db: Connection, run: number, execution: number): Row
   return db.all(HISTORY, [run, execution]);
 }
 
+const LAST_TIME = "SELECT time FROM holdfast_records WHERE run = ? AND execution < ? ORDER BY execution DESC, turn DESC LIMIT 1";
+
+/** P7: of the last turn before this execution. */
+export function readLastTime(db: Connection, run: number, execution: number): number | undefined {
+  return readOptionalNumber(db.get(LAST_TIME, [run, execution])?.[0]);
+}
+
 /** Rows in order of turn and id. */
 export function turnsOf(rows: readonly Row[], birth: Birth | undefined): Turn[] {
   const turns: Turn[] = [];

@@ -5,6 +5,7 @@
 import type { InboxMessage } from "../port.ts";
 import { readNumber, readOptionalText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import { isDamage } from "./failures.ts";
 import { readInbox } from "./inbox.ts";
 
 export interface HeldClaim {
@@ -21,13 +22,20 @@ export interface Renewal {
 
 /** A worker asks at every hint that messages may be there: a lease that has lost less than this share of its length is left as it is. */
 const NOT_WORTH_A_WRITE = 0.1;
+const LOST: Renewal = { key: undefined, inbox: [], leasedUntil: 0 };
 
 export function readClaim(db: Connection, workerId: string, { runId, epoch, seen }: HeldClaim): Renewal {
   const sql = "SELECT key, worker_id, available_at, last_message FROM holdfast_runs WHERE id = ? AND epoch = ? AND finished_at IS NULL";
   const [key, holder, leasedUntil, lastMessage] = db.get(sql, [text(runId), epoch]) ?? [];
-  if (key === undefined || readOptionalText(holder) !== workerId) return { key: undefined, inbox: [], leasedUntil: 0 };
-  const inbox = readNumber(lastMessage) > seen ? readInbox(db, readNumber(key), seen) : [];
-  return { key: readNumber(key), inbox, leasedUntil: readNumber(leasedUntil) };
+  if (key === undefined || readOptionalText(holder) !== workerId) return LOST;
+  try {
+    const inbox = readNumber(lastMessage) > seen ? readInbox(db, readNumber(key), seen) : [];
+    return { key: readNumber(key), inbox, leasedUntil: readNumber(leasedUntil) };
+  } catch (error) {
+    // A run whose messages can't be read is let go: the next claim blocks it. Those that are renewed with it are kept.
+    if (!isDamage(error)) throw error;
+    return LOST;
+  }
 }
 
 export function needsRenewal({ key, leasedUntil }: Renewal, lease: number, now: number): boolean {

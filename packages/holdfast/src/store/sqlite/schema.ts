@@ -260,7 +260,7 @@ function findVersion(driver: Driver, where: string): number {
   const missing = tablesOf(version).filter((table) => !names.includes(table));
   if (missing.length > 0) {
     const cause = new Error(`It has version ${version} of Holdfast's schema, but not ${missing.join(", ")}.`);
-    throw new StoreCorruptError({ where, cause });
+    throw new StoreCorruptError({ where, cause, isFile: true });
   }
   return version;
 }

@@ -2,7 +2,7 @@
 // Owns: the connection, and how calls become reads and writes; what they do is in the files named after it.
 // Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
 
-import { HoldfastError, InvalidInputError, type Payload, type RunStatus, type Turn } from "@holdfast/core";
+import type { Payload, RunStatus, Turn } from "@holdfast/core";
 import { StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
   AttemptRow,
@@ -30,6 +30,7 @@ import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { answerTask, sweepTasks } from "./endTasks.ts";
+import { isDamage, isUnreadable } from "./failures.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
 import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
@@ -275,13 +276,4 @@ export class SqliteStore implements Store {
   watch(onWakeup: (wakeup: Wakeup) => void): () => void {
     return this.#watchers.add(onWakeup);
   }
-}
-
-/** The same where nobody has given a value: what can't be decoded was read. */
-function isDamage(error: unknown): boolean {
-  return isUnreadable(error) || error instanceof InvalidInputError;
-}
-/** What reading a row throws that is none of ours: somebody has changed it, or the disk has. */
-function isUnreadable(error: unknown): boolean {
-  return error instanceof SyntaxError || (error instanceof TypeError && !(error instanceof HoldfastError));
 }

@@ -1,6 +1,6 @@
 // Conformance: how runs end, go on under the same id, and come back.
 // Owns: tests of `close`, of the next execution, of `terminate`, `resume`, `unblock` and `expire`.
-// Invariants tested: P1, P10, K5, K6, K7, D10, V4.
+// Invariants tested: P1, P7, P10, K5, K6, K7, D10, V4.
 
 import assert from "node:assert/strict";
 import type { NewMessage, RunClose } from "../../store/port.ts";
@@ -144,6 +144,24 @@ export function endings({ test }: Suite): void {
     assert.equal((await bench.attempts("a")).length, 3);
     await bench.close(held, next());
     same(await bench.attempts("a"), []);
+  });
+  test("P7 P10 a claim of the next execution says when the last turn before it was", async (bench) => {
+    await bench.created("a");
+    const begun = await bench.claimRun("a");
+    same(begun.lastTime, undefined);
+    const first = heldOf(begun);
+    await bench.commit(first, { turn: bench.turn(first, { time: START + 5 }) });
+    await bench.close(first, next(), { turn: bench.turn(first, { time: START + 7 }) });
+    same((await bench.claimRun("a")).lastTime, START + 7);
+    // This one has no turn of its own.
+    await bench.store.terminate([{ runId: "a", reason: undefined }]);
+    await bench.create("a", { onConflict: "restart-if-closed" });
+    const again = await bench.claimRun("a");
+    same(again.lastTime, START + 7);
+    const third = heldOf(again);
+    await bench.close(third, COMPLETED, { turn: bench.turn(third, { time: START + 9 }) });
+    await bench.create("a", { onConflict: "restart-if-closed" });
+    same((await bench.claimRun("a")).lastTime, START + 9);
   });
   test("P10 a chain goes on and on", async (bench) => {
     await bench.created("a");

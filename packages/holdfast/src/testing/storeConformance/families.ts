@@ -3,7 +3,7 @@
 // Invariants tested: D2, K3, K6, K9, P10.
 
 import assert from "node:assert/strict";
-import type { NewRun, ParentLink, RunClose } from "../../store/port.ts";
+import type { InboxJob, InboxMessage, NewRun, ParentLink, RunClose } from "../../store/port.ts";
 import { type Bench, COMPLETED, failure, failureOf, type Held, jobsOf, LEASE, payload, resolution, START, same, signal } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
@@ -37,6 +37,11 @@ async function begun(bench: Bench, parent: Held, id: string, seq: number, parent
   return held;
 }
 
+/** All messages, which must be answers to operations. */
+function answersOf(inbox: readonly InboxMessage[]): Extract<InboxJob, { type: "resolve" }>[] {
+  return inbox.map((message) => resolution([message]));
+}
+
 export function families({ test }: Suite): void {
   test("D2 a child exists with the commit that asks for it, linked to its parent", async (bench) => {
     const parent = await bench.running("p");
@@ -49,6 +54,38 @@ export function families({ test }: Suite): void {
     const parent = await bench.running("p");
     const children = [bench.newRun("c", { parent: linkTo(parent, 4, "abandon", true) })];
     same(jobsOf(await bench.commit(parent, { turn: bench.turn(parent), children })), [{ type: "childStarted", seq: 4, runId: "c" }]);
+  });
+  test("D2 P10 of many children of one turn each that can be exists, in their order, and each that can't is a failure by itself", async (bench) => {
+    const taken = await bench.created("c3");
+    const parent = await bench.running("p");
+    const ids = ["c9", "c1", "c3", "c5", "c1", "c7"]; // one that exists, one that is asked for twice
+    const children = ids.map((id, i) =>
+      bench.newRun(id, { queue: "shared", parent: linkTo(parent, i + 1), input: payload(`${id} as ${i}`) }),
+    );
+    const answers = answersOf(await bench.commit(parent, { turn: bench.turn(parent), children }));
+    same(answers.map(({ seq, outcome }) => [seq, failureOf(outcome)]), [[3, "RunAlreadyExistsError"], [5, "RunAlreadyExistsError"]]); // biome-ignore format: a table
+    assert.deepEqual(await bench.row("c3"), taken);
+    const { runs } = await bench.claim({ queue: "shared" });
+    same(runs.map(({ run }) => [run.id, run.input, run.parent?.seq]), [["c9", payload("c9 as 0"), 1], ["c1", payload("c1 as 1"), 2], ["c5", payload("c5 as 3"), 4], ["c7", payload("c7 as 5"), 6]]); // biome-ignore format: a table
+  });
+  test("D2 many children that end in one batch tell their parents, each its own, in order, however they end", async (bench) => {
+    const [one, other] = [await bench.running("p1"), await bench.running("p2")];
+    const held: Held[] = [];
+    for (let i = 0; i < 8; i++) {
+      await child(bench, i % 2 === 0 ? one : other, `c${i}`, i + 1);
+      held.push(await bench.hold(`c${i}`));
+    }
+    await bench.park(other, { seen: 0 });
+    const ends = [
+      { status: "completed", output: payload("out") },
+      { status: "failed", error: failure("no") },
+      { status: "canceled" },
+    ] as const;
+    await bench.store.commit(held.map((run, i) => bench.draft(run, { turn: bench.turn(run), close: ends[i % 3] as RunClose })));
+    const told = (inbox: readonly InboxMessage[]) => answersOf(inbox).map(({ seq, outcome }) => [seq, outcome.status]);
+    same(told(await bench.inbox(one)), [[1, "completed"], [3, "canceled"], [5, "failed"], [7, "completed"]]); // biome-ignore format: a table
+    assert.equal(await bench.isClaimable("p2"), true);
+    same(told((await bench.claimRun("p2")).inbox), [[2, "failed"], [4, "completed"], [6, "canceled"], [8, "failed"]]); // biome-ignore format: a table
   });
   test("D9 a parent that parks with a child that is announced is available at once", async (bench) => {
     const parent = await bench.running("p");

@@ -1,0 +1,94 @@
+// Group commit: what goes together, in which order, and in how many lanes.
+
+import { expect, test } from "vitest";
+import { Batcher } from "../../src/host/committer.ts";
+import { realEnvironment } from "../../src/host/environment.ts";
+
+interface Item {
+  readonly key: string;
+  readonly n: number;
+}
+/** A batcher whose writes end when they are told to. */
+function batcher(lanes: number) {
+  const writes: { readonly items: readonly Item[]; end(): void; fail(error: Error): void }[] = [];
+  const made = new Batcher<Item, string>(
+    realEnvironment,
+    (items) =>
+      new Promise((resolve, reject) => {
+        writes.push({ items, end: () => resolve(items.map(({ key, n }) => `${key}${n}`)), fail: reject });
+      }),
+    { lanes, keyOf: ({ key }) => key },
+  );
+  return { made, writes };
+}
+const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+const items = (count: number): Item[] => Array.from({ length: count }, (_, n) => ({ key: `k${n}-`, n }));
+
+test("D3 with one lane, what comes during a write goes into the next, all of it", async () => {
+  const { made, writes } = batcher(1);
+  const first = made.add({ key: "a", n: 1 });
+  await settled();
+  const more = items(40).map((item) => made.add(item));
+  await settled();
+  expect(writes.map((write) => write.items.length)).toEqual([1]);
+  writes[0]?.end();
+  await settled();
+  expect(writes.map((write) => write.items.length)).toEqual([1, 40]);
+  writes[1]?.end();
+  expect(await Promise.all([first, ...more])).toEqual(["a1", ...items(40).map(({ key, n }) => `${key}${n}`)]);
+  expect(made.idle).toBe(true);
+});
+
+test("D3 with two lanes, a crowd is shared among them, and a few go together", async () => {
+  const { made, writes } = batcher(2);
+  const all = items(60).map((item) => made.add(item));
+  await settled();
+  expect(writes.map((write) => write.items.length)).toEqual([30, 30]);
+  for (const write of writes) write.end();
+  await Promise.all(all);
+  const few = items(3).map((item) => made.add(item));
+  await settled();
+  expect(writes.slice(2).map((write) => write.items.length)).toEqual([3]);
+  writes[2]?.end();
+  await Promise.all(few);
+  expect(made.idle).toBe(true);
+});
+
+test("D3 what belongs to one run is written in order: it waits for what is on its way, though a lane is free", async () => {
+  const { made, writes } = batcher(2);
+  void made.add({ key: "a", n: 1 });
+  await settled();
+  const second = made.add({ key: "a", n: 2 });
+  const other = made.add({ key: "b", n: 1 });
+  const third = made.add({ key: "a", n: 3 });
+  await settled();
+  expect(writes.map((write) => write.items)).toEqual([[{ key: "a", n: 1 }], [{ key: "b", n: 1 }]]);
+  writes[1]?.end();
+  expect(await other).toBe("b1");
+  await settled();
+  expect(writes).toHaveLength(2);
+  writes[0]?.end();
+  await settled();
+  expect(writes[2]?.items).toEqual([
+    { key: "a", n: 2 },
+    { key: "a", n: 3 },
+  ]);
+  writes[2]?.end();
+  expect(await Promise.all([second, third])).toEqual(["a2", "a3"]);
+});
+
+test("D2 a write that fails fails those that were in it, and no others", async () => {
+  const { made, writes } = batcher(2);
+  const lost = made.add({ key: "a", n: 1 });
+  await settled();
+  const kept = made.add({ key: "b", n: 1 });
+  await settled();
+  writes[0]?.fail(new Error("no"));
+  await expect(lost).rejects.toThrow("no");
+  writes[1]?.end();
+  expect(await kept).toBe("b1");
+  const again = made.add({ key: "a", n: 2 });
+  await settled();
+  writes[2]?.end();
+  expect(await again).toBe("a2");
+});
