@@ -27,7 +27,7 @@ BEGIN
   WITH told AS MATERIALIZED (
     SELECT o.*, nextval('${s}.inbox_ids') AS inbox_id FROM (
       SELECT p.key AS parent, c.id, c.status, c.output, c.error, c.parent_seq FROM unnest(p_runs) WITH ORDINALITY AS u(key, i)
-        CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.key = u.key AND x.parent_id IS NOT NULL OFFSET 0) c
+        CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.key = u.key OFFSET 0) c
         CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x WHERE x.id = c.parent_id AND x.finished_at IS NULL AND x.execution = c.parent_execution
           FOR NO KEY UPDATE NOWAIT) p
       ORDER BY u.i) o

@@ -290,9 +290,9 @@ BEGIN
     END IF;
   END IF;
   -- Most runs that end have neither parent nor open children. That does not change meanwhile: only turns of their own give them any.
-  IF p_touched IS NOT NULL OR p_ending IS NOT NULL AND EXISTS (SELECT 1 FROM json_array_elements_text(p_ending::json) AS e(id) CROSS JOIN LATERAL (
-      SELECT 1 FROM ${s}.runs x WHERE x.id = e.id AND x.parent_id IS NOT NULL
-      UNION ALL SELECT 1 FROM ${s}.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL LIMIT 1) f) THEN
+  IF p_touched IS NOT NULL OR p_ending IS NOT NULL AND EXISTS (SELECT 1 FROM json_array_elements_text(p_ending::json) AS e(id)
+      WHERE (SELECT x.parent_id FROM ${s}.runs x WHERE x.id = e.id) IS NOT NULL
+        OR (SELECT 1 FROM ${s}.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL LIMIT 1) IS NOT NULL) THEN
     PERFORM ${s}.lock_runs_1(p_ids || ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)),
       ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
   END IF;
