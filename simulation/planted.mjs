@@ -191,11 +191,11 @@ export const planted = [
     ],
   },
   bug(
-    "clock-set-back-believed",
-    "a worker whose clock is set back goes back in time with it",
+    "clock-believed",
+    "a worker believes the clock of its process, which somebody may set",
     `${host}/worker.ts`,
-    "if (local < this.#lastLocal) this.#offset += this.#lastLocal - local;",
-    "",
+    "this.environment.steady()",
+    "this.environment.now()",
   ),
   bug("timer-early", "timers fire up to 60 ms early", `${host}/timers.ts`, "if (due > now) continue;", "if (due > now + 60) continue;"),
   bug(

@@ -9,8 +9,10 @@ export interface Timer {
 }
 
 export interface Environment {
-  /** Wall time in milliseconds, for estimating the store's. */
+  /** Wall time in milliseconds, for the ids of runs. Somebody may set it. */
   now(): number;
+  /** Whole milliseconds since no matter when, that nobody sets: for estimating the store's time from one answer to the next. */
+  steady(): number;
   /** Monotonic milliseconds, for the length of turns and attempts. */
   elapsed(): number;
   /** Calls back once, not before `ms` have passed. Does not keep the process alive. */
@@ -37,6 +39,7 @@ const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = g
 
 export const realEnvironment: Environment = {
   now: () => now(),
+  steady: () => Math.floor(elapsed()),
   elapsed: () => elapsed(),
   after(ms, callback) {
     let timer: NodeJS.Timeout;

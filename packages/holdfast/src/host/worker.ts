@@ -80,7 +80,6 @@ export class WorkerHost implements DriverHost {
   /** Of these, whose history a claim under way will leave out: they stay. */
   readonly #promised = new Set<string>();
   #offset = 0;
-  #lastLocal = Number.NEGATIVE_INFINITY;
   /** Active runs whose last commit here is on its way: they do nothing any more, so others may have their slots. */
   readonly #leaving = new Set<string>();
   /** A claim that is under way. */
@@ -182,12 +181,9 @@ export class WorkerHost implements DriverHost {
     if (wakeup.messages === true) void this.#renew();
   }
 
-  /** Of this process. One that is set back leaves the estimate where it was: only the store's own sets that back. */
+  /** Of this process, whatever its clock says. */
   #local(): number {
-    const local = this.environment.now();
-    if (local < this.#lastLocal) this.#offset += this.#lastLocal - local;
-    this.#lastLocal = local;
-    return local;
+    return this.environment.steady();
   }
   /** An answer is older than its arrival, by how much nobody knows: it moves the estimate only as far as it contradicts it. */
   #setClock(asked: number, storeTime: number): void {

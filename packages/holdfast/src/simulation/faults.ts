@@ -40,8 +40,8 @@ export interface Faults {
   readonly deploy: number;
   /** A worker has no room for parked runs in memory. */
   readonly evict: number;
-  /** The clock of a worker's process is set back by up to five seconds. */
-  readonly clockSetBack: number;
+  /** The clock of a worker's process is set back, or forward, by up to five seconds. */
+  readonly clockSet: number;
 }
 export type FaultKind = keyof Faults;
 
@@ -66,7 +66,7 @@ export const FAULTS: Faults = {
   clientCrash: 0.01,
   deploy: 0.003,
   evict: 0.5,
-  clockSetBack: 0.002,
+  clockSet: 0.002,
 };
 export const FAULT_KINDS = Object.keys(FAULTS) as readonly FaultKind[];
 
@@ -116,7 +116,7 @@ export function noStrikes(): Record<FaultKind, number> {
 }
 
 /** Kinds that seeds did not have at first: they draw from another stream, so that a seed stays what it was without them. */
-const LATER: ReadonlySet<FaultKind> = new Set(["clockSetBack"]);
+const LATER: ReadonlySet<FaultKind> = new Set(["clockSet"]);
 
 /** The rates of one seed: some kinds are off, the others are anything up to three times as often as usual. */
 export function drawnFaults(random: Random, later: Random, without: readonly FaultKind[]): Faults {

@@ -21,7 +21,7 @@ export class SimProcess implements Owner {
   readonly #clock: Clock;
   readonly #born: number;
   /** Milliseconds that its clock was set back by. */
-  #behind = 0;
+  #ahead = 0;
   #lastSoon = 0;
   /** Of the worker in it, if there is one. */
   workerId: string | undefined;
@@ -62,9 +62,9 @@ export class SimProcess implements Owner {
     this.world.note(this.name, `stands still for ${ms.toFixed(0)} ms`);
   }
   /** Its wall clock. What has elapsed goes on as before, and so do its timers. */
-  setBack(ms: number): void {
-    this.#behind += ms;
-    this.world.note(this.name, `has its clock set back by ${ms.toFixed(0)} ms`);
+  setClock(ms: number): void {
+    this.#ahead += ms;
+    this.world.note(this.name, `has its clock set ${ms < 0 ? "back" : "forward"} by ${Math.abs(ms).toFixed(0)} ms`);
   }
   get isFrozen(): boolean {
     return this.frozenUntil > this.world.now;
@@ -87,7 +87,8 @@ export class SimProcess implements Owner {
     return new Promise((resolve) => void this.world.after(ms, this, resolve));
   }
   readonly environment: Environment = {
-    now: () => Math.floor(this.world.now + this.#clock.offset + this.#elapsed * this.#clock.drift - this.#behind),
+    now: () => Math.floor(this.world.now + this.#clock.offset + this.#elapsed * this.#clock.drift + this.#ahead),
+    steady: () => Math.floor(this.#elapsed * (1 + this.#clock.drift)),
     elapsed: () => this.#elapsed * (1 + this.#clock.drift),
     after: (ms, callback) => this.world.after(Math.max(0, ms) / (1 + this.#clock.drift), this, callback),
     every: (ms, callback) => this.#every(ms / (1 + this.#clock.drift), callback),

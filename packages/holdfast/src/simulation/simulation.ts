@@ -315,7 +315,7 @@ class Simulation {
     } else if (this.#faults.wants("stop")) {
       if (this.#stop(process)) this.#faults.struck.stop++;
     } else if (this.#faults.draw("deploy")) this.#deploy();
-    else if (this.#faults.draw("clockSetBack")) process.setBack(this.#faults.stream("clockSetBack").next() * 5_000);
+    else if (this.#faults.draw("clockSet")) process.setClock((this.#faults.stream("clockSet").next() - 0.5) * 10_000);
   }
   #disaster(process: SimProcess, happen: () => void): void {
     this.#disasters++;

@@ -23,6 +23,9 @@ export class TestWorld implements Environment {
   now(): number {
     return this.#time;
   }
+  steady(): number {
+    return this.#time;
+  }
   elapsed(): number {
     return realEnvironment.elapsed();
   }
