@@ -3,7 +3,7 @@
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { build, install, programOf, root, run, workspacePackages } from "./setup.mjs";
 
 /** @typedef {{ ok: boolean, output: string, skipped?: boolean }} Outcome */
@@ -51,9 +51,12 @@ async function tests() {
   return { ok: ok && counts.failed === 0, counts };
 }
 
+/** @typedef {{ passed: number, failed: number, skipped: number, complaints: string[] }} Counts */
+
 /** @param {string} report */
 function countTests(report) {
-  const counts = { passed: 0, failed: 0, skipped: 0 };
+  /** @type {Counts} */
+  const counts = { passed: 0, failed: 0, skipped: 0, complaints: [] };
   let files;
   try {
     files = JSON.parse(readFileSync(report, "utf8")).testResults;
@@ -62,10 +65,12 @@ function countTests(report) {
   }
   for (const file of files) {
     let failures = 0;
-    for (const { status } of file.assertionResults) {
+    for (const { status, fullName, failureMessages } of file.assertionResults) {
       if (status === "passed") counts.passed++;
-      else if (status === "failed") failures++;
-      else counts.skipped++;
+      else if (status === "failed") {
+        failures++;
+        counts.complaints.push(complaint(file.name, fullName, failureMessages));
+      } else counts.skipped++;
     }
     // A file that can't be loaded, or whose hooks throw, has no failed test of its own.
     if (file.status === "failed" && failures === 0) failures = 1;
@@ -74,7 +79,17 @@ function countTests(report) {
   return counts;
 }
 
-let counts = { passed: 0, failed: 0, skipped: 0 };
+/** What failed, once more and short, below all else: seeds that reproduce it are in the first lines. */
+const LINES = 6;
+/** @param {string} file @param {string} test @param {string[]} messages */
+function complaint(file, test, messages) {
+  const [message = ""] = messages;
+  const lines = message.split("\n").slice(0, LINES);
+  return [`FAIL ${relative(root, file)} > ${test}`, ...lines.map((line) => `     ${line.slice(0, 1_500)}`)].join("\n");
+}
+
+/** @type {Counts} */
+let counts = { passed: 0, failed: 0, skipped: 0, complaints: [] };
 
 if (await phase("install", install)) {
   const built = await phase("typecheck", build);
@@ -90,6 +105,7 @@ if (await phase("install", install)) {
   console.log(`${result.ok ? "ok  " : "FAIL"} ${"tests".padEnd(12)} ${((performance.now() - start) / 1000).toFixed(1).padStart(6)} s`);
 }
 
+for (const one of counts.complaints) console.log(one);
 if (failed.length > 0) console.log(`failed: ${failed.join(", ")}`);
 console.log(`tests: ${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 process.exitCode = failed.length > 0 ? 1 : 0;
