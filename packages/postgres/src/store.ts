@@ -78,7 +78,7 @@ export class PostgresStore implements Store {
   readonly #clock: (() => number) | undefined;
   readonly #watchers = new Set<{ readonly watcher: (wakeup: Wakeup) => void; stop: () => void }>();
   /** While the server carries out one batch, the process makes the next: two keep both at work. */
-  readonly commitLanes = 2;
+  readonly commitsAtOnce = 2;
   readonly #births = new Map<string, Birth & { execution: number }>();
   readonly #sends = new Line<Message, SendResult>((messages) => this.#send(messages));
   #opened: Opened | undefined;

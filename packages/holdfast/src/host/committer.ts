@@ -13,12 +13,12 @@ interface Waiting<I, R> {
 
 /** How many turns of the event loop a batch waits for what is about to come. */
 const PATIENCE = 4;
-/** A batch is split among lanes only if each gets this much: less is not worth a write of its own. */
-const WORTH_A_LANE = 12;
+/** A batch is split only if each part gets this much: less is not worth a write of its own. */
+const WORTH_A_WRITE = 12;
 
 interface BatcherOptions<I> {
   /** How many batches may be on their way at once. */
-  readonly lanes?: number;
+  readonly atOnce?: number;
   /** Items of one key keep their order: none leaves while another of its key is on its way. */
   readonly keyOf?: (item: I) => string;
   /** More is about to come: a batch waits for it, but not for long. */
@@ -27,14 +27,14 @@ interface BatcherOptions<I> {
   readonly alone?: () => boolean;
 }
 
-/** Gathers items and hands them over in batches: as many at a time as there are lanes, each with its share of what is there. */
+/** Gathers items and hands them over in batches: one at a time, or several, each with its share of what is there. */
 export class Batcher<I, R> {
   readonly #environment: Environment;
   readonly #write: (items: readonly I[]) => Promise<readonly R[]>;
   readonly #options: BatcherOptions<I>;
-  readonly #lanes: number;
+  readonly #atOnce: number;
   #waiting: Waiting<I, R>[] = [];
-  #busyLanes = 0;
+  #underWay = 0;
   #onTheirWay = 0;
   readonly #keys = new Set<string>();
   #scheduled = false;
@@ -43,7 +43,7 @@ export class Batcher<I, R> {
     this.#environment = environment;
     this.#write = write;
     this.#options = options;
-    this.#lanes = options.lanes ?? 1;
+    this.#atOnce = options.atOnce ?? 1;
   }
   add(item: I): Promise<R> {
     return new Promise((resolve, reject) => {
@@ -53,10 +53,10 @@ export class Batcher<I, R> {
   }
   /** Nothing waits and nothing is being written. */
   get idle(): boolean {
-    return this.#busyLanes === 0 && this.#waiting.length === 0;
+    return this.#underWay === 0 && this.#waiting.length === 0;
   }
   #schedule(): void {
-    if (this.#busyLanes === this.#lanes || this.#scheduled) return;
+    if (this.#underWay === this.#atOnce || this.#scheduled) return;
     this.#scheduled = true;
     if (this.#options.alone?.() === true) {
       queueMicrotask(() => {
@@ -70,7 +70,7 @@ export class Batcher<I, R> {
     const flush = (): void => {
       if (patience-- > 0 && this.#options.expecting?.() === true) return this.#environment.soon(flush);
       this.#scheduled = false;
-      while (this.#busyLanes < this.#lanes && this.#flush());
+      while (this.#underWay < this.#atOnce && this.#flush());
     };
     this.#environment.soon(flush);
   }
@@ -83,8 +83,8 @@ export class Batcher<I, R> {
   }
   #take(): Waiting<I, R>[] {
     const { keyOf } = this.#options;
-    if (this.#lanes === 1 || keyOf === undefined) return this.#waiting.splice(0);
-    const share = Math.max(WORTH_A_LANE, Math.ceil((this.#waiting.length + this.#onTheirWay) / this.#lanes));
+    if (this.#atOnce === 1 || keyOf === undefined) return this.#waiting.splice(0);
+    const share = Math.max(WORTH_A_WRITE, Math.ceil((this.#waiting.length + this.#onTheirWay) / this.#atOnce));
     const batch: Waiting<I, R>[] = [];
     const rest: Waiting<I, R>[] = [];
     const held = new Set<string>();
@@ -101,7 +101,7 @@ export class Batcher<I, R> {
     return batch;
   }
   async #carry(batch: readonly Waiting<I, R>[]): Promise<void> {
-    this.#busyLanes++;
+    this.#underWay++;
     this.#onTheirWay += batch.length;
     try {
       const results = await this.#write(batch.map(({ item }) => item));
@@ -109,7 +109,7 @@ export class Batcher<I, R> {
     } catch (error) {
       for (const { reject } of batch) reject(error);
     } finally {
-      this.#busyLanes--;
+      this.#underWay--;
       this.#onTheirWay -= batch.length;
       const { keyOf } = this.#options;
       if (keyOf !== undefined) for (const { item } of batch) this.#keys.delete(keyOf(item));
@@ -139,7 +139,7 @@ export class Committer {
       return results;
     };
     this.#turns = new Batcher(environment, commit, {
-      lanes: store.commitLanes ?? 1,
+      atOnce: store.commitsAtOnce ?? 1,
       keyOf: ({ runId }) => runId,
       expecting: computing,
       alone,

@@ -104,7 +104,7 @@ export class Network {
       return (...args: A): Promise<T> => this.#call(process, what, () => method.apply(store, args));
     };
     return {
-      commitLanes: 2, // two may overtake each other
+      commitsAtOnce: 2, // two may overtake each other
       open: async () => {},
       close: async () => {},
       now: call("now", store.now),

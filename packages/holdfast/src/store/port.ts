@@ -327,7 +327,7 @@ export interface Wakeup {
 
 export interface Store {
   /** How many commits it is worth having under way at once, each of other runs. Absent: one. */
-  readonly commitLanes?: number;
+  readonly commitsAtOnce?: number;
   /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */
   open(): Promise<void>;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-// Group commit: what goes together, in which order, and in how many lanes.
+// Group commit: what goes together, in which order, and how much at once.
 
 import { expect, test } from "vitest";
 import { Batcher } from "../../src/host/committer.ts";
@@ -9,7 +9,7 @@ interface Item {
   readonly n: number;
 }
 /** A batcher whose writes end when they are told to. */
-function batcher(lanes: number) {
+function batcher(atOnce: number) {
   const writes: { readonly items: readonly Item[]; end(): void; fail(error: Error): void }[] = [];
   const made = new Batcher<Item, string>(
     realEnvironment,
@@ -17,14 +17,14 @@ function batcher(lanes: number) {
       new Promise((resolve, reject) => {
         writes.push({ items, end: () => resolve(items.map(({ key, n }) => `${key}${n}`)), fail: reject });
       }),
-    { lanes, keyOf: ({ key }) => key },
+    { atOnce, keyOf: ({ key }) => key },
   );
   return { made, writes };
 }
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
 const items = (count: number): Item[] => Array.from({ length: count }, (_, n) => ({ key: `k${n}-`, n }));
 
-test("D3 with one lane, what comes during a write goes into the next, all of it", async () => {
+test("D3 with one write at a time, what comes during a write goes into the next, all of it", async () => {
   const { made, writes } = batcher(1);
   const first = made.add({ key: "a", n: 1 });
   await settled();
@@ -39,7 +39,7 @@ test("D3 with one lane, what comes during a write goes into the next, all of it"
   expect(made.idle).toBe(true);
 });
 
-test("D3 with two lanes, a crowd is shared among them, and a few go together", async () => {
+test("D3 with two writes at once, a crowd is shared among them, and a few go together", async () => {
   const { made, writes } = batcher(2);
   const all = items(60).map((item) => made.add(item));
   await settled();
@@ -54,7 +54,7 @@ test("D3 with two lanes, a crowd is shared among them, and a few go together", a
   expect(made.idle).toBe(true);
 });
 
-test("D3 what belongs to one run is written in order: it waits for what is on its way, though a lane is free", async () => {
+test("D3 what belongs to one run is written in order: it waits for what is on its way, though there is room for another write", async () => {
   const { made, writes } = batcher(2);
   void made.add({ key: "a", n: 1 });
   await settled();
