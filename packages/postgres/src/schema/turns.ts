@@ -31,7 +31,20 @@ const ofPlace = (name: (typeof PLACE_NUMBERS)[number]): string =>
 /** Its row is as it should be but for what it counts: nothing to write (see tail.ts). */
 const stays = (ordinal: string): string =>
   `r.status = 'running' AND ${ofTurn("rollbacks", ordinal)} IN (-1, r.rollbacks) AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL`;
+/** The claim that the first turn of the batch names (D4). */
+const holds = `r.id = p_ids[1] AND r.execution = ${ofTurn("execution", "1")} AND r.epoch = ${ofTurn("epoch", "1")} AND r.worker_id IS NOT NULL`;
+/** What the end of a run leaves in its row, however it ends. */
+const ENDED =
+  "finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = epoch + 1";
 const DIRECTION_NAMES = `'{${DIRECTIONS.join(",")}}'::text[]`;
+/** Records of the only turn of a batch. */
+const recordsAlone = (s: string): string =>
+  `
+      INSERT INTO ${s}.records (run, execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state)
+        SELECT v_key, ${ofTurn("execution", "1")}, ${ofTurn("index", "1")}, x.o - 1, (${DIRECTION_NAMES})[${ofPlace("direction")}], x.y,
+          nullif(${ofPlace("seq")}, -1), nullif(${ofPlace("n")}, -1), CASE x.o WHEN 1 THEN ${ofTurn("worker", "1")} END,
+          CASE x.o WHEN 1 THEN ${ofTurn("time", "1")} END, CASE x.o WHEN 1 THEN ${ofTurn("length", "1")} END, x.u, x.m, x.f::text[], x.d, x.v, x.s
+        FROM unnest(p_types, p_units, p_names, p_refs, p_data, p_values, p_states) WITH ORDINALITY AS x(y, u, m, f, d, v, s, o);`.trim();
 
 /** The columns of a record, as they are handed over; the same for both ways in. */
 const RECORD =
@@ -39,6 +52,18 @@ const RECORD =
 const RECORD_COLUMNS =
   "execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state";
 const RECORD_VALUES = "r.t, r.p, r.k, r.y, r.q, r.n, r.w, r.c, r.h, r.u, r.m, r.f, r.d, r.v, r.s";
+
+/** A new run, as it is handed over: s status, w worker, l lease, t turns, n records, rb rollbacks, wf waits, of one that comes with its first turn. */
+const NEW_RUN =
+  'id text, workflow text, version text, queue text, priority integer, lane integer, "startAt" bigint, delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, s text, w text, l bigint, t integer, n integer, rb integer, wf text';
+const NEW_RUN_COLUMNS =
+  "key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at, attributes, retry, turns, history_length, rollbacks, waiting_for";
+const newRunValues = (
+  of: string,
+): string => `${of}id, ${of}workflow, ${of}version, ${of}queue, ${of}priority, ${of}lane, coalesce(${of}s, 'pending'),
+          CASE WHEN ${of}w IS NULL THEN coalesce(${of}"startAt", v_now + coalesce(${of}delay, 0)) ELSE v_now + ${of}l END, ${of}w,
+          CASE WHEN ${of}w IS NULL THEN 0 ELSE 1 END, v_now, CASE WHEN ${of}w IS NOT NULL THEN v_now END,
+          coalesce(${of}"deadlineAt", v_now + ${of}deadline), ${of}attributes, ${of}retry, coalesce(${of}t, 0), coalesce(${of}n, 0), coalesce(${of}rb, 0), ${of}wf`;
 
 const ATTEMPT = "seq integer, number integer, status text, worker text, started bigint, ended bigint, retry bigint, error text";
 const WRITE_ATTEMPT = `ON CONFLICT (run, execution, seq, number) DO UPDATE SET status = excluded.status, worker_id = excluded.worker_id,
@@ -256,7 +281,10 @@ DECLARE
   v_now bigint;
   v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
   v_more json := p_more::json;
+  v_alone boolean;
   v_key bigint;
+  v_last bigint;
+  v_turn record;
   v_keys bigint[] := '{}';
   v_open bigint[];
   v_ended bigint[];
@@ -274,18 +302,13 @@ DECLARE
   v_result jsonb;
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
-  -- One run that just goes on, alone: the same in two small statements, which cost less to begin with.
-  IF cardinality(p_ids) = 1 AND p_numbers[${TURN_NUMBERS.indexOf("kind") + 1}] = ${TURN_KINDS.runsOn} AND p_more IS NULL AND p_others IS NULL THEN
-    SELECT r.key INTO v_key FROM ${s}.runs r
-      WHERE r.id = p_ids[1] AND r.execution = ${ofTurn("execution", "1")} AND r.epoch = ${ofTurn("epoch", "1")} AND r.worker_id IS NOT NULL
-        AND r.last_message <= ${ofTurn("seen", "1")} AND ${stays("1")}
-      FOR NO KEY UPDATE;
+  v_now := ${s}.clock_1(p_now);
+  -- A run alone, as it goes on or ends: the same in a few small statements, which cost less to begin with.
+  v_alone := cardinality(p_ids) = 1 AND ${ofTurn("time", "1")} <> 0 AND p_more IS NULL AND p_others IS NULL;
+  IF v_alone AND ${ofTurn("kind", "1")} = ${TURN_KINDS.runsOn} THEN
+    SELECT r.key INTO v_key FROM ${s}.runs r WHERE ${holds} AND r.last_message <= ${ofTurn("seen", "1")} AND ${stays("1")} FOR NO KEY UPDATE;
     IF FOUND THEN
-      INSERT INTO ${s}.records (run, execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state)
-        SELECT v_key, ${ofTurn("execution", "1")}, ${ofTurn("index", "1")}, x.o - 1, (${DIRECTION_NAMES})[${ofPlace("direction")}], x.y,
-          nullif(${ofPlace("seq")}, -1), nullif(${ofPlace("n")}, -1), CASE x.o WHEN 1 THEN ${ofTurn("worker", "1")} END,
-          CASE x.o WHEN 1 THEN ${ofTurn("time", "1")} END, CASE x.o WHEN 1 THEN ${ofTurn("length", "1")} END, x.u, x.m, x.f::text[], x.d, x.v, x.s
-        FROM unnest(p_types, p_units, p_names, p_refs, p_data, p_values, p_states) WITH ORDINALITY AS x(y, u, m, f, d, v, s, o);
+      ${recordsAlone(s)}
       RETURN '{}';
     END IF;
   END IF;
@@ -295,6 +318,17 @@ BEGIN
         OR (SELECT 1 FROM ${s}.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL LIMIT 1) IS NOT NULL) THEN
     PERFORM ${s}.lock_runs_1(p_ids || ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)),
       ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
+  ELSIF v_alone AND ${ofTurn("kind", "1")} = ${TURN_KINDS.ends} THEN
+    SELECT r.key, r.last_message INTO v_key, v_last FROM ${s}.runs r WHERE ${holds} FOR NO KEY UPDATE;
+    -- Who never had a message has no update that waits for an answer.
+    IF FOUND AND v_last = 0 AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = v_key) THEN
+      ${recordsAlone(s)}
+      SELECT * INTO v_turn FROM json_to_record(p_turns::json -> 0) AS x(n integer, c text, o text, er text, rs boolean, ti integer, hl integer);
+      UPDATE ${s}.runs SET status = v_turn.c, ended_as = v_turn.c, output = v_turn.o, error = v_turn.er,
+          resumable = v_turn.c = 'failed' AND coalesce(v_turn.rs, true), turns = v_turn.ti + 1, history_length = v_turn.hl + v_turn.n, ${ENDED}
+        WHERE key = v_key;
+      RETURN '{}';
+    END IF;
   END IF;
   -- D4: who may write. Zero stands for who may not.
   SELECT array_agg(coalesce(l.key, 0)), bool_or(l.last_message > ${ofTurn("seen")}), bool_or(l.last_message > 0),
@@ -358,7 +392,7 @@ BEGIN
         FROM ${s}.runs x WHERE x.key = e.key OFFSET 0) r;
     UPDATE ${s}.runs r SET status = t.c, ended_as = t.c, output = t.o, error = t.er, resumable = t.c = 'failed' AND coalesce(t.rs, true),
         turns = coalesce(t.ti + 1, r.turns), history_length = coalesce(t.hl + t.n, r.history_length),
-        finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = r.epoch + 1
+        ${ENDED}
       FROM json_to_recordset(p_turns::json) AS t(i integer, n integer, c text, o text, er text, rs boolean, ti integer, hl integer)
       WHERE t.c IS NOT NULL AND r.key = v_keys[t.i];
     IF v_messages THEN
@@ -491,6 +525,7 @@ DECLARE
   v_runs json := p_runs::json;
   v_keys bigint[] := '{}';
   v_inserted bigint[];
+  v_run record;
   v_met json;
   v_item jsonb;
   v_results jsonb;
@@ -501,20 +536,24 @@ BEGIN
       ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)), ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
   END IF;
   v_now := ${s}.clock_1(p_now);
-  IF p_runs IS NOT NULL THEN
+  IF json_array_length(v_runs) = 1 THEN
+    -- The same for one run alone, in statements that cost less to begin with.
+    SELECT * INTO v_run FROM json_to_record(v_runs -> 0) AS x(${NEW_RUN}, seed text, input text);
+    v_keys := ARRAY[nextval('${s}.run_keys')];
+    INSERT INTO ${s}.runs (${NEW_RUN_COLUMNS}) VALUES (v_keys[1], ${newRunValues("v_run.")}) ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+      INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
+        VALUES (v_keys[1], 1, v_run.workflow, v_run.version, v_run.seed, v_run.input);
+    ELSE
+      v_keys := '{0}';
+    END IF;
+  ELSIF p_runs IS NOT NULL THEN
     -- Keys in the order of the batch, rows in the order of ids: two batches with the same ids can't wait for each other.
     WITH new AS MATERIALIZED (
       SELECT o.*, nextval('${s}.run_keys') AS key FROM (
-        SELECT * FROM json_to_recordset(v_runs) AS r(i integer, id text, workflow text, version text, queue text, priority integer, lane integer,
-          "startAt" bigint, delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, s text, w text, l bigint, t integer, n integer,
-          rb integer, wf text) ORDER BY i) o
+        SELECT * FROM json_to_recordset(v_runs) AS r(i integer, ${NEW_RUN}) ORDER BY i) o
     ), inserted AS (
-      INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at,
-          attributes, retry, turns, history_length, rollbacks, waiting_for)
-        SELECT key, id, workflow, version, queue, priority, lane, coalesce(s, 'pending'),
-          CASE WHEN w IS NULL THEN coalesce("startAt", v_now + coalesce(delay, 0)) ELSE v_now + l END, w, CASE WHEN w IS NULL THEN 0 ELSE 1 END, v_now,
-          CASE WHEN w IS NOT NULL THEN v_now END, coalesce("deadlineAt", v_now + deadline), attributes, retry, coalesce(t, 0), coalesce(n, 0),
-          coalesce(rb, 0), wf
+      INSERT INTO ${s}.runs (${NEW_RUN_COLUMNS}) SELECT key, ${newRunValues("")}
         FROM new ORDER BY id ON CONFLICT DO NOTHING RETURNING key
     )
     SELECT array_agg(n.key ORDER BY n.i), (SELECT array_agg(i.key) FROM inserted i) INTO v_keys, v_inserted FROM new n;
@@ -524,6 +563,8 @@ BEGIN
     INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
       SELECT v_keys[r.i], 1, r.workflow, r.version, r.seed, r.input
       FROM json_to_recordset(v_runs) AS r(i integer, workflow text, version text, seed text, input text) WHERE v_keys[r.i] <> 0;
+  END IF;
+  IF p_runs IS NOT NULL THEN
     IF p_records IS NOT NULL THEN
       INSERT INTO ${s}.records (run, ${RECORD_COLUMNS})
         SELECT v_keys[r.i], r.x, ${RECORD_VALUES} FROM json_to_recordset(p_records::json) AS r(i integer, x integer, ${RECORD}) WHERE v_keys[r.i] <> 0;
