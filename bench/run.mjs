@@ -31,6 +31,7 @@ const HELP = `npm run bench -- [options]
   --large            W6 with a million parked runs
   --json file        writes all results
   --charts folder    writes a chart for each store
+  --profile folder   writes a CPU profile of each measurement, for DevTools; figures are worse for it
   --url postgres://… a server to use, as a superuser; by default one is started
   --help
 `;
@@ -55,6 +56,7 @@ function readOptions() {
         large: flag,
         json: line,
         charts: line,
+        profile: line,
         url: line,
         help: flag,
       },
@@ -148,7 +150,8 @@ const endGroup = () => {
 
 /** Measures once, in a process of its own. A failure is a result too. */
 async function measureOnce(measurement, target, timeLimit) {
-  const command = ["--expose-gc", "--no-warnings", join(here, "measure.mjs"), JSON.stringify({ ...measurement, target })];
+  const profile = options.profile === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", join(options.profile, measurement.key)];
+  const command = [...profile, "--expose-gc", "--no-warnings", join(here, "measure.mjs"), JSON.stringify({ ...measurement, target })];
   const child = spawn(node, command, { stdio: ["ignore", "pipe", "pipe"], detached: true });
   group = child.pid;
   const output = { stdout: "", stderr: "" };

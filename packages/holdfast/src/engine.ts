@@ -211,6 +211,7 @@ export class Engine {
     const begun = await this.#begin(run, workflow);
     if (begun === undefined) return this.#create(run);
     let result: CreateResult;
+    const asked = this.environment.elapsed();
     try {
       result = await this.#committer.create({ ...run, first: begun.first });
     } catch (error) {
@@ -220,6 +221,8 @@ export class Engine {
     if (result.status !== "created") begun.worker.forget(begun.driver);
     else {
       this.#results.expect(run.id);
+      begun.driver.born();
+      await begun.worker.makeSure(run.id, asked);
       begun.driver.begun(begun.first.commit);
       this.#tell(begun.first.commit);
     }

@@ -105,3 +105,11 @@ function arrayElement(value: string | undefined): string {
   if (value === undefined) return "NULL";
   return `"${/["\\]/.test(value) ? value.replace(/["\\]/g, "\\$&") : value}"`;
 }
+
+/** The order of the columns, which is that of bytes. Strings sort otherwise, but only from U+D800 on. */
+export function compareAsBytes(a: string, b: string): number {
+  if (a === b) return 0;
+  if (HIGH.test(a) || HIGH.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));
+  return a < b ? -1 : 1;
+}
+const HIGH = /[\uD800-\uFFFF]/;

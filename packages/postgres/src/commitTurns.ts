@@ -3,7 +3,8 @@
 // Invariants: D2 D3 (one call a batch, whatever is in it; each turn stands alone), D9.
 
 import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast";
-import { numberArray, payload, textArray } from "./columns.ts";
+import { compareAsBytes, numberArray, payload, text, textArray } from "./columns.ts";
+import { isDamage } from "./failures.ts";
 import { commitFields, endFields, isUsual, lastOfEach, type Reach, type TurnFields, turnFields } from "./fields.ts";
 import { placesOf, type RecordPlace } from "./history.ts";
 import type { Names } from "./names.ts";
@@ -40,7 +41,9 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
       rest.push(commitFields(commit, names, birthOf(commit), reach));
     }
   }
-  const inOrder = (usual.map((at) => [at, commits[at]]) as [number, TurnCommit][]).sort(([, a], [, b]) => (a.runId < b.runId ? -1 : 1));
+  const inOrder = (usual.map((at) => [at, commits[at]]) as [number, TurnCommit][]).sort(([, a], [, b]) =>
+    compareAsBytes(text(a.runId), text(b.runId)),
+  );
   const ids: string[] = [];
   const numbers: number[] = [];
   const turns: object[] = [];
@@ -156,11 +159,21 @@ export function commitResults(
   for (const at of usual) results[at] = { status: "committed", inbox: [] };
   for (const i of answer.stale ?? []) results[usual[i - 1] as number] = { status: "stale" };
   for (const [i, ...columns] of answer.inbox ?? []) {
-    const result = results[usual[i - 1] as number];
-    if (result?.status === "committed") (result.inbox as unknown[]).push(inboxMessage(columns));
+    const at = usual[i - 1] as number;
+    const result = results[at];
+    if (result?.status === "committed") results[at] = readable(() => ({ ...result, inbox: [...result.inbox, inboxMessage(columns)] }));
   }
-  for (const [n, at] of others.entries()) results[at] = otherResult(answer.others?.[n] ?? { stale: true });
+  for (const [n, at] of others.entries()) results[at] = readable(() => otherResult(answer.others?.[n] ?? { stale: true }));
   return { results, due: answer.due === true, family: answer.family === true };
+}
+/** A run whose messages can't be read is let go, though its turn was written: the next claim blocks it. Others of its batch go on. */
+function readable(read: () => CommitResult): CommitResult {
+  try {
+    return read();
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return { status: "stale" };
+  }
 }
 function otherResult({ stale, inbox = [], sent, length }: OtherAnswer): CommitResult {
   if (stale === true) return { status: "stale" };
@@ -186,6 +199,8 @@ export function changesOf(
     const { children, sends, cancelChildren, tasks, updates, close, status, lease, wakeAt } = commit;
     if (children !== undefined || sends !== undefined || cancelChildren !== undefined) changes.work = changes.messages = true;
     if (close !== undefined && (close.status === "continued" || children !== undefined)) changes.work = true;
+    // Of those that go one by one it is not known whether their end has reached others.
+    if (close !== undefined && !isUsual(commit)) changes.work = changes.messages = true;
     if (tasks !== undefined) changes.tasks = true;
     if (updates !== undefined || (close !== undefined && close.status !== "continued") || status === "blocked") changes.results = true;
     if (lease === "park" && wakeAt !== undefined) alarms = true;

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { createInterface } from "node:readline";
 import { InvalidInputError } from "@holdfast/core";
-import type { Logger } from "holdfast";
+import type { Logger, Wakeup } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type FromUrlOptions, PostgresStore, type PostgresTransaction } from "../src/index.ts";
 import { Bouncer } from "./bouncer.ts";
@@ -267,6 +267,27 @@ describe("notifications", () => {
     await beside.close();
     await store.close();
     await wire.close();
+  });
+});
+
+describe("hints", () => {
+  test.each([
+    ["a usual one", {}],
+    ["one that sets attributes", { attributes: { a: 1 } }],
+  ])("D9 W1 who waits for a child is told of its end at once: %s", async (_, more) => {
+    const store = await database.open({ schema: database.newSchema() });
+    const parent = await running(store, "p");
+    const link = { runId: "p", execution: 1, seq: 1, parentClose: "cancel", announce: false } as const;
+    await store.commit([
+      draft(parent, { turn: turnOf(parent), children: [newRun("c", { parent: link, queue: "of c" })], lease: "park", status: "sleeping" }),
+    ]);
+    const [child] = await claim(store, { queue: "of c" });
+    const heard: Wakeup[] = [];
+    store.watch((wakeup) => heard.push(wakeup));
+    const held = heldOf(child as NonNullable<typeof child>);
+    await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held), ...more })]);
+    expect(heard).toContainEqual(expect.objectContaining({ work: true, messages: true }));
+    await store.close();
   });
 });
 

@@ -3,7 +3,7 @@
 import { HoldfastError, InvalidInputError, signal, workflow } from "@holdfast/core";
 import { Holdfast } from "holdfast";
 import { afterEach, expect, test } from "vitest";
-import { until, useDatabase } from "./support.ts";
+import { draft, running, turnOf, until, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -101,6 +101,20 @@ test("V4 W3 D4 a message that was damaged under a run in hand: the run is let go
   await healthy.result({ timeout: "20s" });
   expect(bodies).toEqual(["damaged", "healthy"]);
 }, 60_000);
+
+test("V4 D2 D4 a damaged message that comes with a commit: what was written is said of all others of the batch", async () => {
+  const schema = database.newSchema();
+  const store = await database.open({ schema });
+  const held = [await running(store, "damaged"), await running(store, "beside"), await running(store, "apart")];
+  await database.sql(
+    `INSERT INTO ${schema}.inbox (run, id, type, received_at) SELECT key, key, 'nonsense', 0 FROM ${schema}.runs WHERE id IN ('damaged', 'apart')`,
+  );
+  await database.sql(`UPDATE ${schema}.runs SET last_message = key WHERE id IN ('damaged', 'apart')`);
+  // The last goes by itself, as it does more than usual.
+  const commits = held.map((run, i) => draft(run, { turn: turnOf(run), ...(i === 2 && { attributes: { a: 1 } }) }));
+  const results = await store.commit(commits);
+  expect(results.map(({ status }) => status)).toEqual(["stale", "committed", "stale"]);
+});
 
 test("P9 a cursor that is none is its sender's fault, and no damage", async () => {
   const store = await database.open({ schema: database.newSchema() });

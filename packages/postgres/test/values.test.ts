@@ -2,7 +2,7 @@
 
 import { type Command, type Job, jsonCodec, type Turn } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
-import { text } from "../src/columns.ts";
+import { compareAsBytes, text } from "../src/columns.ts";
 import { fromFields, type RecordFields, toFields } from "../src/recordCodec.ts";
 import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
 
@@ -262,3 +262,12 @@ test("P9 a batch of more than a call carries goes in several, in order", async (
   );
   expect((await store.history("a")).map(({ index }) => index)).toEqual(range(9));
 }, 60_000);
+
+test("D3 runs are locked in the order of the column, whatever letters their ids have", async () => {
+  const ids = ["a", "B", "ä", "\uffee", "\ue000", "\u{1f600}", "\u{1f600}a", "z", "\ud7ff", ""];
+  const sorted = await database.sql<{ id: string }>(
+    `SELECT id FROM unnest(ARRAY[${ids.map((id) => `'${id}'`).join(", ")}]) AS id ORDER BY id COLLATE "C"`,
+  );
+  expect([...ids].sort(compareAsBytes)).toEqual(sorted.map(({ id }) => id));
+  expect(compareAsBytes("a", "a")).toBe(0);
+});

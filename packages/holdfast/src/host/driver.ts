@@ -22,6 +22,7 @@ import {
   serializeError,
   type Turn,
   type TurnWatch,
+  trimmed,
 } from "@holdfast/core";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
 import type { AttemptEnd } from "./attempts.ts";
@@ -176,16 +177,21 @@ export class Driver {
     const completion = await this.#executor.activate(activation);
     return completion.status === "ok" ? this.#draft(activation, completion) : undefined;
   }
+  /** It exists, and has a lease that can be renewed; it goes on when it is told that it has begun. */
+  born(): void {
+    this.#unborn = false;
+  }
   /** The run was created with its first turn. */
   begun(commit: TurnCommit): void {
+    this.born();
     this.#busy = false;
-    this.#unborn = false;
     if (this.#released) {
       // W4: its worker has stopped meanwhile.
       this.#steps.notBegun(openedSteps(commit).map(({ seq }) => seq));
       return void this.#returnLease();
     }
-    this.#committed(commit, { status: "committed", inbox: [] });
+    const historyLength = lengthAfterTrims(commit.turn);
+    this.#committed(commit, { status: "committed", inbox: [], ...(historyLength !== undefined && { historyLength }) });
   }
 
   /** A claim: replays if there is history to replay, then works off what is there. */
@@ -649,6 +655,12 @@ function openedSteps({ turn }: TurnCommit): OpeningCommand[] {
   const steps: OpeningCommand[] = [];
   for (const command of turn?.commands ?? []) if ("n" in command && isStep(command)) steps.push(command);
   return steps;
+}
+
+/** L4: what is left of a first turn that trims; undefined if it doesn't. */
+function lengthAfterTrims(turn: Turn | undefined): number | undefined {
+  if (turn?.commands.some((command) => command.type === "commit" && command.trim !== undefined) !== true) return undefined;
+  return trimmed([turn]).reduce((count, left) => count + recordCount(left), 0);
 }
 
 /** When a run that failed is to be tried again. */

@@ -86,8 +86,8 @@ export class WorkerHost implements DriverHost {
   #claiming: Promise<void> | undefined;
   #claimScheduled = false;
   #again = false;
-  #renewing: Promise<void> | undefined;
-  #renewAgain = false;
+  #renewing: Promise<boolean> | undefined;
+  #nextRenewal: Promise<boolean> | undefined;
   #stopping: Promise<void> | undefined;
   readonly #timers: Timer[] = [];
   #alarm: Timer | undefined;
@@ -142,6 +142,7 @@ export class WorkerHost implements DriverHost {
       this.#claiming !== undefined ||
       this.#claimScheduled ||
       this.#renewing !== undefined ||
+      this.#nextRenewal !== undefined ||
       this.#activities.busy ||
       [...this.#active.values()].some((driver) => driver.busy)
     );
@@ -210,7 +211,7 @@ export class WorkerHost implements DriverHost {
   async commit(turn: TurnCommit): Promise<CommitResult> {
     if (turn.close === undefined && turn.lease === "keep") return this.#commitAndGoOn(turn);
     const { runId } = turn;
-    if (this.#active.has(runId)) this.#leaving.add(runId);
+    if (this.#active.get(runId)?.epoch === turn.epoch) this.#leaving.add(runId);
     if (this.#again) this.#claimSoon();
     try {
       return await this.#ports.commit(turn);
@@ -218,12 +219,21 @@ export class WorkerHost implements DriverHost {
       this.#leaving.delete(runId);
     }
   }
-  /** W3: whoever hears of it late may have stood still until others had the run: no step begins before the lease is sure again. */
   async #commitAndGoOn(turn: TurnCommit): Promise<CommitResult> {
     const asked = this.environment.elapsed();
     const result = await this.#ports.commit(turn);
-    if (this.environment.elapsed() - asked > this.#settings.lease / 2) await this.#renew();
+    await this.makeSure(turn.runId, asked);
     return result;
+  }
+  /** W3: whoever hears of a commit late may have stood still until others had the run: no step begins before its lease is sure again. */
+  async makeSure(runId: string, asked: number): Promise<void> {
+    const { lease } = this.#settings;
+    let since = asked;
+    while (this.environment.elapsed() - since > lease / 2 && this.#active.has(runId) && this.#stopping === undefined) {
+      const began = this.environment.elapsed();
+      if (await this.#renew()) since = began;
+      else await this.#passed(lease / 20);
+    }
   }
   attempts(runId: string): ReturnType<Store["attempts"]> {
     return this.#ports.store.attempts(runId);
@@ -414,21 +424,24 @@ export class WorkerHost implements DriverHost {
 
   // ── leases ──
 
-  /** Renews the leases of what is active and brings what has come into their inboxes. */
-  async #renew(): Promise<void> {
-    if (this.#active.size === 0) return;
-    this.#renewAgain = true; // one that is under way may have read what is older than this hint
-    this.#renewing ??= this.#renewAll();
+  /**
+   * Renews the leases of what is active and brings what has come into their inboxes. Resolves when one is over that began after this
+   * call, as what was under way may have read what is older than the hint: false if the store could not be asked.
+   */
+  #renew(): Promise<boolean> {
+    if (this.#active.size === 0) return Promise.resolve(true);
+    this.#nextRenewal ??= this.#afterRenewal();
+    return this.#nextRenewal;
+  }
+  async #afterRenewal(): Promise<boolean> {
     await this.#renewing;
+    this.#nextRenewal = undefined;
+    this.#renewing = this.#renewOnce();
+    const isDone = await this.#renewing;
+    if (this.#nextRenewal === undefined) this.#renewing = undefined;
+    return isDone;
   }
-  async #renewAll(): Promise<void> {
-    while (this.#renewAgain) {
-      this.#renewAgain = false;
-      await this.#renewOnce();
-    }
-    this.#renewing = undefined;
-  }
-  async #renewOnce(): Promise<void> {
+  async #renewOnce(): Promise<boolean> {
     const drivers = [...this.#active.values()].filter(({ isBorn }) => isBorn);
     const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
     try {
@@ -440,8 +453,10 @@ export class WorkerHost implements DriverHost {
         if (!held) driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
         else if (inbox.length > 0) void driver.receive(inbox);
       });
+      return true;
     } catch (error) {
       this.logger.error("Leases could not be renewed; trying again.", { error });
+      return false;
     }
   }
 

@@ -1,10 +1,10 @@
 // What one worker leaves behind, and how the next goes on from there.
 
-import { Holdfast, workflow } from "holdfast";
+import { Holdfast, Loop, workflow } from "holdfast";
 import { afterEach, expect, test } from "vitest";
 import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
-import type { Store } from "../../src/store/port.ts";
+import type { Store, TurnCommit } from "../../src/store/port.ts";
 
 const engines: Holdfast[] = [];
 afterEach(async () => {
@@ -185,49 +185,113 @@ async function sendSoon(store: Store, runId: string): Promise<void> {
   await store.send([{ runId, message: { job: { type: "cancel", reason: undefined } } }]);
 }
 
-test("W3 a worker that stood still until others had its run begins no step of it", async () => {
-  const awake = gate();
-  const later = () => awake.passed.then(() => new Promise((resolve) => setTimeout(resolve, 10)));
-  let isAsleep = false;
-  const begun: string[] = [];
-  const two = workflow("two", async (ctx) => {
-    await ctx.step("first", () => "done");
-    await ctx.step("second", ({ attempt }) => {
-      begun.push(`second ${attempt}`);
-      return "done";
-    });
+/** A workflow whose attempts are listed, each with the name of the engine that made it. */
+const listing = (who: string, begun: string[]) =>
+  workflow("two", async (ctx) => {
+    for (const name of ["first", "second"]) await ctx.step(name, ({ attempt }) => void begun.push(`${name} step by ${who}, ${attempt}`));
   });
-  const shared = new MemoryStore();
-  const dozing = await open(
-    (store) => ({
-      // It falls asleep as the second step is committed: nothing reaches it, and it asks for nothing.
-      commit: async (turns) => {
-        const results = await store.commit(turns);
-        if (turns.some(({ turn }) => turn?.commands.some((command) => command.type === "step" && command.name === "second"))) {
-          isAsleep = true;
-          await awake.passed;
-        }
-        return results;
-      },
-      renew: async (...claims) => {
-        if (isAsleep) await later();
-        return store.renew(...claims);
-      },
-      claim: async (request) => {
-        if (isAsleep) await later();
-        return store.claim(request);
-      },
-    }),
-    shared,
+/** A store whose process stands still from the end of a call that `falls` says until it is woken: nothing reaches it, it asks for nothing. */
+function dozing(falls: (name: "create" | "commit", items: readonly unknown[]) => boolean, failures = 0) {
+  const awake = gate();
+  const state = { isAsleep: false, failedRenewals: 0, wake: awake.open };
+  const whenAwake = async () => {
+    if (!state.isAsleep) return;
+    await awake.passed;
+    await new Promise((resolve) => setTimeout(resolve, 10)); // what was on its way to it comes first
+  };
+  const doze = async <T>(name: "create" | "commit", items: readonly unknown[], write: () => Promise<T>): Promise<T> => {
+    const result = await write();
+    if (!state.isAsleep && falls(name, items)) {
+      state.isAsleep = true;
+      await awake.passed;
+    }
+    return result;
+  };
+  const change = (store: Store): Partial<Store> => ({
+    create: (runs) => doze("create", runs, () => store.create(runs)),
+    commit: (turns) => doze("commit", turns, () => store.commit(turns)),
+    claim: (request) => whenAwake().then(() => store.claim(request)),
+    renew: async (...claims) => {
+      await whenAwake();
+      if (state.isAsleep && state.failedRenewals++ < failures) throw new Error("not now");
+      return store.renew(...claims);
+    },
+  });
+  return { state, change };
+}
+const opensSecond = (_: string, items: readonly unknown[]) =>
+  (items as readonly TurnCommit[]).some(({ turn }) =>
+    turn?.commands.some((command) => command.type === "step" && command.name === "second"),
   );
-  await dozing.worker({ workflows: [two], lease: 60 });
-  const run = await dozing.start(two, undefined);
-  await until(() => isAsleep);
+
+test.each([
+  ["the commit of a step", opensSecond, 0, ["first step by me, 1", "second step by the other, 2"]],
+  ["the commit of a step, and can't renew at once", opensSecond, 3, ["first step by me, 1", "second step by the other, 2"]],
+  ["the creation of a run", (name: string) => name === "create", 0, ["first step by the other, 2", "second step by the other, 1"]],
+] as const)("W3 a worker that stood still after %s until others had the run begins no step of it", async (_, falls, failures, expected) => {
+  const shared = new MemoryStore();
+  const begun: string[] = [];
+  const { state, change } = dozing(falls, failures);
+  const first = await open(change, shared);
+  const mine = listing("me", begun);
+  await first.worker({ workflows: [mine], lease: 60 });
+  const started = first.start(mine, undefined, { id: "run" });
+  await until(() => state.isAsleep);
   const other = await open(undefined, shared);
-  await other.worker({ workflows: [two], lease: 60 });
-  await until(() => begun.length > 0);
-  awake.open();
-  await run.result({ timeout: "5s" });
+  await other.worker({ workflows: [listing("the other", begun)], lease: 60 });
+  await until(() => begun.some((step) => step.includes("the other")));
+  state.wake();
+  await (await started).result({ timeout: "5s" });
+  await until(() => state.failedRenewals >= failures);
   await Promise.all(engines.splice(0).map((engine) => engine.close()));
-  expect(begun).toEqual(["second 2"]);
+  expect(begun).toEqual(expected);
+});
+
+test("W3 D9 a worker that hears late, and then of messages without end, goes on", async () => {
+  let slow = true;
+  const begun: string[] = [];
+  let hint = () => {};
+  const engine = await open((store) => ({
+    commit: async (turns) => {
+      const results = await store.commit(turns);
+      if (slow && opensSecond("commit", turns)) {
+        slow = false;
+        await new Promise((resolve) => setTimeout(resolve, 80));
+      }
+      return results;
+    },
+    renew: (...claims) => new Promise((resolve) => setTimeout(resolve, 2)).then(() => store.renew(...claims)),
+    watch: (watcher) => {
+      hint = () => watcher({ messages: true });
+      return store.watch(watcher);
+    },
+  }));
+  const steady = setInterval(() => hint(), 1);
+  const mine = listing("me", begun);
+  await engine.worker({ workflows: [mine], lease: 100 });
+  await (await engine.start(mine, undefined)).result({ timeout: "5s" });
+  clearInterval(steady);
+  expect(begun).toEqual(["first step by me, 1", "second step by me, 1"]);
+});
+
+test("L4 a first turn that trims is counted as what it leaves", async () => {
+  const store = new MemoryStore();
+  const engine = await open(undefined, store);
+  const trims = workflow("trims", async (ctx) => {
+    await ctx.loop({ name: "l", state: 0, commitInterval: 1, historyEvery: 1, historyKeep: 1 }, async (inner, i) => {
+      await inner.sideEffect(() => i);
+      return i >= 20 ? Loop.break(i) : Loop.continue(i + 1);
+    });
+    await ctx.step("after", () => "done");
+  });
+  await engine.worker({ workflows: [trims] });
+  await (await engine.start(trims, undefined, { id: "run" })).result({ timeout: "5s" });
+  const turns = (await store.history("run")) ?? [];
+  expect(turns.length).toBeGreaterThan(1);
+  let before = 0;
+  for (const { jobs, commands, historyLength } of turns) {
+    expect(historyLength).toBe(before);
+    before += jobs.length + commands.length;
+  }
+  expect((await store.get(["run"]))[0]?.historyLength).toBe(before);
 });

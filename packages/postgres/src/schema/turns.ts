@@ -146,22 +146,25 @@ DECLARE
   v_keys bigint[];
   v_inserted bigint[];
 BEGIN
-  -- A key for each, in their order; none for those that come with more than themselves.
+  IF EXISTS (SELECT 1 FROM jsonb_array_elements(p_runs) AS o(run) WHERE o.run ? 'ikey' OR o.run ? 'messages' OR o.run ? 'first' OR o.run #> '{parent,announce}' = 'true') THEN
+    -- One of them comes with more than itself: their order is kept.
+    RETURN QUERY SELECT o.run FROM jsonb_array_elements(p_runs) AS o(run);
+    RETURN;
+  END IF;
   WITH new AS MATERIALIZED (
-    SELECT o.*, CASE WHEN o.ikey IS NULL AND o.messages IS NULL AND o.first IS NULL AND (o.parent ->> 'announce')::boolean IS NOT TRUE
-      THEN nextval('${s}.run_keys') END AS key
+    SELECT o.*, nextval('${s}.run_keys') AS key
     FROM ROWS FROM (jsonb_to_recordset(p_runs) AS (id text, workflow text, version text, queue text, priority integer, lane integer, "startAt" bigint,
-      delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, ikey text, parent jsonb, messages jsonb, first jsonb)) WITH ORDINALITY
-      AS o(id, workflow, version, queue, priority, lane, "startAt", delay, deadline, "deadlineAt", retry, attributes, ikey, parent, messages, first, i)
+      delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, parent jsonb)) WITH ORDINALITY
+      AS o(id, workflow, version, queue, priority, lane, "startAt", delay, deadline, "deadlineAt", retry, attributes, parent, i)
   ), inserted AS (
     INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, created_at, deadline_at, attributes, retry,
         parent_id, parent_execution, parent_seq, parent_close, parent_announce)
       SELECT key, id, workflow, version, queue, priority, lane, 'pending', coalesce("startAt", p_now + coalesce(delay, 0)), p_now,
         coalesce("deadlineAt", p_now + deadline), attributes, retry, parent ->> 'runId', (parent ->> 'execution')::integer, (parent ->> 'seq')::integer,
         parent ->> 'parentClose', (parent ->> 'announce')::boolean
-      FROM new WHERE key IS NOT NULL ORDER BY id COLLATE "C" ON CONFLICT DO NOTHING RETURNING key
+      FROM new ORDER BY id COLLATE "C" ON CONFLICT DO NOTHING RETURNING key
   )
-  SELECT array_agg(coalesce(n.key, 0) ORDER BY n.i), (SELECT array_agg(key) FROM inserted) INTO v_keys, v_inserted FROM new n;
+  SELECT array_agg(n.key ORDER BY n.i), (SELECT array_agg(key) FROM inserted) INTO v_keys, v_inserted FROM new n;
   IF cardinality(v_inserted) IS DISTINCT FROM cardinality(v_keys) THEN
     v_keys := ARRAY (SELECT CASE WHEN k.key = ANY (v_inserted) THEN k.key ELSE 0 END FROM unnest(v_keys) WITH ORDINALITY AS k(key, i) ORDER BY k.i);
   END IF;
