@@ -59,7 +59,8 @@ export async function readUpdates(
   if (keys.length === 0) return [];
   const rows = await db.query<{ i: number; status: string; value: string | null; error: string | null }>(
     `SELECT k.i, u.status, u.value, u.error FROM json_to_recordset($1::json) AS k(i integer, run text, id text)
-       JOIN ${s}.runs r ON r.id = k.run JOIN ${s}.updates u ON u.run = r.key AND u.id = k.id WHERE u.status IS NOT NULL`,
+       CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x WHERE x.id = k.run OFFSET 0) r
+       CROSS JOIN LATERAL (SELECT * FROM ${s}.updates x WHERE (x.run, x.id) = (r.key, k.id) OFFSET 0) u WHERE u.status IS NOT NULL`,
     [JSON.stringify(keys.map(({ runId, id }, i) => ({ i, run: text(runId), id: text(id) })))],
   );
   const outcomes: (UpdateOutcome | undefined)[] = keys.map(() => undefined);
