@@ -1,5 +1,4 @@
-// npm run soak -- [--minutes N] [--store file|memory|postgres] [--url postgres://…] [--workers K] [--seed S] [--lease ms] [--open N]
-//                 [--folder path] [--keep]
+// npm run soak -- [options]; `--help` lists them.
 // Worker processes on one store are killed, frozen and stopped at random under a mix of workflows; then everything is checked. On
 // PostgreSQL connections are cut, too, and the server itself is killed, unless it was named by --url.
 // The last line is "soak: ok …" or "soak: FAILED …"; what a failure needs to be understood stays in the folder.
@@ -7,54 +6,21 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
 import { ask } from "@holdfast/postgres-server";
 import { Holdfast } from "holdfast";
 import { checkAttempts, checkEffects, checkEnd, checkLedger, checkReplay, checkSaga, executionOf, tracesOf } from "./checks.mjs";
 import { note, openEffects, readEffects } from "./effects.mjs";
 import { makeTable } from "./ledgerTable.mjs";
 import { LocalPool } from "./localPool.mjs";
-import { kinds } from "./mix.mjs";
 import { Observer } from "./observer.mjs";
+import { readOptions } from "./options.mjs";
 import { Pool } from "./pool.mjs";
 import { Postgres } from "./postgres.mjs";
 import { randomOf } from "./random.mjs";
 import { audit } from "./workflows.mjs";
 
-const { values: options } = parseArgs({
-  options: {
-    minutes: { type: "string", default: "1" },
-    store: { type: "string", default: "file" },
-    url: { type: "string" },
-    workers: { type: "string", default: "3" },
-    seed: { type: "string", default: String(Date.now() % 1_000_000) },
-    lease: { type: "string", default: "1000" },
-    open: { type: "string", default: "40" },
-    drain: { type: "string", default: "60" },
-    only: { type: "string" },
-    folder: { type: "string" },
-    keep: { type: "boolean", default: false },
-  },
-});
-const [minutes, workers, seed, lease, mostOpen, drain] = [
-  options.minutes,
-  options.workers,
-  options.seed,
-  options.lease,
-  options.open,
-  options.drain,
-].map((text) => {
-  const number = Number(text);
-  if (!Number.isFinite(number) || number < 0) throw new Error(`"${text}" is no number`);
-  return number;
-});
-if (!["file", "memory", "postgres"].includes(options.store)) throw new Error(`--store is file, memory or postgres, not "${options.store}"`);
-if (options.url !== undefined && options.store !== "postgres") throw new Error("--url goes with --store postgres");
-const wanted = options.only?.split(",");
-const mix = kinds.filter(
-  ({ workflow, tables }) => (wanted?.includes(workflow.name) ?? true) && !(tables === true && options.store === "memory"),
-);
-if (mix.length === 0) throw new Error(`--only: there is ${kinds.map(({ workflow }) => workflow.name).join(", ")}`);
+const options = readOptions();
+const { minutes, workers, seed, lease, mostOpen, drain, mix } = options;
 
 const folder = options.folder === undefined ? mkdtempSync(join(tmpdir(), `holdfast-soak-${seed}-`)) : resolve(options.folder);
 mkdirSync(folder, { recursive: true });
