@@ -5,7 +5,17 @@
 import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast";
 import { compareAsBytes, numberArray, payload, text, textArray } from "./columns.ts";
 import { isDamage } from "./failures.ts";
-import { commitFields, endFields, isUsual, lastOfEach, type Reach, type TurnFields, turnFields } from "./fields.ts";
+import {
+  commitFields,
+  endFields,
+  firstOfEach,
+  isUsual,
+  lastOfEach,
+  type Reach,
+  type TurnFields,
+  turnFields,
+  updateFields,
+} from "./fields.ts";
 import { placesOf, type RecordPlace } from "./history.ts";
 import type { Names } from "./names.ts";
 import type { Birth } from "./recordCodec.ts";
@@ -51,6 +61,7 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
   const consumed: object[] = [];
   const states: object[] = [];
   const attempts: object[] = [];
+  const updates: object[] = [];
   for (const [, commit] of inOrder) {
     const { execution: x, turn, close, state } = commit;
     const fields = turnFields(commit);
@@ -66,10 +77,12 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
     if (turn !== undefined) for (const place of placesOf(turn, birthOf(commit))) records.add(i, place);
     for (const id of commit.consumed ?? []) consumed.push({ i, id });
     if (state !== undefined) states.push({ i, state: payload(state) });
+    for (const update of firstOfEach(commit.updates ?? [])) updates.push({ i, ...updateFields(update) });
     for (const row of lastOfEach(commit.attempts ?? [], ({ seq, number }) => `${seq}.${number}`))
       attempts.push({ i, x, ...attemptFields(row) });
   }
-  const more = consumed.length + states.length + attempts.length === 0 ? null : JSON.stringify({ consumed, states, attempts });
+  const hasMore = consumed.length + states.length + attempts.length + updates.length > 0;
+  const more = hasMore ? JSON.stringify({ consumed, states, attempts, updates }) : null;
   return {
     parameters: [
       textArray(ids),

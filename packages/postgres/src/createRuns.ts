@@ -20,10 +20,8 @@ function isPlain({ idempotencyKey, parent, messages, first, onConflict }: NewRun
   );
 }
 function isPlainFirst({ commit }: NonNullable<NewRun["first"]>): boolean {
-  const { lease, close, blocked, attempts, consumed } = commit;
-  return (
-    isUsual(commit) && lease === "keep" && close === undefined && blocked === undefined && attempts === undefined && consumed === undefined
-  );
+  const { lease, close, blocked, attempts, consumed, updates } = commit;
+  return isUsual(commit) && lease === "keep" && [close, blocked, attempts, consumed, updates].every((more) => more === undefined);
 }
 
 /** s status, w worker, l lease, t turns, n records, rb rollbacks, wf waits. */

@@ -11,16 +11,15 @@ import { attemptFields, type MessageFields, messageFields, waitingForOf } from "
 
 // ── the usual turn ──
 
-/** Records in, messages taken, state, attempts; it keeps its lease, parks or ends. Nothing that concerns another run or an index. */
+/** Records in, messages taken, state, attempts, outcomes of updates; it keeps its lease, parks or ends. Nothing that concerns another run or an index. */
 export function isUsual(commit: TurnCommit): boolean {
-  const { children, sends, tasks, cancelTasks, cancelChildren, updates, attributes, attempt, turn, close } = commit;
+  const { children, sends, tasks, cancelTasks, cancelChildren, attributes, attempt, turn, close } = commit;
   return (
     children === undefined &&
     sends === undefined &&
     tasks === undefined &&
     cancelTasks === undefined &&
     cancelChildren === undefined &&
-    updates === undefined &&
     attributes === undefined &&
     attempt === undefined &&
     close?.status !== "continued" &&
@@ -88,7 +87,7 @@ export function commitFields(commit: TurnCommit, names: Names, birth: Birth | un
     records: turn === undefined ? undefined : rowsOf(turn, names.worker(commit.workerId), birth),
     attempts: listed(lastOfEach(commit.attempts ?? [], ({ seq, number }) => `${seq}.${number}`).map(attemptFields)),
     consumed: commit.consumed,
-    updates: listed(lastOfEach((updates ?? []).toReversed(), ({ id }) => id).map(updateFields)),
+    updates: listed(firstOfEach(updates ?? []).map(updateFields)),
     tasks: listed((tasks ?? []).map(taskFields)),
     cancelTasks: commit.cancelTasks,
     children: listed((children ?? []).map((child): NewRunFields => newRunFields(child, names, reach))),
@@ -100,11 +99,15 @@ export function commitFields(commit: TurnCommit, names: Names, birth: Birth | un
 function listed<T>(list: readonly T[]): readonly T[] | undefined {
   return list.length === 0 ? undefined : list;
 }
+/** An update ends once: of several outcomes the first counts. */
+export function firstOfEach(updates: NonNullable<TurnCommit["updates"]>): NonNullable<TurnCommit["updates"]> {
+  return lastOfEach(updates.toReversed(), ({ id }) => id);
+}
 /** A statement can't write one row twice: of several the last counts. */
 export function lastOfEach<T>(items: readonly T[], keyOf: (item: T) => string): T[] {
   return items.length < 2 ? [...items] : [...new Map(items.map((item) => [keyOf(item), item])).values()];
 }
-function updateFields({ id, outcome }: { readonly id: string; readonly outcome: UpdateOutcome }): object {
+export function updateFields({ id, outcome }: { readonly id: string; readonly outcome: UpdateOutcome }): object {
   return outcome.status === "completed"
     ? { id: text(id), status: outcome.status, value: payload(outcome.value) }
     : { id: text(id), status: outcome.status, error: json(outcome.error) };

@@ -8,7 +8,7 @@
 
 import type { Command, CommitCommand, Job, Turn } from "@holdfast/core";
 import { optionalPayload, readNumber, readOptionalNumber, readPayload, text, type Value } from "./columns.ts";
-import { type Birth, fromFields, type RecordFields, toFields } from "./recordCodec.ts";
+import { type Birth, commandOf, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
 
 /** A record in its place: p position, k direction; of the first of a turn also s, the state that it published. */
 export interface RecordPlace extends RecordFields {
@@ -87,8 +87,8 @@ export function turnsOf(rows: readonly HistoryRow[], birth: Birth | undefined): 
       Value,
     ];
     const read = { type, seq, unit, name, n, refs, data, value };
-    if (row[5] === "job") current.jobs.push(fromFields(read, birth) as Job);
-    else if (row[5] === "command") current.commands.push(fromFields(read) as Command);
+    if (row[5] === "job") current.jobs.push(jobOf(read, birth));
+    else if (row[5] === "command") current.commands.push(commandOf(read));
   }
   return turns;
 }

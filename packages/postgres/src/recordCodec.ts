@@ -1,8 +1,9 @@
 // A job or a command as a row, and the row as a job or a command.
 // Owns: which fields have columns of their own, which one is the `value`, which name messages, and what a `start` leaves out.
-// Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds.
+// Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds; a row that lacks what
+// its kind needs was changed by somebody else, and is a TypeError.
 
-import { type Command, type Job, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
+import { type Command, type Job, type Outcome, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
 import { json, payload, readJson, readNumber, readOptionalText, readPayload, readText, text, type Value } from "./columns.ts";
 
 /** As it is handed to the server: y type, q seq, u unit, m name, n occurrence, f refs, d data, v value. What is not there is left out. */
@@ -105,28 +106,139 @@ function isBare(record: StepCommand): boolean {
   return true;
 }
 
-export function fromFields({ type, seq, unit, name, n, refs, data, value }: ReadRecord, birth?: Birth): Job | Command {
+/** Without `birth` a start lacks what its execution says. */
+export function jobOf(fields: ReadRecord, birth?: Birth): Job {
+  const job = fromFields(fields, birth) as Job;
+  if (job.type !== "resolve" && (job.type !== "start" || birth !== undefined)) check(job, NEEDED_BY_JOBS[job.type]);
+  return job;
+}
+export function commandOf(fields: ReadRecord): Command {
+  const command = fromFields(fields) as Command;
+  check(command, NEEDED_BY_COMMANDS[command.type]);
+  return command;
+}
+
+function fromFields({ type, seq, unit, name, n, refs, data, value }: ReadRecord, birth?: Birth): Job | Command {
   const kind = String(type);
-  const given = (column: Value): column is string | number | boolean => column !== null && column !== undefined;
-  if (kind === "step" && !given(data)) {
+  if (kind === "step" && !given(data) && given(unit) && given(name) && given(seq) && given(n))
     return { type: "step", seq: readNumber(seq), unit: readText(unit), name: readText(name), n: readNumber(n) };
-  }
+  if (kind === "resolve") return { type: "resolve", seq: readNeededNumber(seq), outcome: readOutcome(data, value) };
   const record: Record<string, unknown> = { type: kind };
   if (given(seq)) record["seq"] = readNumber(seq);
-  if (kind === "resolve") {
-    record["outcome"] = given(value) ? { status: "completed", value: readPayload(value) } : readJson(data);
-    return record as unknown as Job;
-  }
   if (given(unit)) record["unit"] = readText(unit);
   if (given(name)) record["name"] = readOptionalText(name);
   if (given(n)) record["n"] = readNumber(n);
-  if (given(data)) Object.assign(record, readable(kind, readJson<Record<string, unknown>>(data), payloadFromJson as Convert));
+  if (given(data)) Object.assign(record, readable(kind, readFields(data), payloadFromJson as Convert), { type: kind });
   if (given(value)) record[VALUE_FIELD[kind] ?? "value"] = readPayload(value);
   const refsField = REFS_FIELD[kind];
   if (refs !== null && refs !== undefined && refsField !== undefined)
     record[refsField] = refsField === LIST ? refs.map(readText) : readText(refs[0]);
   if (kind === "start" && !("runId" in record) && birth !== undefined) repeatBirth(record, birth);
   return record as unknown as Job | Command;
+}
+
+function given(column: Value): column is string | number | boolean {
+  return column !== null && column !== undefined;
+}
+function readNeededNumber(column: Value): number {
+  if (!given(column)) throw new TypeError("A number was expected, and there is none.");
+  return readNumber(column);
+}
+function readOutcome(data: Value, value: Value): Outcome {
+  if (given(value)) return { status: "completed", value: readPayload(value) };
+  const outcome = readFields(data) as unknown as Outcome;
+  if (outcome.status !== "failed" && outcome.status !== "canceled") throw new TypeError("A resolve has neither a value nor an outcome.");
+  return outcome;
+}
+function readFields(data: Value): Record<string, unknown> {
+  const fields = readJson<unknown>(data);
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) throw new TypeError("The data of a record are no object.");
+  return fields as Record<string, unknown>;
+}
+
+// ── what a record can't be without ──
+
+const FITS = {
+  seq: (value: unknown) => typeof value === "number",
+  unit: (value: unknown) => typeof value === "string",
+  name: (value: unknown) => typeof value === "string",
+  n: (value: unknown) => typeof value === "number",
+  id: (value: unknown) => typeof value === "string",
+  message: (value: unknown) => typeof value === "string",
+  input: isPayload,
+  payload: isPayload,
+  value: isPayload,
+  voids: (value: unknown) => Array.isArray(value),
+} as const;
+type Needed = readonly (keyof typeof FITS)[];
+
+function isPayload(value: unknown): boolean {
+  return typeof value === "string" || value instanceof Uint8Array;
+}
+
+const NEEDED_BY_JOBS: { readonly [T in Exclude<Job["type"], "resolve">]: Needed } = {
+  start: ["input"],
+  fire: ["seq"],
+  childStarted: ["seq"],
+  signal: ["id", "name", "payload"],
+  update: ["id", "name", "input"],
+  query: ["id", "name"],
+  cancel: [],
+  patch: ["id"],
+  seed: [],
+  expire: [],
+  resume: ["voids"],
+  evict: [],
+};
+
+const LOCATION: Needed = ["seq", "unit", "name", "n"];
+const NEEDED_BY_COMMANDS: { readonly [T in Command["type"]]: Needed } = {
+  step: LOCATION,
+  transaction: LOCATION,
+  activity: [...LOCATION, "input"],
+  child: [...LOCATION, "input", "id"],
+  sleep: LOCATION,
+  signalRun: [...LOCATION, "payload"],
+  cancelRun: LOCATION,
+  rollback: LOCATION,
+  sideEffect: LOCATION,
+  signal: LOCATION,
+  childResult: LOCATION,
+  condition: LOCATION,
+  ivar: LOCATION,
+  updateState: LOCATION,
+  parallel: LOCATION,
+  join: LOCATION,
+  race: LOCATION,
+  try: LOCATION,
+  shield: LOCATION,
+  loop: LOCATION,
+  receive: LOCATION,
+  refuse: LOCATION,
+  reuse: LOCATION,
+  patch: LOCATION,
+  rollbackCheckpoint: LOCATION,
+  attributes: LOCATION,
+  settle: ["seq"],
+  winner: ["seq"],
+  cancel: ["seq"],
+  dispatch: ["seq", "unit", "message"],
+  acceptUpdate: ["seq", "id"],
+  completeUpdate: ["seq", "id"],
+  handlerFailed: ["seq", "unit"],
+  commit: ["seq", "unit", "value"],
+  rollBack: [],
+  complete: ["value"],
+  fail: [],
+  canceled: [],
+  continueAsNew: ["input"],
+};
+
+/** A kind that nobody knows yet needs nothing. */
+function check(record: Job | Command, needed: Needed | undefined): void {
+  if (needed === undefined) return;
+  const fields = record as unknown as Readonly<Record<string, unknown>>;
+  for (const field of needed) if (!FITS[field](fields[field])) throw new TypeError(`A ${record.type} has no valid ${field}.`);
 }
 
 function repeatBirth(record: Record<string, unknown>, { runId, workflow, version, seed, input }: Birth): void {

@@ -19,7 +19,7 @@ import {
   text,
   type Value,
 } from "./columns.ts";
-import { type Birth, fromFields, type RecordFields, toFields } from "./recordCodec.ts";
+import { type Birth, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
 
 export const ALL_STATUSES: readonly RunStatus[] = [
   "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated", "continued",
@@ -102,7 +102,7 @@ export type InboxColumns = readonly (Value | readonly string[])[];
 export function inboxMessage(columns: InboxColumns): InboxMessage {
   const [id, type, seq, name, refs, data, value] = columns as [Value, Value, Value, Value, readonly string[] | null, Value, Value];
   if (!MESSAGES.has(String(type))) throw new TypeError(`There is no message of the type "${String(type)}".`);
-  const job = fromFields({ type, seq, unit: null, name, n: null, refs, data, value }) as InboxJob;
+  const job = jobOf({ type, seq, unit: null, name, n: null, refs, data, value }) as InboxJob;
   // The server has made it, of a column.
   return { id: readNumber(id), job: job.type === "childStarted" ? { ...job, runId: readText(job.runId) } : job };
 }

@@ -72,6 +72,16 @@ const MOST_BIRTHS = 10_000;
 
 const QUIET = { debug() {}, info() {}, warn() {}, error() {} };
 
+/** Goes with others of its kind, in a few statements for all of them. */
+function isPlain({ job, idempotencyKey }: Message["message"]): boolean {
+  return job.type === "update" || (job.type === "signal" && idempotencyKey === undefined);
+}
+/** No update is asked for twice. */
+function areDistinct(messages: readonly Message[]): boolean {
+  const ids = messages.flatMap(({ runId, message: { job } }) => (job.type === "update" ? [`${job.id} ${runId}`] : []));
+  return new Set(ids).size === ids.length;
+}
+
 export class PostgresStore implements Store {
   readonly #options: PostgresStoreOptions;
   readonly #place: Place;
@@ -309,7 +319,7 @@ export class PostgresStore implements Store {
   #send(messages: readonly Message[]): Promise<SendResult[]> {
     return inPortions(messages, sizeOfMessage, async (portion) => {
       const fields = JSON.stringify(portion.map(({ runId, message }, o) => ({ o, r: text(runId), ...messageFields(message) })));
-      const arePlain = portion.every(({ message: { job, idempotencyKey } }) => job.type === "signal" && idempotencyKey === undefined);
+      const arePlain = portion.every(({ message }) => isPlain(message)) && areDistinct(portion);
       const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields]);
       this.#tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
       return (JSON.parse(answer) as SentAnswer[]).map(sendResult);

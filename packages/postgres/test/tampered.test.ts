@@ -116,6 +116,18 @@ test("V4 D2 D4 a damaged message that comes with a commit: what was written is s
   expect(results.map(({ status }) => status)).toEqual(["stale", "committed", "stale"]);
 });
 
+test.each(["records SET value = NULL", "records SET name = NULL", "records SET seq = NULL"])(
+  "D12 V4 %s: the operations of the run are HF_STORE_CORRUPT",
+  async (change) => {
+    const schema = await interrupted();
+    const run = (await open(schema)).run("one", waits);
+    expect(await run.operations()).toMatchObject([{ name: "a", output: 1 }, { kind: "signal" }]);
+    await database.sql(`UPDATE ${schema}.${change}`);
+    await expect(run.operations()).rejects.toMatchObject({ code: "HF_STORE_CORRUPT" });
+  },
+  60_000,
+);
+
 test("P9 a cursor that is none is its sender's fault, and no damage", async () => {
   const store = await database.open({ schema: database.newSchema() });
   await expect(store.list({ limit: 10, cursor: "nonsense" })).rejects.toBeInstanceOf(InvalidInputError);

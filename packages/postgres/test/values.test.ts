@@ -3,7 +3,7 @@
 import { type Command, type Job, jsonCodec, type Turn } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
 import { compareAsBytes, text } from "../src/columns.ts";
-import { fromFields, type RecordFields, toFields } from "../src/recordCodec.ts";
+import { commandOf, jobOf, type RecordFields, toFields } from "../src/recordCodec.ts";
 import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
 
 const database = useDatabase();
@@ -66,12 +66,32 @@ const read = ({ y, q, u, m, n, f, d, v }: RecordFields) => ({
 });
 
 describe("records", () => {
-  test.each([...JOBS, ...COMMANDS])("P8 $type comes back as it was", (record) => {
-    expect(fromFields(read(toFields(record)))).toEqual(record);
+  test.each(JOBS)("P8 the job $type comes back as it was", (job) => {
+    expect(jobOf(read(toFields(job)))).toEqual(job);
+  });
+  test.each(COMMANDS)("P8 the command $type comes back as it was", (command) => {
+    expect(commandOf(read(toFields(command)))).toEqual(command);
+  });
+  test.each(JOBS)("V4 the job $type without one of the columns it needs is no record", (job) => {
+    const fields = read(toFields(job));
+    for (const column of ["seq", "name", "refs"] as const) {
+      if (fields[column] !== null) expect(() => jobOf({ ...fields, [column]: null }), column).toThrow(TypeError);
+    }
+    if (job.type !== "start" && fields.value !== null) expect(() => jobOf({ ...fields, value: null })).toThrow(TypeError);
+  });
+  const MAY_LACK_VALUE = ["sideEffect", "completeUpdate", "canceled"];
+  test.each(COMMANDS)("V4 the command $type without one of the columns it needs is no record", (command) => {
+    const fields = read(toFields(command));
+    for (const column of ["seq", "unit", "name", "n"] as const) {
+      if (fields[column] !== null) expect(() => commandOf({ ...fields, [column]: null }), column).toThrow(TypeError);
+    }
+    if (command.type !== "settle" && fields.refs !== null) expect(() => commandOf({ ...fields, refs: null })).toThrow(TypeError);
+    if (!MAY_LACK_VALUE.includes(command.type) && fields.value !== null)
+      expect(() => commandOf({ ...fields, value: null })).toThrow(TypeError);
   });
   test("P8 a kind that nobody knows yet comes back as it was", () => {
     const record = { type: "novelty", seq: 1, deep: { value: "x", list: [1n, undefined] }, value: "{}", bytes } as unknown as Command;
-    expect(fromFields(read(toFields(record)))).toEqual(record);
+    expect(commandOf(read(toFields(record)))).toEqual(record);
   });
   test("P8 every kind, any number, through the server", async () => {
     const store = await database.open({ schema: database.newSchema() });

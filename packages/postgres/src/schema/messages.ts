@@ -148,7 +148,8 @@ BEGIN
   RETURN jsonb_build_object('s', 'sent', 'i', v_known);
 END $$;
 
--- Messages for runs. p_plain: signals without keys, all in a few statements; p_others: one by one. A batch is one or the other.
+-- Messages for runs. p_plain: signals without keys, and updates of different ids, all in a few statements; p_others: one by one. A batch is
+-- one or the other.
 CREATE FUNCTION ${s}.send_messages_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_plain text, p_others text)
 RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
@@ -174,14 +175,18 @@ BEGIN
   v_ids := ARRAY (SELECT r FROM json_to_recordset(p_plain::json) AS m(r text));
   PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY id FOR NO KEY UPDATE;
   WITH found AS MATERIALIZED (
-    SELECT o.*, CASE WHEN o.key IS NOT NULL AND o.finished_at IS NULL THEN nextval('${s}.inbox_ids') END AS inbox_id
-    FROM (SELECT m.*, r.key, r.finished_at, r.status FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text)
-      LEFT JOIN LATERAL (SELECT x.key, x.finished_at, x.status FROM ${s}.runs x WHERE x.id = m.r OFFSET 0) r ON true ORDER BY m.o) o
+    SELECT o.*, CASE WHEN o.key IS NOT NULL AND o.finished_at IS NULL AND o.known IS NULL THEN nextval('${s}.inbox_ids') END AS inbox_id
+    FROM (SELECT m.*, r.key, r.finished_at, r.status, k.inbox_id AS known
+      FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text, u text)
+      LEFT JOIN LATERAL (SELECT x.key, x.finished_at, x.status FROM ${s}.runs x WHERE x.id = m.r OFFSET 0) r ON true
+      LEFT JOIN LATERAL (SELECT x.inbox_id FROM ${s}.updates x WHERE (x.run, x.id) = (r.key, m.u) OFFSET 0) k ON true ORDER BY m.o) o
   ), put AS (
     INSERT INTO ${s}.inbox (run, id, received_at, type, name, refs, data, value)
       SELECT key, inbox_id, v_now, y, m, f, d, v FROM found WHERE inbox_id IS NOT NULL
+  ), asked AS (
+    INSERT INTO ${s}.updates (run, id, inbox_id) SELECT key, u, inbox_id FROM found WHERE inbox_id IS NOT NULL AND u IS NOT NULL
   )
-  SELECT jsonb_agg(CASE WHEN inbox_id IS NOT NULL THEN jsonb_build_object('s', 'sent', 'i', inbox_id)
+  SELECT jsonb_agg(CASE WHEN known IS NOT NULL THEN jsonb_build_object('s', 'duplicate', 'i', known) WHEN inbox_id IS NOT NULL THEN jsonb_build_object('s', 'sent', 'i', inbox_id)
       WHEN key IS NULL THEN '{"s":"not-found"}'::jsonb ELSE jsonb_build_object('s', 'closed', 'r', status) END ORDER BY o),
     -- The last first, so that it is the one that is found.
     array_agg(key ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL), array_agg(inbox_id ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL)

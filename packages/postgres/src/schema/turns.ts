@@ -273,7 +273,7 @@ END $$;
 
 -- Turns of many runs. The usual ones, each of another run, are numbered from 1, in order of id. p_ids, p_numbers: which they are, and of each
 -- ${TURN_NUMBERS.length} numbers (see commitTurns.ts); p_turns: what their rows get, as JSON, which is looked at only if there is something to write.
--- p_places: ${PLACE_NUMBERS.length} numbers of each record; p_types … p_states: its texts. p_more: what else the turns have (consumed messages, states,
+-- p_places: ${PLACE_NUMBERS.length} numbers of each record; p_types … p_states: its texts. p_more: what else the turns have (consumed messages, states, updates,
 -- attempts); p_others: turns that go one by one, after them; p_touched, p_ending: ids of runs that those may reach, or end. The answer is
 -- {} if all are committed and nothing else is to be said.
 CREATE FUNCTION ${s}.commit_turns_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text[], p_numbers bigint[], p_turns text,
@@ -292,8 +292,6 @@ DECLARE
   v_open bigint[];
   v_ended bigint[];
   v_turnless bigint[];
-  v_taken bigint[];
-  v_takers bigint[];
   v_news boolean;
   v_messages boolean;
   v_due boolean;
@@ -359,10 +357,8 @@ BEGIN
       WHERE v_keys[r.i] <> 0;
   END IF;
   IF p_more IS NOT NULL THEN
-    SELECT array_agg(m.id), array_agg(v_keys[m.i]) INTO v_taken, v_takers FROM json_to_recordset(v_more -> 'consumed') AS m(i integer, id bigint);
-    IF v_taken IS NOT NULL THEN
-      DELETE FROM ${s}.inbox b WHERE b.run = ANY (v_takers) AND b.id = ANY (v_taken) AND v_takers[array_position(v_taken, b.id)] = b.run;
-    END IF;
+    -- An id is one message's, of whatever run: who has lost its claim takes none (v_keys is zero).
+    DELETE FROM ${s}.inbox b USING json_to_recordset(v_more -> 'consumed') AS m(i integer, id bigint) WHERE b.run = v_keys[m.i] AND b.id = m.id;
     INSERT INTO ${s}.states (run, state)
       SELECT v_keys[m.i], m.state FROM json_to_recordset(v_more -> 'states') AS m(i integer, state text) WHERE v_keys[m.i] <> 0
       ON CONFLICT (run) DO UPDATE SET state = excluded.state;
@@ -370,6 +366,10 @@ BEGIN
       SELECT v_keys[a.i], a.x, a.seq, a.number, false, a.status, a.worker, a.started, a.ended, a.retry, a.error
       FROM json_to_recordset(v_more -> 'attempts') AS a(i integer, x integer, ${ATTEMPT}) WHERE v_keys[a.i] <> 0
       ${WRITE_ATTEMPT};
+    INSERT INTO ${s}.updates AS u (run, id, inbox_id, status, value, error)
+      SELECT v_keys[m.i], m.id, 0, m.status, m.value, m.error
+      FROM json_to_recordset(v_more -> 'updates') AS m(i integer, id text, status text, value text, error text) WHERE v_keys[m.i] <> 0
+      ON CONFLICT (run, id) DO UPDATE SET status = excluded.status, value = excluded.value, error = excluded.error WHERE u.status IS NULL;
   END IF;
   IF v_open IS NOT NULL THEN WITH changed AS (
     UPDATE ${s}.runs r SET status = t.s, waiting_for = t.wf, error = t.er, blocked_code = t.bc, rollbacks = coalesce(t.rb, r.rollbacks),
