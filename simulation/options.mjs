@@ -8,14 +8,28 @@ export function add(to, counts) {
   for (const [name, count] of Object.entries(counts)) to[name] = (to[name] ?? 0) + count;
 }
 
+/** What was asked for can't be done: the message says why, and the usage how to ask. */
+export class UsageError extends Error {}
+
 /** @param {string | boolean | undefined} text @param {string} name */
-export function whole(text, name) {
+export function whole(text, name, least = 0) {
   const number = Number(text);
-  if (!Number.isInteger(number) || number < 0) throw new Error(`${name} is a whole number, not "${text}"`);
+  if (typeof text !== "string" || !/^\d+$/.test(text) || !Number.isSafeInteger(number) || number < least)
+    throw new UsageError(`${name} is a whole number from ${least} on, not "${text}"`);
   return number;
 }
-/** @param {string | boolean | undefined} text @returns {string[] | undefined} */
-const list = (text) => (typeof text === "string" ? text.split(",").filter((one) => one !== "") : undefined);
+/**
+ * Names of a list, each one that there is.
+ * @param {string | boolean | undefined} text
+ * @param {string} name
+ * @param {readonly string[]} known
+ */
+export function chosen(text, name, known) {
+  if (text === undefined) return undefined;
+  const names = String(text).split(",");
+  for (const one of names) if (!known.includes(one)) throw new UsageError(`${name}: there is ${known.join(", ")}, and no "${one}"`);
+  return names;
+}
 
 /**
  * @param {typeof import("holdfast/simulation")} code
@@ -24,19 +38,16 @@ const list = (text) => (typeof text === "string" ? text.split(",").filter((one) 
  * @returns {import("holdfast/simulation").SimulationOptions}
  */
 export function optionsOf(code, values, seed) {
-  const kinds = list(values["scenes"]);
-  for (const kind of kinds ?? []) if (!code.SCENES.includes(kind)) throw new Error(`--scenes: there is ${code.SCENES.join(", ")}`);
-  const without = list(values["without"]);
-  for (const kind of without ?? []) {
-    if (!code.FAULT_KINDS.some((one) => one === kind)) throw new Error(`--without: there is ${code.FAULT_KINDS.join(", ")}`);
-  }
+  const kinds = chosen(values["scenes"], "--scenes", code.SCENES);
+  const without = chosen(values["without"], "--without", code.FAULT_KINDS);
+  const { only } = values;
   return {
     seed,
     scenes: (random) => code.drawnScenes(random, kinds),
     store: values["store"] === "sqlite" ? "sqlite" : "memory",
     ...(without !== undefined && { without: /** @type {any} */ (without) }),
-    ...(values["only"] !== undefined && { only: (list(values["only"]) ?? []).map((one) => whole(one, "--only")) }),
-    ...(values["workers"] !== undefined && { workers: whole(values["workers"], "--workers") }),
+    ...(typeof only === "string" && { only: only.split(",").map((one) => whole(one, "--only")) }),
+    ...(values["workers"] !== undefined && { workers: whole(values["workers"], "--workers", 1) }),
     ...(values["storm"] !== undefined && { storm: whole(values["storm"], "--storm") }),
     ...(values["disasters"] !== undefined && { disasters: whole(values["disasters"], "--disasters") }),
   };
@@ -49,11 +60,12 @@ export function optionsOf(code, values, seed) {
  */
 export function commandOf(options, values) {
   const parts = [`npm run simulate -- --seed ${options.seed}`];
+  if (values["planted"] !== undefined) parts.push(`--planted ${values["planted"]}`);
   if (options.store === "sqlite") parts.push("--store sqlite");
   if (values["scenes"] !== undefined) parts.push(`--scenes ${values["scenes"]}`);
   if (options.only !== undefined) parts.push(`--only ${options.only.join()}`);
   for (const name of /** @type {const} */ (["workers", "storm", "disasters"]))
     if (options[name] !== undefined) parts.push(`--${name} ${options[name]}`);
   if (options.without !== undefined && options.without.length > 0) parts.push(`--without ${options.without.join()}`);
-  return parts.join(" ");
+  return [...parts, "--no-shrink"].join(" "); // it is as small as it gets
 }

@@ -213,6 +213,42 @@ export const planted = [
     'if (result.status === ("never" as string)) begun.worker.forget(begun.driver);',
   ),
 
+  bug(
+    "no-backoff",
+    "a step that failed is tried again at once",
+    `${host}/attempts.ts`,
+    "return retryDelay(policy, attempt, random);",
+    "return 0 * retryDelay(policy, attempt, random);",
+  ),
+  bug(
+    "fatal-retried",
+    "a step that failed for good is tried again",
+    `${host}/attempts.ts`,
+    " || !isRetryable(error, body.retry)) return undefined;",
+    ") return undefined;",
+  ),
+  bug(
+    "lost-steps-go-on",
+    "the steps of a claim that is lost are not told",
+    `${host}/attempts.ts`,
+    "      controllerOf(attempt).abort(reason);\n      this.#drop(attempt);",
+    "      this.#drop(attempt);",
+  ),
+  bug(
+    "canceled-step-goes-on",
+    "a step that its run has given up is not told",
+    `${host}/attempts.ts`,
+    "    controllerOf(attempt).abort(reason);\n    if (!join)",
+    "    if (!join)",
+  ),
+  bug(
+    "lease-not-given-back",
+    "a worker that stops keeps the runs whose steps have not ended",
+    `${host}/driver.ts`,
+    "const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen);",
+    "const given = wakeAt + seen < 0 ? this.#returnLease() : undefined;",
+  ),
+
   // ── messages ──
   bug(
     "ack-before-durable",
@@ -299,6 +335,35 @@ export const planted = [
     '    case "completeUpdate":\n      if (command.error !== undefined) break;\n',
   ),
 
+  bug(
+    "last-waiter-first",
+    "of several waiters the last is served first",
+    `${core}/executor/mailbox.ts`,
+    "return this.#takers.find((taker)",
+    "return this.#takers.findLast((taker)",
+  ),
+  bug(
+    "accepted-and-dropped",
+    "updates that a receive has accepted are dropped when it closes",
+    `${core}/executor/receive.ts`,
+    "      this.#completeUpdate(update, { ok: false, error: new ReceiveClosedError({ update: update.name }) });\n",
+    "      if (update.name === undefined) throw new ReceiveClosedError({ update: update.name });\n",
+  ),
+  bug(
+    "never-timed-out",
+    "a receive does not say that it has run out of time",
+    `${core}/executor/receive.ts`,
+    "    this.#timedOut = true;\n",
+    "",
+  ),
+  bug(
+    "old-answers-carried",
+    "answers that wait in the inbox go on with the next execution",
+    `${memory}/book.ts`,
+    "if (!isAnswer(job)) this.append(run, job)",
+    "if (job.type !== undefined) this.append(run, job)",
+  ),
+
   // ── families ──
   bug(
     "busy-parent-not-told",
@@ -341,6 +406,28 @@ export const planted = [
     'if (child.parent?.parentClose === "terminate") return;',
   ),
 
+  bug(
+    "old-child-answers",
+    "the child of an execution answers the next one",
+    `${memory}/book.ts`,
+    "!isOpen(waiting) || waiting.execution !== parent.execution) return;\n    this.resolve",
+    "!isOpen(waiting)) return;\n    this.resolve",
+  ),
+  bug(
+    "children-not-canceled",
+    "children are not canceled when their parent ends",
+    `${memory}/book.ts`,
+    'else if (child.parent?.parentClose === "cancel") this.send(',
+    "else if (child.parent === null) this.send(",
+  ),
+  bug(
+    "given-up-child-goes-on",
+    "a child that its parent has given up is not canceled",
+    `${memory}/writer.ts`,
+    "    for (const seq of commit.cancelChildren ?? []) this.#cancelChild(run, seq, now);\n",
+    "    for (const seq of commit.cancelChildren ?? []) if (seq < 0) this.#cancelChild(run, seq, now);\n",
+  ),
+
   // ── cancellation, deadlines, activities ──
   bug(
     "canceled-at-once",
@@ -376,6 +463,49 @@ export const planted = [
     `${memory}/tasks.ts`,
     "limits.push({ at: leaseEndsAt,",
     "if (leaseEndsAt < 0) limits.push({ at: leaseEndsAt,",
+  ),
+
+  bug(
+    "given-up-activity-goes-on",
+    "an activity that its run has given up goes on",
+    `${memory}/writer.ts`,
+    "    if (commit.cancelTasks !== undefined) book.tasks.removeOf(run.id, now, commit.cancelTasks);\n",
+    "",
+  ),
+  bug(
+    "one-attempt-too-many",
+    "an activity gets one attempt too many",
+    `${memory}/tasks.ts`,
+    "task.attempt >= task.retry.maxAttempts ||",
+    "task.attempt > task.retry.maxAttempts ||",
+  ),
+  bug(
+    "activity-at-once",
+    "an activity that failed is tried again at once",
+    `${memory}/tasks.ts`,
+    "    task.availableAt = next;",
+    "    task.availableAt = now;",
+  ),
+  bug(
+    "deadline-forgotten",
+    "the next execution has no deadline",
+    `${memory}/book.ts`,
+    "    run.epoch++;\n    run.attempt = 1;",
+    "    run.epoch++;\n    run.deadlineAt = undefined;\n    this.deadlines.delete(run);\n    run.attempt = 1;",
+  ),
+  bug(
+    "retry-after-deadline",
+    "a step is to be tried again after the deadline of its run",
+    `${host}/driver.ts`,
+    "this.#run.deadlineAt !== undefined && retryAt >= this.#run.deadlineAt &&",
+    "this.#run.deadlineAt !== undefined && retryAt < 0 &&",
+  ),
+  bug(
+    "deadline-keeps-epoch",
+    "whoever works on a run keeps it after its deadline",
+    `${memory}/store.ts`,
+    '    run.epoch++;\n    run.workerId = undefined;\n    if (run.status === "running")',
+    '    run.workerId = undefined;\n    if (run.status === "running")',
   ),
 
   // ── waiting, replay, sagas ──

@@ -4,6 +4,7 @@ import { fork } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { bundle } from "./bundle.mjs";
+import { chosen } from "./options.mjs";
 import { planted } from "./planted.mjs";
 
 /** @typedef {{ seed: number, oracle: string, rule: string, message: string }} Found */
@@ -15,8 +16,7 @@ import { planted } from "./planted.mjs";
  * @returns {Promise<number>} the exit code
  */
 export async function provePlanted(names, most, jobs) {
-  const wanted = names === "all" ? planted : planted.filter(({ name }) => names.split(",").includes(name));
-  if (wanted.length === 0) throw new Error(`--planted: there is ${planted.map(({ name }) => name).join(", ")}`);
+  const wanted = named(names);
   const clean = await bundle();
   const left = [...wanted];
   let missed = 0;
@@ -40,6 +40,13 @@ export async function provePlanted(names, most, jobs) {
       : `simulate: FAILED, ${missed} of ${wanted.length} planted bugs were not found`,
   );
   return missed === 0 ? 0 : 1;
+}
+
+/** The bugs of these names. @param {string} names "all", or some of them */
+export function named(names) {
+  const known = planted.map(({ name }) => name);
+  const wanted = names === "all" ? known : chosen(names, "--planted", known);
+  return planted.filter(({ name }) => wanted?.includes(name));
 }
 
 /** Whether every text that is to be replaced is where it was, once. @returns {number} the exit code */

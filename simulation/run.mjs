@@ -9,8 +9,8 @@ import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { bundle, load } from "./bundle.mjs";
-import { add, commandOf, optionsOf, whole } from "./options.mjs";
-import { checkPlanted, provePlanted } from "./prove.mjs";
+import { add, commandOf, optionsOf, UsageError, whole } from "./options.mjs";
+import { checkPlanted, named, provePlanted } from "./prove.mjs";
 
 /** @typedef {import("./options.mjs").Counts} Counts */
 
@@ -28,6 +28,7 @@ const USAGE = `npm run simulate -- [options]
     --without crash,…    without these kinds of faults
     --storm ms           the faults end so early
     --disasters K        so many crashes, freezes, stops and deploys, at most
+    --planted name       with this bug in the engine
 
   --planted [name,…] [--most N]   plant bugs in a copy of the engine, one at a time: each has to be found within N seeds (default 2000)
   --check-planted      only say whether they still can be planted
@@ -55,23 +56,48 @@ const OPTIONS = /** @type {const} */ ({
     most: { type: "string", default: "2000" },
   },
 });
+const NOT_BOTH = /** @type {const} */ ([
+  ["seed", "seeds"],
+  ["seed", "from"],
+  ["seed", "fresh"],
+  ["from", "fresh"],
+  ["planted", "seeds"],
+  ["planted", "check-planted"],
+]);
 const args = process.argv
   .slice(2)
   .flatMap((one, i, all) => (one === "--planted" && (all[i + 1] ?? "--").startsWith("--") ? ["--planted", "all"] : [one]));
 const values = parsed();
-const jobs = Math.max(1, whole(values.jobs, "--jobs"));
-process.exitCode = await run();
+process.exitCode = await run().catch(misused);
 
-/** What was asked for; what can't be understood ends it here. */
 function parsed() {
   try {
     const { values } = parseArgs({ ...OPTIONS, args });
-    if (values.store !== "memory" && values.store !== "sqlite") throw new Error(`--store is memory or sqlite, not "${values.store}"`);
+    if (values.store !== "memory" && values.store !== "sqlite") throw new UsageError(`--store is memory or sqlite, not "${values.store}"`);
+    for (const [name, other] of NOT_BOTH)
+      if (isGiven(values, name) && isGiven(values, other)) throw new UsageError(`give --${name} or --${other}, not both`);
+    if (values.only !== undefined && values.seed === undefined)
+      throw new UsageError("--only goes with --seed: each seed has its own scenes");
     return values;
   } catch (error) {
-    console.error(`${/** @type {Error} */ (error).message}\n\n${USAGE}`);
-    process.exit(2);
+    process.exit(misused(error));
   }
+}
+/** @param {{ [name: string]: unknown }} values @param {string} name */
+function isGiven(values, name) {
+  return values[name] !== undefined && values[name] !== false;
+}
+/**
+ * What can't be understood ends it here.
+ * @param {unknown} error
+ * @returns {number} the exit code
+ */
+function misused(error) {
+  const { code, message } = /** @type {Error & { code?: unknown }} */ (error);
+  const isUsage = error instanceof UsageError || /^(?:ERR_PARSE_ARGS|HF_INVALID_INPUT)/.test(String(code));
+  if (!isUsage) throw error;
+  console.error(`${message}\n\n${USAGE}`);
+  return 2;
 }
 async function run() {
   if (values.help) {
@@ -79,20 +105,26 @@ async function run() {
     return 0;
   }
   if (values["check-planted"]) return checkPlanted();
-  if (values.planted !== undefined) return provePlanted(values.planted, whole(values.most, "--most"), jobs);
-  return simulateAll();
+  const jobs = whole(values.jobs, "--jobs", 1);
+  if (values.planted !== undefined && values.seed === undefined) return provePlanted(values.planted, whole(values.most, "--most", 1), jobs);
+  return simulateAll(jobs);
 }
 
-async function simulateAll() {
-  const path = await bundle();
+/** @param {number} jobs processes at a time */
+async function simulateAll(jobs) {
+  const count = whole(values.seeds ?? "1000", "--seeds", 1);
+  const from = values.fresh
+    ? Math.floor(Math.random() * 2 ** 31)
+    : whole(values.from ?? values.seed ?? "1", values.seed === undefined ? "--from" : "--seed");
+  const bugs = values.planted === undefined ? [] : named(values.planted);
+  if (bugs.length > 1) throw new UsageError("with --seed, --planted names one bug");
+  const path = await bundle(bugs.flatMap(({ replacements }) => replacements));
   try {
     const code = await load(path);
-    if (values.seed !== undefined) return await one(code, whole(values.seed, "--seed"));
-    const count = whole(values.seeds ?? "1000", "--seeds");
-    const from = values.fresh ? Math.floor(Math.random() * 2 ** 31) : whole(values.from ?? "1", "--from");
+    if (values.seed !== undefined) return await one(code, from);
     const began = performance.now();
     optionsOf(code, values, from); // what can't be understood is told once
-    const failed = await many(path, from, count);
+    const failed = await many(path, from, count, jobs);
     const seconds = (performance.now() - began) / 1_000;
     const rate = `${((failed.done / seconds) * 60).toFixed(0)} a minute`;
     for (const seed of failed.seeds.slice(0, 3)) await one(code, seed);
@@ -130,9 +162,9 @@ async function one(code, seed) {
 
 /**
  * Many seeds, in as many processes as asked for.
- * @param {string} path @param {number} from @param {number} count
+ * @param {string} path @param {number} from @param {number} count @param {number} jobs
  */
-async function many(path, from, count) {
+async function many(path, from, count, jobs) {
   const total = {
     seeds: /** @type {number[]} */ ([]),
     done: 0,

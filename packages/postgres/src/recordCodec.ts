@@ -128,7 +128,8 @@ function fromFields({ type, seq, unit, name, n, refs, data, value }: ReadRecord,
   if (given(unit)) record["unit"] = readText(unit);
   if (given(name)) record["name"] = readOptionalText(name);
   if (given(n)) record["n"] = readNumber(n);
-  if (given(data)) Object.assign(record, readable(kind, readFields(data), payloadFromJson as Convert), { type: kind });
+  if (given(data)) Object.assign(record, readable(kind, readFields(data), payloadFromJson as Convert));
+  record["type"] = kind; // whatever the data say
   if (given(value)) record[VALUE_FIELD[kind] ?? "value"] = readPayload(value);
   const refsField = REFS_FIELD[kind];
   if (refs !== null && refs !== undefined && refsField !== undefined)
@@ -158,23 +159,20 @@ function readFields(data: Value): Record<string, unknown> {
 
 // ── what a record can't be without ──
 
-const FITS = {
-  seq: (value: unknown) => typeof value === "number",
-  unit: (value: unknown) => typeof value === "string",
-  name: (value: unknown) => typeof value === "string",
-  n: (value: unknown) => typeof value === "number",
-  id: (value: unknown) => typeof value === "string",
-  message: (value: unknown) => typeof value === "string",
-  input: isPayload,
-  payload: isPayload,
-  value: isPayload,
-  voids: (value: unknown) => Array.isArray(value),
+/** As what a field comes; payloads of some codecs are bytes. */
+const KINDS = {
+  seq: "number",
+  unit: "string",
+  name: "string",
+  n: "number",
+  id: "string",
+  message: "string",
+  input: "string",
+  payload: "string",
+  value: "string",
+  voids: "object",
 } as const;
-type Needed = readonly (keyof typeof FITS)[];
-
-function isPayload(value: unknown): boolean {
-  return typeof value === "string" || value instanceof Uint8Array;
-}
+type Needed = readonly (keyof typeof KINDS)[];
 
 const NEEDED_BY_JOBS: { readonly [T in Exclude<Job["type"], "resolve">]: Needed } = {
   start: ["input"],
@@ -238,7 +236,14 @@ const NEEDED_BY_COMMANDS: { readonly [T in Command["type"]]: Needed } = {
 function check(record: Job | Command, needed: Needed | undefined): void {
   if (needed === undefined) return;
   const fields = record as unknown as Readonly<Record<string, unknown>>;
-  for (const field of needed) if (!FITS[field](fields[field])) throw new TypeError(`A ${record.type} has no valid ${field}.`);
+  for (const field of needed) {
+    const value = fields[field];
+    if (typeof value === KINDS[field] ? KINDS[field] !== "object" || Array.isArray(value) : isBytes(field, value)) continue;
+    throw new TypeError(`A ${record.type} has no valid ${field}.`);
+  }
+}
+function isBytes(field: keyof typeof KINDS, value: unknown): boolean {
+  return (field === "value" || field === "input" || field === "payload") && value instanceof Uint8Array;
 }
 
 function repeatBirth(record: Record<string, unknown>, { runId, workflow, version, seed, input }: Birth): void {

@@ -10,7 +10,8 @@ import { hasPlainPrototype, isPlainNumber } from "./plain.ts";
 
 /** Deeper values are refused: walking them would overflow the stack, here or in JSON.stringify. */
 const MAX_DEPTH = 1_000;
-const MAX_CAUSES = 16;
+/** Of an error: what comes after them is cut. */
+export const MAX_CAUSES = 16;
 
 export function encodeTree(value: unknown): Json {
   const encoder = new Encoder();

@@ -45,11 +45,19 @@ export function payloadToJson(payload: Payload): unknown {
 }
 
 export function payloadFromJson(json: unknown): Payload {
-  if (!isEnvelope(json)) return JSON.stringify(json);
+  if (!isEnvelope(json)) return jsonText(json);
   const { $payload, data } = json;
   if (typeof data === "string" && $payload === "text") return data;
   if (typeof data === "string" && $payload === "base64") return bytes(data);
   throw malformed('a $payload must be "text" or "base64", with its data');
+}
+
+function jsonText(json: unknown): string {
+  try {
+    return JSON.stringify(json);
+  } catch (error) {
+    throw malformed(error instanceof RangeError ? "it is nested too deeply" : "it is not JSON", error);
+  }
 }
 
 function bytes(base64: string): Uint8Array {

@@ -3,7 +3,7 @@
 // Invariants: P8, Y4; neither ever throws; a SerializedError is plain JSON; serializeError(reviveError(x)) equals x.
 import type { Codec } from "../codec/codec.ts";
 import { decodeError } from "../codec/decode.ts";
-import { encodeError } from "../codec/encode.ts";
+import { encodeError, MAX_CAUSES } from "../codec/encode.ts";
 import { payloadFromJson, payloadToJson } from "../codec/payload.ts";
 import { makeError, type SerializedError, setStack } from "./anatomy.ts";
 
@@ -34,12 +34,12 @@ export function reviveError(serialized: SerializedError, codec?: Codec): Error {
   return error;
 }
 
-/** A copy with `data` replaced along the chain of causes; dropped where that fails or gives undefined. */
-function mapData(error: SerializedError, map: (data: unknown) => unknown): SerializedError {
+/** A copy with `data` replaced along the chain of causes, as far as one is ever written; dropped where that fails or gives undefined. */
+function mapData(error: SerializedError, map: (data: unknown) => unknown, causes = 0): SerializedError {
   if (error === null || typeof error !== "object") return error;
   const { data, cause, ...rest } = error;
   const copy: SerializedError = rest;
-  if (cause !== undefined) copy.cause = mapData(cause, map);
+  if (cause !== undefined && causes < MAX_CAUSES) copy.cause = mapData(cause, map, causes + 1);
   try {
     const mapped = data === undefined ? undefined : map(data);
     if (mapped !== undefined) copy.data = mapped;

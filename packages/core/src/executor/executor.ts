@@ -86,8 +86,8 @@ export class Executor {
   /** The same call for recorded turns: their jobs go in, and what comes out must be what was recorded. */
   replay(turns: readonly ReplayTurn[]): Promise<Completion> {
     const execution = this.#execution;
-    this.#matcher = new Matcher(execution, turns, sameBy(this.#codec));
     return new Promise((resolve) => {
+      this.#matcher = new Matcher(execution, turns, sameBy(this.#codec));
       let index = 0;
       let last: Completion = { status: "ok", commands: [], replies: [] };
       // A turn in which no code runs is over before `#begin` returns: the next is begun from here then, not on top of it.
@@ -130,6 +130,14 @@ export class Executor {
     }
     this.#finish = finish;
     this.#activation = activation;
+    try {
+      this.#enter(activation, recorded);
+    } catch (error) {
+      this.#fault(error);
+    }
+  }
+  #enter(activation: Activation, recorded: number | undefined): void {
+    const execution = this.#execution;
     execution.commands = [];
     execution.replies = [];
     execution.turnState = undefined;
@@ -144,14 +152,10 @@ export class Executor {
       this.#answerQueries();
       return this.#complete();
     }
-    try {
-      if (recorded !== undefined) execution.matcher?.beginTurn(recorded);
-      else this.#leaveReplay();
-      for (const job of activation.jobs) this.#apply(job);
-      this.#advance();
-    } catch (error) {
-      this.#fault(error);
-    }
+    if (recorded !== undefined) execution.matcher?.beginTurn(recorded);
+    else this.#leaveReplay();
+    for (const job of activation.jobs) this.#apply(job);
+    this.#advance();
   }
   /** X6: what a codec throws, or this code itself, fails the turn; it never leaves it open, nor harms runs that share its tick. */
   #fault(error: unknown): void {
@@ -322,9 +326,9 @@ export class Executor {
   readonly #stepEnded = (): void => {
     const execution = this.#execution;
     const unit = execution.current as Unit;
-    execution.watch?.leave(execution);
-    execution.current = undefined;
     try {
+      execution.watch?.leave(execution);
+      execution.current = undefined;
       execution.stepEnded(unit);
       this.#checkTime(unit);
       this.#advance();
@@ -342,32 +346,33 @@ export class Executor {
     this.#execution.violate(new TurnTimeoutError({ elapsed, limit: this.#turnTimeout, location }));
   }
 
+  /** Whoever waits is told last: if something throws on the way there, `#fault` still has somebody to tell. */
   #complete(): void {
-    const execution = this.#execution;
+    const completion = this.#completion();
     const finish = this.#finish;
-    const activation = this.#activation;
     this.#finish = undefined;
     this.#activation = NO_ACTIVATION;
-    execution.current = undefined;
-    if (execution.poison !== undefined) {
-      finish?.({ status: "failed", error: execution.poison });
-      return;
-    }
+    this.#execution.current = undefined;
+    finish?.(completion);
+  }
+  #completion(): Completion {
+    const execution = this.#execution;
+    const activation = this.#activation;
+    if (execution.poison !== undefined) return { status: "failed", error: execution.poison };
     const { commands, replies, turnState } = execution;
     const replayed = (activation as Partial<ReplayTurn>).commands?.length ?? 0;
     const records = recordedJobs(activation.jobs, replies).length + commands.length + replayed;
     this.#records = execution.historyLength + records;
     if (records === 0) execution.time = this.#timeBefore; // P7: replay will not know of this turn, so it moves no clock
     const { time } = execution;
-    if (turnState === undefined && time <= activation.time) finish?.({ status: "ok", commands, replies });
-    else
-      finish?.({
-        status: "ok",
-        commands,
-        replies,
-        ...(turnState !== undefined && { state: turnState }),
-        ...(time > activation.time && { time }),
-      });
+    if (turnState === undefined && time <= activation.time) return { status: "ok", commands, replies };
+    return {
+      status: "ok",
+      commands,
+      replies,
+      ...(turnState !== undefined && { state: turnState }),
+      ...(time > activation.time && { time }),
+    };
   }
 
   // ── what a host asks ──

@@ -3,6 +3,7 @@
 // Invariants: Y5 (what is no history is an InvalidInputError that names the place, never a crash).
 
 import { InvalidInputError } from "../errors/index.ts";
+import { preview, shorten } from "../errors/text.ts";
 import type { Command, Job, Turn } from "../protocol/index.ts";
 
 type Check = (value: unknown) => boolean;
@@ -10,6 +11,7 @@ type Fields = Readonly<Record<string, Check>>;
 
 const text: Check = (value) => typeof value === "string";
 const number: Check = (value) => typeof value === "number" && Number.isFinite(value);
+const count: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const payload: Check = (value) => typeof value === "string" || value instanceof Uint8Array;
 const list =
   (item: Check): Check =>
@@ -27,8 +29,8 @@ const has =
 const error = has({ name: text, message: text });
 const OUTCOMES: Readonly<Record<string, Check>> = {
   completed: has({ value: payload }),
-  failed: has({ error }),
-  canceled: record,
+  failed: has({ error, attempts: optional(count) }),
+  canceled: has({ reason: optional(text) }),
 };
 const outcome: Check = (value) => {
   const status = (value as { status?: unknown } | null)?.status;
@@ -49,9 +51,9 @@ const JOBS: { readonly [T in Exclude<Job["type"], "query" | "evict">]: Fields } 
   resolve: { seq: number, outcome },
   fire: { seq: number },
   childStarted: { seq: number, runId: text },
-  signal: { id: text, name: text, payload },
-  update: { id: text, name: text, input: payload },
-  cancel: {},
+  signal: { id: text, name: text, payload, refused: optional(text) },
+  update: { id: text, name: text, input: payload, refused: optional(text) },
+  cancel: { reason: optional(text) },
   patch: { id: text },
   seed: { seed: text },
   expire: { error },
@@ -110,13 +112,13 @@ const COMMANDS: { readonly [T in Command["type"]]: Fields } = {
   continueAsNew: { input: payload },
 };
 
-const TURN: Fields = { index: number, time: number, jobs: Array.isArray, commands: Array.isArray };
+const TURN: Fields = { index: number, time: number, historyLength: optional(count), jobs: Array.isArray, commands: Array.isArray };
 
 export function checkTurn(value: unknown, i: number): Turn {
   const path = `turns[${i}]`;
   if (!record(value)) throw malformed("A turn is an object.", path);
   const field = wrongField(value as object, TURN);
-  if (field !== undefined) throw malformed("A turn has an index, a time, jobs and commands.", `${path}.${field}`);
+  if (field !== undefined) throw malformed("A turn has an index, a time, a historyLength, jobs and commands.", `${path}.${field}`);
   const turn = value as Turn;
   for (const [at, job] of turn.jobs.entries()) checkEntry("job", job, JOBS, `${path}.jobs[${at}]`);
   for (const [at, command] of turn.commands.entries()) checkEntry("command", command, COMMANDS, `${path}.commands[${at}]`);
@@ -126,7 +128,7 @@ export function checkTurn(value: unknown, i: number): Turn {
 function checkEntry(kind: string, entry: unknown, shapes: Readonly<Record<string, Fields>>, path: string): void {
   const type = (entry as { type?: unknown } | null)?.type;
   if (typeof type !== "string" || !Object.hasOwn(shapes, type)) {
-    throw malformed(`Unknown ${kind} ${JSON.stringify(entry)?.slice(0, 80)}.`, path);
+    throw malformed(`Unknown ${kind} ${shorten(preview(entry), 80)}.`, path);
   }
   const field = wrongField(entry as object, shapes[type] ?? {});
   if (field !== undefined) throw malformed(`The ${kind} "${type}" has no valid ${field}.`, `${path}.${field}`);

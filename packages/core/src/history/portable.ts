@@ -1,13 +1,17 @@
 // `History`: the turns of an execution as JSON that a person can read and `replay` can take.
 // Owns: the format `holdfast-history/1`, both ways.
-// Invariants: P8 (plain values are plain JSON in it), Y5 (replay is possible anywhere the code is).
+// Invariants: P8 (plain values are plain JSON in it), Y5 (replay is possible anywhere the code is; what is no history is refused as such).
 
 import { payloadFromJson, payloadToJson } from "../codec/index.ts";
+import { preview } from "../errors/text.ts";
 import type { History, RunStatus } from "../model/index.ts";
 import { PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
 import { checkTurn, malformed } from "./check.ts";
 
 export const HISTORY_FORMAT = "holdfast-history/1";
+
+/** Far above how deep records are nested, and far below what overflows the stack. */
+const MAX_DEPTH = 1_000;
 
 export function toHistory(turns: readonly Turn[], status: RunStatus): History {
   const start = turns[0]?.jobs.find((job): job is StartJob => job.type === "start");
@@ -26,9 +30,10 @@ export function toHistory(turns: readonly Turn[], status: RunStatus): History {
 
 export function fromHistory(history: History): Turn[] {
   if (typeof history !== "object" || history === null || history.format !== HISTORY_FORMAT) {
-    throw malformed(`Its format is ${JSON.stringify((history as { format?: unknown } | null)?.format)}, not "${HISTORY_FORMAT}".`);
+    throw malformed(`Its format is ${preview((history as { format?: unknown } | null)?.format)}, not "${HISTORY_FORMAT}".`);
   }
   if (typeof history.run !== "object" || history.run === null) throw malformed("It does not say of which run it is.", "run");
+  if (typeof history.run.workflow !== "string") throw malformed("It does not say of which workflow it is.", "run.workflow");
   if (!Array.isArray(history.turns)) throw malformed("It has no list of turns.", "turns");
   return Array.from(history.turns, (turn, i) =>
     checkTurn(
@@ -39,15 +44,16 @@ export function fromHistory(history: History): Turn[] {
 }
 
 /** Copies a tree of records; payload fields pass through `convert`. Errors are kept as they are: their `data` is their own. */
-function mapPayloads(tree: unknown, convert: (value: unknown) => unknown): unknown {
-  if (Array.isArray(tree)) return Array.from(tree, (item) => mapPayloads(item, convert)); // holes are seen too
+function mapPayloads(tree: unknown, convert: (value: unknown) => unknown, depth = 0): unknown {
+  if (depth > MAX_DEPTH) throw malformed(`A turn is nested more than ${MAX_DEPTH} levels deep.`, "turns");
+  if (Array.isArray(tree)) return Array.from(tree, (item) => mapPayloads(item, convert, depth + 1)); // holes are seen too
   if (typeof tree !== "object" || tree === null || tree instanceof Uint8Array) return tree;
   const copy: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(tree)) {
     if (value === undefined) continue;
     if (PAYLOAD_FIELDS.has(key)) copy[key] = convert(value);
     else if (key === "error" || key === "rollbackError" || key === "attributes") copy[key] = value;
-    else copy[key] = mapPayloads(value, convert);
+    else copy[key] = mapPayloads(value, convert, depth + 1);
   }
   return copy;
 }

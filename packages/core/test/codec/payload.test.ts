@@ -78,6 +78,14 @@ describe("payloadToJson and payloadFromJson", () => {
     expect(payloadFromJson(payloadToJson(text))).toBe(text);
   });
 
+  it("P8 a tree that is nested too deeply, or leads back to itself, is refused", () => {
+    let deep: unknown = 1;
+    for (let i = 0; i < 50_000; i++) deep = [deep];
+    const cyclic: unknown[] = [];
+    cyclic.push(cyclic);
+    for (const tree of [deep, cyclic]) expect(() => payloadFromJson(tree)).toThrow(InvalidInputError);
+  });
+
   it.each([[{ $payload: "x", data: "" }], [{ $payload: "text" }], [{ $payload: "base64", data: "?" }]])(
     "refuses the envelope %j",
     (json) => {

@@ -288,6 +288,16 @@ describe("serializeError and reviveError", () => {
     }
   });
 
+  it("P8 an endless chain of causes is read as far as one is ever written", () => {
+    let stored: SerializedError = { name: "Error", message: "0" };
+    for (let i = 1; i <= 50_000; i++) stored = { name: "Error", message: String(i), cause: stored };
+    for (const codec of [undefined, jsonCodec]) {
+      const messages: string[] = [];
+      for (let at: unknown = reviveError(stored, codec); at instanceof Error; at = at.cause) messages.push(at.message);
+      expect(messages).toStrictEqual(Array.from({ length: 17 }, (_, i) => String(50_000 - i)));
+    }
+  });
+
   it("P8 a codec of the user's own seals data along the chain", () => {
     const sealing: Codec = {
       encode: (value) => new TextEncoder().encode(jsonCodec.encode(value)).map((byte) => byte ^ 0x5a),

@@ -16,6 +16,7 @@ import {
   type StepBody,
   serializeError,
   signal,
+  type Turn,
   update,
   type WorkflowContext,
   workflow,
@@ -785,5 +786,21 @@ describe("hosts that match commands themselves", () => {
     const second = await executor.activate({ time: 1, jobs: [{ type: "cancel" }] });
     expect(second).toMatchObject({ status: "failed", error: { name: "OutOfTurnError" } });
     expect(await first).toMatchObject({ status: "ok", commands: [{ type: "step" }] });
+  });
+
+  it("X6 what throws as a turn begins or ends fails it, live and in replay: it never stays open", async () => {
+    const opaque = { toString: 5 } as unknown as number;
+    const run = wf((ctx) => ctx.step("a", nothing));
+    const broken = { status: "failed", error: { name: "TypeError" } };
+    const turns = [
+      { index: 0, time: 0, historyLength: 0, jobs: [start()], commands: [{ type: "step", seq: 1, unit: "", name: "a", n: 0 }] },
+      { index: 1, time: 1, historyLength: 2, jobs: [completed(1)], commands: [{ type: "complete", value: text(undefined) }] },
+    ] as Turn[];
+    expect(await new Executor({ workflow: run }).replay(turns)).toMatchObject({ status: "ok" });
+    for (const change of [{ historyLength: opaque }, { time: opaque }]) {
+      expect(await new Executor({ workflow: run }).activate({ time: 0, jobs: [start()], ...change })).toMatchObject(broken);
+      const changed = turns.map((turn, i) => (i === 1 ? { ...turn, ...change } : turn));
+      expect(await new Executor({ workflow: run }).replay(changed)).toMatchObject(broken);
+    }
   });
 });

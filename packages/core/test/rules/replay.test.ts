@@ -851,7 +851,34 @@ describe("replay anywhere", () => {
     await expect(replay(other, history)).rejects.toThrow(/"wf".*"other"/);
   });
 
+  const opaque = { toString: 5 };
+  const deep = (): unknown => {
+    let value: unknown = 1;
+    for (let i = 0; i < 50_000; i++) value = [value];
+    return value;
+  };
+  /** The history with something else in its second turn, which has the outcome of the step. */
+  const withTurn = (history: History, change: object): unknown => ({
+    ...history,
+    turns: history.turns.map((turn, i) => (i === 1 ? { ...(turn as object), ...change } : turn)),
+  });
+  const withOutcome = (history: History, outcome: unknown): unknown => withTurn(history, { jobs: [{ type: "resolve", seq: 1, outcome }] });
   const bad: Record<string, (history: History) => unknown> = {
+    "a workflow whose name is no text": (history) => ({ ...history, run: { ...history.run, workflow: opaque } }),
+    "a historyLength that is no number": (history) => withTurn(history, { historyLength: opaque }),
+    "a historyLength that is text": (history) => withTurn(history, { historyLength: "x" }),
+    "attempts that are no number": (history) =>
+      withOutcome(history, { status: "failed", error: { name: "Error", message: "no" }, attempts: opaque }),
+    "a reason that is no text": (history) => withOutcome(history, { status: "canceled", reason: opaque }),
+    "a cancellation whose reason is no text": (history) => withTurn(history, { jobs: [{ type: "cancel", reason: opaque }] }),
+    "a format that is nested too deeply": (history) => ({ ...history, format: deep() }),
+    "an unknown field that is nested too deeply": (history) => withTurn(history, { more: deep() }),
+    "a job that is nested too deeply": (history) => withTurn(history, { jobs: [deep()] }),
+    "an outcome that is nested too deeply": (history) => withOutcome(history, { status: "completed", value: deep() }),
+    "an input that is nested too deeply": (history) => ({
+      ...history,
+      turns: [{ index: 0, time: 0, historyLength: 0, jobs: [{ type: "start", input: deep() }], commands: [] }],
+    }),
     "nothing at all": () => null,
     "another format": (history) => ({ ...history, format: "somebody-else/1" }),
     "no turns": (history) => ({ ...history, turns: undefined }),
@@ -872,6 +899,14 @@ describe("replay anywhere", () => {
       await expect(replay(program, history)).rejects.toThrow(InvalidInputError);
     });
   }
+
+  it("Y5 of a chain of causes without end as much is read as is ever written", async () => {
+    let error: object = { name: "Error", message: "the first" };
+    for (let i = 0; i < 50_000; i++) error = { name: "Error", message: "no", cause: error };
+    const history = withOutcome(await recorded(), { status: "failed", error }) as History;
+    // The step fails then: it is the code that parts from the history, and no crash.
+    await expect(replay(program, history)).rejects.toThrow(NondeterminismError);
+  });
 });
 
 describe("waits leave records", () => {

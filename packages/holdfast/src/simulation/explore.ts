@@ -3,7 +3,7 @@
 // Invariants: what it throws names the seed and the options that reproduce it.
 
 import { InvalidInputError } from "@holdfast/core";
-import { checkSeeds } from "./options.ts";
+import { checkExploration } from "./options.ts";
 import { shrink } from "./shrink.ts";
 import { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
 
@@ -32,8 +32,9 @@ export class SimulationFailed extends Error {
 }
 
 /** Resolves to the number of events that happened in all of them. */
-export async function explore({ seeds, from = 1, ...options }: Exploration): Promise<number> {
-  checkSeeds(seeds, from);
+export async function explore(exploration: Exploration): Promise<number> {
+  checkExploration(exploration);
+  const { seeds, from = 1, ...options } = exploration;
   let events = 0;
   for (let seed = from; seed < from + seeds; seed++) {
     const report = await simulate({ ...options, seed });

@@ -1,13 +1,20 @@
 // What steps, transactions and activities have really done: the oracles of effects.
 // Owns: every attempt that began, and every effect it had.
-// Invariants: D1 D5 D6 D7 are held whenever an attempt begins; transactions are counted at the end.
+// Invariants: D1 D5 D6 D7 are held whenever an attempt begins, D4 C7 (it is told once nobody wants it) whenever it does something;
+// transactions are counted at the end.
 
 import type { StepInfo } from "@holdfast/core";
 import type { SimProcess } from "./process.ts";
+import type { Begun } from "./told.ts";
 import { DRIFT_TOLERANCE, type Witness } from "./witness.ts";
 import type { World } from "./world.ts";
 
 interface Attempt {
+  /** None: of an activity, which belongs to no claim. */
+  readonly begun: Begun | undefined;
+  readonly process: SimProcess;
+  /** When it began. */
+  readonly at: number;
   end: "none" | "failed" | "completed";
 }
 export interface Effect {
@@ -15,6 +22,9 @@ export interface Effect {
   readonly attempt: number;
   readonly at: number;
 }
+
+/** Milliseconds that a process has to tell its steps. */
+const MOMENT = 5;
 
 export class Ledger {
   readonly #world: World;
@@ -37,7 +47,7 @@ export class Ledger {
       this.#world.violate("effects", "D1", `${key} began before the commit that asks for it`);
       return;
     }
-    const { run, opened } = step;
+    const { run, opened, execution } = step;
     if (!isActivity && !opened.announced.has(attempt))
       this.#world.violate("effects", "D1", `attempt ${attempt} of ${key} began before the commit that announces it`);
     const attempts = this.#attempts.get(key) ?? new Map<number, Attempt>();
@@ -58,14 +68,27 @@ export class Ledger {
     const failures = [...opened.failed.keys()].filter((number) => number > 0).length; // 0: it was given back before it began (W4)
     if (!isActivity && most !== undefined && failures >= most)
       this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began after ${failures} had failed; it has ${most}`);
-    attempts.set(attempt, { end: "none" });
+    const begun = isActivity ? undefined : { runId: run.id, execution, seq: command.seq, epoch: process.told.epochOf(run.id) };
+    attempts.set(attempt, { end: "none", begun, process, at: this.#world.age });
   }
-  ended(info: Pick<StepInfo, "attempt" | "idempotencyKey">, end: "failed" | "completed"): void {
+  ended(info: StepInfo, end: "failed" | "completed"): void {
     const attempt = this.#attempts.get(info.idempotencyKey)?.get(info.attempt);
-    if (attempt !== undefined) attempt.end = end;
+    if (attempt === undefined) return;
+    attempt.end = end;
+    this.#checkTold(attempt, info);
   }
-  effect({ idempotencyKey: key, attempt }: Pick<StepInfo, "attempt" | "idempotencyKey">): void {
-    this.effects.push({ key, attempt, at: this.#world.now });
+  effect(info: StepInfo): void {
+    const { idempotencyKey: key, attempt: number } = info;
+    this.effects.push({ key, attempt: number, at: this.#world.now });
+    const attempt = this.#attempts.get(key)?.get(number);
+    if (attempt !== undefined) this.#checkTold(attempt, info);
+  }
+  /** D4 C7: the signal of an attempt is aborted as soon as its process knows that nobody wants it any more. */
+  #checkTold({ begun, process, at }: Attempt, { signal, attempt, idempotencyKey: key }: StepInfo): void {
+    const over = begun === undefined ? undefined : process.told.overSince(begun);
+    if (over === undefined || over.at <= at || this.#world.age - over.at < MOMENT || signal.aborted) return;
+    const why = over.rule === "D4" ? "its claim is over" : "its run has given it up";
+    this.#world.violate("aborts", over.rule, `attempt ${attempt} of ${key} goes on, and was not told that ${why}`);
   }
   /** The numbers of the attempts that have begun. */
   begun(key: string): readonly number[] {

@@ -3,7 +3,7 @@
 // Invariants: a call is carried out at most once, as a whole; what was answered was carried out; a dead process hears nothing.
 
 import { StoreError } from "../store/errors.ts";
-import type { Store, TurnCommit, Wakeup } from "../store/port.ts";
+import type { ClaimResult, CommitResult, CreateResult, NewRun, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import type { FaultDraws } from "./faults.ts";
 import type { SimProcess } from "./process.ts";
 import type { World } from "./world.ts";
@@ -11,6 +11,7 @@ import type { World } from "./world.ts";
 /** Milliseconds that a way takes as a rule. */
 const WAY = 0.7;
 
+type Claim = Parameters<Store["renew"]>[2][number];
 type Answer<T> = { readonly value: T } | { readonly error: unknown };
 
 function outage(what: string): StoreError {
@@ -26,6 +27,9 @@ export class Network {
   readonly #lease: number;
   readonly #watchers = new Map<SimProcess, Set<(wakeup: Wakeup) => void>>();
 
+  /** When a call of a process last went wrong, or took its time. */
+  readonly #troubled = new Map<SimProcess, number>();
+
   readonly #onCommitFailed: (turns: readonly TurnCommit[]) => void;
 
   constructor(world: World, faults: FaultDraws, store: Store, lease: number, onCommitFailed: (turns: readonly TurnCommit[]) => void) {
@@ -39,8 +43,14 @@ export class Network {
 
   // ── calls ──
 
-  /** `onFailure`: told if the caller will see an error that is the network's. */
-  #call<T>(process: SimProcess, what: string, perform: () => Promise<T>, onFailure?: () => void): Promise<T> {
+  /** `onFailure`: told if the caller will see an error that is the network's. `onTold`: told what the caller is, just before it is. */
+  #call<T>(
+    process: SimProcess,
+    what: string,
+    perform: () => Promise<T>,
+    onFailure?: () => void,
+    onTold?: (given: Answer<T>) => void,
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (process.isDead) return;
       const faults = this.#faults;
@@ -49,19 +59,23 @@ export class Network {
       let back = random.span(WAY);
       const answer = (given: Answer<T>, after: number): void => {
         const tell = (): void => {
+          onTold?.(given);
           if ("value" in given) resolve(given.value);
           else reject(given.error);
         };
         this.#world.after(after, process, tell);
         if (faults.draw("answerTwice")) this.#world.after(after + random.span(WAY), process, tell);
       };
+      const trouble = (): void => void this.#troubled.set(process, this.#world.age);
       if (faults.draw("refuse")) {
+        trouble();
         this.#world.note(process.name, `${what} is refused`);
         onFailure?.();
         answer({ error: outage("The store could not be reached.") }, there + back);
         return;
       }
       if (faults.draw("slow")) {
+        trouble();
         const slow = faults.stream("slow");
         if (slow.chance(0.5)) there += slow.next() * 1.5 * this.#lease;
         else back += slow.next() * 1.5 * this.#lease;
@@ -73,11 +87,15 @@ export class Network {
         // Carried out before the caller gives up, or after.
         there = stream.next() * 2 * patience;
         isGivenUp = true;
+        trouble();
         onFailure?.();
         answer({ error: outage("The store did not answer in time.") }, patience);
       }
       const isLost = !isGivenUp && faults.draw("loseAnswer");
-      if (isLost) onFailure?.();
+      if (isLost) {
+        trouble();
+        onFailure?.();
+      }
       // A transaction is the caller's own code: it does not run without it. Other calls may be on their way when the caller dies.
       const owner = what === "transact" ? process : random.chance(0.5) ? process.wire : undefined;
       const carryOut = async (): Promise<void> => {
@@ -97,6 +115,11 @@ export class Network {
     });
   }
 
+  /** Nothing has gone wrong with its calls, or all of that is long over. */
+  isUntroubled(process: SimProcess): boolean {
+    return this.#world.age > (this.#troubled.get(process) ?? Number.NEGATIVE_INFINITY) + 4 * this.#lease;
+  }
+
   /** The store as a process sees it. */
   storeOf(process: SimProcess): Store {
     const store = this.#store;
@@ -108,16 +131,16 @@ export class Network {
       open: async () => {},
       close: async () => {},
       now: call("now", store.now),
-      create: call("create", store.create),
+      create: (runs) => this.#call(process, "create", () => store.create(runs), undefined, (given) => this.#toldCreated(process, runs, given)), // biome-ignore format: one line
       claim: (request) => {
         process.workerId = request.workerId;
         if (!process.isReady) this.#world.violate("starting", "W1", `${request.workerId} claims before it has started`);
         const cached = (runId: string) => (process.isDead ? undefined : request.cached(runId));
-        return this.#call(process, "claim", () => store.claim({ ...request, cached }));
+        return this.#call(process, "claim", () => store.claim({ ...request, cached }), undefined, (given) => this.#toldClaimed(process, given)); // biome-ignore format: one line
       },
-      commit: (turns) => this.#call(process, "commit", () => store.commit(turns), () => this.#onCommitFailed(turns)), // biome-ignore format: one line
+      commit: (turns) => this.#call(process, "commit", () => store.commit(turns), () => this.#onCommitFailed(turns), (given) => this.#toldCommitted(process, turns, given)), // biome-ignore format: one line
       send: call("send", store.send),
-      renew: call("renew", store.renew),
+      renew: (workerId, lease, claims) => this.#call(process, "renew", () => store.renew(workerId, lease, claims), undefined, (given) => this.#toldRenewed(process, claims, given)), // biome-ignore format: one line
       terminate: call("terminate", store.terminate),
       resume: call("resume", store.resume),
       expire: call("expire", store.expire),
@@ -135,6 +158,30 @@ export class Network {
       count: call("count", store.count),
       watch: (onWakeup) => this.#watch(process, onWakeup),
     };
+  }
+
+  // ── what processes know ──
+
+  #toldCreated({ told }: SimProcess, runs: readonly NewRun[], given: Answer<readonly CreateResult[]>): void {
+    if (!("value" in given)) return;
+    for (const [i, { id, first }] of runs.entries())
+      if (first !== undefined && given.value[i]?.status === "created") told.claimed(id, 1, this.#world.age);
+  }
+  #toldClaimed({ told }: SimProcess, given: Answer<ClaimResult>): void {
+    if ("value" in given) for (const { run } of given.value.runs) told.claimed(run.id, run.epoch, this.#world.age);
+  }
+  #toldRenewed({ told }: SimProcess, claims: readonly Claim[], given: Answer<readonly { readonly held: boolean }[]>): void {
+    if (!("value" in given)) return;
+    for (const [i, { runId, epoch }] of claims.entries()) if (given.value[i]?.held === false) told.lost(runId, epoch, this.#world.age);
+  }
+  /** Whoever can't know whether its commit was carried out gives the run up. */
+  #toldCommitted({ told }: SimProcess, turns: readonly TurnCommit[], given: Answer<readonly CommitResult[]>): void {
+    const { age } = this.#world;
+    for (const [i, { runId, execution, epoch, close, turn }] of turns.entries()) {
+      const isOver = !("value" in given) || given.value[i]?.status === "stale" || close !== undefined;
+      if (isOver) told.lost(runId, epoch, age);
+      else for (const command of turn?.commands ?? []) if (command.type === "cancel") told.gaveUp(runId, execution, command.seq, age);
+    }
   }
 
   // ── hints ──

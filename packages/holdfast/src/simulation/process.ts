@@ -4,6 +4,7 @@
 
 import type { Environment, Timer } from "../host/environment.ts";
 import type { Random } from "./random.ts";
+import { Told } from "./told.ts";
 import type { Owner, World } from "./world.ts";
 
 export interface Clock {
@@ -23,6 +24,8 @@ export class SimProcess implements Owner {
   /** Milliseconds that its clock was set back by. */
   #ahead = 0;
   #lastSoon = 0;
+  /** What the worker in it knows of its claims. */
+  readonly told = new Told();
   /** Of the worker in it, if there is one. */
   workerId: string | undefined;
   /** That worker has started. */

@@ -5,15 +5,16 @@
 import { type AnyWorkflow, isDeliveredError, type Logger, replay, toHistory } from "@holdfast/core";
 import { Holdfast } from "../holdfast.ts";
 import type { Store } from "../store/port.ts";
+import { type Cast, castOf } from "./cast.ts";
 import { drawnFaults, FaultDraws, type FaultKind, type Faults } from "./faults.ts";
 import { Hands } from "./hands.ts";
 import { Ledger } from "./ledger.ts";
 import { Network } from "./network.ts";
 import { Onlooker } from "./onlooker.ts";
-import { checkOptions, checkScenes } from "./options.ts";
+import { checkOptions, checkPlayed, drawScenes } from "./options.ts";
 import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
 import type { Random } from "./random.ts";
-import type { Scene, StandIns } from "./scene.ts";
+import type { Scene } from "./scene.ts";
 import { type Host, Stage } from "./stage.ts";
 import { openSimulatedStore, type StoreKind } from "./stores.ts";
 import type { Violation } from "./violation.ts";
@@ -77,10 +78,11 @@ class Simulation {
   readonly #mostWorkers: number;
   readonly #workers = new Set<WorkerProcess>();
   readonly #clients = new Set<Host>();
+  /** Workflows whose runs may be blocked for a while. */
+  readonly #mayBlock = new Set<string>();
   #spawned = 0;
   #disasters = 0;
   #build = 1;
-  #calmAt = 0;
   #calm: () => void = () => {};
   readonly #calmed: Promise<void>;
   #inner!: Store;
@@ -99,9 +101,7 @@ class Simulation {
     this.#faults = new FaultDraws(this.#world, { ...drawn, ...options.faults });
     this.#lease = this.#random.pick([600, 1_000, 2_000, 4_000]);
     this.#mostWorkers = Math.min(options.workers ?? 3, this.#random.between(1, 3));
-    const all = options.scenes(this.#world.random("scenes"));
-    checkScenes(all);
-    this.#scenes = options.only === undefined ? all : all.filter((_, i) => options.only?.includes(i));
+    this.#scenes = drawScenes(options, this.#world.random("scenes"));
     this.#calmed = new Promise((resolve) => {
       this.#calm = resolve;
     });
@@ -152,13 +152,13 @@ class Simulation {
     );
     let left = this.#scenes.length;
     for (const [i, scene] of this.#scenes.entries()) {
-      scene.play(stages[i] as Stage).then(
-        () => left--,
-        (error: unknown) => {
-          left--;
-          this.#sceneThrew(scene, error);
-        },
-      );
+      const isOver = (): void => {
+        left--;
+      };
+      this.#started(scene, stages[i] as Stage).then(isOver, (error: unknown) => {
+        isOver();
+        this.#sceneThrew(scene, error);
+      });
     }
     const drawn = this.#random.between(2_000, 12_000);
     const storm = Math.min(this.#options.storm ?? drawn, drawn);
@@ -175,6 +175,16 @@ class Simulation {
     if (!this.#faults.isOver) this.#calmDown();
     await this.#settle();
     if (world.violation === undefined) await this.#finalChecks(stages);
+  }
+  #started(scene: Scene, stage: Stage): Promise<void> {
+    let played: Promise<void>;
+    try {
+      played = scene.play(stage);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    checkPlayed(scene, played);
+    return played;
   }
   /** What nobody waits for any more may still go on: children that outlive their parents, cleaning up. */
   async #settle(): Promise<void> {
@@ -217,14 +227,13 @@ class Simulation {
     debug: () => {},
     info: () => {},
     warn: () => {},
-    error: (message, fields) => this.#logged(message, fields as { readonly error?: unknown; readonly runId?: string } | undefined),
+    error: (message, fields) => this.#logged(message, fields as { readonly error?: unknown; readonly workflow?: string } | undefined),
   };
-  #logged(message: string, fields: { readonly error?: unknown; readonly runId?: string } | undefined): void {
+  #logged(message: string, fields: { readonly error?: unknown; readonly workflow?: string } | undefined): void {
     this.#world.note("log", message);
     if (/could not be driven/.test(message))
       this.#world.violate("crash", "W3", `${message} ${String((fields?.error as Error | undefined)?.stack)}`);
-    const mayBlock = this.#scenes.some((scene) => scene.mayBlock === true && fields?.runId?.startsWith(scene.name) === true);
-    if (/is blocked/.test(message) && !mayBlock) this.#world.violate("blocked", "V4", message);
+    if (/is blocked/.test(message) && !this.#mayBlock.has(fields?.workflow ?? "")) this.#world.violate("blocked", "V4", message);
   }
   async #spawnWorker(after: number, build?: number): Promise<void> {
     await new Promise<void>((resolve) => void this.#world.after(after, undefined, resolve));
@@ -237,12 +246,13 @@ class Simulation {
   async #tryWorker(build: number): Promise<boolean> {
     const process = new SimProcess(this.#world, `w${++this.#spawned}`, this.#clock());
     const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const workflows = this.#scenes.flatMap((scene) => scene.workflows(hands, build));
-    const activities = this.#scenes.flatMap((scene) => scene.activities?.(hands) ?? []);
+    const cast = this.#cast(hands, build);
+    if (cast === undefined) return true; // the world is over
+    const { workflows, activities } = cast;
     const { random } = process;
     const cachedRuns = this.#faults.draw("evict") ? random.between(0, 2) : 1_000;
     process.note(`starts, build ${build}, room for ${cachedRuns} parked runs`);
-    const engine = await this.#open(process, hands);
+    const engine = await this.#open(process, cast);
     const host: WorkerProcess = { process, engine, workflows, build, isStopping: false };
     try {
       const worker = await Promise.race([
@@ -267,10 +277,18 @@ class Simulation {
     this.#workers.add(host);
     return true;
   }
-  #open(process: SimProcess, hands: Hands): Promise<Holdfast> {
-    const replaced = this.#scenes.map((scene) => scene.replace?.(hands) ?? {});
-    const steps = Object.assign({}, ...replaced.map((one) => one.steps)) as NonNullable<StandIns["steps"]>;
-    const activities = Object.assign({}, ...replaced.map((one) => one.activities)) as NonNullable<StandIns["activities"]>;
+  /** The code of a process. A scene that gives none, though it did at first, has failed. */
+  #cast(hands: Hands, build: number): Cast | undefined {
+    try {
+      const cast = castOf(this.#scenes, hands, build);
+      for (const name of cast.mayBlock) this.#mayBlock.add(name);
+      return cast;
+    } catch (error) {
+      this.#world.violate("scene", "P1", (error as Error).message);
+      return undefined;
+    }
+  }
+  #open(process: SimProcess, { standIns: { steps, activities } }: Cast): Promise<Holdfast> {
     const internals = {
       store: this.#network.storeOf(process),
       environment: process.environment,
@@ -282,15 +300,17 @@ class Simulation {
   async #spawnClient(): Promise<void> {
     const process = new SimProcess(this.#world, `c${++this.#spawned}`, this.#clock());
     const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const engine = await this.#open(process, hands);
-    this.#clients.add({ process, engine, workflows: this.#scenes.flatMap((scene) => scene.workflows(hands, this.#build)) });
+    const cast = this.#cast(hands, this.#build);
+    if (cast === undefined) return; // the world is over
+    const engine = await this.#open(process, cast);
+    this.#clients.add({ process, engine, workflows: cast.workflows });
   }
 
-  /** Nothing happens to it. */
+  /** Nothing happens to it. The first to be given code: scenes that have none to give are refused here. */
   #newOnlooker(): Onlooker {
     const process = new SimProcess(this.#world, "on", TRUE_CLOCK);
     const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const workflows = this.#scenes.flatMap((scene) => scene.workflows(hands, 1));
+    const { workflows } = castOf(this.#scenes, hands, 1);
     return new Onlooker({ process, witness: this.#witness, ledger: this.#ledger, workflows });
   }
 
@@ -331,11 +351,11 @@ class Simulation {
     this.#disasters++;
     host.isStopping = true;
     process.note("is stopped");
-    // What was sent while there were faults may still be on its way.
-    const isQuiet = this.#faults.isOver && this.#world.age > this.#calmAt + 4 * this.#lease;
+    const askedAt = this.#world.age;
     host.engine.close().then(
       () => {
-        if (isQuiet) this.#witness.checkReleased(process.workerId);
+        // What went wrong on the way to the store may still be on its way.
+        if (this.#network.isUntroubled(process)) void this.#witness.checkReleased(process, askedAt);
         this.#gone(host);
       },
       () => this.#gone(host),
@@ -358,7 +378,6 @@ class Simulation {
   #calmDown(): void {
     if (this.#faults.isOver) return;
     this.#faults.isOver = true;
-    this.#calmAt = this.#world.age;
     this.#world.note("", "the faults are over");
     this.#calm();
     if (this.#build > 1 && this.#scenes.some(({ needsBuilds }) => needsBuilds === true)) this.#rotate(1);
@@ -394,7 +413,7 @@ class Simulation {
   /** Y1, Y5. */
   async #checkReplay(): Promise<void> {
     const hands = new Hands(new SimProcess(this.#world, "re", TRUE_CLOCK), this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const builds = Array.from({ length: this.#build }, (_, i) => this.#scenes.flatMap((scene) => scene.workflows(hands, this.#build - i)));
+    const builds = Array.from({ length: this.#build }, (_, i) => this.#cast(hands, this.#build - i)?.workflows ?? []);
     for (const run of this.#witness.runs.values()) {
       const [row] = await this.#inner.get([run.id]);
       const turns = await this.#inner.history(run.id);

@@ -2,8 +2,10 @@
 // Owns: what it has seen of each run, independent of what the store says now.
 // Invariants: it changes nothing; each oracle names the rule of the contract that it holds.
 
-import { type Command, formatLocation, type Job, type OpeningCommand, type Payload, type Turn } from "@holdfast/core";
+import { type Command, formatLocation, type Job, type OpeningCommand, type Payload, retryDelay, type Turn } from "@holdfast/core";
+import { storedRetry } from "../host/journal.ts";
 import type {
+  AttemptRow,
   ClaimedRun,
   ClaimRequest,
   ClaimResult,
@@ -20,6 +22,8 @@ import type {
 } from "../store/port.ts";
 import { Aftermath } from "./aftermath.ts";
 import { ClaimOrder } from "./claimOrder.ts";
+import type { SimProcess } from "./process.ts";
+import { Tasks } from "./tasks.ts";
 import type { World } from "./world.ts";
 
 /** What an operation is known by: to others, and within its execution. */
@@ -39,9 +43,12 @@ interface Opened {
   readonly announced: Map<number, number>;
   /** Attempts that a commit has told the failure of, with when the next is due. */
   readonly failed: Map<number, number>;
+  /** D10: attempts before its last resume, which the policy counts no more. */
+  forgiven: number;
 }
 export interface SeenStep {
   readonly run: SeenRun;
+  readonly execution: number;
   readonly opened: Opened;
 }
 /** What is known of one run, from what was carried out. */
@@ -87,13 +94,14 @@ export class Witness {
   readonly workers = new Set<string>();
   /** When deadlines were last looked at. */
   #expiredAt = 0;
-  readonly #tokens = new Map<number, { token: number; isAnswered: boolean }>();
+  readonly #tasks: Tasks;
 
   constructor(world: World, inner: Store) {
     this.#world = world;
     this.#inner = inner;
     this.#aftermath = new Aftermath(world, inner);
     this.#order = new ClaimOrder(world, inner);
+    this.#tasks = new Tasks(world);
   }
   #broken(oracle: string, rule: string, message: string): void {
     this.#world.violate(oracle, rule, message);
@@ -182,14 +190,19 @@ export class Witness {
       claimTasks: async (request) => {
         const result = await inner.claimTasks(request);
         this.workers.add(request.workerId);
-        for (const { id, token, runId, attempt, activity } of result.tasks) {
+        for (const task of result.tasks) {
+          const { id, runId, attempt, activity } = task;
           this.#world.note("db", `task ${id} (${activity} of ${runId}) attempt ${attempt} goes to ${request.workerId}`);
-          this.#tokens.set(id, { token, isAnswered: false });
+          this.#tasks.claimed(task);
         }
         if (result.tasks.length > request.limit) this.#broken("room", "W1", `${result.tasks.length} activities for ${request.limit} slots`);
         return result;
       },
-      heartbeat: (tasks) => inner.heartbeat(tasks),
+      heartbeat: async (tasks) => {
+        const results = await inner.heartbeat(tasks);
+        for (const [i, { id }] of tasks.entries()) if (results[i] === true) this.#tasks.heldOn(id);
+        return results;
+      },
       answerTasks: (answers) => this.#answerTasks(answers),
       get: (ids) => inner.get(ids),
       history: (id) => inner.history(id),
@@ -259,6 +272,7 @@ export class Witness {
     if (row.execution !== run.execution) this.#nextExecution(run, row.execution);
     if (row.turns !== run.turns.length)
       this.#broken("last commit", "W3", `${row.id} was claimed at turn ${row.turns}; ${run.turns.length} were committed`);
+    this.#aftermath.claimed(claim, run.isCanceled);
     for (const turn of claim.turns ?? []) this.#compare(run, turn);
     for (const message of claim.inbox) this.#saw(run, message);
     if (recovered) run.losses++;
@@ -302,7 +316,9 @@ export class Witness {
       if (!isAgain) this.#fenced(run, commit, before[i]);
       this.#wrote(run, commit, after[i]);
       const isLast = commits.findLastIndex(({ runId }) => runId === commit.runId) === i;
+      this.#tasks.committed(commit);
       this.#aftermath.committed(commit, isLast ? after[i] : undefined);
+      if (commit.close?.status === "continued" && !isAgain && isLast) this.#aftermath.continued(before[i], after[i]);
       if (run.isClosed) await this.#aftermath.closed(run.id);
       for (const message of results[i]?.inbox ?? []) this.#saw(run, message);
     }
@@ -312,7 +328,7 @@ export class Witness {
     return results;
   }
   /** D4, K5. */
-  #fenced(run: SeenRun, { runId, epoch, execution, workerId, turn }: TurnCommit, before: RunRow | undefined): void {
+  #fenced(run: SeenRun, { runId, epoch, execution, workerId, turn, attempts = [] }: TurnCommit, before: RunRow | undefined): void {
     if (run.epoch !== epoch || run.holder !== workerId)
       this.#broken("epoch", "D4", `${workerId} wrote ${runId} at epoch ${epoch}; ${run.holder ?? "nobody"} holds it at epoch ${run.epoch}`);
     if (before === undefined || before.epoch !== epoch || before.execution !== execution)
@@ -320,6 +336,11 @@ export class Witness {
     if (turn !== undefined && before?.deadlineAt !== undefined && before.deadlineAt <= this.#expiredAt && !isExempt(before, turn))
       this.#broken("deadlines", "K7", `${runId} went on after its deadline had been looked at`);
     if (before !== undefined && CLOSED.has(before.status)) this.#broken("closed", "K5", `${runId} was ${before.status} and was written`);
+    for (const { seq, retryAt } of attempts) {
+      if (retryAt === undefined || before?.deadlineAt === undefined || retryAt < before.deadlineAt) continue;
+      if (run.opened.get(seq)?.command.type !== "rollback")
+        this.#broken("deadlines", "K7", `#${seq} of ${runId} is to be tried again ${retryAt - before.deadlineAt} ms after its deadline`);
+    }
   }
   /** D2: children exist with the commit that asks for them. */
   async #childrenOf(commits: readonly TurnCommit[], results: readonly CommitResult[]): Promise<void> {
@@ -330,10 +351,13 @@ export class Witness {
 
   #wrote(run: SeenRun, commit: TurnCommit, after: RunRow | undefined): void {
     if (commit.turn !== undefined) this.#turn(run, commit.turn);
-    for (const { seq, number, status, retryAt = 0 } of commit.attempts ?? []) {
+    for (const row of commit.attempts ?? []) {
+      const { seq, number, status, retryAt = 0 } = row;
       const opened = run.opened.get(seq);
       if (opened !== undefined && status === "running") opened.announced.set(number, run.losses);
-      if (status === "failed") opened?.failed.set(number, retryAt);
+      if (opened === undefined || status !== "failed") continue;
+      opened.failed.set(number, retryAt);
+      this.#checkRetry(opened, row);
     }
     this.#consumption(run, commit);
     if (commit.state !== undefined) run.published.push(commit.state);
@@ -352,6 +376,16 @@ export class Witness {
     if (commit.close === undefined) return;
     if (commit.close.status === "continued") this.#nextExecution(run, run.execution + 1);
     else this.#closed(run);
+  }
+  /** D8: whether there is another attempt, and when, by the policy as it is recorded. */
+  #checkRetry({ command, key, forgiven }: Opened, { number, retryAt, endedAt, error }: AttemptRow): void {
+    if (retryAt === undefined || number === 0 || (command.type !== "step" && command.type !== "transaction")) return;
+    if (error?.name === "FatalError")
+      this.#broken("retries", "D8", `attempt ${number} of ${key.text} failed for good, and is to be retried`);
+    const least = retryDelay(storedRetry(command.retry, "operation"), Math.max(1, number - forgiven), 0);
+    const wait = retryAt - (endedAt ?? 0);
+    if (wait < least - 1)
+      this.#broken("retries", "D8", `${key.text} waits ${wait} ms after attempt ${number}; its policy says at least ${least}`);
   }
   /** L4: what a loop or a receive keeps is there after it has trimmed. */
   async #checkTrim(run: SeenRun, { turn, close }: TurnCommit): Promise<void> {
@@ -376,6 +410,7 @@ export class Witness {
   #parked(run: SeenRun, commit: TurnCommit, after: RunRow | undefined): void {
     if (after === undefined || after.workerId !== undefined) return;
     const waiting = [...run.inbox].find(([id, { isConsumed }]) => !isConsumed && id > (commit.seen ?? 0));
+    if (commit.status !== "blocked") this.#aftermath.parked(after, run.isCanceled);
     if (waiting !== undefined && (after.availableAt === undefined || after.availableAt > this.#world.now))
       this.#broken("parking", "D9", `${run.id} parks with message ${waiting[0]} in its inbox, which nobody was given`);
     const lost = [...(commit.attempts ?? [])].some(({ status, number }) => status === "lost" || number === 0);
@@ -428,6 +463,7 @@ export class Witness {
     const opened = run.opened.get(seq);
     if (opened === undefined) return;
     opened.isResolved = false;
+    opened.forgiven = Math.max(...opened.announced.keys(), ...opened.failed.keys());
     opened.failed.clear(); // D10: it has its attempts again
   }
   #command(run: SeenRun, command: Command, turn: Turn): void {
@@ -442,10 +478,11 @@ export class Witness {
       isFired: false,
       announced: new Map([[1, run.losses]]),
       failed: new Map(),
+      forgiven: 0,
     };
     run.opened.set(command.seq, opened);
     if (command.type === "step" || command.type === "transaction" || command.type === "rollback" || command.type === "activity")
-      this.steps.set(key.text, { run, opened });
+      this.steps.set(key.text, { run, execution: run.execution, opened });
   }
 
   // ── messages ──
@@ -522,6 +559,7 @@ export class Witness {
     this.#aftermath.expired(after);
     for (const [i, run] of open.entries()) {
       const [was, is] = [before[i], after[i]];
+      this.#aftermath.struck(was, is);
       if (was === undefined || is === undefined || (was.epoch === is.epoch && was.status === is.status)) continue;
       this.#world.note("db", `expire ${run.id}: ${is.status}`);
       if (CLOSED.has(is.status)) {
@@ -542,13 +580,9 @@ export class Witness {
 
   async #answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
     const results = await this.#inner.answerTasks(answers);
-    for (const [i, { id, token, outcome }] of answers.entries()) {
-      this.#world.note("db", `task ${id} ${outcome.status}: ${results[i] === true ? "taken" : "dropped"}`);
-      if (results[i] !== true) continue;
-      const known = this.#tokens.get(id);
-      if (known === undefined || known.token !== token || known.isAnswered)
-        this.#broken("late answers", "D11", `an answer to activity ${id} was taken from an attempt that was over`);
-      if (known !== undefined) known.isAnswered = true;
+    for (const [i, answer] of answers.entries()) {
+      this.#world.note("db", `task ${answer.id} ${answer.outcome.status}: ${results[i] === true ? "taken" : "dropped"}`);
+      if (results[i] === true) this.#tasks.answered(answer);
     }
     return results;
   }
@@ -571,11 +605,14 @@ export class Witness {
     if (turn.time !== committed.time || !isPart(turn.jobs, committed.jobs) || !isPart(turn.commands, committed.commands))
       this.#broken("history", "D2", `turn ${turn.index} of ${run.id} is not what was committed`);
   }
-  /** W4: whoever has stopped has given back what it held. */
-  checkReleased(workerId: string | undefined): void {
-    for (const run of this.runs.values()) {
-      if (workerId !== undefined && run.holder === workerId && run.leasedUntil > this.#world.now)
-        this.#broken("lease", "W4", `${workerId} has stopped, and holds ${run.id} for ${run.leasedUntil - this.#world.now} ms more`);
+  /** W4: whoever has stopped has given back what it knew to be its own when it was asked to. */
+  async checkReleased({ workerId, told }: SimProcess, askedAt: number): Promise<void> {
+    const wasIts = ({ id, epoch }: SeenRun): boolean => (told.claimedAt(id, epoch) ?? Number.POSITIVE_INFINITY) < askedAt;
+    const held = [...this.runs.values()].filter((run) => run.holder === workerId && run.leasedUntil > this.#world.now && wasIts(run));
+    // Some may have been terminated with their parents.
+    for (const row of held.length === 0 ? [] : await this.#inner.get(held.map(({ id }) => id))) {
+      if (row === undefined || row.workerId !== workerId || CLOSED.has(row.status)) continue;
+      this.#broken("lease", "W4", `${workerId} has stopped, and holds ${row.id} for ${(row.availableAt ?? 0) - this.#world.now} ms more`);
     }
   }
   /** Holds everything that the store has against what was committed. */

@@ -37,24 +37,47 @@ export async function openStore(url: string = DEFAULT_URL, options: OpenStoreOpt
   }
   if (url.startsWith("file:")) {
     refuseNamespace(options, "Use a file of its own for another.");
-    const [place = "", query = ""] = url.split("?", 2);
-    const path = place.startsWith("file://") ? pathOf(place) : place.slice("file:".length);
-    if (path === "" || path.includes("\0")) throw invalid('"file:" names no file. Example: "file:./app.db".');
+    const { path, query } = fileOf(url);
     const { SqliteStore } = await import("./sqlite/store.ts");
-    return new SqliteStore(path, sqliteOptions(new URLSearchParams(query)));
+    return new SqliteStore(path, { ...sqliteOptions(query), logger: options.logger });
   }
   throw invalid(
     `"${withoutSecrets(url)}" is no url of a store. Use "file:./app.db", "memory:" or "postgres://user:password@host/database".`,
   );
 }
 
+function fileOf(url: string): { path: string; query: URLSearchParams } {
+  const mark = url.indexOf("?");
+  const place = mark < 0 ? url : url.slice(0, mark);
+  const path = place.startsWith("file://") ? pathOf(place) : place.slice("file:".length);
+  if (path === "" || path.includes("\0")) throw invalid('"file:" names no file. Example: "file:./app.db".');
+  return { path, query: new URLSearchParams(mark < 0 ? "" : url.slice(mark + 1)) };
+}
+
+/** After `//` comes a host, and `localhost` is the only one whose files are here. */
 function pathOf(url: string): string {
+  const { host, pathname, hash } = parsed(url);
+  if (host !== "") {
+    const advice = 'Write "file:./app.db" for a file below the current folder, "file:/data/app.db" or "file:///data/app.db" for another.';
+    throw invalid(`"${withoutSecrets(url)}" names the host "${host.slice(0, 100)}", and not a file of this one. ${advice}`);
+  }
+  if (hash !== "") throw invalid(`"${withoutSecrets(url)}" has a "#", which ends a path. Write "%23" for it.`);
+  return decoded(pathname, url);
+}
+function parsed(url: string): URL {
+  if (URL.canParse(url)) return new URL(url);
+  throw noFile(url);
+}
+function decoded(pathname: string, url: string): string {
   try {
-    return decodeURIComponent(new URL(url).pathname);
+    return decodeURIComponent(pathname);
   } catch {
     // biome-ignore lint/style/useErrorCause: the message says all that the cause does
-    throw invalid(`"${url.slice(0, 100)}" is no url of a file. Example: "file:./app.db".`);
+    throw noFile(url);
   }
+}
+function noFile(url: string): InvalidInputError {
+  return invalid(`"${withoutSecrets(url)}" is no url of a file. Examples: "file:./app.db", "file:///data/app.db".`);
 }
 
 function refuseNamespace({ namespace = "default" }: OpenStoreOptions, instead: string): void {
@@ -72,8 +95,12 @@ async function postgresPackage(): Promise<PostgresPackage> {
   }
 }
 
-/** For messages: a url may have a password in it. */
-const withoutSecrets = (url: string): string => url.replace(/\/\/[^/@]*@/, "//…@").slice(0, 100);
+/** For messages: a url may have a password in it, before its last @ (a password may have any letter) or in its query. */
+function withoutSecrets(url: string): string {
+  const [, scheme = "", rest = ""] = /^([a-z][a-z\d+.-]*:(?:\/\/)?)?(.*)$/is.exec(url) ?? [];
+  const shown = rest.replace(/^.*@/s, "…@").replace(/\?.*$/s, "?…");
+  return `${scheme}${shown}`.slice(0, 100);
+}
 
 /** `?synchronous=NORMAL` trades the last commits on power loss for speed; everything else is refused. */
 function sqliteOptions(query: URLSearchParams): { synchronous?: "FULL" | "NORMAL" } {

@@ -137,10 +137,20 @@ test("options of a simulation: it is carried out, or a typed error, never passed
     },
   });
   const names = ["seed", "scenes", "store", "without", "faults", "workers", "only", "storm", "disasters"];
+  const parts = ["name", "workflows", "activities", "replace", "play", "verify", "mayBlock", "needsBuilds"];
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...names), anything, async (name, value) => {
       const report = await typed(() => simulate({ seed: 1, scenes: () => [scene()], [name]: value } as never));
       if (!(report instanceof HoldfastError)) expect(report.violation?.message).toBeUndefined();
+    }),
+    { numRuns: 300 },
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...parts), anything, fc.boolean(), async (part, value, isGiven) => {
+      const changed = { ...scene(), [part]: isGiven ? () => value : value } as Scene;
+      const report = await typed(() => simulate({ seed: 1, scenes: () => [changed] }));
+      // Whatever is wrong with it then is the scene's own fault, and is said to be.
+      if (!(report instanceof HoldfastError)) expect([undefined, "scene"]).toContain(report.violation?.oracle);
     }),
     { numRuns: 300 },
   );

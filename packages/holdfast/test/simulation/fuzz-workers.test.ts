@@ -35,6 +35,8 @@ const PLACES = [
   ["holdfast_runs", "turns"],
   ["holdfast_runs", "execution"],
   ["holdfast_runs", "retry"],
+  ["holdfast_runs", "available_at"],
+  ["holdfast_lanes", "priority"],
   ["holdfast_records", "data"],
   ["holdfast_records", "type"],
   ["holdfast_inbox", "data"],

@@ -1,7 +1,9 @@
-// Oracles of what is told and of the order of claims: they hold where they must, and see what is planted.
+// Oracles of what is told, of the order of claims, of policies and of what is given up: they hold where they must, and see what is planted.
 
 import { spawn } from "node:child_process";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { drawnScenes, explore, type Random, type Scene } from "../../src/simulation/index.ts";
 import { root } from "../built.ts";
@@ -27,9 +29,59 @@ test("D12 every attempt of steps, transactions and activities is listed, in orde
   expect(await explore({ seeds: 6, scenes: only("errands"), store: "sqlite" })).toBeGreaterThan(100);
 }, 120_000);
 
+test("D8 D11 C7 K7 M6 R1 R6 P10 trials end as they have to", async () => {
+  expect(await explore({ seeds: 60, scenes: only("trials") })).toBeGreaterThan(1_000);
+  expect(await explore({ seeds: 6, scenes: only("trials"), store: "sqlite" })).toBeGreaterThan(100);
+}, 120_000);
+
 test("W2 M11 D12 bugs in what is told and in the order of claims are found", async () => {
-  const names = "newest-first,query-remembered,lost-attempts-unlisted";
-  const output = await new Promise<string>((resolve, reject) => {
+  const output = await hunted("newest-first,query-remembered,lost-attempts-unlisted");
+  expect(output).toMatch(/`newest-first`\) \| claim order \| W2 \|/);
+  expect(output).toMatch(/`query-remembered`\) \| queries \| M11 \|/);
+  expect(output).toMatch(/`lost-attempts-unlisted`\) \| operations \| D12 \|/);
+  expect(output).toMatch(/simulate: ok, all 3 planted bugs were found/);
+}, 120_000);
+
+test("D4 D8 K6 C7 W4 bugs in policies, in what is given up and in what is given back are found", async () => {
+  const output = await hunted("no-backoff,lost-steps-go-on,one-attempt-too-many,children-not-canceled,given-up-activity-goes-on,lease-not-given-back"); // biome-ignore format: one line
+  expect(output).toMatch(/`no-backoff`\) \| retries \| D8 \|/);
+  expect(output).toMatch(/`lost-steps-go-on`\) \| aborts \| D4 \|/);
+  expect(output).toMatch(/`one-attempt-too-many`\) \| retries \| D8 \|/);
+  expect(output).toMatch(/`children-not-canceled`\) \| children \| K6 \|/);
+  expect(output).toMatch(/`given-up-activity-goes-on`\) \| given up \| C7 \|/);
+  expect(output).toMatch(/`lease-not-given-back`\) \| lease \| W4 \|/);
+}, 180_000);
+
+test("D4 what a connection of SQLite remembers of a run is held against what others write", async () => {
+  const { bundle, load } = (await import(pathToFileURL(join(root, "simulation/bundle.mjs")).href)) as Bundler;
+  const path = await bundle([
+    {
+      file: "packages/holdfast/src/store/sqlite/heldRuns.ts",
+      from: "    if (version !== this.#version) this.clear();\n",
+      to: "",
+    },
+  ]);
+  try {
+    const broken = await load(path);
+    const rules = new Set<string>();
+    for (let seed = 1; seed <= 20 && rules.size === 0; seed++) {
+      const { violation } = await broken.simulate({ seed, scenes: (random) => broken.drawnScenes(random), store: "sqlite" });
+      if (violation !== undefined) rules.add(violation.rule);
+    }
+    expect(rules.size).toBe(1);
+  } finally {
+    rmSync(dirname(path), { recursive: true, force: true });
+  }
+}, 120_000);
+
+interface Bundler {
+  bundle(replacements: readonly { file: string; from: string; to: string }[]): Promise<string>;
+  load(path: string): Promise<typeof import("../../src/simulation/index.ts")>;
+}
+
+/** What the command says of these planted bugs. */
+function hunted(names: string): Promise<string> {
+  return new Promise((resolve, reject) => {
     let text = "";
     const args = [join(root, "simulation/run.mjs"), "--planted", names, "--most", "100", "--jobs", "1"];
     const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
@@ -39,8 +91,4 @@ test("W2 M11 D12 bugs in what is told and in the order of claims are found", asy
     child.on("error", reject);
     child.on("close", () => resolve(text));
   });
-  expect(output).toMatch(/`newest-first`\) \| claim order \| W2 \|/);
-  expect(output).toMatch(/`query-remembered`\) \| queries \| M11 \|/);
-  expect(output).toMatch(/`lost-attempts-unlisted`\) \| operations \| D12 \|/);
-  expect(output).toMatch(/simulate: ok, all 3 planted bugs were found/);
-}, 120_000);
+}

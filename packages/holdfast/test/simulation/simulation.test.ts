@@ -143,6 +143,37 @@ test("D6 an assumption that faults break is found, shrunk, and told with the see
   expect((await shrink({ ...options, seed: found.seed }, first)).report.trace).toEqual(report.trace);
 }, 60_000);
 
+const twice = workflow("twice", async (ctx) => {
+  await ctx.step("a", () => 1);
+  await ctx.sleep(50);
+  await ctx.step("b", () => 1);
+});
+
+test("D6 of what was shrunk nothing more can be left out", async () => {
+  const scene = (): Scene => {
+    let begun = 0;
+    return {
+      name: "twice",
+      workflows: () => [twice],
+      replace: (hands) => ({ steps: { a: (info) => hands.step(info, ++begun), b: (info) => hands.step(info, 1) } }),
+      async play(stage) {
+        await stage.start("twice", undefined, { id: "twice-1" });
+        await stage.end("twice-1");
+        if (begun > 1) throw new Error("It began twice.");
+      },
+    };
+  };
+  let failed = 0;
+  for (let seed = 78; failed < 3; seed++) {
+    const options = { seed, scenes: () => [scene()] };
+    const report = await simulate(options);
+    if (report.violation === undefined) continue;
+    failed++;
+    const shrunk = await shrink(options, report, 1_000);
+    expect((await shrink(shrunk.options, shrunk.report, 1_000)).options).toEqual(shrunk.options);
+  }
+}, 60_000);
+
 test("P1 a scene that throws as it verifies fails with its seed and trace", async () => {
   const scene: Scene = {
     ...shop([10], () => {}),
@@ -154,6 +185,52 @@ test("P1 a scene that throws as it verifies fails with its seed and trace", asyn
   expect(failure).toBeInstanceOf(SimulationFailed);
   expect((failure as Error).message).toMatch(/not what it should be[\s\S]*"seed":1/);
 });
+
+test("P1 a scene whose play throws before it waits for anything fails like one that throws later", async () => {
+  const play = (): never => {
+    throw new Error("no stage fright");
+  };
+  const { violation } = await simulate({ seed: 1, scenes: () => [{ ...shop([10], () => {}), play }] });
+  expect(violation).toMatchObject({ oracle: "scene", rule: "P1", message: expect.stringContaining("shop: Error: no stage fright") });
+});
+
+const builds = (code: (build: number) => ReturnType<typeof changing>, mayBlock: boolean) => (): Scene[] => [
+  {
+    name: "shop",
+    mayBlock,
+    needsBuilds: true,
+    workflows: (_hands, build) => [code(build)],
+    async play(stage) {
+      const ids = ["order-1", "order-2", "order-3"];
+      for (const id of ids) await stage.start("changing", undefined, { id });
+      for (const id of ids) await stage.end(id);
+    },
+  },
+];
+/** Another step in every other build: they diverge. */
+function changing(build: number) {
+  return workflow("changing", async (ctx) => {
+    await ctx.step(build % 2 === 0 ? "b" : "a", () => 1);
+    await ctx.sleep(400);
+    await ctx.step("z", () => 1);
+  });
+}
+
+test("V4 runs of a scene that may block are blocked in peace, whatever their ids; those of others are not", async () => {
+  const faults = { deploy: 0.05 };
+  await explore({ seeds: 30, faults, scenes: builds(changing, true) });
+  await expect(explore({ seeds: 30, faults, scenes: builds(changing, false) })).rejects.toThrow(/V4 \(blocked\)/);
+}, 60_000);
+
+test("P1 a scene that has no code for a later build has failed: the engine is not blamed", async () => {
+  const none = (build: number) => {
+    if (build > 1) throw new Error("no such build");
+    return changing(build);
+  };
+  const failure = await explore({ seeds: 30, faults: { deploy: 0.05 }, scenes: builds(none, true) }).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ name: "SimulationFailed", cause: { oracle: "scene", rule: "P1" } });
+  expect((failure as Error).message).toMatch(/scene "shop": workflows: It threw Error: no such build/);
+}, 60_000);
 
 test("X1 scenes that can't be repeated are refused, with the line at which their traces part", async () => {
   let number = 0;
@@ -174,17 +251,48 @@ test("V2 W6 a scene that starts a workflow nobody has is told which there are", 
   expect(violation?.message).toContain('no scene has a workflow "ordr". There is order.');
 });
 
+function fail(): never {
+  throw new Error("not today");
+}
+
 test.each([
   [{ seed: 1.5 }, "seed must be a whole number"],
   [{ store: "postgres" }, "store must be one of memory, sqlite"],
   [{ without: ["crsh"] }, 'has no kind "crsh". There is crash'],
   [{ faults: { crash: 2 } }, "crash must be a rate from 0 to 1"],
   [{ workers: 0 }, "workers must be a whole number from 1 on"],
+  [{ wihtout: ["crash"] }, "wihtout is no option. There is seed, scenes"],
+  [{ only: [] }, "only must be places of scenes, from 0 on, one at least"],
+  [{ only: [0, 5] }, "only has place 5, and seed 1 has no scene there: the last is at 0"],
   [{ scenes: () => [] }, "there is nothing to simulate"],
+  [{ scenes: () => undefined }, "scenes must give a list of scenes, not undefined"],
+  [{ scenes: () => Promise.reject(new Error("later")).catch(() => []) }, "scenes must give a list of scenes, not an object"],
+  [{ scenes: () => fail() }, "scenes threw Error: not today"],
+  [{ scenes: () => [undefined] }, "scenes[0] must be a scene: { name, workflows, play }, not undefined"],
+  [{ scenes: () => [{}] }, "scenes[0].name must be text, not undefined"],
+  [{ scenes: () => [{ ...shop([1], () => {}), play: undefined }] }, "scenes[0].play must be a function, not undefined"],
+  [{ scenes: () => [{ ...shop([1], () => {}), verify: true }] }, "scenes[0].verify must be a function, not true"],
+  [{ scenes: () => [{ ...shop([1], () => {}), mayBlock: "yes" }] }, 'scenes[0].mayBlock must be a boolean, not "yes"'],
+  [{ scenes: () => [{ ...shop([1], () => {}), play: () => undefined }] }, 'scene "shop" must have a play that is async'],
+  [{ scenes: () => [{ ...shop([1], () => {}), workflows: () => undefined }] }, 'scene "shop": workflows: Give a list, not undefined'],
+  [{ scenes: () => [{ ...shop([1], () => {}), workflows: () => [5] }] }, 'scene "shop": workflows: 5 is none'],
+  [{ scenes: () => [{ ...shop([1], () => {}), activities: () => [order] }] }, 'scene "shop": activities: an object is none'],
+  [{ scenes: () => [{ ...shop([1], () => {}), replace: () => fail() }] }, 'scene "shop": replace: It threw Error: not today'],
+  [{ scenes: () => [{ ...shop([1], () => {}), replace: () => ({ step: {} }) }] }, 'There is no "step", there is steps, activities'],
+  [{ scenes: () => [{ ...shop([1], () => {}), replace: () => ({ steps: { ship: 1 } }) }] }, 'The stand-in for "ship" must be a function'],
   [{ scenes: () => [shop([1], () => {}), shop([2], () => {})] }, 'two scenes of the name "shop"'],
 ])("P9 options that can't be followed are refused: %o", async (options, message) => {
   const given = { seed: 1, scenes: () => [shop([10], () => {})], ...options };
   await expect(simulate(given as never)).rejects.toMatchObject({ name: "InvalidInputError", message: expect.stringContaining(message) });
+});
+
+test("P9 without options nothing is simulated, and one seed is not many", async () => {
+  const refused = (message: string): object => ({ name: "InvalidInputError", message: expect.stringContaining(message) });
+  for (const options of [undefined, null, 5, []]) {
+    await expect(simulate(options as never)).rejects.toMatchObject(refused("Give an object with seed, scenes"));
+    await expect(explore(options as never)).rejects.toMatchObject(refused("Give an object with seeds, from, scenes"));
+  }
+  await expect(explore({ seeds: 2, seed: 7, scenes } as never)).rejects.toMatchObject(refused("seed is no option. There is seeds"));
 });
 
 // ── proof that bugs are found ──
@@ -238,7 +346,36 @@ test("X1 the command runs seeds, and prints the trace of one", async () => {
   const unknown = await command("--sedes", "2");
   expect(unknown.output).toMatch(/Unknown option '--sedes'[\s\S]*--seeds N/);
   expect(unknown.code).toBe(2);
-  const wrong = await command("--seed", "2", "--without", "nonsense");
-  expect(wrong.output).toContain("--without: there is crash");
-  expect(wrong.code).not.toBe(0);
+}, 60_000);
+
+test.each([
+  ["--seed 2 --without nonsense", /--without: there is crash.* and no "nonsense"/],
+  ["--seed x", /--seed is a whole number from 0 on, not "x"/],
+  ["--seed 1 --only 9", /only has place 9, and seed 1 has no scene there/],
+  ["--seed 1 --seeds 5", /give --seed or --seeds, not both/],
+  ["--only 0", /--only goes with --seed/],
+  ["--seeds 0", /--seeds is a whole number from 1 on, not "0"/],
+  ["--scenes nope", /--scenes: there is saga.* and no "nope"/],
+  ["--workers 0", /--workers is a whole number from 1 on, not "0"/],
+  ["--jobs 0", /--jobs is a whole number from 1 on, not "0"/],
+  ["--store redis", /--store is memory or sqlite, not "redis"/],
+  ["--planted trims-too-much,typo", /--planted: there is .* and no "typo"/],
+])(
+  "P9 the command refuses %s, and tells how it is used",
+  async (args, message) => {
+    const { code, output } = await command(...args.split(" "));
+    expect(output).toMatch(message);
+    expect(output).toContain("npm run simulate -- [options]");
+    expect(output).not.toMatch(/^ {4}at /m);
+    expect(code).toBe(2);
+  },
+  30_000,
+);
+
+test("X1 the command that is printed with a trace prints the same trace", async () => {
+  const found = await command("--seed", "1", "--planted", "no-epoch-check");
+  expect(found.code).toBe(1);
+  const again = /^reproduce: npm run simulate -- (.*)$/m.exec(found.output)?.[1] ?? "";
+  expect(again).toContain("--no-shrink");
+  expect(await command(...again.split(" "))).toEqual(found);
 }, 60_000);

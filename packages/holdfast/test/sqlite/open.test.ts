@@ -80,6 +80,15 @@ describe("a file that can't be used", () => {
     expect(failure.code).toBe("HF_STORE_CANNOT_OPEN");
   });
 
+  test.each([
+    ["a name that is too long", join(dirname(newPath()), `${"n".repeat(300)}.db`)],
+    ["a path that is too long", join(dirname(newPath()), "folder/".repeat(1_000), "x.db")],
+    ["a device", "/dev/null"],
+  ])("%s is refused", async (_, path) => {
+    const failure = await failureOf(openStore(path));
+    expect(failure).toMatchObject({ code: "HF_STORE_CANNOT_OPEN", name: "StoreOpenError" });
+  });
+
   test("a newer version is refused and left as it is", async () => {
     const path = newPath();
     await (await openStore(path)).close();

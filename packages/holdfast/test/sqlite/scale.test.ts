@@ -1,7 +1,7 @@
 // Claims, wake-ups and lists among very many runs: what they cost does not grow with what they do not concern.
 
 import { beforeAll, describe, expect, test } from "vitest";
-import { DUE_RUNS, LANE_HEADS, LATER_RUN } from "../../src/store/sqlite/claimRuns.ts";
+import { DAMAGED_RUNS, DUE_RUNS, LANE_HEADS, LATER_RUN } from "../../src/store/sqlite/claimRuns.ts";
 import { BLOCKED } from "../../src/store/sqlite/overruleRuns.ts";
 import { type Bench, LEASE, range, runIds } from "../../src/testing/storeConformance/bench.ts";
 import { newPath, openBench, openShell, type Shell } from "./support.ts";
@@ -45,6 +45,7 @@ describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
     for (const [sql, ...parameters] of [
       [DUE_RUNS, 1, 1, 1],
       [LATER_RUN, 1, 1],
+      [DAMAGED_RUNS, 1],
     ] as const) {
       const steps = plan(sql, ...parameters);
       expect(steps).toEqual([

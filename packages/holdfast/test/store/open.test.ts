@@ -1,7 +1,7 @@
 // From a url to a store: what is refused, and what has to be installed first.
 
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ask, startServer, type TestServer } from "@holdfast/postgres-server";
@@ -28,6 +28,41 @@ describe("urls", () => {
     expect((await refusalOf("file:")).message).toContain("names no file");
     expect((await refusalOf("file:./x.db?synchronous=OFF")).message).toContain("synchronous=NORMAL");
   });
+
+  test.each([
+    "x://u:se/s3cret@h",
+    "x://u:s3cret@more@h/d",
+    "x:u:s3cret@h",
+    "u:s3cret@h",
+    "x://u:\ns3cret\n@h",
+    "x://h/d?password=s3cret",
+    "file://u:s3cret@h/x.db",
+    "file://u:s3cret@h:1/x.db",
+  ])("a password is not repeated, wherever it is in %j", async (url) => {
+    const { message } = await refusalOf(url);
+    expect(message).not.toContain("s3cret");
+    expect(message).toContain(url.includes("@") ? "…@h" : "?…");
+  });
+
+  test.each(["file://./app.db", "file://app.db", "file://otherhost/tmp/never-made.db", "file://../x.db", "file://u@localhost/tmp/x.db"])(
+    "%s names another host, and no file of this one",
+    async (url) => {
+      expect((await refusalOf(url)).message).toContain('"file:./app.db"');
+    },
+  );
+  test("a file of this host is opened by its path, with or without the host", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-open-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const urls = [`file:${folder}/a b.db`, `file://${folder}/a%20b.db`, `file://localhost${folder}/a%20b.db?synchronous=normal`];
+    for (const url of urls) await (await Holdfast.open(url)).close();
+    expect(readdirSync(folder).filter((name) => name.endsWith(".db"))).toEqual(["a b.db"]);
+  });
+  test.each(["file:./x.db?synchronous=NORMAL?bogus=1", "file:///tmp/x.db#part", "file:///%zz"])(
+    "nothing of %s is dropped in silence",
+    async (url) => {
+      await refusalOf(url);
+    },
+  );
 
   test("stores with one namespace refuse others", async () => {
     for (const url of ["memory:", "file:./never-made.db"]) {

@@ -212,7 +212,6 @@ BEGIN
       SELECT v_run.key, x.id, 0, x.status, x.value, x.error FROM jsonb_to_recordset(c.updates) AS x(id text, status text, value text, error text)
       ON CONFLICT (run, id) DO UPDATE SET status = excluded.status, value = excluded.value, error = excluded.error WHERE u.status IS NULL;
   END IF;
-  IF c."cancelTasks" IS NOT NULL THEN PERFORM ${s}.drop_tasks_1(v_run.key, c."cancelTasks", p_now); END IF;
   IF c.tasks IS NOT NULL THEN
     INSERT INTO ${s}.tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close, schedule_to_close, schedule_to_start, heartbeat,
         max_attempts, initial_interval, backoff, max_interval, jitter, attempt, scheduled_at, available_at, due_at)
@@ -220,6 +219,8 @@ BEGIN
         coalesce(x.at, 0), p_now, p_now, least(p_now + x.sc, p_now + x.ss)
       FROM jsonb_to_recordset(c.tasks) AS x(${TASK});
   END IF;
+  -- C7: also what was asked for in this very turn.
+  IF c."cancelTasks" IS NOT NULL THEN PERFORM ${s}.drop_tasks_1(v_run.key, c."cancelTasks", p_now); END IF;
   IF c.children IS NOT NULL THEN
     FOR v_item IN SELECT ${s}.create_children_1(c.children, p_now) LOOP
       v_result := ${s}.create_run_1(v_item, p_now);

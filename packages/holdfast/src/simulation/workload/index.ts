@@ -18,6 +18,7 @@ import { relay } from "./relay.ts";
 import { rush } from "./rush.ts";
 import { saga } from "./saga.ts";
 import { transfers } from "./transfers.ts";
+import { trials } from "./trials.ts";
 
 const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> = {
   saga,
@@ -34,14 +35,16 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   crossing,
   rush,
   relay,
+  trials,
 };
 export const SCENES = Object.keys(MAKERS);
 /** Random programs do everything: they come most often. Rushes are asked for. */
-const APART: readonly string[] = ["crossing", "rush", "relay"];
+const APART: readonly string[] = ["crossing", "rush", "relay", "trials"];
 const MIX: readonly string[] = [...SCENES.filter((kind) => !APART.includes(kind)), "programs", "programs", "programs"];
-/** Crossings and relays need no company, and bear any: some worlds have one besides. */
+/** Crossings, relays and trials need no company, and bear any: some worlds have one besides. */
 const CROSSINGS = 0.15;
 const RELAYS = 0.15;
+const TRIALS = 0.2;
 
 /** One to three scenes of the kinds that are asked for; without a word, of the usual mix. */
 export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] {
@@ -52,5 +55,6 @@ export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] 
   if (kinds !== undefined) return scenes;
   if (random.chance(CROSSINGS)) scenes.push(crossing(random, `crossing${scenes.length}`));
   if (random.chance(RELAYS)) scenes.push(relay(random, `relay${scenes.length}`));
+  if (random.chance(TRIALS)) scenes.push(trials(random, `trials${scenes.length}`));
   return scenes;
 }

@@ -140,11 +140,11 @@ export class Writer {
   /** What it asks of others. */
   #carryOut(run: KeptRun, commit: TurnCommit, now: number): void {
     const book = this.#book;
-    if (commit.cancelTasks !== undefined) book.tasks.removeOf(run.id, now, commit.cancelTasks);
     for (const task of commit.tasks ?? []) {
       book.tasks.add(run.id, run.execution, task, now);
       book.wake("tasks");
     }
+    if (commit.cancelTasks !== undefined) book.tasks.removeOf(run.id, now, commit.cancelTasks);
     for (const child of commit.children ?? []) this.#createChild(run, child, now);
     for (const seq of commit.cancelChildren ?? []) this.#cancelChild(run, seq, now);
     for (const { seq, runId, message } of commit.sends ?? []) book.resolve(run, seq, this.#deliver(runId, message, now), now);

@@ -15,23 +15,30 @@ import { birthOf, runRow, WRITTEN_COLUMNS } from "./runs.ts";
 import type { Session } from "./session.ts";
 import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
-interface Lane {
+export interface Lane {
   readonly lane: number;
-  readonly priority: number;
-  /** When its first run is available. */
-  readonly head: number;
+  /** Undefined: somebody has made something else than a number of it. */
+  readonly priority: number | undefined;
+  /** When its first run is available. Undefined: none of those that can be read ever is. */
+  readonly head: number | undefined;
+  /** It has runs whose `available_at` is no moment. */
+  readonly isDamaged: boolean;
 }
 interface Candidate {
   readonly key: number;
   readonly availableAt: number;
 }
 
+// A column holds whatever somebody writes to it. SQLite sorts texts and blobs after every number, infinity (9e999) included: what is
+// below it is a moment, and the rest is found at the end of the same index, so that one bad value does not hide the others.
 export const LANE_HEADS = `SELECT lane, workflow, version, priority,
-    (SELECT min(available_at) FROM holdfast_runs WHERE lane = l.lane AND available_at IS NOT NULL) AS head
-  FROM holdfast_lanes l WHERE queue = ? AND head IS NOT NULL`;
+    (SELECT min(available_at) FROM holdfast_runs WHERE lane = l.lane AND available_at < 9e999),
+    EXISTS (SELECT 1 FROM holdfast_runs WHERE lane = l.lane AND available_at >= 9e999)
+  FROM holdfast_lanes l WHERE queue = ? AND EXISTS (SELECT 1 FROM holdfast_runs WHERE lane = l.lane AND available_at IS NOT NULL)`;
 export const DUE_RUNS = `SELECT key, available_at FROM holdfast_runs WHERE lane = ? AND available_at IS NOT NULL AND available_at <= ?
   ORDER BY available_at, key LIMIT ?`;
-export const LATER_RUN = "SELECT min(available_at) FROM holdfast_runs WHERE lane = ? AND available_at > ?";
+export const LATER_RUN = "SELECT min(available_at) FROM holdfast_runs WHERE lane = ? AND available_at > ? AND available_at < 9e999";
+export const DAMAGED_RUNS = "SELECT key FROM holdfast_runs WHERE lane = ? AND available_at >= 9e999";
 
 /** The lanes of a queue that the worker serves, and that are not empty. */
 export function findLanes(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">): Lane[] {
@@ -41,10 +48,11 @@ export function findLanes(db: Connection, request: Pick<ClaimRequest, "queue" | 
     serves.set(workflow, known === "*" || versions === "*" ? "*" : [...(known ?? []), ...versions]);
   }
   const lanes: Lane[] = [];
-  for (const [lane, workflow, version, priority, head] of db.all(LANE_HEADS, [text(request.queue)])) {
+  for (const [lane, workflow, version, priority, head, isDamaged] of db.all(LANE_HEADS, [text(request.queue)])) {
     const versions = serves.get(readText(workflow));
     if (versions === undefined || (versions !== "*" && !versions.includes(readOptionalText(version)))) continue;
-    lanes.push({ lane: readNumber(lane), priority: readNumber(priority), head: readNumber(head) });
+    const rank = typeof priority === "number" ? priority : undefined;
+    lanes.push({ lane: readNumber(lane), priority: rank, head: readOptionalNumber(head), isDamaged: isDamaged === 1 });
   }
   return lanes;
 }
@@ -59,7 +67,7 @@ export function findDue(db: Connection, lanes: readonly Lane[], limit: number, n
   for (const [, peers] of byPriority(lanes)) {
     const candidates: Candidate[] = [];
     for (const { lane, head } of peers) {
-      if (head > now) {
+      if (head === undefined || head > now) {
         sooner(head);
         continue;
       }
@@ -76,11 +84,20 @@ export function findDue(db: Connection, lanes: readonly Lane[], limit: number, n
   return { due, nextAt };
 }
 
+/** Runs whose `available_at` is no moment, which no order of claims has a place for. */
+export function findDamaged(db: Connection, lanes: readonly Lane[]): number[] {
+  return lanes.flatMap(({ lane, isDamaged }) => (isDamaged ? db.all(DAMAGED_RUNS, [lane]).map(([key]) => readNumber(key)) : []));
+}
+
+const DEFAULT_PRIORITY = 0;
+
 function byPriority(lanes: readonly Lane[]): [number, Lane[]][] {
   const groups = new Map<number, Lane[]>();
   for (const lane of lanes) {
-    const group = groups.get(lane.priority);
-    if (group === undefined) groups.set(lane.priority, [lane]);
+    // The runs of a lane whose own priority is lost are sound: they come with those that never had one.
+    const { priority = DEFAULT_PRIORITY } = lane;
+    const group = groups.get(priority);
+    if (group === undefined) groups.set(priority, [lane]);
     else group.push(lane);
   }
   return [...groups].sort(([a], [b]) => b - a);
@@ -90,7 +107,7 @@ const CLAIM = `UPDATE holdfast_runs AS r SET epoch = epoch + 1, status = CASE st
     recovered = worker_id IS NOT NULL, recoveries = recoveries + (worker_id IS NOT NULL), worker_id = ?, available_at = ?,
     started_at = coalesce(started_at, ?), waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ${TURNS_NOW},
     history_length = ${HISTORY_LENGTH_NOW}
-  WHERE key = ? RETURNING ${WRITTEN_COLUMNS}, recovered, last_message, rollbacks`;
+  WHERE key = ? AND finished_at IS NULL RETURNING ${WRITTEN_COLUMNS}, recovered, last_message, rollbacks`;
 
 /** What a claim has read, to be made a `ClaimedRun` of once the transaction is over. */
 export interface Claim {
@@ -111,7 +128,8 @@ export function claimRun(
   now: number,
 ): Claim {
   const { db } = session;
-  const row = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]) ?? [];
+  const row = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]);
+  if (row === undefined) throw new TypeError("A run that has ended was available.");
   const [wasRecovered, last, rollbacks] = row.slice(-3);
   const run = runRow(row);
   const recovered = wasRecovered === 1;

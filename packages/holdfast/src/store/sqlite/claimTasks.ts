@@ -15,6 +15,8 @@ interface Waiting {
 const WAITING = `SELECT id, available_at FROM holdfast_tasks
   WHERE queue = ? AND activity = ? AND available_at IS NOT NULL AND available_at <= ? ORDER BY available_at, id LIMIT ?`;
 const LATER = "SELECT min(available_at) FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at > ?";
+/** Something else has written there: SQLite sorts texts and blobs after every number, infinity (9e999) included. */
+const NO_MOMENT = "SELECT id FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at >= 9e999 LIMIT ?";
 
 /** The tasks that are due for these activities, oldest first, and when the next one is. */
 export function findTasks(db: Connection, request: TaskClaimRequest, now: number): { due: Waiting[]; nextAt: number | undefined } {
@@ -24,7 +26,10 @@ export function findTasks(db: Connection, request: TaskClaimRequest, now: number
   for (const activity of request.activities) {
     const rows = db.all(WAITING, [queue, text(activity), now, request.limit + 1]);
     for (const [id, availableAt] of rows) found.push({ id: readNumber(id), availableAt: readNumber(availableAt) });
-    nextAt = earlier(nextAt, readOptionalNumber(db.get(LATER, [queue, text(activity), now])?.[0]));
+    const [later = null] = db.get(LATER, [queue, text(activity), now]) ?? [];
+    if (later === null || Number.isFinite(later)) nextAt = earlier(nextAt, readOptionalNumber(later));
+    // They wait, and nobody can say until when: no longer.
+    else for (const [id] of db.all(NO_MOMENT, [queue, text(activity), request.limit])) found.push({ id: readNumber(id), availableAt: now });
   }
   found.sort((a, b) => a.availableAt - b.availableAt || a.id - b.id);
   const due = found.slice(0, request.limit);

@@ -159,19 +159,36 @@ const MAGIC = "SQLite format 3\0";
 
 /** SQLite takes a file of a few bytes for an empty database, and would write over it. */
 function refuseOthers(path: string): void {
-  const found = statSync(path, { throwIfNoEntry: false });
-  if (found === undefined || found.size === 0) return;
-  if (!found.isFile()) throw new StoreOpenError({ where: path, reason: "it is no file." });
-  const head = Buffer.alloc(MAGIC.length);
+  const head = readHead(path);
+  if (head !== "" && head !== MAGIC) throw new StoreForeignError({ where: path, reason: "the file is no SQLite database." });
+}
+
+/** Its first bytes. Empty: the file is, or there is none yet. */
+function readHead(path: string): string {
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return "";
+    if (!found.isFile()) throw new StoreOpenError({ where: path, reason: "it is no file." });
+    return found.size === 0 ? "" : readStart(path, MAGIC.length);
+  } catch (error) {
+    throw error instanceof StoreOpenError ? error : unreadable(path, error);
+  }
+}
+function readStart(path: string, length: number): string {
+  const bytes = Buffer.alloc(length);
   const file = openSync(path, "r");
   try {
-    readSync(file, head);
+    return bytes.toString("latin1", 0, readSync(file, bytes));
   } finally {
     closeSync(file);
   }
-  if (head.toString("latin1") !== MAGIC) throw new StoreForeignError({ where: path, reason: "the file is no SQLite database." });
 }
 
+function unreadable(where: string, cause: unknown): StoreOpenError {
+  const { code = "" } = cause as NodeJS.ErrnoException;
+  const reason = code === "ENAMETOOLONG" ? "its name is too long." : `it can't be read (${(cause as Error).message}).`;
+  return new StoreOpenError({ where, reason, cause });
+}
 function noFolder(where: string, cause: unknown): StoreOpenError {
   return new StoreOpenError({ where, reason: `its folder can't be made (${(cause as Error).message}).`, cause });
 }

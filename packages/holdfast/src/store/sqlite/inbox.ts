@@ -7,7 +7,7 @@ import type { InboxJob, InboxMessage } from "../port.ts";
 import { readNumber } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Value } from "./driver.ts";
-import { fromColumns, toColumns } from "./recordCodec.ts";
+import { jobOf, toColumns } from "./recordCodec.ts";
 import type { Session } from "./session.ts";
 
 const INSERT = "INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id";
@@ -48,7 +48,7 @@ export function readInbox(db: Connection, run: number, after = 0): InboxMessage[
     const [id, type, seq, name, data, value] = row;
     if (!MESSAGES.has(type)) throw new TypeError(`There is no message of the type "${String(type)}".`);
     const columns = [type, seq, null, name, null, data, value] as Value[];
-    return { id: readNumber(id), job: fromColumns(columns) as InboxJob };
+    return { id: readNumber(id), job: jobOf(columns) as InboxJob };
   });
 }
 

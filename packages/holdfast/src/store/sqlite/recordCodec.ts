@@ -1,8 +1,9 @@
 // A job or a command as a row, and the row as a job or a command.
 // Owns: which fields have columns of their own, which one is the `value`, and what a `start` leaves out.
-// Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds.
+// Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds; a row that lacks what
+// its kind needs was changed by somebody else, and is a TypeError.
 
-import { type Command, type Job, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
+import { type Command, type Job, type Outcome, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
 import {
   json,
   payload,
@@ -84,25 +85,136 @@ function isBare(record: StepCommand): boolean {
   return true;
 }
 
-/** The columns begin at `from`. */
-export function fromColumns(columns: readonly Value[], birth?: Birth, from = 0): Job | Command {
+/** The columns begin at `from`. Without `birth` a start lacks what its execution says. */
+export function jobOf(columns: readonly Value[], birth?: Birth, from = 0): Job {
+  const job = fromColumns(columns, birth, from) as Job;
+  if (job.type !== "resolve" && (job.type !== "start" || birth !== undefined)) check(job, NEEDED_BY_JOBS[job.type]);
+  return job;
+}
+export function commandOf(columns: readonly Value[], from = 0): Command {
+  const command = fromColumns(columns, undefined, from) as Command;
+  check(command, NEEDED_BY_COMMANDS[command.type]);
+  return command;
+}
+
+function fromColumns(columns: readonly Value[], birth: Birth | undefined, from: number): Job | Command {
   const type = columns[from] as string;
   const [seq = null, unit = null, name = null] = [columns[from + 1], columns[from + 2], columns[from + 3]];
   const [n = null, data = null, value = null] = [columns[from + 4], columns[from + 5], columns[from + 6]];
-  if (type === "step" && data === null) return { type, seq: readNumber(seq), unit: readText(unit), name: readText(name), n: readNumber(n) };
+  if (type === "step" && data === null && unit !== null && name !== null)
+    return { type, seq: readNumber(seq), unit: readText(unit), name: readText(name), n: readNumber(n) };
+  if (type === "resolve") return { type, seq: readNumber(seq), outcome: readOutcome(data, value) };
   const record: Record<string, unknown> = { type };
   if (seq !== null) record["seq"] = readOptionalNumber(seq);
-  if (type === "resolve") {
-    record["outcome"] = value === null ? readJson(data) : { status: "completed", value: readPayload(value) };
-    return record as unknown as Job;
-  }
   if (unit !== null) record["unit"] = readOptionalText(unit);
   if (name !== null) record["name"] = readOptionalText(name);
   if (n !== null) record["n"] = readOptionalNumber(n);
-  if (data !== null) Object.assign(record, readable(type, readJson<Record<string, unknown>>(data), payloadFromJson as Convert));
+  if (data !== null) Object.assign(record, readable(type, readFields(data), payloadFromJson as Convert));
+  record["type"] = type; // whatever the data say
   if (value !== null) record[VALUE_FIELD[type] ?? "value"] = readPayload(value);
   if (type === "start" && !("runId" in record) && birth !== undefined) repeatBirth(record, birth);
   return record as unknown as Job | Command;
+}
+
+function readOutcome(data: Value, value: Value): Outcome {
+  if (value !== null) return { status: "completed", value: readPayload(value) };
+  const outcome = readFields(data) as unknown as Outcome;
+  if (outcome.status !== "failed" && outcome.status !== "canceled") throw new TypeError("A resolve has neither a value nor an outcome.");
+  return outcome;
+}
+function readFields(data: Value): Record<string, unknown> {
+  const fields = readJson<unknown>(data);
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) throw new TypeError("The data of a record are no object.");
+  return fields as Record<string, unknown>;
+}
+
+// ── what a record can't be without ──
+
+/** As what a field comes; payloads of some codecs are bytes. */
+const KINDS = {
+  seq: "number",
+  unit: "string",
+  name: "string",
+  n: "number",
+  id: "string",
+  message: "string",
+  input: "string",
+  payload: "string",
+  value: "string",
+  voids: "object",
+} as const;
+type Needed = readonly (keyof typeof KINDS)[];
+
+const NEEDED_BY_JOBS: { readonly [T in Exclude<Job["type"], "resolve">]: Needed } = {
+  start: ["input"],
+  fire: ["seq"],
+  childStarted: ["seq"],
+  signal: ["id", "name", "payload"],
+  update: ["id", "name", "input"],
+  query: ["id", "name"],
+  cancel: [],
+  patch: ["id"],
+  seed: [],
+  expire: [],
+  resume: ["voids"],
+  evict: [],
+};
+
+const LOCATION: Needed = ["seq", "unit", "name", "n"];
+const NEEDED_BY_COMMANDS: { readonly [T in Command["type"]]: Needed } = {
+  step: LOCATION,
+  transaction: LOCATION,
+  activity: [...LOCATION, "input"],
+  child: [...LOCATION, "input", "id"],
+  sleep: LOCATION,
+  signalRun: [...LOCATION, "payload"],
+  cancelRun: LOCATION,
+  rollback: LOCATION,
+  sideEffect: LOCATION,
+  signal: LOCATION,
+  childResult: LOCATION,
+  condition: LOCATION,
+  ivar: LOCATION,
+  updateState: LOCATION,
+  parallel: LOCATION,
+  join: LOCATION,
+  race: LOCATION,
+  try: LOCATION,
+  shield: LOCATION,
+  loop: LOCATION,
+  receive: LOCATION,
+  refuse: LOCATION,
+  reuse: LOCATION,
+  patch: LOCATION,
+  rollbackCheckpoint: LOCATION,
+  attributes: LOCATION,
+  settle: ["seq"],
+  winner: ["seq"],
+  cancel: ["seq"],
+  dispatch: ["seq", "unit", "message"],
+  acceptUpdate: ["seq", "id"],
+  completeUpdate: ["seq", "id"],
+  handlerFailed: ["seq", "unit"],
+  commit: ["seq", "unit", "value"],
+  rollBack: [],
+  complete: ["value"],
+  fail: [],
+  canceled: [],
+  continueAsNew: ["input"],
+};
+
+/** A kind that nobody knows yet needs nothing. */
+function check(record: Job | Command, needed: Needed | undefined): void {
+  if (needed === undefined) return;
+  const fields = record as unknown as Readonly<Record<string, unknown>>;
+  for (const field of needed) {
+    const value = fields[field];
+    if (typeof value === KINDS[field] ? KINDS[field] !== "object" || Array.isArray(value) : isBytes(field, value)) continue;
+    throw new TypeError(`A ${record.type} has no valid ${field}.`);
+  }
+}
+function isBytes(field: keyof typeof KINDS, value: unknown): boolean {
+  return (field === "value" || field === "input" || field === "payload") && value instanceof Uint8Array;
 }
 
 function repeatBirth(record: Record<string, unknown>, { runId, workflow, version, seed, input }: Birth): void {

@@ -6,7 +6,7 @@ import type { Command, Job, Turn } from "@holdfast/core";
 import { payloadOrNull, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Value } from "./driver.ts";
-import { type Birth, fromColumns, type RecordColumns, toColumns } from "./recordCodec.ts";
+import { type Birth, commandOf, jobOf, type RecordColumns, toColumns } from "./recordCodec.ts";
 
 // ── writing ──
 //
@@ -113,8 +113,8 @@ export function turnsOf(rows: readonly Row[], birth: Birth | undefined): Turn[] 
       turns.push(current.turn);
     }
     const direction = row[6];
-    if (direction === "job") current.jobs.push(fromColumns(row, birth, 7) as Job);
-    else if (direction === "command") current.commands.push(fromColumns(row, birth, 7) as Command);
+    if (direction === "job") current.jobs.push(jobOf(row, birth, 7));
+    else if (direction === "command") current.commands.push(commandOf(row, 7));
   }
   return turns;
 }

@@ -2,7 +2,7 @@
 // Owns: the connection, and how calls become reads and writes; what they do is in the files named after it.
 // Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
 
-import type { Payload, RunStatus, Turn } from "@holdfast/core";
+import type { Logger, Payload, RunStatus, Turn } from "@holdfast/core";
 import { StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
   AttemptRow,
@@ -24,7 +24,7 @@ import type {
   UpdateOutcome,
   Wakeup,
 } from "../port.ts";
-import { claimedRun, claimRun, findDue, findLanes } from "./claimRuns.ts";
+import { claimedRun, claimRun, findDamaged, findDue, findLanes, type Lane } from "./claimRuns.ts";
 import { claimTask, findTasks, type Heartbeat, heartbeatTask } from "./claimTasks.ts";
 import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
@@ -48,6 +48,14 @@ export interface SqliteStoreOptions extends ConnectionOptions {
   readonly clock?: (() => number) | undefined;
   /** When waiting writes are carried out. Default: at the end of this turn of the event loop. */
   readonly gather?: ((flush: () => void) => void) | undefined;
+  /** Told of rows that something else has written to. Default: nobody is. */
+  readonly logger?: Logger | undefined;
+}
+
+interface BlockedRun {
+  readonly id: string;
+  readonly isOpen: boolean;
+  readonly error: StoreCorruptError;
 }
 
 /** Items of one call that share a transaction; what it has more goes into further ones. */
@@ -58,6 +66,7 @@ export class SqliteStore implements Store {
   readonly #options: SqliteStoreOptions;
   readonly #clock: () => number;
   readonly #watchers = new Watchers(() => this.#session?.db);
+  readonly #toldLanes = new Set<number>();
   #session: Session | undefined;
   #writer: Writer | undefined;
   #opening: Promise<void> | undefined;
@@ -151,8 +160,13 @@ export class SqliteStore implements Store {
   }
   async #claim(request: ClaimRequest): Promise<ClaimResult> {
     const now = this.#clock();
-    const look = await this.#read((db) => findDue(db, findLanes(db, request), request.limit, now));
-    if (look.due.length === 0 || request.limit <= 0) return { now, runs: [], nextAt: look.nextAt };
+    const look = await this.#read((db) => {
+      const lanes = findLanes(db, request);
+      return { lanes, ...findDue(db, lanes, request.limit, now) };
+    });
+    for (const lane of look.lanes) if (lane.priority === undefined) this.#tellOfLane(lane);
+    const isNeeded = look.due.length > 0 || look.lanes.some(({ isDamaged }) => isDamaged);
+    if (!isNeeded || request.limit <= 0) return { now, runs: [], nextAt: look.nextAt };
     return this.#claimDue(request);
   }
   async #claimDue(request: ClaimRequest): Promise<ClaimResult> {
@@ -167,16 +181,36 @@ export class SqliteStore implements Store {
         return [];
       }
     };
-    const { now, claims, nextAt } = await this.#write(limit, (session, now) => {
+    const block = (session: Session, key: number, cause: unknown): BlockedRun => {
+      const error = new StoreCorruptError({ where: this.path, cause });
+      return { ...blockDamaged(session, key, error), error };
+    };
+    const { now, claims, nextAt, blocked } = await this.#write(limit, (session, now) => {
       const { db } = session;
-      const { due, nextAt } = findDue(db, findLanes(db, request), limit, now);
-      return { now, claims: due.flatMap((key) => readable(key, () => claimRun(session, key, { id, lease }, cached, now))), nextAt };
+      const lanes = findLanes(db, request);
+      // In this transaction: in the next, somebody may have mended and claimed them.
+      const blocked = findDamaged(db, lanes).map((key) => block(session, key, new TypeError("Its available_at is no moment.")));
+      const { due, nextAt } = findDue(db, lanes, limit, now);
+      const claims = due.flatMap((key) => readable(key, () => claimRun(session, key, { id, lease }, cached, now)));
+      return { now, claims, nextAt, blocked };
     });
     const runs = claims.flatMap((claim) => readable(claim.key, () => claimedRun(claim)));
-    await this.#writeEach(damaged, (session, { key, error }) =>
-      blockDamaged(session, key, new StoreCorruptError({ where: this.path, cause: error })),
-    );
+    const unreadable = await this.#writeEach(damaged, (session, { key, error }) => block(session, key, error));
+    for (const run of [...blocked, ...unreadable]) this.#tellOfRun(run);
     return { now, runs, nextAt };
+  }
+  #tellOfRun({ id, isOpen, error }: BlockedRun): void {
+    const what = isOpen
+      ? "is blocked: rows of it can't be read"
+      : "has ended, and something else had made it available: it stays as it ended";
+    this.#options.logger?.error(`Run ${id} ${what}.`, { runId: id, error });
+  }
+  /** Once: it is found by every claim. */
+  #tellOfLane({ lane }: Lane): void {
+    if (this.#toldLanes.has(lane)) return;
+    this.#toldLanes.add(lane);
+    const message = `The lane ${lane} of ${this.path} has a priority that is no number: its runs are claimed as if they had none.`;
+    this.#options.logger?.error(`${message} Mend the row of holdfast_lanes.`, { lane });
   }
   commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
     return this.#writeEach(turns, (session, turn, now) => commitTurn(session, turn, now));

@@ -327,6 +327,11 @@ export function activities({ test }: Suite): void {
     same((await bench.claimTasks()).map(({ seq }) => seq), [4]); // biome-ignore format: one line
     same(await bench.inbox(held), []);
   });
+  test("C7 a task that one commit asks for and gives up is none", async (bench) => {
+    const held = await bench.running("a");
+    await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2), bench.newTask(3)], cancelTasks: [2] });
+    same((await bench.claimTasks()).map(({ seq }) => seq), [3]); // biome-ignore format: one line
+  });
   test("C7 a run gives up its own tasks, not those of others with the same number", async (bench) => {
     const held = await bench.running("a");
     await bench.waitingFor("b", bench.newTask(2));
