@@ -73,6 +73,7 @@ describe("seeds that have found something", () => {
     ["M7 M10 an update that was rejected by one worker was taken again by another", "", 3562],
     ["V4 a run that was being blocked while its worker stopped slept for ever", "", 1932],
     ["P7 P10 the next execution of a run began before the last turn of the one before", "chain,again,looper", 393],
+    ["C7 an activity that was given up in the turn that asked for it was carried out", "", 22],
     ["D6 D12 a transaction whose outcome was in the inbox before its answer came was listed as lost", "", 384],
     ["D6 D11 an activity whose claim was answered late began after another worker had made it", "", 812402724],
   ])("%s", async (_, kinds, seed) => {
