@@ -2,6 +2,7 @@
 // Owns: nothing; it is the door to the files beside it.
 // Invariants: Y1, Y5.
 
+export { checkCommand, checkJob } from "./needed.ts";
 export { fromHistory, HISTORY_FORMAT, toHistory } from "./portable.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";
 export { replay } from "./replay.ts";

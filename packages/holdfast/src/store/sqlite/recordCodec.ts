@@ -3,7 +3,17 @@
 // Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds; a row that lacks what
 // its kind needs was changed by somebody else, and is a TypeError.
 
-import { type Command, type Job, type Outcome, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
+import {
+  type Command,
+  checkCommand,
+  checkJob,
+  type Job,
+  type Outcome,
+  type Payload,
+  payloadFromJson,
+  payloadToJson,
+  type StepCommand,
+} from "@holdfast/core";
 import {
   json,
   payload,
@@ -88,12 +98,12 @@ function isBare(record: StepCommand): boolean {
 /** The columns begin at `from`. Without `birth` a start lacks what its execution says. */
 export function jobOf(columns: readonly Value[], birth?: Birth, from = 0): Job {
   const job = fromColumns(columns, birth, from) as Job;
-  if (job.type !== "resolve" && (job.type !== "start" || birth !== undefined)) check(job, NEEDED_BY_JOBS[job.type]);
+  if (job.type !== "start" || birth !== undefined) checkJob(job);
   return job;
 }
 export function commandOf(columns: readonly Value[], from = 0): Command {
   const command = fromColumns(columns, undefined, from) as Command;
-  check(command, NEEDED_BY_COMMANDS[command.type]);
+  checkCommand(command);
   return command;
 }
 
@@ -126,95 +136,6 @@ function readFields(data: Value): Record<string, unknown> {
   const fields = readJson<unknown>(data);
   if (typeof fields !== "object" || fields === null || Array.isArray(fields)) throw new TypeError("The data of a record are no object.");
   return fields as Record<string, unknown>;
-}
-
-// ── what a record can't be without ──
-
-/** As what a field comes; payloads of some codecs are bytes. */
-const KINDS = {
-  seq: "number",
-  unit: "string",
-  name: "string",
-  n: "number",
-  id: "string",
-  message: "string",
-  input: "string",
-  payload: "string",
-  value: "string",
-  voids: "object",
-} as const;
-type Needed = readonly (keyof typeof KINDS)[];
-
-const NEEDED_BY_JOBS: { readonly [T in Exclude<Job["type"], "resolve">]: Needed } = {
-  start: ["input"],
-  fire: ["seq"],
-  childStarted: ["seq"],
-  signal: ["id", "name", "payload"],
-  update: ["id", "name", "input"],
-  query: ["id", "name"],
-  cancel: [],
-  patch: ["id"],
-  seed: [],
-  expire: [],
-  resume: ["voids"],
-  evict: [],
-};
-
-const LOCATION: Needed = ["seq", "unit", "name", "n"];
-const NEEDED_BY_COMMANDS: { readonly [T in Command["type"]]: Needed } = {
-  step: LOCATION,
-  transaction: LOCATION,
-  activity: [...LOCATION, "input"],
-  child: [...LOCATION, "input", "id"],
-  sleep: LOCATION,
-  signalRun: [...LOCATION, "payload"],
-  cancelRun: LOCATION,
-  rollback: LOCATION,
-  sideEffect: LOCATION,
-  signal: LOCATION,
-  childResult: LOCATION,
-  condition: LOCATION,
-  ivar: LOCATION,
-  updateState: LOCATION,
-  parallel: LOCATION,
-  join: LOCATION,
-  race: LOCATION,
-  try: LOCATION,
-  shield: LOCATION,
-  loop: LOCATION,
-  receive: LOCATION,
-  refuse: LOCATION,
-  reuse: LOCATION,
-  patch: LOCATION,
-  rollbackCheckpoint: LOCATION,
-  attributes: LOCATION,
-  settle: ["seq"],
-  winner: ["seq"],
-  cancel: ["seq"],
-  dispatch: ["seq", "unit", "message"],
-  acceptUpdate: ["seq", "id"],
-  completeUpdate: ["seq", "id"],
-  handlerFailed: ["seq", "unit"],
-  commit: ["seq", "unit", "value"],
-  rollBack: [],
-  complete: ["value"],
-  fail: [],
-  canceled: [],
-  continueAsNew: ["input"],
-};
-
-/** A kind that nobody knows yet needs nothing. */
-function check(record: Job | Command, needed: Needed | undefined): void {
-  if (needed === undefined) return;
-  const fields = record as unknown as Readonly<Record<string, unknown>>;
-  for (const field of needed) {
-    const value = fields[field];
-    if (typeof value === KINDS[field] ? KINDS[field] !== "object" || Array.isArray(value) : isBytes(field, value)) continue;
-    throw new TypeError(`A ${record.type} has no valid ${field}.`);
-  }
-}
-function isBytes(field: keyof typeof KINDS, value: unknown): boolean {
-  return (field === "value" || field === "input" || field === "payload") && value instanceof Uint8Array;
 }
 
 function repeatBirth(record: Record<string, unknown>, { runId, workflow, version, seed, input }: Birth): void {

@@ -1,0 +1,98 @@
+// What a record can't be without. For stores that keep its fields in columns of their own, where one may have got lost.
+// Owns: the fields that each kind of job and command needs. What a history file may say of the others, `check.ts` knows.
+// Invariants: no kind is forgotten (the compiler holds that); a record that lacks something is a TypeError, never a wrong value.
+
+import type { Command, Job } from "../protocol/index.ts";
+
+/** As what a field comes; payloads of some codecs are bytes. */
+const KINDS = {
+  seq: "number",
+  unit: "string",
+  name: "string",
+  n: "number",
+  id: "string",
+  message: "string",
+  input: "string",
+  payload: "string",
+  value: "string",
+  voids: "object",
+} as const;
+type Needed = readonly (keyof typeof KINDS)[];
+
+const NEEDED_BY_JOBS: { readonly [T in Exclude<Job["type"], "resolve">]: Needed } = {
+  start: ["input"],
+  fire: ["seq"],
+  childStarted: ["seq"],
+  signal: ["id", "name", "payload"],
+  update: ["id", "name", "input"],
+  query: ["id", "name"],
+  cancel: [],
+  patch: ["id"],
+  seed: [],
+  expire: [],
+  resume: ["voids"],
+  evict: [],
+};
+
+const LOCATION: Needed = ["seq", "unit", "name", "n"];
+const NEEDED_BY_COMMANDS: { readonly [T in Command["type"]]: Needed } = {
+  step: LOCATION,
+  transaction: LOCATION,
+  activity: [...LOCATION, "input"],
+  child: [...LOCATION, "input", "id"],
+  sleep: LOCATION,
+  signalRun: [...LOCATION, "payload"],
+  cancelRun: LOCATION,
+  rollback: LOCATION,
+  sideEffect: LOCATION,
+  signal: LOCATION,
+  childResult: LOCATION,
+  condition: LOCATION,
+  ivar: LOCATION,
+  updateState: LOCATION,
+  parallel: LOCATION,
+  join: LOCATION,
+  race: LOCATION,
+  try: LOCATION,
+  shield: LOCATION,
+  loop: LOCATION,
+  receive: LOCATION,
+  refuse: LOCATION,
+  reuse: LOCATION,
+  patch: LOCATION,
+  rollbackCheckpoint: LOCATION,
+  attributes: LOCATION,
+  settle: ["seq"],
+  winner: ["seq"],
+  cancel: ["seq"],
+  dispatch: ["seq", "unit", "message"],
+  acceptUpdate: ["seq", "id"],
+  completeUpdate: ["seq", "id"],
+  handlerFailed: ["seq", "unit"],
+  commit: ["seq", "unit", "value"],
+  rollBack: [],
+  complete: ["value"],
+  fail: [],
+  canceled: [],
+  continueAsNew: ["input"],
+};
+
+export function checkJob(job: Job): void {
+  if (job.type !== "resolve") check(job, NEEDED_BY_JOBS[job.type]);
+}
+export function checkCommand(command: Command): void {
+  check(command, NEEDED_BY_COMMANDS[command.type]);
+}
+/** A kind that nobody knows yet needs nothing. */
+function check(record: Job | Command, needed: Needed | undefined): void {
+  if (needed === undefined) return;
+  const fields = record as unknown as Readonly<Record<string, unknown>>;
+  for (const field of needed) {
+    const value = fields[field];
+    if (typeof value === KINDS[field] ? KINDS[field] !== "object" || Array.isArray(value) : isBytes(field, value)) continue;
+    throw new TypeError(`A ${record.type} has no valid ${field}.`);
+  }
+}
+function isBytes(field: keyof typeof KINDS, value: unknown): boolean {
+  return (field === "value" || field === "input" || field === "payload") && value instanceof Uint8Array;
+}
