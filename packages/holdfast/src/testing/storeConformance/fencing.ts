@@ -76,6 +76,25 @@ async function scene(bench: Bench): Promise<Held> {
 }
 
 export function fencing({ test }: Suite): void {
+  test("D4 a claim that was given back writes nothing more, though the next one has written nothing yet", async (bench) => {
+    const first = await bench.running("a");
+    await bench.commit(first, { turn: bench.turn(first) });
+    await bench.park(first, { wakeAt: bench.time });
+    const row = await bench.row("a");
+    assert.deepEqual([row.turns, row.historyLength], [1, 1]); // a commit without a turn counts those before it
+    const second = await bench.hold("a", { workerId: "w2" });
+    const turn = { ...bench.turn(first), index: 1 };
+    assert.equal((await bench.tryCommit(first, { turn })).status, "stale");
+    assert.equal((await bench.tryCommit(first, { turn, close: COMPLETED, status: "completed" })).status, "stale");
+    await bench.close(second);
+    assert.equal(await bench.store.history("a").then((turns) => turns?.length), 1);
+  });
+  test("C7 a run that ends, alone, gives up its activities", async (bench) => {
+    const held = await bench.running("a");
+    await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2)] });
+    await bench.close(held, COMPLETED, { turn: bench.turn(held) });
+    assert.equal((await bench.claimTasks()).length, 0);
+  });
   test("D4 a stale epoch writes nothing, whatever it tries: no record, no message, no child, no task, no end", async (bench) => {
     const stale = await scene(bench);
     bench.time += LEASE;
