@@ -62,7 +62,7 @@ export class Engine {
       options.store,
       options.environment,
       () => [...this.#workers].some((worker) => worker.computing > 0),
-      () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0) <= 1,
+      () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0),
       (turn) => this.#tell(turn),
     );
     this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages));

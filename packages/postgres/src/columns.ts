@@ -96,15 +96,33 @@ export function readAttributes(value: Value): Record<string, string | number | b
 export function numberArray(values: readonly number[]): string | null {
   return values.length === 0 ? null : `{${values.join(",")}}`;
 }
-/** The same of texts, which may have nulls. */
-export function textArray(values: readonly (string | undefined)[]): string | null {
-  if (values.every((value) => value === undefined)) return null;
+/** The same of texts, element by element; null if there is nothing in it but nulls. */
+export class TextArray {
+  #text = "";
+  #nulls = 0;
+
+  add(value: string | undefined): void {
+    if (value === undefined) {
+      if (this.#text === "") this.#nulls++;
+      else this.#text += ",NULL";
+      return;
+    }
+    if (this.#text === "") this.#text = `{${"NULL,".repeat(this.#nulls)}${arrayElement(value)}`;
+    else this.#text += `,${arrayElement(value)}`;
+  }
+  get parameter(): string | null {
+    return this.#text === "" ? null : `${this.#text}}`;
+  }
+}
+export function textArray(values: readonly string[]): string {
   return `{${values.map(arrayElement).join(",")}}`;
 }
-function arrayElement(value: string | undefined): string {
-  if (value === undefined) return "NULL";
-  return `"${/["\\]/.test(value) ? value.replace(/["\\]/g, "\\$&") : value}"`;
+/** As a string of JSON is written, which is quick to make; but for control characters, which are written as they are. */
+function arrayElement(value: string): string {
+  return CONTROL.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : JSON.stringify(value);
 }
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const CONTROL = /[\0-\u001f]/;
 
 /** The order of the columns, which is that of bytes. Strings sort otherwise, but only from U+D800 on. */
 export function compareAsBytes(a: string, b: string): number {

@@ -2,23 +2,14 @@
 // Owns: which turns are usual ones and go together, and what each is handed over as.
 // Invariants: D2 D3 (one call a batch, whatever is in it; each turn stands alone), D9.
 
+import type { Turn } from "@holdfast/core";
 import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast";
-import { compareAsBytes, numberArray, payload, text, textArray } from "./columns.ts";
+import { compareAsBytes, numberArray, optionalPayload, payload, TextArray, text, textArray } from "./columns.ts";
 import { isDamage } from "./failures.ts";
-import {
-  commitFields,
-  endFields,
-  firstOfEach,
-  isUsual,
-  lastOfEach,
-  type Reach,
-  type TurnFields,
-  turnFields,
-  updateFields,
-} from "./fields.ts";
-import { placesOf, type RecordPlace } from "./history.ts";
+import { commitFields, endFields, firstOfEach, isUsual, lastOfEach, type Reach, rowFields, updateFields } from "./fields.ts";
+import { NO_RECORD, recordsOf } from "./history.ts";
 import type { Names } from "./names.ts";
-import type { Birth } from "./recordCodec.ts";
+import { type Birth, type RecordFields, toFields } from "./recordCodec.ts";
 import { attemptFields, type InboxColumns, inboxMessage } from "./runs.ts";
 import { DIRECTIONS, TURN_KINDS } from "./schema/turns.ts";
 
@@ -36,7 +27,7 @@ export interface CommitBatch {
 }
 
 export function commitBatch(commits: readonly TurnCommit[], names: Names, birthOf: BirthOf): CommitBatch {
-  const usual: number[] = [];
+  const usual: { readonly at: number; readonly id: string; readonly commit: TurnCommit }[] = [];
   const others: number[] = [];
   const rest: object[] = [];
   const reach: Reach = { touched: [], ending: [] };
@@ -45,16 +36,14 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
   for (const { runId } of commits) (runs.has(runId) ? twice : runs).add(runId);
   for (const [at, commit] of commits.entries()) {
     // Turns of one run are applied in order, so one by one.
-    if (isUsual(commit) && !twice.has(commit.runId)) usual.push(at);
+    if (isUsual(commit) && !twice.has(commit.runId)) usual.push({ at, id: text(commit.runId), commit });
     else {
       others.push(at);
       rest.push(commitFields(commit, names, birthOf(commit), reach));
     }
   }
-  const inOrder = (usual.map((at) => [at, commits[at]]) as [number, TurnCommit][]).sort(([, a], [, b]) =>
-    compareAsBytes(text(a.runId), text(b.runId)),
-  );
-  const ids: string[] = [];
+  usual.sort((a, b) => compareAsBytes(a.id, b.id));
+  const ids = new TextArray();
   const numbers: number[] = [];
   const turns: object[] = [];
   const records = new RecordColumns();
@@ -62,80 +51,95 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
   const states: object[] = [];
   const attempts: object[] = [];
   const updates: object[] = [];
-  for (const [, commit] of inOrder) {
-    const { execution: x, turn, close, state } = commit;
-    const fields = turnFields(commit);
-    const i = ids.push(fields.id);
-    numbers.push(...turnNumbers(commit, fields, names));
-    turns.push({
-      i,
-      ...fields,
-      ...(turn !== undefined && { ti: turn.index, hl: turn.historyLength }),
-      ...(close !== undefined && endFields(close)),
-    });
-    if (close !== undefined) reach.ending.push(fields.id);
-    if (turn !== undefined) for (const place of placesOf(turn, birthOf(commit))) records.add(i, place);
-    for (const id of commit.consumed ?? []) consumed.push({ i, id });
-    if (state !== undefined) states.push({ i, state: payload(state) });
-    for (const update of firstOfEach(commit.updates ?? [])) updates.push({ i, ...updateFields(update) });
-    for (const row of lastOfEach(commit.attempts ?? [], ({ seq, number }) => `${seq}.${number}`))
-      attempts.push({ i, x, ...attemptFields(row) });
+  let i = 0;
+  for (const { id, commit } of usual) {
+    i++;
+    ids.add(id);
+    const { turn, close } = commit;
+    const kind = kindOf(commit);
+    addNumbers(numbers, commit, kind, names);
+    if (kind !== TURN_KINDS.runsOn) turns.push(close === undefined ? rowFields(i, commit) : endFields(i, close));
+    if (close !== undefined) reach.ending.push(id);
+    if (turn !== undefined) records.addAll(i, turn, birthOf(commit));
+    if (commit.consumed !== undefined) for (const one of commit.consumed) consumed.push({ i, id: one });
+    if (commit.state !== undefined) states.push({ i, state: payload(commit.state) });
+    if (commit.updates !== undefined) for (const update of firstOfEach(commit.updates)) updates.push({ i, ...updateFields(update) });
+    if (commit.attempts !== undefined)
+      for (const row of lastOfEach(commit.attempts, ({ seq, number }) => `${seq}.${number}`))
+        attempts.push({ i, x: commit.execution, ...attemptFields(row) });
   }
   const hasMore = consumed.length + states.length + attempts.length + updates.length > 0;
-  const more = hasMore ? JSON.stringify({ consumed, states, attempts, updates }) : null;
   return {
     parameters: [
-      textArray(ids),
+      ids.parameter,
       numberArray(numbers),
-      JSON.stringify(turns),
+      jsonArray(turns),
       ...records.parameters,
-      more,
-      rest.length === 0 ? null : JSON.stringify(rest),
-      reach.touched.length === 0 ? null : JSON.stringify(reach.touched),
-      reach.ending.length === 0 ? null : JSON.stringify(reach.ending),
+      hasMore ? JSON.stringify({ consumed, states, attempts, updates }) : null,
+      jsonArray(rest),
+      jsonArray(reach.touched),
+      jsonArray(reach.ending),
     ],
     others,
-    usual: inOrder.map(([at]) => at),
+    usual: usual.map(({ at }) => at),
   };
 }
+function jsonArray(items: readonly unknown[]): string | null {
+  return items.length === 0 ? null : JSON.stringify(items);
+}
 
+type TurnKind = (typeof TURN_KINDS)[keyof typeof TURN_KINDS];
+
+function kindOf({ turn, close, lease, status, waitingFor, blocked }: TurnCommit): TurnKind {
+  if (close !== undefined) return TURN_KINDS.ends;
+  if (lease !== "keep") return TURN_KINDS.parks;
+  const runsOn = turn !== undefined && recordsOf(turn) > 0 && status === "running" && waitingFor === undefined && blocked === undefined;
+  return runsOn ? TURN_KINDS.runsOn : TURN_KINDS.keeps;
+}
 /** In the order of `TURN_NUMBERS`. */
-function turnNumbers({ turn, close, workerId }: TurnCommit, { x, e, n, s, k, seen, wf, rb, er, bc }: TurnFields, names: Names): number[] {
-  const runsOn = k && n > 0 && s === "running" && wf === undefined && er === undefined && bc === undefined;
-  const kind = close !== undefined ? TURN_KINDS.ends : runsOn ? TURN_KINDS.runsOn : TURN_KINDS.changes;
-  const whole = turn === undefined ? [0, 0, 0, 0] : [turn.index, turn.time, turn.historyLength, names.worker(workerId)];
-  return [x, e, seen, kind, rb ?? -1, ...whole];
+function addNumbers(to: number[], commit: TurnCommit, kind: TurnKind, names: Names): void {
+  const { execution, epoch, seen = 0, rollbacks = -1, turn, workerId } = commit;
+  if (turn === undefined) to.push(execution, epoch, seen, kind, rollbacks, 0, 0, 0, 0, 0);
+  else to.push(execution, epoch, seen, kind, rollbacks, turn.index, turn.time, turn.historyLength, recordsOf(turn), names.worker(workerId));
 }
 
 /** Records of a batch, column by column. */
 class RecordColumns {
   readonly #places: number[] = [];
-  readonly #columns: Record<"y" | "u" | "m" | "f" | "d" | "v" | "s", (string | undefined)[]> = {
-    y: [],
-    u: [],
-    m: [],
-    f: [],
-    d: [],
-    v: [],
-    s: [],
-  };
+  readonly #types = new TextArray();
+  readonly #units = new TextArray();
+  readonly #names = new TextArray();
+  readonly #refs = new TextArray();
+  readonly #data = new TextArray();
+  readonly #values = new TextArray();
+  readonly #states = new TextArray();
 
-  /** `turn`: the number of its turn in the batch. */
-  add(turn: number, { p, k, y, q = -1, n = -1, u, m, f, d, v, s }: RecordPlace): void {
-    this.#places.push(turn, p, DIRECTIONS.indexOf(k) + 1, q, n);
-    const columns = this.#columns;
-    columns.y.push(y);
-    columns.u.push(u);
-    columns.m.push(m);
-    columns.f.push(f === undefined ? undefined : (textArray(f) ?? "{}"));
-    columns.d.push(d);
-    columns.v.push(v);
-    columns.s.push(s);
+  /** `i`: the number of their turn in the batch. */
+  addAll(i: number, turn: Turn, birth: Birth | undefined): void {
+    let position = 0;
+    for (const job of turn.jobs) this.#add(i, position++, JOB, toFields(job, birth));
+    for (const command of turn.commands) this.#add(i, position++, COMMAND, toFields(command));
+    if (position === 0) this.#add(i, position++, WHOLE_TURN, NO_RECORD);
+    this.#states.add(optionalPayload(turn.state));
+    for (; position > 1; position--) this.#states.add(undefined);
   }
+  #add(i: number, position: number, direction: number, { y, q = -1, n = -1, u, m, f, d, v }: RecordFields): void {
+    this.#places.push(i, position, direction, q, n);
+    this.#types.add(y);
+    this.#units.add(u);
+    this.#names.add(m);
+    this.#refs.add(f === undefined ? undefined : textArray(f));
+    this.#data.add(d);
+    this.#values.add(v);
+  }
+  /** In the order of the function's. */
   get parameters(): (string | null)[] {
-    return [numberArray(this.#places), ...Object.values(this.#columns).map(textArray)];
+    const texts = [this.#types, this.#units, this.#names, this.#refs, this.#data, this.#values, this.#states];
+    return [numberArray(this.#places), ...texts.map(({ parameter }) => parameter)];
   }
 }
+const direction = (name: (typeof DIRECTIONS)[number]): number => DIRECTIONS.indexOf(name) + 1;
+const [JOB, COMMAND, WHOLE_TURN] = [direction("job"), direction("command"), direction("turn")];
 
 interface CommitAnswer {
   readonly stale?: readonly number[] | null;

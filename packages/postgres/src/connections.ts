@@ -50,6 +50,8 @@ export class Connections {
   readonly #patience: number;
   readonly #config: ClientConfig;
   readonly #calls: Pool;
+  /** Turns go one batch after the other, on a connection of their own: the next is ready when the server is. */
+  readonly #turns: Pool;
   /** Transactions of steps wait for users' code: they must not keep calls from a connection. */
   readonly #transactions: Pool;
   readonly #free: Slot[] = [];
@@ -69,14 +71,15 @@ export class Connections {
       connectionTimeoutMillis: 10_000,
       application_name: "holdfast",
     };
-    const pool = (): Pool => {
-      const made = new Pool({ ...this.#config, max: connections, idleTimeoutMillis: 30_000, allowExitOnIdle: true });
+    const pool = (max = connections): Pool => {
+      const made = new Pool({ ...this.#config, max, idleTimeoutMillis: 30_000, allowExitOnIdle: true });
       // A connection that is lost while nobody uses it is no news to anybody; one that is used fails its query as well.
       made.on("error", () => undefined);
       made.on("connect", (client) => client.on("error", () => undefined));
       return made;
     };
     this.#calls = pool();
+    this.#turns = pool(1);
     this.#transactions = pool();
   }
 
@@ -87,7 +90,7 @@ export class Connections {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await Promise.all([this.#calls.end(), this.#transactions.end()]);
+    await Promise.all([this.#calls.end(), this.#turns.end(), this.#transactions.end()]);
   }
 
   // ── calls ──
@@ -97,12 +100,17 @@ export class Connections {
     return this.#patiently(() => this.#attempt<R>(sql, values), patience);
   }
   /** A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. */
-  async call<R extends QueryResultRow>(sql: string, values: readonly Parameter[], tellAgain = false): Promise<R[]> {
+  async call<R extends QueryResultRow>(
+    sql: string,
+    values: readonly Parameter[],
+    { tellAgain = false, areTurns = false } = {},
+  ): Promise<R[]> {
     return this.named(({ instance, slot, token }) => {
       let again = false;
+      const pool = areTurns ? this.#turns : this.#calls;
       return this.#patiently(() => {
         const all = [instance, slot, token, ...values];
-        const attempt = this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined);
+        const attempt = this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined, pool);
         again = true;
         return attempt;
       }, this.#patience);
@@ -124,8 +132,13 @@ export class Connections {
     this.#names.set(sql, name);
     return name;
   }
-  async #attempt<R extends QueryResultRow>(sql: string, given: readonly Parameter[], name?: string): Promise<R[]> {
-    const client = await this.#checkOut(this.#calls);
+  async #attempt<R extends QueryResultRow>(
+    sql: string,
+    given: readonly Parameter[],
+    name?: string,
+    pool: Pool = this.#calls,
+  ): Promise<R[]> {
+    const client = await this.#checkOut(pool);
     const values = given as unknown[];
     let lost: unknown;
     try {

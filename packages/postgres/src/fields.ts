@@ -4,7 +4,7 @@
 
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast";
 import { attributesOf, json, optionalJson, optionalPayload, optionalText, payload, text, time } from "./columns.ts";
-import { rowsOf, trimsOf } from "./history.ts";
+import { recordsOf, rowsOf, trimsOf } from "./history.ts";
 import type { Names } from "./names.ts";
 import type { Birth } from "./recordCodec.ts";
 import { attemptFields, type MessageFields, messageFields, waitingForOf } from "./runs.ts";
@@ -50,7 +50,7 @@ export function turnFields(commit: TurnCommit): TurnFields {
     x: commit.execution,
     e: commit.epoch,
     t: turn === undefined ? 0 : 1,
-    n: turn === undefined ? 0 : turn.jobs.length + turn.commands.length,
+    n: turn === undefined ? 0 : recordsOf(turn),
     s: commit.status,
     k: commit.lease === "keep",
     seen: commit.seen ?? 0,
@@ -61,9 +61,14 @@ export function turnFields(commit: TurnCommit): TurnFields {
     bc: optionalText(blocked?.code),
   };
 }
-/** c status it ends with, o output, er error, rs resumable. */
-export function endFields(close: RunClose): object {
-  return { c: close.status, o: optionalPayload(close.output), er: optionalJson(close.error), rs: close.resumable };
+/** What the row of turn `i` of a batch gets besides what it counts: s status, wf waits, wake, er error, bc code it is blocked by. */
+export function rowFields(i: number, { status, waitingFor, wakeAt, blocked }: TurnCommit): object {
+  const error = blocked === undefined ? undefined : json(blocked.error);
+  return { i, s: status, wf: waitingForOf(waitingFor), wake: time(wakeAt), er: error, bc: optionalText(blocked?.code) };
+}
+/** The same of one that ends: c status it ends with, o output, er error, rs resumable. */
+export function endFields(i: number, { status, output, error, resumable }: RunClose): object {
+  return { i, c: status, o: optionalPayload(output), er: optionalJson(error), rs: resumable };
 }
 
 // ── all others ──

@@ -10,47 +10,33 @@ import type { Command, CommitCommand, Job, Turn } from "@holdfast/core";
 import { optionalPayload, readNumber, readOptionalNumber, readPayload, text, type Value } from "./columns.ts";
 import { type Birth, commandOf, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
 
-/** A record in its place: p position, k direction; of the first of a turn also s, the state that it published. */
-export interface RecordPlace extends RecordFields {
+/** A record in its place: t turn, p position, k direction; of the first of a turn also c time, h history length, w worker, s the state that it published. */
+export interface RecordRow extends RecordFields {
+  t: number;
   p: number;
   k: "job" | "command" | "turn";
-  s?: string;
-}
-/** t turn; of the first of a turn also c time, h history length, w worker. */
-export interface RecordRow extends RecordPlace {
-  t: number;
   c?: number;
   h?: number;
   w?: number;
+  s?: string;
+}
+
+/** A turn without records is kept as one row that says so. */
+export const NO_RECORD: RecordFields = { y: "empty" };
+
+export function recordsOf({ jobs, commands }: Turn): number {
+  return jobs.length + commands.length;
 }
 
 /** Records of a turn that goes by itself: each says where it belongs. */
 export function rowsOf(turn: Turn, worker: number, birth: Birth | undefined): RecordRow[] {
-  const rows = placesOf(turn, birth).map((place): RecordRow => Object.assign(place, { t: turn.index }));
-  Object.assign(rows[0] as RecordRow, { c: turn.time, h: turn.historyLength, w: worker });
+  const rows: RecordRow[] = [];
+  const add = (k: RecordRow["k"], fields: RecordFields): void => void rows.push({ ...fields, t: turn.index, p: rows.length, k });
+  for (const job of turn.jobs) add("job", toFields(job, birth));
+  for (const command of turn.commands) add("command", toFields(command));
+  if (rows.length === 0) add("turn", NO_RECORD);
+  Object.assign(rows[0] as RecordRow, { c: turn.time, h: turn.historyLength, w: worker, s: optionalPayload(turn.state) });
   return rows;
-}
-
-/** Records of a turn of a batch: what belongs to the turn as a whole comes with the turn. */
-export function placesOf(turn: Turn, birth: Birth | undefined): RecordPlace[] {
-  const places: RecordPlace[] = [];
-  for (const job of turn.jobs) {
-    const place = toFields(job, birth) as RecordPlace;
-    place.p = places.length;
-    place.k = "job";
-    places.push(place);
-  }
-  for (const command of turn.commands) {
-    const place = toFields(command) as RecordPlace;
-    place.p = places.length;
-    place.k = "command";
-    places.push(place);
-  }
-  // A turn without records is kept as one row that says so.
-  if (places.length === 0) places.push({ y: "empty", p: 0, k: "turn" });
-  const state = optionalPayload(turn.state);
-  if (state !== undefined) (places[0] as RecordPlace).s = state;
-  return places;
 }
 
 /** L4: what the server needs to know of the commits of a turn that trim. Of several of one scope the last does what all of them would. */

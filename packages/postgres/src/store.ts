@@ -190,9 +190,9 @@ export class PostgresStore implements Store {
     return String(row?.answer ?? "");
   }
   /** A function that must not be carried out twice. */
-  async #call(name: string, values: readonly Parameter[]): Promise<string> {
+  async #call(name: string, values: readonly Parameter[], how: { areTurns?: boolean } = {}): Promise<string> {
     const sql = `SELECT ${this.#place.s}.${name}(${placeholders(values.length + 3)}) AS answer`;
-    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values);
+    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, how);
     return row?.answer ?? "{}";
   }
 
@@ -226,7 +226,7 @@ export class PostgresStore implements Store {
     return inPortions(turns, sizeOfTurn, async (portion) => {
       const { names, notices } = await this.#know(portion.flatMap(({ children }) => children ?? []), portion); // biome-ignore format: one call
       const batch = commitBatch(portion, names, (commit) => this.#birthOf(commit));
-      const answer = await this.#call("commit_turns_1", [this.#given(), ...batch.parameters]);
+      const answer = await this.#call("commit_turns_1", [this.#given(), ...batch.parameters], { areTurns: true });
       const { results, due, family } = commitResults(portion, batch, answer);
       const { here, elsewhere } = changesOf(portion, results, due, family);
       notices.tell(here, elsewhere);
@@ -258,7 +258,7 @@ export class PostgresStore implements Store {
     const rows = await connections.call<ClaimRow>(
       sql,
       [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease)],
-      true,
+      { tellAgain: true },
     );
     const found = rows.filter((row) => row["key"] !== null);
     const broken = new Map<number, unknown>();
@@ -465,7 +465,7 @@ export class PostgresStore implements Store {
       time(lease),
     ];
     const sql = `SELECT ${this.#place.s}.claim_tasks_1(${placeholders(10)}) AS answer`;
-    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, true);
+    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, { tellAgain: true });
     const { now, next, overdue, tasks } = JSON.parse(row?.answer ?? "{}") as TaskClaimAnswer;
     return { now, tasks: (tasks ?? []).map(claimedTask), nextAt: next ?? undefined, overdue };
   }

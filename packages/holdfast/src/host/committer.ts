@@ -13,12 +13,16 @@ interface Waiting<I, R> {
 
 /** How many turns of the event loop a batch waits for what is about to come. */
 const PATIENCE = 4;
-/** A batch is split only if each part gets this much: less is not worth a write of its own. */
+/** A batch is no smaller for the sake of others: less is not worth a write of its own. */
 const WORTH_A_WRITE = 12;
+/** Runs that are created together, where the store works elsewhere. */
+const RUNS_AT_ONCE = 100;
 
 interface BatcherOptions<I> {
   /** How many batches may be on their way at once. */
-  readonly atOnce?: number;
+  readonly atOnce?: number | undefined;
+  /** No batch is larger. */
+  readonly most?: () => number;
   /** Items of one key keep their order: none leaves while another of its key is on its way. */
   readonly keyOf?: (item: I) => string;
   /** More is about to come: a batch waits for it, but not for long. */
@@ -27,7 +31,7 @@ interface BatcherOptions<I> {
   readonly alone?: () => boolean;
 }
 
-/** Gathers items and hands them over in batches: one at a time, or several, each with its share of what is there. */
+/** Gathers items and hands them over in batches, one after the other, or several at once. */
 export class Batcher<I, R> {
   readonly #environment: Environment;
   readonly #write: (items: readonly I[]) => Promise<readonly R[]>;
@@ -35,7 +39,6 @@ export class Batcher<I, R> {
   readonly #atOnce: number;
   #waiting: Waiting<I, R>[] = [];
   #underWay = 0;
-  #onTheirWay = 0;
   readonly #keys = new Set<string>();
   #scheduled = false;
 
@@ -68,7 +71,8 @@ export class Batcher<I, R> {
     // Once a turn of the event loop: what becomes ready in this one shares the write, and turns that are being computed do too.
     let patience = PATIENCE;
     const flush = (): void => {
-      if (patience-- > 0 && this.#options.expecting?.() === true) return this.#environment.soon(flush);
+      const isFull = this.#waiting.length >= this.#most;
+      if (!isFull && patience-- > 0 && this.#options.expecting?.() === true) return this.#environment.soon(flush);
       this.#scheduled = false;
       while (this.#underWay < this.#atOnce && this.#flush());
     };
@@ -81,16 +85,19 @@ export class Batcher<I, R> {
     void this.#carry(batch);
     return true;
   }
+  get #most(): number {
+    return this.#options.most?.() ?? Number.POSITIVE_INFINITY;
+  }
   #take(): Waiting<I, R>[] {
     const { keyOf } = this.#options;
-    if (this.#atOnce === 1 || keyOf === undefined) return this.#waiting.splice(0);
-    const share = Math.max(WORTH_A_WRITE, Math.ceil((this.#waiting.length + this.#onTheirWay) / this.#atOnce));
+    const most = this.#most;
+    if (this.#atOnce === 1 || keyOf === undefined) return this.#waiting.splice(0, Math.min(most, this.#waiting.length));
     const batch: Waiting<I, R>[] = [];
     const rest: Waiting<I, R>[] = [];
     const held = new Set<string>();
     for (const one of this.#waiting) {
       const key = keyOf(one.item);
-      if (batch.length < share && !this.#keys.has(key) && !held.has(key)) batch.push(one);
+      if (batch.length < most && !this.#keys.has(key) && !held.has(key)) batch.push(one);
       else {
         rest.push(one);
         held.add(key);
@@ -102,7 +109,6 @@ export class Batcher<I, R> {
   }
   async #carry(batch: readonly Waiting<I, R>[]): Promise<void> {
     this.#underWay++;
-    this.#onTheirWay += batch.length;
     try {
       const results = await this.#write(batch.map(({ item }) => item));
       for (let i = 0; i < batch.length; i++) batch[i]?.resolve(results[i] as R);
@@ -110,7 +116,6 @@ export class Batcher<I, R> {
       for (const { reject } of batch) reject(error);
     } finally {
       this.#underWay--;
-      this.#onTheirWay -= batch.length;
       const { keyOf } = this.#options;
       if (keyOf !== undefined) for (const { item } of batch) this.#keys.delete(keyOf(item));
       if (this.#waiting.length > 0) this.#schedule();
@@ -121,16 +126,18 @@ export class Batcher<I, R> {
 export class Committer {
   readonly #turns: Batcher<TurnCommit, CommitResult>;
   readonly #runs: Batcher<NewRun, CreateResult>;
+  /** With their first turns: they are worked on as soon as they are there. */
+  readonly #begun: Batcher<NewRun, CreateResult>;
 
   /**
-   * `computing`: is a turn being computed that will want to commit? `alone`: is there just one run in progress? `committed` hears of
-   * each turn once it is durable, before whoever asked for it does.
+   * `computing`: is a turn being computed that will want to commit? `inProgress`: how many runs are there that may want to? `committed` hears
+   * of each turn once it is durable, before whoever asked for it does.
    */
   constructor(
     store: Store,
     environment: Environment,
     computing: () => boolean,
-    alone: () => boolean,
+    inProgress: () => number,
     committed: (turn: TurnCommit) => void,
   ) {
     const commit = async (turns: readonly TurnCommit[]): Promise<readonly CommitResult[]> => {
@@ -138,21 +145,27 @@ export class Committer {
       for (let i = 0; i < turns.length; i++) if (results[i]?.status === "committed") committed(turns[i] as TurnCommit);
       return results;
     };
-    this.#turns = new Batcher(environment, commit, {
-      atOnce: store.commitsAtOnce ?? 1,
-      keyOf: ({ runId }) => runId,
-      expecting: computing,
-      alone,
-    });
-    this.#runs = new Batcher(environment, (runs) => store.create(runs));
+    const create = (runs: readonly NewRun[]): Promise<readonly CreateResult[]> => store.create(runs);
+    const shared = { keyOf: ({ runId }: TurnCommit) => runId, expecting: computing, alone: () => inProgress() <= 1 };
+    if (store.commitsAtOnce === undefined) {
+      this.#turns = new Batcher(environment, commit, shared);
+      this.#runs = this.#begun = new Batcher(environment, create);
+      return;
+    }
+    // The store works elsewhere: while one half of the runs is there, this process works on the other. All in one batch would make the two
+    // wait for each other in turn. Of many new runs the first are worked on while the store writes the others.
+    const most = (): number => Math.max(WORTH_A_WRITE, Math.ceil(inProgress() / 2));
+    this.#turns = new Batcher(environment, commit, { ...shared, atOnce: store.commitsAtOnce, most });
+    this.#runs = new Batcher(environment, create, { most: () => RUNS_AT_ONCE });
+    this.#begun = new Batcher(environment, create);
   }
   get idle(): boolean {
-    return this.#turns.idle && this.#runs.idle;
+    return this.#turns.idle && this.#runs.idle && this.#begun.idle;
   }
   commit(turn: TurnCommit): Promise<CommitResult> {
     return this.#turns.add(turn);
   }
   create(run: NewRun): Promise<CreateResult> {
-    return this.#runs.add(run);
+    return (run.first === undefined ? this.#runs : this.#begun).add(run);
   }
 }

@@ -12,9 +12,9 @@
 import { BY_INDEX, literal, NOTHING } from "./messages.ts";
 
 /** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. A time of 0: no turn, nothing was decided. */
-export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "worker"] as const;
-/** How the row of a usual turn's run goes on: as it is, if it says so already; with a new version; with the run's end. */
-export const TURN_KINDS = { runsOn: 0, changes: 1, ends: 2 } as const;
+export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "records", "worker"] as const;
+/** How the run of a usual turn goes on: it just runs; it keeps its lease, and there is something to say about it; it parks; it ends. */
+export const TURN_KINDS = { runsOn: 0, keeps: 1, parks: 2, ends: 3 } as const;
 /** Of a record: the number of its turn in the batch, and its place there. No seq, no n: -1. */
 export const PLACE_NUMBERS = ["turn", "position", "direction", "seq", "n"] as const;
 export const DIRECTIONS = ["job", "command", "turn"] as const;
@@ -31,8 +31,14 @@ const ofPlace = (name: (typeof PLACE_NUMBERS)[number]): string =>
 /** Its row is as it should be but for what it counts: nothing to write (see tail.ts). */
 const stays = (ordinal: string): string =>
   `r.status = 'running' AND ${ofTurn("rollbacks", ordinal)} IN (-1, r.rollbacks) AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL`;
+/** What the row counts after a turn, if there was one. */
+const counted = (ordinal?: string): string =>
+  `turns = CASE ${ofTurn("time", ordinal)} WHEN 0 THEN r.turns ELSE ${ofTurn("index", ordinal)} + 1 END,
+        history_length = CASE ${ofTurn("time", ordinal)} WHEN 0 THEN r.history_length ELSE ${ofTurn("length", ordinal)} + ${ofTurn("records", ordinal)} END`;
+const ROLLBACKS = `rollbacks = CASE ${ofTurn("rollbacks")} WHEN -1 THEN r.rollbacks ELSE ${ofTurn("rollbacks")} END`;
 /** The claim that the first turn of the batch names (D4). */
 const holds = `r.id = p_ids[1] AND r.execution = ${ofTurn("execution", "1")} AND r.epoch = ${ofTurn("epoch", "1")} AND r.worker_id IS NOT NULL`;
+const PARKS = `${ofTurn("kind")} = ${TURN_KINDS.parks}`;
 /** What the end of a run leaves in its row, however it ends. */
 const ENDED =
   "finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = epoch + 1";
@@ -273,7 +279,7 @@ BEGIN
 END $$;
 
 -- Turns of many runs. The usual ones, each of another run, are numbered from 1, in order of id. p_ids, p_numbers: which they are, and of each
--- ${TURN_NUMBERS.length} numbers (see commitTurns.ts); p_turns: what their rows get, as JSON, which is looked at only if there is something to write.
+-- ${TURN_NUMBERS.length} numbers (see commitTurns.ts); p_turns: what else the rows of those get that don't just run on, as JSON.
 -- p_places: ${PLACE_NUMBERS.length} numbers of each record; p_types … p_states: its texts. p_more: what else the turns have (consumed messages, states, updates,
 -- attempts); p_others: turns that go one by one, after them; p_touched, p_ending: ids of runs that those may reach, or end. The answer is
 -- {} if all are committed and nothing else is to be said.
@@ -290,7 +296,8 @@ DECLARE
   v_last bigint;
   v_turn record;
   v_keys bigint[] := '{}';
-  v_open bigint[];
+  v_again integer[];
+  v_open boolean;
   v_ended bigint[];
   v_turnless bigint[];
   v_news boolean;
@@ -325,22 +332,23 @@ BEGIN
     -- Who never had a message has no update that waits for an answer.
     IF FOUND AND v_last = 0 AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = v_key) THEN
       ${recordsAlone(s)}
-      SELECT * INTO v_turn FROM json_to_record(p_turns::json -> 0) AS x(n integer, c text, o text, er text, rs boolean, ti integer, hl integer);
-      UPDATE ${s}.runs SET status = v_turn.c, ended_as = v_turn.c, output = v_turn.o, error = v_turn.er,
-          resumable = v_turn.c = 'failed' AND coalesce(v_turn.rs, true), turns = v_turn.ti + 1, history_length = v_turn.hl + v_turn.n, ${ENDED}
+      SELECT * INTO v_turn FROM json_to_record(p_turns::json -> 0) AS x(c text, o text, er text, rs boolean);
+      UPDATE ${s}.runs r SET status = v_turn.c, ended_as = v_turn.c, output = v_turn.o, error = v_turn.er,
+          resumable = v_turn.c = 'failed' AND coalesce(v_turn.rs, true), ${counted("1")}, ${ENDED}
         WHERE key = v_key;
       RETURN '{}';
     END IF;
   END IF;
   -- D4: who may write. Zero stands for who may not.
   SELECT array_agg(coalesce(l.key, 0)), bool_or(l.last_message > ${ofTurn("seen")}), bool_or(l.last_message > 0),
-      array_agg(l.key) FILTER (WHERE NOT l.stays AND ${ofTurn("kind")} <> ${TURN_KINDS.ends}),
+      array_agg(t.i::integer) FILTER (WHERE NOT l.stays AND ${ofTurn("kind")} = ${TURN_KINDS.runsOn}),
+      bool_or(${ofTurn("kind")} IN (${TURN_KINDS.keeps}, ${TURN_KINDS.parks})),
       array_agg(l.key) FILTER (WHERE ${ofTurn("kind")} = ${TURN_KINDS.ends}),
       array_agg(l.key) FILTER (WHERE ${ofTurn("time")} = 0)
-    INTO v_keys, v_news, v_messages, v_open, v_ended, v_turnless
+    INTO v_keys, v_news, v_messages, v_again, v_open, v_ended, v_turnless
     FROM unnest(p_ids) WITH ORDINALITY AS t(id, i) LEFT JOIN LATERAL (
       SELECT r.key, r.last_message,
-        ${ofTurn("kind")} = ${TURN_KINDS.runsOn} AND ${stays("t.i")} AS stays
+        ${stays("t.i")} AS stays
       FROM ${s}.runs r WHERE r.id = t.id AND r.execution = ${ofTurn("execution")} AND r.epoch = ${ofTurn("epoch")} AND r.worker_id IS NOT NULL
       FOR NO KEY UPDATE
     ) l ON true;
@@ -372,17 +380,20 @@ BEGIN
       FROM json_to_recordset(v_more -> 'updates') AS m(i integer, id text, status text, value text, error text) WHERE v_keys[m.i] <> 0
       ON CONFLICT (run, id) DO UPDATE SET status = excluded.status, value = excluded.value, error = excluded.error WHERE u.status IS NULL;
   END IF;
-  IF v_open IS NOT NULL THEN WITH changed AS (
-    UPDATE ${s}.runs r SET status = t.s, waiting_for = t.wf, error = t.er, blocked_code = t.bc, rollbacks = coalesce(t.rb, r.rollbacks),
-        turns = coalesce(t.ti + 1, r.turns), history_length = coalesce(t.hl + t.n, r.history_length),
-        recoveries = CASE WHEN t.t > 0 THEN 0 ELSE r.recoveries END,
-        parked_by = CASE WHEN t.k THEN r.parked_by ELSE r.worker_id END, worker_id = CASE WHEN t.k THEN r.worker_id END,
-        available_at = CASE WHEN t.k THEN r.available_at
-          WHEN r.last_message > t.seen AND EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = r.key AND b.id > t.seen) THEN least(t.wake, v_now)
+  IF v_again IS NOT NULL THEN
+    -- They had waited, or been recovered.
+    UPDATE ${s}.runs r SET status = 'running', waiting_for = NULL, error = NULL, blocked_code = NULL, recoveries = 0, ${ROLLBACKS}, ${counted()}
+      FROM unnest(v_again) AS t(i) WHERE r.key = v_keys[t.i];
+  END IF;
+  IF v_open THEN WITH changed AS (
+    UPDATE ${s}.runs r SET status = t.s, waiting_for = t.wf, error = t.er, blocked_code = t.bc, ${ROLLBACKS}, ${counted()},
+        recoveries = CASE ${ofTurn("time")} WHEN 0 THEN r.recoveries ELSE 0 END,
+        parked_by = CASE WHEN ${PARKS} THEN r.worker_id ELSE r.parked_by END, worker_id = CASE WHEN NOT ${PARKS} THEN r.worker_id END,
+        available_at = CASE WHEN NOT ${PARKS} THEN r.available_at
+          WHEN r.last_message > ${ofTurn("seen")} AND EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = r.key AND b.id > ${ofTurn("seen")}) THEN least(t.wake, v_now)
           ELSE t.wake END
-      FROM json_to_recordset(p_turns::json) AS t(i integer, t integer, n integer, s text, k boolean, seen bigint, wf text, wake bigint, rb integer, er text,
-        bc text, ti integer, hl integer)
-      WHERE r.key = v_keys[t.i] AND r.key = ANY (v_open)
+      FROM json_to_recordset(p_turns::json) AS t(i integer, s text, wf text, wake bigint, er text, bc text, c text)
+      WHERE t.c IS NULL AND r.key = v_keys[t.i]
       RETURNING r.worker_id, r.available_at
   )
   SELECT bool_or(worker_id IS NULL AND available_at <= v_now) INTO v_due FROM changed; END IF;
@@ -395,9 +406,8 @@ BEGIN
           OR EXISTS (SELECT 1 FROM ${s}.updates u WHERE u.run = x.key AND u.status IS NULL) AS leads
         FROM ${s}.runs x WHERE x.key = e.key OFFSET 0) r;
     UPDATE ${s}.runs r SET status = t.c, ended_as = t.c, output = t.o, error = t.er, resumable = t.c = 'failed' AND coalesce(t.rs, true),
-        turns = coalesce(t.ti + 1, r.turns), history_length = coalesce(t.hl + t.n, r.history_length),
-        ${ENDED}
-      FROM json_to_recordset(p_turns::json) AS t(i integer, n integer, c text, o text, er text, rs boolean, ti integer, hl integer)
+        ${counted()}, ${ENDED}
+      FROM json_to_recordset(p_turns::json) AS t(i integer, c text, o text, er text, rs boolean)
       WHERE t.c IS NOT NULL AND r.key = v_keys[t.i];
     IF v_messages THEN
       -- D10: signals wait for a run that may be resumed. Of those with a family the rest is to be told of first.
@@ -411,8 +421,9 @@ BEGIN
   END IF;
   IF v_news THEN
     SELECT json_agg(json_build_array(t.i, b.id, b.type, b.seq, b.name, b.refs, b.data, b.value) ORDER BY b.id) INTO v_inbox
-      FROM json_to_recordset(p_turns::json) AS t(i integer, k boolean, seen bigint, c text)
-      CROSS JOIN LATERAL (SELECT * FROM ${s}.inbox x WHERE x.run = v_keys[t.i] AND x.id > t.seen OFFSET 0) b WHERE t.k AND t.c IS NULL;
+      FROM generate_subscripts(p_ids, 1) AS t(i)
+      CROSS JOIN LATERAL (SELECT * FROM ${s}.inbox x WHERE x.run = v_keys[t.i] AND x.id > ${ofTurn("seen")} OFFSET 0) b
+      WHERE ${ofTurn("kind")} IN (${TURN_KINDS.runsOn}, ${TURN_KINDS.keeps});
   END IF;
   IF p_others IS NOT NULL THEN
     v_results := '[]';
