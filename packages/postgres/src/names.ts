@@ -28,7 +28,10 @@ export class Names {
   /** Looks up what is not known yet. Most calls find all of it here. */
   async know(lanes: readonly Lane[], workers: readonly string[]): Promise<void> {
     const newLanes = new Map<string, Lane>();
-    for (const lane of lanes) if (!this.#lanes.has(keyOf(lane))) newLanes.set(keyOf(lane), lane);
+    for (const lane of lanes) {
+      const key = keyOf(lane);
+      if (!this.#lanes.has(key)) newLanes.set(key, lane);
+    }
     const newWorkers = new Set<string>();
     for (const worker of workers) if (!this.#workers.has(worker)) newWorkers.add(worker);
     if (newLanes.size === 0 && newWorkers.size === 0) return;
@@ -56,6 +59,7 @@ export class Names {
   }
 }
 
+/** Lengths first: no two lanes have the same. */
 function keyOf({ queue, workflow, version, priority }: Lane): string {
-  return JSON.stringify([queue, workflow, version, priority]);
+  return `${priority},${queue.length},${workflow.length},${queue}${workflow}${version === undefined ? "" : `=${version}`}`;
 }

@@ -89,6 +89,8 @@ export class PostgresStore implements Store {
   readonly #watchers = new Set<{ readonly watcher: (wakeup: Wakeup) => void; stop: () => void }>();
   /** While the server carries out one batch, the process makes the next: two keep both at work. */
   readonly commitsAtOnce = 2;
+  readonly #claimRuns: string;
+  readonly #statements = new Map<string, string>();
   readonly #births = new Map<string, Birth & { execution: number }>();
   readonly #sends = new Line<Message, SendResult>((messages) => this.#send(messages));
   #opened: Opened | undefined;
@@ -100,6 +102,7 @@ export class PostgresStore implements Store {
     this.#options = options;
     this.#place = { schema, s: escapeIdentifier(schema), where: whereOf(options.connectionString, schema) };
     this.#clock = options.clock;
+    this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
   }
   static fromUrl(url: string, options?: FromUrlOptions): PostgresStore {
     return new PostgresStore(optionsOf(url, options));
@@ -181,17 +184,22 @@ export class PostgresStore implements Store {
   async #query<R extends object>(sql: string, values: readonly Parameter[] = []): Promise<R[]> {
     return this.#use().connections.query<R>(sql, values);
   }
+  /** The call of a function that gives one answer. The same text each time: connections know it by that. */
+  #sqlOf(name: string, parameters: number): string {
+    const known = this.#statements.get(name);
+    if (known !== undefined) return known;
+    const sql = `SELECT ${this.#place.s}.${name}(${placeholders(parameters)}) AS answer`;
+    this.#statements.set(name, sql);
+    return sql;
+  }
   /** A function that writes nothing, or the same again if it is asked twice. */
   async #ask(name: string, values: readonly Parameter[]): Promise<string> {
-    const [row] = await this.#query<{ answer: string | number }>(
-      `SELECT ${this.#place.s}.${name}(${placeholders(values.length)}) AS answer`,
-      values,
-    );
+    const [row] = await this.#query<{ answer: string | number }>(this.#sqlOf(name, values.length), values);
     return String(row?.answer ?? "");
   }
   /** A function that must not be carried out twice. */
   async #call(name: string, values: readonly Parameter[], how: { areTurns?: boolean } = {}): Promise<string> {
-    const sql = `SELECT ${this.#place.s}.${name}(${placeholders(values.length + 3)}) AS answer`;
+    const sql = this.#sqlOf(name, values.length + 3);
     const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, how);
     return row?.answer ?? "{}";
   }
@@ -253,10 +261,9 @@ export class PostgresStore implements Store {
   async claim(request: ClaimRequest): Promise<ClaimResult> {
     const { connections } = this.#use();
     const { workerId, queue, serves, limit, lease, cached } = request;
-    const sql = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
     const most = Math.max(0, Math.min(limit, PORTION * 10));
     const rows = await connections.call<ClaimRow>(
-      sql,
+      this.#claimRuns,
       [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease)],
       { tellAgain: true },
     );
@@ -464,7 +471,7 @@ export class PostgresStore implements Store {
       Math.max(0, Math.min(limit, PORTION)),
       time(lease),
     ];
-    const sql = `SELECT ${this.#place.s}.claim_tasks_1(${placeholders(10)}) AS answer`;
+    const sql = this.#sqlOf("claim_tasks_1", 10);
     const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, { tellAgain: true });
     const { now, next, overdue, tasks } = JSON.parse(row?.answer ?? "{}") as TaskClaimAnswer;
     return { now, tasks: (tasks ?? []).map(claimedTask), nextAt: next ?? undefined, overdue };

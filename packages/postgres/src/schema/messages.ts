@@ -34,6 +34,18 @@ export function literal(text: string): string {
 export const BY_INDEX =
   "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off";
 
+/**
+ * How a function begins that must not be carried out twice: a call that was carried out before gets the answer that it had. Written out
+ * where it matters, since a call of `begin_call_1` takes as long as its statement.
+ */
+export const beginCall = (s: string): string =>
+  `
+  UPDATE ${s}.calls SET token = p_token, answer = NULL, at = now() WHERE instance = p_instance AND slot = p_slot AND token < p_token;
+  IF NOT FOUND THEN
+    v_answer := ${s}.begin_call_1(p_instance, p_slot, p_token);
+    IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
+  END IF;`.trim();
+
 /** What an operation without a value has as its value. */
 export const NOTHING: string = literal(jsonCodec.encode(undefined));
 

@@ -9,7 +9,7 @@
 // Plans are kept for as long as a connection lives, and may have been made when the tables were small. So rows are named by `= ANY (array)`,
 // or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
 
-import { BY_INDEX, literal, NOTHING } from "./messages.ts";
+import { BY_INDEX, beginCall, literal, NOTHING } from "./messages.ts";
 
 /** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. A time of 0: no turn, nothing was decided. */
 export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "records", "worker"] as const;
@@ -289,7 +289,7 @@ CREATE FUNCTION ${s}.commit_turns_1(p_instance text, p_slot integer, p_token big
 RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint;
-  v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
+  v_answer text;
   v_more json := p_more::json;
   v_alone boolean;
   v_key bigint;
@@ -310,7 +310,7 @@ DECLARE
   v_results jsonb;
   v_result jsonb;
 BEGIN
-  IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
+  ${beginCall(s)}
   v_now := ${s}.clock_1(p_now);
   -- A run alone, as it goes on or ends: the same in a few small statements, which cost less to begin with.
   v_alone := cardinality(p_ids) = 1 AND ${ofTurn("time", "1")} <> 0 AND p_more IS NULL AND p_others IS NULL;
@@ -536,7 +536,7 @@ CREATE FUNCTION ${s}.create_runs_1(p_instance text, p_slot integer, p_token bigi
 RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint;
-  v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
+  v_answer text;
   v_runs json := p_runs::json;
   v_keys bigint[] := '{}';
   v_inserted bigint[];
@@ -545,7 +545,7 @@ DECLARE
   v_item jsonb;
   v_results jsonb;
 BEGIN
-  IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
+  ${beginCall(s)}
   IF p_touched IS NOT NULL THEN
     PERFORM ${s}.lock_runs_1(
       ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)), ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
