@@ -76,7 +76,9 @@ export async function readUpdates(
 export async function listRuns(db: Connections, s: string, query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
   const filter = filterOf(query);
   if (query.cursor !== undefined) filter.add(`(r.created_at, r.key) < ($, $)`, ...parseCursor(query.cursor));
-  const sql = `SELECT ${runColumns(s)} FROM ${runTables(s)} ${filter.where} ORDER BY r.created_at DESC, r.key DESC LIMIT ${Math.max(0, Math.floor(query.limit)) + 1}`;
+  const some = `ORDER BY r.created_at DESC, r.key DESC LIMIT ${Math.max(0, Math.floor(query.limit)) + 1}`;
+  const ways = waysTo(query).map((way) => `(SELECT r.key FROM ${s}.runs r ${filter.where(way)} ${some})`);
+  const sql = `SELECT ${runColumns(s)} FROM ${runTables(s)} WHERE r.key = ANY (ARRAY (${ways.join(" UNION ALL ")})) ${some}`;
   const rows = await db.query<RunColumns>(sql, filter.parameters);
   const page = rows.slice(0, query.limit);
   const last = page.at(-1);
@@ -87,11 +89,9 @@ export async function listRuns(db: Connections, s: string, query: RunQuery): Pro
 export async function countRuns(db: Connections, s: string, query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
   const counts = Object.fromEntries(ALL_STATUSES.map((status) => [status, 0])) as Record<RunStatus, number>;
   const filter = filterOf(query);
-  const rows = await db.query<{ status: RunStatus; count: Value }>(
-    `SELECT r.status, count(*) FROM ${s}.runs r ${filter.where} GROUP BY r.status`,
-    filter.parameters,
-  );
-  for (const { status, count } of rows) counts[status] = readNumber(count);
+  const ways = waysTo(query).map((way) => `SELECT r.status, count(*) FROM ${s}.runs r ${filter.where(way)} GROUP BY r.status`);
+  const rows = await db.query<{ status: RunStatus; count: Value }>(ways.join(" UNION ALL "), filter.parameters);
+  for (const { status, count } of rows) counts[status] += readNumber(count);
   return counts;
 }
 
@@ -107,14 +107,15 @@ class Filter {
     this.parameters.push(...parameters);
     this.#conditions.push(condition.replace(/\$/g, () => `$${++at}`));
   }
-  get where(): string {
-    return this.#conditions.length === 0 ? "" : `WHERE ${this.#conditions.join(" AND ")}`;
+  where(way: string): string {
+    return `WHERE ${[way, ...this.#conditions].join(" AND ")}`;
   }
 }
 
-function filterOf({ status, workflow, queue, parentId, attributes, since, until }: Omit<RunQuery, "limit" | "cursor">): Filter {
+type RunFilter = Omit<RunQuery, "limit" | "cursor">;
+
+function filterOf({ workflow, queue, parentId, attributes, since, until }: RunFilter): Filter {
   const filter = new Filter();
-  if (status !== undefined) addStatus(filter, status);
   if (workflow !== undefined) filter.add("r.workflow = $", text(workflow));
   if (queue !== undefined) filter.add("r.queue = $", text(queue));
   if (parentId !== undefined) filter.add("r.parent_id = $", text(parentId));
@@ -125,17 +126,23 @@ function filterOf({ status, workflow, queue, parentId, attributes, since, until 
     filter.add("r.attributes @> $::jsonb AND r.attributes <> '{}'", JSON.stringify(attributesOf(attributes)));
   return filter;
 }
-/** Closed runs are found by how they ended, blocked ones by what blocks them, others among the open: `status` itself is in no index. */
-function addStatus(filter: Filter, statuses: readonly RunStatus[]): void {
-  const ended = ALL_STATUSES.filter((status) => statuses.includes(status) && CLOSED_STATUSES.has(status));
-  const open = ALL_STATUSES.filter((status) => statuses.includes(status) && !CLOSED_STATUSES.has(status) && status !== "blocked");
-  const list = (some: readonly RunStatus[]): string => some.map((status) => `'${status}'`).join(", ");
+/**
+ * Conditions that no run meets two of, each with an index that has its runs in order: closed runs are found by how they ended, blocked ones
+ * by what blocks them, others among the open. `status` itself is in no index, and none has all runs.
+ */
+function waysTo({ status, workflow, parentId }: RunFilter): string[] {
+  // These have indexes of their own, with open and closed ones together.
+  if (status === undefined && (workflow !== undefined || parentId !== undefined)) return ["true"];
+  const statuses = ALL_STATUSES.filter((one) => status === undefined || status.includes(one));
+  const isOpen = (one: RunStatus): boolean => !CLOSED_STATUSES.has(one);
+  const open = statuses.filter((one) => isOpen(one) && (status === undefined || one !== "blocked"));
+  const list = open.map((one) => `'${one}'`).join(", ");
   const ways = [
-    ...(ended.length > 0 ? [`r.ended_as IN (${list(ended)})`] : []),
-    ...(open.length > 0 ? [`r.ended_as IS NULL AND r.status IN (${list(open)})`] : []),
-    ...(statuses.includes("blocked") ? ["r.blocked_code IS NOT NULL AND r.ended_as IS NULL AND r.status = 'blocked'"] : []),
+    ...statuses.filter((one) => !isOpen(one)).map((one) => `r.ended_as = '${one}'`),
+    ...(open.length > 0 ? [`r.ended_as IS NULL${status === undefined ? "" : ` AND r.status IN (${list})`}`] : []),
+    ...(status?.includes("blocked") === true ? ["r.blocked_code IS NOT NULL AND r.ended_as IS NULL AND r.status = 'blocked'"] : []),
   ];
-  filter.add(ways.length === 0 ? "false" : ways.length === 1 ? (ways[0] as string) : `(${ways.map((way) => `(${way})`).join(" OR ")})`);
+  return ways.length === 0 ? ["false"] : ways;
 }
 
 export function parseCursor(cursor: string): [createdAt: number, key: number] {

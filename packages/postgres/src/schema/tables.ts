@@ -83,7 +83,6 @@ CREATE TABLE ${s}.runs (
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX runs_by_id ON ${s}.runs (id);
 CREATE INDEX runs_to_claim ON ${s}.runs (lane, available_at, key) WHERE available_at IS NOT NULL;
-CREATE INDEX runs_by_creation ON ${s}.runs (created_at, key);
 CREATE INDEX runs_by_workflow ON ${s}.runs (workflow, created_at, key);
 CREATE INDEX runs_by_end ON ${s}.runs (ended_as, created_at, key) WHERE ended_as IS NOT NULL;
 -- Not by finished_at, which the children of a run are asked for: this one must never be taken for theirs.
