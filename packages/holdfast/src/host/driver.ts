@@ -95,6 +95,8 @@ export class Driver {
   #busy = false;
   /** K8: no turn is before a timer that it fires was due, though the estimate of the store's time may have been set back since. */
   #notBefore = 0;
+  /** Its executor has been used, or is about to be. */
+  #hasBegun = false;
   /** Its run does not exist yet. */
   #unborn = false;
   #closed = false;
@@ -172,6 +174,7 @@ export class Driver {
   async firstTurn(jobs: readonly Job[]): Promise<TurnCommit | undefined> {
     this.#busy = true;
     this.#unborn = true;
+    this.#hasBegun = true;
     const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
     await this.#freshMacrotask();
     const completion = await this.#executor.activate(activation);
@@ -216,8 +219,10 @@ export class Driver {
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
     // Before anything that arrives while it recovers: a cancellation that overtook the start would be lost.
     if (claim.run.turns === 0) this.#jobs.push(this.#startJob());
+    const isNew = claim.run.turns === 0 && !this.#hasBegun;
+    this.#hasBegun = true;
     if (claim.turns === undefined) this.#steps.recount(claim);
-    else {
+    else if (!isNew) {
       this.#busy = true; // what arrives meanwhile waits
       const failure = await this.#recover(claim, resume !== undefined);
       this.#busy = false;
@@ -366,39 +371,39 @@ export class Driver {
   #pump(): void {
     if (this.#busy || this.#delivering > 0 || this.#released || this.#closed) return;
     if (this.#stopping && this.#steps.inFlight > 0) return; // W4: they may finish first
-    if (this.#jobs.length > 0) void this.#activate();
+    if (this.#jobs.length > 0) this.#activate();
     else if (this.#steps.hasNews) void this.#write(this.#bare("running"));
     else if (this.#steps.inFlight === 0) void this.#write(this.#bare("sleeping"));
   }
-  async #activate(): Promise<void> {
+  #activate(): void {
     this.#busy = true;
     this.#host.computing++;
-    let computed: { activation: Activation; completion: Completion; consumed: number[] } | undefined;
+    this.#host.turnstile.pass(() => void this.#turn());
+  }
+  async #turn(): Promise<void> {
+    // What has become ready by now shares the turn: steps that end together cost one commit.
+    const jobs = this.#jobs;
+    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
+    const activation: Activation = {
+      time: Math.max(this.#host.now(), this.#notBefore),
+      jobs,
+      historyLength: this.#historyLength,
+    };
+    let completion: Completion;
     try {
-      await this.#freshMacrotask();
-      computed = this.#released ? undefined : await this.#compute();
+      if (this.#released) return;
+      this.#jobs = [];
+      this.#consumed = [];
+      completion = await this.#executor.activate(activation);
     } finally {
       this.#host.computing--;
     }
-    if (computed === undefined) return;
-    const { activation, completion, consumed } = computed;
     if (this.#released) return;
     if (completion.status === "failed") return this.#block(completion.error);
     this.#busy = false;
     const draft = this.#draft(activation, completion);
     if (consumed.length > 0) draft.consumed = consumed;
     await this.#write(draft);
-  }
-
-  async #compute(): Promise<{ activation: Activation; completion: Completion; consumed: number[] }> {
-    // What has become ready by now shares the turn: steps that end together cost one commit.
-    const jobs = this.#jobs;
-    this.#jobs = [];
-    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
-    this.#consumed = [];
-    const time = Math.max(this.#host.now(), this.#notBefore);
-    const activation: Activation = { time, jobs, historyLength: this.#historyLength };
-    return { activation, completion: await this.#executor.activate(activation), consumed };
   }
   #freshMacrotask(): Promise<void> {
     return new Promise((resolve) => this.#host.turnstile.pass(resolve));

@@ -232,7 +232,7 @@ export class Steps {
   #inTransaction(seq: number, body: StepBody, idempotencyKey: string, attempt: number): StepBody {
     const run = async (info: { signal: AbortSignal }) => {
       const { runId, epoch } = this.#run;
-      const message = await this.#host.transact({ runId, epoch, seq }, body, { ...info, idempotencyKey, attempt });
+      const message = await this.#host.transact({ runId, epoch, seq }, body, { attempt, idempotencyKey, signal: info.signal });
       if (message === "stale") throw new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" });
       return new Recorded(message);
     };

@@ -209,8 +209,13 @@ export class WorkerHost implements DriverHost {
     return this.#local() + this.#offset;
   }
   async commit(turn: TurnCommit): Promise<CommitResult> {
-    if (turn.close === undefined && turn.lease === "keep") return this.#commitAndGoOn(turn);
     const { runId } = turn;
+    if (turn.close === undefined && turn.lease === "keep") {
+      const asked = this.environment.elapsed();
+      const result = await this.#ports.commit(turn);
+      if (this.#isLate(asked)) await this.makeSure(runId, asked);
+      return result;
+    }
     if (this.#active.get(runId)?.epoch === turn.epoch) this.#leaving.add(runId);
     if (this.#again) this.#claimSoon();
     try {
@@ -219,17 +224,14 @@ export class WorkerHost implements DriverHost {
       this.#leaving.delete(runId);
     }
   }
-  async #commitAndGoOn(turn: TurnCommit): Promise<CommitResult> {
-    const asked = this.environment.elapsed();
-    const result = await this.#ports.commit(turn);
-    await this.makeSure(turn.runId, asked);
-    return result;
+  #isLate(since: number): boolean {
+    return this.environment.elapsed() - since > this.#settings.lease / 2;
   }
   /** W3: whoever hears of a commit late may have stood still until others had the run: no step begins before its lease is sure again. */
   async makeSure(runId: string, asked: number): Promise<void> {
     const { lease } = this.#settings;
     let since = asked;
-    while (this.environment.elapsed() - since > lease / 2 && this.#active.has(runId) && this.#stopping === undefined) {
+    while (this.#isLate(since) && this.#active.has(runId) && this.#stopping === undefined) {
       const began = this.environment.elapsed();
       if (await this.#renew()) since = began;
       else await this.#passed(lease / 20);

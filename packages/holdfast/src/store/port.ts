@@ -326,7 +326,7 @@ export interface Wakeup {
 }
 
 export interface Store {
-  /** How many commits it is worth having under way at once, each of other runs. Absent: one. */
+  /** How many commits it is worth having under way at once, each of other runs, where the store works elsewhere: a process then hands over half of its runs at a time, and works on the others meanwhile. Absent: one, of all that is ready. */
   readonly commitsAtOnce?: number;
   /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */
   open(): Promise<void>;

@@ -1,15 +1,16 @@
 // Group commit: what goes together, in which order, and how much at once.
 
 import { expect, test } from "vitest";
-import { Batcher } from "../../src/host/committer.ts";
+import { Batcher, Committer } from "../../src/host/committer.ts";
 import { realEnvironment } from "../../src/host/environment.ts";
+import type { NewRun, Store, TurnCommit } from "../../src/store/port.ts";
 
 interface Item {
   readonly key: string;
   readonly n: number;
 }
 /** A batcher whose writes end when they are told to. */
-function batcher(atOnce: number) {
+function batcher(atOnce: number, more: { most?: () => number; expecting?: () => boolean } = {}) {
   const writes: { readonly items: readonly Item[]; end(): void; fail(error: Error): void }[] = [];
   const made = new Batcher<Item, string>(
     realEnvironment,
@@ -17,7 +18,7 @@ function batcher(atOnce: number) {
       new Promise((resolve, reject) => {
         writes.push({ items, end: () => resolve(items.map(({ key, n }) => `${key}${n}`)), fail: reject });
       }),
-    { atOnce, keyOf: ({ key }) => key },
+    { atOnce, keyOf: ({ key }) => key, ...more },
   );
   return { made, writes };
 }
@@ -39,19 +40,58 @@ test("D3 with one write at a time, what comes during a write goes into the next,
   expect(made.idle).toBe(true);
 });
 
-test("D3 with two writes at once, a crowd is shared among them, and a few go together", async () => {
-  const { made, writes } = batcher(2);
+test("D3 of a crowd no write takes more than its share: the rest is for the next, and a few go together", async () => {
+  const { made, writes } = batcher(2, { most: () => 25 });
   const all = items(60).map((item) => made.add(item));
   await settled();
-  expect(writes.map((write) => write.items.length)).toEqual([30, 30]);
+  expect(writes.map((write) => write.items.length)).toEqual([25, 25]);
+  writes[1]?.end();
+  await settled();
+  expect(writes.map((write) => write.items.length)).toEqual([25, 25, 10]);
   for (const write of writes) write.end();
-  await Promise.all(all);
+  expect(await Promise.all(all)).toEqual(items(60).map(({ key, n }) => `${key}${n}`));
   const few = items(3).map((item) => made.add(item));
   await settled();
-  expect(writes.slice(2).map((write) => write.items.length)).toEqual([3]);
-  writes[2]?.end();
+  expect(writes.slice(3).map((write) => write.items.length)).toEqual([3]);
+  writes[3]?.end();
   await Promise.all(few);
   expect(made.idle).toBe(true);
+});
+
+test("D3 a full share leaves at once, whatever else is about to come; less waits for it, but not for ever", async () => {
+  const { made, writes } = batcher(2, { most: () => 20, expecting: () => true });
+  for (const item of items(20)) void made.add(item);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(writes.map((write) => write.items.length)).toEqual([20]);
+  void made.add({ key: "a", n: 1 });
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(writes).toHaveLength(1);
+  await settled();
+  expect(writes.map((write) => write.items.length)).toEqual([20, 1]);
+});
+
+test("D3 where the store works elsewhere, half of the runs is written at a time, and the first of many new ones do not wait for the others", async () => {
+  const committed: number[] = [];
+  const created: number[] = [];
+  const store = {
+    commitsAtOnce: 2,
+    async commit(turns: readonly unknown[]) {
+      committed.push(turns.length);
+      return turns.map(() => ({ status: "committed", inbox: [] }));
+    },
+    async create(runs: readonly unknown[]) {
+      created.push(runs.length);
+      return runs.map(() => ({ status: "created" }));
+    },
+  } as unknown as Store;
+  const committer = new Committer(store, realEnvironment, () => false, () => 100, () => {}); // biome-ignore format: one call
+  await Promise.all(items(100).map(({ key }) => committer.commit({ runId: key } as TurnCommit)));
+  expect(committed).toEqual([50, 50]);
+  const begun = items(30).map(({ key }) => committer.create({ id: key, first: {} } as NewRun));
+  const others = items(250).map(({ key }) => committer.create({ id: key } as NewRun));
+  await Promise.all([...begun, ...others]);
+  expect(created.toSorted((a, b) => a - b)).toEqual([30, 50, 100, 100]);
+  expect(committer.idle).toBe(true);
 });
 
 test("D3 what belongs to one run is written in order: it waits for what is on its way, though there is room for another write", async () => {
