@@ -28,7 +28,7 @@ import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCo
 import type { AttemptEnd } from "./attempts.ts";
 import { unguardedCodec } from "./guard.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
-import { isStep, NOTHING_DUE, Steps, type StepsHost } from "./steps.ts";
+import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost } from "./steps.ts";
 import { Timers } from "./timers.ts";
 import type { Turnstile } from "./turnstile.ts";
 
@@ -378,32 +378,33 @@ export class Driver {
   #activate(): void {
     this.#busy = true;
     this.#host.computing++;
-    this.#host.turnstile.pass(() => void this.#turn());
+    this.#host.turnstile.pass(this.#turn);
   }
-  async #turn(): Promise<void> {
+  /** Of the turns of many runs each costs little: no async function with all its variables, but callbacks. */
+  readonly #turn = (): void => {
+    if (this.#released) {
+      this.#host.computing--;
+      return;
+    }
     // What has become ready by now shares the turn: steps that end together cost one commit.
     const jobs = this.#jobs;
+    this.#jobs = [];
     const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
-    const activation: Activation = {
-      time: Math.max(this.#host.now(), this.#notBefore),
-      jobs,
-      historyLength: this.#historyLength,
-    };
-    let completion: Completion;
-    try {
-      if (this.#released) return;
-      this.#jobs = [];
-      this.#consumed = [];
-      completion = await this.#executor.activate(activation);
-    } finally {
+    this.#consumed = [];
+    const time = Math.max(this.#host.now(), this.#notBefore);
+    const activation: Activation = { time, jobs, historyLength: this.#historyLength };
+    void this.#executor.activate(activation).then((completion) => {
       this.#host.computing--;
-    }
-    if (this.#released) return;
+      return this.#computed(activation, completion, consumed);
+    });
+  };
+  #computed(activation: Activation, completion: Completion, consumed: readonly number[]): Promise<void> | undefined {
+    if (this.#released) return undefined;
     if (completion.status === "failed") return this.#block(completion.error);
     this.#busy = false;
     const draft = this.#draft(activation, completion);
     if (consumed.length > 0) draft.consumed = consumed;
-    await this.#write(draft);
+    return this.#write(draft);
   }
   #freshMacrotask(): Promise<void> {
     return new Promise((resolve) => this.#host.turnstile.pass(resolve));
@@ -416,18 +417,18 @@ export class Driver {
     return { runId, execution, epoch: this.#epoch, workerId: this.#host.workerId, status, lease: "keep" };
   }
   #draft(activation: Activation, completion: Completion & { status: "ok" }): Draft {
-    const { environment, workerId } = this.#host;
+    const { id: runId, execution, queue, deadlineAt } = this.#run;
     const context: JournalContext = {
-      runId: this.runId,
-      execution: this.execution,
+      runId,
+      execution,
       epoch: this.#epoch,
-      workerId,
-      queue: this.#run.queue,
+      workerId: this.#host.workerId,
+      queue,
       turns: this.#turns,
       historyLength: this.#historyLength,
-      deadlineAt: this.#run.deadlineAt,
-      seed: () => environment.uuid(),
-      childWorkflow: (seq) => this.#executor.childWorkflow(seq),
+      deadlineAt,
+      environment: this.#host.environment,
+      executor: this.#executor,
     };
     const draft = draftOf(context, activation, completion);
     for (const { command, attempts, isStarted } of this.#askAgain.splice(0)) askAgain(context, command, draft, attempts, isStarted);
@@ -465,7 +466,7 @@ export class Driver {
     this.#steps.settled(seq);
   }
 
-  async #write(draft: Draft): Promise<void> {
+  #write(draft: Draft): Promise<void> {
     this.#busy = true;
     const halting = this.#stopping && this.#steps.inFlight === 0;
     const { starting, exhausted } = halting ? NOTHING_DUE : this.#steps.announceDue();
@@ -488,6 +489,9 @@ export class Driver {
       draft.wakeAt = this.#retryRunAt ?? (halting && working ? 0 : this.#timers.next);
     }
     draft.seen = this.#seen;
+    return this.#commit(draft, starting);
+  }
+  async #commit(draft: Draft, starting: Due["starting"]): Promise<void> {
     let result: CommitResult;
     try {
       result = await this.#host.commit(draft);
@@ -497,7 +501,7 @@ export class Driver {
     }
     if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
     this.#busy = false;
-    for (const { seq, number } of starting) if (result.status === "committed") this.#steps.start(seq, number);
+    if (result.status === "committed") for (const { seq, number } of starting) this.#steps.start(seq, number);
     this.#committed(draft, result);
   }
   #waitingFor(): string[] {

@@ -21,6 +21,7 @@ import {
 import { storedRunRetry } from "../inputs.ts";
 import { canceledBy } from "../store/canceled.ts";
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
+import type { Environment } from "./environment.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -33,8 +34,10 @@ export interface JournalContext {
   readonly turns: number;
   readonly historyLength: number;
   readonly deadlineAt: number | undefined;
-  readonly seed: () => string;
-  readonly childWorkflow: (seq: number) => AnyWorkflow | undefined;
+  /** Gives seeds. */
+  readonly environment: Pick<Environment, "uuid">;
+  /** Knows the definitions of children. */
+  readonly executor: { childWorkflow(seq: number): AnyWorkflow | undefined };
 }
 
 export type Draft = Mutable<TurnCommit>;
@@ -140,7 +143,7 @@ export function storedRetry(retry: RecordedRetry | undefined, kind: "operation" 
 
 function childOf(context: JournalContext, command: ChildCommand): NewRun {
   // What the call leaves open, the child's definition decides, as for any start.
-  const { retry, deadline } = context.childWorkflow(command.seq)?.options ?? {};
+  const { retry, deadline } = context.executor.childWorkflow(command.seq)?.options ?? {};
   const ownDeadline = deadline === undefined || command.deadlineAt !== undefined ? undefined : parseDuration(deadline);
   return {
     id: command.id,
@@ -154,7 +157,7 @@ function childOf(context: JournalContext, command: ChildCommand): NewRun {
     retry: command.retry === undefined ? storedRunRetry(retry) : storedRetry(command.retry, "run"),
     attributes: {},
     onConflict: "reject",
-    seed: context.seed(),
+    seed: context.environment.uuid(),
     parent: {
       runId: context.runId,
       execution: context.execution,
@@ -188,7 +191,7 @@ function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
       return { status: "canceled", output: command.value, error: command.error ?? canceledBy(command.reason) };
     case "continueAsNew": {
       const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal, checked: true } as const }));
-      return { status: "continued", next: { input: command.input, version: command.version, seed: context.seed(), carried } };
+      return { status: "continued", next: { input: command.input, version: command.version, seed: context.environment.uuid(), carried } };
     }
   }
 }

@@ -40,6 +40,8 @@ export class Results {
   readonly #environment: Environment;
   readonly #logger: Logger;
   readonly #awaited = new Map<string, Awaited>();
+  /** Keeps the process alive while somebody waits. */
+  #alive: Timer | undefined;
   /** Waited for and never looked up. */
   #fresh = new Set<string>();
   #freshScheduled = false;
@@ -86,7 +88,7 @@ export class Results {
     const key = keyOf(runId, update);
     const awaited = this.#awaited.get(key) ?? { runId, update, waiters: new Set<Waiter>() };
     this.#awaited.set(key, awaited);
-    const alive = this.#environment.stayAlive();
+    this.#alive ??= this.#environment.stayAlive();
     let timer: Timer | undefined;
     let stop: (() => void) | undefined;
     try {
@@ -103,10 +105,13 @@ export class Results {
         if (update !== undefined || this.#expected.get(runId) !== this.#hints) this.#lookAtFresh(key);
       });
     } finally {
-      alive.cancel();
       timer?.cancel();
       stop?.();
       if (awaited.waiters.size === 0 && this.#awaited.get(key) === awaited) this.#awaited.delete(key);
+      if (this.#awaited.size === 0) {
+        this.#alive?.cancel();
+        this.#alive = undefined;
+      }
     }
   }
   close(): void {

@@ -208,14 +208,17 @@ export class WorkerHost implements DriverHost {
   now(): number {
     return this.#local() + this.#offset;
   }
-  async commit(turn: TurnCommit): Promise<CommitResult> {
+  commit(turn: TurnCommit): Promise<CommitResult> {
+    return turn.close === undefined && turn.lease === "keep" ? this.#commitAndGoOn(turn) : this.#commitAndLeave(turn);
+  }
+  async #commitAndGoOn(turn: TurnCommit): Promise<CommitResult> {
+    const asked = this.environment.elapsed();
+    const result = await this.#ports.commit(turn);
+    if (this.#isLate(asked)) await this.makeSure(turn.runId, asked);
+    return result;
+  }
+  async #commitAndLeave(turn: TurnCommit): Promise<CommitResult> {
     const { runId } = turn;
-    if (turn.close === undefined && turn.lease === "keep") {
-      const asked = this.environment.elapsed();
-      const result = await this.#ports.commit(turn);
-      if (this.#isLate(asked)) await this.makeSure(runId, asked);
-      return result;
-    }
     if (this.#active.get(runId)?.epoch === turn.epoch) this.#leaving.add(runId);
     if (this.#again) this.#claimSoon();
     try {
