@@ -222,7 +222,8 @@ export class Engine {
     else {
       this.#results.expect(run.id);
       begun.driver.born();
-      await begun.worker.makeSure(run.id, asked);
+      begun.driver.leasedAt = asked;
+      await begun.worker.makeSure(begun.driver);
       begun.driver.begun(begun.first.commit);
       this.#tell(begun.first.commit);
     }

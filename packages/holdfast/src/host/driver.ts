@@ -75,6 +75,8 @@ const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condi
 
 export class Driver {
   readonly workflow: AnyWorkflow;
+  /** When the call was made that gave it its lease, or renewed it last: the lease runs no shorter than from there. */
+  leasedAt = 0;
   readonly #host: DriverHost;
   #run: RunRow;
   #epoch: number;

@@ -212,9 +212,9 @@ export class WorkerHost implements DriverHost {
     return turn.close === undefined && turn.lease === "keep" ? this.#commitAndGoOn(turn) : this.#commitAndLeave(turn);
   }
   async #commitAndGoOn(turn: TurnCommit): Promise<CommitResult> {
-    const asked = this.environment.elapsed();
     const result = await this.#ports.commit(turn);
-    if (this.#isLate(asked)) await this.makeSure(turn.runId, asked);
+    const driver = this.#active.get(turn.runId);
+    if (driver !== undefined && this.#isUnsure(driver)) await this.makeSure(driver);
     return result;
   }
   async #commitAndLeave(turn: TurnCommit): Promise<CommitResult> {
@@ -227,17 +227,15 @@ export class WorkerHost implements DriverHost {
       this.#leaving.delete(runId);
     }
   }
-  #isLate(since: number): boolean {
-    return this.environment.elapsed() - since > this.#settings.lease / 2;
+  /** Half of its lease may have passed since it was last known to run: by the time that others are told of it, all of it may have. */
+  #isUnsure({ leasedAt }: Driver): boolean {
+    return this.environment.elapsed() - leasedAt > this.#settings.lease / 2;
   }
   /** W3: whoever hears of a commit late may have stood still until others had the run: no step begins before its lease is sure again. */
-  async makeSure(runId: string, asked: number): Promise<void> {
-    const { lease } = this.#settings;
-    let since = asked;
-    while (this.#isLate(since) && this.#active.has(runId) && this.#stopping === undefined) {
-      const began = this.environment.elapsed();
-      if (await this.#renew()) since = began;
-      else await this.#passed(lease / 20);
+  async makeSure(driver: Driver): Promise<void> {
+    while (this.#isUnsure(driver) && this.#active.get(driver.runId) === driver) {
+      if (this.#stopping !== undefined) return driver.lose(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }));
+      if (!(await this.#renew())) await this.#passed(this.#settings.lease / 20);
     }
   }
   attempts(runId: string): ReturnType<Store["attempts"]> {
@@ -372,6 +370,7 @@ export class WorkerHost implements DriverHost {
     try {
       const { lease, queue } = this.#settings;
       const asked = this.#local();
+      const leasedAt = this.environment.elapsed();
       const result = await this.#ports.store.claim({
         workerId: this.id,
         queue,
@@ -391,7 +390,7 @@ export class WorkerHost implements DriverHost {
         await Promise.all(result.runs.map((claim) => this.#driverOf(claim)?.giveBack()));
         return;
       }
-      for (const claim of result.runs) this.#take(claim);
+      for (const claim of result.runs) this.#take(claim, leasedAt);
       this.#alarm?.cancel();
       if (result.nextAt !== undefined) this.#alarm = this.environment.after(result.nextAt - result.now, () => void this.#claim());
       if (result.runs.length === room) this.#again = true;
@@ -406,7 +405,7 @@ export class WorkerHost implements DriverHost {
     const workflow = this.#settings.workflows.get(run.workflow);
     return workflow === undefined ? undefined : new Driver(workflow, run, this);
   }
-  #take(claim: ClaimedRun): void {
+  #take(claim: ClaimedRun, leasedAt: number): void {
     const { run } = claim;
     const cached = this.#cache.get(run.id);
     this.#cache.delete(run.id);
@@ -421,6 +420,7 @@ export class WorkerHost implements DriverHost {
     // D4: a worker that stood still until its lease had run out may claim the same run again: the claim before is lost.
     this.#active.get(run.id)?.lose(new HoldfastError("The lease of this run was lost.", { code: "HF_CLAIM_LOST" }));
     this.#active.set(run.id, driver);
+    driver.leasedAt = leasedAt;
     driver.claimed(claim).catch((error: unknown) => {
       this.logger.error(`Run ${run.id} could not be driven; it is given back when its lease ends.`, { runId: run.id, error });
       driver.lose(error);
@@ -449,14 +449,16 @@ export class WorkerHost implements DriverHost {
   async #renewOnce(): Promise<boolean> {
     const drivers = [...this.#active.values()].filter(({ isBorn }) => isBorn);
     const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
+    const asked = this.environment.elapsed();
     try {
       const results = await this.#ports.store.renew(this.id, this.#settings.lease, claims);
       results.forEach(({ held, inbox }, i) => {
         const driver = drivers[i];
         if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
         if (driver.epoch !== claims[i]?.epoch) return; // M7: of a claim that is over; what it tells of may be consumed by now
-        if (!held) driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
-        else if (inbox.length > 0) void driver.receive(inbox);
+        if (!held) return driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
+        driver.leasedAt = asked;
+        if (inbox.length > 0) void driver.receive(inbox);
       });
       return true;
     } catch (error) {

@@ -247,6 +247,47 @@ test.each([
   expect(begun).toEqual(expected);
 });
 
+test("W3 W4 a worker that stood still, and stops before its lease is sure again, begins no step", async () => {
+  const shared = new MemoryStore();
+  const begun: string[] = [];
+  const { state, change } = dozing(opensSecond, Number.POSITIVE_INFINITY);
+  const first = await open(change, shared);
+  const mine = listing("me", begun);
+  await first.worker({ workflows: [mine], lease: 60 });
+  const run = await first.start(mine, undefined);
+  await until(() => state.isAsleep);
+  const other = await open(undefined, shared);
+  await other.worker({ workflows: [listing("the other", begun)], lease: 60 });
+  await until(() => begun.some((step) => step.includes("the other")));
+  state.wake();
+  await run.result({ timeout: "5s" });
+  await until(() => state.failedRenewals >= 3);
+  await Promise.all(engines.splice(0).map((engine) => engine.close()));
+  expect(begun).toEqual(["first step by me, 1", "second step by the other, 2"]);
+});
+
+test("W3 a commit that was quick says nothing of a lease that was not renewed before it: no step begins that others may have", async () => {
+  const lease = 200;
+  const shared = new MemoryStore();
+  const begun: string[] = [];
+  const { state, change } = dozing(opensSecond);
+  const first = await open((store) => ({ ...change(store), renew: () => Promise.reject(new Error("not now")) }), shared);
+  const mine = workflow("two", async (ctx) => {
+    await ctx.step("first", () => new Promise<void>((resolve) => setTimeout(resolve, lease * 0.65)));
+    await ctx.step("second", ({ attempt }) => void begun.push(`second step by me, ${attempt}`));
+  });
+  await first.worker({ workflows: [mine], lease });
+  const run = await first.start(mine, undefined);
+  await until(() => state.isAsleep);
+  const other = await open(undefined, shared);
+  await other.worker({ workflows: [listing("the other", begun)], lease });
+  await until(() => begun.length > 0);
+  state.wake();
+  await run.result({ timeout: "5s" });
+  await Promise.all(engines.splice(0).map((engine) => engine.close()));
+  expect(begun).toEqual(["second step by the other, 2"]);
+});
+
 test("W3 D9 a worker that hears late, and then of messages without end, goes on", async () => {
   let slow = true;
   const begun: string[] = [];
