@@ -77,8 +77,10 @@ export async function listRuns(db: Connections, s: string, query: RunQuery): Pro
   const filter = filterOf(query);
   if (query.cursor !== undefined) filter.add(`(r.created_at, r.key) < ($, $)`, ...parseCursor(query.cursor));
   const some = `ORDER BY r.created_at DESC, r.key DESC LIMIT ${Math.max(0, Math.floor(query.limit)) + 1}`;
-  const ways = waysTo(query).map((way) => `(SELECT r.key FROM ${s}.runs r ${filter.where(way)} ${some})`);
-  const sql = `SELECT ${runColumns(s)} FROM ${runTables(s)} WHERE r.key = ANY (ARRAY (${ways.join(" UNION ALL ")})) ${some}`;
+  const ways = waysTo(query).map(({ condition }) => `(SELECT r.created_at, r.key FROM ${s}.runs r ${filter.where(condition)} ${some})`);
+  // The page by its keys, which the indexes have: rows are read of no more runs than it shows.
+  const keys = `SELECT r.key FROM (${ways.join(" UNION ALL ")}) r ${some}`;
+  const sql = `SELECT ${runColumns(s)} FROM ${runTables(s)} WHERE r.key = ANY (ARRAY (${keys})) ${some}`;
   const rows = await db.query<RunColumns>(sql, filter.parameters);
   const page = rows.slice(0, query.limit);
   const last = page.at(-1);
@@ -89,7 +91,9 @@ export async function listRuns(db: Connections, s: string, query: RunQuery): Pro
 export async function countRuns(db: Connections, s: string, query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
   const counts = Object.fromEntries(ALL_STATUSES.map((status) => [status, 0])) as Record<RunStatus, number>;
   const filter = filterOf(query);
-  const ways = waysTo(query).map((way) => `SELECT r.status, count(*) FROM ${s}.runs r ${filter.where(way)} GROUP BY r.status`);
+  const ways = waysTo(query).map(
+    ({ condition, status }) => `SELECT ${status} AS status, count(*) FROM ${s}.runs r ${filter.where(condition)} GROUP BY ${status}`,
+  );
   const rows = await db.query<{ status: RunStatus; count: Value }>(ways.join(" UNION ALL "), filter.parameters);
   for (const { status, count } of rows) counts[status] += readNumber(count);
   return counts;
@@ -126,23 +130,36 @@ function filterOf({ workflow, queue, parentId, attributes, since, until }: RunFi
     filter.add("r.attributes @> $::jsonb AND r.attributes <> '{}'", JSON.stringify(attributesOf(attributes)));
   return filter;
 }
+interface Way {
+  readonly condition: string;
+  /** The column that has the status: of closed runs the one that is in their index. */
+  readonly status: "r.status" | "r.ended_as";
+}
 /**
  * Conditions that no run meets two of, each with an index that has its runs in order: closed runs are found by how they ended, blocked ones
  * by what blocks them, others among the open. `status` itself is in no index, and none has all runs.
  */
-function waysTo({ status, workflow, parentId }: RunFilter): string[] {
+function waysTo({ status: asked, workflow, parentId }: RunFilter): Way[] {
+  const statuses = ALL_STATUSES.filter((one) => asked === undefined || asked.includes(one));
+  const isClosed = (one: RunStatus): boolean => CLOSED_STATUSES.has(one);
+  // A run that continues as new is an open one: no row has that status.
+  const isOpen = (one: RunStatus): boolean => !isClosed(one) && one !== "continued";
+  const closed = statuses.filter(isClosed);
+  const open = statuses.filter(isOpen);
+  const hasAll = (kind: (one: RunStatus) => boolean): boolean => ALL_STATUSES.filter(kind).every((one) => statuses.includes(one));
   // These have indexes of their own, with open and closed ones together.
-  if (status === undefined && (workflow !== undefined || parentId !== undefined)) return ["true"];
-  const statuses = ALL_STATUSES.filter((one) => status === undefined || status.includes(one));
-  const isOpen = (one: RunStatus): boolean => !CLOSED_STATUSES.has(one);
-  const open = statuses.filter((one) => isOpen(one) && (status === undefined || one !== "blocked"));
-  const list = open.map((one) => `'${one}'`).join(", ");
-  const ways = [
-    ...statuses.filter((one) => !isOpen(one)).map((one) => `r.ended_as = '${one}'`),
-    ...(open.length > 0 ? [`r.ended_as IS NULL${status === undefined ? "" : ` AND r.status IN (${list})`}`] : []),
-    ...(status?.includes("blocked") === true ? ["r.blocked_code IS NOT NULL AND r.ended_as IS NULL AND r.status = 'blocked'"] : []),
-  ];
-  return ways.length === 0 ? ["false"] : ways;
+  if (hasAll(isOpen) && hasAll(isClosed) && (workflow !== undefined || parentId !== undefined))
+    return [{ condition: "true", status: "r.status" }];
+  const ways: Way[] = closed.map((one) => ({ condition: `r.ended_as = '${one}'`, status: "r.ended_as" }));
+  const add = (condition: string): number => ways.push({ condition, status: "r.status" });
+  if (hasAll(isOpen)) add("r.ended_as IS NULL");
+  else {
+    const list = open.filter((one) => one !== "blocked").map((one) => `'${one}'`);
+    if (list.length > 0) add(`r.ended_as IS NULL AND r.status IN (${list.join(", ")})`);
+    if (open.includes("blocked")) add("r.blocked_code IS NOT NULL AND r.ended_as IS NULL AND r.status = 'blocked'");
+  }
+  if (ways.length === 0) add("false");
+  return ways;
 }
 
 export function parseCursor(cursor: string): [createdAt: number, key: number] {
