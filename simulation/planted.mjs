@@ -324,8 +324,8 @@ export const planted = [
     "carried-lost",
     "signals that nobody took do not go on with the next execution",
     `${host}/journal.ts`,
-    "seed: context.seed(), carried }",
-    "seed: context.seed(), carried: carried.slice(1) }",
+    "seed: context.environment.uuid(), carried }",
+    "seed: context.environment.uuid(), carried: carried.slice(1) }",
   ),
   bug(
     "update-unanswered",

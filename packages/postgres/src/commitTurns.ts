@@ -99,7 +99,7 @@ function kindOf({ turn, close, lease, status, waitingFor, blocked }: TurnCommit)
 /** In the order of `TURN_NUMBERS`. */
 function addNumbers(to: number[], commit: TurnCommit, kind: TurnKind, names: Names): void {
   const { execution, epoch, seen = 0, rollbacks = -1, turn, workerId } = commit;
-  if (turn === undefined) to.push(execution, epoch, seen, kind, rollbacks, 0, 0, 0, 0, 0);
+  if (turn === undefined) to.push(execution, epoch, seen, kind, rollbacks, -1, 0, 0, 0, 0);
   else to.push(execution, epoch, seen, kind, rollbacks, turn.index, turn.time, turn.historyLength, recordsOf(turn), names.worker(workerId));
 }
 

@@ -38,6 +38,9 @@ const LONGEST_WAIT_MS = 1_000;
 const CONTENDED_WAIT_MS = 2;
 const LONGEST_CONTENDED_WAIT_MS = 100;
 
+/** A batch of turns that takes longer may wait for somebody's lock: others need not wait with it. */
+const LONG_TURNS_MS = 500;
+
 const INT8 = 20;
 const typeParsers = {
   getTypeParser: ((oid: number, format?: "text" | "binary") =>
@@ -52,6 +55,8 @@ export class Connections {
   readonly #calls: Pool;
   /** Turns go one batch after the other, on a connection of their own: the next is ready when the server is. */
   readonly #turns: Pool;
+  /** Since when a batch has it, and when it is through. */
+  #turnsUnderWay: { readonly since: number; readonly over: Promise<void> } | undefined;
   /** Transactions of steps wait for users' code: they must not keep calls from a connection. */
   readonly #transactions: Pool;
   readonly #free: Slot[] = [];
@@ -107,14 +112,28 @@ export class Connections {
   ): Promise<R[]> {
     return this.named(({ instance, slot, token }) => {
       let again = false;
-      const pool = areTurns ? this.#turns : this.#calls;
       return this.#patiently(() => {
         const all = [instance, slot, token, ...values];
-        const attempt = this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined, pool);
+        const ask = (pool?: Pool): Promise<R[]> =>
+          this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined, pool);
+        const attempt = areTurns ? this.#inLine(ask) : ask();
         again = true;
         return attempt;
       }, this.#patience);
     });
+  }
+  /** One batch of turns after the other; but none waits for long for one that waits for somebody's lock (D3). */
+  async #inLine<T>(ask: (pool: Pool) => Promise<T>): Promise<T> {
+    const before = this.#turnsUnderWay;
+    if (before !== undefined && !(await isOver(before.over, before.since + LONG_TURNS_MS - performance.now()))) return ask(this.#calls);
+    const answer = ask(this.#turns);
+    const mine = { since: performance.now(), over: answer.then(nothing, nothing) };
+    this.#turnsUnderWay = mine;
+    try {
+      return await answer;
+    } finally {
+      if (this.#turnsUnderWay === mine) this.#turnsUnderWay = undefined;
+    }
   }
   /** Lends a name for the length of the work. */
   async named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
@@ -248,4 +267,16 @@ async function withDeadline<T>(client: PoolClient, query: Promise<T>): Promise<T
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+const nothing = (): void => {};
+/** Within this many milliseconds. */
+function isOver(work: Promise<void>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), Math.max(0, ms));
+    void work.then(() => {
+      clearTimeout(timer);
+      resolve(true);
+    });
+  });
 }

@@ -3,7 +3,7 @@
 import { jsonCodec } from "@holdfast/core";
 import type { Store } from "holdfast";
 import { expect, test } from "vitest";
-import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, signal, turnOf, useDatabase } from "./support.ts";
+import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 const RETRY = { maxAttempts: 3, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 };
@@ -139,4 +139,22 @@ test("K5 K6 a parent and its child that end in one batch each end as they say, w
       ["completed", 1, 1],
     ]);
   }
+});
+
+test("D3 a lock that somebody holds on the row of one run does not hold up the turns of others", async () => {
+  const schema = database.newSchema();
+  const store = await database.open({ schema });
+  const [a, b] = [await running(store, "a"), await running(store, "b")];
+  const client = await database.client();
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.runs WHERE id = 'a' FOR UPDATE`);
+  let isOver = false;
+  const first = store.commit([draft(a, { turn: turnOf(a) })]).finally(() => {
+    isOver = true;
+  });
+  const second = await store.commit([draft(b, { turn: turnOf(b) })]);
+  expect(second).toMatchObject([{ status: "committed" }]);
+  expect(isOver).toBe(false);
+  await client.query("ROLLBACK");
+  expect(await first).toMatchObject([{ status: "committed" }]);
 });

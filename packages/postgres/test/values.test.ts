@@ -291,3 +291,18 @@ test("D3 runs are locked in the order of the column, whatever letters their ids 
   expect([...ids].sort(compareAsBytes)).toEqual(sorted.map(({ id }) => id));
   expect(compareAsBytes("a", "a")).toBe(0);
 });
+
+test("D2 a turn counts, whatever the clock says", async () => {
+  const store = await database.open({ schema: database.newSchema(), clock: () => 0 });
+  await store.create([newRun("a"), newRun("b")]);
+  const [a, b] = (await claim(store)).map(heldOf);
+  if (a === undefined || b === undefined) throw new Error("two runs were to be claimed");
+  await store.commit([
+    draft(a, { turn: turnOf(a, { time: 0 }), lease: "park", status: "sleeping", wakeAt: 0 }),
+    draft(b, { turn: turnOf(b, { time: 0 }), ...COMPLETED }),
+  ]);
+  expect((await store.get(["a", "b"])).map((row) => [row?.turns, row?.historyLength])).toEqual([
+    [1, 1],
+    [1, 1],
+  ]);
+});

@@ -60,25 +60,6 @@ function controllerOf(attempt: Attempt): AbortController {
   return attempt.controller;
 }
 
-/** What a body is told of its attempt. The key and the signal are made when it asks for them. */
-class AttemptInfo {
-  readonly attempt: number;
-  readonly #attempt: Attempt;
-  readonly #idempotencyKey: () => string;
-
-  constructor(attempt: Attempt, idempotencyKey: () => string) {
-    this.attempt = attempt.number;
-    this.#attempt = attempt;
-    this.#idempotencyKey = idempotencyKey;
-  }
-  get idempotencyKey(): string {
-    return this.#idempotencyKey();
-  }
-  get signal(): AbortSignal {
-    return controllerOf(this.#attempt).signal;
-  }
-}
-
 export class Attempts {
   readonly #options: AttemptsOptions;
   readonly #inFlight = new Map<number, Attempt>();
@@ -115,7 +96,17 @@ export class Attempts {
         this.#failed(attempt, error);
       });
     }
-    void this.#run(attempt, new AttemptInfo(attempt, idempotencyKey));
+    // Own properties: a body may hand on a copy (`{ ...info }`). The key and the signal are made when it asks for them.
+    const info = {
+      attempt: number,
+      get idempotencyKey() {
+        return idempotencyKey();
+      },
+      get signal() {
+        return controllerOf(attempt).signal;
+      },
+    };
+    void this.#run(attempt, info);
   }
   /** A body that throws at once is an attempt like others. */
   async #run(attempt: Attempt, info: object): Promise<void> {

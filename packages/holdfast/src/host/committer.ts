@@ -94,15 +94,8 @@ export class Batcher<I, R> {
     if (this.#atOnce === 1 || keyOf === undefined) return this.#waiting.splice(0, Math.min(most, this.#waiting.length));
     const batch: Waiting<I, R>[] = [];
     const rest: Waiting<I, R>[] = [];
-    const held = new Set<string>();
-    for (const one of this.#waiting) {
-      const key = keyOf(one.item);
-      if (batch.length < most && !this.#keys.has(key) && !held.has(key)) batch.push(one);
-      else {
-        rest.push(one);
-        held.add(key);
-      }
-    }
+    // Once one of a key has to wait, those after it do: the batch stays full, or the key on its way.
+    for (const one of this.#waiting) (batch.length < most && !this.#keys.has(keyOf(one.item)) ? batch : rest).push(one);
     this.#waiting = rest;
     for (const { item } of batch) this.#keys.add(keyOf(item));
     return batch;

@@ -456,9 +456,9 @@ export class WorkerHost implements DriverHost {
         const driver = drivers[i];
         if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
         if (driver.epoch !== claims[i]?.epoch) return; // M7: of a claim that is over; what it tells of may be consumed by now
-        if (!held) return driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
-        driver.leasedAt = asked;
-        if (inbox.length > 0) void driver.receive(inbox);
+        if (held) driver.leasedAt = asked;
+        else driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
+        if (held && inbox.length > 0) void driver.receive(inbox);
       });
       return true;
     } catch (error) {

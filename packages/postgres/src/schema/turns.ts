@@ -11,7 +11,7 @@
 
 import { BY_INDEX, beginCall, literal, NOTHING } from "./messages.ts";
 
-/** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. A time of 0: no turn, nothing was decided. */
+/** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. An index of -1: no turn, nothing was decided. */
 export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "records", "worker"] as const;
 /** How the run of a usual turn goes on: it just runs; it keeps its lease, and there is something to say about it; it parks; it ends. */
 export const TURN_KINDS = { runsOn: 0, keeps: 1, parks: 2, ends: 3 } as const;
@@ -33,8 +33,8 @@ const stays = (ordinal: string): string =>
   `r.status = 'running' AND ${ofTurn("rollbacks", ordinal)} IN (-1, r.rollbacks) AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL`;
 /** What the row counts after a turn, if there was one. */
 const counted = (ordinal?: string): string =>
-  `turns = CASE ${ofTurn("time", ordinal)} WHEN 0 THEN r.turns ELSE ${ofTurn("index", ordinal)} + 1 END,
-        history_length = CASE ${ofTurn("time", ordinal)} WHEN 0 THEN r.history_length ELSE ${ofTurn("length", ordinal)} + ${ofTurn("records", ordinal)} END`;
+  `turns = CASE ${ofTurn("index", ordinal)} WHEN -1 THEN r.turns ELSE ${ofTurn("index", ordinal)} + 1 END,
+        history_length = CASE ${ofTurn("index", ordinal)} WHEN -1 THEN r.history_length ELSE ${ofTurn("length", ordinal)} + ${ofTurn("records", ordinal)} END`;
 const ROLLBACKS = `rollbacks = CASE ${ofTurn("rollbacks")} WHEN -1 THEN r.rollbacks ELSE ${ofTurn("rollbacks")} END`;
 /** The claim that the first turn of the batch names (D4). */
 const holds = `r.id = p_ids[1] AND r.execution = ${ofTurn("execution", "1")} AND r.epoch = ${ofTurn("epoch", "1")} AND r.worker_id IS NOT NULL`;
@@ -313,7 +313,7 @@ BEGIN
   ${beginCall(s)}
   v_now := ${s}.clock_1(p_now);
   -- A run alone, as it goes on or ends: the same in a few small statements, which cost less to begin with.
-  v_alone := cardinality(p_ids) = 1 AND ${ofTurn("time", "1")} <> 0 AND p_more IS NULL AND p_others IS NULL;
+  v_alone := cardinality(p_ids) = 1 AND ${ofTurn("index", "1")} <> -1 AND p_more IS NULL AND p_others IS NULL;
   IF v_alone AND ${ofTurn("kind", "1")} = ${TURN_KINDS.runsOn} THEN
     SELECT r.key INTO v_key FROM ${s}.runs r WHERE ${holds} AND r.last_message <= ${ofTurn("seen", "1")} AND ${stays("1")} FOR NO KEY UPDATE;
     IF FOUND THEN
@@ -344,7 +344,7 @@ BEGIN
       array_agg(t.i::integer) FILTER (WHERE NOT l.stays AND ${ofTurn("kind")} = ${TURN_KINDS.runsOn}),
       bool_or(${ofTurn("kind")} IN (${TURN_KINDS.keeps}, ${TURN_KINDS.parks})),
       array_agg(l.key) FILTER (WHERE ${ofTurn("kind")} = ${TURN_KINDS.ends}),
-      array_agg(l.key) FILTER (WHERE ${ofTurn("time")} = 0)
+      array_agg(l.key) FILTER (WHERE ${ofTurn("index")} = -1)
     INTO v_keys, v_news, v_messages, v_again, v_open, v_ended, v_turnless
     FROM unnest(p_ids) WITH ORDINALITY AS t(id, i) LEFT JOIN LATERAL (
       SELECT r.key, r.last_message,
@@ -387,7 +387,7 @@ BEGIN
   END IF;
   IF v_open THEN WITH changed AS (
     UPDATE ${s}.runs r SET status = t.s, waiting_for = t.wf, error = t.er, blocked_code = t.bc, ${ROLLBACKS}, ${counted()},
-        recoveries = CASE ${ofTurn("time")} WHEN 0 THEN r.recoveries ELSE 0 END,
+        recoveries = CASE ${ofTurn("index")} WHEN -1 THEN r.recoveries ELSE 0 END,
         parked_by = CASE WHEN ${PARKS} THEN r.worker_id ELSE r.parked_by END, worker_id = CASE WHEN NOT ${PARKS} THEN r.worker_id END,
         available_at = CASE WHEN NOT ${PARKS} THEN r.available_at
           WHEN r.last_message > ${ofTurn("seen")} AND EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = r.key AND b.id > ${ofTurn("seen")}) THEN least(t.wake, v_now)

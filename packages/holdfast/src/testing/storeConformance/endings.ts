@@ -3,7 +3,7 @@
 // Invariants tested: P1, P7, P10, K5, K6, K7, D10, V4.
 
 import assert from "node:assert/strict";
-import type { NewMessage, RunClose } from "../../store/port.ts";
+import type { NewMessage, RunClose, TurnCommit } from "../../store/port.ts";
 import {
   CANCEL,
   COMPLETED,
@@ -419,6 +419,27 @@ export function endings({ test }: Suite): void {
     assert.equal(recovered, false);
     same(jobsOf(inbox).map((job) => (job.type === "expire" ? job.error.name : job.type)), ["DeadlineExceededError"]); // biome-ignore format: one line
     assert.equal(await bench.store.expire(), 0);
+  });
+  test("K7 S1 what a turn says of rollbacks counts at the deadline, whether the run keeps its lease, says what it waits for or parks", async (bench) => {
+    const ways: Readonly<Record<string, Partial<TurnCommit>>> = {
+      goes: {},
+      says: { waitingFor: ["x"] },
+      parks: { lease: "park", status: "sleeping" },
+    };
+    for (const [id, way] of Object.entries(ways)) {
+      const none = await bench.running(`${id}, none left`, { deadline: 100 });
+      await bench.commit(none, { turn: bench.turn(none), rollbacks: 2 });
+      await bench.commit(none, { turn: bench.turn(none), rollbacks: 0, ...way });
+      const some = await bench.running(id, { deadline: 100 });
+      await bench.commit(some, { turn: bench.turn(some), rollbacks: 2, ...way });
+    }
+    bench.time += 100;
+    assert.equal(await bench.store.expire(), 6);
+    for (const id of Object.keys(ways)) {
+      assert.equal((await bench.row(`${id}, none left`)).status, "failed", `${id}, none left`);
+      const { inbox } = await bench.claimRun(id, { workerId: "w2" });
+      same([id, ...jobsOf(inbox).map(({ type }) => type)], [id, "expire"]);
+    }
   });
   test("K7 S1 a run that is rolling back outlasts its deadline undisturbed, and the deadline counts once", async (bench) => {
     const held = await bench.running("a", { deadline: 100 });

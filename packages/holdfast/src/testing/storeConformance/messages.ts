@@ -50,6 +50,21 @@ export function messages({ test }: Suite): void {
     assert.equal((await bench.row("a")).availableAt, START + LEASE);
     same(idsOf(await bench.inbox(held)), ["s1"]);
   });
+  test("M1 a turn of a run that goes on brings what has arrived since, alone and among others", async (bench) => {
+    const all = [await bench.running("a"), await bench.running("b"), await bench.running("c")] as const;
+    const [a] = all;
+    for (const held of all) await bench.commit(held, { turn: bench.turn(held) });
+    const s1 = await bench.sent("a", signal("s1"));
+    same(idsOf(await bench.commit(a, { turn: bench.turn(a) })), ["s1"]);
+    same(await bench.commit(a, { turn: bench.turn(a), seen: s1 }), []);
+    await bench.sent("a", signal("s2"));
+    await bench.sent("b", signal("s3"));
+    const news = await bench.store.commit(all.map((held) => bench.draft(held, { turn: bench.turn(held), seen: s1 })));
+    same(
+      news.map((result) => (result.status === "committed" ? idsOf(result.inbox) : result.status)),
+      [["s2"], ["s3"], []],
+    );
+  });
   test("M2 messages keep their order, and ids grow with arrival", async (bench) => {
     const held = await bench.running("a");
     const first = await bench.store.send(range(10).map((i) => ({ runId: "a", message: { job: signal(`s${i}`) } })));

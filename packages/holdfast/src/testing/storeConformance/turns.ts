@@ -4,7 +4,8 @@
 
 import assert from "node:assert/strict";
 import { recordCount, type Turn, trimmed } from "@holdfast/core";
-import { type Bench, failure, type Held, jobsOf, LEASE, payload, range, START, same, signal } from "./bench.ts";
+import type { TurnCommit } from "../../store/port.ts";
+import { type Bench, COMPLETED, failure, type Held, jobsOf, LEASE, payload, range, START, same, signal } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function turns({ test }: Suite): void {
@@ -28,6 +29,30 @@ export function turns({ test }: Suite): void {
     await bench.commit(held, { attempts: [{ seq: 1, number: 1, status: "running", startedAt: START, workerId: "w1" }] });
     const { turns, historyLength } = await bench.row("a");
     same({ turns, historyLength, history: await bench.store.history("a") }, { turns: 0, historyLength: 0, history: [] });
+  });
+  test("D2 with a turn or without, an end, a parking and a word leave the right counts, alone and among others", async (bench) => {
+    const ways: Readonly<Record<string, Partial<TurnCommit>>> = {
+      ends: { close: COMPLETED, status: "completed" },
+      parks: { lease: "park", status: "sleeping" },
+      says: { waitingFor: ["x"] },
+      goes: {},
+    };
+    const drafts = new Map<string, TurnCommit>();
+    const names = Object.keys(ways).flatMap((way) => ["with", "without"].flatMap((how) => [`${way} ${how} alone`, `${way} ${how} others`]));
+    for (const name of names) {
+      const held = await bench.running(name);
+      for (const _ of range(2)) await bench.commit(held, { turn: bench.turn(held) });
+      const [way = "", how] = name.split(" ");
+      drafts.set(name, bench.draft(held, { ...ways[way], ...(how === "with" && { turn: bench.turn(held) }) }));
+    }
+    for (const [name, draft] of drafts) if (name.endsWith("alone")) await bench.store.commit([draft]);
+    await bench.store.commit([...drafts].flatMap(([name, draft]) => (name.endsWith("alone") ? [] : [draft])));
+    for (const name of names) {
+      const count = name.includes("without") ? 2 : 3;
+      const { turns, historyLength } = await bench.row(name);
+      const history = (await bench.store.history(name)).length;
+      same({ name, turns, historyLength, history }, { name, turns: count, historyLength: count, history: count });
+    }
   });
   test("D2 what was handed to the store is copied: changing it later changes nothing", async (bench) => {
     const held = await bench.running("a");
