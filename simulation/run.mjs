@@ -30,7 +30,7 @@ const USAGE = `npm run simulate -- [options]
     --disasters K        so many crashes, freezes, stops and deploys, at most
     --planted name       with this bug in the engine
 
-  --planted [name,…] [--most N]   plant bugs in a copy of the engine, one at a time: each has to be found within N seeds (default 2000)
+  --planted [name,…] [--most N]   plant bugs in a copy of the engine, one at a time: each has to be found within N seeds (default 5000)
   --check-planted      only say whether they still can be planted
 `;
 
@@ -53,7 +53,7 @@ const OPTIONS = /** @type {const} */ ({
     "no-shrink": { type: "boolean", default: false },
     planted: { type: "string" },
     "check-planted": { type: "boolean", default: false },
-    most: { type: "string", default: "2000" },
+    most: { type: "string", default: "5000" },
   },
 });
 const NOT_BOTH = /** @type {const} */ ([
