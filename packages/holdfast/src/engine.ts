@@ -223,7 +223,7 @@ export class Engine {
       this.#results.expect(run.id);
       begun.driver.born();
       begun.driver.leasedAt = asked;
-      await begun.worker.makeSure(begun.driver);
+      await begun.worker.makeSure(begun.driver, begun.first.commit);
       begun.driver.begun(begun.first.commit);
       this.#tell(begun.first.commit);
     }

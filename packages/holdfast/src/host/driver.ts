@@ -607,8 +607,9 @@ export class Driver {
     this.#stopping = true;
     this.#pump();
   }
-  /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. */
-  async giveBack(): Promise<void> {
+  /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. `turn`: none of its steps has begun. */
+  async giveBack(turn?: TurnCommit): Promise<void> {
+    if (turn !== undefined) this.#steps.notBegun(openedSteps(turn).map(({ seq }) => seq));
     await this.#handOver(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }), 0, 0);
   }
   /** A commit failed. The run is free for others after a while: what this worker could not write, they may not be able to either. */

@@ -86,6 +86,7 @@ export class WorkerHost implements DriverHost {
   #claiming: Promise<void> | undefined;
   #claimScheduled = false;
   #again = false;
+  readonly #givenBack = new Set<Promise<void>>();
   #renewing: Promise<boolean> | undefined;
   #nextRenewal: Promise<boolean> | undefined;
   #stopping: Promise<void> | undefined;
@@ -214,7 +215,7 @@ export class WorkerHost implements DriverHost {
   async #commitAndGoOn(turn: TurnCommit): Promise<CommitResult> {
     const result = await this.#ports.commit(turn);
     const driver = this.#active.get(turn.runId);
-    if (driver !== undefined && this.#isUnsure(driver)) await this.makeSure(driver);
+    if (driver !== undefined && this.#isUnsure(driver)) await this.makeSure(driver, turn);
     return result;
   }
   async #commitAndLeave(turn: TurnCommit): Promise<CommitResult> {
@@ -231,12 +232,22 @@ export class WorkerHost implements DriverHost {
   #isUnsure({ leasedAt }: Driver): boolean {
     return this.environment.elapsed() - leasedAt > this.#settings.lease / 2;
   }
-  /** W3: whoever hears of a commit late may have stood still until others had the run: no step begins before its lease is sure again. */
-  async makeSure(driver: Driver): Promise<void> {
+  /**
+   * W3: whoever hears of a commit late may have stood still until others had the run: no step begins before its lease is sure again.
+   * W4: one that stops before that leaves them to others.
+   */
+  async makeSure(driver: Driver, turn: TurnCommit): Promise<void> {
     while (this.#isUnsure(driver) && this.#active.get(driver.runId) === driver) {
-      if (this.#stopping !== undefined) return driver.lose(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }));
+      if (this.#stopping !== undefined) return this.#giveBack(driver, turn);
       if (!(await this.#renew())) await this.#passed(this.#settings.lease / 20);
     }
+  }
+  /** Whoever stops the worker waits for it. */
+  async #giveBack(driver: Driver, turn: TurnCommit): Promise<void> {
+    const given = driver.giveBack(turn);
+    this.#givenBack.add(given);
+    await given;
+    this.#givenBack.delete(given);
   }
   attempts(runId: string): ReturnType<Store["attempts"]> {
     return this.#ports.store.attempts(runId);
@@ -493,7 +504,8 @@ export class WorkerHost implements DriverHost {
     }
     // A claim that comes later still is given back; but whoever stops a worker may close its store next.
     const claim = this.#claiming === undefined ? undefined : Promise.race([this.#claiming, this.#passed(gracePeriod)]);
-    await Promise.all([activities, claim, ...[...this.#active.values()].map((driver) => driver.giveBack())]);
+    const given = [...this.#active.values()].map((driver) => driver.giveBack());
+    await Promise.all([activities, claim, ...given, ...this.#givenBack]);
     for (const timer of this.#timers) timer.cancel(); // not before: one of them keeps the process alive
     for (const driver of this.#cache.values()) driver.evict();
     this.#cache.clear();

@@ -132,7 +132,7 @@ function code(hands: Hands, name: string): AnyWorkflow[] {
     }),
     workflow(kind("deadline"), async (ctx, input: Input) => {
       await ctx.sleep(input.length / 2);
-      return input.turn === 40 ? "WRONG: it goes on and on" : ctx.continueAsNew({ ...input, turn: input.turn + 1 });
+      return input.turn === 400 ? "WRONG: it goes on and on" : ctx.continueAsNew({ ...input, turn: input.turn + 1 });
     }),
     workflow(kind("lateRetry"), async (ctx, _: Input) => {
       await ctx.step("late", (info) => hands.step(info, 1, { fails: true }), { retry: { ...FEW, initialInterval: 2_000 } });
