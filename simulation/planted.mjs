@@ -155,7 +155,7 @@ export const planted = [
     "a step begins before the commit that asks for it",
     `${host}/driver.ts`,
     "    let result: CommitResult;\n",
-    "    let result: CommitResult;\n    for (const { seq } of fresh) this.#steps.start(seq, 1);\n",
+    "    let result: CommitResult;\n    for (const { seq } of openedSteps(draft)) this.#steps.start(seq, 1);\n",
   ),
   bug(
     "sibling-not-joined",

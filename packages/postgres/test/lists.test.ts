@@ -2,8 +2,8 @@
 
 import { jsonCodec, type RunStatus, type SerializedError, type Turn } from "@holdfast/core";
 import type { ClaimedRun, NewRun, RunQuery, Store, TurnCommit } from "holdfast";
+import { MemoryStore } from "holdfast/testing";
 import { expect, test } from "vitest";
-import { MemoryStore } from "../../holdfast/src/store/memory/store.ts";
 import { claim, draft, type Held, heldOf, newRun, range, signal, turnOf, useDatabase } from "./support.ts";
 
 const database = useDatabase();

@@ -2,6 +2,8 @@
 // Owns: nothing; it is the door to the files beside it.
 // Invariants: nothing behind it knows a test runner.
 
+/** The store in memory: what another store answers can be held against it. */
+export { MemoryStore } from "../store/memory/store.ts";
 export {
   type Doom,
   type Host,
