@@ -13,7 +13,7 @@ const { module, options = {} } = contenders[contender];
 const { open } = await import(`./contenders/${module}.mjs`);
 const observer = await observe(target);
 
-const WARM_UP_MS = 1_500;
+const WARM_UP_MS = 4_000;
 const REPEAT_MS = 1_500;
 const LATENCIES_MS = 3_000;
 const CLIENTS = 50;
@@ -21,7 +21,7 @@ const POKES = 15;
 /** Runs of a crowd that only warm up. */
 const VANGUARD = 100;
 
-/** The same work until the compiler has done with it: once at least, and for a second and a half at most. */
+/** The same work until the compiler has done with it (10,000 runs, where runs are short): once at least, and for four seconds at most. */
 async function warmUp(times, work) {
   const enough = performance.now() + WARM_UP_MS;
   for (let i = 0; i < times && (i === 0 || performance.now() < enough); i++) await work();

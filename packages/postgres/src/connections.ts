@@ -6,6 +6,7 @@
 import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
 import { Client, type ClientConfig, Pool, type PoolClient, type QueryResultRow, types } from "pg";
+import type { Alone } from "./alone.ts";
 import { isContended, isLost, isNameLost, isThere, NoAnswer, storeError, unavailable } from "./failures.ts";
 
 /** What goes to the server. */
@@ -20,6 +21,16 @@ export interface CallName {
   readonly instance: string;
   readonly slot: number;
   readonly token: number;
+}
+
+export interface Statement {
+  readonly sql: string;
+  readonly values: readonly Parameter[];
+}
+export interface CallOptions {
+  readonly tellAgain?: boolean;
+  readonly areTurns?: boolean;
+  readonly alone?: Alone | undefined;
 }
 
 export interface ConnectionsOptions {
@@ -104,18 +115,28 @@ export class Connections {
   query<R extends QueryResultRow>(sql: string, values: readonly Parameter[] = [], patience: number = this.#patience): Promise<R[]> {
     return this.#patiently(() => this.#attempt<R>(sql, values), patience);
   }
-  /** A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. */
+  /**
+   * A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. `alone`: the
+   * same for what is in it, where a session of our own remembers the statement; if it does nothing, the function is called.
+   */
   async call<R extends QueryResultRow>(
-    sql: string,
-    values: readonly Parameter[],
-    { tellAgain = false, areTurns = false } = {},
+    statementOf: () => Statement,
+    { tellAgain = false, areTurns = false, alone }: CallOptions = {},
   ): Promise<R[]> {
     return this.named(({ instance, slot, token }) => {
+      const name = [instance, slot, token];
       let again = false;
+      const ask = async (pool?: Pool): Promise<R[]> => {
+        if (alone !== undefined && this.areOwn) {
+          const values = alone.isNoted ? [...name, ...alone.values] : alone.values;
+          const [row] = await this.#attempt<{ done: number }>(alone.sql, values, this.#nameOf(alone.sql), pool);
+          if (row?.done === 1) return [];
+        }
+        const { sql, values } = statementOf();
+        const all = [...name, ...values];
+        return this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined, pool);
+      };
       return this.#patiently(() => {
-        const all = [instance, slot, token, ...values];
-        const ask = (pool?: Pool): Promise<R[]> =>
-          this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined, pool);
         const attempt = areTurns ? this.#inLine(ask) : ask();
         again = true;
         return attempt;

@@ -10,7 +10,7 @@ import { type RecordRow, rowsOf } from "./history.ts";
 import type { Names } from "./names.ts";
 
 /** It comes alone, or with a usual first turn that keeps its lease. */
-function isPlain({ idempotencyKey, parent, messages, first, onConflict }: NewRun): boolean {
+export function isPlain({ idempotencyKey, parent, messages, first, onConflict }: NewRun): boolean {
   return (
     idempotencyKey === undefined &&
     parent === undefined &&
@@ -25,7 +25,7 @@ function isPlainFirst({ commit }: NonNullable<NewRun["first"]>): boolean {
 }
 
 /** s status, w worker, l lease, t turns, n records, rb rollbacks, wf waits. */
-function firstFields(first: NonNullable<NewRun["first"]>): object {
+export function firstFields(first: NonNullable<NewRun["first"]>): object {
   const { s, t, n, rb, wf } = turnFields(first.commit);
   return { s, t, n, rb, wf, w: text(first.workerId), l: time(first.lease) };
 }
@@ -83,7 +83,10 @@ interface CreateAnswer {
     | null;
 }
 
-export function createResults(runs: readonly NewRun[], { plain, others }: CreateBatch, json: string): CreateResult[] {
+export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatch, json: string): CreateResult[] {
+  // All of them are new.
+  if (json === "{}") return runs.map(({ id }) => ({ status: "created", id, execution: 1, inboxIds: [] }));
+  const { plain, others } = batchOf();
   const answer = JSON.parse(json) as CreateAnswer;
   const results: CreateResult[] = new Array(runs.length);
   const idOf = (at: number): string => runs[at]?.id ?? "";

@@ -26,11 +26,12 @@ import {
   type Wakeup,
 } from "holdfast";
 import { escapeIdentifier } from "pg";
+import { Alones } from "./alone.ts";
 import { askIn } from "./callers.ts";
 import { type Claim, type ClaimRow, claimedRun, claimOf, heldOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
 import { json, optionalPayload, readText, text, time } from "./columns.ts";
-import { changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
-import { Connections, type Parameter } from "./connections.ts";
+import { type BirthOf, changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
+import { type CallOptions, Connections, type Parameter, type Statement } from "./connections.ts";
 import { createBatch, createResults } from "./createRuns.ts";
 import { isDamage } from "./failures.ts";
 import { Line } from "./line.ts";
@@ -91,6 +92,7 @@ export class PostgresStore implements Store {
   readonly commitsAtOnce = 2;
   readonly #claimRuns: string;
   readonly #statements = new Map<string, string>();
+  readonly #alones: Alones;
   readonly #births = new Map<string, Birth & { execution: number }>();
   readonly #sends = new Line<Message, SendResult>((messages) => this.#send(messages));
   #opened: Opened | undefined;
@@ -102,6 +104,7 @@ export class PostgresStore implements Store {
     this.#options = options;
     this.#place = { schema, s: escapeIdentifier(schema), where: whereOf(options.connectionString, schema) };
     this.#clock = options.clock;
+    this.#alones = new Alones(this.#place.s);
     this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
   }
   static fromUrl(url: string, options?: FromUrlOptions): PostgresStore {
@@ -197,10 +200,13 @@ export class PostgresStore implements Store {
     const [row] = await this.#query<{ answer: string | number }>(this.#sqlOf(name, values.length), values);
     return String(row?.answer ?? "");
   }
-  /** A function that must not be carried out twice. */
-  async #call(name: string, values: readonly Parameter[], how: { areTurns?: boolean } = {}): Promise<string> {
-    const sql = this.#sqlOf(name, values.length + 3);
-    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, how);
+  /** A function that must not be carried out twice. Where its parameters are given by a function, that is asked if they are needed. */
+  async #call(name: string, values: readonly Parameter[] | (() => readonly Parameter[]), how: CallOptions = {}): Promise<string> {
+    const statementOf = (): Statement => {
+      const given = typeof values === "function" ? values() : values;
+      return { sql: this.#sqlOf(name, given.length + 3), values: given };
+    };
+    const [row] = await this.#use().connections.call<{ answer: string }>(statementOf, how);
     return row?.answer ?? "{}";
   }
 
@@ -213,9 +219,11 @@ export class PostgresStore implements Store {
 
   async create(runs: readonly NewRun[]): Promise<CreateResult[]> {
     return inPortions(runs, sizeOfRun, async (portion) => {
-      await this.#know(portion, firstTurns(portion));
-      const batch = createBatch(portion, this.#use().names);
-      const answer = await this.#call("create_runs_1", [this.#given(), ...batch.parameters, null, null]);
+      const { names } = await this.#know(portion, firstTurns(portion));
+      const now = this.#given();
+      const batch = lazily(() => createBatch(portion, names));
+      const alone = onlyOne(portion, (run) => this.#alones.run(run, now, names));
+      const answer = await this.#call("create_runs_1", () => [now, ...batch().parameters, null, null], { alone });
       const results = createResults(portion, batch, answer);
       this.#tellCreated(portion, results);
       return results;
@@ -233,20 +241,27 @@ export class PostgresStore implements Store {
   async commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
     return inPortions(turns, sizeOfTurn, async (portion) => {
       const { names, notices } = await this.#know(portion.flatMap(({ children }) => children ?? []), portion); // biome-ignore format: one call
-      const batch = commitBatch(portion, names, (commit) => this.#birthOf(commit));
-      const answer = await this.#call("commit_turns_1", [this.#given(), ...batch.parameters], { areTurns: true });
+      const now = this.#given();
+      const birthOf = this.#birthsOf(portion);
+      const batch = lazily(() => commitBatch(portion, names, birthOf));
+      const alone = onlyOne(portion, (commit) => this.#alones.turn(commit, now, names, birthOf(commit)));
+      const answer = await this.#call("commit_turns_1", () => [now, ...batch().parameters], { areTurns: true, alone });
       const { results, due, family } = commitResults(portion, batch, answer);
       const { here, elsewhere } = changesOf(portion, results, due, family);
       notices.tell(here, elsewhere);
       return results;
     });
   }
-  /** A run that was claimed before its first turn: its start says what the claim has brought. */
-  #birthOf({ runId, execution, turn }: TurnCommit): Birth | undefined {
-    if (turn?.jobs[0]?.type !== "start") return undefined;
-    const birth = this.#births.get(runId);
-    this.#births.delete(runId);
-    return birth?.execution === execution ? birth : undefined;
+  /** Of runs that were claimed before their first turn: their start says what the claim has brought. */
+  #birthsOf(turns: readonly TurnCommit[]): BirthOf {
+    const births = new Map<TurnCommit, Birth>();
+    for (const commit of turns) {
+      if (commit.turn?.jobs[0]?.type !== "start") continue;
+      const birth = this.#births.get(commit.runId);
+      this.#births.delete(commit.runId);
+      if (birth?.execution === commit.execution) births.set(commit, birth);
+    }
+    return (commit) => births.get(commit);
   }
   /** Numbers of all names that a call refers to. */
   async #know(runs: readonly NewRun[], turns: readonly TurnCommit[]): Promise<Opened> {
@@ -262,11 +277,8 @@ export class PostgresStore implements Store {
     const { connections } = this.#use();
     const { workerId, queue, serves, limit, lease, cached } = request;
     const most = Math.max(0, Math.min(limit, PORTION * 10));
-    const rows = await connections.call<ClaimRow>(
-      this.#claimRuns,
-      [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease)],
-      { tellAgain: true },
-    );
+    const values = [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease)];
+    const rows = await connections.call<ClaimRow>(() => ({ sql: this.#claimRuns, values }), { tellAgain: true });
     const found = rows.filter((row) => row["key"] !== null);
     const broken = new Map<number, unknown>();
     const readable = <T>(key: number, read: () => T): T[] => {
@@ -434,7 +446,7 @@ export class PostgresStore implements Store {
       const batch = createBatch([isOpen === null ? run : { ...run, messages: undefined }], names);
       const values = [null, null, null, this.#given(), ...batch.parameters, notices.channel, notices.notice("work")];
       const answer = await ask(`SELECT ${s}.create_runs_1(${placeholders(values.length)}) AS answer`, values);
-      const [result] = createResults([run], batch, answer ?? "{}") as [CreateResult];
+      const [result] = createResults([run], () => batch, answer ?? "{}") as [CreateResult];
       if (isOpen === null || result.status !== "existing") return result;
       const sent = await post(messages.map((message) => ({ runId: result.id, message })));
       return { ...result, inboxIds: sent.map((one) => ("inboxId" in one ? one.inboxId : 0)) };
@@ -472,7 +484,7 @@ export class PostgresStore implements Store {
       time(lease),
     ];
     const sql = this.#sqlOf("claim_tasks_1", 10);
-    const [row] = await this.#use().connections.call<{ answer: string }>(sql, values, { tellAgain: true });
+    const [row] = await this.#use().connections.call<{ answer: string }>(() => ({ sql, values }), { tellAgain: true });
     const { now, next, overdue, tasks } = JSON.parse(row?.answer ?? "{}") as TaskClaimAnswer;
     return { now, tasks: (tasks ?? []).map(claimedTask), nextAt: next ?? undefined, overdue };
   }
@@ -566,6 +578,17 @@ const lateAgain = (): void => {};
 
 function placeholders(count: number): string {
   return Array.from({ length: count }, (_, i) => `$${i + 1}`).join(", ");
+}
+function onlyOne<T, R>(items: readonly T[], work: (item: T) => R): R | undefined {
+  return items.length === 1 ? work(items[0] as T) : undefined;
+}
+/** Once, when it is needed. */
+function lazily<T extends object>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
 }
 function firstTurns(runs: readonly NewRun[]): TurnCommit[] {
   return runs.flatMap(({ first }) => (first === undefined ? [] : [first.commit]));

@@ -46,11 +46,12 @@ describe("an answer that is lost", () => {
     expect((await store.create(runs)).map(({ status }) => status)).toEqual(["created", "created"]);
     expect((await claim(store)).map(({ inbox }) => inbox.length)).toEqual([0, 1]);
   });
-  test("D2 of a commit that keeps its lease", async () => {
-    const held = await running(store, "a");
+  test("D2 of commits that keep their leases", async () => {
+    const [a, b] = [await running(store, "a"), await running(store, "b")];
+    const commit = () => store.commit([a, b].map((held) => draft(held, { turn: turnOf(held) })));
     wire.loseAnswerOf("commit_turns_1");
-    expect(await store.commit([draft(held, { turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
-    expect(await store.commit([draft(held, { turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
+    expect(await commit()).toMatchObject([{ status: "committed" }, { status: "committed" }]);
+    expect(await commit()).toMatchObject([{ status: "committed" }, { status: "committed" }]);
     expect((await store.history("a")).map(({ index }) => index)).toEqual([0, 1]);
   });
   test.each([

@@ -29,28 +29,17 @@ const ofTurn = (name: (typeof TURN_NUMBERS)[number], ordinal = "t.i"): string =>
 const ofPlace = (name: (typeof PLACE_NUMBERS)[number]): string =>
   numberAt("p_places", PLACE_NUMBERS.length, PLACE_NUMBERS.indexOf(name), "x.o");
 /** Its row is as it should be but for what it counts: nothing to write (see tail.ts). */
-const stays = (ordinal: string): string =>
-  `r.status = 'running' AND ${ofTurn("rollbacks", ordinal)} IN (-1, r.rollbacks) AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL`;
+export const stays = (rollbacks: string): string =>
+  `r.status = 'running' AND ${rollbacks} IN (-1, r.rollbacks) AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL`;
 /** What the row counts after a turn, if there was one. */
-const counted = (ordinal?: string): string =>
-  `turns = CASE ${ofTurn("index", ordinal)} WHEN -1 THEN r.turns ELSE ${ofTurn("index", ordinal)} + 1 END,
-        history_length = CASE ${ofTurn("index", ordinal)} WHEN -1 THEN r.history_length ELSE ${ofTurn("length", ordinal)} + ${ofTurn("records", ordinal)} END`;
+const COUNTED = `turns = CASE ${ofTurn("index")} WHEN -1 THEN r.turns ELSE ${ofTurn("index")} + 1 END,
+        history_length = CASE ${ofTurn("index")} WHEN -1 THEN r.history_length ELSE ${ofTurn("length")} + ${ofTurn("records")} END`;
 const ROLLBACKS = `rollbacks = CASE ${ofTurn("rollbacks")} WHEN -1 THEN r.rollbacks ELSE ${ofTurn("rollbacks")} END`;
-/** The claim that the first turn of the batch names (D4). */
-const holds = `r.id = p_ids[1] AND r.execution = ${ofTurn("execution", "1")} AND r.epoch = ${ofTurn("epoch", "1")} AND r.worker_id IS NOT NULL`;
 const PARKS = `${ofTurn("kind")} = ${TURN_KINDS.parks}`;
 /** What the end of a run leaves in its row, however it ends. */
-const ENDED =
+export const ENDED =
   "finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = epoch + 1";
 const DIRECTION_NAMES = `'{${DIRECTIONS.join(",")}}'::text[]`;
-/** Records of the only turn of a batch. */
-const recordsAlone = (s: string): string =>
-  `
-      INSERT INTO ${s}.records (run, execution, turn, position, direction, type, seq, n, worker, time, history_length, unit, name, refs, data, value, state)
-        SELECT v_key, ${ofTurn("execution", "1")}, ${ofTurn("index", "1")}, x.o - 1, (${DIRECTION_NAMES})[${ofPlace("direction")}], x.y,
-          nullif(${ofPlace("seq")}, -1), nullif(${ofPlace("n")}, -1), CASE x.o WHEN 1 THEN ${ofTurn("worker", "1")} END,
-          CASE x.o WHEN 1 THEN ${ofTurn("time", "1")} END, CASE x.o WHEN 1 THEN ${ofTurn("length", "1")} END, x.u, x.m, x.f::text[], x.d, x.v, x.s
-        FROM unnest(p_types, p_units, p_names, p_refs, p_data, p_values, p_states) WITH ORDINALITY AS x(y, u, m, f, d, v, s, o);`.trim();
 
 /** The columns of a record, as they are handed over; the same for both ways in. */
 const RECORD =
@@ -60,11 +49,11 @@ const RECORD_COLUMNS =
 const RECORD_VALUES = "r.t, r.p, r.k, r.y, r.q, r.n, r.w, r.c, r.h, r.u, r.m, r.f, r.d, r.v, r.s";
 
 /** A new run, as it is handed over: s status, w worker, l lease, t turns, n records, rb rollbacks, wf waits, of one that comes with its first turn. */
-const NEW_RUN =
+export const NEW_RUN =
   'id text, workflow text, version text, queue text, priority integer, lane integer, "startAt" bigint, delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, s text, w text, l bigint, t integer, n integer, rb integer, wf text';
-const NEW_RUN_COLUMNS =
+export const NEW_RUN_COLUMNS =
   "key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at, attributes, retry, turns, history_length, rollbacks, waiting_for";
-const newRunValues = (
+export const newRunValues = (
   of: string,
 ): string => `${of}id, ${of}workflow, ${of}version, ${of}queue, ${of}priority, ${of}lane, coalesce(${of}s, 'pending'),
           CASE WHEN ${of}w IS NULL THEN coalesce(${of}"startAt", v_now + coalesce(${of}delay, 0)) ELSE v_now + ${of}l END, ${of}w,
@@ -291,10 +280,6 @@ DECLARE
   v_now bigint;
   v_answer text;
   v_more json := p_more::json;
-  v_alone boolean;
-  v_key bigint;
-  v_last bigint;
-  v_turn record;
   v_keys bigint[] := '{}';
   v_again integer[];
   v_open boolean;
@@ -311,33 +296,12 @@ DECLARE
   v_result jsonb;
 BEGIN
   ${beginCall(s)}
-  v_now := ${s}.clock_1(p_now);
-  -- A run alone, as it goes on or ends: the same in a few small statements, which cost less to begin with.
-  v_alone := cardinality(p_ids) = 1 AND ${ofTurn("index", "1")} <> -1 AND p_more IS NULL AND p_others IS NULL;
-  IF v_alone AND ${ofTurn("kind", "1")} = ${TURN_KINDS.runsOn} THEN
-    SELECT r.key INTO v_key FROM ${s}.runs r WHERE ${holds} AND r.last_message <= ${ofTurn("seen", "1")} AND ${stays("1")} FOR NO KEY UPDATE;
-    IF FOUND THEN
-      ${recordsAlone(s)}
-      RETURN '{}';
-    END IF;
-  END IF;
   -- Most runs that end have neither parent nor open children. That does not change meanwhile: only turns of their own give them any.
   IF p_touched IS NOT NULL OR p_ending IS NOT NULL AND EXISTS (SELECT 1 FROM json_array_elements_text(p_ending::json) AS e(id)
       WHERE (SELECT x.parent_id FROM ${s}.runs x WHERE x.id = e.id) IS NOT NULL
         OR (SELECT 1 FROM ${s}.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL LIMIT 1) IS NOT NULL) THEN
     PERFORM ${s}.lock_runs_1(p_ids || ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)),
       ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
-  ELSIF v_alone AND ${ofTurn("kind", "1")} = ${TURN_KINDS.ends} THEN
-    SELECT r.key, r.last_message INTO v_key, v_last FROM ${s}.runs r WHERE ${holds} FOR NO KEY UPDATE;
-    -- Who never had a message has no update that waits for an answer.
-    IF FOUND AND v_last = 0 AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = v_key) THEN
-      ${recordsAlone(s)}
-      SELECT * INTO v_turn FROM json_to_record(p_turns::json -> 0) AS x(c text, o text, er text, rs boolean);
-      UPDATE ${s}.runs r SET status = v_turn.c, ended_as = v_turn.c, output = v_turn.o, error = v_turn.er,
-          resumable = v_turn.c = 'failed' AND coalesce(v_turn.rs, true), ${counted("1")}, ${ENDED}
-        WHERE key = v_key;
-      RETURN '{}';
-    END IF;
   END IF;
   -- D4: who may write. Zero stands for who may not.
   SELECT array_agg(coalesce(l.key, 0)), bool_or(l.last_message > ${ofTurn("seen")}), bool_or(l.last_message > 0),
@@ -348,7 +312,7 @@ BEGIN
     INTO v_keys, v_news, v_messages, v_again, v_open, v_ended, v_turnless
     FROM unnest(p_ids) WITH ORDINALITY AS t(id, i) LEFT JOIN LATERAL (
       SELECT r.key, r.last_message,
-        ${stays("t.i")} AS stays
+        ${stays(ofTurn("rollbacks"))} AS stays
       FROM ${s}.runs r WHERE r.id = t.id AND r.execution = ${ofTurn("execution")} AND r.epoch = ${ofTurn("epoch")} AND r.worker_id IS NOT NULL
       FOR NO KEY UPDATE
     ) l ON true;
@@ -382,11 +346,11 @@ BEGIN
   END IF;
   IF v_again IS NOT NULL THEN
     -- They had waited, or been recovered.
-    UPDATE ${s}.runs r SET status = 'running', waiting_for = NULL, error = NULL, blocked_code = NULL, recoveries = 0, ${ROLLBACKS}, ${counted()}
+    UPDATE ${s}.runs r SET status = 'running', waiting_for = NULL, error = NULL, blocked_code = NULL, recoveries = 0, ${ROLLBACKS}, ${COUNTED}
       FROM unnest(v_again) AS t(i) WHERE r.key = v_keys[t.i];
   END IF;
   IF v_open THEN WITH changed AS (
-    UPDATE ${s}.runs r SET status = t.s, waiting_for = t.wf, error = t.er, blocked_code = t.bc, ${ROLLBACKS}, ${counted()},
+    UPDATE ${s}.runs r SET status = t.s, waiting_for = t.wf, error = t.er, blocked_code = t.bc, ${ROLLBACKS}, ${COUNTED},
         recoveries = CASE ${ofTurn("index")} WHEN -1 THEN r.recoveries ELSE 0 END,
         parked_by = CASE WHEN ${PARKS} THEN r.worker_id ELSE r.parked_by END, worker_id = CASE WHEN NOT ${PARKS} THEN r.worker_id END,
         available_at = CASE WHEN NOT ${PARKS} THEN r.available_at
@@ -406,7 +370,7 @@ BEGIN
           OR EXISTS (SELECT 1 FROM ${s}.updates u WHERE u.run = x.key AND u.status IS NULL) AS leads
         FROM ${s}.runs x WHERE x.key = e.key OFFSET 0) r;
     UPDATE ${s}.runs r SET status = t.c, ended_as = t.c, output = t.o, error = t.er, resumable = t.c = 'failed' AND coalesce(t.rs, true),
-        ${counted()}, ${ENDED}
+        ${COUNTED}, ${ENDED}
       FROM json_to_recordset(p_turns::json) AS t(i integer, c text, o text, er text, rs boolean)
       WHERE t.c IS NOT NULL AND r.key = v_keys[t.i];
     IF v_messages THEN
@@ -540,7 +504,6 @@ DECLARE
   v_runs json := p_runs::json;
   v_keys bigint[] := '{}';
   v_inserted bigint[];
-  v_run record;
   v_met json;
   v_item jsonb;
   v_results jsonb;
@@ -551,18 +514,7 @@ BEGIN
       ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)), ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
   END IF;
   v_now := ${s}.clock_1(p_now);
-  IF json_array_length(v_runs) = 1 THEN
-    -- The same for one run alone, in statements that cost less to begin with.
-    SELECT * INTO v_run FROM json_to_record(v_runs -> 0) AS x(${NEW_RUN}, seed text, input text);
-    v_keys := ARRAY[nextval('${s}.run_keys')];
-    INSERT INTO ${s}.runs (${NEW_RUN_COLUMNS}) VALUES (v_keys[1], ${newRunValues("v_run.")}) ON CONFLICT DO NOTHING;
-    IF FOUND THEN
-      INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
-        VALUES (v_keys[1], 1, v_run.workflow, v_run.version, v_run.seed, v_run.input);
-    ELSE
-      v_keys := '{0}';
-    END IF;
-  ELSIF p_runs IS NOT NULL THEN
+  IF p_runs IS NOT NULL THEN
     -- Keys in the order of the batch, rows in the order of ids: two batches with the same ids can't wait for each other.
     WITH new AS MATERIALIZED (
       SELECT o.*, nextval('${s}.run_keys') AS key FROM (

@@ -5,15 +5,14 @@
 
 import type { ClaimedRun, ClaimRequest, RunRow, Served } from "../port.ts";
 import { loseRunningAttempts, readAttempts } from "./attempts.ts";
-import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
+import { numberOrNull, readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row } from "./driver.ts";
 import { headOfClaimed } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
 import { readLastTime, readRecords, turnsOf } from "./records.ts";
-import { birthOf, runRow, WRITTEN_COLUMNS } from "./runs.ts";
+import { birthOf, CLAIM_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
 import type { Session } from "./session.ts";
-import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
 export interface Lane {
   readonly lane: number;
@@ -103,11 +102,10 @@ function byPriority(lanes: readonly Lane[]): [number, Lane[]][] {
   return [...groups].sort(([a], [b]) => b - a);
 }
 
-const CLAIM = `UPDATE holdfast_runs AS r SET epoch = epoch + 1, status = CASE status WHEN 'rolling_back' THEN status ELSE 'running' END,
-    recovered = worker_id IS NOT NULL, recoveries = recoveries + (worker_id IS NOT NULL), worker_id = ?, available_at = ?,
-    started_at = coalesce(started_at, ?), waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ${TURNS_NOW},
-    history_length = ${HISTORY_LENGTH_NOW}
-  WHERE key = ? AND finished_at IS NULL RETURNING ${WRITTEN_COLUMNS}, recovered, last_message, rollbacks`;
+// To read and then to write: an UPDATE that returns the row takes half as long again as both (20 µs against 12 on node:sqlite).
+const AVAILABLE = `SELECT ${CLAIM_COLUMNS}, r.last_message, r.rollbacks FROM ${RUN_TABLES} WHERE r.key = ? AND r.finished_at IS NULL`;
+const CLAIM = `UPDATE holdfast_runs SET epoch = ?, status = ?, recovered = ?, recoveries = ?, worker_id = ?, available_at = ?, started_at = ?,
+    waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ?, history_length = ? WHERE key = ?`;
 
 /** What a claim has read, to be made a `ClaimedRun` of once the transaction is over. */
 export interface Claim {
@@ -128,11 +126,13 @@ export function claimRun(
   now: number,
 ): Claim {
   const { db } = session;
-  const row = db.get(CLAIM, [text(worker.id), now + worker.lease, now, key]);
-  if (row === undefined) throw new TypeError("A run that has ended was available.");
-  const [wasRecovered, last, rollbacks] = row.slice(-3);
-  const run = runRow(row);
-  const recovered = wasRecovered === 1;
+  const row = db.get(AVAILABLE, [key]);
+  if (row === undefined) throw new TypeError("A run was available that has ended, or has no execution.");
+  const [last, rollbacks] = row.slice(-2);
+  const { run, recovered } = taken(runRow(row), worker, now);
+  const { epoch, status, recoveries, availableAt, startedAt, turns, historyLength } = run;
+  const moments = [numberOrNull(availableAt), numberOrNull(startedAt)];
+  db.run(CLAIM, [epoch, status, recovered ? 1 : 0, recoveries, text(worker.id), ...moments, turns, historyLength, key]);
   if (recovered) loseRunningAttempts(db, key, run.execution, now);
   const known = cached(run.id);
   const isCached = known !== undefined && known.execution === run.execution && known.turns === run.turns;
@@ -149,6 +149,21 @@ export function claimRun(
     recovered,
     lastTime: isNew && run.execution > 1 ? readLastTime(db, key, run.execution) : undefined,
   };
+}
+
+/** The run as the claim leaves it. */
+function taken(run: RunRow, worker: { readonly id: string; readonly lease: number }, now: number): { run: RunRow; recovered: boolean } {
+  const recovered = run.workerId !== undefined;
+  const claimed: RunRow = {
+    ...run,
+    epoch: run.epoch + 1,
+    status: run.status === "rolling_back" ? run.status : "running",
+    recoveries: run.recoveries + (recovered ? 1 : 0),
+    workerId: worker.id,
+    availableAt: now + worker.lease,
+    startedAt: run.startedAt ?? now,
+  };
+  return { run: claimed, recovered };
 }
 
 export function claimedRun({ run, records, attempts, inbox, recovered, lastTime }: Claim): ClaimedRun {

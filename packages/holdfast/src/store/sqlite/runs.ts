@@ -28,13 +28,12 @@ const COLUMNS = [
   "deadline_at", "finished_at", "worker_id", "epoch", "recoveries", "resumable",
 ]; // biome-ignore format: lines read best
 
+const columns = (unread: readonly string[]): string =>
+  `${COLUMNS.map((name) => (unread.includes(name) ? "NULL" : `r.${name}`)).join(", ")}, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW}, e.input, e.seed, s.state`;
 /** A run is open until it has an end. In SQL: `finished_at IS NULL`. */
-export const RUN_COLUMNS = `${COLUMNS.map((name) => `r.${name}`).join(", ")}, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW}, e.input, e.seed, s.state`;
-/** The same for a statement that writes a row of `holdfast_runs` and returns it; its counts are up to date. */
-export const WRITTEN_COLUMNS = `${COLUMNS.join(", ")}, history_length, turns,
-  (SELECT e.input FROM holdfast_executions e WHERE e.run = key AND e.execution = holdfast_runs.execution),
-  (SELECT e.seed FROM holdfast_executions e WHERE e.run = key AND e.execution = holdfast_runs.execution),
-  (SELECT s.state FROM holdfast_states s WHERE s.run = key)`;
+export const RUN_COLUMNS: string = columns([]);
+/** The same for a claim, which empties these two: whatever is in them. */
+export const CLAIM_COLUMNS: string = columns(["error", "waiting_for"]);
 export const RUN_TABLES = `holdfast_runs r
   JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
   LEFT JOIN holdfast_states s ON s.run = r.key`;

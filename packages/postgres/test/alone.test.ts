@@ -1,0 +1,148 @@
+// A run alone: what goes in one plain statement is there once, as a function would have left it, or not at all.
+
+import { type Command, jsonCodec } from "@holdfast/core";
+import type { NewRun, TurnCommit } from "holdfast";
+import { describe, expect, test } from "vitest";
+import type { PostgresStore } from "../src/index.ts";
+import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
+import { Wire } from "./wire.ts";
+
+const database = useDatabase();
+const value = jsonCodec.encode(1);
+
+async function watched(options: { listen?: boolean } = {}): Promise<{ store: PostgresStore; wire: Wire; schema: string }> {
+  const { wire, url } = await Wire.to(database.url);
+  const schema = database.newSchema();
+  return { store: await database.open({ connectionString: url, schema, ...options }), wire, schema };
+}
+const functionsOf = (wire: Wire): string[] => wire.statements.flatMap((sql) => /^SELECT .*\.(\w+_1)\(/.exec(sql)?.[1] ?? []);
+/** A statement that has a name is sent once on each connection: what was sent before is not seen. */
+const first = (held: Held, more: Partial<TurnCommit> = {}): NewRun["first"] => ({
+  workerId: held.workerId,
+  lease: 30_000,
+  commit: draft(held, { turn: turnOf(held), ...more }),
+});
+const firstRun = (id: string): NewRun => newRun(id, { first: first({ runId: id, execution: 1, epoch: 1, workerId: "w1", turns: 0 }) });
+
+describe("one statement", () => {
+  test("is all that a new run, its turns and its end take, and they are what they are by a function", async () => {
+    const left: unknown[] = [];
+    for (const listen of [true, false]) {
+      const { store, wire } = await watched({ listen });
+      await running(store, "before");
+      const from = wire.statements.length;
+      await store.create([firstRun("a")]);
+      const held: Held = { runId: "a", execution: 1, epoch: 1, workerId: "w1", turns: 1 };
+      const resolve = { type: "resolve", seq: 1, outcome: { status: "completed", value } } as const;
+      await store.commit([draft(held, { turn: turnOf(held, { jobs: [resolve], state: jsonCodec.encode("published") }) })]);
+      await store.commit([draft(held, { turn: turnOf(held, { jobs: [{ type: "fire", seq: 2 }] }) })]);
+      await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held, { commands: [{ type: "complete", value }] as Command[] }) })]);
+      const asked = wire.statements.slice(from).filter((sql) => /create_runs_1|commit_turns_1/.test(sql));
+      expect(asked.length > 0).toBe(!listen);
+      const [run] = await store.get(["a"]);
+      left.push({ ...run, createdAt: 0, startedAt: 0, finishedAt: 0 }, await store.history("a"), [...(await store.workers("a"))]);
+      await store.close();
+      await wire.close();
+    }
+    expect(left.slice(0, 3)).toEqual(left.slice(3));
+  });
+  test("D4 writes nothing for a claim that is over", async () => {
+    const { store, wire, schema } = await watched();
+    const held = await running(store, "a");
+    const stale = { ...held, epoch: held.epoch + 1 };
+    expect(await store.commit([draft(stale, { turn: turnOf(stale) })])).toEqual([{ status: "stale" }]);
+    expect(await store.commit([draft(stale, { ...COMPLETED, turn: turnOf(stale) })])).toEqual([{ status: "stale" }]);
+    expect(await database.sql(`SELECT 1 FROM "${schema}".records`)).toEqual([]);
+    expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
+    expect(await store.commit([draft(held, { turn: turnOf(held) })])).toEqual([{ status: "stale" }]);
+    await wire.close();
+  });
+  test("M1 leaves what has news to the function, and is taken again after that", async () => {
+    const { store, wire } = await watched();
+    const held = await running(store, "a");
+    await store.send([{ runId: "a", message: { job: signal("s1") } }]);
+    const [told] = await store.commit([draft(held, { turn: turnOf(held), seen: 0 })]);
+    const inbox = told?.status === "committed" ? told.inbox : [];
+    expect(inbox.map(({ job }) => job.type)).toEqual(["signal"]);
+    const before = functionsOf(wire).length;
+    expect(await store.commit([draft(held, { turn: turnOf(held), seen: inbox[0]?.id ?? 0 })])).toEqual([
+      { status: "committed", inbox: [] },
+    ]);
+    expect(functionsOf(wire).length).toBe(before);
+    await wire.close();
+  });
+  test("P10 does not create what is there", async () => {
+    const { store, wire } = await watched();
+    await running(store, "before");
+    await store.create([newRun("a")]);
+    expect(await store.create([newRun("a")])).toMatchObject([{ status: "conflict" }]);
+    expect(await store.create([newRun("a", { onConflict: "use-existing", input: jsonCodec.encode("other") })])).toMatchObject([{ status: "existing", execution: 1 }]); // biome-ignore format: one call
+    expect(await store.create([firstRun("a")])).toMatchObject([{ status: "conflict" }]);
+    expect((await store.history("a")).length).toBe(0);
+    expect((await store.get(["a"]))[0]?.input).toBe(newRun("a").input);
+    await wire.close();
+  });
+  test("an end that reaches others goes through the function", async () => {
+    const { store, wire } = await watched();
+    const parent = await running(store, "a");
+    const link = { runId: "a", execution: 1, seq: 1, parentClose: "cancel", announce: false } as const;
+    await store.commit([draft(parent, { turn: turnOf(parent), children: [newRun("c", { parent: link, queue: "children" })] })]);
+    const [child] = await claim(store, { queue: "children" });
+    await store.commit([draft(heldOf(child as NonNullable<typeof child>), { ...COMPLETED, turn: turnOf(heldOf(child as NonNullable<typeof child>)) })]); // biome-ignore format: one call
+    const [renewed] = await store.renew("w1", 30_000, [{ runId: "a", epoch: parent.epoch, seen: 0 }]);
+    expect(renewed?.inbox.map(({ job }) => job.type)).toEqual(["resolve"]);
+    await wire.close();
+  });
+  test("turns of every size and shape come back as they went in", async () => {
+    const { store, wire } = await watched();
+    const held = await running(store, "a");
+    const turns = range(150).map((i) => {
+      const commands = range(i % 7).map((n) => ({ type: "step", seq: i * 10 + n + 1, unit: "", name: `it's "${n}"`, n, ...(i % 3 === 0 && { retry: { maxAttempts: i + 1 } }) })) as Command[]; // biome-ignore format: one line
+      const jobs = i % 2 === 0 ? [] : [{ type: "signal", id: `s${i}`, name: "poke", payload: value } as const];
+      return turnOf(held, { commands, jobs, ...(i % 5 === 0 && { state: jsonCodec.encode(i) }) });
+    });
+    for (const turn of turns) expect(await store.commit([draft(held, { turn })])).toMatchObject([{ status: "committed" }]);
+    expect(await store.history("a")).toEqual(turns);
+    await wire.close();
+  });
+});
+
+describe("an answer that is lost", () => {
+  const lost = async (work: (store: PostgresStore, wire: Wire) => Promise<void>): Promise<void> => {
+    const { store, wire } = await watched();
+    await running(store, "before");
+    await work(store, wire);
+    expect(wire.lost).toBe(1);
+    await store.close();
+    await wire.close();
+  };
+  test("D2 of a new run: it is new", () =>
+    lost(async (store, wire) => {
+      wire.loseAnswerOf("WITH given");
+      expect(await store.create([firstRun("a")])).toMatchObject([{ status: "created", execution: 1 }]);
+      expect(await store.create([firstRun("a")])).toMatchObject([{ status: "conflict" }]);
+      expect((await store.history("a")).length).toBe(1);
+    }));
+  test("D2 of a new run that was there before: it still was", () =>
+    lost(async (store, wire) => {
+      await store.create([newRun("a")]);
+      wire.loseAnswerOf("WITH given");
+      expect(await store.create([firstRun("a")])).toMatchObject([{ status: "conflict" }]);
+      expect((await store.history("a")).length).toBe(0);
+    }));
+  test("D2 of a turn: it is written once, and the next follows it", () =>
+    lost(async (store, wire) => {
+      const held = await running(store, "a");
+      wire.loseAnswerOf("WITH held");
+      expect(await store.commit([draft(held, { turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
+      expect(await store.commit([draft(held, { turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
+      expect((await store.history("a")).map(({ index }) => index)).toEqual([0, 1]);
+    }));
+  test("D2 of an end: it has ended, and it was this call that ended it", () =>
+    lost(async (store, wire) => {
+      const held = await running(store, "a");
+      wire.loseAnswerOf("ended AS");
+      expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
+      expect(await store.get(["a"])).toMatchObject([{ status: "completed", turns: 1, historyLength: 1 }]);
+    }));
+});
