@@ -154,8 +154,8 @@ export const planted = [
     "step-before-commit",
     "a step begins before the commit that asks for it",
     `${host}/driver.ts`,
-    "    let result: CommitResult;\n",
-    "    let result: CommitResult;\n    for (const { seq } of openedSteps(draft)) this.#steps.start(seq, 1);\n",
+    "    draft.seen = this.#seen;\n    this.#host.commit(",
+    "    draft.seen = this.#seen;\n    for (const { seq } of openedSteps(draft)) this.#steps.start(seq, 1);\n    this.#host.commit(",
   ),
   bug(
     "sibling-not-joined",

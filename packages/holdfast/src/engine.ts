@@ -127,7 +127,7 @@ export class Engine {
       logger: this.logger,
       limits: this.limits,
       encode: (value, what) => this.encode(value, what),
-      commit: (turn) => this.#committer.commit(turn),
+      commit: (turn, done, failed) => this.#committer.commit(turn, done, failed),
       stopped: (one) => {
         this.#workers.delete(one);
         forgetSignals(one);

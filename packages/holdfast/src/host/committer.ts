@@ -5,7 +5,8 @@
 import type { CommitResult, CreateResult, NewRun, Store, TurnCommit } from "../store/port.ts";
 import type { Environment } from "./environment.ts";
 
-interface Waiting<I, R> {
+/** Who waits for an item to be written. */
+export interface Waiting<I, R> {
   readonly item: I;
   readonly resolve: (result: R) => void;
   readonly reject: (error: unknown) => void;
@@ -49,10 +50,12 @@ export class Batcher<I, R> {
     this.#atOnce = options.atOnce ?? 1;
   }
   add(item: I): Promise<R> {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ item, resolve, reject });
-      this.#schedule();
-    });
+    return new Promise((resolve, reject) => this.put({ item, resolve, reject }));
+  }
+  /** Without a promise: turns are many. */
+  put(one: Waiting<I, R>): void {
+    this.#waiting.push(one);
+    this.#schedule();
   }
   /** Nothing waits and nothing is being written. */
   get idle(): boolean {
@@ -102,17 +105,28 @@ export class Batcher<I, R> {
   }
   async #carry(batch: readonly Waiting<I, R>[]): Promise<void> {
     this.#underWay++;
+    let results: readonly R[];
     try {
-      const results = await this.#write(batch.map(({ item }) => item));
-      for (let i = 0; i < batch.length; i++) batch[i]?.resolve(results[i] as R);
+      results = await this.#write(batch.map(({ item }) => item));
     } catch (error) {
+      this.#carried(batch);
       for (const { reject } of batch) reject(error);
-    } finally {
-      this.#underWay--;
-      const { keyOf } = this.#options;
-      if (keyOf !== undefined) for (const { item } of batch) this.#keys.delete(keyOf(item));
-      if (this.#waiting.length > 0) this.#schedule();
+      return;
     }
+    this.#carried(batch);
+    for (let i = 0; i < batch.length; i++) {
+      try {
+        batch[i]?.resolve(results[i] as R);
+      } catch (error) {
+        void Promise.reject(error); // nobody's but its own: the others are told all the same
+      }
+    }
+  }
+  #carried(batch: readonly Waiting<I, R>[]): void {
+    this.#underWay--;
+    const { keyOf } = this.#options;
+    if (keyOf !== undefined) for (const { item } of batch) this.#keys.delete(keyOf(item));
+    if (this.#waiting.length > 0) this.#schedule();
   }
 }
 
@@ -155,8 +169,8 @@ export class Committer {
   get idle(): boolean {
     return this.#turns.idle && this.#runs.idle && this.#begun.idle;
   }
-  commit(turn: TurnCommit): Promise<CommitResult> {
-    return this.#turns.add(turn);
+  commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void {
+    this.#turns.put({ item: turn, resolve: done, reject: failed });
   }
   create(run: NewRun): Promise<CreateResult> {
     return (run.first === undefined ? this.#runs : this.#begun).add(run);

@@ -39,7 +39,8 @@ export interface DriverHost extends StepsHost {
   readonly maxRecoveries: number;
   /** Sees workflow code run. */
   readonly watch: TurnWatch | undefined;
-  commit(turn: TurnCommit): Promise<CommitResult>;
+  /** Tells one of the two, later. */
+  commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
   attempts(runId: string): Promise<readonly (AttemptRow & { readonly task?: boolean })[]>;
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
@@ -374,8 +375,8 @@ export class Driver {
     if (this.#busy || this.#delivering > 0 || this.#released || this.#closed) return;
     if (this.#stopping && this.#steps.inFlight > 0) return; // W4: they may finish first
     if (this.#jobs.length > 0) this.#activate();
-    else if (this.#steps.hasNews) void this.#write(this.#bare("running"));
-    else if (this.#steps.inFlight === 0) void this.#write(this.#bare("sleeping"));
+    else if (this.#steps.hasNews) this.#write(this.#bare("running"));
+    else if (this.#steps.inFlight === 0) this.#write(this.#bare("sleeping"));
   }
   #activate(): void {
     this.#busy = true;
@@ -397,16 +398,16 @@ export class Driver {
     const activation: Activation = { time, jobs, historyLength: this.#historyLength };
     void this.#executor.activate(activation).then((completion) => {
       this.#host.computing--;
-      return this.#computed(activation, completion, consumed);
+      this.#computed(activation, completion, consumed);
     });
   };
-  #computed(activation: Activation, completion: Completion, consumed: readonly number[]): Promise<void> | undefined {
-    if (this.#released) return undefined;
-    if (completion.status === "failed") return this.#block(completion.error);
+  #computed(activation: Activation, completion: Completion, consumed: readonly number[]): void {
+    if (this.#released) return;
+    if (completion.status === "failed") return void this.#block(completion.error);
     this.#busy = false;
     const draft = this.#draft(activation, completion);
     if (consumed.length > 0) draft.consumed = consumed;
-    return this.#write(draft);
+    this.#write(draft);
   }
   #freshMacrotask(): Promise<void> {
     return new Promise((resolve) => this.#host.turnstile.pass(resolve));
@@ -468,7 +469,7 @@ export class Driver {
     this.#steps.settled(seq);
   }
 
-  #write(draft: Draft): Promise<void> {
+  #write(draft: Draft): void {
     this.#busy = true;
     const halting = this.#stopping && this.#steps.inFlight === 0;
     const { starting, exhausted } = halting ? NOTHING_DUE : this.#steps.announceDue();
@@ -491,20 +492,21 @@ export class Driver {
       draft.wakeAt = this.#retryRunAt ?? (halting && working ? 0 : this.#timers.next);
     }
     draft.seen = this.#seen;
-    return this.#commit(draft, starting);
+    this.#host.commit(
+      draft,
+      (result) => this.#written(draft, starting, result),
+      (error) => this.#unwritten(error),
+    );
   }
-  async #commit(draft: Draft, starting: Due["starting"]): Promise<void> {
-    let result: CommitResult;
-    try {
-      result = await this.#host.commit(draft);
-    } catch (error) {
-      this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
-      return this.#setBack(error);
-    }
+  #written(draft: Draft, starting: Due["starting"], result: CommitResult): void {
     if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
     this.#busy = false;
     if (result.status === "committed") for (const { seq, number } of starting) this.#steps.start(seq, number);
     this.#committed(draft, result);
+  }
+  #unwritten(error: unknown): void {
+    this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
+    void this.#setBack(error);
   }
   #waitingFor(): string[] {
     const until = (seq: number) => {
@@ -539,7 +541,7 @@ export class Driver {
     }
     // D10: a run that is to be tried again begins with a replay that leaves out what failed: this executor is of no more use.
     if (commit.lease === "park") return this.#release(this.#retryRunAt === undefined ? "parked" : "closed", undefined);
-    if (this.#retryRunAt !== undefined) return void this.#write(this.#bare("sleeping"));
+    if (this.#retryRunAt !== undefined) return this.#write(this.#bare("sleeping"));
     for (const command of turn?.commands ?? []) {
       if (command.type === "cancel") this.#steps.cancel(command.seq, command.join === true);
       else if ("n" in command && isStep(command)) this.#steps.start(command.seq, 1);
@@ -637,7 +639,7 @@ export class Driver {
   async #handIn(draft: Draft, tries = 0): Promise<void> {
     const { environment, logger } = this.#host;
     try {
-      await this.#host.commit(draft);
+      await new Promise((resolve, reject) => this.#host.commit(draft, resolve, reject));
     } catch (error) {
       if (tries === 0)
         logger.error("A run could not be given back; that is tried again, and others have it when its lease ends.", {

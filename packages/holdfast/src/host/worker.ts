@@ -55,7 +55,7 @@ export interface WorkerPorts {
   readonly limits: Partial<Limits>;
   /** P9: within the limits. */
   encode(value: unknown, what: string): Payload;
-  commit(turn: TurnCommit): Promise<CommitResult>;
+  commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
   stopped(worker: WorkerHost): void;
 }
 
@@ -209,24 +209,31 @@ export class WorkerHost implements DriverHost {
   now(): number {
     return this.#local() + this.#offset;
   }
-  commit(turn: TurnCommit): Promise<CommitResult> {
-    return turn.close === undefined && turn.lease === "keep" ? this.#commitAndGoOn(turn) : this.#commitAndLeave(turn);
+  commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void {
+    if (turn.close === undefined && turn.lease === "keep") this.#commitAndGoOn(turn, done, failed);
+    else this.#commitAndLeave(turn, done, failed);
   }
-  async #commitAndGoOn(turn: TurnCommit): Promise<CommitResult> {
-    const result = await this.#ports.commit(turn);
-    const driver = this.#active.get(turn.runId);
-    if (driver !== undefined && this.#isUnsure(driver)) await this.makeSure(driver, turn);
-    return result;
+  #commitAndGoOn(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void {
+    const committed = (result: CommitResult): void => {
+      const driver = this.#active.get(turn.runId);
+      if (driver === undefined || !this.#isUnsure(driver)) done(result);
+      else void this.makeSure(driver, turn).then(() => done(result), failed);
+    };
+    this.#ports.commit(turn, committed, failed);
   }
-  async #commitAndLeave(turn: TurnCommit): Promise<CommitResult> {
+  #commitAndLeave(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void {
     const { runId } = turn;
     if (this.#active.get(runId)?.epoch === turn.epoch) this.#leaving.add(runId);
     if (this.#again) this.#claimSoon();
-    try {
-      return await this.#ports.commit(turn);
-    } finally {
+    const left = (result: CommitResult): void => {
       this.#leaving.delete(runId);
-    }
+      done(result);
+    };
+    const stayed = (error: unknown): void => {
+      this.#leaving.delete(runId);
+      failed(error);
+    };
+    this.#ports.commit(turn, left, stayed);
   }
   /** Half of its lease may have passed since it was last known to run: by the time that others are told of it, all of it may have. */
   #isUnsure({ leasedAt }: Driver): boolean {

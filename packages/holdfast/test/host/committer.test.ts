@@ -22,6 +22,7 @@ function batcher(atOnce: number, more: { most?: () => number; expecting?: () => 
   );
   return { made, writes };
 }
+const commit = (committer: Committer, turn: TurnCommit) => new Promise((done, failed) => committer.commit(turn, done, failed));
 const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
 const items = (count: number): Item[] => Array.from({ length: count }, (_, n) => ({ key: `k${n}-`, n }));
 
@@ -85,7 +86,7 @@ test("D3 where the store works elsewhere, half of the runs is written at a time,
     },
   } as unknown as Store;
   const committer = new Committer(store, realEnvironment, () => false, () => 100, () => {}); // biome-ignore format: one call
-  await Promise.all(items(100).map(({ key }) => committer.commit({ runId: key } as TurnCommit)));
+  await Promise.all(items(100).map(({ key }) => commit(committer, { runId: key } as TurnCommit)));
   expect(committed).toEqual([50, 50]);
   const begun = items(30).map(({ key }) => committer.create({ id: key, first: {} } as NewRun));
   const others = items(250).map(({ key }) => committer.create({ id: key } as NewRun));

@@ -81,7 +81,7 @@ test.each([1, 2, 3])(
       inProgress = below(4) === 0 ? below(2) : below(200);
       for (const _turn of range(below(40))) {
         const turn = { runId: `r${below(60)}`, epoch: turns++ } as TurnCommit;
-        committed.push(committer.commit(turn).then(() => true, () => false)); // biome-ignore format: one line
+        committed.push(new Promise((done) => committer.commit(turn, () => done(true), () => done(false)))); // biome-ignore format: one line
       }
       for (const i of range(below(4) === 0 ? below(250) : 0)) {
         starts.push(committer.create({ id: `${starts.length}-${i}`, ...(below(2) === 0 && { first: {} }) } as NewRun));

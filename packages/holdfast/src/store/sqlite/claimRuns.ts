@@ -128,7 +128,7 @@ export function claimRun(
   const { db } = session;
   const row = db.get(AVAILABLE, [key]);
   if (row === undefined) throw new TypeError("A run was available that has ended, or has no execution.");
-  const [last, rollbacks] = row.slice(-2);
+  const [last, rollbacks] = [row.at(-2), row.at(-1)];
   const { run, recovered } = taken(runRow(row), worker, now);
   const { epoch, status, recoveries, availableAt, startedAt, turns, historyLength } = run;
   const moments = [numberOrNull(availableAt), numberOrNull(startedAt)];

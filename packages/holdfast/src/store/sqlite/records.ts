@@ -3,7 +3,7 @@
 // Invariants: Y7 (every record is there, in order); what belongs to a turn as a whole is in its first row.
 
 import type { Command, Job, Turn } from "@holdfast/core";
-import { payloadOrNull, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
+import { payload, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Value } from "./driver.ts";
 import { type Birth, commandOf, jobOf, type RecordColumns, toColumns } from "./recordCodec.ts";
@@ -17,23 +17,56 @@ import { type Birth, commandOf, jobOf, type RecordColumns, toColumns } from "./r
 const MOST_ROWS = 4;
 /** So many shapes are remembered: enough for any program, and a bound. */
 const MOST_SHAPES = 500;
-const statements = new Map<string, string>();
+
+/** What is written out of the rows so far, and how it goes on: by type, then by direction and by which columns the next row has. */
+class Shape {
+  readonly words: readonly string[];
+  readonly #next = new Map<string, Map<number, Shape>>();
+  #sql: string | undefined;
+  static #count = 0;
+
+  constructor(words: readonly string[]) {
+    this.words = words;
+  }
+  with(direction: number, type: string, given: number): Shape {
+    const key = given * DIRECTIONS.length + direction;
+    const known = this.#next.get(type)?.get(key);
+    if (known !== undefined) return known;
+    const made = new Shape([...this.words, DIRECTIONS[direction] ?? "", type, `${given}`]);
+    if (Shape.#count >= MOST_SHAPES) return made;
+    Shape.#count++;
+    const next = this.#next.get(type) ?? new Map<number, Shape>();
+    this.#next.set(type, next.set(key, made));
+    return made;
+  }
+  get sql(): string {
+    this.#sql ??= composeInsert(this.words);
+    return this.#sql;
+  }
+}
+const DIRECTIONS = ["job", "command", "turn"] as const;
+const [JOB, COMMAND, WHOLE_TURN] = [0, 1, 2];
+/** By the number of facts. */
+const SHAPES = ["", "1", "2", "3"].map((facts) => new Shape([facts]));
 
 /** A turn without records is kept as one row that says so. */
 const EMPTY: RecordColumns = ["empty", null, null, null, null, null, null];
 
 export function appendTurn(db: Connection, run: number, execution: number, worker: number, turn: Turn, birth: Birth | undefined): void {
   const { index, time, historyLength, jobs, commands } = turn;
-  const state = payloadOrNull(turn.state);
   const count = Math.max(jobs.length + commands.length, 1);
   for (let at = 0; at < count; ) {
-    const facts = at > 0 ? [at] : state === null ? [historyLength, worker] : [historyLength, worker, state];
-    const parameters: Value[] = [run, execution, index, time, ...facts];
-    let shape = `${facts.length}`;
+    const parameters: Value[] = [run, execution, index, time];
+    if (at > 0) parameters.push(at);
+    else {
+      parameters.push(historyLength, worker);
+      if (turn.state !== undefined) parameters.push(payload(turn.state));
+    }
+    let shape = SHAPES[parameters.length - 4] as Shape;
     for (const end = Math.min(at + MOST_ROWS, count); at < end; at++) {
       const job = jobs[at];
       const record = job ?? commands[at - jobs.length];
-      const direction = record === undefined ? "turn" : job === undefined ? "command" : "job";
+      const direction = record === undefined ? WHOLE_TURN : job === undefined ? COMMAND : JOB;
       const columns = record === undefined ? EMPTY : toColumns(record, birth);
       let given = 0;
       for (let i = 1; i < columns.length; i++) {
@@ -42,24 +75,14 @@ export function appendTurn(db: Connection, run: number, execution: number, worke
         given |= 1 << i;
         parameters.push(column);
       }
-      shape += ` ${direction} ${columns[0]} ${given}`;
+      shape = shape.with(direction as number, columns[0], given);
     }
-    db.run(insertOf(shape), parameters);
+    db.run(shape.sql, parameters);
   }
-}
-
-function insertOf(shape: string): string {
-  let sql = statements.get(shape);
-  if (sql === undefined) {
-    sql = composeInsert(shape);
-    if (statements.size < MOST_SHAPES) statements.set(shape, sql);
-  }
-  return sql;
 }
 
 /** One fact is the position that a later statement of a turn begins at; two or three are history_length, worker and state. */
-function composeInsert(shape: string): string {
-  const [facts = "", ...words] = shape.split(" ");
+function composeInsert([facts = "", ...words]: readonly string[]): string {
   const isFirst = facts !== "1";
   let parameter = 4 + Number(facts);
   const rows: string[] = [];

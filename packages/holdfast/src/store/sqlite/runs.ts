@@ -26,7 +26,10 @@ const COLUMNS = [
   "id", "workflow", "version", "status", "queue", "priority", "output", "error", "waiting_for", "execution", "attempt", "parent_id",
   "parent_execution", "parent_seq", "parent_close", "parent_announce", "attributes", "retry", "created_at", "started_at", "available_at",
   "deadline_at", "finished_at", "worker_id", "epoch", "recoveries", "resumable",
-]; // biome-ignore format: lines read best
+] as const; // biome-ignore format: lines read best
+const ALL_COLUMNS = [...COLUMNS, "history_length", "turns", "input", "seed", "state"] as const;
+/** Where each is in a row. */
+const AT = Object.fromEntries(ALL_COLUMNS.map((name, i) => [name, i])) as Record<(typeof ALL_COLUMNS)[number], number>;
 
 const columns = (unread: readonly string[]): string =>
   `${COLUMNS.map((name) => (unread.includes(name) ? "NULL" : `r.${name}`)).join(", ")}, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW}, e.input, e.seed, s.state`;
@@ -38,49 +41,48 @@ export const RUN_TABLES = `holdfast_runs r
   JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
   LEFT JOIN holdfast_states s ON s.run = r.key`;
 
+/** By index: to take thirty columns apart by pattern makes an object for each. */
 export function runRow(row: Row): RunRow {
-  const [id, workflow, version, status, queue, priority, output, error, waitingFor, execution, attempt, ...more] = row;
-  const [parentId, parentExecution, parentSeq, parentClose, parentAnnounce, attributes, retry, createdAt, startedAt, ...rest] = more;
-  const [availableAt, deadlineAt, finishedAt, workerId, epoch, recoveries, resumable, historyLength, turns, input, seed, state] = rest;
-  const parent: ParentLink | undefined =
-    parentId === null
-      ? undefined
-      : {
-          runId: readText(parentId),
-          execution: readNumber(parentExecution),
-          seq: readNumber(parentSeq),
-          parentClose: readText(parentClose) as ParentLink["parentClose"],
-          announce: parentAnnounce === 1,
-        };
+  const status = readText(row[AT.status]) as RunStatus;
+  const turns = readNumber(row[AT.turns]);
   return {
-    id: readText(id),
-    workflow: readText(workflow),
-    version: readOptionalText(version),
-    status: readText(status) as RunStatus,
-    queue: readText(queue),
-    priority: readNumber(priority),
-    input: readPayload(input),
-    output: readOptionalPayload(output),
-    error: readError(error),
-    resumable: status === "failed" ? resumable === 1 && readNumber(turns) > 0 : undefined,
-    state: readOptionalPayload(state),
-    waitingFor: readOptionalJson<string[]>(waitingFor) ?? [],
-    execution: readNumber(execution),
-    attempt: readNumber(attempt),
-    parent,
-    attributes: JSON.parse(readText(attributes)) as RunRow["attributes"],
-    seed: readText(seed),
-    retry: readOptionalJson<StoredRunRetry>(retry),
-    createdAt: readNumber(createdAt),
-    startedAt: readOptionalNumber(startedAt),
-    availableAt: readOptionalNumber(availableAt),
-    deadlineAt: readOptionalNumber(deadlineAt),
-    finishedAt: readOptionalNumber(finishedAt),
-    workerId: readOptionalText(workerId),
-    epoch: readNumber(epoch),
-    historyLength: readNumber(historyLength),
-    turns: readNumber(turns),
-    recoveries: readNumber(recoveries),
+    id: readText(row[AT.id]),
+    workflow: readText(row[AT.workflow]),
+    version: readOptionalText(row[AT.version]),
+    status,
+    queue: readText(row[AT.queue]),
+    priority: readNumber(row[AT.priority]),
+    input: readPayload(row[AT.input]),
+    output: readOptionalPayload(row[AT.output]),
+    error: readError(row[AT.error]),
+    resumable: status === "failed" ? row[AT.resumable] === 1 && turns > 0 : undefined,
+    state: readOptionalPayload(row[AT.state]),
+    waitingFor: readOptionalJson<string[]>(row[AT.waiting_for]) ?? [],
+    execution: readNumber(row[AT.execution]),
+    attempt: readNumber(row[AT.attempt]),
+    parent: row[AT.parent_id] === null ? undefined : parentOf(row),
+    attributes: JSON.parse(readText(row[AT.attributes])) as RunRow["attributes"],
+    seed: readText(row[AT.seed]),
+    retry: readOptionalJson<StoredRunRetry>(row[AT.retry]),
+    createdAt: readNumber(row[AT.created_at]),
+    startedAt: readOptionalNumber(row[AT.started_at]),
+    availableAt: readOptionalNumber(row[AT.available_at]),
+    deadlineAt: readOptionalNumber(row[AT.deadline_at]),
+    finishedAt: readOptionalNumber(row[AT.finished_at]),
+    workerId: readOptionalText(row[AT.worker_id]),
+    epoch: readNumber(row[AT.epoch]),
+    historyLength: readNumber(row[AT.history_length]),
+    turns,
+    recoveries: readNumber(row[AT.recoveries]),
+  };
+}
+function parentOf(row: Row): ParentLink {
+  return {
+    runId: readText(row[AT.parent_id]),
+    execution: readNumber(row[AT.parent_execution]),
+    seq: readNumber(row[AT.parent_seq]),
+    parentClose: readText(row[AT.parent_close]) as ParentLink["parentClose"],
+    announce: row[AT.parent_announce] === 1,
   };
 }
 
