@@ -1,7 +1,8 @@
 // The tables of a Holdfast schema in PostgreSQL.
 // Owns: tables, indexes, and the views that people look at.
 // Invariants: a turn that keeps its lease changes no indexed column of `runs`, so that its update stays on its page (HOT); what is
-// claimable, leased or due is in partial indexes that closed runs are not in.
+// claimable, leased or due is in partial indexes that closed runs are not in. A vacuum gives no pages back (`vacuum_truncate`): that would
+// lock out everybody for a moment, and a plan that is made for a table of a few pages is a bad one when it has grown.
 //
 // A map, for whoever opens the database with `psql`. Times are milliseconds since 1970; values of users are JSON as the codec wrote it
 // (bytes of a codec that encrypts are in an envelope, `{"$payload":"base64",…}`). `run_details` and `history` show the same with dates.
@@ -80,7 +81,7 @@ CREATE TABLE ${s}.runs (
   retry text,
   error text,
   output text
-) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05);
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.05, vacuum_truncate = off);
 CREATE UNIQUE INDEX runs_by_id ON ${s}.runs (id);
 CREATE INDEX runs_to_claim ON ${s}.runs (lane, available_at, key) WHERE available_at IS NOT NULL;
 CREATE INDEX runs_by_workflow ON ${s}.runs (workflow, created_at, key);
@@ -209,7 +210,7 @@ CREATE TABLE ${s}.tasks (
   retry text NOT NULL,
   input text NOT NULL,
   last_heartbeat text
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off);
 CREATE INDEX tasks_to_claim ON ${s}.tasks (queue, activity, available_at, id) WHERE available_at IS NOT NULL;
 CREATE INDEX tasks_by_due ON ${s}.tasks (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX tasks_by_run ON ${s}.tasks (run, seq);
