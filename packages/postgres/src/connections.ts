@@ -119,7 +119,7 @@ export class Connections {
    * A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. `alone`: the
    * same for what is in it, where a session of our own remembers the statement; if it does nothing, the function is called.
    */
-  async call<R extends QueryResultRow>(
+  call<R extends QueryResultRow>(
     statementOf: () => Statement,
     { tellAgain = false, areTurns = false, alone }: CallOptions = {},
   ): Promise<R[]> {

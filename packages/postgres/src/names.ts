@@ -25,7 +25,11 @@ export class Names {
     this.#sql = `SELECT ${s}.register_1($1, $2) AS answer`;
   }
 
-  /** Looks up what is not known yet. Most calls find all of it here. */
+  /** Most calls find all that they need. */
+  areKnown(lanes: readonly Lane[], workers: readonly string[]): boolean {
+    return lanes.every((lane) => this.#lanes.has(keyOf(lane))) && workers.every((worker) => this.#workers.has(worker));
+  }
+  /** Looks up what is not known yet. */
   async know(lanes: readonly Lane[], workers: readonly string[]): Promise<void> {
     const newLanes = new Map<string, Lane>();
     for (const lane of lanes) {

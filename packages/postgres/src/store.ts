@@ -217,7 +217,7 @@ export class PostgresStore implements Store {
 
   // ── runs ──
 
-  async create(runs: readonly NewRun[]): Promise<CreateResult[]> {
+  create(runs: readonly NewRun[]): Promise<CreateResult[]> {
     return inPortions(runs, sizeOfRun, async (portion) => {
       const { names } = await this.#know(portion, firstTurns(portion));
       const now = this.#given();
@@ -238,7 +238,7 @@ export class PostgresStore implements Store {
     const more = { work: here.work === true || work || family || parked, messages: here.messages === true || family };
     this.#tell({ ...here, ...more }, { ...elsewhere, ...more });
   }
-  async commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
+  commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
     return inPortions(turns, sizeOfTurn, async (portion) => {
       const { names, notices } = await this.#know(portion.flatMap(({ children }) => children ?? []), portion); // biome-ignore format: one call
       const now = this.#given();
@@ -264,14 +264,11 @@ export class PostgresStore implements Store {
     return (commit) => births.get(commit);
   }
   /** Numbers of all names that a call refers to. */
-  async #know(runs: readonly NewRun[], turns: readonly TurnCommit[]): Promise<Opened> {
+  #know(runs: readonly NewRun[], turns: readonly TurnCommit[]): Opened | Promise<Opened> {
     const opened = this.#use();
     const lanes: Lane[] = [...runs, ...runs.flatMap(({ first }) => first?.commit.children ?? [])];
-    await opened.names.know(
-      lanes,
-      turns.map(({ workerId }) => workerId),
-    );
-    return opened;
+    const workers = turns.map(({ workerId }) => workerId);
+    return opened.names.areKnown(lanes, workers) ? opened : opened.names.know(lanes, workers).then(() => opened);
   }
   async claim(request: ClaimRequest): Promise<ClaimResult> {
     const { connections } = this.#use();
@@ -595,22 +592,27 @@ function firstTurns(runs: readonly NewRun[]): TurnCommit[] {
 }
 
 /** In order, one after the other, so that turns of one run stay in order. Almost always there is one. */
-async function inPortions<I, R>(
+function inPortions<I, R>(items: readonly I[], sizeOf: (item: I) => number, work: (portion: readonly I[]) => Promise<R[]>): Promise<R[]> {
+  return endOfPortion(items, 0, sizeOf) === items.length && items.length > 0 ? work(items) : inSeveral(items, sizeOf, work);
+}
+async function inSeveral<I, R>(
   items: readonly I[],
   sizeOf: (item: I) => number,
   work: (portion: readonly I[]) => Promise<R[]>,
 ): Promise<R[]> {
   const results: R[] = [];
   for (let from = 0; from < items.length; ) {
-    let to = from;
-    let size = 0;
-    while (to < items.length && to - from < PORTION && (to === from || size < PORTION_CHARS)) size += sizeOf(items[to++] as I);
-    const done = await work(from === 0 && to === items.length ? items : items.slice(from, to));
-    if (from === 0 && to === items.length) return done;
-    results.push(...done);
+    const to = endOfPortion(items, from, sizeOf);
+    results.push(...(await work(items.slice(from, to))));
     from = to;
   }
   return results;
+}
+function endOfPortion<I>(items: readonly I[], from: number, sizeOf: (item: I) => number): number {
+  let to = from;
+  let size = 0;
+  while (to < items.length && to - from < PORTION && (to === from || size < PORTION_CHARS)) size += sizeOf(items[to++] as I);
+  return to;
 }
 
 const sizeOfPayload = (value: Payload | undefined): number => value?.length ?? 0;
