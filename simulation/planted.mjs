@@ -112,7 +112,7 @@ export const planted = [
     "commit-failure-ignored",
     "a commit that failed is taken for done",
     `${host}/committer.ts`,
-    "for (const { reject } of batch) reject(error);",
+    "for (const { reject } of batch) tell(reject, error);",
     'for (const { resolve, reject } of batch) batch.length === 1 ? resolve({ status: "committed", inbox: [] } as R) : reject(error);',
   ),
 

@@ -1,7 +1,7 @@
 // A run alone: a turn or a new run that shares its call with no other, in one plain statement.
 // Owns: these statements, made for what a turn has; which turns and runs they are for.
 // Invariants: D2 D4 as in `schema/turns.ts`; a statement that can't do all of it does nothing, and says so: then the function is called, under
-// the same name. One that is carried out twice writes once.
+// the same name. One that was carried out has noted its name: it does nothing the second time, and the function answers for it.
 //
 // A function begins by looking at each of its expressions anew: 460 µs for a turn of a step, without the disk, against 340 for a statement
 // that has nothing but the turn in it, and 285 for a bare insert of one row (PostgreSQL 18, two cores, the driver included).
@@ -17,11 +17,8 @@ import type { Birth } from "./recordCodec.ts";
 import { literal } from "./schema/messages.ts";
 import { ENDED, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, stays } from "./schema/turns.ts";
 
-/** It answers with `done`: 1, or 0 if nothing was done. */
-export interface Alone extends Statement {
-  /** Its first three parameters are the name of the call, which it notes. */
-  readonly isNoted: boolean;
-}
+/** Its first three parameters are the name of the call, which it notes. It answers with `done`: 1, or 0 if nothing was done. */
+export type Alone = Statement;
 
 /** A statement has a row for each; each number of rows is a statement of its own. */
 const MOST_RECORDS = 4;
@@ -42,7 +39,7 @@ export class Alones {
     if (turn === undefined || !isUsual(commit) || !fits(turn)) return undefined;
     if ([consumed, state, updates, attempts].some((more) => more !== undefined)) return undefined;
     const values: Parameter[] = [text(commit.runId), commit.execution, commit.epoch, turn.index];
-    const records = new Records(rowsOf(turn, names.worker(commit.workerId), birth), close === undefined ? 7 : 14);
+    const records = new Records(rowsOf(turn, names.worker(commit.workerId), birth), close === undefined ? 10 : 14);
     if (close !== undefined) {
       const { status, output, error, resumable = null } = close;
       const end = [status, optionalPayload(output), optionalJson(error), resumable, now, turn.historyLength + recordsOf(turn)];
@@ -51,7 +48,7 @@ export class Alones {
     const { lease, status, waitingFor, blocked, seen = 0, rollbacks = -1 } = commit;
     if (lease !== "keep" || status !== "running" || waitingFor !== undefined || blocked !== undefined || recordsOf(turn) === 0)
       return undefined;
-    return this.#made(`turn ${records.shape}`, () => this.#turn(records), [...values, seen, rollbacks, ...records.values], false);
+    return this.#made(`turn ${records.shape}`, () => this.#turn(records), [...values, seen, rollbacks, ...records.values]);
   }
   /** A new run by itself, or with the first turn of one that goes on. */
   run(run: NewRun, now: number | null, names: Names): Alone | undefined {
@@ -60,37 +57,37 @@ export class Alones {
     const turn = first?.commit.turn;
     if (turn !== undefined && !fits(turn)) return undefined;
     const fields = { ...commonFields(run, names), ...(first !== undefined && firstFields(first)) } as Readonly<Record<string, unknown>>;
-    const given = RUN_FIELDS.map(({ name, type }) => (type === "jsonb" ? JSON.stringify(fields[name]) : (fields[name] as Parameter)));
-    const rows = turn === undefined ? [] : rowsOf(turn, names.worker(first?.workerId ?? ""), birthOf(run));
+    const given = RUN_FIELDS.map(({ name, type }) => parameterOf(fields[name], type));
+    const rows = turn === undefined ? [] : rowsOf(turn, names.worker(first?.commit.workerId ?? ""), birthOf(run));
     const records = new Records(rows, 5 + RUN_FIELDS.length);
     return this.#made(`run ${records.shape}`, () => this.#run(records), [now, ...given, ...records.values]);
   }
 
-  #made(shape: string, compose: () => string, values: readonly Parameter[], isNoted = true): Alone | undefined {
+  #made(shape: string, compose: () => string, values: readonly Parameter[]): Alone | undefined {
     let sql = this.#texts.get(shape);
     if (sql === undefined) {
       if (this.#texts.size >= MOST_SHAPES) return undefined;
       sql = compose();
       this.#texts.set(shape, sql);
     }
-    return { sql, values, isNoted };
+    return { sql, values };
   }
 
   // ── the statements ──
 
-  // It is not noted that it was carried out: whoever finds the turn there, under the claim that it names, has written it.
   #turn(records: Records): string {
     const s = this.#s;
     return `WITH held AS (
-        SELECT r.key FROM ${s}.runs r WHERE ${holds(1)} AND r.last_message <= $5::bigint AND ${stays("$6::integer")} FOR NO KEY UPDATE
-      ), written AS (${records.insert(s, "held", "$2::integer", "$4::integer")} ON CONFLICT DO NOTHING)
-      SELECT count(*)::integer AS done FROM held`;
+        SELECT r.key FROM ${s}.runs r WHERE ${HOLDS} AND r.last_message <= $8::bigint AND ${stays("$9::integer")} FOR NO KEY UPDATE
+      ), noted AS (${note(s, "held")} RETURNING held.key
+      ), written AS (${records.insert(s, "noted", "$5::integer", "$7::integer")})
+      SELECT count(*)::integer AS done FROM noted`;
   }
   // Only turns of its own give a run children and activities; who never had a message has no update that waits for an answer.
   #end(records: Records): string {
     const s = this.#s;
     return `WITH held AS (
-        SELECT r.key FROM ${s}.runs r WHERE ${holds(4)} AND r.last_message = 0 AND r.parent_id IS NULL
+        SELECT r.key FROM ${s}.runs r WHERE ${HOLDS} AND r.last_message = 0 AND r.parent_id IS NULL
           AND NOT EXISTS (SELECT 1 FROM ${s}.runs c WHERE c.parent_id = $4 AND c.finished_at IS NULL)
           AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key) FOR NO KEY UPDATE OF r
       ), noted AS (${note(s, "held")} RETURNING held.key, ${s}.clock_1($12::bigint) AS v_now
@@ -121,9 +118,8 @@ function fits(turn: NonNullable<TurnCommit["turn"]>): boolean {
   return recordsOf(turn) <= MOST_RECORDS;
 }
 
-/** D4: the claim that the turn names. `from`: the number of the parameter that is the run's id; execution and epoch follow. */
-const holds = (from: number): string =>
-  `r.id = $${from}::text AND r.execution = $${from + 1}::integer AND r.epoch = $${from + 2}::integer AND r.worker_id IS NOT NULL`;
+/** D4: the claim that the turn names. */
+const HOLDS = "r.id = $4::text AND r.execution = $5::integer AND r.epoch = $6::integer AND r.worker_id IS NOT NULL";
 
 /** Like `beginCall`: a call that is repeated finds its name, and nothing follows from it. */
 const note = (s: string, from: string): string =>
@@ -134,6 +130,12 @@ const RUN_FIELDS = `${NEW_RUN}, seed text, input text`.split(", ").map((field) =
   const [name = "", type = ""] = field.replaceAll('"', "").split(" ");
   return { name, type };
 });
+
+/** As JSON would say it: there is no infinity. */
+function parameterOf(value: unknown, type: string): Parameter {
+  if (type === "jsonb") return JSON.stringify(value);
+  return typeof value === "number" && !Number.isFinite(value) ? null : (value as Parameter);
+}
 
 const COLUMNS = { q: "seq", n: "n", w: "worker", c: "time", h: "history_length", u: "unit", m: "name", f: "refs", d: "data", v: "value", s: "state" } as const; // biome-ignore format: one line
 const TYPES = { q: "integer", n: "integer", w: "integer", c: "bigint", h: "integer", u: "text", m: "text", f: "text[]", d: "text", v: "text", s: "text" } as const; // biome-ignore format: one line

@@ -1,7 +1,7 @@
 // Connections to the server, and calls that survive the loss of them.
 // Owns: the pools, the tokens by which a repeated call is recognised, and the patience with a server that is away.
-// Invariants: nothing is left on a connection that a pooler may give to others (no session state; named statements only on connections of
-// our own); a call whose answer was lost is asked again under the same token, and carried out once.
+// Invariants: nothing is left on a connection that a pooler may give to others (no session state; named statements and a setting only on
+// connections of our own); a call whose answer was lost is asked again under the same token, and carried out once.
 
 import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
@@ -96,9 +96,20 @@ export class Connections {
     };
     this.#calls = pool();
     this.#turns = pool(1);
+    this.#turns.on("connect", (client) => this.#byIndex(client));
     this.#transactions = pool();
   }
 
+  /**
+   * Statements that have a name keep the plan that was made for them, perhaps when the tables were small: so rows are to be found by index
+   * in any case. Only where it is a session of ours: who comes through a pooler is told another process than it has.
+   */
+  #byIndex(client: PoolClient): void {
+    if (!this.areOwn) return;
+    const { processID } = client as unknown as { readonly processID: number | null };
+    const sql = "SELECT set_config('enable_seqscan', 'off', false) WHERE pg_backend_pid() = $1";
+    client.query(sql, [processID]).catch(() => undefined); // what is wrong with it, the next call finds out
+  }
   /** A connection outside of the pools, for LISTEN. */
   lone(): Client {
     return new Client(this.#config);
@@ -128,8 +139,7 @@ export class Connections {
       let again = false;
       const ask = async (pool?: Pool): Promise<R[]> => {
         if (alone !== undefined && this.areOwn) {
-          const values = alone.isNoted ? [...name, ...alone.values] : alone.values;
-          const [row] = await this.#attempt<{ done: number }>(alone.sql, values, this.#nameOf(alone.sql), pool);
+          const [row] = await this.#attempt<{ done: number }>(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql), pool);
           if (row?.done === 1) return [];
         }
         const { sql, values } = statementOf();
@@ -137,7 +147,7 @@ export class Connections {
         return this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined, pool);
       };
       return this.#patiently(() => {
-        const attempt = areTurns ? this.#inLine(ask) : ask();
+        const attempt = areTurns || alone !== undefined ? this.#inLine(ask) : ask();
         again = true;
         return attempt;
       }, this.#patience);

@@ -4,7 +4,7 @@ import { type Command, jsonCodec } from "@holdfast/core";
 import type { NewRun, TurnCommit } from "holdfast";
 import { describe, expect, test } from "vitest";
 import type { PostgresStore } from "../src/index.ts";
-import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
+import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
@@ -93,6 +93,72 @@ describe("one statement", () => {
     expect(renewed?.inbox.map(({ job }) => job.type)).toEqual(["resolve"]);
     await wire.close();
   });
+  test("D4 D9 nothing is written for a run that has parked, under the epoch that it parked with", async () => {
+    const { store, wire } = await watched();
+    const held = await running(store, "a");
+    await store.commit([draft(held, { turn: turnOf(held), lease: "park", status: "sleeping" })]);
+    expect(await store.commit([draft(held, { turn: turnOf(held) })])).toEqual([{ status: "stale" }]);
+    expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toEqual([{ status: "stale" }]);
+    expect(await store.get(["a"])).toMatchObject([{ status: "sleeping", turns: 1 }]);
+    await wire.close();
+  });
+  test.each([
+    ["cancel", ["cancel"]],
+    ["terminate", []],
+    ["abandon", []],
+  ] as const)("K6 the end of a run with an open child goes through the function (%s)", async (parentClose, arrived) => {
+    const { store, wire } = await watched();
+    const parent = await running(store, "a");
+    const link = { runId: "a", execution: 1, seq: 1, parentClose, announce: false } as const;
+    await store.commit([draft(parent, { turn: turnOf(parent), children: [newRun("c", { parent: link, queue: "children" })] })]);
+    const [child] = await claim(store, { queue: "children" });
+    expect(await store.commit([draft(parent, { ...COMPLETED, turn: turnOf(parent) })])).toMatchObject([{ status: "committed" }]);
+    const [renewed] = await store.renew("w1", 30_000, [{ runId: "c", epoch: child?.run.epoch ?? 0, seen: 0 }]);
+    expect(renewed?.inbox.map(({ job }) => job.type)).toEqual(arrived);
+    expect((await store.get(["c"]))[0]?.status).toBe(parentClose === "terminate" ? "terminated" : "running");
+    await wire.close();
+  });
+  test("D2 as the first call of its slot it does nothing, and the function all of it", async () => {
+    const { store, wire, schema } = await watched();
+    const held = await running(store, "a");
+    for (const last of [false, true]) {
+      const other = await database.open({ schema });
+      const commit = draft(held, { turn: turnOf(held), ...(last && COMPLETED) });
+      expect(await other.commit([commit])).toMatchObject([{ status: "committed" }]);
+    }
+    expect((await store.history("a")).map(({ index }) => index)).toEqual([0, 1]);
+    await wire.close();
+  });
+  test("finds rows by index, whatever the tables were like when its plan was made", async () => {
+    const schema = database.newSchema();
+    /** The server counts them when a connection ends. */
+    const scans = (records: number) =>
+      until(async () => {
+        const sql =
+          "SELECT relname, seq_scan::integer AS scans, n_tup_ins::integer AS rows FROM pg_stat_all_tables WHERE schemaname = $1 ORDER BY 1";
+        const rows = await database.sql<{ relname: string; scans: number; rows: number }>(sql, [schema]);
+        const isCounted = rows.some(({ relname, rows }) => relname === "records" && rows >= records);
+        return (
+          isCounted && rows.flatMap(({ relname, scans }) => (relname === "runs" || relname === "tasks" ? [`${relname} ${scans}`] : []))
+        );
+      });
+    const filling = await database.open({ schema });
+    const held = await running(filling, "a");
+    await filling.commit([draft(held, { turn: turnOf(held) })]);
+    await filling.create(range(40).map((i) => newRun(`few ${i}`)));
+    await filling.close();
+    for (const table of ["runs", "tasks", "calls"]) await database.sql(`ANALYZE "${schema}".${table}`);
+    const before = await scans(1);
+    const store = await database.open({ schema });
+    for (const i of range(12)) {
+      const other: Held = { runId: `alone ${i}`, execution: 1, epoch: 1, workerId: "w1", turns: 1 };
+      await store.commit([draft(held, { turn: turnOf(held) })]);
+      await store.create([firstRun(other.runId)]);
+      await store.commit([draft(other, { ...COMPLETED, turn: turnOf(other) })]);
+    }
+    await store.close();
+    expect(await scans(1 + 12 * 3)).toEqual(before);
+  });
   test("turns of every size and shape come back as they went in", async () => {
     const { store, wire } = await watched();
     const held = await running(store, "a");
@@ -108,10 +174,10 @@ describe("one statement", () => {
 });
 
 describe("an answer that is lost", () => {
-  const lost = async (work: (store: PostgresStore, wire: Wire) => Promise<void>): Promise<void> => {
-    const { store, wire } = await watched();
+  const lost = async (work: (store: PostgresStore, wire: Wire, schema: string) => Promise<void>): Promise<void> => {
+    const { store, wire, schema } = await watched();
     await running(store, "before");
-    await work(store, wire);
+    await work(store, wire, schema);
     expect(wire.lost).toBe(1);
     await store.close();
     await wire.close();
@@ -137,6 +203,27 @@ describe("an answer that is lost", () => {
       expect(await store.commit([draft(held, { turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
       expect(await store.commit([draft(held, { turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
       expect((await store.history("a")).map(({ index }) => index)).toEqual([0, 1]);
+    }));
+  test("D2 D9 of a turn, and a message comes before it is asked again: it is written once, and the message waits", () =>
+    lost(async (store, wire, schema) => {
+      const held = await running(store, "a");
+      const other = await database.open({ schema });
+      wire.loseAnswerOf("WITH held");
+      const committing = store.commit([draft(held, { turn: turnOf(held) })]);
+      await until(() => wire.lost === 1);
+      await other.send([{ runId: "a", message: { job: signal("s1") } }]);
+      expect(await committing).toMatchObject([{ status: "committed" }]);
+      expect((await store.history("a")).map(({ index }) => index)).toEqual([0]);
+      const [renewed] = await store.renew("w1", 30_000, [{ runId: "a", epoch: held.epoch, seen: 0 }]);
+      expect(renewed?.inbox.map(({ job }) => job.type)).toEqual(["signal"]);
+    }));
+  test("D2 of an end, in a slot whose last call had more to say: it is this call's answer that comes", () =>
+    lost(async (store, wire) => {
+      const held = await running(store, "a");
+      await running(store, "b");
+      await store.send([{ runId: "b", message: { job: signal("s1") } }]);
+      wire.loseAnswerOf("ended AS");
+      expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
     }));
   test("D2 of an end: it has ended, and it was this call that ended it", () =>
     lost(async (store, wire) => {

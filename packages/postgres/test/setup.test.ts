@@ -193,6 +193,7 @@ describe("poolers", () => {
     );
     expect(wire.statements.filter((sql) => /^\s*(set|prepare|declare|load|create temp)\b|pg_advisory_lock\(/i.test(sql))).toEqual([]);
     expect(wire.statements.filter((sql) => /^\s*listen\b/i.test(sql))).toHaveLength(listen ? 1 : 0);
+    expect(wire.statements.filter((sql) => sql.startsWith("SELECT set_config('enable_seqscan'"))).toHaveLength(listen ? 1 : 0);
     await wire.close();
   });
 

@@ -110,23 +110,26 @@ export class Batcher<I, R> {
       results = await this.#write(batch.map(({ item }) => item));
     } catch (error) {
       this.#carried(batch);
-      for (const { reject } of batch) reject(error);
+      for (const { reject } of batch) tell(reject, error);
       return;
     }
     this.#carried(batch);
-    for (let i = 0; i < batch.length; i++) {
-      try {
-        batch[i]?.resolve(results[i] as R);
-      } catch (error) {
-        void Promise.reject(error); // nobody's but its own: the others are told all the same
-      }
-    }
+    for (let i = 0; i < batch.length; i++) tell((batch[i] as Waiting<I, R>).resolve, results[i] as R);
   }
   #carried(batch: readonly Waiting<I, R>[]): void {
     this.#underWay--;
     const { keyOf } = this.#options;
     if (keyOf !== undefined) for (const { item } of batch) this.#keys.delete(keyOf(item));
     if (this.#waiting.length > 0) this.#schedule();
+  }
+}
+
+/** Who throws when it is told does not keep others from being told. */
+function tell<T>(whom: (what: T) => void, what: T): void {
+  try {
+    whom(what);
+  } catch (error) {
+    void Promise.reject(error);
   }
 }
 

@@ -505,8 +505,8 @@ export class Driver {
     this.#committed(draft, result);
   }
   #unwritten(error: unknown): void {
+    void this.#setBack(error); // whatever becomes of the message
     this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
-    void this.#setBack(error);
   }
   #waitingFor(): string[] {
     const until = (seq: number) => {

@@ -133,3 +133,40 @@ test("D2 a write that fails fails those that were in it, and no others", async (
   writes[2]?.end();
   expect(await again).toBe("a2");
 });
+
+test("D3 whoever throws when it is told keeps nobody else from being told", async () => {
+  const thrown: unknown[] = [];
+  const note = (error: unknown): void => void thrown.push(error);
+  const others = process.listeners("unhandledRejection");
+  process.removeAllListeners("unhandledRejection").on("unhandledRejection", note);
+  try {
+    for (const fails of [false, true]) {
+      const store = {
+        async commit(turns: readonly unknown[]) {
+          if (fails) throw new Error("the disk is full");
+          return turns.map(() => ({ status: "committed", inbox: [] }));
+        },
+      } as unknown as Store;
+      const committer = new Committer(
+        store,
+        realEnvironment,
+        () => false,
+        () => 10,
+        () => {},
+      );
+      const told: string[] = [];
+      const tell = (id: string) => () => {
+        told.push(id);
+        if (id === "a") throw new Error("nobody listens");
+      };
+      for (const runId of ["a", "b"]) committer.commit({ runId } as TurnCommit, tell(runId), tell(runId));
+      await settled();
+      expect(told).toEqual(["a", "b"]);
+      expect(committer.idle).toBe(true);
+    }
+    expect(thrown.map(String)).toEqual(["Error: nobody listens", "Error: nobody listens"]);
+  } finally {
+    process.off("unhandledRejection", note);
+    for (const listener of others) process.on("unhandledRejection", listener);
+  }
+});

@@ -171,16 +171,6 @@ export class SqliteStore implements Store {
   }
   async #claimDue(request: ClaimRequest): Promise<ClaimResult> {
     const { workerId: id, lease, cached, limit } = request;
-    const damaged: { readonly key: number; readonly error: unknown }[] = [];
-    const readable = <T>(key: number, read: () => T): T[] => {
-      try {
-        return [read()];
-      } catch (error) {
-        if (!isDamage(error)) throw error;
-        damaged.push({ key, error });
-        return [];
-      }
-    };
     const block = (session: Session, key: number, cause: unknown): BlockedRun => {
       const error = new StoreCorruptError({ where: this.path, cause });
       return { ...blockDamaged(session, key, error), error };
@@ -191,10 +181,21 @@ export class SqliteStore implements Store {
       // In this transaction: in the next, somebody may have mended and claimed them.
       const blocked = findDamaged(db, lanes).map((key) => block(session, key, new TypeError("Its available_at is no moment.")));
       const { due, nextAt } = findDue(db, lanes, limit, now);
-      const claims = due.flatMap((key) => readable(key, () => claimRun(session, key, { id, lease }, cached, now)));
+      const claims = due.flatMap((key) =>
+        readable(
+          () => claimRun(session, key, { id, lease }, cached, now),
+          (error) => blocked.push(block(session, key, error)),
+        ),
+      );
       return { now, claims, nextAt, blocked };
     });
-    const runs = claims.flatMap((claim) => readable(claim.key, () => claimedRun(claim)));
+    const damaged: { readonly key: number; readonly error: unknown }[] = [];
+    const runs = claims.flatMap((claim) =>
+      readable(
+        () => claimedRun(claim),
+        (error) => damaged.push({ key: claim.key, error }),
+      ),
+    );
     const unreadable = await this.#writeEach(damaged, (session, { key, error }) => block(session, key, error));
     for (const run of [...blocked, ...unreadable]) this.#tellOfRun(run);
     return { now, runs, nextAt };
@@ -309,5 +310,16 @@ export class SqliteStore implements Store {
   }
   watch(onWakeup: (wakeup: Wakeup) => void): () => void {
     return this.#watchers.add(onWakeup);
+  }
+}
+
+/** None if somebody else has written to what is read. */
+function readable<T>(read: () => T, damaged: (error: unknown) => void): T[] {
+  try {
+    return [read()];
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    damaged(error);
+    return [];
   }
 }
