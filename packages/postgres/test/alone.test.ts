@@ -233,3 +233,109 @@ describe("an answer that is lost", () => {
       expect(await store.get(["a"])).toMatchObject([{ status: "completed", turns: 1, historyLength: 1 }]);
     }));
 });
+
+describe("the same rows as by a function", () => {
+  const TABLES = ["runs", "executions", "records", "states", "inbox", "updates", "attempts", "tasks"];
+  const ODD = [
+    "plain",
+    "nul\0x",
+    "lone\ud800y",
+    "q'uo\"te",
+    "back\\slash",
+    "sub\u001a0000",
+    "new\nline",
+    "😀",
+    "{a,b}",
+    "NULL",
+    "",
+    '{"$payload":"base64"}',
+  ];
+  const BYTES = new Uint8Array([0, 1, 2, 255, 26]);
+  /** What is in the tables afterwards, and what was answered. */
+  async function left(listen: boolean, work: (store: PostgresStore) => Promise<unknown[]>): Promise<unknown> {
+    const schema = database.newSchema();
+    const store = await database.open({ schema, listen, clock: () => 5_000_000 });
+    await running(store, "before");
+    const answers = await work(store);
+    const tables: Record<string, unknown> = {};
+    for (const table of TABLES) {
+      const rows = await database.sql<{ row: string }>(
+        `SELECT (to_jsonb(x) - 'key' - 'run')::text AS row FROM "${schema}".${table} x ORDER BY 1`,
+      );
+      tables[table] = rows.map(({ row }) => row);
+    }
+    await store.close();
+    return { tables, answers };
+  }
+  const answered = (answer: Promise<unknown>): Promise<unknown> => answer.catch((error: { code?: string }) => error.code ?? String(error));
+
+  test.each<[string, (store: PostgresStore) => Promise<unknown[]>]>([
+    [
+      "P8 new runs",
+      async (store) => {
+        const runs: NewRun[] = [
+          ...ODD.map((odd, i) => newRun(`${odd} ${i}`, { workflow: `w${odd}`, version: odd, queue: `q${odd}`, seed: odd, attributes: { [odd || "k"]: odd, n: 1.5 }, input: odd })), // biome-ignore format: one line
+          newRun("bytes", { input: BYTES }),
+          newRun("delay", { delay: 10.2, priority: -5 }),
+          newRun("moment", { startAt: 99.5, deadlineAt: 100.1, version: "" }),
+          newRun("deadline", { deadline: 100.1 }),
+          newRun("never", { deadline: Number.POSITIVE_INFINITY }),
+          newRun("retry", { retry: { maxAttempts: 5, initialInterval: 5, backoff: 2, maxInterval: 10, jitter: 0 } }),
+        ];
+        for (const [i, more] of [
+          {},
+          { rollbacks: 2 },
+          { waitingFor: ["a'b"] },
+          { status: "rolling_back" },
+          { status: "sleeping" },
+        ].entries()) {
+          const held: Held = { runId: `first ${i}`, execution: 1, epoch: 1, workerId: "w1", turns: 0 };
+          runs.push(newRun(held.runId, { first: first(held, more as Partial<TurnCommit>) }));
+        }
+        const answers: unknown[] = [];
+        for (const run of runs) answers.push(await answered(store.create([run])));
+        return answers;
+      },
+    ],
+    [
+      "Y7 turns",
+      async (store) => {
+        const held = await running(store, "a");
+        const answers: unknown[] = [];
+        for (const odd of ODD) {
+          const commands = [{ type: "step", seq: 1, unit: odd, name: odd, n: 0 }, { type: "sideEffect", seq: 2, unit: "", name: odd, n: 1, value: odd }] as Command[]; // biome-ignore format: one line
+          const jobs = [{ type: "signal", id: odd, name: odd, payload: odd }, { type: "resolve", seq: 1, outcome: { status: "failed", error: { name: odd, message: odd } } }] as const; // biome-ignore format: one line
+          answers.push(await answered(store.commit([draft(held, { turn: turnOf(held, { commands, jobs, state: odd }) })])));
+        }
+        for (const more of [{ rollbacks: 1 }, { rollbacks: 1 }, {}, { status: "rolling_back" }, {}, { waitingFor: ["x"] }, {}, { seen: 5 }, { wakeAt: 7 }] as Partial<TurnCommit>[]) // biome-ignore format: one line
+          answers.push(await answered(store.commit([draft(held, { turn: turnOf(held, { state: BYTES }), ...more })])));
+        answers.push(await answered(store.commit([draft(held, { turn: turnOf(held, { commands: [] }) })])));
+        return [...answers, await store.history("a"), await store.get(["a"])];
+      },
+    ],
+    [
+      "D10 ends",
+      async (store) => {
+        const error = { name: "E", message: 'it\'s "so"' };
+        const ends = [
+          ...ODD.map((output) => ({ status: "completed", output })),
+          { status: "completed", output: BYTES },
+          { status: "failed", error, resumable: true },
+          { status: "failed", error, resumable: false },
+          { status: "failed", error },
+          { status: "canceled", error, output: "1" },
+        ] as NonNullable<TurnCommit["close"]>[];
+        const answers: unknown[] = [];
+        for (const [i, close] of ends.entries()) {
+          const held = await running(store, `end ${i}`);
+          if (i % 2 === 1) await store.commit([draft(held, { turn: turnOf(held) })]);
+          const turn = turnOf(held, i % 3 === 0 ? { commands: [] } : { state: "5" });
+          answers.push(await answered(store.commit([draft(held, { turn, status: close.status, close })])));
+        }
+        return [...answers, await store.get(ends.map((_, i) => `end ${i}`))];
+      },
+    ],
+  ])("%s", async (_, work) => {
+    expect(await left(true, work)).toEqual(await left(false, work));
+  });
+});
