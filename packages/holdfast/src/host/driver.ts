@@ -439,10 +439,12 @@ export class Driver {
       if (job.type === "resolve") this.#steps.answered(job.seq);
       if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
     }
-    for (const command of completion.commands) this.#apply(command, activation.time);
+    // P7: not before the last turn, though the estimate of the store's time may have been set back since.
+    const { time = activation.time } = completion;
+    for (const command of completion.commands) this.#apply(command, time);
     const fail = completion.commands.find((command) => command.type === "fail");
     if (fail?.type === "fail" && fail.retryAfter !== undefined && draft.close === undefined) {
-      this.#retryRunAt = activation.time + fail.retryAfter;
+      this.#retryRunAt = time + fail.retryAfter;
       this.#seen = 0; // what came meanwhile is the next claim's
       draft.attempt = this.#run.attempt + 1;
       draft.status = "sleeping";

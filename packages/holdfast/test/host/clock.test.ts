@@ -146,6 +146,40 @@ test("P7 P10 the next execution of a run is not before the last turn of the one 
   expect(await (await engine.start(chain, [0])).result()).toEqual([0, AHEAD - 100]); // another run has nothing to do with it
 });
 
+test("K8 P7 a sleep and another attempt of a run count from the time of their turn, which is not before the last one", async () => {
+  let now = AHEAD;
+  const world = new TestWorld(0);
+  store = new SlowStore({ clock: () => now });
+  engine = await Holdfast.with({ store, environment: world });
+  const setBack = async (): Promise<void> => {
+    now -= 100;
+    const { claims } = store;
+    world.moveTo(world.now() + 10);
+    await settled(() => store.claims > claims);
+  };
+  const nap = workflow("nap", async (ctx) => {
+    await ctx.step("set back", setBack);
+    await ctx.sleep(1_000);
+  });
+  const retry = { maxAttempts: 2, initialInterval: 2_000, jitter: 0 };
+  const fails = workflow({ name: "fails", retry }, async (ctx) => {
+    await ctx.step("set back", setBack);
+    throw new Error("not yet");
+  });
+  await engine.worker({ workflows: [nap, fails] });
+  await settled(() => store.claims === 1);
+  for (const [flow, wait] of [
+    [nap, 1_000],
+    [fails, 2_000],
+  ] as const) {
+    const began = now;
+    const { id } = await engine.start(flow, undefined);
+    const parked = async () => (await store.get([id]))[0];
+    while ((await parked())?.status !== "sleeping") await settled(() => true);
+    expect([flow.name, (await parked())?.availableAt]).toEqual([flow.name, began + wait]);
+  }
+});
+
 test("P7 K8 D12 a worker whose clock is set, back or forward, goes on from where it was: only the store tells it the time", async () => {
   let ahead = 0;
   const world = new (class extends TestWorld {
