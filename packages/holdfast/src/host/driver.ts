@@ -554,6 +554,11 @@ export class Driver {
     this.#pump();
   }
 
+  /** C7: steps in flight that the turn has given up are told once it is committed, though its own have to wait. */
+  giveUp({ turn }: TurnCommit): void {
+    for (const command of turn?.commands ?? []) if (command.type === "cancel") this.#steps.cancel(command.seq, command.join === true);
+  }
+
   #attemptEnded(end: AttemptEnd): void {
     const { attempt } = end;
     if (end.type === "retry") {

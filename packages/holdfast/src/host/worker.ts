@@ -216,8 +216,9 @@ export class WorkerHost implements DriverHost {
   #commitAndGoOn(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void {
     const committed = (result: CommitResult): void => {
       const driver = this.#active.get(turn.runId);
-      if (driver === undefined || !this.#isUnsure(driver)) done(result);
-      else void this.makeSure(driver, turn).then(() => done(result), failed);
+      if (result.status === "stale" || driver === undefined || !this.#isUnsure(driver)) return done(result);
+      driver.giveUp(turn);
+      void this.makeSure(driver, turn).then(() => done(result), failed);
     };
     this.#ports.commit(turn, committed, failed);
   }

@@ -77,6 +77,8 @@ describe("seeds that have found something", () => {
     ["D6 D12 a transaction whose outcome was in the inbox before its answer came was listed as lost", "", 384],
     ["D6 D11 an activity whose claim was answered late began after another worker had made it", "", 812402724],
     ["W4 a worker that stopped before its lease was sure again was gone before it had given back the run", "", 843526872],
+    ["C7 a step that its run had given up was told late, when the lease had to be made sure", "", 959064689],
+    ["D4 W3 the steps of a claim that was over were told late, when the answer came late", "", 959073372],
     ["K8 P7 a sleep was counted from the estimate of the time, which was before that of its turn", "", 1240729153],
   ])("%s", async (_, kinds, seed) => {
     // As the worlds were then.
