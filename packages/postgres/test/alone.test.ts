@@ -220,8 +220,10 @@ describe("an answer that is lost", () => {
   test("D2 of an end, in a slot whose last call had more to say: it is this call's answer that comes", () =>
     lost(async (store, wire) => {
       const held = await running(store, "a");
-      await running(store, "b");
-      await store.send([{ runId: "b", message: { job: signal("s1") } }]);
+      const [b, c] = [await running(store, "b"), await running(store, "c")];
+      const stale = { ...b, epoch: b.epoch + 1 };
+      const before = await store.commit([draft(stale, { turn: turnOf(stale) }), draft(c, { turn: turnOf(c) })]);
+      expect(before.map(({ status }) => status)).toEqual(["stale", "committed"]);
       wire.loseAnswerOf("ended AS");
       expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
     }));
