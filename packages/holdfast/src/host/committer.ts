@@ -156,10 +156,11 @@ export class Committer {
       return results;
     };
     const create = (runs: readonly NewRun[]): Promise<readonly CreateResult[]> => store.create(runs);
-    const shared = { keyOf: ({ runId }: TurnCommit) => runId, expecting: computing, alone: () => inProgress() <= 1 };
+    const alone = (): boolean => inProgress() === 1;
+    const shared = { keyOf: ({ runId }: TurnCommit) => runId, expecting: computing, alone };
     if (store.commitsAtOnce === undefined) {
       this.#turns = new Batcher(environment, commit, shared);
-      this.#runs = this.#begun = new Batcher(environment, create);
+      this.#runs = this.#begun = new Batcher(environment, create, { alone });
       return;
     }
     // The store works elsewhere: while one half of the runs is there, this process works on the other. All in one batch would make the two
@@ -167,7 +168,7 @@ export class Committer {
     const most = (): number => Math.max(WORTH_A_WRITE, Math.ceil(inProgress() / 2));
     this.#turns = new Batcher(environment, commit, { ...shared, atOnce: store.commitsAtOnce, most });
     this.#runs = new Batcher(environment, create, { most: () => RUNS_AT_ONCE });
-    this.#begun = new Batcher(environment, create);
+    this.#begun = new Batcher(environment, create, { alone });
   }
   get idle(): boolean {
     return this.#turns.idle && this.#runs.idle && this.#begun.idle;

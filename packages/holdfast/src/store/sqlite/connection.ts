@@ -82,6 +82,9 @@ export class Connection {
   all(sql: string, parameters: readonly Value[]): Row[] {
     return this.#prepared(sql).all(parameters);
   }
+  insert(sql: string, parameters: readonly Value[]): number | undefined {
+    return this.#prepared(sql).insert(parameters);
+  }
   /** A statement that is not asked for often enough to be kept. */
   allOnce(sql: string, parameters: readonly Value[]): Row[] {
     return this.#driver.prepare(sql).all(parameters);

@@ -16,6 +16,8 @@ export interface Statement {
   /** The first row. A statement that writes writes all it has to, even if one row is taken. */
   get(parameters: readonly Value[]): Row | undefined;
   all(parameters: readonly Value[]): Row[];
+  /** Of an INSERT: the key of its row, or undefined if it has written none. RETURNING takes half as long again. */
+  insert(parameters: readonly Value[]): number | undefined;
 }
 
 /** A statement as users know it from better-sqlite3: rows are objects. */
@@ -69,6 +71,11 @@ function guarded<T>(work: () => T): T {
   }
 }
 
+/** Without a row SQLite tells the key of the last one. */
+function newKey({ changes, lastInsertRowid }: { changes: number | bigint; lastInsertRowid: number | bigint }): number | undefined {
+  return Number(changes) === 0 ? undefined : Number(lastInsertRowid);
+}
+
 // ───────────────────────────── node:sqlite ─────────────────────────────
 
 // Declared here: the types of the oldest Node that we support do not know the module.
@@ -113,6 +120,7 @@ function openNode(path: string): Driver {
         run: (parameters) => guarded(() => void statement.get(...parameters)),
         get: (parameters) => guarded(() => statement.get(...parameters) as Row | undefined),
         all: (parameters) => guarded(() => statement.all(...parameters) as Row[]),
+        insert: (parameters) => guarded(() => newKey(statement.run(...parameters))),
       };
     },
     prepareNamed: (sql) => {
@@ -186,6 +194,7 @@ function openLibsql(path: string): Driver {
         run: (parameters) => void statement.use((it) => it.get(parameters)),
         get: (parameters) => statement.use((it) => it.get(parameters)) as Row | undefined,
         all: (parameters) => statement.use((it) => it.all(parameters)) as Row[],
+        insert: (parameters) => newKey(statement.use((it) => it.run(parameters))),
       };
     },
     prepareNamed: (sql) => {

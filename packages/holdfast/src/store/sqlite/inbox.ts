@@ -10,7 +10,9 @@ import type { Value } from "./driver.ts";
 import { jobOf, toColumns } from "./recordCodec.ts";
 import type { Session } from "./session.ts";
 
-const INSERT = "INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id";
+const INSERT = "INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?)";
+const MOVE = `INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at)
+  SELECT run, type, seq, name, data, value, received_at FROM holdfast_inbox WHERE id = ?`;
 /** A run that is parked becomes available now; one that has not begun keeps its start, one that is leased its lease. */
 const ARRIVED = `UPDATE holdfast_runs SET last_message = ?1,
   available_at = CASE WHEN worker_id IS NULL AND status <> 'pending' THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
@@ -27,8 +29,7 @@ export function putMessage(session: Session, run: number, job: InboxJob, now: nu
 }
 function insertMessage(db: Connection, run: number, job: InboxJob, now: number): number {
   const [type, seq, , name, , data, value] = toColumns(job);
-  const [id] = db.get(INSERT, [run, type, seq, name, data, value, now]) ?? [];
-  return readNumber(id);
+  return db.insert(INSERT, [run, type, seq, name, data, value, now]) as number;
 }
 
 /** The answer to an operation, if it still is one of the run's: closed runs and later executions did not ask. */
@@ -67,15 +68,10 @@ export function carryOver(db: Connection, run: number, carried: readonly InboxJo
   const waiting = db.all("SELECT id FROM holdfast_inbox WHERE run = ? ORDER BY id", [run]).slice(0, -carried.length);
   for (const [id] of waiting) {
     const old = readNumber(id);
-    const [moved] =
-      db.get(
-        `INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at)
-         SELECT run, type, seq, name, data, value, received_at FROM holdfast_inbox WHERE id = ? RETURNING id`,
-        [old],
-      ) ?? [];
+    const moved = db.insert(MOVE, [old]) as number;
     db.run("DELETE FROM holdfast_inbox WHERE id = ?", [old]);
-    db.run("UPDATE holdfast_updates SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
-    db.run("UPDATE holdfast_message_keys SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [readNumber(moved), run, old]);
+    db.run("UPDATE holdfast_updates SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [moved, run, old]);
+    db.run("UPDATE holdfast_message_keys SET inbox_id = ? WHERE run = ? AND inbox_id = ?", [moved, run, old]);
   }
   db.run("UPDATE holdfast_runs SET last_message = (SELECT max(id) FROM holdfast_inbox WHERE run = ?1) WHERE key = ?1", [run]);
 }

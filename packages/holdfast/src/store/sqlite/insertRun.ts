@@ -45,14 +45,14 @@ const INSERT = `INSERT INTO holdfast_runs (id, workflow, version, status, queue,
     attempt, turns, history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at,
     expired, resumable, attributes, retry, idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?)
-  ON CONFLICT (id) DO NOTHING RETURNING key`;
+  ON CONFLICT (id) DO NOTHING`;
 
 /** Undefined: there is one of that id. */
 function insertRun(session: Session, run: NewRun, now: number): number | undefined {
   const { id, workflow, version, queue, priority, attributes, retry, idempotencyKey, parent, first } = run;
   const plain = first !== undefined && isPlain(first.commit) ? first.commit : undefined;
   const status = first === undefined ? "pending" : (plain?.status ?? "running");
-  const inserted = session.db.get(INSERT, [
+  const key = session.db.insert(INSERT, [
     text(id),
     text(workflow),
     textOrNull(version),
@@ -79,8 +79,7 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
     textOrNull(parent?.parentClose),
     parent === undefined ? null : Number(parent.announce),
   ]);
-  if (inserted === undefined) return undefined;
-  const key = readNumber(inserted[0]);
+  if (key === undefined) return undefined;
   insertExecution(session, key, 1, run);
   if (first === undefined) session.changed("work");
   return key;
