@@ -87,11 +87,14 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
 }
 
 const OF_BIRTH: ReadonlySet<string> = new Set(["runId", "workflow", "version", "seed", "input"] satisfies (keyof Birth)[]);
-const OF_LOCATION: ReadonlySet<string> = new Set(["type", "seq", "unit", "name", "n"]);
+
+/** What a step may have besides its location: the compiler sees to it that the list is whole. */
+type OfStep = Exclude<keyof StepCommand, "type" | "seq" | "unit" | "name" | "n">;
+const OF_STEP = Object.keys({ timeout: 1, retry: 1, rollback: 1 } satisfies Record<OfStep, 1>) as OfStep[];
 
 /** The most frequent of all records has nothing but its location. */
 function isBare(record: StepCommand): boolean {
-  for (const field in record) if (!OF_LOCATION.has(field) && record[field as keyof StepCommand] !== undefined) return false;
+  for (const field of OF_STEP) if (record[field] !== undefined) return false;
   return true;
 }
 
