@@ -5,9 +5,10 @@
 
 import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
-import { Client, type ClientConfig, Pool, type PoolClient, type QueryResultRow, types } from "pg";
+import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResultRow, types } from "pg";
 import type { Alone } from "./alone.ts";
 import { isContended, isLost, isNameLost, isThere, NoAnswer, storeError, unavailable } from "./failures.ts";
+import { cut, Wire } from "./wire.ts";
 
 /** What goes to the server. */
 export type Parameter = string | number | boolean | null | undefined;
@@ -27,6 +28,8 @@ export interface Statement {
   readonly sql: string;
   readonly values: readonly Parameter[];
 }
+/** Where a statement goes, and brings its rows from. */
+type Send = <R extends QueryResultRow>(sql: string, values: readonly Parameter[], name?: string) => Promise<R[]>;
 export interface CallOptions {
   readonly tellAgain?: boolean;
   readonly areTurns?: boolean;
@@ -43,6 +46,8 @@ export interface ConnectionsOptions {
 
 /** An attempt that has no answer after this long is given up, with its connection. */
 const NO_ANSWER_MS = 30_000;
+/** A connection that nobody uses is closed after this long. */
+const IDLE_MS = 30_000;
 const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1_000;
 /** Others who were at the same rows are done within milliseconds. */
@@ -64,10 +69,8 @@ export class Connections {
   readonly #patience: number;
   readonly #config: ClientConfig;
   readonly #calls: Pool;
-  /** Turns go one batch after the other, on a connection of their own: the next is ready when the server is. */
-  readonly #turns: Pool;
-  /** Since when a batch has it, and when it is through. */
-  #turnsUnderWay: { readonly since: number; readonly over: Promise<void> } | undefined;
+  /** Turns go one batch behind the other, on a connection of their own: the next is there when the server is through with the one before. */
+  readonly #turns: Wire;
   /** Transactions of steps wait for users' code: they must not keep calls from a connection. */
   readonly #transactions: Pool;
   readonly #free: Slot[] = [];
@@ -88,28 +91,17 @@ export class Connections {
       application_name: "holdfast",
     };
     const pool = (max = connections): Pool => {
-      const made = new Pool({ ...this.#config, max, idleTimeoutMillis: 30_000, allowExitOnIdle: true });
+      const made = new Pool({ ...this.#config, max, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
       // A connection that is lost while nobody uses it is no news to anybody; one that is used fails its query as well.
       made.on("error", () => undefined);
       made.on("connect", (client) => client.on("error", () => undefined));
       return made;
     };
     this.#calls = pool();
-    this.#turns = pool(1);
-    this.#turns.on("connect", (client) => this.#byIndex(client));
+    this.#turns = new Wire({ config: this.#config, onConnect: byIndex, noAnswer: NO_ANSWER_MS, idle: IDLE_MS });
     this.#transactions = pool();
   }
 
-  /**
-   * Statements that have a name keep the plan that was made for them, perhaps when the tables were small: so rows are to be found by index
-   * in any case. Only where it is a session of ours: who comes through a pooler is told another process than it has.
-   */
-  #byIndex(client: PoolClient): void {
-    if (!this.areOwn) return;
-    const { processID } = client as unknown as { readonly processID: number | null };
-    const sql = "SELECT set_config('enable_seqscan', 'off', false) WHERE pg_backend_pid() = $1";
-    client.query(sql, [processID]).catch(() => undefined); // what is wrong with it, the next call finds out
-  }
   /** A connection outside of the pools, for LISTEN. */
   lone(): Client {
     return new Client(this.#config);
@@ -117,7 +109,7 @@ export class Connections {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await Promise.all([this.#calls.end(), this.#turns.end(), this.#transactions.end()]);
+    await Promise.all([this.#calls.end(), this.#turns.close(), this.#transactions.end()]);
   }
 
   // ── calls ──
@@ -137,34 +129,28 @@ export class Connections {
     return this.named(({ instance, slot, token }) => {
       const name = [instance, slot, token];
       let again = false;
-      const ask = async (pool?: Pool): Promise<R[]> => {
+      const ask = async (send: Send): Promise<R[]> => {
         if (alone !== undefined && this.areOwn) {
-          const [row] = await this.#attempt<{ done: number }>(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql), pool);
+          const [row] = await send<{ done: number }>(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql));
           if (row?.done === 1) return [];
         }
         const { sql, values } = statementOf();
         const all = [...name, ...values];
-        return this.#attempt<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined, pool);
+        return send<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined);
       };
       return this.#patiently(() => {
-        const attempt = areTurns || alone !== undefined ? this.#inLine(ask) : ask();
+        const attempt = this.areOwn && (areTurns || alone !== undefined) ? this.#inLine(ask) : ask(this.#attempt);
         again = true;
         return attempt;
       }, this.#patience);
     });
   }
-  /** One batch of turns after the other; but none waits for long for one that waits for somebody's lock (D3). */
-  async #inLine<T>(ask: (pool: Pool) => Promise<T>): Promise<T> {
-    const before = this.#turnsUnderWay;
-    if (before !== undefined && !(await isOver(before.over, before.since + LONG_TURNS_MS - performance.now()))) return ask(this.#calls);
-    const answer = ask(this.#turns);
-    const mine = { since: performance.now(), over: answer.then(nothing, nothing) };
-    this.#turnsUnderWay = mine;
-    try {
-      return await answer;
-    } finally {
-      if (this.#turnsUnderWay === mine) this.#turnsUnderWay = undefined;
-    }
+  /** One behind the other; but none waits for long for one that waits for somebody's lock (D3): it is asked again elsewhere, under its name. */
+  async #inLine<T>(ask: (send: Send) => Promise<T>): Promise<T> {
+    if (this.#isClosed) throw new StoreClosedError({ where: this.where });
+    const isBehind = this.#turns.isBusy;
+    const answer = ask((text, values, name) => this.#turns.query({ name, text, values } as QueryConfig<unknown[]>));
+    return isBehind ? orElse(answer, LONG_TURNS_MS, () => ask(this.#attempt)) : answer;
   }
   /** Lends a name for the length of the work. */
   async named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
@@ -182,13 +168,8 @@ export class Connections {
     this.#names.set(sql, name);
     return name;
   }
-  async #attempt<R extends QueryResultRow>(
-    sql: string,
-    given: readonly Parameter[],
-    name?: string,
-    pool: Pool = this.#calls,
-  ): Promise<R[]> {
-    const client = await this.#checkOut(pool);
+  readonly #attempt: Send = async <R extends QueryResultRow>(sql: string, given: readonly Parameter[], name?: string): Promise<R[]> => {
+    const client = await this.#checkOut(this.#calls);
     const values = given as unknown[];
     let lost: unknown;
     try {
@@ -200,7 +181,7 @@ export class Connections {
     } finally {
       client.release(lost instanceof Error ? lost : undefined);
     }
-  }
+  };
   async #checkOut(pool: Pool): Promise<PoolClient> {
     if (this.#isClosed) throw new StoreClosedError({ where: this.where });
     return pool.connect();
@@ -288,7 +269,7 @@ async function withDeadline<T>(client: PoolClient, query: Promise<T>): Promise<T
   } catch (error) {
     if (error instanceof NoAnswer) {
       query.catch(() => undefined);
-      (client as unknown as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy();
+      cut(client);
     }
     throw error;
   } finally {
@@ -300,14 +281,20 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-const nothing = (): void => {};
-/** Within this many milliseconds. */
-function isOver(work: Promise<void>, ms: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), Math.max(0, ms));
-    void work.then(() => {
-      clearTimeout(timer);
-      resolve(true);
-    });
+/** The answer; or, if there is none after so many milliseconds, whichever of the two comes first. */
+function orElse<T>(answer: Promise<T>, ms: number, other: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => other().then(resolve, reject), ms);
+    answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
+}
+
+/**
+ * Statements that have a name keep the plan that was made for them, perhaps when the tables were small: so rows are to be found by index
+ * in any case. Only where it is a session of ours: who comes through a pooler is told another process than it has.
+ */
+function byIndex(client: Client): void {
+  const { processID } = client as unknown as { readonly processID: number | null };
+  const sql = "SELECT set_config('enable_seqscan', 'off', false) WHERE pg_backend_pid() = $1";
+  client.query(sql, [processID]).catch(() => undefined); // what is wrong with it, the next call finds out
 }
