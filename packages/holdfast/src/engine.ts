@@ -71,7 +71,9 @@ export class Engine {
     await this.store.open();
     this.#unwatch = this.store.watch((wakeup) => {
       for (const worker of this.#workers) worker.wake(wakeup);
-      if (wakeup.results === true) this.#results.look(wakeup.isOwn === true);
+      if (wakeup.results !== true) return;
+      if (wakeup.ended !== undefined && wakeup.isOwn !== true) this.#results.lookAtEnded(wakeup.ended);
+      else this.#results.look(wakeup.isOwn === true);
     });
     this.#timers.push(
       this.environment.every(500, () => void this.#expire()),

@@ -213,6 +213,7 @@ export function changesOf(
   family: boolean,
 ): { here: Wakeup; elsewhere: Wakeup } {
   const changes = { work: due || family, messages: family, tasks: false, results: false };
+  const ended: string[] = [];
   let alarms = false;
   for (const [i, commit] of commits.entries()) {
     if (results[i]?.status !== "committed") continue;
@@ -222,9 +223,13 @@ export function changesOf(
     // Of those that go one by one it is not known whether their end has reached others.
     if (close !== undefined && !isUsual(commit)) changes.work = changes.messages = true;
     if (tasks !== undefined) changes.tasks = true;
-    if (updates !== undefined || (close !== undefined && close.status !== "continued") || status === "blocked") changes.results = true;
+    if (updates !== undefined || (close !== undefined && close.status !== "continued") || status === "blocked") {
+      changes.results = true;
+      ended.push(commit.runId);
+    }
     if (lease === "park" && wakeAt !== undefined) alarms = true;
   }
   // A wake-up that is to come is for this process to wait for; others find it when they look next.
-  return { here: { ...changes, work: changes.work || alarms }, elsewhere: changes };
+  const isKnown = changes.results && !changes.messages; // nobody has ended besides: a family ends together
+  return { here: { ...changes, work: changes.work || alarms }, elsewhere: isKnown ? { ...changes, ended } : changes };
 }

@@ -8,18 +8,21 @@
 // transaction that waits for no disk; what comes up while one is under way shares the next.
 
 import type { Logger } from "@holdfast/core";
-import type { Wakeup } from "holdfast";
+import type { Wakeup, WakeupKind } from "holdfast";
 import type { Client } from "pg";
 import type { Connections } from "./connections.ts";
 
-type Kind = Exclude<keyof Wakeup, "isOwn"> | "mail";
-type Changes = { -readonly [K in Kind]?: boolean };
+type Kind = WakeupKind | "mail";
+type Changes = { -readonly [K in Kind]?: boolean } & { ended?: readonly string[] };
 
 const LETTERS: Readonly<Record<Kind, string>> = { work: "w", messages: "m", tasks: "t", results: "r", mail: "p" };
 const KINDS = Object.keys(LETTERS) as Kind[];
 const ANYTHING: Wakeup = { work: true, messages: true, tasks: true, results: true };
 const HELLO = "+";
 const BYE = "!";
+
+/** The ids of runs that have ended; more than this and others look at all that they wait for. The server takes 8,000 bytes. */
+const LONGEST_LIST = 7_000;
 
 const ATTEND_EVERY_MS = 20_000;
 /** Where LISTEN does not work. */
@@ -89,7 +92,7 @@ export class Notices {
   // ── to others ──
 
   #send(changes: Wakeup): void {
-    this.#pending = { ...this.#pending, ...onlyTrue(changes) };
+    this.#pending = this.#pending === undefined ? ofWakeup(changes) : together(this.#pending, ofWakeup(changes));
     if (!this.#isSending) void this.#flush();
   }
   async #flush(): Promise<void> {
@@ -98,11 +101,7 @@ export class Notices {
       while (this.#pending !== undefined && !this.#isStopped) {
         const changes = this.#pending;
         this.#pending = undefined;
-        await this.#notify(
-          `${this.#connections.instance}${KINDS.filter((kind) => changes[kind] === true)
-            .map((kind) => LETTERS[kind])
-            .join("")}`,
-        );
+        await this.#notify(this.#connections.instance + lettersOf(changes) + listOf(changes.ended));
       }
     } catch {
       // A hint that is lost costs time: who polls finds out.
@@ -223,11 +222,9 @@ export class Notices {
       if (first === HELLO) this.#others = true;
       else void this.#attend();
     } else if (!payload.startsWith(instance)) {
-      const letters = first === "*" ? payload.slice(1) : payload.slice(instance.length);
-      const wakeup = Object.fromEntries(KINDS.filter((kind) => letters.includes(LETTERS[kind])).map((kind) => [kind, true])) as Changes;
-      if (wakeup.mail === true) this.#onMail();
-      const { mail: _mail, ...rest } = wakeup;
-      if (isSomething(rest)) this.#tellHere(rest);
+      const { mail, ...wakeup } = readChanges(first === "*" ? payload.slice(1) : payload.slice(instance.length));
+      if (mail === true) this.#onMail();
+      if (isSomething(wakeup)) this.#tellHere(wakeup as Wakeup);
     }
   }
 }
@@ -235,6 +232,38 @@ export class Notices {
 function isSomething({ work, messages, tasks, results }: Wakeup): boolean {
   return work === true || messages === true || tasks === true || results === true;
 }
-function onlyTrue(changes: Wakeup): Changes {
-  return Object.fromEntries(Object.entries(changes).filter(([, value]) => value === true));
+function ofWakeup({ work, messages, tasks, results, ended }: Wakeup): Changes {
+  const changes: Changes = {};
+  if (work === true) changes.work = true;
+  if (messages === true) changes.messages = true;
+  if (tasks === true) changes.tasks = true;
+  if (results === true) changes.results = true;
+  if (results === true && ended !== undefined) changes.ended = ended;
+  return changes;
+}
+/** Who has ended is known if it is known of both. */
+function together(some: Changes, more: Changes): Changes {
+  const { ended: ofSome = some.results === true ? undefined : [], ...rest } = some;
+  const { ended: ofMore = more.results === true ? undefined : [], ...others } = more;
+  const both = { ...rest, ...others };
+  return ofSome === undefined || ofMore === undefined ? both : { ...both, ended: [...ofSome, ...ofMore] };
+}
+
+// ── a notice: a letter for each kind, then the list of who has ended ──
+
+function lettersOf(changes: Changes): string {
+  return KINDS.filter((kind) => changes[kind] === true)
+    .map((kind) => LETTERS[kind])
+    .join("");
+}
+function listOf(ended: readonly string[] | undefined): string {
+  const list = ended === undefined ? "" : JSON.stringify(ended);
+  return Buffer.byteLength(list) > LONGEST_LIST ? "" : list;
+}
+function readChanges(notice: string): Changes {
+  const [letters = ""] = notice.split("[", 1);
+  const changes: Changes = {};
+  for (const kind of KINDS) if (letters.includes(LETTERS[kind])) changes[kind] = true;
+  if (letters.length < notice.length) changes.ended = JSON.parse(notice.slice(letters.length)) as string[];
+  return changes;
 }

@@ -159,6 +159,13 @@ export class Results {
     if (wait < 1) this.#environment.soon(() => void this.#lookNow());
     else this.#environment.after(wait, () => void this.#lookNow());
   }
+  /** Others have ended these, or answered updates of theirs: to look at what is there takes no more than it is worth. */
+  lookAtEnded(runIds: readonly string[]): void {
+    const ended = new Set(runIds);
+    for (const runId of ended) this.#expected.delete(runId);
+    if (this.#closed) return;
+    for (const [key, { runId }] of this.#awaited) if (ended.has(runId)) this.#lookAtFresh(key);
+  }
   async #lookNow(): Promise<void> {
     const isEverything = this.#scheduled === "everything";
     this.#scheduled = "nothing";

@@ -321,9 +321,12 @@ export interface Wakeup {
   readonly tasks?: boolean;
   /** Runs or updates that clients wait for may have ended. */
   readonly results?: boolean;
+  /** The runs whose results these are. Absent: any may have ended. */
+  readonly ended?: readonly string[];
   /** All of it was written through this very object: whoever wrote it knows. Absent: somebody else may have. */
   readonly isOwn?: boolean;
 }
+export type WakeupKind = Exclude<keyof Wakeup, "ended" | "isOwn">;
 
 export interface Store {
   /** How many commits it is worth having under way at once, each of other runs, where the store works elsewhere: a process then hands over half of its runs at a time, and works on the others meanwhile. Absent: one, of all that is ready. */

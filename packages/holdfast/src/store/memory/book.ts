@@ -13,7 +13,7 @@ import {
   serializeError,
 } from "@holdfast/core";
 import { canceledBy } from "../canceled.ts";
-import type { InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup } from "../port.ts";
+import type { InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup, WakeupKind } from "../port.ts";
 import { Agenda } from "./agenda.ts";
 import { isOpen, type KeptRun, type UsedKey, unbegun } from "./state.ts";
 import { Tasks } from "./tasks.ts";
@@ -94,7 +94,7 @@ export class Book {
     if (run.availableAt === undefined || run.availableAt > now) this.setAvailable(run, now);
     this.wake("work");
   }
-  wake(what: keyof Wakeup): void {
+  wake(what: WakeupKind): void {
     this.#wakeup[what] = true;
   }
   /** What watchers are to be told since this was last asked. */

@@ -2,7 +2,7 @@
 // Owns: numbers of lanes and workers, once looked up; runs that are held; what has changed since watchers were last told.
 // Invariants: nothing is remembered that a rollback has taken back.
 
-import type { Wakeup } from "../port.ts";
+import type { Wakeup, WakeupKind } from "../port.ts";
 import { text, textOrNull } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { findRun, type RunHead } from "./findRun.ts";
@@ -15,7 +15,7 @@ export class Session {
   readonly held = new HeldRuns();
   #lanes = new Map<string, number>();
   #workers = new Map<string, number>();
-  #changed: { -readonly [K in keyof Wakeup]: Wakeup[K] } = {};
+  #changed: { [K in WakeupKind]?: true } = {};
 
   constructor(db: Connection) {
     this.db = db;
@@ -60,7 +60,7 @@ export class Session {
   }
 
   /** Watchers are told after the commit. */
-  changed(what: keyof Wakeup): void {
+  changed(what: WakeupKind): void {
     this.#changed[what] = true;
   }
   takeChanges(): Wakeup {
