@@ -163,6 +163,7 @@ export class Engine {
   /** Clients of this process learn of ends and outcomes without looking them up. */
   #tell(turn: TurnCommit): void {
     this.#expectDeadlines(turn.children ?? []);
+    for (const { runId, message } of turn.sends ?? []) if (message.job.type === "cancel") this.#results.doubt(runId); // as in send()
     for (const { id, outcome } of turn.updates ?? []) this.#results.tellUpdate(turn.runId, id, outcome);
     const { close, blocked, runId } = turn;
     if (close !== undefined && close.status !== "continued") {

@@ -215,13 +215,16 @@ export function changesOf(
   const changes = { work: due || family, messages: family, tasks: false, results: false };
   const ended: string[] = [];
   let alarms = false;
+  const goTogether = new Set(commits.map(({ runId }) => runId)).size === commits.length;
   for (const [i, commit] of commits.entries()) {
     if (results[i]?.status !== "committed") continue;
     const { children, sends, cancelChildren, tasks, updates, close, status, lease, wakeAt } = commit;
     if (children !== undefined || sends !== undefined || cancelChildren !== undefined) changes.work = changes.messages = true;
     if (close !== undefined && (close.status === "continued" || children !== undefined)) changes.work = true;
     // Of those that go one by one it is not known whether their end has reached others.
-    if (close !== undefined && !isUsual(commit)) changes.work = changes.messages = true;
+    if (close !== undefined && !(goTogether && isUsual(commit))) changes.work = changes.messages = true;
+    // K9: who has not begun is canceled at once.
+    if (cancelChildren !== undefined || sends?.some(({ message }) => message.job.type === "cancel") === true) changes.results = true;
     if (tasks !== undefined) changes.tasks = true;
     if (updates !== undefined || (close !== undefined && close.status !== "continued") || status === "blocked") {
       changes.results = true;

@@ -147,10 +147,16 @@ export class Connections {
   }
   /** One behind the other; but none waits for long for one that waits for somebody's lock (D3): it is asked again elsewhere, under its name. */
   async #inLine<T>(ask: (send: Send) => Promise<T>): Promise<T> {
-    if (this.#isClosed) throw new StoreClosedError({ where: this.where });
-    const isBehind = this.#turns.isBusy;
-    const answer = ask((text, values, name) => this.#turns.query({ name, text, values } as QueryConfig<unknown[]>));
-    return isBehind ? orElse(answer, LONG_TURNS_MS, () => ask(this.#attempt)) : answer;
+    if (this.#turns.delay >= LONG_TURNS_MS) return ask(this.#attempt);
+    let isBehind = false;
+    const answer = ask(async (text, values, name) => {
+      if (this.#isClosed) throw new StoreClosedError({ where: this.where });
+      isBehind = this.#turns.isBusy;
+      return this.#turns.query({ name, text, values } as QueryConfig<unknown[]>);
+    });
+    // Who is first is not held up by others; after the end there is nowhere else to ask.
+    const left = (): number => LONG_TURNS_MS - (isBehind && !this.#isClosed ? this.#turns.delay : 0);
+    return orElse(answer, left, () => ask(this.#attempt));
   }
   /** Lends a name for the length of the work. */
   async named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
@@ -194,10 +200,11 @@ export class Connections {
     let wait = FIRST_WAIT_MS;
     let contendedWait = CONTENDED_WAIT_MS;
     for (;;) {
+      const { areOwn } = this;
       try {
         return await attempt();
       } catch (error) {
-        if (isNameLost(error) && this.areOwn) {
+        if (isNameLost(error) && areOwn) {
           this.areOwn = false; // a pooler has come between
           continue;
         }
@@ -281,10 +288,16 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** The answer; or, if there is none after so many milliseconds, whichever of the two comes first. */
-function orElse<T>(answer: Promise<T>, ms: number, other: () => Promise<T>): Promise<T> {
+/** The answer; or, if there is none when no milliseconds are left, whichever of the two comes first. */
+function orElse<T>(answer: Promise<T>, left: () => number, other: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => other().then(resolve, reject), ms);
+    let timer: NodeJS.Timeout | undefined;
+    const look = (): void => {
+      const ms = left();
+      if (ms > 0) timer = setTimeout(look, ms);
+      else other().then(resolve, reject);
+    };
+    look();
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }

@@ -23,6 +23,7 @@ const BYE = "!";
 
 /** The ids of runs that have ended; more than this and others look at all that they wait for. The server takes 8,000 bytes. */
 const LONGEST_LIST = 7_000;
+const MOST_LISTED = LONGEST_LIST / '"",'.length;
 
 const ATTEND_EVERY_MS = 20_000;
 /** Where LISTEN does not work. */
@@ -97,17 +98,13 @@ export class Notices {
   }
   async #flush(): Promise<void> {
     this.#isSending = true;
-    try {
-      while (this.#pending !== undefined && !this.#isStopped) {
-        const changes = this.#pending;
-        this.#pending = undefined;
-        await this.#notify(this.#connections.instance + lettersOf(changes) + listOf(changes.ended));
-      }
-    } catch {
-      // A hint that is lost costs time: who polls finds out.
-    } finally {
-      this.#isSending = false;
+    while (this.#pending !== undefined && !this.#isStopped) {
+      const changes = this.#pending;
+      this.#pending = undefined;
+      // A hint that is lost costs time: who polls finds out. The next one is not to wait for a third.
+      await this.#notify(this.#connections.instance + lettersOf(changes) + listOf(changes.ended)).catch(() => undefined);
     }
+    this.#isSending = false;
   }
   async #notify(notice: string): Promise<void> {
     await this.#connections.query(`SELECT ${this.#s}.notify_1($1, $2)`, [this.#channel, notice], 0);
@@ -246,7 +243,9 @@ function together(some: Changes, more: Changes): Changes {
   const { ended: ofSome = some.results === true ? undefined : [], ...rest } = some;
   const { ended: ofMore = more.results === true ? undefined : [], ...others } = more;
   const both = { ...rest, ...others };
-  return ofSome === undefined || ofMore === undefined ? both : { ...both, ended: [...ofSome, ...ofMore] };
+  // What no notice could take is not carried along either: the one under way may take long.
+  const isKnown = ofSome !== undefined && ofMore !== undefined && ofSome.length + ofMore.length < MOST_LISTED;
+  return isKnown ? { ...both, ended: [...ofSome, ...ofMore] } : both;
 }
 
 // ── a notice: a letter for each kind, then the list of who has ended ──
@@ -264,6 +263,16 @@ function readChanges(notice: string): Changes {
   const [letters = ""] = notice.split("[", 1);
   const changes: Changes = {};
   for (const kind of KINDS) if (letters.includes(LETTERS[kind])) changes[kind] = true;
-  if (letters.length < notice.length) changes.ended = JSON.parse(notice.slice(letters.length)) as string[];
-  return changes;
+  const ended = readList(notice.slice(letters.length));
+  return ended === undefined ? changes : { ...changes, ended };
+}
+/** Undefined if it can't be read: anybody may say anything on the channel. Then it is a hint like one without a list. */
+function readList(list: string): string[] | undefined {
+  if (list === "") return undefined;
+  try {
+    const ended: unknown = JSON.parse(list);
+    return Array.isArray(ended) && ended.every((id) => typeof id === "string") ? ended : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,103 +1,125 @@
 // One connection that many calls share: each goes out at once, and the server carries them out in that order, without waiting for us.
-// Owns: the connection, from its first use until it is lost or nobody has used it for a while.
+// Owns: the connection, from its first use until it is lost, is of no use any more, or nobody has used it for a while.
 // Invariants: a statement that fails fails alone; when the connection is lost, all that have no answer yet fail with that.
 
 import { Client, type ClientConfig, type QueryConfig, type QueryResultRow } from "pg";
+import { isLost, isNameLost } from "./failures.ts";
 
 export interface WireOptions {
   readonly config: ClientConfig;
   /** Of a connection that has just been made. */
   readonly onConnect: (client: Client) => void;
-  /** Whoever has no answer after this long gives up, and cuts the connection. Milliseconds. */
+  /** A connection whose server is at one statement for this long is cut. Milliseconds. */
   readonly noAnswer: number;
   /** One that nobody has used for this long is closed. Milliseconds. */
   readonly idle: number;
 }
 
 /** Beyond its types. */
-type Piped = Client & { ref(): void; unref(): void };
+type Piped = Client & { ref(): void; unref(): void; readonly connection: { readonly parsedStatements: Readonly<Record<string, string>> } };
+
+/** A connection that was made. */
+interface Made {
+  readonly client: Piped;
+  /** How many have no answer yet. */
+  waiting: number;
+  /** Since when the server is at the first of them, or at nothing. */
+  since: number;
+}
 
 /** How often it is looked at. */
 const LOOK_MS = 5_000;
+/** A server that is there takes leave within this time. */
+const GOODBYE_MS = 1_000;
 
 export class Wire {
   readonly #options: WireOptions;
-  #client: Piped | undefined;
-  #connecting: Promise<Piped> | undefined;
-  /** When those were asked that have no answer yet, in order. */
-  #asked: number[] = [];
-  #usedAt = 0;
+  #made: Made | undefined;
+  #connecting: Promise<Made> | undefined;
   #looking: NodeJS.Timeout | undefined;
-  #isClosed = false;
 
   constructor(options: WireOptions) {
     this.#options = options;
   }
   /** Somebody waits for an answer: who comes now stands behind. */
   get isBusy(): boolean {
-    return this.#asked.length > 0;
+    return this.#connecting !== undefined || (this.#made?.waiting ?? 0) > 0;
+  }
+  /** For how long the server is at the one that stands first. Milliseconds. */
+  get delay(): number {
+    return this.#made === undefined || this.#made.waiting === 0 ? 0 : performance.now() - this.#made.since;
   }
   async query<R extends QueryResultRow>(query: QueryConfig<unknown[]>): Promise<R[]> {
-    const client = this.#client ?? (await this.#connect());
-    if (this.#asked.push(performance.now()) === 1) client.ref();
+    const made = this.#made ?? (await this.#connect());
+    const { client } = made;
+    if (made.waiting++ === 0) {
+      made.since = performance.now();
+      client.ref();
+    }
     try {
       return (await client.query<R>(query)).rows;
+    } catch (error) {
+      throw this.#failed(made, error, query.name);
     } finally {
-      if (this.#client === client) this.#answered(client);
+      made.since = performance.now();
+      if (--made.waiting === 0) client.unref(); // it keeps no process alive
     }
   }
-  #answered(client: Piped): void {
-    this.#asked.shift();
-    if (this.#asked.length > 0) return;
-    this.#usedAt = performance.now();
-    client.unref(); // it keeps no process alive
+  /** A connection that is of no use any more is left to those that are on it. */
+  #failed(made: Made, error: unknown, name: string | undefined): unknown {
+    // Its name was to come with one before it that could not be parsed: nothing is known of the session that was not known before.
+    if (this.#made !== made) return isNameLost(error) ? new Error("Connection terminated", { cause: error }) : error;
+    const isParsed = name === undefined || made.client.connection.parsedStatements[name] !== undefined;
+    if (isLost(error) || !isParsed) void this.#end(made);
+    return error;
   }
 
-  #connect(): Promise<Piped> {
+  #connect(): Promise<Made> {
     this.#connecting ??= this.#connected().finally(() => {
       this.#connecting = undefined;
     });
     return this.#connecting;
   }
-  async #connected(): Promise<Piped> {
+  async #connected(): Promise<Made> {
     const client = new Client({ ...this.#options.config, pipeline: true } as ClientConfig) as Piped;
-    client.on("error", () => this.#lost(client));
-    client.on("end", () => this.#lost(client));
+    const made: Made = { client, waiting: 0, since: 0 };
+    client.on("error", () => {
+      this.#lost(made);
+      cut(client); // it may be the driver that can't go on
+    });
+    client.on("end", () => this.#lost(made));
     await client.connect();
-    if (this.#isClosed) {
-      await client.end();
-      throw new Error("Connection terminated"); // as one that is closed on the way
-    }
     this.#options.onConnect(client);
-    this.#client = client;
-    this.#asked = [];
-    this.#usedAt = performance.now();
+    made.since = performance.now();
+    this.#made = made;
     this.#looking ??= setInterval(() => this.#look(), LOOK_MS).unref();
-    return client;
+    return made;
   }
-  #lost(client: Piped): void {
-    if (this.#client !== client) return;
-    this.#client = undefined;
-    this.#asked = [];
+  #lost(made: Made): void {
+    if (this.#made !== made) return;
+    this.#made = undefined;
     clearInterval(this.#looking);
     this.#looking = undefined;
   }
   #look(): void {
-    const client = this.#client;
-    if (client === undefined) return;
-    const now = performance.now();
-    const [oldest] = this.#asked;
-    if (oldest !== undefined && now - oldest >= this.#options.noAnswer) cut(client);
-    else if (oldest === undefined && now - this.#usedAt >= this.#options.idle) void this.#end(client);
+    if (this.#made === undefined) return;
+    const { client, waiting, since } = this.#made;
+    const past = performance.now() - since;
+    if (waiting > 0 && past >= this.#options.noAnswer) cut(client);
+    else if (waiting === 0 && past >= this.#options.idle) void this.#end(this.#made);
   }
-  async #end(client: Piped): Promise<void> {
-    this.#lost(client);
+  /** What was asked before is answered, or cut off like any other. */
+  async #end(made: Made): Promise<void> {
+    const { client, waiting } = made;
+    this.#lost(made);
+    const overdue = setTimeout(() => cut(client), waiting > 0 ? this.#options.noAnswer : GOODBYE_MS).unref();
     await client.end().catch(() => undefined);
+    clearTimeout(overdue);
   }
-  /** What was asked before is answered. */
+  /** Nobody asks any more; who has asked is answered. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    if (this.#client !== undefined) await this.#end(this.#client);
+    await this.#connecting?.catch(() => undefined);
+    if (this.#made !== undefined) await this.#end(this.#made);
   }
 }
 

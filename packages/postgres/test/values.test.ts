@@ -32,6 +32,9 @@ const JOBS: readonly Job[] = [
 const COMMANDS: readonly Command[] = [
   { type: "step", ...at },
   { type: "step", ...at, n: 4, timeout: 5, retry, rollback: true },
+  { type: "step", ...at, timeout: 5 },
+  { type: "step", ...at, retry },
+  { type: "step", ...at, rollback: true },
   { type: "step", ...at, name: "odd\0\ud800\u001a0000", unit: "x\0" },
   { type: "activity", ...at, input: value, queue: "q", retry, startToClose: 1 },
   { type: "child", ...at, input: bytes, id: "c", parentClose: "abandon", detached: true },

@@ -40,6 +40,8 @@ export class Results {
   readonly #environment: Environment;
   readonly #logger: Logger;
   readonly #awaited = new Map<string, Awaited>();
+  /** The keys of updates that are waited for, by their runs. */
+  readonly #updatesOf = new Map<string, Set<string>>();
   /** Keeps the process alive while somebody waits. */
   #alive: Timer | undefined;
   /** Waited for and never looked up. */
@@ -48,6 +50,8 @@ export class Results {
   /** Created here and not known to have ended, with how many hints of others had come by then. */
   readonly #expected = new Map<string, number>();
   #hints = 0;
+  /** Of late, by others: of a run that is created the end may be known before the answer. */
+  readonly #endedElsewhere = new Set<string>();
   #looking = 0;
   #nextLook = 0;
   #scheduled: "nothing" | "unexpected" | "everything" = "nothing";
@@ -69,6 +73,7 @@ export class Results {
 
   /** A run that this process has created, and whose end it will most likely commit itself: no need to look it up at once. */
   expect(runId: string): void {
+    if (this.#endedElsewhere.has(runId)) return;
     if (this.#expected.size >= MOST_REMEMBERED) this.#expected.clear();
     this.#expected.set(runId, this.#hints);
   }
@@ -88,6 +93,7 @@ export class Results {
     const key = keyOf(runId, update);
     const awaited = this.#awaited.get(key) ?? { runId, update, waiters: new Set<Waiter>() };
     this.#awaited.set(key, awaited);
+    if (update !== undefined) this.#updatesOf.set(runId, (this.#updatesOf.get(runId) ?? new Set()).add(key));
     this.#alive ??= this.#environment.stayAlive();
     let timer: Timer | undefined;
     let stop: (() => void) | undefined;
@@ -107,12 +113,18 @@ export class Results {
     } finally {
       timer?.cancel();
       stop?.();
-      if (awaited.waiters.size === 0 && this.#awaited.get(key) === awaited) this.#awaited.delete(key);
+      if (awaited.waiters.size === 0 && this.#awaited.get(key) === awaited) this.#forget(key, runId);
       if (this.#awaited.size === 0) {
         this.#alive?.cancel();
         this.#alive = undefined;
       }
     }
+  }
+  #forget(key: string, runId: string): void {
+    this.#awaited.delete(key);
+    const updates = this.#updatesOf.get(runId);
+    updates?.delete(key);
+    if (updates?.size === 0) this.#updatesOf.delete(runId);
   }
   close(): void {
     this.#closed = true;
@@ -161,10 +173,13 @@ export class Results {
   }
   /** Others have ended these, or answered updates of theirs: to look at what is there takes no more than it is worth. */
   lookAtEnded(runIds: readonly string[]): void {
-    const ended = new Set(runIds);
-    for (const runId of ended) this.#expected.delete(runId);
-    if (this.#closed) return;
-    for (const [key, { runId }] of this.#awaited) if (ended.has(runId)) this.#lookAtFresh(key);
+    if (this.#endedElsewhere.size >= MOST_REMEMBERED) this.#endedElsewhere.clear();
+    for (const runId of runIds) {
+      this.#expected.delete(runId);
+      this.#endedElsewhere.add(runId);
+      for (const key of [keyOf(runId, undefined), ...(this.#updatesOf.get(runId) ?? [])])
+        if (this.#awaited.has(key)) this.#lookAtFresh(key);
+    }
   }
   async #lookNow(): Promise<void> {
     const isEverything = this.#scheduled === "everything";

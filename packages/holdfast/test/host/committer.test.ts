@@ -95,6 +95,30 @@ test("D3 where the store works elsewhere, half of the runs is written at a time,
   expect(committer.idle).toBe(true);
 });
 
+test.each([
+  [0, [["a", "b", "c"]]],
+  [1, [["a"], ["b", "c"]]],
+  [2, [["a", "b", "c"]]],
+])(
+  "D2 D3 with %i runs in progress, new ones are written once each, and a first one that is alone waits for nobody",
+  async (runs, expected) => {
+    const created: string[][] = [];
+    const create = async (batch: readonly NewRun[]) => {
+      created.push(batch.map(({ id }) => id));
+      await settled();
+      return batch.map(({ id }) => ({ status: "created", id, execution: 1, inboxIds: [] }) as const);
+    };
+    const store = { create } as Partial<Store> as Store;
+    const committer = new Committer(store, realEnvironment, () => false, () => runs, () => {}); // biome-ignore format: one call
+    const [first, ...others] = ["a", "b", "c"].map((id) => ({ id, first: {} }) as NewRun);
+    const begun = committer.create(first as NewRun);
+    await Promise.resolve(); // a microtask later, in the same turn of the event loop
+    const more = others.map((run) => committer.create(run));
+    expect((await Promise.all([begun, ...more])).map(({ id }) => id)).toEqual(["a", "b", "c"]);
+    expect([created, committer.idle]).toEqual([expected, true]);
+  },
+);
+
 test("D3 what belongs to one run is written in order: it waits for what is on its way, though there is room for another write", async () => {
   const { made, writes } = batcher(2);
   void made.add({ key: "a", n: 1 });

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FatalError, Holdfast, workflow } from "holdfast";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { realEnvironment } from "../../src/host/environment.ts";
 import { Results } from "../../src/host/results.ts";
 import { StoreCorruptError } from "../../src/store/errors.ts";
@@ -25,6 +25,86 @@ test("M10 a row that can't be read keeps nobody from the result of another run",
   expect(await damaged).toBeInstanceOf(StoreCorruptError);
 });
 
+/** A store of which a test says what has ended; looks are answered with what was so when they began. */
+function endings() {
+  const [ended, answered, looks] = [new Set<string>(), new Set<string>(), [] as (readonly string[])[]];
+  const gate: { passed?: Promise<void> } = {};
+  const store = {
+    get: async (ids: readonly string[]) => {
+      looks.push(ids);
+      const rows = ids.map((id) => ({ id, status: ended.has(id) ? "completed" : "running" }) as RunRow);
+      await gate.passed;
+      return rows;
+    },
+    updates: async (keys: readonly { runId: string; id: string }[]) =>
+      keys.map(({ runId, id }) => (answered.has(`${runId} ${id}`) ? ({ status: "completed", value: "1" } as const) : undefined)),
+  };
+  const results = new Results(store as Partial<Store> as Store, realEnvironment, quiet);
+  const isLooked = (count: number) => vi.waitUntil(() => looks.length >= count && !results.busy, { interval: 1 });
+  return { ended, answered, looks, results, isLooked, gate };
+}
+const IN_TIME = { timeout: 2_000 };
+
+test("M10 D9 a hint that names runs has those looked at that are waited for, with their updates, and no others", async () => {
+  const { ended, answered, looks, results, isLooked } = endings();
+  const [a, b] = [results.end("a", IN_TIME), results.end("b", IN_TIME)];
+  const [reply, other] = [results.update("a", "u", IN_TIME), results.update("b", "u", IN_TIME)];
+  await expect(results.update("a", "v", { timeout: 1 })).rejects.toMatchObject({ code: "HF_WAIT_TIMEOUT" });
+  await isLooked(2);
+  looks.length = 0;
+  for (const id of ["a", "b"]) ended.add(id);
+  answered.add("a u");
+  results.lookAtEnded(["unknown", "a", "a"]);
+  expect([await a, await reply]).toEqual([expect.objectContaining({ id: "a" }), { status: "completed", value: "1" }]);
+  expect(looks).toEqual([["a"]]);
+  answered.add("b u");
+  results.lookAtEnded(["b"]);
+  expect([await b, await other]).toEqual([expect.objectContaining({ id: "b" }), { status: "completed", value: "1" }]);
+});
+
+test("M10 D9 a hint that names a run and comes while it is being looked at has it looked at again", async () => {
+  const { ended, looks, results, gate } = endings();
+  let open = (): void => {};
+  gate.passed = new Promise((resolve) => {
+    open = resolve;
+  });
+  const end = results.end("a", IN_TIME);
+  await vi.waitUntil(() => looks.length === 1, { interval: 1 });
+  ended.add("a");
+  results.lookAtEnded(["a"]);
+  delete gate.passed;
+  open();
+  expect(await end).toMatchObject({ id: "a", status: "completed" });
+});
+
+test.each([
+  ["before anybody waits for it", ["expect", "hint", "wait"]],
+  ["before the answer to its creation", ["hint", "expect", "wait"]],
+  ["while somebody waits for it", ["expect", "wait", "hint"]],
+  ["while somebody waits for it, before the answer to its creation", ["wait", "hint", "expect"]],
+])("M10 D9 the end of a run that was created here is found, though its own worker did not end it: the hint comes %s", async (_, order) => {
+  const { ended, results } = endings();
+  ended.add("a");
+  let end: Promise<unknown> | undefined;
+  for (const what of order) {
+    if (what === "expect") results.expect("a");
+    else if (what === "hint") results.lookAtEnded(["a"]);
+    else end = results.end("a", IN_TIME);
+  }
+  expect(await end).toMatchObject({ id: "a", status: "completed" });
+});
+
+test("D9 a run that was created here is not looked at because of hints that name others", async () => {
+  const { looks, results } = endings();
+  results.expect("a");
+  results.lookAtEnded(["b"]);
+  const end = results.end("a", IN_TIME);
+  results.lookAtEnded(["b", "c"]);
+  await new Promise((resolve) => setImmediate(resolve));
+  results.tellEnd({ id: "a", status: "completed", output: undefined, error: undefined });
+  expect([await end, looks]).toMatchObject([{ id: "a" }, []]);
+});
+
 test("K6 M10 a run that its own process terminates is told of by that write, not by a look that comes later", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-results-"));
   const store = new SqliteStore(join(folder, "x.db"), { synchronous: "NORMAL" });
@@ -39,6 +119,29 @@ test("K6 M10 a run that its own process terminates is told of by that write, not
   expect(await ended).toBe("HF_RUN_TERMINATED");
   await engine.close();
   rmSync(folder, { recursive: true, force: true });
+});
+
+test("K9 M10 a run that a workflow here cancels before it has begun is told of by that write", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-"));
+  const store = new SqliteStore(join(folder, "runs.db"));
+  const environment = { ...realEnvironment, every: () => ({ cancel: () => {} }) }; // nobody looks by and by
+  const engine = await Holdfast.with({ store, environment }, { logger: quiet });
+  try {
+    const later = workflow("later", async (ctx) => ctx.sleep("1h"));
+    const caller = workflow("caller", async (ctx) => {
+      await ctx.waitForSignal("now");
+      await ctx.cancelRun("later");
+    });
+    await engine.worker({ workflows: [caller, later], concurrency: 1 });
+    const calling = await engine.start(caller, undefined);
+    const run = await engine.start(later, undefined, { id: "later", delay: "1h" });
+    const canceled = run.result({ timeout: "8s" }).catch((error: unknown) => error);
+    await calling.signal("now");
+    expect(await canceled).toMatchObject({ name: "CanceledError" });
+  } finally {
+    await engine.close();
+    rmSync(folder, { recursive: true });
+  }
 });
 
 test("P7 D10 the turn of a resume is not before the turn that failed, though the store's clock has gone back", async () => {

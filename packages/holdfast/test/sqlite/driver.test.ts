@@ -32,6 +32,33 @@ describe.each(DRIVERS)("%s", (name) => {
     driver.close();
   });
 
+  test("an insert tells the key of its row, and nothing if a row was in the way, whatever was written before", () => {
+    const { driver } = withTable();
+    driver.exec("CREATE TABLE others (a INTEGER PRIMARY KEY, b); CREATE UNIQUE INDEX of_b ON t (b)");
+    const insert = driver.prepare("INSERT INTO t (b) VALUES (?) ON CONFLICT (b) DO NOTHING");
+    const elsewhere = driver.prepare("INSERT INTO others (a, b) VALUES (?, ?)");
+    expect([insert.insert(["x"]), insert.insert(["x"]), insert.insert(["y"])]).toEqual([1, undefined, 2]);
+    expect([elsewhere.insert([70, "o"]), insert.insert(["x"]), insert.insert(["z"]), elsewhere.insert([71, "o"])]).toEqual([
+      70,
+      undefined,
+      3,
+      71,
+    ]);
+    driver.prepare("UPDATE others SET b = ?").run(["p"]);
+    expect(insert.insert(["x"])).toBeUndefined();
+    driver.prepareNamed("INSERT INTO others (b) VALUES (?)").run("of a user");
+    expect([insert.insert(["x"]), insert.insert(["w"])]).toEqual([undefined, 4]);
+    // Somebody keeps a log: what a trigger writes is not the row.
+    driver.exec("CREATE TRIGGER log_before BEFORE INSERT ON t BEGIN INSERT INTO others (b) VALUES (new.b); END");
+    driver.exec("CREATE TRIGGER log_after AFTER INSERT ON t BEGIN INSERT INTO others (b) VALUES (new.b); DELETE FROM others; END");
+    expect([insert.insert(["x"]), insert.insert(["v"])]).toEqual([undefined, 5]);
+    driver.exec("BEGIN");
+    expect(insert.insert(["u"])).toBe(6);
+    driver.exec("ROLLBACK");
+    expect([insert.insert(["x"]), insert.insert(["u"])]).toEqual([undefined, 6]);
+    driver.close();
+  });
+
   test("a statement that failed works the next time", () => {
     const { driver } = withTable();
     const insert = driver.prepare("INSERT INTO t (a, b) VALUES (?, ?)");

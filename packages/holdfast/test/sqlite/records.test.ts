@@ -31,6 +31,9 @@ const JOBS: readonly Job[] = [
 const COMMANDS: readonly Command[] = [
   { type: "step", ...at },
   { type: "step", ...at, n: 4, timeout: 5, retry, rollback: true },
+  { type: "step", ...at, timeout: 5 },
+  { type: "step", ...at, retry },
+  { type: "step", ...at, rollback: true },
   { type: "activity", ...at, input: value, queue: "q", retry, startToClose: 1 },
   { type: "child", ...at, input: bytes, id: "c", parentClose: "abandon", detached: true },
   { type: "sleep", ...at, duration: 5 },
