@@ -17,7 +17,7 @@ import type { Birth } from "./recordCodec.ts";
 import { literal } from "./schema/messages.ts";
 import { ENDED, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, stays } from "./schema/turns.ts";
 
-/** Its first three parameters are the name of the call, which it notes. It answers with `done`: 1, or 0 if nothing was done. */
+/** Its first three parameters are the name of the call, which it notes. It has no answer: if it was carried out, rows were written last. */
 export type Alone = Statement;
 
 /** A statement has a row for each; each number of rows is a statement of its own. */
@@ -79,9 +79,8 @@ export class Alones {
     const s = this.#s;
     return `WITH held AS (
         SELECT r.key FROM ${s}.runs r WHERE ${HOLDS} AND r.last_message <= $8::bigint AND ${stays("$9::integer")} FOR NO KEY UPDATE
-      ), noted AS (${note(s, "held")} RETURNING held.key
-      ), written AS (${records.insert(s, "noted", "$5::integer", "$7::integer")})
-      SELECT count(*)::integer AS done FROM noted`;
+      ), noted AS (${note(s, "held")} RETURNING held.key)
+      ${records.insert(s, "noted", "$5::integer", "$7::integer")}`;
   }
   // Only turns of its own give a run children and activities; who never had a message has no update that waits for an answer.
   #end(records: Records): string {
@@ -91,11 +90,10 @@ export class Alones {
           AND NOT EXISTS (SELECT 1 FROM ${s}.runs c WHERE c.parent_id = $4 AND c.finished_at IS NULL)
           AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key) FOR NO KEY UPDATE OF r
       ), noted AS (${note(s, "held")} RETURNING held.key, ${s}.clock_1($12::bigint) AS v_now
-      ), written AS (${records.insert(s, "noted", "$5::integer", "$7::integer")}
-      ), ended AS (UPDATE ${s}.runs r SET status = $8::text, ended_as = $8::text, output = $9::text, error = $10::text,
+      ), written AS (${records.insert(s, "noted", "$5::integer", "$7::integer")})
+      UPDATE ${s}.runs r SET status = $8::text, ended_as = $8::text, output = $9::text, error = $10::text,
           resumable = $8::text = 'failed' AND coalesce($11::boolean, true), turns = $7::integer + 1, history_length = $13::integer, ${ENDED}
-        FROM noted WHERE r.key = noted.key)
-      SELECT count(*)::integer AS done FROM noted`;
+        FROM noted WHERE r.key = noted.key`;
   }
   // Of two that create the same run the second waits for the first, and then does nothing.
   #run(records: Records): string {
@@ -106,11 +104,10 @@ export class Alones {
         INSERT INTO ${s}.runs (${NEW_RUN_COLUMNS}) SELECT nextval('${s}.run_keys'), ${newRunValues("")} FROM given
           WHERE EXISTS (SELECT 1 FROM ${s}.calls c WHERE c.instance = $1 AND c.slot = $2::integer AND c.token < $3::bigint)
           ON CONFLICT DO NOTHING RETURNING key
-      ), noted AS (${note(s, "created")} RETURNING created.key
-      ), begun AS (INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
-        SELECT created.key, 1, workflow, version, seed, input FROM created CROSS JOIN given
+      ), noted AS (${note(s, "created")}
       )${records.isEmpty ? "" : `, written AS (${records.insert(s, "created", "1", "0")})`}
-      SELECT count(*)::integer AS done FROM noted`;
+      INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input)
+        SELECT created.key, 1, workflow, version, seed, input FROM created CROSS JOIN given`;
   }
 }
 

@@ -5,7 +5,7 @@
 
 import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
-import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResultRow, types } from "pg";
+import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
 import type { Alone } from "./alone.ts";
 import { isContended, isLost, isNameLost, isThere, NoAnswer, storeError, unavailable } from "./failures.ts";
 import { cut, Wire } from "./wire.ts";
@@ -28,8 +28,8 @@ export interface Statement {
   readonly sql: string;
   readonly values: readonly Parameter[];
 }
-/** Where a statement goes, and brings its rows from. */
-type Send = <R extends QueryResultRow>(sql: string, values: readonly Parameter[], name?: string) => Promise<R[]>;
+/** Where a statement goes, and its result comes from. */
+type Send = <R extends QueryResultRow>(sql: string, values: readonly Parameter[], name?: string) => Promise<QueryResult<R>>;
 export interface CallOptions {
   readonly tellAgain?: boolean;
   readonly areTurns?: boolean;
@@ -116,7 +116,7 @@ export class Connections {
 
   /** A statement that may be carried out twice: a read, or one that changes nothing the second time. */
   query<R extends QueryResultRow>(sql: string, values: readonly Parameter[] = [], patience: number = this.#patience): Promise<R[]> {
-    return this.#patiently(() => this.#attempt<R>(sql, values), patience);
+    return this.#patiently(async () => (await this.#attempt<R>(sql, values)).rows, patience);
   }
   /**
    * A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. `alone`: the
@@ -131,12 +131,12 @@ export class Connections {
       let again = false;
       const ask = async (send: Send): Promise<R[]> => {
         if (alone !== undefined && this.areOwn) {
-          const [row] = await send<{ done: number }>(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql));
-          if (row?.done === 1) return [];
+          const { rowCount } = await send(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql));
+          if ((rowCount ?? 0) > 0) return [];
         }
         const { sql, values } = statementOf();
         const all = [...name, ...values];
-        return send<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined);
+        return (await send<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined)).rows;
       };
       return this.#patiently(() => {
         const attempt = this.areOwn && (areTurns || alone !== undefined) ? this.#inLine(ask) : ask(this.#attempt);
@@ -174,13 +174,17 @@ export class Connections {
     this.#names.set(sql, name);
     return name;
   }
-  readonly #attempt: Send = async <R extends QueryResultRow>(sql: string, given: readonly Parameter[], name?: string): Promise<R[]> => {
+  readonly #attempt: Send = async <R extends QueryResultRow>(
+    sql: string,
+    given: readonly Parameter[],
+    name?: string,
+  ): Promise<QueryResult<R>> => {
     const client = await this.#checkOut(this.#calls);
     const values = given as unknown[];
     let lost: unknown;
     try {
       const query = name === undefined ? client.query<R>(sql, values) : client.query<R>({ name, text: sql, values });
-      return (await withDeadline(client, query)).rows;
+      return await withDeadline(client, query);
     } catch (error) {
       if (isLost(error)) lost = error;
       throw error;

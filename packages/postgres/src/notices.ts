@@ -11,6 +11,7 @@ import type { Logger } from "@holdfast/core";
 import type { Wakeup, WakeupKind } from "holdfast";
 import type { Client } from "pg";
 import type { Connections } from "./connections.ts";
+import { takeLeave } from "./wire.ts";
 
 type Kind = WakeupKind | "mail";
 type Changes = { -readonly [K in Kind]?: boolean } & { ended?: readonly string[] };
@@ -137,10 +138,10 @@ export class Notices {
     for (const timer of this.#timers.splice(0)) clearInterval(timer);
     const client = this.#client;
     this.#client = undefined;
-    await client?.end().catch(() => undefined);
-    // Nobody waits for this: who is gone is forgotten after a minute in any case.
-    await this.#connections.query(`SELECT ${this.#s}.leave_1($1)`, [this.#connections.instance], 0).catch(() => undefined);
-    if (wasListening) await this.#notify(BYE + this.#connections.instance).catch(() => undefined);
+    if (client !== undefined) await takeLeave(client);
+    // If that can't be done: who is gone is forgotten after a minute in any case.
+    const leave = this.#connections.query(`SELECT ${this.#s}.leave_1($1)`, [this.#connections.instance], 0);
+    await (wasListening ? leave.then(() => this.#notify(BYE + this.#connections.instance)) : leave).catch(() => undefined);
   }
   #every(ms: number, work: () => void): void {
     const timer = setInterval(work, ms);

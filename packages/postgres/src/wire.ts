@@ -2,7 +2,7 @@
 // Owns: the connection, from its first use until it is lost, is of no use any more, or nobody has used it for a while.
 // Invariants: a statement that fails fails alone; when the connection is lost, all that have no answer yet fail with that.
 
-import { Client, type ClientConfig, type QueryConfig, type QueryResultRow } from "pg";
+import { Client, type ClientConfig, type QueryConfig, type QueryResult, type QueryResultRow } from "pg";
 import { isLost, isNameLost } from "./failures.ts";
 
 export interface WireOptions {
@@ -49,7 +49,7 @@ export class Wire {
   get delay(): number {
     return this.#made === undefined || this.#made.waiting === 0 ? 0 : performance.now() - this.#made.since;
   }
-  async query<R extends QueryResultRow>(query: QueryConfig<unknown[]>): Promise<R[]> {
+  async query<R extends QueryResultRow>(query: QueryConfig<unknown[]>): Promise<QueryResult<R>> {
     const made = this.#made ?? (await this.#connect());
     const { client } = made;
     if (made.waiting++ === 0) {
@@ -57,7 +57,7 @@ export class Wire {
       client.ref();
     }
     try {
-      return (await client.query<R>(query)).rows;
+      return await client.query<R>(query);
     } catch (error) {
       throw this.#failed(made, error, query.name);
     } finally {
@@ -112,15 +112,20 @@ export class Wire {
   async #end(made: Made): Promise<void> {
     const { client, waiting } = made;
     this.#lost(made);
-    const overdue = setTimeout(() => cut(client), waiting > 0 ? this.#options.noAnswer : GOODBYE_MS).unref();
-    await client.end().catch(() => undefined);
-    clearTimeout(overdue);
+    await takeLeave(client, waiting > 0 ? this.#options.noAnswer : GOODBYE_MS);
   }
   /** Nobody asks any more; who has asked is answered. */
   async close(): Promise<void> {
     await this.#connecting?.catch(() => undefined);
     if (this.#made !== undefined) await this.#end(this.#made);
   }
+}
+
+/** Ends a connection, whether the server still answers or not. */
+export async function takeLeave(client: Client, within: number = GOODBYE_MS): Promise<void> {
+  const overdue = setTimeout(() => cut(client), within).unref();
+  await client.end().catch(() => undefined);
+  clearTimeout(overdue);
 }
 
 /** Whoever waits for an answer on it learns that it is gone. */

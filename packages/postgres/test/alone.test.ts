@@ -224,13 +224,13 @@ describe("an answer that is lost", () => {
       const stale = { ...b, epoch: b.epoch + 1 };
       const before = await store.commit([draft(stale, { turn: turnOf(stale) }), draft(c, { turn: turnOf(c) })]);
       expect(before.map(({ status }) => status)).toEqual(["stale", "committed"]);
-      wire.loseAnswerOf("ended AS");
+      wire.loseAnswerOf("SET status = $8");
       expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
     }));
   test("D2 of an end: it has ended, and it was this call that ended it", () =>
     lost(async (store, wire) => {
       const held = await running(store, "a");
-      wire.loseAnswerOf("ended AS");
+      wire.loseAnswerOf("SET status = $8");
       expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toEqual([{ status: "committed", inbox: [] }]);
       expect(await store.get(["a"])).toMatchObject([{ status: "completed", turns: 1, historyLength: 1 }]);
     }));

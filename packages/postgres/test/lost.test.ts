@@ -166,7 +166,7 @@ describe("a backend that is ended in the middle", () => {
   async function endWaiter(): Promise<void> {
     await until(async () => {
       const ended = await database.sql(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast' AND wait_event_type = 'Lock'",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database() AND wait_event_type = 'Lock'",
       );
       return ended.length > 0;
     }, "a call that waits");
@@ -206,7 +206,7 @@ describe("a backend that is ended in the middle", () => {
       if (work === true) woken++;
     });
     await database.sql(
-      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast' AND query LIKE 'LISTEN%'",
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database() AND query LIKE 'LISTEN%'",
     );
     // It says that anything may have happened once it hears again.
     await until(() => woken > 0, "a new connection");

@@ -256,6 +256,24 @@ describe("D3 one that waits for a lock", () => {
     await settle(store, a);
     expect(await turnsOf(store, b)).toEqual([0]);
   });
+
+  test("D2 M1 is passed by: a message of a late copy has arrived once, though the store was closed before it came", async () => {
+    const schema = database.newSchema();
+    const store = await database.open({ schema });
+    await warm(store);
+    const [a, b, target] = (await runningAll(store, "a", "b", "target")) as [Held, Held, Held];
+    const holder = await hold(database, schema, a);
+    const first = commit(store, a);
+    // Without a turn: nothing but the name of the call tells that it was carried out.
+    const sends = [{ seq: 1, runId: "target", message: { job: signal("s1") } }];
+    expect(await store.commit([draft(b, { sends })])).toMatchObject([{ status: "committed", sent: [{ status: "sent" }] }]);
+    const closing = store.close();
+    await until(async () => (await database.sql(`SELECT 1 FROM "${schema}".instances`)).length === 0, "leave");
+    await holder.query("ROLLBACK");
+    await Promise.allSettled([first, closing]);
+    const later = await database.open({ schema });
+    expect((await inboxOf(later, target)).length).toBe(1);
+  });
 });
 
 describe("nothing is left", () => {
@@ -299,7 +317,7 @@ describe("nothing is left", () => {
       pipelines.push(made);
       return made;
     };
-    const ask = (on: Pipeline, text: string): Promise<object[]> => on.query({ text });
+    const ask = async (on: Pipeline, text: string): Promise<object[]> => (await on.query({ text })).rows;
     const outcome = (answer: Promise<object[]>): Promise<unknown> => answer.catch((error: Error) => error.message);
     /** Two that are asked for, of which the first waits for a lock. */
     async function stuck(wire: Pipeline): Promise<{ holder: Client; answers: Promise<unknown[]> }> {

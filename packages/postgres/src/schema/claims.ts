@@ -334,11 +334,10 @@ BEGIN
   RETURN (SELECT count(*) FROM ${s}.instances WHERE id <> p_instance);
 END $$;
 
-CREATE FUNCTION ${s}.leave_1(p_instance text) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-  DELETE FROM ${s}.instances WHERE id = p_instance;
-  DELETE FROM ${s}.calls WHERE instance = p_instance;
-END $$;
+-- What it has called is remembered for a while: a call that was passed by may still be on its way.
+CREATE FUNCTION ${s}.leave_1(p_instance text) RETURNS void LANGUAGE sql AS $$
+  DELETE FROM ${s}.instances WHERE id = p_instance
+$$;
 
 -- Closed runs that ended before p_before, after the one that (p_at, p_key) names. Those whose parent is open stay: it may ask for them.
 -- Answers with where it came to and how many are gone.
