@@ -1,9 +1,9 @@
 // What other processes are told of ends: notices that name the runs, and notices that don't, because others may have ended with them.
 
+import { randomUUID } from "node:crypto";
 import { jsonCodec } from "@holdfast/core";
 import { Holdfast, Receive, type Store, type TurnCommit, type Wakeup, workflow } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { realEnvironment } from "../../holdfast/src/host/environment.ts";
 import { PostgresStore } from "../src/index.ts";
 import { COMPLETED, claim, draft, type Held, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
 
@@ -308,6 +308,25 @@ describe("notices of others", () => {
   });
 });
 
+/** The real one, but for what is done now and then. */
+const withoutLooks: NonNullable<Parameters<typeof Holdfast.with>[0]["environment"]> = {
+  now: () => Date.now(),
+  steady: () => Math.floor(performance.now()),
+  elapsed: () => performance.now(),
+  after: (ms, callback) => {
+    const timer = setTimeout(callback, ms).unref();
+    return { cancel: () => clearTimeout(timer) };
+  },
+  every: () => ({ cancel: () => undefined }),
+  stayAlive: () => {
+    const timer = setInterval(() => undefined, 60_000);
+    return { cancel: () => clearInterval(timer) };
+  },
+  soon: (callback) => void setImmediate(callback),
+  random: () => Math.random(),
+  uuid: () => randomUUID(),
+};
+
 describe("engines", () => {
   /** An engine that never looks by itself, and how often it has looked; another one works. */
   async function twoEngines(): Promise<{ waiting: Holdfast; working: Holdfast; looks: () => number }> {
@@ -321,8 +340,7 @@ describe("engines", () => {
       looks++;
       return rows;
     };
-    const environment = { ...realEnvironment, every: () => ({ cancel: () => {} }) };
-    const waiting = await Holdfast.with({ store, environment });
+    const waiting = await Holdfast.with({ store, environment: withoutLooks });
     const working = await Holdfast.with({ store: other });
     onTestFinished(async () => void (await Promise.all([waiting.close(), working.close()])));
     return { waiting, working, looks: () => looks };
