@@ -204,16 +204,27 @@ describe("D3 one that waits for a lock", () => {
     expect(await turnsOf(store, a)).toEqual([0, 1, 2]);
     for (const one of b) expect(await turnsOf(store, one)).toEqual([0]);
   });
-  test("D2 M1 is passed by: a message that goes with a late copy has arrived once", async () => {
+  /** The same with a message in `b`, and no turn: nothing but the name of the call tells that it was carried out. */
+  async function messagePassedBy(): Promise<{
+    schema: string;
+    store: PostgresStore;
+    a: Held;
+    target: Held;
+    first: Promise<unknown>;
+    holder: Client;
+  }> {
     const schema = database.newSchema();
     const store = await database.open({ schema });
     await warm(store);
     const [a, b, target] = (await runningAll(store, "a", "b", "target")) as [Held, Held, Held];
     const holder = await hold(database, schema, a);
     const first = commit(store, a);
-    // Without a turn: nothing but the name of the call tells that it was carried out.
     const sends = [{ seq: 1, runId: "target", message: { job: signal("s1") } }];
     expect(await store.commit([draft(b, { sends })])).toMatchObject([{ status: "committed", sent: [{ status: "sent" }] }]);
+    return { schema, store, a, target, first, holder };
+  }
+  test("D2 M1 is passed by: a message that goes with a late copy has arrived once", async () => {
+    const { store, a, target, first, holder } = await messagePassedBy();
     await holder.query("ROLLBACK");
     expect(await first).toMatchObject(COMMITTED);
     await settle(store, a);
@@ -256,17 +267,8 @@ describe("D3 one that waits for a lock", () => {
     await settle(store, a);
     expect(await turnsOf(store, b)).toEqual([0]);
   });
-
   test("D2 M1 is passed by: a message of a late copy has arrived once, though the store was closed before it came", async () => {
-    const schema = database.newSchema();
-    const store = await database.open({ schema });
-    await warm(store);
-    const [a, b, target] = (await runningAll(store, "a", "b", "target")) as [Held, Held, Held];
-    const holder = await hold(database, schema, a);
-    const first = commit(store, a);
-    // Without a turn: nothing but the name of the call tells that it was carried out.
-    const sends = [{ seq: 1, runId: "target", message: { job: signal("s1") } }];
-    expect(await store.commit([draft(b, { sends })])).toMatchObject([{ status: "committed", sent: [{ status: "sent" }] }]);
+    const { schema, store, target, first, holder } = await messagePassedBy();
     const closing = store.close();
     await until(async () => (await database.sql(`SELECT 1 FROM "${schema}".instances`)).length === 0, "leave");
     await holder.query("ROLLBACK");
