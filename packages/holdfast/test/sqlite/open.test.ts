@@ -29,6 +29,17 @@ describe("opening", () => {
     expect(counts.map(({ pending }) => pending)).toEqual(stores.map(() => 0));
   });
 
+  test("a second store of the same process leaves the first its locks: nobody takes the file for their own", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await (await openStore(path)).close();
+    await openStore(path);
+    const { stdout, stderr } = spawnSync(process.execPath, [await bundled("lastUser"), path], { encoding: "utf8" });
+    expect(stdout.trim() || stderr).toBe("SQLITE_BUSY");
+    await bench.created("a");
+    expect(existsSync(`${path}-wal`)).toBe(true);
+  });
+
   test("twice is once, and a store can be opened again after it was closed", async () => {
     const store = await openStore();
     await Promise.all([store.open(), store.open()]);
@@ -64,6 +75,7 @@ describe("a file that can't be used", () => {
   test.each([
     ["no database", "These are notes, and no database at all. ".repeat(200)],
     ["too short for one", "x"],
+    ["shorter than the smallest page", "SQLite format 3\0".padEnd(511, "x")],
   ])("%s is refused and left as it is", async (_, content) => {
     const path = fileWith(content);
     const failure = await failureOf(openStore(path));

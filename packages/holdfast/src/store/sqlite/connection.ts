@@ -1,9 +1,9 @@
 // One connection to one file: opened safely, its statements prepared once, its transactions short.
 // Owns: the driver, the cache of statements, the settings of the connection, the identity of the file.
 // Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; nothing is
-// written to a file that is no longer the one that was opened.
+// written to a file that is no longer the one that was opened; nobody but SQLite opens the file.
 
-import { closeSync, mkdirSync, openSync, readSync, statSync } from "node:fs";
+import { mkdirSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { StoreBusyError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
 import { type Driver, type DriverName, type NamedStatement, openDriver, type Row, type Statement, type Value } from "./driver.ts";
@@ -158,32 +158,27 @@ function readyFolder(path: string): void {
   }
 }
 
-const MAGIC = "SQLite format 3\0";
+/** No database is smaller. */
+const SMALLEST_PAGE = 512;
 
-/** SQLite takes a file of a few bytes for an empty database, and would write over it. */
+/**
+ * SQLite takes a file of a few bytes for an empty database, and would write over it. By its size alone: who opens the file and closes it
+ * again takes away the locks that other connections of this process have on it, and somebody else deletes their log.
+ */
 function refuseOthers(path: string): void {
-  const head = readHead(path);
-  if (head !== "" && head !== MAGIC) throw new StoreForeignError({ where: path, reason: "the file is no SQLite database." });
+  const size = sizeOf(path);
+  if (size > 0 && size < SMALLEST_PAGE) throw new StoreForeignError({ where: path, reason: "the file is no SQLite database." });
 }
-
-/** Its first bytes. Empty: the file is, or there is none yet. */
-function readHead(path: string): string {
+function sizeOf(path: string): number {
+  const found = look(path);
+  if (found?.isFile() === false) throw new StoreOpenError({ where: path, reason: "it is no file." });
+  return found?.size ?? 0;
+}
+function look(path: string): Stats | undefined {
   try {
-    const found = statSync(path, { throwIfNoEntry: false });
-    if (found === undefined) return "";
-    if (!found.isFile()) throw new StoreOpenError({ where: path, reason: "it is no file." });
-    return found.size === 0 ? "" : readStart(path, MAGIC.length);
+    return statSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    throw error instanceof StoreOpenError ? error : unreadable(path, error);
-  }
-}
-function readStart(path: string, length: number): string {
-  const bytes = Buffer.alloc(length);
-  const file = openSync(path, "r");
-  try {
-    return bytes.toString("latin1", 0, readSync(file, bytes));
-  } finally {
-    closeSync(file);
+    throw unreadable(path, error);
   }
 }
 
