@@ -19,7 +19,7 @@ const WORTH_A_WRITE = 12;
 /** Runs that are created together, where the store works elsewhere. */
 const RUNS_AT_ONCE = 100;
 
-interface BatcherOptions<I> {
+interface BatcherOptions<I, R> {
   /** How many batches may be on their way at once. */
   readonly atOnce?: number | undefined;
   /** No batch is larger. */
@@ -30,20 +30,22 @@ interface BatcherOptions<I> {
   readonly expecting?: () => boolean;
   /** Nobody could share the write: waiting would only take time. */
   readonly alone?: () => boolean;
+  /** Hears of each item that was written, before anybody who waits does. */
+  readonly written?: (what: readonly [item: I, result: R]) => void;
 }
 
 /** Gathers items and hands them over in batches, one after the other, or several at once. */
 export class Batcher<I, R> {
   readonly #environment: Environment;
   readonly #write: (items: readonly I[]) => Promise<readonly R[]>;
-  readonly #options: BatcherOptions<I>;
+  readonly #options: BatcherOptions<I, R>;
   readonly #atOnce: number;
   #waiting: Waiting<I, R>[] = [];
   #underWay = 0;
   readonly #keys = new Set<string>();
   #scheduled = false;
 
-  constructor(environment: Environment, write: (items: readonly I[]) => Promise<readonly R[]>, options: BatcherOptions<I> = {}) {
+  constructor(environment: Environment, write: (items: readonly I[]) => Promise<readonly R[]>, options: BatcherOptions<I, R> = {}) {
     this.#environment = environment;
     this.#write = write;
     this.#options = options;
@@ -85,7 +87,7 @@ export class Batcher<I, R> {
   #flush(): boolean {
     const batch = this.#take();
     if (batch.length === 0) return false;
-    void this.#carry(batch);
+    this.#carry(batch);
     return true;
   }
   get #most(): number {
@@ -103,16 +105,21 @@ export class Batcher<I, R> {
     for (const { item } of batch) this.#keys.add(keyOf(item));
     return batch;
   }
-  async #carry(batch: readonly Waiting<I, R>[]): Promise<void> {
+  #carry(batch: readonly Waiting<I, R>[]): void {
     this.#underWay++;
-    let results: readonly R[];
-    try {
-      results = await this.#write(batch.map(({ item }) => item));
-    } catch (error) {
+    const failed = (error: unknown): void => {
       this.#carried(batch);
       for (const { reject } of batch) tell(reject, error);
-      return;
+    };
+    try {
+      this.#write(batch.map(({ item }) => item)).then((results) => this.#arrived(batch, results), failed);
+    } catch (error) {
+      failed(error);
     }
+  }
+  #arrived(batch: readonly Waiting<I, R>[], results: readonly R[]): void {
+    const { written } = this.#options;
+    for (let i = 0; written !== undefined && i < batch.length; i++) tell(written, [(batch[i] as Waiting<I, R>).item, results[i] as R]);
     this.#carried(batch);
     for (let i = 0; i < batch.length; i++) tell((batch[i] as Waiting<I, R>).resolve, results[i] as R);
   }
@@ -150,14 +157,13 @@ export class Committer {
     inProgress: () => number,
     committed: (turn: TurnCommit) => void,
   ) {
-    const commit = async (turns: readonly TurnCommit[]): Promise<readonly CommitResult[]> => {
-      const results = await store.commit(turns);
-      for (let i = 0; i < turns.length; i++) if (results[i]?.status === "committed") committed(turns[i] as TurnCommit);
-      return results;
+    const commit = (turns: readonly TurnCommit[]): Promise<readonly CommitResult[]> => store.commit(turns);
+    const written = ([turn, { status }]: readonly [TurnCommit, CommitResult]): void => {
+      if (status === "committed") committed(turn);
     };
     const create = (runs: readonly NewRun[]): Promise<readonly CreateResult[]> => store.create(runs);
     const alone = (): boolean => inProgress() === 1;
-    const shared = { keyOf: ({ runId }: TurnCommit) => runId, expecting: computing, alone };
+    const shared = { keyOf: ({ runId }: TurnCommit) => runId, expecting: computing, alone, written };
     if (store.commitsAtOnce === undefined) {
       this.#turns = new Batcher(environment, commit, shared);
       this.#runs = this.#begun = new Batcher(environment, create, { alone });

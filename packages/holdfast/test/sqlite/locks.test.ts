@@ -15,7 +15,7 @@ async function openWriter(patience?: number) {
   const session = new Session(db);
   const commits: number[] = [];
   const count = () => Number(db.get("SELECT count(*) FROM notes", [])?.[0]);
-  const writer = new Writer(session, () => commits.push(count()));
+  const writer = new Writer(session, { notify: () => commits.push(count()) });
   const note = (text: string | null, weight = 1) =>
     writer.write(weight, () => {
       session.changed("work");

@@ -89,7 +89,11 @@ export class SqliteStore implements Store {
   async #open(): Promise<void> {
     const session = new Session(await Connection.open(this.path, this.#options));
     this.#session = session;
-    this.#writer = new Writer(session, (changes) => this.#watchers.tell(changes), this.#options.gather);
+    this.#writer = new Writer(session, {
+      notify: (changes) => this.#watchers.tell(changes),
+      understood: (error) => this.#understood(error),
+      gather: this.#options.gather,
+    });
     this.#watchers.start();
   }
   async close(): Promise<void> {
@@ -111,30 +115,28 @@ export class SqliteStore implements Store {
   /** Async, so that a store that is not open is a rejection. */
   async #read<T>(work: (db: Connection) => T): Promise<T> {
     const { db } = this.#opened();
-    return this.#understood(
-      db.patiently(() => work(db)),
-      isDamage,
-    );
+    try {
+      return await db.patiently(() => work(db));
+    } catch (error) {
+      throw this.#understood(error, isDamage);
+    }
   }
   /** A row that is none of ours: somebody has changed it, or the disk has. */
-  async #understood<T>(answer: Promise<T>, isOurs: (error: unknown) => boolean = isUnreadable): Promise<T> {
-    try {
-      return await answer;
-    } catch (error) {
-      throw isOurs(error) ? new StoreCorruptError({ where: this.path, cause: error }) : error;
-    }
+  #understood(error: unknown, isOurs: (error: unknown) => boolean = isUnreadable): unknown {
+    return isOurs(error) ? new StoreCorruptError({ where: this.path, cause: error }) : error;
   }
-  async #write<T>(weight: number, work: (session: Session, now: number) => T): Promise<T> {
-    const session = this.#opened();
-    const writer = this.#writer;
-    if (writer === undefined) throw new StoreClosedError({ where: this.path });
-    return this.#understood(writer.write(weight, () => work(session, this.#clock())));
+  #write<T>(weight: number, work: (session: Session, now: number) => T): Promise<T> {
+    const session = this.#session;
+    if (session === undefined || this.#writer === undefined) return Promise.reject(new StoreClosedError({ where: this.path }));
+    return this.#writer.write(weight, () => work(session, this.#clock()));
   }
   /** Item by item, in order. */
-  async #writeEach<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R): Promise<R[]> {
-    if (items.length <= PORTION) {
-      return items.length === 0 ? [] : this.#write(items.length, (session, now) => items.map((item) => work(session, item, now)));
-    }
+  #writeEach<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R): Promise<R[]> {
+    if (items.length === 0) return Promise.resolve([]);
+    if (items.length > PORTION) return this.#writePortions(items, work);
+    return this.#write(items.length, (session, now) => items.map((item) => work(session, item, now)));
+  }
+  async #writePortions<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R): Promise<R[]> {
     const portions = Array.from({ length: Math.ceil(items.length / PORTION) }, (_, i) => items.slice(i * PORTION, (i + 1) * PORTION));
     const results = await Promise.all(portions.map((portion) => this.#writeEach(portion, work)));
     return results.flat();
@@ -155,10 +157,7 @@ export class SqliteStore implements Store {
       });
     });
   }
-  claim(request: ClaimRequest): Promise<ClaimResult> {
-    return this.#understood(this.#claim(request));
-  }
-  async #claim(request: ClaimRequest): Promise<ClaimResult> {
+  async claim(request: ClaimRequest): Promise<ClaimResult> {
     const now = this.#clock();
     const look = await this.#read((db) => {
       const lanes = findLanes(db, request);

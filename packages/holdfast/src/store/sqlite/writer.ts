@@ -21,19 +21,30 @@ interface Write {
 
 /** A transaction takes no more items than this, so that the event loop is not held up for long. */
 const HEAVIEST = 1_000;
+const NONE: readonly Write[] = [];
+
+interface WriterOptions {
+  /** Told of what has changed, after the commit. */
+  readonly notify: (changes: Wakeup) => void;
+  /** What the caller is told of an error. */
+  readonly understood?: (error: unknown) => unknown;
+  readonly gather?: ((flush: () => void) => void) | undefined;
+}
 
 export class Writer {
   readonly #session: Session;
   readonly #gather: (flush: () => void) => void;
   readonly #notify: (changes: Wakeup) => void;
+  readonly #understood: (error: unknown) => unknown;
   readonly #waiting: Write[] = [];
   #isScheduled = false;
   #flushing: Promise<void> | undefined;
 
-  constructor(session: Session, notify: (changes: Wakeup) => void, gather: (flush: () => void) => void = queueMicrotask) {
+  constructor(session: Session, options: WriterOptions) {
     this.#session = session;
-    this.#notify = notify;
-    this.#gather = gather;
+    this.#notify = options.notify;
+    this.#understood = options.understood ?? ((error) => error);
+    this.#gather = options.gather ?? queueMicrotask;
   }
 
   /** Applies the work in a transaction, with others'; resolves when it is committed. */
@@ -46,7 +57,7 @@ export class Writer {
           result = work();
         },
         settle: () => resolve(result),
-        fail: reject,
+        fail: (error) => reject(this.#understood(error)),
       });
       this.#schedule();
     });
@@ -63,14 +74,31 @@ export class Writer {
     this.#isScheduled = true;
     this.#gather(() => {
       this.#isScheduled = false;
-      this.#flushing = this.#flush().finally(() => {
-        this.#flushing = undefined;
-        if (this.#waiting.length > 0) this.#schedule();
-      });
+      this.#flush();
     });
   }
+  #goOn(): void {
+    if (this.#waiting.length > 0) this.#schedule();
+  }
 
-  async #flush(): Promise<void> {
+  /** As a rule the lock is free and nothing fails: then it is over when this returns, without a promise. */
+  #flush(): void {
+    try {
+      this.#session.begin();
+    } catch {
+      return this.#later(this.#flushPatiently()); // where it is tried again, or fails again
+    }
+    const failed = this.#writeWaiting();
+    if (failed.length === 0) this.#goOn();
+    else this.#later(this.#writeEach(failed));
+  }
+  #later(work: Promise<void>): void {
+    this.#flushing = work.finally(() => {
+      this.#flushing = undefined;
+      this.#goOn();
+    });
+  }
+  async #flushPatiently(): Promise<void> {
     const { db } = this.#session;
     try {
       // Who comes while we wait for the lock goes along.
@@ -79,11 +107,16 @@ export class Writer {
       for (const write of this.#waiting.splice(0)) write.fail(error);
       return;
     }
+    await this.#writeEach(this.#writeWaiting());
+  }
+  /** Within a transaction that has begun. One of several was at fault: those have to be written once more. */
+  #writeWaiting(): readonly Write[] {
     const writes = this.#takeWaiting();
     const failure = this.#finish(writes);
-    if (failure === undefined) return;
-    if (writes.length === 1 || isStorageFault(failure)) for (const write of writes) write.fail(storeError(failure, db.path));
-    else for (const write of writes) await this.#writeAlone(write);
+    if (failure === undefined) return NONE;
+    if (writes.length > 1 && !isStorageFault(failure)) return writes;
+    for (const write of writes) write.fail(storeError(failure, this.#session.db.path));
+    return NONE;
   }
   #takeWaiting(): Write[] {
     let weight = 0;
@@ -95,7 +128,10 @@ export class Writer {
     }
     return this.#waiting.splice(0, count);
   }
-  /** One of several was at fault: each by itself, so that only that one fails. */
+  /** Each by itself, so that only the one that is at fault fails. */
+  async #writeEach(writes: readonly Write[]): Promise<void> {
+    for (const write of writes) await this.#writeAlone(write);
+  }
   async #writeAlone(write: Write): Promise<void> {
     const { db } = this.#session;
     try {
