@@ -434,7 +434,8 @@ export class Driver {
       executor: this.#executor,
     };
     const draft = draftOf(context, activation, completion);
-    for (const { command, attempts, isStarted } of this.#askAgain.splice(0)) askAgain(context, command, draft, attempts, isStarted);
+    for (const { command, attempts, isStarted } of this.#askAgain) askAgain(context, command, draft, attempts, isStarted);
+    if (this.#askAgain.length > 0) this.#askAgain = [];
     for (const job of activation.jobs) {
       if (job.type === "resolve") this.#steps.answered(job.seq);
       if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);

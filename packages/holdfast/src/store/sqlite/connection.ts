@@ -1,7 +1,8 @@
 // One connection to one file: opened safely, its statements prepared once, its transactions short.
 // Owns: the driver, the cache of statements, the settings of the connection, the identity of the file.
-// Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; nothing is
-// written to a file that is no longer the one that was opened; nobody but SQLite opens the file.
+// Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; no call is
+// answered, and for no longer than a moment anything is written, in a file that is no longer the one that was opened; nobody but SQLite
+// opens the file.
 
 import { mkdirSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -19,6 +20,8 @@ export interface ConnectionOptions {
 }
 
 const DEFAULT_PATIENCE = 30_000;
+/** How long a look at the file is good for who goes on with work: it takes as long as the write itself, and the file may go at any moment. */
+const TRUST = 10;
 const CACHE_KIB = 16_384;
 /** Far more than there are, but for the shapes of turns, which nobody can count. */
 const MOST_STATEMENTS = 1_000;
@@ -29,6 +32,7 @@ export class Connection {
   readonly #patience: number;
   readonly #file: { readonly dev: number; readonly ino: number };
   readonly #statements = new Map<string, Statement>();
+  #checkedAt = Number.NEGATIVE_INFINITY;
 
   private constructor(path: string, driver: Driver, patience: number) {
     this.path = path;
@@ -98,14 +102,17 @@ export class Connection {
 
   // ── transactions ──
 
-  /** Takes the write lock, or throws that it is busy. */
-  begin(): void {
-    this.#checkFile();
-    // Not prepared: a BEGIN of libsql's that was busy and is dropped stays in progress, and then nothing can be committed.
-    this.#driver.exec("BEGIN IMMEDIATE");
+  /** Takes the write lock, or throws that it is busy. `trusting`: a look at the file a moment ago is good enough. */
+  begin(trusting = false): void {
+    const now = performance.now();
+    if (!trusting || now - this.#checkedAt > TRUST) {
+      this.#checkFile();
+      this.#checkedAt = now;
+    }
+    this.#driver.begin();
   }
   commit(): void {
-    this.#driver.exec("COMMIT");
+    this.#driver.commit();
   }
   /** SQLite has done it already after some errors. */
   rollback(): void {

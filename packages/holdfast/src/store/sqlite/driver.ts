@@ -30,6 +30,9 @@ export interface NamedStatement {
 export interface Driver {
   readonly name: DriverName;
   exec(sql: string): void;
+  /** Takes the write lock, or fails as busy. */
+  begin(): void;
+  commit(): void;
   prepare(sql: string): Statement;
   prepareNamed(sql: string): NamedStatement;
   close(): void;
@@ -70,6 +73,9 @@ function guarded<T>(work: () => T): T {
     throw sqliteFailure(error);
   }
 }
+
+const BEGIN = "BEGIN IMMEDIATE";
+const COMMIT = "COMMIT";
 
 /** Without a row SQLite tells the key of the last one. */
 function newKey({ changes, lastInsertRowid }: { changes: number | bigint; lastInsertRowid: number | bigint }): number | undefined {
@@ -113,6 +119,8 @@ function openNode(path: string): Driver {
   return {
     name: "node:sqlite",
     exec: (sql) => guarded(() => database.exec(sql)),
+    begin: prepared(database, BEGIN),
+    commit: prepared(database, COMMIT),
     prepare: (sql) => {
       const statement = guarded(() => database.prepare(sql));
       statement.setReturnArrays(true);
@@ -142,6 +150,16 @@ function openNode(path: string): Driver {
     },
     close: () => guarded(() => database.close()),
   };
+}
+
+/** Parsed once, at its first use: it is asked for all the time. */
+function prepared(database: NodeDatabase, sql: string): () => void {
+  let statement: NodeStatement | undefined;
+  return () =>
+    guarded(() => {
+      statement ??= database.prepare(sql);
+      statement.get();
+    });
 }
 
 /** node:sqlite numbers only parameters without a name: those with one are given by it. */
@@ -187,6 +205,9 @@ function openLibsql(path: string): Driver {
   return {
     name: "libsql",
     exec: (sql) => guarded(() => database.exec(sql)),
+    // Not prepared: a BEGIN that was busy and is dropped stays in progress, and then nothing can be committed.
+    begin: () => guarded(() => database.exec(BEGIN)),
+    commit: () => guarded(() => database.exec(COMMIT)),
     prepare: (sql) => {
       const statement = new RenewedStatement(database, sql);
       return {

@@ -21,9 +21,9 @@ export class Session {
     this.db = db;
   }
 
-  /** Takes the write lock, or throws that it is busy. */
-  begin(): void {
-    this.db.begin();
+  /** Takes the write lock, or throws that it is busy. `trusting`: see `Connection.begin`. */
+  begin(trusting = false): void {
+    this.db.begin(trusting);
     this.held.seen(this.db.get("PRAGMA data_version", [])?.[0]);
   }
   /** Within a transaction. */

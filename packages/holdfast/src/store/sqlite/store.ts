@@ -125,20 +125,20 @@ export class SqliteStore implements Store {
   #understood(error: unknown, isOurs: (error: unknown) => boolean = isUnreadable): unknown {
     return isOurs(error) ? new StoreCorruptError({ where: this.path, cause: error }) : error;
   }
-  #write<T>(weight: number, work: (session: Session, now: number) => T): Promise<T> {
+  #write<T>(weight: number, work: (session: Session, now: number) => T, isTurn = false): Promise<T> {
     const session = this.#session;
     if (session === undefined || this.#writer === undefined) return Promise.reject(new StoreClosedError({ where: this.path }));
-    return this.#writer.write(weight, () => work(session, this.#clock()));
+    return this.#writer.write(weight, () => work(session, this.#clock()), isTurn);
   }
   /** Item by item, in order. */
-  #writeEach<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R): Promise<R[]> {
+  #writeEach<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R, isTurn = false): Promise<R[]> {
     if (items.length === 0) return Promise.resolve([]);
-    if (items.length > PORTION) return this.#writePortions(items, work);
-    return this.#write(items.length, (session, now) => items.map((item) => work(session, item, now)));
+    if (items.length > PORTION) return this.#writePortions(items, work, isTurn);
+    return this.#write(items.length, (session, now) => items.map((item) => work(session, item, now)), isTurn);
   }
-  async #writePortions<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R): Promise<R[]> {
+  async #writePortions<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R, isTurn: boolean): Promise<R[]> {
     const portions = Array.from({ length: Math.ceil(items.length / PORTION) }, (_, i) => items.slice(i * PORTION, (i + 1) * PORTION));
-    const results = await Promise.all(portions.map((portion) => this.#writeEach(portion, work)));
+    const results = await Promise.all(portions.map((portion) => this.#writeEach(portion, work, isTurn)));
     return results.flat();
   }
   #opened(): Session {
@@ -213,7 +213,7 @@ export class SqliteStore implements Store {
     this.#options.logger?.error(`${message} Mend the row of holdfast_lanes.`, { lane });
   }
   commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
-    return this.#writeEach(turns, (session, turn, now) => commitTurn(session, turn, now));
+    return this.#writeEach(turns, (session, turn, now) => commitTurn(session, turn, now), true);
   }
   send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]> {
     return this.#writeEach(messages, (session, { runId, message }, now) => deliverMessage(session, runId, message, now));

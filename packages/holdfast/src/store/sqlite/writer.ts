@@ -14,6 +14,8 @@ import type { Session } from "./session.ts";
 interface Write {
   /** How many items it has: what keeps transactions short. */
   readonly weight: number;
+  /** A worker goes on with a run: nobody has asked for this one. */
+  readonly isTurn: boolean;
   apply(): void;
   settle(): void;
   fail(error: unknown): void;
@@ -48,11 +50,12 @@ export class Writer {
   }
 
   /** Applies the work in a transaction, with others'; resolves when it is committed. */
-  write<T>(weight: number, work: () => T): Promise<T> {
+  write<T>(weight: number, work: () => T, isTurn = false): Promise<T> {
     return new Promise((resolve, reject) => {
       let result: T;
       this.#waiting.push({
         weight,
+        isTurn,
         apply: () => {
           result = work();
         },
@@ -84,7 +87,7 @@ export class Writer {
   /** As a rule the lock is free and nothing fails: then it is over when this returns, without a promise. */
   #flush(): void {
     try {
-      this.#session.begin();
+      this.#session.begin(this.#waiting.every(({ isTurn }) => isTurn));
     } catch {
       return this.#later(this.#flushPatiently()); // where it is tried again, or fails again
     }
