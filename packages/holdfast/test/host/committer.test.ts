@@ -41,6 +41,27 @@ test("D3 with one write at a time, what comes during a write goes into the next,
   expect(made.idle).toBe(true);
 });
 
+test("a store that throws instead of rejecting fails its batch, and the next one goes its way", async () => {
+  let fails = true;
+  const made = new Batcher<number, number>(realEnvironment, (numbers) => {
+    if (fails) throw new Error("no store");
+    return Promise.resolve([...numbers]);
+  });
+  await expect(made.add(1)).rejects.toThrow("no store");
+  fails = false;
+  expect(await made.add(2)).toBe(2);
+  expect(made.idle).toBe(true);
+});
+
+test("each item that was written is told of before anybody who waits hears of it", async () => {
+  const told: string[] = [];
+  const made = new Batcher<number, string>(realEnvironment, (numbers) => Promise.resolve(numbers.map((n) => `r${n}`)), {
+    written: ([item, result]) => told.push(`${item} ${result}`),
+  });
+  await Promise.all([1, 2].map((n) => made.add(n).then((result) => told.push(`heard ${result}`))));
+  expect(told).toEqual(["1 r1", "2 r2", "heard r1", "heard r2"]);
+});
+
 test("D3 of a crowd no write takes more than its share: the rest is for the next, and a few go together", async () => {
   const { made, writes } = batcher(2, { most: () => 25 });
   const all = items(60).map((item) => made.add(item));

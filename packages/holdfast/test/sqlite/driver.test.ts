@@ -90,6 +90,22 @@ describe.each(DRIVERS)("%s", (name) => {
     driver.close();
   });
 
+  test("a transaction that was busy begins later, again and again", () => {
+    const { driver, path } = withTable();
+    const other = openDriver(path, name);
+    for (let round = 1; round <= 3; round++) {
+      other.begin();
+      expect(() => driver.begin()).toThrow(expect.objectContaining({ code: "SQLITE_BUSY" }));
+      other.commit();
+      driver.begin();
+      driver.prepare("INSERT INTO t (b) VALUES (?)").run([round]);
+      driver.commit();
+      expect(other.prepare("SELECT count(*) FROM t").get([])).toEqual([round]);
+    }
+    other.close();
+    driver.close();
+  });
+
   test("a user's statements are better-sqlite3's: rows are objects, parameters in turn, as a list or by name", () => {
     const { driver } = withTable();
     const insert = driver.prepareNamed("INSERT INTO t (b) VALUES (?)");

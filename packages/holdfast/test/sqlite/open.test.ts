@@ -168,6 +168,17 @@ describe("a file that changes under an open store", () => {
     expect(failure).toMatchObject({ code: "HF_STORE_MOVED", name: "StoreMovedError" });
     expect(existsSync(path)).toBe(false);
   });
+  test("deleted while a worker goes on with a run: calls find out at once, its turns soon", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    const held = await bench.running("a");
+    await bench.commit(held, { turn: bench.turn(held) });
+    rmSync(path);
+    expect((await failureOf(bench.create("b"))).code).toBe("HF_STORE_MOVED");
+    expect((await failureOf(Promise.all([bench.create("b"), bench.commit(held, { turn: bench.turn(held) })]))).code).toBe("HF_STORE_MOVED");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect((await failureOf(bench.commit(held, { turn: bench.turn(held) }))).code).toBe("HF_STORE_MOVED");
+  });
   test("replaced: nothing more is written, to neither", async () => {
     const path = newPath();
     const bench = await openBench(path);

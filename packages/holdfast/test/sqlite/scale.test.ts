@@ -41,7 +41,9 @@ describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
   test("W1 the statements of a claim read an index, in its order, and nothing else", () => {
     const heads = plan(LANE_HEADS, "default").filter((step) => !step.startsWith("CORRELATED"));
     expect(heads[0]).toContain("SEARCH l USING COVERING INDEX holdfast_lanes_by_queue (queue=?)");
-    for (const head of heads.slice(1)) expect(head).toContain("SEARCH holdfast_runs USING COVERING INDEX holdfast_runs_to_claim (lane=?");
+    // Newer SQLites make joins of EXISTS, and say so.
+    for (const head of heads.slice(1))
+      expect(head).toMatch(/^SEARCH holdfast_runs (EXISTS )?USING COVERING INDEX holdfast_runs_to_claim \(lane=\?/);
     for (const [sql, ...parameters] of [
       [DUE_RUNS, 1, 1, 1],
       [LATER_RUN, 1, 1],
