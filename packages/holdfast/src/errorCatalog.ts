@@ -175,7 +175,7 @@ export const storeErrors: readonly HostErrorEntry[] = [
     name: "StoreMovedError",
     retryable: false,
     summary: "What an open store is on was deleted or replaced. Nothing more is written.",
-    whatToDo: "Put it back, or restart this process to begin with what is there now.",
+    whatToDo: "Stop the processes that use it; then put it back, or begin with what is there now.",
   },
   {
     code: "HF_STORE_TRANSACTION",

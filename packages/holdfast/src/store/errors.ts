@@ -116,7 +116,7 @@ export class StoreMovedError extends StoreError {
   constructor({ where, what }: Details & { readonly what: "deleted" | "replaced" }) {
     super(
       `${where} was ${what} while it was open. Nothing more is written: it would be lost.\n` +
-        "Put the file back, or restart this process to begin with what is there now.",
+        "Stop the processes that use it; then put the file back, or begin with what is there now.",
       { code: "HF_STORE_MOVED" },
     );
   }

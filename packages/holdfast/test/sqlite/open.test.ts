@@ -1,7 +1,18 @@
 // Opening a file: what is made, what is refused, what happens when the file is not what it was.
 
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
@@ -178,6 +189,21 @@ describe("a file that changes under an open store", () => {
     expect((await failureOf(Promise.all([bench.create("b"), bench.commit(held, { turn: bench.turn(held) })]))).code).toBe("HF_STORE_MOVED");
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect((await failureOf(bench.commit(held, { turn: bench.turn(held) }))).code).toBe("HF_STORE_MOVED");
+  });
+  test("its log deleted: nothing more is written to what nobody will read", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    const held = await bench.running("a");
+    const link = `${path}.link`;
+    symlinkSync(path, link);
+    const linked = await openBench(link);
+    await linked.created("b");
+    rmSync(`${path}-wal`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const failure = await failureOf(bench.commit(held, { turn: bench.turn(held) }));
+    expect(failure.code).toBe("HF_STORE_MOVED");
+    expect(failure.message).toContain(`${path}-wal was deleted`);
+    expect((await failureOf(linked.create("c"))).code).toBe("HF_STORE_MOVED");
   });
   test("replaced: nothing more is written, to neither", async () => {
     const path = newPath();

@@ -4,7 +4,7 @@
 // answered, and for no longer than a moment anything is written, in a file that is no longer the one that was opened; nobody but SQLite
 // opens the file.
 
-import { mkdirSync, type Stats, statSync } from "node:fs";
+import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { StoreBusyError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
 import { type Driver, type DriverName, type NamedStatement, openDriver, type Row, type Statement, type Value } from "./driver.ts";
@@ -20,7 +20,7 @@ export interface ConnectionOptions {
 }
 
 const DEFAULT_PATIENCE = 30_000;
-/** How long a look at the file is good for who goes on with work: it takes as long as the write itself, and the file may go at any moment. */
+/** How long a look at the files is good for who goes on with work: it takes as long as the write itself, and they may go at any moment. */
 const TRUST = 10;
 const CACHE_KIB = 16_384;
 /** Far more than there are, but for the shapes of turns, which nobody can count. */
@@ -30,7 +30,9 @@ export class Connection {
   readonly path: string;
   readonly #driver: Driver;
   readonly #patience: number;
-  readonly #file: { readonly dev: number; readonly ino: number };
+  readonly #file: OpenFile;
+  /** Where the last commits are. SQLite makes it, and nobody takes it away while it is open; but somebody might. */
+  readonly #log: OpenFile;
   readonly #statements = new Map<string, Statement>();
   #checkedAt = Number.NEGATIVE_INFINITY;
 
@@ -38,8 +40,8 @@ export class Connection {
     this.path = path;
     this.#driver = driver;
     this.#patience = patience;
-    const { dev, ino } = statSync(path);
-    this.#file = { dev, ino };
+    this.#file = new OpenFile(path);
+    this.#log = new OpenFile(`${realpathSync(path)}-wal`);
   }
 
   /** Creates the folder and the file if need be, and brings the schema up to date. Safe when many processes do it at once. */
@@ -102,17 +104,20 @@ export class Connection {
 
   // ── transactions ──
 
-  /** Takes the write lock, or throws that it is busy. `trusting`: a look at the file a moment ago is good enough. */
+  /** Takes the write lock, or throws that it is busy. `trusting`: a look at the files a moment ago is good enough. */
   begin(trusting = false): void {
     const now = performance.now();
-    if (!trusting || now - this.#checkedAt > TRUST) {
-      this.#checkFile();
+    const isOld = now - this.#checkedAt > TRUST;
+    if (isOld || !trusting) this.#file.check();
+    if (isOld) {
+      this.#log.check();
       this.#checkedAt = now;
     }
     this.#driver.begin();
   }
   commit(): void {
     this.#driver.commit();
+    this.#log.isThere();
   }
   /** SQLite has done it already after some errors. */
   rollback(): void {
@@ -133,12 +138,6 @@ export class Connection {
       throw error;
     }
   }
-  #checkFile(): void {
-    const found = statSync(this.path, { throwIfNoEntry: false });
-    if (found === undefined) throw new StoreMovedError({ where: this.path, what: "deleted" });
-    if (found.ino !== this.#file.ino || found.dev !== this.#file.dev) throw new StoreMovedError({ where: this.path, what: "replaced" });
-  }
-
   // ── waiting ──
 
   /** Repeats the work while somebody else's lock is in the way; errors come out typed. */
@@ -154,6 +153,27 @@ export class Connection {
     }
     this.#statements.clear();
     this.#driver.close();
+  }
+}
+
+/** Is it still the one that was there when it was first looked at? */
+class OpenFile {
+  readonly #path: string;
+  #first: Stats | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.isThere();
+  }
+  /** By now, if it was not at first. */
+  isThere(): void {
+    this.#first ??= statSync(this.#path, { throwIfNoEntry: false });
+  }
+  check(): void {
+    if (this.#first === undefined) return;
+    const found = statSync(this.#path, { throwIfNoEntry: false });
+    if (found?.ino === this.#first.ino && found.dev === this.#first.dev) return;
+    throw new StoreMovedError({ where: this.#path, what: found === undefined ? "deleted" : "replaced" });
   }
 }
 
