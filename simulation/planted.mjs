@@ -261,8 +261,8 @@ export const planted = [
     "told-before-durable",
     "the reply to an update is told before its commit",
     `${host}/committer.ts`,
-    "      const results = await store.commit(turns);\n",
-    "      for (const turn of turns) committed(turn);\n      const results = await store.commit(turns);\n",
+    "=> store.commit(turns);",
+    "=> {\n      for (const turn of turns) committed(turn);\n      return store.commit(turns);\n    };",
   ),
   bug(
     "late-timer-forgotten",
