@@ -49,6 +49,7 @@ import {
   checkedOptions,
   checkedPriority,
   checkedRunId,
+  checkedRunRetry,
   checkedSignals,
   checkedStopOn,
   checkedWorkflow,
@@ -181,7 +182,7 @@ export class Holdfast implements AsyncDisposable {
       ...checkedBeginning(options),
       deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline as Duration),
       deadlineAt: deadline instanceof Date ? moment("start", "deadline", deadline) : undefined,
-      retry: storedRunRetry(options.retry ?? definition?.options.retry),
+      retry: storedRunRetry(checkedRunRetry(options.retry) ?? definition?.options.retry),
       attributes: checkedAttributes(options.attributes),
       idempotencyKey: checkedText("start", "idempotencyKey", options.idempotencyKey),
       onConflict: checkedConflict(options.onConflict),
@@ -212,7 +213,7 @@ export class Holdfast implements AsyncDisposable {
   async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
     const filter = checkedOptions("list", given);
     const limit = checkedLimit(filter.limit);
-    const after = checkedText("list", "cursor", filter.cursor);
+    const after = checkedText("list", "cursor", filter.cursor, Number.POSITIVE_INFINITY);
     const { runs, cursor } = await this.#engine.readable.list({ ...queryOf(filter), limit, cursor: after });
     return { runs: runs.map((row) => this.#engine.infoOf(row)), cursor };
   }

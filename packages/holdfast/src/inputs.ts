@@ -157,6 +157,15 @@ export function checkedAttributes(given: Record<string, string | number | boolea
   }
   return { ...attributes };
 }
+/** Of a start: it is stored, and functions can't be. */
+export function checkedRunRetry(retry: StoredRetryPolicy | undefined): StoredRetryPolicy | undefined {
+  if (typeof retry?.nonRetryable !== "function") return retry;
+  throw invalid(
+    "start",
+    "nonRetryable is a list of names here: a run is stored, and a function can't be. Give it to the workflow.",
+    "retry",
+  );
+}
 export function storedRunRetry(retry: RetryPolicy | StoredRetryPolicy | undefined): StoredRunRetry | undefined {
   if (retry === undefined) return undefined;
   validateRetry(retry);

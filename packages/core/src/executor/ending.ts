@@ -107,7 +107,9 @@ function runRetry(execution: Execution, error: unknown): number | undefined {
   const policy = execution.start?.retry;
   const attempt = execution.matcher?.voided?.attempt ?? execution.attempt;
   if (policy === undefined || attempt >= policy.maxAttempts) return undefined;
-  const { nonRetryable } = policy;
+  // What is stored has names at most: a function is the definition's.
+  const own = execution.workflow.options.retry?.nonRetryable;
+  const nonRetryable = policy.nonRetryable ?? (typeof own === "function" ? own : undefined);
   if (isFinal(error, nonRetryable === undefined ? undefined : { nonRetryable })) return undefined;
   return retryDelay(policy, attempt, new Random(execution.seed, `~retry/${attempt}`).next());
 }

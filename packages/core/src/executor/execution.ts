@@ -348,7 +348,9 @@ export class Execution implements RunningTurn {
     const watch = this.current === undefined ? this.watch : undefined; // between steps: a predicate, a validator
     watch?.enter(this);
     try {
-      return run();
+      const result = run();
+      if (result instanceof Promise) result.catch(() => {}); // it will be refused: nobody hears of what becomes of it (X11)
+      return result;
     } finally {
       watch?.leave(this);
       this.closure = outer;

@@ -22,7 +22,9 @@ export function evaluateQuery(
     throw new QueryFailedError({ query: name, reason: `workflow "${workflow.name}" has no such query (it has: ${known})` });
   }
   try {
-    return query(state === undefined ? undefined : codec.decode(state), args);
+    const answer = query(state === undefined ? undefined : codec.decode(state), args);
+    if (answer instanceof Promise) answer.catch(() => {}); // no codec takes one
+    return answer;
   } catch (cause) {
     // biome-ignore lint/style/useErrorCause: it is among the details
     throw new QueryFailedError({ query: name, reason: toError(cause).message, cause });

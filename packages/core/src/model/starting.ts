@@ -4,17 +4,27 @@
 import { InvalidInputError } from "../errors/index.ts";
 import { preview } from "../errors/text.ts";
 
+/** Stores find things by such texts, and no index takes any length. */
+const LONGEST_TEXT = 512;
+
 export function checkedId(what: string, id: string | undefined): string | undefined {
   if (id === undefined) return undefined;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
-  if (typeof id === "string" && id !== "" && id.length <= 512 && !/[\u0000-\u001f\u007f]/.test(id)) return id;
-  throw refused(what, "id", "An id is text of 1 to 512 characters without control characters.");
+  if (typeof id === "string" && id !== "" && id.length <= LONGEST_TEXT && !/[\u0000-\u001f\u007f]/.test(id)) return id;
+  throw refused(what, "id", `An id is text of 1 to ${LONGEST_TEXT} characters without control characters.`);
 }
 
 /** Text that is not empty, or nothing. */
-export function checkedText(what: string, key: string, text: string | undefined): string | undefined {
-  if (text === undefined || (typeof text === "string" && text !== "")) return text;
-  throw refused(what, key, `${key} must be text that is not empty, not ${preview(text)}.`);
+export function checkedText(what: string, key: string, text: string | undefined, longest = LONGEST_TEXT): string | undefined {
+  if (text === undefined || (typeof text === "string" && text !== "" && text.length <= longest)) return text;
+  const isLong = typeof text === "string" && text !== "";
+  throw refused(
+    what,
+    key,
+    isLong
+      ? `${key} is text of at most ${longest} characters; this one has ${text.length}.`
+      : `${key} must be text that is not empty, not ${preview(text)}.`,
+  );
 }
 
 function refused(what: string, key: string, message: string): InvalidInputError {

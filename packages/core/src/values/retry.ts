@@ -160,7 +160,16 @@ export function isRetryable(error: unknown, policy: RetryPolicy | undefined): bo
 
 function isNamed(error: unknown, nonRetryable: RetryPolicy["nonRetryable"]): boolean {
   if (nonRetryable === undefined) return false;
-  if (typeof nonRetryable === "function") return nonRetryable(toError(error));
+  if (typeof nonRetryable === "function") return isNamedBy(nonRetryable, toError(error));
   // By class name, whether or not the class sets `name`.
   return isError(error) && (nonRetryable.includes(error.name) || nonRetryable.includes(error.constructor?.name));
+}
+
+/** One that throws has not said so: an attempt more does less harm than an error that nobody is told of. */
+function isNamedBy(names: (error: Error) => boolean, error: Error): boolean {
+  try {
+    return names(error);
+  } catch {
+    return false;
+  }
 }

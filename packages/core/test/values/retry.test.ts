@@ -164,6 +164,14 @@ describe("isRetryable", () => {
     },
   );
 
+  it("D8 a function that throws has named nothing", () => {
+    const nonRetryable = () => {
+      throw new Error("of the policy");
+    };
+    expect(isRetryable(new Error("x"), { nonRetryable })).toBe(true);
+    expect(isRetryable(new FatalError("x"), { nonRetryable })).toBe(false);
+  });
+
   it("D8 a class name in nonRetryable matches `name`, and the class where `name` was not set", () => {
     const policy = { nonRetryable: ["CardDeclined"] };
     expect(isRetryable(new CardDeclined("x"), policy)).toBe(false);

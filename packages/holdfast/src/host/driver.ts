@@ -72,6 +72,9 @@ const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "c
 /** To give a run back: by then its lease is over, as a rule. */
 const MOST_TRIES = 50;
 const LONGEST_PAUSE = 1_000;
+/** A turn takes no more messages than this; what a run has more goes into the next ones. */
+const MESSAGES_A_TURN = 200;
+const NONE: readonly number[] = [];
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
@@ -87,7 +90,8 @@ export class Driver {
   /** D10: what is asked of others again with the turn of the resume. */
   #askAgain: Asked[] = [];
   #jobs: Job[] = [];
-  #consumed: number[] = [];
+  /** Messages whose jobs are among them: each with how many jobs there are up to its own. */
+  #consumed: { readonly id: number; readonly jobs: number }[] = [];
   #seen = 0;
   /** Messages above `#seen` that were delivered before those between: outcomes of transactions, known without reading the inbox. */
   readonly #ahead = new Set<number>();
@@ -216,7 +220,7 @@ export class Driver {
     if (retryRunAt !== undefined && retryRunAt > this.#host.now() && !claim.inbox.some(({ job }) => OVERRULING.has(job.type))) {
       // Messages came while it waits to be tried again: they wait with it.
       this.#retryRunAt = retryRunAt;
-      this.#seen = Math.max(0, ...claim.inbox.map(({ id }) => id));
+      this.#seen = claim.inbox.at(-1)?.id ?? 0;
       return this.#write(this.#bare("sleeping"));
     }
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
@@ -338,16 +342,16 @@ export class Driver {
       if (this.#ahead.delete(message.id)) continue;
       const job = message.job.type === "resume" ? undefined : await this.#host.checked(this.workflow, message.job);
       if (epoch !== this.#epoch) return;
-      this.#consumed.push(message.id);
       if (job !== undefined) this.#jobs.push(job); // of a resume the host has its own, with what it voids
+      this.#consumed.push({ id: message.id, jobs: this.#jobs.length });
     }
   }
   /** A message that is known without reading the inbox. M2: what others have sent before it may not have been read yet. */
   #takeAhead({ id, job }: InboxMessage): void {
     if (id <= this.#seen) return; // somebody has read the inbox meanwhile
     this.#ahead.add(id);
-    this.#consumed.push(id);
     this.#jobs.push(job);
+    this.#consumed.push({ id, jobs: this.#jobs.length });
   }
   async receive(messages: readonly InboxMessage[]): Promise<void> {
     await this.deliver(messages);
@@ -389,11 +393,7 @@ export class Driver {
       this.#host.computing--;
       return;
     }
-    // What has become ready by now shares the turn: steps that end together cost one commit.
-    const jobs = this.#jobs;
-    this.#jobs = [];
-    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
-    this.#consumed = [];
+    const { jobs, consumed } = this.#takeJobs();
     const time = Math.max(this.#host.now(), this.#notBefore);
     const activation: Activation = { time, jobs, historyLength: this.#historyLength };
     void this.#executor.activate(activation).then((completion) => {
@@ -401,6 +401,16 @@ export class Driver {
       this.#computed(activation, completion, consumed);
     });
   };
+  /** What has become ready by now shares the turn: steps that end together cost one commit. But a turn ends in time (X9), however many write. */
+  #takeJobs(): { jobs: Job[]; consumed: readonly number[] } {
+    const jobs = this.#jobs;
+    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
+    const count = consumed[MESSAGES_A_TURN - 1]?.jobs ?? jobs.length;
+    this.#jobs = count === jobs.length ? [] : jobs.splice(count);
+    if (consumed.length === 0) return { jobs, consumed: NONE };
+    this.#consumed = consumed.splice(MESSAGES_A_TURN).map(({ id, jobs }) => ({ id, jobs: jobs - count }));
+    return { jobs, consumed: consumed.map(({ id }) => id) };
+  }
   #computed(activation: Activation, completion: Completion, consumed: readonly number[]): void {
     if (this.#released) return;
     if (completion.status === "failed") return void this.#block(completion.error);
@@ -626,7 +636,9 @@ export class Driver {
   async #setBack(reason: unknown): Promise<void> {
     const times = this.#host.blocked.get(this.runId) ?? 0;
     this.#host.blocked.set(this.runId, times + 1);
-    await this.#handOver(reason, this.#host.now() + Math.min(100 * 2 ** times, 30_000), this.#seen);
+    // Jitter: whoever failed together need not meet again.
+    const pause = Math.min(100 * 2 ** times, 30_000) * (0.5 + this.#host.environment.random());
+    await this.#handOver(reason, this.#host.now() + Math.ceil(pause), this.#seen);
   }
   async #handOver(reason: unknown, wakeAt: number, seen: number): Promise<void> {
     if (this.#released) return;

@@ -46,6 +46,21 @@ describe.each(STORES)("resuming on %s", (store) => {
     ]);
   });
 
+  test("D8 D10 what the workflow's own function names is not tried again as a whole", async () => {
+    const engine = await engines.open();
+    const tried: string[] = [];
+    const retry = { maxAttempts: 3, initialInterval: 1, nonRetryable: ({ message }: Error) => message === "never" };
+    const order = workflow({ name: "order", retry }, async (_ctx, message: string) => {
+      tried.push(message);
+      throw new Error(message);
+    });
+    await engine.worker({ workflows: [order] });
+    for (const message of ["never", "again"]) await errorOf((await engine.start(order, message)).result(SOON));
+    expect(tried).toEqual(["never", "again", "again", "again"]);
+    const refused = errorOf(engine.start(order, "x", { retry: { nonRetryable: () => true } as never }));
+    expect(await refused).toMatchObject({ name: "InvalidInputError" });
+  });
+
   test("D10 a resumed step has its attempts again", async () => {
     const engine = await engines.open();
     const tried: number[] = [];

@@ -235,6 +235,16 @@ describe.each(STORES)("bad input on %s", (store) => {
     expect((await engine.list()).runs).toEqual([]);
   });
 
+  test("M3 texts that a store finds things by have a longest length, and are refused before they can be in the way", async () => {
+    const engine = await engines.open();
+    const plain = workflow("plain", async () => 1);
+    const long = "x".repeat(513);
+    for (const options of [{ idempotencyKey: long }, { queue: long }, { version: long }])
+      expect(await errorOf(engine.start(plain, undefined, options))).toMatchObject({ name: "InvalidInputError" });
+    const run = await engine.start(plain, undefined, { idempotencyKey: "é".repeat(512) });
+    expect((await errorOf(run.signal("go", 1, { idempotencyKey: long }))).message).toContain("at most 512 characters; this one has 513");
+  });
+
   test("what is no workflow can't be started or served", async () => {
     const engine = await engines.open();
     for (const bad of ["", undefined, {}, null, 5]) await expect(engine.start(bad as never, 1)).rejects.toThrow(InvalidInputError);

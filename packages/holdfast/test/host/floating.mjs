@@ -7,10 +7,27 @@ const floating = workflow("floating", async (ctx) => {
   await ctx.sleep(20);
   return promise.catch((error) => error.name);
 });
+/** What has to be synchronous, and is not: refused, and nothing else. */
+const asynchronous = workflow({ name: "asynchronous", queries: { late: async () => Promise.reject(new Error("late")) } }, async (ctx) => {
+  await ctx.sideEffect(async () => Promise.reject(new Error("aside"))).catch((error) => error.name);
+  await ctx.step("fails", () => Promise.reject(new Error("again")), {
+    retry: {
+      maxAttempts: 2,
+      initialInterval: 1,
+      nonRetryable: () => {
+        throw new Error("of the policy");
+      },
+    },
+  });
+});
 const engine = await Holdfast.open("memory:");
-await engine.worker({ workflows: [floating] });
+await engine.worker({ workflows: [floating, asynchronous] });
 if (process.argv[2] === "workflow") process.stdout.write(await (await engine.start(floating, undefined)).result());
-else {
+else if (process.argv[2] === "closures") {
+  const run = await engine.start(asynchronous, undefined);
+  const failure = await run.result().catch((error) => error.cause.attempts);
+  process.stdout.write(`${failure} ${await run.query("late").catch((error) => error.name)}`);
+} else {
   const unhandled = new Promise((resolve) => {
     process.on("unhandledRejection", resolve);
   });

@@ -166,6 +166,24 @@ test("M8 M2 a run that is claimed before it has begun takes what came with its s
   expect(first?.jobs.map(({ type }) => type)).toEqual(["start", "signal", "signal", "signal"]);
 });
 
+test("M1 M2 X9 a crowd of messages that waits for a run goes into several turns: all of it, in order", async () => {
+  const crowd = workflow({ name: "crowd", signals: { add: signal<number>() } }, async (ctx, count: number) => {
+    const taken: number[] = [];
+    await ctx.step("first", () => 0);
+    while (taken.length < count) taken.push(await ctx.waitForSignal("add"));
+    return taken;
+  });
+  const engine = await open();
+  const run = await engine.start(crowd, 1_001);
+  await Promise.all(range(1_001).map((n) => run.signal("add", n)));
+  await engine.worker({ workflows: [crowd] });
+  expect(await run.result({ timeout: "20s" })).toEqual(range(1_001));
+  const turns = (await run.history()).turns as readonly Turn[];
+  const taken = turns.map(({ jobs }) => jobs.filter(({ type }) => type === "signal").length);
+  expect(taken.reduce((sum, count) => sum + count)).toBe(1_001);
+  expect(Math.max(...taken)).toBe(200);
+});
+
 test("D12 what a step is told can be handed on: copied, listed, wrapped", async () => {
   const told: unknown[] = [];
   const handing = workflow("handing", async (ctx) =>
