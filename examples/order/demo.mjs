@@ -36,15 +36,17 @@ const workers = [];
 
 /** Starts a worker, and passes on what it says. */
 async function startWorker() {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "../dist/order/worker.js")], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [join(import.meta.dirname, "../dist/order/worker.js")], { stdio: ["ignore", "pipe", "pipe"] });
   const colour = workerColours[workers.length % workerColours.length] ?? style(0);
   const worker = { child, pid: child.pid, colour, id: "" };
   workers.push(worker);
   const lines = createInterface({ input: child.stdout });
+  const tell = (line) => say(`${colour(`worker ${worker.pid}`)} ${dim("│")} ${line}`);
+  createInterface({ input: child.stderr }).on("line", (line) => tell(dim(line)));
   const ready = new Promise((resolve, reject) => {
     child.on("exit", (code, signal) => reject(new Error(`Worker ${worker.pid} ended before it was ready (${signal ?? code}).`)));
     lines.on("line", (line) => {
-      say(`${colour(`worker ${worker.pid}`)} ${dim("│")} ${line}`);
+      tell(line);
       const [, id] = /^(\S+) is ready$/.exec(line) ?? [];
       if (id === undefined) return;
       worker.id = id;

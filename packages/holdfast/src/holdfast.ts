@@ -92,7 +92,7 @@ export class Holdfast implements AsyncDisposable {
     this.#internals = internals;
   }
 
-  /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace?queue=…". */
+  /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…". */
   static async open(url?: string, options?: OpenOptions): Promise<Holdfast> {
     const settings = engineSettings(options);
     const { namespace } = checkedOptions("Holdfast.open", options);

@@ -15,24 +15,45 @@ import {
 } from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 
-/** A list, or the exports of a module: values of other kinds are passed over. */
+/**
+ * A list, or the exports of a module: values of other kinds are passed over, unless there is nothing else. A worker with nothing to do is
+ * asked for by an empty list; where one comes of a definition given bare, or of another module, its runs would wait for ever.
+ */
 export function byName<T extends { readonly name: string }>(
   what: string,
   given: readonly T[] | Record<string, unknown>,
   is: (value: unknown) => value is T,
 ): Map<string, T> {
-  if (typeof given !== "object" || given === null) throw invalid(what, `Give a list, or the exports of a module, not ${String(given)}.`);
-  const all = Array.isArray(given) ? given : Object.values(given);
+  const noun = nounOf(is);
+  if (typeof given !== "object" || given === null) throw invalid(what, `Give a list, or the exports of a module, not ${shown(given)}.`);
+  if (is(given)) throw invalid(what, `Give a list, not ${shown(given)} by itself: put it in brackets.`);
   const found = new Map<string, T>();
-  for (const value of all) {
+  for (const value of Array.isArray(given) ? given : Object.values(given)) {
     if (!is(value)) {
-      if (Array.isArray(given)) throw invalid(what, `${String(value)} is none.`);
+      if (Array.isArray(given)) throw invalid(what, `${shown(value)} is no ${noun}: make one with ${noun}(name, fn).`);
       continue;
     }
     if (found.has(value.name) && found.get(value.name) !== value) throw invalid(what, `There are two of the name "${value.name}".`);
     found.set(value.name, value);
   }
+  if (found.size === 0 && !Array.isArray(given))
+    throw invalid(
+      what,
+      `No ${noun} is in the object: give a list, or a module that exports what ${noun}(name, fn) made. For none, give [].`,
+    );
   return found;
+}
+/** What it tells from other values is called as the function that makes it. */
+function nounOf(is: unknown): "workflow" | "activity" {
+  return is === isWorkflow ? "workflow" : "activity";
+}
+/** Total, whatever the value: not everything can be printed. */
+function shown(value: unknown): string {
+  if (isWorkflow(value)) return `workflow "${value.name}"`;
+  if (isActivity(value)) return `activity "${value.name}"`;
+  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value === "object" && value !== null) return Array.isArray(value) ? "a list" : "an object";
+  return typeof value === "function" ? "a function" : String(value);
 }
 function invalid(what: string, message: string): InvalidInputError {
   return new InvalidInputError({ what, issues: [{ message }] });

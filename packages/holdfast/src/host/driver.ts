@@ -10,6 +10,7 @@ import {
   type Completion,
   DeadlineExceededError,
   Executor,
+  formatDuration,
   HoldfastError,
   type Job,
   type Limits,
@@ -18,6 +19,7 @@ import {
   type ReplayTurn,
   recordCount,
   replayView,
+  type SerializedError,
   type StartJob,
   serializeError,
   type Turn,
@@ -25,7 +27,7 @@ import {
   trimmed,
 } from "@holdfast/core";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
-import type { AttemptEnd } from "./attempts.ts";
+import type { Attempt, AttemptEnd } from "./attempts.ts";
 import { unguardedCodec } from "./guard.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost } from "./steps.ts";
@@ -550,6 +552,8 @@ export class Driver {
     }
     if (commit.close !== undefined) {
       this.#closed = true;
+      const { status, error } = commit.close;
+      if (status === "failed") this.#host.logger.warn("A run failed.", { runId: this.runId, workflow: this.workflow.name, error });
       return this.#release("closed", RUN_OVER);
     }
     // D10: a run that is to be tried again begins with a replay that leaves out what failed: this executor is of no more use.
@@ -577,6 +581,7 @@ export class Driver {
       const isTooLate = this.#isTooLate(attempt.seq, retryAt);
       this.#steps.failed(attempt, end.error, isTooLate ? undefined : retryAt);
       if (isTooLate) return this.#expire();
+      this.#tellOfRetry(attempt, end.error, end.delay);
       this.#arm();
     } else if (end.type === "recorded") {
       this.#steps.completed(attempt, true);
@@ -589,6 +594,11 @@ export class Driver {
     this.#pump();
   }
 
+  /** A step that fails again and again looks like one that takes its time: somebody should know. */
+  #tellOfRetry({ number, body }: Attempt, error: SerializedError, delay: number): void {
+    const message = `Attempt ${number} of step "${body.name}" failed; the next one is in ${formatDuration(delay)}.`;
+    this.#host.logger.warn(message, { runId: this.runId, workflow: this.workflow.name, error });
+  }
   /** K7: a retry after the deadline is none. Rollbacks are exempt. */
   #isTooLate(seq: number, retryAt: number): boolean {
     return this.#run.deadlineAt !== undefined && retryAt >= this.#run.deadlineAt && this.#steps.command(seq)?.type !== "rollback";

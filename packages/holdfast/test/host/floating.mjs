@@ -20,7 +20,8 @@ const asynchronous = workflow({ name: "asynchronous", queries: { late: async () 
     },
   });
 });
-const engine = await Holdfast.open("memory:");
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const engine = await Holdfast.open("memory:", { logger: silent });
 await engine.worker({ workflows: [floating, asynchronous] });
 if (process.argv[2] === "workflow") process.stdout.write(await (await engine.start(floating, undefined)).result());
 else if (process.argv[2] === "closures") {
