@@ -123,6 +123,14 @@ export class ChildFailedError extends HoldfastError {
 const FINAL =
   "See `cause` and run.operations(). It does not resume, since its deadline has passed or its rollbacks have run: start another run.";
 
+/** S2: hosts keep the error of the rollback with that of the run. */
+function notUndone(cause: unknown): string {
+  const { rollbackError } = (cause ?? {}) as { readonly rollbackError?: { readonly message?: unknown } };
+  if (typeof rollbackError?.message !== "string") return "";
+  const [first = ""] = rollbackError.message.split("\n");
+  return `\nIts steps are not all undone: ${first}; what was done before that step is as it was.`;
+}
+
 export class RunFailedError extends HoldfastError {
   static {
     declareError(this, "RunFailedError");
@@ -131,7 +139,7 @@ export class RunFailedError extends HoldfastError {
   /** `resumable`: false where `run.resume()` would be refused (D10). */
   constructor(details: { runId: string; cause?: unknown; resumable?: boolean }) {
     const { runId, cause, resumable = true } = details;
-    const what = `run "${runId}" failed${because(cause)}`;
+    const what = `run "${runId}" failed${because(cause)}${notUndone(cause)}`;
     super(resumable ? advise("RunFailedError", what) : `${what}\n${FINAL}`, { cause });
     this.runId = runId;
   }

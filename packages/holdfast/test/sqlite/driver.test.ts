@@ -106,6 +106,20 @@ describe.each(DRIVERS)("%s", (name) => {
     driver.close();
   });
 
+  test("it tells whether a transaction is open, also after an error that has rolled it back", () => {
+    const { driver } = withTable();
+    const insert = driver.prepare("INSERT OR ROLLBACK INTO t (a) VALUES (1)");
+    expect(driver.isInTransaction()).toBe(false);
+    driver.begin();
+    insert.run([]);
+    expect(driver.isInTransaction()).toBe(true);
+    expect(() => driver.exec("INSERT INTO t (a) VALUES (1)")).toThrow(SqliteFailure);
+    expect(driver.isInTransaction()).toBe(true);
+    expect(() => insert.run([])).toThrow(SqliteFailure);
+    expect(driver.isInTransaction()).toBe(false);
+    driver.close();
+  });
+
   test("a user's statements are better-sqlite3's: rows are objects, parameters in turn, as a list or by name", () => {
     const { driver } = withTable();
     const insert = driver.prepareNamed("INSERT INTO t (b) VALUES (?)");

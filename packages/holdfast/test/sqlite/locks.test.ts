@@ -1,8 +1,9 @@
 // Transactions: shared ones, failed ones, and locks of others.
 
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { StoreBusyError } from "../../src/store/errors.ts";
 import { Connection } from "../../src/store/sqlite/connection.ts";
+import { SqliteFailure } from "../../src/store/sqlite/failures.ts";
 import { Session } from "../../src/store/sqlite/session.ts";
 import { Writer } from "../../src/store/sqlite/writer.ts";
 import { payload, range, signal } from "../../src/testing/storeConformance/bench.ts";
@@ -44,6 +45,48 @@ describe("group commit", () => {
       ...range(5).map((i) => `note ${i}`),
       "more than there is room for",
     ]);
+  });
+
+  /** Writes down when the event loop comes round. */
+  function countTurns(order: string[], most: number, turn = 1): void {
+    setImmediate(() => {
+      order.push(`turn ${turn}`);
+      if (turn < most) countTurns(order, most, turn + 1);
+    });
+  }
+
+  test("D3 before what a transaction had no room for, the event loop has a turn", async () => {
+    const { note, writer } = await openWriter();
+    const order: string[] = [];
+    countTurns(order, 2);
+    for (const text of ["a", "b", "c"]) void note(text, 1_000).then(() => order.push(text));
+    await writer.drain();
+    expect(order).toEqual(["a", "turn 1", "b", "turn 2", "c"]);
+  });
+
+  test("D2 between writes that are made one by one, since one has failed, the event loop has a turn", async () => {
+    const { note, writer } = await openWriter();
+    const order: string[] = [];
+    countTurns(order, 3);
+    for (const text of ["a", null, "b"])
+      void note(text).then(
+        () => order.push(`${text}`),
+        () => order.push("failed"),
+      );
+    await writer.drain();
+    expect(order).toEqual(["turn 1", "a", "turn 2", "failed", "turn 3", "b"]);
+  });
+
+  test("D2 a transaction that can't be made use of is taken back, and begun again", async () => {
+    const { path, db, note, count } = await openWriter();
+    vi.spyOn(db, "get").mockImplementationOnce(() => {
+      throw new SqliteFailure("locked", 6, undefined);
+    });
+    await note("a");
+    expect(count()).toBe(1);
+    const other = openShell(path);
+    other.exec("BEGIN IMMEDIATE; COMMIT");
+    other.close();
   });
 
   test("D2 a write that fails takes no other with it, and leaves nothing of itself", async () => {
@@ -149,6 +192,20 @@ describe("locks of others", () => {
     other.exec("COMMIT");
     expect(count()).toBe(0);
     await note("c");
+    expect(count()).toBe(1);
+    other.close();
+  });
+
+  test("who comes while others wait in vain has a patience of their own", async () => {
+    const { path, note, count } = await openWriter(50);
+    const other = openShell(path);
+    other.exec("BEGIN IMMEDIATE");
+    const first = note("a");
+    await new Promise((done) => setImmediate(done));
+    const late = note("b");
+    await expect(first).rejects.toMatchObject({ code: "HF_STORE_BUSY" });
+    other.exec("COMMIT");
+    await late;
     expect(count()).toBe(1);
     other.close();
   });

@@ -17,7 +17,7 @@ import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 import { bundled } from "./processes/bundled.ts";
-import { failureOf, newPath, openBench, openShell, openStore } from "./support.ts";
+import { failureOf, newPath, openBench, openLimited, openShell, openStore } from "./support.ts";
 
 function fileWith(content: string | Uint8Array): string {
   const path = newPath();
@@ -205,6 +205,29 @@ describe("a file that changes under an open store", () => {
     expect(failure.message).toContain(`${path}-wal was deleted`);
     expect((await failureOf(linked.create("c"))).code).toBe("HF_STORE_MOVED");
   });
+  test("the index of its log deleted: others would not see what is written", async () => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await bench.created("a");
+    rmSync(`${path}-shm`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const failure = await failureOf(bench.create("b"));
+    expect(failure.code).toBe("HF_STORE_MOVED");
+    expect(failure.message).toContain(`${path}-shm was deleted`);
+  });
+  test.each([
+    ["deleted", (path: string) => rmSync(path)],
+    ["replaced", (path: string) => writeFileSync(`${path}.new`, "") ?? renameSync(`${path}.new`, path)],
+  ])("%s: nobody is told what it said", async (_, change) => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await bench.created("a");
+    const { store } = bench;
+    change(path);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    for (const read of [store.get(["a"]), store.history("a"), store.list({ limit: 1 }), store.count({}), bench.claim()])
+      expect((await failureOf(read)).code).toBe("HF_STORE_MOVED");
+  });
   test("replaced: nothing more is written, to neither", async () => {
     const path = newPath();
     const bench = await openBench(path);
@@ -216,28 +239,18 @@ describe("a file that changes under an open store", () => {
   });
 
   test("full: a typed error, nothing half-written, and it works on once there is room", async () => {
-    const path = newPath();
-    const bench = await openBench(path);
-    const held = await bench.running("a");
-    const shell = openShell(path);
-    const { page_count: pages } = shell.rows("PRAGMA page_count")[0] ?? {};
-    // The limit is the connection's own: a user's transaction can set it where a disk can't be filled.
+    const { bench, limit } = await openLimited();
     const { store } = bench;
-    const limit = (count: number) =>
-      store.transact?.({ ...held, seq: 1 }, (tx) => {
-        (tx as { exec(sql: string): void }).exec(`PRAGMA max_page_count = ${count}`);
-        return "null";
-      });
-    await limit(Number(pages) + 4);
+    const held = await bench.running("a");
+    limit(4);
     const state = JSON.stringify("x".repeat(100_000));
     const failure = await failureOf(bench.commit(held, { turn: bench.turn(held), state }));
     expect(failure).toMatchObject({ code: "HF_STORE_FULL", retryable: true });
     expect(await bench.row("a")).toMatchObject({ turns: 0, historyLength: 0, state: undefined });
     expect(await store.history("a")).toEqual([]);
-    await limit(1_000_000);
+    limit(1_000_000);
     held.turns = 0;
     await bench.commit(held, { turn: bench.turn(held), state });
     expect(await bench.row("a")).toMatchObject({ turns: 1, state });
-    shell.close();
   });
 });

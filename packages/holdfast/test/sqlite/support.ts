@@ -3,8 +3,9 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll } from "vitest";
+import { afterAll, vi } from "vitest";
 import { StoreError } from "../../src/store/errors.ts";
+import { Connection } from "../../src/store/sqlite/connection.ts";
 import { type Driver, type DriverName, openDriver, preferredDriver, type Value } from "../../src/store/sqlite/driver.ts";
 import { SqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/store.ts";
 import { Bench } from "../../src/testing/storeConformance/bench.ts";
@@ -35,6 +36,18 @@ export async function openStore(path: string = newPath(), options: SqliteStoreOp
 /** A bench whose clock the test moves, on a file of its own. */
 export function openBench(path: string = newPath(), options: SqliteStoreOptions = {}): Promise<Bench> {
   return Bench.on({ makeStore: ({ clock }) => openStore(path, { clock, ...options }) });
+}
+
+/** With a limit to the size of the file, where a disk can't be filled: it is the connection's own, which the store keeps to itself. */
+export async function openLimited(path: string = newPath(), options: SqliteStoreOptions = {}) {
+  const opening = vi.spyOn(Connection, "open");
+  const bench = await openBench(path, options);
+  const db = (await opening.mock.results[0]?.value) as Connection;
+  opening.mockRestore();
+  const pages = () => Number(db.get("PRAGMA page_count", [])?.[0]);
+  /** Room for so many pages more. */
+  const limit = (more: number): void => void db.get(`PRAGMA max_page_count = ${pages() + more}`, []);
+  return { bench, limit };
 }
 
 export interface Shell {

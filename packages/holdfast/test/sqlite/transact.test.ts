@@ -1,9 +1,10 @@
 // D6 on SQLite: the user's own writes and the outcome of the step, in one transaction.
 
 import { describe, expect, test } from "vitest";
+import { StoreError, StoreFullError } from "../../src/store/errors.ts";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
 import { type Bench, type Held, jobsOf, payload } from "../../src/testing/storeConformance/bench.ts";
-import { DRIVERS, newPath, openBench, openShell } from "./support.ts";
+import { DRIVERS, newPath, openLimited, openShell } from "./support.ts";
 
 describe.each(DRIVERS)("a transaction step on %s", (driver) => {
   async function withOrders(): Promise<{
@@ -11,9 +12,10 @@ describe.each(DRIVERS)("a transaction step on %s", (driver) => {
     held: Held;
     orders: () => unknown[];
     transact: (body: (tx: SqliteTransaction) => unknown) => Promise<unknown>;
+    limit: (more: number) => void;
   }> {
     const path = newPath();
-    const bench = await openBench(path, { driver });
+    const { bench, limit } = await openLimited(path, { driver });
     const held = await bench.running("a");
     const shell = openShell(path, driver);
     shell.exec("CREATE TABLE orders (id INTEGER PRIMARY KEY, what TEXT UNIQUE)");
@@ -21,7 +23,7 @@ describe.each(DRIVERS)("a transaction step on %s", (driver) => {
     const { runId, epoch } = held;
     const transact = async (body: (tx: SqliteTransaction) => unknown) =>
       bench.store.transact?.({ runId, epoch, seq: 7 }, (tx) => payload(body(tx as SqliteTransaction)));
-    return { bench, held, orders, transact };
+    return { bench, held, orders, transact, limit };
   }
 
   test("D6 writes of the user and the outcome are there together", async () => {
@@ -58,6 +60,108 @@ describe.each(DRIVERS)("a transaction step on %s", (driver) => {
     expect([created.status, kept.status]).toEqual(["fulfilled", "fulfilled"]);
     expect(orders()).toEqual(["pen"]);
     expect(jobsOf(await bench.inbox(held))).toHaveLength(1);
+  });
+
+  test("D2 D3 a step that is refused takes no other of the same transaction with it", async () => {
+    const { orders, transact } = await withOrders();
+    let ran = 0;
+    const [refused, kept] = await Promise.allSettled([
+      transact((tx) => tx.run("INSERT INTO orders (what) VALUES ('book'); INSERT INTO orders (what) VALUES ('pen')")),
+      transact((tx) => {
+        ran++;
+        tx.run("INSERT INTO orders (what) VALUES ('ink')");
+      }),
+    ]);
+    expect(refused).toMatchObject({ status: "rejected", reason: { code: "HF_STORE_TRANSACTION" } });
+    expect([kept.status, ran]).toEqual(["fulfilled", 1]);
+    expect(orders()).toEqual(["ink"]);
+  });
+
+  test.each([
+    ["HF_STORE_TRANSACTION", () => new StoreError("mine", { code: "HF_STORE_TRANSACTION" })],
+    ["HF_STORE_FULL", () => new StoreFullError({ where: "another store" })],
+  ])("D6 an error %s of the user's own fails their step, and no other", async (_, make) => {
+    const { orders, transact } = await withOrders();
+    const mistake = make();
+    let ran = 0;
+    const [failed, kept] = await Promise.allSettled([
+      transact((tx) => {
+        tx.run("INSERT INTO orders (what) VALUES ('book')");
+        throw mistake;
+      }),
+      transact((tx) => {
+        ran++;
+        tx.run("INSERT INTO orders (what) VALUES ('ink')");
+      }),
+    ]);
+    expect(failed).toEqual({ status: "rejected", reason: mistake });
+    expect([kept.status, ran]).toEqual(["fulfilled", 1]);
+    expect(orders()).toEqual(["ink"]);
+  });
+
+  test("D2 D3 a step that finds no room takes no other of the same transaction with it", async () => {
+    const { orders, transact, limit } = await withOrders();
+    limit(4);
+    let ran = 0;
+    const [failed, kept] = await Promise.allSettled([
+      // Of several rows: SQLite takes back the statement alone.
+      transact((tx) => tx.run("INSERT INTO orders (what) SELECT hex(randomblob(10000)) FROM (VALUES (1), (2), (3), (4))")),
+      transact((tx) => {
+        ran++;
+        tx.run("INSERT INTO orders (what) VALUES ('ink')");
+      }),
+    ]);
+    expect(failed).toMatchObject({ status: "rejected", reason: { code: "HF_STORE_FULL" } });
+    expect([kept.status, ran]).toEqual(["fulfilled", 1]);
+    expect(orders()).toEqual(["ink"]);
+  });
+
+  describe.each([
+    ["INSERT OR ROLLBACK", "HF_STORE_TRANSACTION", (tx: SqliteTransaction) => tx.run("INSERT OR ROLLBACK INTO orders VALUES (1, 'x')")],
+    ["RAISE(ROLLBACK)", "HF_STORE_TRANSACTION", (tx: SqliteTransaction) => tx.run("DELETE FROM orders")],
+    ["a full disk", "HF_STORE_FULL", (tx: SqliteTransaction) => tx.run("INSERT INTO orders (what) VALUES (?)", "x".repeat(100_000))],
+  ])("%s, which rolls back everything and is caught", (_, code, fatal) => {
+    async function withFatal() {
+      const given = await withOrders();
+      await given.transact((tx) => {
+        tx.exec("CREATE TRIGGER keep BEFORE DELETE ON orders BEGIN SELECT RAISE(ROLLBACK, 'kept'); END");
+        tx.run("INSERT INTO orders (what) VALUES ('book')");
+      });
+      given.limit(4);
+      return given;
+    }
+    const careless = (tx: SqliteTransaction): void => {
+      const insert = tx.prepare("INSERT INTO orders (what) VALUES (?)");
+      insert.run("pen");
+      expect(() => fatal(tx)).toThrow();
+      try {
+        insert.run("late");
+      } catch {
+        // nor does it heed this one
+      }
+      expect(() => tx.get("SELECT 1")).toThrow(expect.objectContaining({ code: expect.stringMatching(/TRANSACTION|FULL/) }));
+    };
+
+    test("D6 what is written after it is not written either, and the step fails", async () => {
+      const { bench, held, orders, transact, limit } = await withFatal();
+      const before = await bench.inbox(held);
+      await expect(transact(careless)).rejects.toMatchObject({ code });
+      expect(orders()).toEqual(["book"]);
+      expect(await bench.inbox(held)).toEqual(before);
+      limit(1_000);
+      await transact((tx) => tx.run("INSERT INTO orders (what) VALUES ('ink')"));
+      expect(orders()).toEqual(["book", "ink"]);
+    });
+
+    test("D6 an error that the user throws in its place does not hide it", async () => {
+      const { orders, transact } = await withFatal();
+      const hiding = (tx: SqliteTransaction): void => {
+        careless(tx);
+        throw new Error("something else");
+      };
+      await expect(transact(hiding)).rejects.toMatchObject({ code });
+      expect(orders()).toEqual(["book"]);
+    });
   });
 
   test("D6 a statement that fails can be caught, or fails the step", async () => {
@@ -105,6 +209,37 @@ describe.each(DRIVERS)("a transaction step on %s", (driver) => {
     await expect(transact((tx) => tx.exec(sql))).rejects.toMatchObject({ code: "HF_STORE_TRANSACTION" });
     await expect(transact((tx) => tx.run(sql))).rejects.toMatchObject({ code: "HF_STORE_TRANSACTION" });
     expect(orders()).toEqual([]);
+  });
+
+  test.each([
+    "PRAGMA query_only = 1",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "/* quietly */ pragma main.journal_mode(DELETE)",
+    'PRAGMA "query_only" = table_info',
+    "EXPLAIN PRAGMA query_only = 1",
+    "EXPLAIN QUERY PLAN PRAGMA query_only = 1",
+    "PRAGMA user_version = 5",
+    "PRAGMA user_version(5)",
+    "PRAGMA foreign_keys = OFF",
+    "PRAGMA wal_checkpoint",
+    "PRAGMA -- table_info(orders)\n query_only = 1",
+  ])("D6 %j is refused: a setting would stay on the store's connection", async (sql) => {
+    const { bench, orders, transact } = await withOrders();
+    await expect(transact((tx) => tx.exec(sql))).rejects.toMatchObject({ code: "HF_STORE_TRANSACTION" });
+    await expect(transact((tx) => tx.prepare(sql))).rejects.toMatchObject({ code: "HF_STORE_TRANSACTION" });
+    await bench.created("b");
+    expect(orders()).toEqual([]);
+  });
+
+  test("D6 a PRAGMA that only reads is not refused", async () => {
+    const { transact } = await withOrders();
+    await transact((tx) => {
+      expect(tx.all("PRAGMA table_info(orders)").map(({ name }) => name)).toEqual(["id", "what"]);
+      expect(tx.all("-- indexes\n PRAGMA main.index_list('orders');")).toHaveLength(1);
+      expect(tx.get("pragma user_version")).toEqual({ user_version: 0 });
+      expect(tx.get("PRAGMA foreign_key_check /* all */")).toBeUndefined();
+      expect(tx.all("EXPLAIN QUERY PLAN SELECT * FROM orders")).toHaveLength(1);
+    });
   });
 
   test("D6 words of transactions elsewhere are not refused", async () => {

@@ -1,8 +1,7 @@
 // One connection to one file: opened safely, its statements prepared once, its transactions short.
 // Owns: the driver, the cache of statements, the settings of the connection, the identity of the file.
-// Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; no call is
-// answered, and for no longer than a moment anything is written, in a file that is no longer the one that was opened; nobody but SQLite
-// opens the file.
+// Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; for no
+// longer than a moment anything is read or written in a file that is no longer the one that was opened; nobody but SQLite opens the file.
 
 import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -31,8 +30,8 @@ export class Connection {
   readonly #driver: Driver;
   readonly #patience: number;
   readonly #file: OpenFile;
-  /** Where the last commits are. SQLite makes it, and nobody takes it away while it is open; but somebody might. */
-  readonly #log: OpenFile;
+  /** The log, where the last commits are, and its index. SQLite makes them, and nobody takes them away while it is open; but somebody might. */
+  readonly #beside: readonly OpenFile[];
   readonly #statements = new Map<string, Statement>();
   #checkedAt = Number.NEGATIVE_INFINITY;
 
@@ -41,7 +40,7 @@ export class Connection {
     this.#driver = driver;
     this.#patience = patience;
     this.#file = new OpenFile(path);
-    this.#log = new OpenFile(`${realpathSync(path)}-wal`);
+    this.#beside = ["-wal", "-shm"].map((suffix) => new OpenFile(`${realpathSync(path)}${suffix}`));
   }
 
   /** Creates the folder and the file if need be, and brings the schema up to date. Safe when many processes do it at once. */
@@ -102,22 +101,30 @@ export class Connection {
     this.#driver.exec(sql);
   }
 
-  // ── transactions ──
-
-  /** Takes the write lock, or throws that it is busy. `trusting`: a look at the files a moment ago is good enough. */
-  begin(trusting = false): void {
+  /** Are the files still those that were opened? `trusting`: a look a moment ago is good enough. Takes no lock. */
+  checkFiles(trusting: boolean): void {
     const now = performance.now();
     const isOld = now - this.#checkedAt > TRUST;
     if (isOld || !trusting) this.#file.check();
-    if (isOld) {
-      this.#log.check();
-      this.#checkedAt = now;
-    }
+    if (!isOld) return;
+    for (const file of this.#beside) file.check();
+    this.#checkedAt = now;
+  }
+
+  // ── transactions ──
+
+  /** Takes the write lock, or throws that it is busy. `trusting`: see `checkFiles`. */
+  begin(trusting = false): void {
+    this.checkFiles(trusting);
     this.#driver.begin();
   }
   commit(): void {
     this.#driver.commit();
-    this.#log.isThere();
+    for (const file of this.#beside) file.isThere();
+  }
+  /** Not any more after an error for which SQLite rolls everything back. */
+  isInTransaction(): boolean {
+    return this.#driver.isInTransaction();
   }
   /** SQLite has done it already after some errors. */
   rollback(): void {

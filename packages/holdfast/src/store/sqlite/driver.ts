@@ -33,6 +33,8 @@ export interface Driver {
   /** Takes the write lock, or fails as busy. */
   begin(): void;
   commit(): void;
+  /** False also after an error for which SQLite has rolled it back. */
+  isInTransaction(): boolean;
   prepare(sql: string): Statement;
   prepareNamed(sql: string): NamedStatement;
   close(): void;
@@ -49,7 +51,7 @@ export function openDriver(path: string, name: DriverName = preferredDriver()): 
 
 let preferred: DriverName | undefined;
 
-/** `node:sqlite`, if it can do what we need: up to 22.12 it is behind a flag, for some versions more it knows neither array rows nor `?1`. */
+/** `node:sqlite`, if it can do what we need: up to 22.12 it is behind a flag, for some versions more it lacks array rows, `?1`, isTransaction. */
 export function preferredDriver(): DriverName {
   preferred ??= isBuiltin("node:sqlite") && isUsable() ? "node:sqlite" : "libsql";
   return preferred;
@@ -58,8 +60,9 @@ function isUsable(): boolean {
   try {
     const database = openNode(":memory:");
     const [second, first] = database.prepare("SELECT ?2, ?1").get([1, 2]) ?? [];
+    const isKnown = database.isInTransaction() === false;
     database.close();
-    return first === 1 && second === 2;
+    return first === 1 && second === 2 && isKnown;
   } catch {
     return false;
   }
@@ -92,6 +95,7 @@ interface NodeStatement {
   setReturnArrays(enabled: boolean): void;
 }
 interface NodeDatabase {
+  readonly isTransaction: boolean;
   exec(sql: string): void;
   prepare(sql: string): NodeStatement;
   close(): void;
@@ -121,6 +125,7 @@ function openNode(path: string): Driver {
     exec: (sql) => guarded(() => database.exec(sql)),
     begin: prepared(database, BEGIN),
     commit: prepared(database, COMMIT),
+    isInTransaction: () => database.isTransaction,
     prepare: (sql) => {
       const statement = guarded(() => database.prepare(sql));
       statement.setReturnArrays(true);
@@ -180,6 +185,7 @@ interface LibsqlStatement {
   all(parameters: readonly unknown[]): unknown[];
 }
 interface LibsqlDatabase {
+  readonly inTransaction: boolean;
   exec(sql: string): void;
   prepare(sql: string): LibsqlStatement;
   close(): void;
@@ -208,6 +214,7 @@ function openLibsql(path: string): Driver {
     // Not prepared: a BEGIN that was busy and is dropped stays in progress, and then nothing can be committed.
     begin: () => guarded(() => database.exec(BEGIN)),
     commit: () => guarded(() => database.exec(COMMIT)),
+    isInTransaction: () => database.inTransaction,
     prepare: (sql) => {
       const statement = new RenewedStatement(database, sql);
       return {

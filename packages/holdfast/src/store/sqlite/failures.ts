@@ -45,7 +45,7 @@ export function isBusy(error: unknown): boolean {
 /** The storage is at fault, not what was asked of it: trying the parts one by one would not help. */
 export function isStorageFault(error: unknown): boolean {
   const faults: readonly number[] = [SQLITE.READONLY, SQLITE.IOERR, SQLITE.CORRUPT, SQLITE.FULL, SQLITE.CANTOPEN, SQLITE.NOTADB];
-  return error instanceof StoreError || (error instanceof SqliteFailure && faults.includes(error.result));
+  return error instanceof SqliteFailure && faults.includes(error.result);
 }
 
 /** For people. `where` names the file. */

@@ -20,7 +20,7 @@ export interface Renewal {
   readonly leasedUntil: number;
 }
 
-/** A worker asks at every hint that messages may be there: a lease that has lost less than this share of its length is left as it is. */
+/** A worker asks at every hint that messages may be there: a lease whose end is off by less than this share of its length is left as it is. */
 const NOT_WORTH_A_WRITE = 0.1;
 const LOST: Renewal = { key: undefined, inbox: [], leasedUntil: 0 };
 
@@ -38,8 +38,9 @@ export function readClaim(db: Connection, workerId: string, { runId, epoch, seen
   }
 }
 
+/** Too late an end counts as well: the clock was set back, and a worker that died would keep the run for as long. */
 export function needsRenewal({ key, leasedUntil }: Renewal, lease: number, now: number): boolean {
-  return key !== undefined && now + lease - leasedUntil > lease * NOT_WORTH_A_WRITE;
+  return key !== undefined && Math.abs(now + lease - leasedUntil) > lease * NOT_WORTH_A_WRITE;
 }
 
 export function renewLease(db: Connection, { key }: Renewal, lease: number, now: number): void {

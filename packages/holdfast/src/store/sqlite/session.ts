@@ -24,7 +24,12 @@ export class Session {
   /** Takes the write lock, or throws that it is busy. `trusting`: see `Connection.begin`. */
   begin(trusting = false): void {
     this.db.begin(trusting);
-    this.held.seen(this.db.get("PRAGMA data_version", [])?.[0]);
+    try {
+      this.held.seen(this.db.get("PRAGMA data_version", [])?.[0]);
+    } catch (error) {
+      this.db.rollback();
+      throw error;
+    }
   }
   /** Within a transaction. */
   find(runId: string): RunHead | undefined {

@@ -1,5 +1,6 @@
 // What can be told from the text of SQL that users hand in, before a driver sees it.
-// Owns: the tokens that matter: words, parameters, ends of statements; texts, quoted names and comments are passed over.
+// Owns: the tokens that matter: words, parameters, ends of statements; texts, quoted names and comments are passed over. Which PRAGMAs
+// only read.
 // Invariants: nothing is parsed that SQLite parses better; what is no SQL is SQLite's to refuse.
 
 const TOKEN =
@@ -17,9 +18,11 @@ function* tokensOf(sql: string): Generator<Token> {
 
 export interface SqlStatement {
   readonly sql: string;
-  /** Its first word, in lower case. */
+  /** Its first word, in lower case, or that of what EXPLAIN explains. */
   readonly verb: string;
 }
+
+const EXPLAIN: ReadonlySet<string> = new Set(["explain", "query", "plan"]);
 
 /** The statements of a text, one by one. A trigger is one, with those of its body. */
 export function statementsOf(sql: string): SqlStatement[] {
@@ -27,7 +30,7 @@ export function statementsOf(sql: string): SqlStatement[] {
   let start = 0;
   let words: string[] = [];
   const finish = (end: number): void => {
-    const [verb] = words;
+    const verb = words.find((word) => !EXPLAIN.has(word)) ?? words[0];
     if (verb !== undefined) statements.push({ sql: sql.slice(start, end), verb });
     start = end;
     words = [];
@@ -45,6 +48,19 @@ function isInsideTrigger(words: readonly string[]): boolean {
   if (words[0] !== "create" || !words.slice(1, 3).includes("trigger")) return false;
   const count = (word: string): number => words.filter((one) => one === word).length;
   return count("end") <= count("case");
+}
+
+const COMMENT = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)/g;
+const ABOUT_TABLES = "table_info|table_xinfo|table_list|index_list|index_info|index_xinfo|foreign_key_list|foreign_key_check";
+const ABOUT_THE_FILE = "user_version|application_id|foreign_keys|database_list";
+const READING_PRAGMA = new RegExp(
+  `^\\s*pragma\\s+(?:\\w+\\.)?(?:(?:${ABOUT_TABLES})\\s*(?:\\([^()]*\\))?|${ABOUT_THE_FILE})\\s*;?\\s*$`,
+  "i",
+);
+
+/** Of those that are known to change nothing, and in plain words: any other may be a setting, which stays on the connection. */
+export function isReadingPragma(sql: string): boolean {
+  return READING_PRAGMA.test(sql.replace(COMMENT, " "));
 }
 
 /** Names of parameters (`:id`, `@id`, `$id`) in the order in which SQLite numbers them; undefined if some have none. */

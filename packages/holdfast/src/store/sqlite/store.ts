@@ -116,7 +116,10 @@ export class SqliteStore implements Store {
   async #read<T>(work: (db: Connection) => T): Promise<T> {
     const { db } = this.#opened();
     try {
-      return await db.patiently(() => work(db));
+      return await db.patiently(() => {
+        db.checkFiles(true);
+        return work(db);
+      });
     } catch (error) {
       throw this.#understood(error, isDamage);
     }

@@ -7,11 +7,11 @@ import { StoreError } from "../errors.ts";
 import type { InboxJob, InboxMessage } from "../port.ts";
 import type { Connection } from "./connection.ts";
 import type { NamedStatement, Value } from "./driver.ts";
-import { isStorageFault } from "./failures.ts";
+import { isStorageFault, storeError } from "./failures.ts";
 import { isHeld } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session } from "./session.ts";
-import { type SqlStatement, statementsOf } from "./sqlText.ts";
+import { isReadingPragma, type SqlStatement, statementsOf } from "./sqlText.ts";
 
 /** What the function of a transaction step gets: better-sqlite3's ways, on Holdfast's connection. Of no use once the function has returned. */
 export interface SqliteTransaction {
@@ -44,12 +44,12 @@ export function transact(
   try {
     value = atOnce(body(tx.handle));
   } catch (error) {
-    // A storage fault, or a statement that rolls back everything, has ended the whole transaction: whoever began it has to know.
-    if (isStorageFault(error) || !takeBack(db)) throw error;
-    return new Thrown(error);
-  } finally {
     tx.end();
+    db.run("ROLLBACK TO user_transaction", []);
+    db.run("RELEASE user_transaction", []);
+    return new Thrown(isStorageFault(error) ? storeError(error, db.path) : error);
   }
+  tx.end();
   db.run("RELEASE user_transaction", []);
   const job: InboxJob = { type: "resolve", seq: claim.seq, outcome: { status: "completed", value } };
   return { id: putMessage(session, run.key, job, now), job };
@@ -62,17 +62,6 @@ function atOnce(value: Payload | Promise<Payload>): Payload {
   throw new IllegalReturnError("The function of a transaction step returned a promise: on SQLite it is synchronous.");
 }
 
-/** False if there is nothing left to go back to. */
-function takeBack(db: Connection): boolean {
-  try {
-    db.run("ROLLBACK TO user_transaction", []);
-    db.run("RELEASE user_transaction", []);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 /** The error of a user's function: not one of the store's. */
 export class Thrown {
   readonly error: unknown;
@@ -81,11 +70,20 @@ export class Thrown {
   }
 }
 
+/** `end` throws if a statement has rolled back everything, with what others had in the transaction. */
 function openTransaction(db: Connection): { handle: SqliteTransaction; end: () => void } {
   let isOpen = true;
+  let loss: unknown;
   const whileOpen = <T>(work: () => T): T => {
     if (!isOpen) throw refused("The transaction is over.\nUse tx inside the function that was given it, and before it returns.");
-    return work();
+    if (loss !== undefined) throw loss;
+    try {
+      return work();
+    } catch (error) {
+      // D6: what is written now would be committed at once, by itself.
+      if (!db.isInTransaction()) loss = isStorageFault(error) ? error : rolledBack(error);
+      throw error;
+    }
   };
   const prepare = (sql: string): NamedStatement => {
     const statement = whileOpen(() => db.prepareNamed(onlyStatement(sql)));
@@ -109,6 +107,7 @@ function openTransaction(db: Connection): { handle: SqliteTransaction; end: () =
   };
   const end = (): void => {
     isOpen = false;
+    if (loss !== undefined) throw loss;
   };
   return { handle, end };
 }
@@ -120,14 +119,25 @@ function onlyStatement(sql: string): string {
   return statement.sql;
 }
 
-function refused(message: string): StoreError {
-  return new StoreError(message, { code: "HF_STORE_TRANSACTION" });
+function refused(message: string, cause?: unknown): StoreError {
+  return new StoreError(message, { code: "HF_STORE_TRANSACTION", cause });
+}
+function rolledBack(cause: unknown): StoreError {
+  const { message } = cause as Error;
+  return refused(
+    `A statement of a transaction step has rolled back everything: ${message}.\nThrow to do so; OR ABORT and RAISE(ABORT) take back their own statement.`,
+    cause,
+  );
 }
 
 const CONTROL: ReadonlySet<string> = new Set(["begin", "commit", "end", "rollback", "savepoint", "release", "attach", "detach", "vacuum"]);
 
-/** The transaction is the store's: it would be committed or lost with what others have in it. */
-function refuseControl({ verb }: SqlStatement): void {
+/** The transaction is the store's: it would be committed or lost with what others have in it. So is the connection, with its settings. */
+function refuseControl({ verb, sql }: SqlStatement): void {
+  if (verb === "pragma" && !isReadingPragma(sql))
+    throw refused(
+      "A transaction step may not use this PRAGMA: the connection is the store's.\nThose that tell of tables may be used (table_info, index_list …); change what is the file's on a connection of your own.",
+    );
   if (!CONTROL.has(verb)) return;
   throw refused(
     `A transaction step may not use ${verb.toUpperCase()}: it runs inside a transaction already.\nThrow to take everything back, return to keep it.`,
