@@ -552,9 +552,10 @@ export class Driver {
     }
     if (commit.close !== undefined) {
       this.#closed = true;
+      this.#release("closed", RUN_OVER);
       const { status, error } = commit.close;
       if (status === "failed") this.#host.logger.warn("A run failed.", { runId: this.runId, workflow: this.workflow.name, error });
-      return this.#release("closed", RUN_OVER);
+      return;
     }
     // D10: a run that is to be tried again begins with a replay that leaves out what failed: this executor is of no more use.
     if (commit.lease === "park") return this.#release(this.#retryRunAt === undefined ? "parked" : "closed", undefined);
@@ -581,8 +582,8 @@ export class Driver {
       const isTooLate = this.#isTooLate(attempt.seq, retryAt);
       this.#steps.failed(attempt, end.error, isTooLate ? undefined : retryAt);
       if (isTooLate) return this.#expire();
-      this.#tellOfRetry(attempt, end.error, end.delay);
       this.#arm();
+      this.#tellOfRetry(attempt, end.error, end.delay);
     } else if (end.type === "recorded") {
       this.#steps.completed(attempt, true);
       this.#takeAhead(end.message);
