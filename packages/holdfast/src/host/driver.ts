@@ -185,8 +185,7 @@ export class Driver {
     this.#unborn = true;
     this.#hasBegun = true;
     const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
-    await this.#freshMacrotask();
-    const completion = await this.#executor.activate(activation);
+    const completion = await this.#inTurn(() => this.#executor.activate(activation));
     return completion.status === "ok" ? this.#draft(activation, completion) : undefined;
   }
   /** It exists, and has a lease that can be renewed; it goes on when it is told that it has begun. */
@@ -285,9 +284,8 @@ export class Driver {
       view = replayView([...turns, turn]).slice(0, -1);
       this.#jobs.push(job);
     }
-    await this.#freshMacrotask();
-    if (this.#released) return undefined;
-    const completion = await this.#executor.replay(view);
+    const completion = await this.#inTurn(async () => (this.#released ? undefined : this.#executor.replay(view)));
+    if (completion === undefined) return undefined;
     if (completion.status === "failed") return completion.error;
     this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
     this.#reopen(turns);
@@ -398,10 +396,12 @@ export class Driver {
     const { jobs, consumed } = this.#takeJobs();
     const time = Math.max(this.#host.now(), this.#notBefore);
     const activation: Activation = { time, jobs, historyLength: this.#historyLength };
-    void this.#executor.activate(activation).then((completion) => {
-      this.#host.computing--;
-      this.#computed(activation, completion, consumed);
-    });
+    void this.#executor.activate(activation).then((completion) =>
+      this.#host.turnstile.leave(() => {
+        this.#host.computing--;
+        this.#computed(activation, completion, consumed);
+      }),
+    );
   };
   /** What has become ready by now shares the turn: steps that end together cost one commit. But a turn ends in time (X9), however many write. */
   #takeJobs(): { jobs: Job[]; consumed: readonly number[] } {
@@ -421,8 +421,16 @@ export class Driver {
     if (consumed.length > 0) draft.consumed = consumed;
     this.#write(draft);
   }
-  #freshMacrotask(): Promise<void> {
-    return new Promise((resolve) => this.#host.turnstile.pass(resolve));
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const { turnstile } = this.#host;
+    return new Promise((resolve, reject) => {
+      const begin = (): void =>
+        void work().then(
+          (result) => turnstile.leave(() => resolve(result)),
+          (error) => turnstile.leave(() => reject(error)),
+        );
+      turnstile.pass(begin);
+    });
   }
 
   /** A commit without a turn: attempts, or parking. */

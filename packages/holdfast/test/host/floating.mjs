@@ -20,20 +20,55 @@ const asynchronous = workflow({ name: "asynchronous", queries: { late: async () 
     },
   });
 });
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const engine = await Holdfast.open("memory:", { logger: silent });
-await engine.worker({ workflows: [floating, asynchronous] });
-if (process.argv[2] === "workflow") process.stdout.write(await (await engine.start(floating, undefined)).result());
-else if (process.argv[2] === "closures") {
-  const run = await engine.start(asynchronous, undefined);
-  const failure = await run.result().catch((error) => error.cause.attempts);
-  process.stdout.write(`${failure} ${await run.query("late").catch((error) => error.name)}`);
-} else {
-  const unhandled = new Promise((resolve) => {
-    process.on("unhandledRejection", resolve);
+/** Its own error, in a turn in which nobody awaits it yet: it is awaited later, or never. */
+const careless = workflow("careless", async (ctx, { forgets }) => {
+  let isOver = false;
+  async function late() {
+    await ctx.step("works", () => 1);
+    isOver = true;
+    throw new Error("of its own");
+  }
+  const promise = late();
+  await ctx.condition(() => isOver);
+  await ctx.sleep(1);
+  return forgets ? "forgotten" : promise.catch((error) => error.message);
+});
+const stray = workflow("stray", async (ctx) => {
+  await ctx.step("strays", async () => {
+    void Promise.reject(new Error("of a step"));
   });
-  const promise = Promise.reject(new Error("mine"));
-  await unhandled;
-  process.stdout.write(await promise.catch((error) => error.message));
-}
+});
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const [, , whose, url = "memory:"] = process.argv;
+const engine = await Holdfast.open(url, { logger: silent });
+await engine.worker({ workflows: [floating, asynchronous, careless, stray] });
+
+const acts = {
+  workflow: async () => (await engine.start(floating, undefined)).result(),
+  async closures() {
+    const run = await engine.start(asynchronous, undefined);
+    const failure = await run.result().catch((error) => error.cause.attempts);
+    return `${failure} ${await run.query("late").catch((error) => error.name)}`;
+  },
+  careless: async () => (await engine.start(careless, { forgets: false })).result(),
+  forgetful: async () => (await engine.start(careless, { forgets: true })).result(),
+  step: async () => (await engine.start(stray, undefined)).result(),
+  async waiter() {
+    const run = await engine.start(careless, { forgets: true });
+    void run.result().then(() => {
+      throw new Error("of who waits");
+    });
+    await run.result();
+    await new Promise(() => {});
+  },
+  async owner() {
+    const unhandled = new Promise((resolve) => {
+      process.on("unhandledRejection", resolve);
+    });
+    const promise = Promise.reject(new Error("mine"));
+    await unhandled;
+    return promise.catch((error) => error.message);
+  },
+};
+process.stdout.write(await acts[whose]());
 await engine.close();
