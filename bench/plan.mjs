@@ -9,11 +9,11 @@ export const contenders = {
   "holdfast-level": { label: "Holdfast kv, LevelDB on disk", module: "holdfastKv", options: { driver: "level" } },
   "holdfast-core": { label: "Holdfast core", module: "holdfastCore" },
   raw: { label: "raw", module: "raw" },
-  openworkflow: { label: "OpenWorkflow 0.10", module: "openworkflow" },
-  dbos: { label: "DBOS 5.3", module: "dbos" },
-  restate: { label: "Restate 1.7", module: "restate" },
-  rivet: { label: "Rivet 2.3, same driver", module: "rivet" },
-  "rivet-own": { label: "Rivet 2.3, its driver", module: "rivet", options: { driver: "own" } },
+  openworkflow: { label: "OpenWorkflow 0.10", module: "openworkflow", isPeer: true },
+  dbos: { label: "DBOS 5.3", module: "dbos", isPeer: true },
+  restate: { label: "Restate 1.7", module: "restate", isPeer: true },
+  rivet: { label: "Rivet 2.3, same driver", module: "rivet", isPeer: true },
+  "rivet-own": { label: "Rivet 2.3, its driver", module: "rivet", isPeer: true, options: { driver: "own" } },
 };
 
 export const stores = {
