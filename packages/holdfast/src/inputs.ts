@@ -8,7 +8,6 @@ import {
   checkedText,
   DEFAULT_LIMITS,
   InvalidInputError,
-  jsonCodec,
   type Limits,
   type Logger,
   parseDuration,
@@ -17,6 +16,7 @@ import {
   resolveRetry,
   type StoredRetryPolicy,
   type StoredRunRetry,
+  typedCodec,
   validateRetry,
 } from "@holdfast/core";
 import { isWorkflow } from "./host/definitions.ts";
@@ -80,23 +80,10 @@ export function checkedLogger(logger: Logger): Logger {
   }
   return logger;
 }
-/** What it encodes is looked at: a store can't tell whose fault an odd payload is. */
 export function checkedCodec(codec: Codec): Codec {
-  if (codec === jsonCodec) return codec;
   if (typeof (codec as Partial<Codec> | null)?.encode !== "function" || typeof codec.decode !== "function")
     throw invalid("Holdfast.open", "A codec has the functions encode and decode.", "codec");
-  return {
-    encode(value) {
-      const payload: unknown = codec.encode(value);
-      if (typeof payload === "string" || payload instanceof Uint8Array) return payload;
-      throw invalid(`result of ${nameOf(codec)}`, `encode must return text or a Uint8Array, at once, not ${kindOf(payload)}.`);
-    },
-    decode: (data) => codec.decode(data),
-  };
-}
-function nameOf(codec: Codec): string {
-  const { name } = codec.constructor ?? {};
-  return name === undefined || name === "" || name === "Object" ? "the codec" : `codec ${name}`;
+  return typedCodec(codec);
 }
 
 // ── of starts ──
