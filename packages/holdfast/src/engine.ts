@@ -15,6 +15,7 @@ import {
   payloadSize,
   type RunInfo,
 } from "@holdfast/core";
+import { readable } from "./codecs.ts";
 import { Batcher, Committer } from "./host/committer.ts";
 import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
@@ -295,6 +296,8 @@ export class Engine {
 
   infoOf(row: RunRow): RunInfo {
     const date = (time: number | undefined) => (time === undefined ? undefined : new Date(time));
+    const input = readable(this.codec, row.input);
+    const output = readable(this.codec, row.output);
     return {
       id: row.id,
       workflow: row.workflow,
@@ -302,9 +305,9 @@ export class Engine {
       status: row.status,
       queue: row.queue,
       priority: row.priority,
-      input: this.codec.decode(row.input),
-      output: row.output === undefined ? undefined : this.codec.decode(row.output),
-      error: row.error,
+      input: input.value,
+      output: output.value,
+      error: row.error ?? input.error ?? output.error,
       waitingFor: this.#waitingFor(row),
       execution: row.execution,
       attempt: row.attempt,

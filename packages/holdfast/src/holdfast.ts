@@ -52,11 +52,16 @@ import {
   checkedRunRetry,
   checkedSignals,
   checkedStopOn,
+  checkedUpdate,
   checkedWorkflow,
+  FILTER,
   invalid,
   moment,
+  OPEN,
   queryOf,
+  START,
   storedRunRetry,
+  WORKER,
   wholeNumber,
 } from "./inputs.ts";
 import { consoleLogger } from "./logger.ts";
@@ -95,7 +100,7 @@ export class Holdfast implements AsyncDisposable {
   /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…". */
   static async open(url?: string, options?: OpenOptions): Promise<Holdfast> {
     const settings = engineSettings(options);
-    const { namespace } = checkedOptions("Holdfast.open", options);
+    const { namespace } = checkedOptions("Holdfast.open", options, OPEN);
     return Holdfast.#on({ store: await openStore(url, { logger: settings.logger, namespace }) }, settings);
   }
   /** On a store of your own. */
@@ -118,7 +123,7 @@ export class Holdfast implements AsyncDisposable {
   ): Promise<Run<O, S, U, Q>>;
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
   async start(workflow: AnyWorkflow | string, input?: unknown, given?: StartOptions): Promise<Run<unknown>> {
-    const options = checkedOptions("start", given);
+    const options = checkedOptions("start", given, START);
     const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
     const run = await this.#newRun(workflow, input, options);
     return this.#handle(await this.#create(run, definition, options.tx), definition);
@@ -130,8 +135,8 @@ export class Holdfast implements AsyncDisposable {
     update: { name: K; input: UpdateInput<U[K]> } & SendOptions,
     given?: StartOptions,
   ): Promise<{ run: Run<O, S, U, Q>; result: UpdateOutput<U[K]> }> {
-    const options = checkedOptions("updateWithStart", given);
-    checkedOptions("updateWithStart", update);
+    const options = checkedOptions("updateWithStart", given, START);
+    checkedUpdate(update);
     if (options.tx !== undefined)
       throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome comes after the commit.", "tx");
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
@@ -211,14 +216,14 @@ export class Holdfast implements AsyncDisposable {
     return new RunHandle(this.#engine, id, workflow) as unknown as Run<unknown>;
   }
   async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
-    const filter = checkedOptions("list", given);
+    const filter = checkedOptions("list", given, FILTER);
     const limit = checkedLimit(filter.limit);
     const after = checkedText("list", "cursor", filter.cursor, Number.POSITIVE_INFINITY);
     const { runs, cursor } = await this.#engine.readable.list({ ...queryOf(filter), limit, cursor: after });
     return { runs: runs.map((row) => this.#engine.infoOf(row)), cursor };
   }
   async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
-    return this.#engine.readable.count(queryOf(checkedOptions("count", filter)));
+    return this.#engine.readable.count(queryOf(checkedOptions("count", filter, FILTER)));
   }
 
   // ── working ──
@@ -226,7 +231,7 @@ export class Holdfast implements AsyncDisposable {
   /** Starts at once; `await worker.stop()` for a graceful end. */
   async worker(given: WorkerOptions): Promise<Worker> {
     this.#engine.assertOpen();
-    const options = checkedOptions("worker", given);
+    const options = checkedOptions("worker", given, WORKER);
     const workflows = byName("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
     const activities = byName("worker.activities", (options.activities ?? []) as readonly Activity<unknown, unknown>[], isActivity);
     const stopOn = checkedStopOn(options.stopOn);
@@ -265,7 +270,7 @@ export class Holdfast implements AsyncDisposable {
 type EngineSettings = Pick<EngineOptions, "codec" | "logger" | "limits">;
 
 function engineSettings(given: OpenOptions | undefined): EngineSettings {
-  const { codec = jsonCodec, logger = consoleLogger, limits } = checkedOptions("Holdfast.open", given);
+  const { codec = jsonCodec, logger = consoleLogger, limits } = checkedOptions("Holdfast.open", given, OPEN);
   return { codec: checkedCodec(codec), logger: checkedLogger(logger), limits: checkedLimits(limits) };
 }
 

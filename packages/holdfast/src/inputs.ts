@@ -6,19 +6,22 @@ import {
   type AnyWorkflow,
   type Codec,
   checkedText,
+  checkOptionNames,
   DEFAULT_LIMITS,
   InvalidInputError,
-  jsonCodec,
   type Limits,
   type Logger,
+  type OptionNames,
   parseDuration,
   type RetryPolicy,
   type RunStatus,
   resolveRetry,
   type StoredRetryPolicy,
   type StoredRunRetry,
+  typedCodec,
   validateRetry,
 } from "@holdfast/core";
+import type { OpenOptions } from "./holdfast.ts";
 import { isWorkflow } from "./host/definitions.ts";
 import type { Determinism } from "./host/guard.ts";
 import type { NewRun, RunQuery } from "./store/port.ts";
@@ -41,12 +44,61 @@ export function invalid(what: string, message: string, path?: string): InvalidIn
   return new InvalidInputError({ what, issues: [path === undefined ? { message } : { message, path: [path] }] });
 }
 
-/** Options are an object, or left out. */
-export function checkedOptions<T extends object>(what: string, options: T | undefined): T {
+/** Options are an object, or left out; where names are given, with no others. */
+export function checkedOptions<T extends object>(what: string, options: T | undefined, names?: OptionNames<NoInfer<T>>): T {
   if (options === undefined) return {} as T;
-  if (typeof options === "object" && options !== null && !Array.isArray(options)) return options;
-  throw invalid(what, `Its options are an object, not ${kindOf(options)}.`);
+  if (typeof options !== "object" || options === null || Array.isArray(options))
+    throw invalid(what, `Its options are an object, not ${kindOf(options)}.`);
+  if (names !== undefined) checkOptionNames(what, options, names);
+  return options;
 }
+
+export const OPEN: OptionNames<OpenOptions> = { codec: true, namespace: true, logger: true, limits: true };
+export const START: OptionNames<StartOptions> = {
+  id: true,
+  onConflict: true,
+  idempotencyKey: true,
+  queue: true,
+  priority: true,
+  delay: true,
+  startAt: true,
+  deadline: true,
+  version: true,
+  retry: true,
+  signals: true,
+  attributes: true,
+  tx: true,
+};
+const ITEM: OptionNames<{ input: unknown } & StartOptions> = { ...START, input: true };
+const SEND: OptionNames<SendOptions> = { idempotencyKey: true, tx: true };
+export const UPDATE: OptionNames<SendOptions & { timeout?: unknown }> = { ...SEND, timeout: true };
+const START_UPDATE: OptionNames<{ name: unknown; input: unknown } & SendOptions> = { ...SEND, name: true, input: true };
+export const RESULT: OptionNames<{ timeout?: unknown; signal?: unknown }> = { timeout: true, signal: true };
+export const FILTER: OptionNames<RunFilter> = {
+  status: true,
+  workflow: true,
+  queue: true,
+  parentId: true,
+  attributes: true,
+  since: true,
+  until: true,
+  limit: true,
+  cursor: true,
+};
+export const WORKER: OptionNames<WorkerOptions> = {
+  workflows: true,
+  activities: true,
+  queue: true,
+  concurrency: true,
+  activityConcurrency: true,
+  lease: true,
+  cachedRuns: true,
+  gracePeriod: true,
+  stopOn: true,
+  turnTimeout: true,
+  determinism: true,
+};
+
 /** A number as it is; of anything else what it is: not everything can be printed. */
 function shown(value: unknown): string {
   return typeof value === "number" ? String(value) : kindOf(value);
@@ -80,23 +132,10 @@ export function checkedLogger(logger: Logger): Logger {
   }
   return logger;
 }
-/** What it encodes is looked at: a store can't tell whose fault an odd payload is. */
 export function checkedCodec(codec: Codec): Codec {
-  if (codec === jsonCodec) return codec;
   if (typeof (codec as Partial<Codec> | null)?.encode !== "function" || typeof codec.decode !== "function")
     throw invalid("Holdfast.open", "A codec has the functions encode and decode.", "codec");
-  return {
-    encode(value) {
-      const payload: unknown = codec.encode(value);
-      if (typeof payload === "string" || payload instanceof Uint8Array) return payload;
-      throw invalid(`result of ${nameOf(codec)}`, `encode must return text or a Uint8Array, at once, not ${kindOf(payload)}.`);
-    },
-    decode: (data) => codec.decode(data),
-  };
-}
-function nameOf(codec: Codec): string {
-  const { name } = codec.constructor ?? {};
-  return name === undefined || name === "" || name === "Object" ? "the codec" : `codec ${name}`;
+  return typedCodec(codec);
 }
 
 // ── of starts ──
@@ -109,6 +148,7 @@ export function checkedItems<T extends object>(items: Iterable<T>): T[] {
   for (const [i, item] of given.entries()) {
     if (typeof item !== "object" || item === null)
       throw invalid("startMany", `Each is an object, { input, …options }, not ${kindOf(item)}.`, `items.${i}`);
+    checkOptionNames("startMany", item, ITEM);
   }
   return given;
 }
@@ -185,11 +225,19 @@ export function checkedName(what: string, name: unknown): string {
   if (typeof name === "string" && name !== "") return name;
   throw invalid(what, `Its name is text, not ${kindOf(name)}.`, "name");
 }
-export function checkedSend(what: string, name: unknown, given: SendOptions | undefined): SendOptions {
+export function checkedSend(what: "signal" | "update", name: unknown, given: SendOptions | undefined): SendOptions {
   checkedName(what, name);
-  const options = checkedOptions(what, given);
+  const options = checkedOptions(what, given, what === "signal" ? SEND : undefined);
   checkedText(what, "idempotencyKey", options.idempotencyKey);
   return options;
+}
+/** What `updateWithStart` sends. */
+export function checkedUpdate<T extends { readonly name: unknown } & SendOptions>(update: T): T {
+  if (typeof update !== "object" || update === null)
+    throw invalid("updateWithStart", `Give the update, { name, input }, not ${kindOf(update)}.`, "update");
+  checkOptionNames("updateWithStart", update, START_UPDATE);
+  checkedName("updateWithStart", update.name);
+  return update;
 }
 export function checkedReason(what: string, reason: unknown): string | undefined {
   if (reason === undefined || typeof reason === "string") return reason;

@@ -30,7 +30,7 @@ import { declaredMessage, validated } from "./host/definitions.ts";
 import { operationsOf } from "./host/operations.ts";
 import { blockedError, type RunEnd } from "./host/results.ts";
 import { waitingForOf } from "./host/waiting.ts";
-import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal } from "./inputs.ts";
+import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./inputs.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
 
 interface SendOptions {
@@ -52,7 +52,7 @@ export class RunHandle {
   // ── its end ──
 
   async result(given?: { timeout?: Duration; signal?: AbortSignal }): Promise<unknown> {
-    const options = checkedOptions("result", given);
+    const options = checkedOptions("result", given, RESULT);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
     const row = await this.#engine.waitForEnd(this.id, { timeout, signal: checkedSignal(options.signal) });
     if (row.status === "blocked") this.#engine.onBlockedResult(this.id);
@@ -70,7 +70,7 @@ export class RunHandle {
     await this.#send({ job, idempotencyKey: options.idempotencyKey }, options.tx);
   }
   async update(name: string, input?: unknown, given?: SendOptions & { timeout?: Duration }): Promise<unknown> {
-    const options = checkedOptions("update", given);
+    const options = checkedOptions("update", given, UPDATE);
     const message = await this.updateMessage(name, input, options);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
     const result = await this.#engine.send(this.id, message);

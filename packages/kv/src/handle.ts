@@ -37,7 +37,7 @@ import {
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
 import { type Birth, create } from "./host/birth.ts";
 import { storedRetry } from "./host/bodies.ts";
-import { activitiesByName, checkedId, checkedKey, invalid, isWorkflow, specOf, validated } from "./host/definitions.ts";
+import { activitiesByName, checkedCodec, checkedId, checkedKey, invalid, isWorkflow, specOf, validated } from "./host/definitions.ts";
 import { realEnvironment } from "./host/environment.ts";
 import { Namespace } from "./host/namespace.ts";
 import { isClosed, type RunResult, resultOf } from "./host/results.ts";
@@ -130,7 +130,19 @@ export class Handle {
     this.#namespace = Namespace.of(driver);
     const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
     const activities = activitiesByName(options.activities);
-    this.#settings = { driver, workflow, id: this.id, mode, activities, router, codec, logger, limits, environment, turnTimeout };
+    this.#settings = {
+      driver,
+      workflow,
+      id: this.id,
+      mode,
+      activities,
+      router,
+      codec: checkedCodec(codec),
+      logger,
+      limits,
+      environment,
+      turnTimeout,
+    };
   }
 
   // ── running ──

@@ -5,3 +5,4 @@ export { type Codec, jsonCodec } from "./codec.ts";
 export type { Json } from "./json.ts";
 export { payloadExceeds, payloadFromJson, payloadSize, payloadToJson } from "./payload.ts";
 export { sameValue } from "./sameValue.ts";
+export { typedCodec } from "./typedCodec.ts";

@@ -17,10 +17,11 @@ export class UnserializableValueError extends HoldfastError {
   readonly path: string;
   /** What is there: "function", "Promise", "Socket" … */
   readonly type: string;
-  constructor(details: { path: string; type: string; cause?: unknown }) {
+  constructor(details: { path: string; type: string; reason?: string; cause?: unknown }) {
     const { path, type, cause } = details;
     const forgotten = type === "Promise" ? " (is an await missing?)" : "";
-    super(advise("UnserializableValueError", `${path} can't be stored: it is ${withArticle(type)}${forgotten}`), { cause });
+    const reason = details.reason ?? `it is ${withArticle(type)}${forgotten}`;
+    super(advise("UnserializableValueError", `${path} can't be stored: ${reason}`), { cause });
     this.path = path;
     this.type = type;
   }

@@ -4,8 +4,9 @@
 
 import { InvalidInputError } from "../errors/index.ts";
 import { callName, preview } from "../errors/text.ts";
-import type { Activity, AnyWorkflow, ChildOptions } from "../model/index.ts";
+import type { Activity, AnyWorkflow, ChildOptions, LoopOptions, Messages, ReceiveHandlers, StepOptions } from "../model/index.ts";
 import { checkedId, checkedText } from "../model/starting.ts";
+import { checkOptionNames, type OptionNames } from "../values/index.ts";
 
 export function refused(call: string, message: string, key?: string): InvalidInputError {
   return new InvalidInputError({ what: callName(call), issues: [key === undefined ? { message } : { message, path: [key] }] });
@@ -21,15 +22,25 @@ export function callable(call: string, value: unknown, key?: string): void {
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
-/** Options are an object, or left out. */
-export function checkOptions(call: string, options: unknown): void {
-  if (options === undefined || isRecord(options)) return;
-  throw refused(call, `Its options are an object, or left out, not ${preview(options)}.`);
+/** Options are an object, or left out; where names are given, with no others. */
+export function checkOptions(call: string, options: unknown, names?: Readonly<Record<string, true>>): void {
+  if (options === undefined) return;
+  if (!isRecord(options)) throw refused(call, `Its options are an object, or left out, not ${preview(options)}.`);
+  if (names !== undefined) checkOptionNames(callName(call), options, names);
 }
+
+const TRANSACTION: OptionNames<Omit<StepOptions<unknown>, "timeout">> = { retry: true, rollback: true };
+const STEP: OptionNames<StepOptions<unknown>> = { ...TRANSACTION, timeout: true };
+const CHILD: OptionNames<ChildOptions> = { id: true, queue: true, version: true, deadline: true, retry: true, parentClose: true };
+const LOOP: OptionNames<LoopOptions<unknown>> = { name: true, state: true, commitInterval: true, historyEvery: true, historyKeep: true };
+const RECEIVE: OptionNames<ReceiveHandlers<unknown, Messages>> = { signals: true, updates: true, timeout: true, checkpointEvery: true };
+export const WAIT: OptionNames<{ timeout: unknown }> = { timeout: true };
+export const LISTEN: OptionNames<{ count: unknown; timeout: unknown }> = { count: true, timeout: true };
+export const CONTINUE: OptionNames<{ version: unknown }> = { version: true };
 
 export function checkStepOptions(call: "step" | "transaction", options: unknown): void {
   if (options === undefined) return;
-  checkOptions(call, options);
+  checkOptions(call, options, call === "step" ? STEP : TRANSACTION);
   const { rollback } = options as { readonly rollback?: unknown };
   if (rollback !== undefined && typeof rollback !== "function")
     throw refused(call, `rollback is a function, (output, info) => …, not ${preview(rollback)}.`, "rollback");
@@ -54,18 +65,25 @@ const OF_CLIENTS = ["priority", "attributes", "delay", "startAt", "signals", "id
 
 export function checkChildOptions(call: string, options: ChildOptions): void {
   checkOptions(call, options);
+  const other = OF_CLIENTS.find((key) => (options as Readonly<Record<string, unknown>>)[key] !== undefined);
+  if (other !== undefined) throw refused(call, `A child has no ${other}: only start() takes it.`, other);
   const what = callName(call);
+  checkOptionNames(what, options, CHILD);
   checkedId(what, options.id);
   checkedText(what, "queue", options.queue);
   checkedText(what, "version", options.version);
   const { parentClose } = options;
   if (parentClose !== undefined && !PARENT_CLOSE.has(parentClose))
     throw refused(call, `parentClose is "cancel", "abandon" or "terminate", not ${preview(parentClose)}.`, "parentClose");
-  const other = OF_CLIENTS.find((key) => (options as Readonly<Record<string, unknown>>)[key] !== undefined);
-  if (other !== undefined) throw refused(call, `A child has no ${other}: only start() takes it.`, other);
 }
 
-// ── branches and handlers ──
+// ── branches, loops and handlers ──
+
+export function checkLoop(options: unknown): asserts options is LoopOptions<unknown> {
+  if (!isRecord(options)) throw refused("loop", `Give a name, or { name, state }, and a function, not ${preview(options)}.`);
+  checkOptionNames("ctx.loop", options, LOOP);
+  named("loop", options["name"]);
+}
 
 export function checkBranchList(call: string, branches: unknown): void {
   if (!Array.isArray(branches)) throw refused(call, `Give a list of functions, [(ctx) => …], not ${preview(branches)}.`);
@@ -81,6 +99,7 @@ export function checkSignalNames(call: string, names: unknown): void {
 }
 export function checkHandlers(handlers: unknown): void {
   if (!isRecord(handlers)) throw refused("receive", `Give a state and handlers, (state, { signals, updates }), not ${preview(handlers)}.`);
+  checkOptionNames("ctx.receive", handlers, RECEIVE);
   for (const kind of ["signals", "updates"] as const) {
     const given = handlers[kind];
     if (given === undefined) continue;

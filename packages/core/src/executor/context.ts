@@ -20,19 +20,23 @@ import type {
 import { checkedText } from "../model/starting.ts";
 import type { Duration } from "../values/index.ts";
 import {
+  CONTINUE,
   callable,
   checkActivity,
   checkBranches,
   checkBranchList,
   checkChildOptions,
   checkHandlers,
+  checkLoop,
   checkOptions,
   checkSignalNames,
   checkStepOptions,
   checkWorkflow,
   isRecord,
+  LISTEN,
   named,
   refused,
+  WAIT,
 } from "./arguments.ts";
 import { cancelRun, child, signalRun, startChild } from "./children.ts";
 import { Cell, condition } from "./conditions.ts";
@@ -186,14 +190,14 @@ export class Context {
   }
   waitForSignal(name: string, options?: { timeout: Duration }): Promise<unknown> {
     return this.#pausing("waitForSignal", () => {
-      checkOptions("waitForSignal", options);
+      checkOptions("waitForSignal", options, WAIT);
       return waitForSignal(this.#unit, named("waitForSignal", name), options);
     });
   }
   listen(names: readonly string[], options?: { count?: number; timeout?: Duration }): Promise<unknown> {
     return this.#pausing("listen", () => {
       checkSignalNames("listen", names);
-      checkOptions("listen", options);
+      checkOptions("listen", options, LISTEN);
       return listen(this.#unit, names, options);
     });
   }
@@ -281,8 +285,7 @@ export class Context {
     return this.#pausing("loop", () => {
       callable("loop", run);
       const full = typeof options === "string" ? { name: options, state: undefined } : options;
-      if (!isRecord(full)) throw refused("loop", `Give a name, or { name, state }, and a function, not ${preview(options)}.`);
-      named("loop", full.name);
+      checkLoop(full);
       return loop(this.#unit, full, (unit, state) => run(new Context(unit), state));
     });
   }
@@ -337,7 +340,7 @@ export class Context {
     return this.#now("continueAsNew", () => {
       const { execution, role } = this.#unit;
       if (role !== "root") throw execution.illegal(this.#unit, "continueAsNew", "only the root of a workflow continues as new");
-      checkOptions("continueAsNew", options);
+      checkOptions("continueAsNew", options, CONTINUE);
       checkedText("ctx.continueAsNew", "version", options?.version);
       execution.continuation = new ContinueAsNewToken(input, options?.version);
       return execution.continuation;

@@ -49,7 +49,7 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
   if (execution.poison !== undefined) return never();
   // The decoded record, live as in replay (P8).
   if (record.error !== undefined) return rejected(reviveError(record.error));
-  return Promise.resolve(execution.codec.decode(record.value ?? execution.encode(undefined, "nothing")) as T);
+  return Promise.resolve(execution.decode(record.value ?? execution.encode(undefined, "nothing")) as T);
 }
 
 export function publishState(unit: Unit, state: unknown): void {

@@ -12,6 +12,7 @@ import {
   OutOfTurnError,
   reviveError,
   serializeError,
+  toError,
 } from "../errors/index.ts";
 import { type AnyWorkflow, isReceiveResult, type Logger } from "../model/index.ts";
 import type { Answer, Command, OpeningCommand, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
@@ -326,6 +327,14 @@ export class Execution implements RunningTurn {
     }
     this.note(unit, "refuse", kind, { kind, error: serializeError(error) });
     throw error;
+  }
+  /** V4: what can't be decoded is no fault of the run's: it waits for a worker whose codec can. */
+  decode(payload: Payload): unknown {
+    try {
+      return this.codec.decode(payload);
+    } catch (error) {
+      throw this.violate(toError(error));
+    }
   }
   get nothing(): Payload {
     return this.codec.encode(undefined);

@@ -4,7 +4,15 @@
 // against recorded turns), X10 (eviction drops, never rejects).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
-import { CanceledError, OutOfTurnError, serializeError, TurnTimeoutError, toError, UpdateRejectedError } from "../errors/index.ts";
+import {
+  CanceledError,
+  InvalidInputError,
+  OutOfTurnError,
+  serializeError,
+  TurnTimeoutError,
+  toError,
+  UpdateRejectedError,
+} from "../errors/index.ts";
 import type { ReplayTurn } from "../history/index.ts";
 import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
@@ -204,6 +212,8 @@ export class Executor {
         break;
       }
       case "signal":
+        if (job.unreadable !== undefined)
+          throw new InvalidInputError({ what: `signal ${job.name}`, issues: [{ message: job.unreadable }] });
         if (job.refused === undefined) execution.mailbox.add({ type: "signal", id: job.id, name: job.name, payload: job.payload });
         else execution.log("warn", `Signal "${job.name}" was refused by its schema and is delivered to nobody: ${job.refused}`);
         break;
@@ -258,7 +268,7 @@ export class Executor {
       parent: undefined,
       order: [],
       run: async (unit) => {
-        const output = await run(new Context(unit) as never, execution.codec.decode(job.input));
+        const output = await run(new Context(unit) as never, execution.decode(job.input));
         return schema === undefined || output === execution.continuation ? output : validatedOutput(execution.workflow, schema, output);
       },
       onEnd: (outcome) => {

@@ -114,13 +114,13 @@ class LoopScope implements Behaviour {
       trim = Math.max(0, this.#iteration - this.#historyKeep);
     }
     execution.emit(commitCommand(execution, this.#operation, this.#iteration, value, trim));
-    this.#state = execution.codec.decode(value);
+    this.#state = execution.decode(value);
     return true;
   }
   restore(_operation: Operation, commit: CommitCommand): void {
     this.#iteration = commit.count;
     this.#trimmedAt = commit.count - (commit.count % this.#historyEvery);
-    this.#state = this.#execution.codec.decode(commit.value);
+    this.#state = this.#execution.decode(commit.value);
     this.#start();
   }
 

@@ -22,6 +22,8 @@ export interface Update {
   readonly validate: boolean;
   /** Accepted and waiting for the handler before it (R7). */
   accepted: boolean;
+  /** Its input, where nobody but its handler has seen it. */
+  decoded?: { readonly input: unknown };
 }
 export interface Timeout {
   readonly type: "fire";

@@ -96,7 +96,7 @@ export class Operation {
     else if ("value" in settlement) this.#resolve(settlement.value);
     else {
       try {
-        this.#resolve(this.unit.execution.codec.decode(settlement.payload));
+        this.#resolve(this.unit.execution.decode(settlement.payload));
       } catch (error) {
         this.#fail(error as Error);
       }

@@ -75,10 +75,14 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     return Object.hasOwn(this.#updates, update) && this.#updates[update] !== undefined;
   }
   refuses(update: Update): Error | undefined {
+    if (this.#execution.replaying || !update.validate) return undefined;
     const handler = this.#updates[update.name];
-    if (this.#execution.replaying || !update.validate || typeof handler !== "object") return undefined;
     try {
-      const input = this.#execution.codec.decode(update.input);
+      const input = this.#execution.codec.decode(update.input); // not by its own decode: what can't be read is rejected, nobody is blocked
+      if (typeof handler !== "object") {
+        update.decoded = { input };
+        return undefined;
+      }
       const result = this.#execution.inClosure(`the validator of update "${update.name}"`, () => handler.validate(input, this.#state));
       if (isThenable(result)) {
         this.#execution.violate(new IllegalReturnError(`The validator of update "${update.name}" returned a promise: it is synchronous.`));
@@ -89,11 +93,11 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     }
   }
   take(signal: Signal): void {
-    this.#dispatch(signal, signal.payload, this.#signals[signal.name] as Handler);
+    this.#dispatch(signal, this.#signals[signal.name] as Handler);
   }
   takeUpdate(update: Update): void {
     const handler = this.#updates[update.name];
-    this.#dispatch(update, update.input, typeof handler === "object" ? handler.handle : (handler as Handler));
+    this.#dispatch(update, typeof handler === "object" ? handler.handle : (handler as Handler));
   }
 
   // ── handlers ──
@@ -101,7 +105,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   #path(dispatch: number): string {
     return `${this.operation.location}/~h${dispatch}`;
   }
-  #dispatch(message: Signal | Update, payload: Payload, handler: Handler): void {
+  #dispatch(message: Signal | Update, handler: Handler): void {
     const dispatch = this.#dispatched++;
     this.#sinceCheckpoint++;
     const path = this.#path(dispatch);
@@ -113,9 +117,14 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
       parent,
       order: parent.handlerOrder(this.#ordinal, dispatch, false),
       receive: this,
-      run: (unit) => handler(this.#execution.codec.decode(payload), this.#state, this.#context(unit)),
+      run: (unit) => handler(this.#contentOf(message), this.#state, this.#context(unit)),
       onEnd: (outcome) => this.#syncEnded(message, dispatch, outcome),
     });
+  }
+
+  #contentOf(message: Signal | Update): unknown {
+    if (message.type === "signal") return this.#execution.decode(message.payload);
+    return message.decoded === undefined ? this.#execution.decode(message.input) : message.decoded.input;
   }
 
   #syncEnded(message: Signal | Update, dispatch: number, outcome: UnitOutcome): void {
@@ -290,13 +299,13 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
       return;
     }
     execution.emit(commitCommand(execution, this.operation, this.#dispatched, value, this.#dispatched));
-    this.#state = execution.codec.decode(value);
+    this.#state = execution.decode(value);
   }
   restore(operation: Operation, commit: CommitCommand): void {
     this.#awaitingCommit = false;
     this.#dispatched = commit.count;
     this.#sinceCheckpoint = 0;
-    this.#state = this.#execution.codec.decode(commit.value);
+    this.#state = this.#execution.decode(commit.value);
     const { canceled } = operation.unit;
     if (canceled !== undefined) this.cancel(operation, canceled);
   }

@@ -93,7 +93,7 @@ function wait(unit: Unit, call: string, options: WaitOptions): Promise<unknown> 
 }
 
 export function waitForSignal(unit: Unit, name: string, options: { timeout: Duration } | undefined): Promise<unknown> {
-  const { codec } = unit.execution;
+  const { execution } = unit;
   const timed = options?.timeout !== undefined;
   return wait(unit, "waitForSignal", {
     location: name,
@@ -101,7 +101,7 @@ export function waitForSignal(unit: Unit, name: string, options: { timeout: Dura
     timeout: options?.timeout,
     present: ([signal]) => {
       if (signal === undefined) return { timedOut: true };
-      const payload = codec.decode(signal.payload);
+      const payload = execution.decode(signal.payload);
       return timed ? { timedOut: false, payload } : payload;
     },
   });
@@ -112,7 +112,7 @@ export function listen(
   names: readonly string[],
   options: { count?: number; timeout?: Duration } | undefined,
 ): Promise<unknown> {
-  const { codec } = unit.execution;
+  const { execution } = unit;
   const count = options?.count ?? 1;
   if (names.length === 0 || !Number.isInteger(count) || count < 1) {
     throw new InvalidInputError({ what: "ctx.listen", issues: [{ message: "Give at least one name, and a count of 1 or more." }] });
@@ -122,6 +122,6 @@ export function listen(
     names: [...names],
     count,
     timeout: options?.timeout,
-    present: (signals) => signals.map((signal) => ({ name: signal.name, payload: codec.decode(signal.payload) })),
+    present: (signals) => signals.map((signal) => ({ name: signal.name, payload: execution.decode(signal.payload) })),
   });
 }

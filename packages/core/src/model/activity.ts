@@ -2,7 +2,7 @@
 // Owns: activity() and the checks of its definition. Leases, attempts and heartbeats are the host's (D11).
 // Invariants: D11 (every timeout is a positive duration, the retry policy is usable); a definition is frozen.
 import { preview } from "../errors/text.ts";
-import type { Duration, RetryPolicy } from "../values/index.ts";
+import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } from "../values/index.ts";
 import { checkFunction, checkName, checkRetry, checkTimeLimit, Findings, freezeCopy, freezeRetry, isObject } from "./findings.ts";
 
 export interface ActivityOptions {
@@ -58,7 +58,17 @@ export function checkActivityCall(name: string, options: ActivityOptions): void 
   findings.throwIfAny(`ctx.activity ${preview(name)}`);
 }
 
+const OPTIONS: OptionNames<ActivityOptions> = {
+  queue: true,
+  retry: true,
+  startToClose: true,
+  scheduleToClose: true,
+  scheduleToStart: true,
+  heartbeat: true,
+};
+
 function checkActivityOptions(findings: Findings, options: ActivityOptions): void {
+  findings.gather([], () => checkOptionNames("activity", options, OPTIONS));
   if (options.queue !== undefined) checkName(findings, ["queue"], options.queue);
   checkRetry(findings, ["retry"], options.retry);
   checkTimeLimit(findings, ["startToClose"], options.startToClose);

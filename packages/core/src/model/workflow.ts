@@ -3,7 +3,7 @@
 // Invariants: P1 (one function), V2 (version and serves name versions exactly), M11 (queries are functions); a definition is frozen.
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { preview } from "../errors/text.ts";
-import type { Duration, RetryPolicy } from "../values/index.ts";
+import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } from "../values/index.ts";
 import type { ContinueAsNew, WorkflowContext } from "./context.ts";
 import {
   checkChoice,
@@ -71,7 +71,23 @@ export function workflow(definition: string | AnyWorkflow["options"], run: AnyWo
   return Object.freeze({ name: options.name, version: options.version, options: frozenOptions(options), run });
 }
 
+const OPTIONS: OptionNames<AnyWorkflow["options"]> = {
+  name: true,
+  version: true,
+  serves: true,
+  input: true,
+  output: true,
+  retry: true,
+  deadline: true,
+  cancellation: true,
+  rollbackOnCancel: true,
+  signals: true,
+  updates: true,
+  queries: true,
+};
+
 function checkWorkflowOptions(findings: Findings, options: AnyWorkflow["options"]): void {
+  findings.gather([], () => checkOptionNames("workflow", options, OPTIONS));
   checkName(findings, ["name"], options.name);
   if (options.version !== undefined) checkVersion(findings, ["version"], options.version);
   checkServes(findings, options.serves);

@@ -53,6 +53,8 @@ export interface SignalJob {
   readonly payload: Payload;
   /** M13: the receiver's schema refused it; it is recorded and delivered to nobody. */
   readonly refused?: string;
+  /** V4: its payload can't be decoded here: no turn takes it, the run is blocked until a worker can. */
+  readonly unreadable?: string;
   /** The receiver's schema has been applied to it: by the execution before, which did not take it (P10). */
   readonly checked?: true;
 }

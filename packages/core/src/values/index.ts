@@ -3,6 +3,7 @@
 // Invariants: everything here is a pure function of its arguments (X1).
 export { type Duration, parseDuration } from "./duration.ts";
 export { formatDuration } from "./formatDuration.ts";
+export { checkOptionNames, type OptionNames } from "./options.ts";
 export { Random } from "./random.ts";
 export {
   countable,

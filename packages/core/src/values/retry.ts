@@ -6,6 +6,7 @@ import type { ErrorName } from "../errors/catalog.ts";
 import { InvalidInputError, type Issue } from "../errors/inputs.ts";
 import { preview } from "../errors/text.ts";
 import { type Duration, parseDuration } from "./duration.ts";
+import { checkOptionNames, type OptionNames } from "./options.ts";
 
 export interface RetryPolicy {
   /** Attempts in all, the first included. Steps and activities: 10. Runs: 1. */
@@ -55,6 +56,15 @@ export function countable(maxAttempts: number): number {
   return Math.min(maxAttempts, Number.MAX_SAFE_INTEGER);
 }
 
+const POLICY: OptionNames<RetryPolicy> = {
+  maxAttempts: true,
+  initialInterval: true,
+  backoff: true,
+  maxInterval: true,
+  jitter: true,
+  nonRetryable: true,
+};
+
 /** Throws an InvalidInputError for a policy that makes no sense. */
 export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind): ResolvedRetry {
   const defaults = retryDefaults[kind];
@@ -76,6 +86,7 @@ export function validateRetry(policy: unknown): asserts policy is RetryPolicy {
   if (policy === null || typeof policy !== "object") {
     throw new InvalidInputError({ what: "retry policy", issues: [{ message: `must be an object, not ${preview(policy)}` }] });
   }
+  checkOptionNames("retry policy", policy, POLICY);
   const { maxAttempts, initialInterval, backoff, maxInterval, jitter, nonRetryable } = policy as Unchecked<RetryPolicy>;
   const issues: Issue[] = [];
   const refuse = (key: keyof RetryPolicy, must: string, value: unknown): void => {

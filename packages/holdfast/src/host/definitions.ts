@@ -108,12 +108,14 @@ export async function checkedMessage(workflow: AnyWorkflow, job: Job, codec: Cod
     const schema = declared(workflow, "signals", job.name);
     if (schema === undefined || checked === true) return signal;
     const result = await checkedPayload(`signal ${job.name}`, schema, job.payload, codec);
+    if (typeof result === "object" && "unreadable" in result) return { ...signal, ...result };
     return typeof result === "object" && "refused" in result ? { ...signal, ...result } : { ...signal, payload: result };
   }
   if (job.type === "update") {
     const schema = declared(workflow, "updates", job.name);
     if (schema === undefined) return job;
     const result = await checkedPayload(`update ${job.name}`, schema, job.input, codec);
+    if (typeof result === "object" && "unreadable" in result) return { ...job, refused: result.unreadable };
     return typeof result === "object" && "refused" in result ? { ...job, ...result } : { ...job, input: result };
   }
   return job;
@@ -127,9 +129,15 @@ async function checkedPayload(
   schema: StandardSchemaV1<unknown, unknown>,
   payload: Payload,
   codec: Codec,
-): Promise<Payload | { readonly refused: string }> {
+): Promise<Payload | { readonly refused: string } | { readonly unreadable: string }> {
+  let value: unknown;
   try {
-    return codec.encode(await validated(what, schema, codec.decode(payload)));
+    value = codec.decode(payload);
+  } catch (error) {
+    return { unreadable: error instanceof Error ? error.message : String(error) };
+  }
+  try {
+    return codec.encode(await validated(what, schema, value));
   } catch (error) {
     return { refused: error instanceof Error ? error.message : String(error) };
   }

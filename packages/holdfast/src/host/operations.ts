@@ -11,6 +11,7 @@ import {
   type OperationKind,
   type Turn,
 } from "@holdfast/core";
+import { readable } from "../codecs.ts";
 import type { AttemptRow } from "../store/port.ts";
 
 const KINDS: ReadonlySet<string> = new Set<OperationKind>([
@@ -66,7 +67,7 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
   const at = new Date(turn.time);
   const kind = command.type === "rollback" ? "step" : (command.type as OperationKind); // S1: a step of its own, in a unit of its own
   const instant = command.type === "sideEffect" || command.type === "patch";
-  const output = command.type === "sideEffect" && command.value !== undefined ? codec.decode(command.value) : undefined;
+  const { value: output, error } = readable(codec, command.type === "sideEffect" ? command.value : undefined);
   return {
     seq: command.seq,
     turn: turn.index,
@@ -76,7 +77,7 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
     name: command.name,
     status: instant ? "completed" : ATTEMPTED.has(kind) ? "scheduled" : "waiting",
     output,
-    error: command.type === "sideEffect" ? command.error : undefined,
+    error: command.type === "sideEffect" ? (command.error ?? error) : undefined,
     attempts: [],
     scheduledAt: at,
     endedAt: instant ? at : undefined,
@@ -93,7 +94,11 @@ function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, c
   const draft = drafts.get(job.seq);
   if (draft === undefined) return;
   const { outcome } = job;
-  if (outcome.status === "completed") draft.output = codec.decode(outcome.value);
+  if (outcome.status === "completed") {
+    const { value, error } = readable(codec, outcome.value);
+    draft.output = value;
+    draft.error = error;
+  }
   if (outcome.status === "failed") draft.error = outcome.error;
   end(draft, outcome.status, turn.time);
 }

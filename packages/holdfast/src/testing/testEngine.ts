@@ -9,6 +9,7 @@ import {
   type Duration,
   HoldfastError,
   jsonCodec,
+  type OptionNames,
   parseDuration,
   RunBlockedError,
   replay,
@@ -18,7 +19,7 @@ import {
 } from "@holdfast/core";
 import { Engine } from "../engine.ts";
 import { Holdfast, type Internals } from "../holdfast.ts";
-import { checkedOptions } from "../inputs.ts";
+import { checkedOptions, moment } from "../inputs.ts";
 import { consoleLogger } from "../logger.ts";
 import { MemoryStore } from "../store/memory/store.ts";
 import type { RunRow } from "../store/port.ts";
@@ -175,6 +176,15 @@ export class TestEngine extends Holdfast {
   }
 }
 
+const OPTIONS: OptionNames<TestEngineOptions> = {
+  workflows: true,
+  activities: true,
+  replace: true,
+  startTime: true,
+  skipTime: true,
+};
+const STAND_INS: OptionNames<NonNullable<TestEngineOptions["replace"]>> = { steps: true, activities: true };
+
 /** Time jumps further than any worker could renew a lease, and nobody dies here. */
 const LEASE = "5000w";
 
@@ -194,10 +204,10 @@ const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve
 const idleTick = () => new Promise<void>((resolve) => void setTimeout(resolve, 1).unref());
 
 export async function testEngine(given: TestEngineOptions): Promise<TestEngine> {
-  const options = checkedOptions("testEngine", given);
-  const world = new TestWorld((options.startTime ?? new Date(Date.UTC(2026, 0, 1))).getTime());
+  const options = checkedOptions("testEngine", given, OPTIONS);
+  const world = new TestWorld(moment("testEngine", "startTime", options.startTime ?? new Date(Date.UTC(2026, 0, 1))));
   const store = new MemoryStore({ clock: () => world.now() });
-  const { steps = {}, activities = {} } = options.replace ?? {};
+  const { steps = {}, activities = {} } = checkedOptions("testEngine", options.replace, STAND_INS);
   const internals = {
     store,
     environment: world,

@@ -573,7 +573,7 @@ describe("opening an engine", () => {
     ] as const) {
       const engine = await Holdfast.open("memory:", { codec });
       const error = await errorOf(engine.start(echo, 1));
-      expect(error).toBeInstanceOf(InvalidInputError);
+      expect(error).toBeInstanceOf(UnserializableValueError);
       expect(error.message).toMatch(name);
       expect((await engine.list()).runs).toEqual([]);
       await engine.close();

@@ -10,6 +10,7 @@ import {
   InvalidInputError,
   type Payload,
   type SignalJob,
+  typedCodec,
   type UpdateJob,
 } from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
@@ -61,6 +62,12 @@ export function checkedKey(key: string | undefined): string | undefined {
   return key;
 }
 
+export function checkedCodec(codec: Codec): Codec {
+  if (typeof (codec as Partial<Codec> | null)?.encode !== "function" || typeof codec.decode !== "function")
+    throw invalid("runWorkflow", "A codec has the functions encode and decode.", "codec");
+  return typedCodec(codec);
+}
+
 /** The value as the schema has it; throws InvalidInputError with every issue. */
 export async function validated<T>(what: string, schema: StandardSchemaV1<unknown, T> | undefined, value: unknown): Promise<T> {
   if (schema === undefined) return value as T;
@@ -91,15 +98,22 @@ async function refined<F extends "payload" | "input">(
   job: { readonly type: string; readonly name: string } & { readonly [K in F]: Payload },
   field: F,
   codec: Codec,
-): Promise<{ readonly [K in F]?: Payload } | { readonly refused: string }> {
+): Promise<{ readonly [K in F]?: Payload } | { readonly refused: string } | { readonly unreadable: string }> {
   const specs = workflow.options[kind] as Readonly<Record<string, { readonly schema?: unknown }>> | undefined;
   const schema = specs !== undefined && Object.hasOwn(specs, job.name) ? specs[job.name]?.schema : undefined;
   if (schema === undefined) return {};
+  const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+  let given: unknown;
   try {
-    const value = await validated(`${job.type} ${job.name}`, schema as StandardSchemaV1<unknown, unknown>, codec.decode(job[field]));
+    given = codec.decode(job[field]);
+  } catch (error) {
+    return kind === "signals" ? { unreadable: reasonOf(error) } : { refused: reasonOf(error) };
+  }
+  try {
+    const value = await validated(`${job.type} ${job.name}`, schema as StandardSchemaV1<unknown, unknown>, given);
     return { [field]: codec.encode(value) } as { readonly [K in F]: Payload };
   } catch (error) {
-    return { refused: error instanceof Error ? error.message : String(error) };
+    return { refused: reasonOf(error) };
   }
 }
 

@@ -1,0 +1,55 @@
+// typedCodec: a codec of a user's, whose failures are errors of ours.
+// Owns the wording: which codec failed, and at what.
+// Invariants: P8 (what can't be encoded is an UnserializableValueError, which is never retried); what can't be decoded is an InvalidInputError.
+import { InvalidInputError, UnserializableValueError } from "../errors/inputs.ts";
+import { because, preview, tagOf } from "../errors/text.ts";
+import { type Codec, jsonCodec } from "./codec.ts";
+
+export function typedCodec(codec: Codec): Codec {
+  if (codec === jsonCodec) return codec;
+  return { encode: (value) => encode(codec, value), decode: (data) => decode(codec, data) };
+}
+
+function encode(codec: Codec, value: unknown): string | Uint8Array {
+  let payload: unknown;
+  try {
+    payload = codec.encode(value);
+  } catch (cause) {
+    if (cause instanceof UnserializableValueError) throw cause;
+    const reason = `${nameOf(codec)} can't encode it${because(cause)}`;
+    // biome-ignore lint/style/useErrorCause: it is among the details
+    throw new UnserializableValueError({ path: "value", type: tagOf(value), reason, cause });
+  }
+  // A store can't tell whose fault an odd payload is.
+  if (typeof payload === "string" || payload instanceof Uint8Array) return payload;
+  const reason = `${nameOf(codec)}: encode must return text or a Uint8Array, at once, not ${kindOf(payload)}`;
+  throw new UnserializableValueError({ path: "value", type: tagOf(value), reason });
+}
+
+function decode(codec: Codec, data: string | Uint8Array): unknown {
+  let value: unknown;
+  try {
+    value = codec.decode(data);
+  } catch (cause) {
+    if (cause instanceof InvalidInputError) throw cause;
+    throw unreadable(`${nameOf(codec)} can't decode it${because(cause)}`, cause);
+  }
+  if (!(value instanceof Promise)) return value;
+  value.catch(() => {});
+  throw unreadable(`${nameOf(codec)}: decode must return the value at once, not a promise`);
+}
+
+function unreadable(message: string, cause?: unknown): InvalidInputError {
+  return new InvalidInputError({ what: "encoded value", issues: [{ message }], cause });
+}
+function kindOf(payload: unknown): string {
+  if (payload instanceof Promise) {
+    payload.catch(() => {});
+    return "a promise";
+  }
+  return Array.isArray(payload) ? "a list" : typeof payload === "object" && payload !== null ? "an object" : preview(payload);
+}
+function nameOf(codec: Codec): string {
+  const { name } = codec.constructor ?? {};
+  return name === undefined || name === "" || name === "Object" ? "the codec" : `codec ${name}`;
+}

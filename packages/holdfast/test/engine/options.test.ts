@@ -1,0 +1,74 @@
+// What code without types passes: options that there are not, and arguments that are none.
+
+import { activity, Holdfast, InvalidInputError, Loop, Receive, type UnitContext, update, type WorkflowContext, workflow } from "holdfast";
+import { testEngine } from "holdfast/testing";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { errorOf } from "./engines.ts";
+
+const echo = workflow("echo", async (_ctx, input: unknown) => input);
+const work = activity("work", () => 1);
+const entity = workflow({ name: "entity", updates: { add: update<number, number>() } }, async (ctx) => {
+  await ctx.receive(0, { updates: { add: (n, total) => Receive.stop(total + n, total + n) } });
+});
+
+/** Whatever it is given. */
+// biome-ignore lint/suspicious/noExplicitAny: code without types is what is tested
+type Untyped = any;
+
+describe("options that there are not", () => {
+  let engine: Holdfast;
+  beforeEach(async () => {
+    engine = await Holdfast.open("memory:");
+  });
+  afterEach(() => engine.close());
+
+  test.each<[string, (engine: Untyped) => Promise<unknown>, RegExp]>([
+    ["open", () => Holdfast.open("memory:", { codecs: {} } as Untyped), /codecs: .* Is codec meant\?/],
+    ["start", (e) => e.start(echo, 1, { idempotencykey: "x" }), /start: idempotencykey: .* Is idempotencyKey meant\?/],
+    ["start by its retry", (e) => e.start(echo, 1, { retry: { attempts: 3 } }), /attempts: .* Is maxAttempts meant\?/],
+    ["startMany", (e) => e.startMany(echo, [{ input: 1 }, { inputs: 2 }]), /startMany: inputs: .* Is input meant\?/],
+    ["updateWithStart", (e) => e.updateWithStart(entity, undefined, { name: "add", args: 1 }), /args: .*There are: /],
+    ["the start of updateWithStart", (e) => e.updateWithStart(entity, undefined, { name: "add", input: 1 }, { ID: "x" }), /Is id meant/],
+    ["signal", (e) => e.run("x").signal("go", 1, { idempotency: "x" }), /Is idempotencyKey meant/],
+    ["update", (e) => e.run("x").update("go", 1, { timeOut: 1 }), /update: timeOut: .* Is timeout meant/],
+    ["result", (e) => e.run("x").result({ timeOut: 1 }), /Is timeout meant/],
+    ["list", (e) => e.list({ state: "failed" }), /list: state: .* Is status meant/],
+    ["count", (e) => e.count({ workflows: "x" }), /Is workflow meant/],
+    ["worker", (e) => e.worker({ workflows: [echo], concurency: 5 }), /worker: concurency: .* Is concurrency meant/],
+    ["testEngine", () => testEngine({ workflows: [echo], start: 1 } as Untyped), /Is startTime meant/],
+    ["testEngine's stand-ins", () => testEngine({ workflows: [echo], replace: { step: {} } } as Untyped), /Is steps meant/],
+    ["workflow", async () => workflow({ name: "x", serve: "*" } as Untyped, async () => 1), /workflow "x": serve: .* Is serves meant/],
+    ["activity", async () => activity("x", () => 1, { timeout: 5 } as Untyped), /activity "x": timeout: .* There are: queue/],
+  ])("%s: refused with an InvalidInputError that names the nearest", async (_, call, message) => {
+    const error = await errorOf(call(engine));
+    expect(error).toBeInstanceOf(InvalidInputError);
+    expect(error.message).toMatch(message);
+    expect((await engine.list()).runs).toEqual([]);
+  });
+
+  test.each<[string, (ctx: Untyped) => unknown, RegExp]>([
+    ["step", (ctx) => ctx.step("x", () => 1, { retries: 3 }), /ctx\.step: retries: .* Is retry meant/],
+    ["transaction", (ctx) => ctx.transaction("x", () => 1, { timeout: 3 }), /ctx\.transaction: timeout: /],
+    ["activity", (ctx) => ctx.activity(work, undefined, { retries: {} }), /Is retry meant/],
+    ["child", (ctx) => ctx.child(echo, 1, { parentclose: "abandon" }), /Is parentClose meant/],
+    ["startChild", (ctx) => ctx.startChild(echo, 1, { task: "x" }), /There are: id, queue/],
+    ["waitForSignal", (ctx) => ctx.waitForSignal("go", { timeOut: "1s" }), /Is timeout meant/],
+    ["listen", (ctx) => ctx.listen(["go"], { counts: 1 }), /Is count meant/],
+    ["receive", (ctx) => ctx.receive(0, { signal: {} }), /Is signals meant/],
+    ["loop", (ctx) => ctx.loop({ name: "x", state: 0, commitEvery: 1 }, () => Loop.break()), /ctx\.loop: commitEvery/],
+    ["continueAsNew", (ctx) => ctx.continueAsNew(1, { versions: "2" }), /Is version meant/],
+  ])("ctx.%s: refused with an InvalidInputError that names the nearest", async (_, call, message) => {
+    const run = workflow("run", async (ctx: WorkflowContext) => {
+      await call(ctx);
+    });
+    await engine.worker({ workflows: [run] });
+    const error = await errorOf((await engine.start(run, undefined)).result());
+    expect(error.cause).toMatchObject({ name: "InvalidInputError", message: expect.stringMatching(message) });
+  });
+
+  test("one that is given as undefined is left out", async () => {
+    const run = workflow("run", async (ctx: UnitContext) => ctx.step("x", () => 1, { retries: undefined } as never));
+    await engine.worker({ workflows: [run], colour: undefined } as never);
+    expect(await (await engine.start(run, undefined, { idempotencykey: undefined } as never)).result()).toBe(1);
+  });
+});
