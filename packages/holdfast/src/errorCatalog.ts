@@ -89,8 +89,9 @@ export const engineErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_ATTEMPT_OVER",
     retryable: false,
-    summary: "The reason that an activity's `signal` carries: it was canceled or timed out, or another worker has it.",
-    whatToDo: "Stop; its answer is dropped.",
+    summary:
+      "The reason that an activity's `signal` carries: its run is over, its workflow gave it up, or another worker has it; the message says which. One of its own limits is told as a StepTimeoutError.",
+    whatToDo: "Stop; its answer is dropped, and its slot is free already.",
   },
   {
     code: "HF_SHUTDOWN",

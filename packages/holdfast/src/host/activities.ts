@@ -1,7 +1,7 @@
 // The activities of a worker: claimed from their queue, run, heard, answered.
 // Owns: the tasks in progress.
-// Invariants: D11 (a lease of their own; a late answer is dropped; heartbeats carry cancellation and timeouts to the running code),
-// W1 (only what it has room and code for).
+// Invariants: D11 (a lease of their own; a late answer is dropped; heartbeats carry cancellation and timeouts to the running code, and
+// are asked for as soon as somebody hints at either), W1 (only what it has room and code for; what was given up takes no room).
 
 import {
   type Activity,
@@ -16,6 +16,7 @@ import {
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
 import { Batcher } from "./committer.ts";
 import type { Environment, Timer } from "./environment.ts";
+import { whyOver } from "./overs.ts";
 
 export interface ActivityRunnerOptions {
   readonly workerId: string;
@@ -34,11 +35,22 @@ export interface ActivityRunnerOptions {
 interface Running {
   readonly task: ClaimedTask;
   readonly controller: AbortController;
+  /** Its code has ended; its answer is on its way. */
+  hasEnded: boolean;
   timer: Timer | undefined;
+  /** Of its limits: when they have passed, the store is asked. */
+  tooLong: Timer | undefined;
+  tooQuiet: Timer | undefined;
   details: Payload | undefined;
   /** Heartbeats under way: one after the other, so that none is overtaken by an older one, or by the outcome. */
   beating: Promise<void> | undefined;
+  beatAgain: boolean;
 }
+
+/** Most activities are over by then: a hint costs them nothing. */
+const LOOK_AFTER_MS = 10;
+/** Looks that hints ask for may take this share of the time. */
+const SHARE = 0.03;
 
 export class ActivityRunner {
   readonly #options: ActivityRunnerOptions;
@@ -50,6 +62,10 @@ export class ActivityRunner {
   #stopped = false;
   #alarm: Timer | undefined;
   #onIdle: (() => void) | undefined;
+  #looking = false;
+  #lookAgain = false;
+  #nextLook = 0;
+  #asking = 0;
 
   constructor(options: ActivityRunnerOptions) {
     this.#options = options;
@@ -63,7 +79,7 @@ export class ActivityRunner {
     return [...this.#running.values()].map(({ task }) => `${task.id}/${task.token}`);
   }
   get busy(): boolean {
-    return this.#claiming !== undefined || !this.#answers.idle || [...this.#running.values()].some(({ beating }) => beating !== undefined);
+    return this.#claiming !== undefined || !this.#answers.idle || this.#asking > 0;
   }
 
   /** Claims what there is room for. Called on wake-ups, freed slots, and now and then. */
@@ -122,9 +138,24 @@ export class ActivityRunner {
 
   async #run(task: ClaimedTask): Promise<void> {
     const { codec, encode, environment, activities } = this.#options;
-    const running: Running = { task, controller: new AbortController(), timer: undefined, details: undefined, beating: undefined };
+    const running: Running = {
+      task,
+      controller: new AbortController(),
+      hasEnded: false,
+      timer: undefined,
+      tooLong: undefined,
+      tooQuiet: undefined,
+      details: undefined,
+      beating: undefined,
+      beatAgain: false,
+    };
+    // The next attempt of a task that this worker still is at: the one before is over.
+    const before = this.#running.get(task.id);
+    if (before !== undefined) this.#giveUp(before);
     this.#running.set(task.id, running);
     this.#scheduleHeartbeat(running);
+    if (task.startToClose !== undefined) running.tooLong = environment.after(task.startToClose, () => this.#beat(running));
+    this.#expectReport(running);
     let outcome: TaskAnswer["outcome"];
     try {
       const activity = activities.get(task.activity);
@@ -148,25 +179,39 @@ export class ActivityRunner {
       const retryable = isRetryable(error, policy) && isRetryable(error, named);
       outcome = { status: "failed", error: serializeError(error), retryable, random: environment.random() };
     }
+    running.hasEnded = true;
     await running.beating; // D11: the next attempt is given what this one reported
-    if (this.#running.get(task.id) !== running) return; // given up meanwhile
-    await this.#answer(running, outcome);
+    const isWanted = this.#running.get(task.id) === running && (await this.#answer(running, outcome));
+    if (!isWanted) this.#drop(task, outcome);
     this.#end(running);
   }
-  async #answer({ task }: Running, outcome: TaskAnswer["outcome"]): Promise<void> {
+  #drop({ runId, activity, attempt }: ClaimedTask, outcome: TaskAnswer["outcome"]): void {
+    const what = `Attempt ${attempt} of activity "${activity}" has ended after it was given up; its answer is dropped.`;
+    this.#options.logger.debug(what, { runId, ...(outcome.status === "failed" && { error: outcome.error }) });
+  }
+  /** False: nobody wanted it any more. */
+  async #answer({ task }: Running, outcome: TaskAnswer["outcome"]): Promise<boolean> {
     try {
-      await this.#answers.add({ id: task.id, token: task.token, outcome });
+      return await this.#answers.add({ id: task.id, token: task.token, outcome });
     } catch (error) {
       // The lease runs out and another attempt follows.
       this.#options.logger.error(`The outcome of activity ${task.activity} could not be stored.`, { runId: task.runId, error });
+      return true;
     }
   }
   #end(running: Running): void {
-    running.timer?.cancel();
+    cancelTimers(running);
     // The next attempt of the same task may be here already: a retry can be claimed before the news of its failure has come back.
-    if (this.#running.get(running.task.id) === running) this.#running.delete(running.task.id);
+    if (this.#running.get(running.task.id) !== running) return;
+    this.#running.delete(running.task.id);
     if (this.#running.size === 0) this.#onIdle?.();
     void this.poll();
+  }
+  /** D11 W1: it is told why, and whether it listens or not, others may have its slot. */
+  #giveUp(running: Running): void {
+    const { task, controller, hasEnded } = running;
+    if (!hasEnded) void whyOver(this.#options.store, task).then((reason) => controller.abort(reason));
+    this.#end(running);
   }
 
   // ── heartbeats ──
@@ -179,29 +224,74 @@ export class ActivityRunner {
       this.#scheduleHeartbeat(running);
     });
   }
+  /** D11: an activity that promised to report is asked about when it has not. */
+  #expectReport(running: Running): void {
+    const { heartbeat } = running.task;
+    if (heartbeat === undefined) return;
+    running.tooQuiet?.cancel();
+    running.tooQuiet = this.#options.environment.after(heartbeat, () => this.#beat(running));
+  }
   #beat(running: Running): void {
+    running.beatAgain = true;
     running.beating ??= this.#beatOn(running);
   }
-  /** What is reported while one is under way goes with the next. */
+  /** What is reported, or due, while one is under way goes with the next. W4: what was given back is not leased again. */
   async #beatOn(running: Running): Promise<void> {
-    do await this.#heartbeat(running);
-    while (running.details !== undefined);
+    while (running.beatAgain && this.#running.get(running.task.id) === running) {
+      running.beatAgain = false;
+      await this.#heartbeat([running]);
+    }
     running.beating = undefined;
   }
-  async #heartbeat(running: Running): Promise<void> {
+  async #heartbeat(some: readonly Running[]): Promise<void> {
     const { store, lease } = this.#options;
-    const { task, details } = running;
-    running.details = undefined;
+    const beats = some.map((running) => {
+      const { task, details } = running;
+      running.details = undefined;
+      return { id: task.id, token: task.token, lease, details };
+    });
+    this.#asking++;
     try {
-      const [held] = await store.heartbeat([{ id: task.id, token: task.token, lease, details }]);
-      if (held !== false || this.#running.get(task.id) !== running) return;
+      const held = await store.heartbeat(beats);
+      for (const [i, running] of some.entries()) {
+        if (this.#running.get(running.task.id) !== running) continue;
+        if (held[i] === false) this.#giveUp(running);
+        else if (beats[i]?.details !== undefined) this.#expectReport(running);
+      }
     } catch {
-      return; // the next one may get through
+      // The next one may get through.
+    } finally {
+      this.#asking--;
     }
-    running.controller.abort(
-      new HoldfastError("This attempt is over: canceled, timed out, or another worker has it.", { code: "HF_ATTEMPT_OVER" }),
-    );
-    this.#end(running);
+  }
+
+  // ── hints ──
+
+  /**
+   * Attempts may have been given up, those of these runs or any: they hear of it now rather than when their leases are renewed. A crowd
+   * of hints is followed less often, so that looking never takes more than its share.
+   */
+  look(runIds?: readonly string[]): void {
+    if (this.#running.size === 0) return;
+    if (runIds !== undefined && ![...this.#running.values()].some(({ task }) => runIds.includes(task.runId))) return;
+    this.#lookAgain = true;
+    if (!this.#looking) void this.#lookOn();
+  }
+  async #lookOn(): Promise<void> {
+    const { environment } = this.#options;
+    this.#looking = true;
+    while (this.#lookAgain) {
+      const wait = Math.max(LOOK_AFTER_MS, this.#nextLook - environment.elapsed());
+      await new Promise<void>((resolve) => void environment.after(wait, resolve));
+      this.#lookAgain = false;
+      const begun = environment.elapsed();
+      // Who beats is told by that; who has ended is past being told.
+      const some = [...this.#running.values()].filter(({ hasEnded, beating }) => !hasEnded && beating === undefined);
+      if (some.length > 0) await this.#heartbeat(some);
+      const end = environment.elapsed();
+      this.#nextLook = end + (end - begun) / SHARE;
+    }
+    this.#looking = false;
   }
 
   /** W4: claims nothing more; what runs may finish within the grace period. */
@@ -218,9 +308,15 @@ export class ActivityRunner {
     const left = [...this.#running.values()];
     for (const running of left) {
       running.controller.abort(reason);
-      running.timer?.cancel();
+      cancelTimers(running);
       this.#running.delete(running.task.id);
     }
     await Promise.all([this.#claiming, this.#release(left.map(({ task }) => task))]);
   }
+}
+
+function cancelTimers({ timer, tooLong, tooQuiet }: Running): void {
+  timer?.cancel();
+  tooLong?.cancel();
+  tooQuiet?.cancel();
 }

@@ -24,6 +24,7 @@ import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { type Determinism, Guard } from "./guard.ts";
+import { whyLost } from "./overs.ts";
 import { tolerateRejections } from "./rejections.ts";
 import { Turnstile } from "./turnstile.ts";
 import { Watchdog } from "./watchdog.ts";
@@ -172,13 +173,20 @@ export class WorkerHost implements DriverHost {
     this.#timers.push(
       this.environment.stayAlive(),
       this.environment.every(this.#settings.lease / 3, () => void this.#renew()),
-      this.environment.every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true })),
+      this.environment.every(this.#settings.pollInterval, () => this.#lookForWork()),
     );
-    this.wake({ work: true, tasks: true });
+    this.#lookForWork();
+  }
+  #lookForWork(): void {
+    void this.#activities.poll();
+    this.#claimSoon();
   }
   wake(wakeup: Wakeup): void {
     if (!this.#started) return; // it will look for itself
     if (wakeup.tasks === true) void this.#activities.poll();
+    // Activities are given up by commits and limits (tasks), and with their runs (results).
+    if (wakeup.tasks === true) this.#activities.look();
+    else if (wakeup.results === true) this.#activities.look(wakeup.ended);
     if (wakeup.work === true) this.#claimSoon();
     if (wakeup.messages === true) void this.#renew();
   }
@@ -471,19 +479,28 @@ export class WorkerHost implements DriverHost {
     const asked = this.environment.elapsed();
     try {
       const results = await this.#ports.store.renew(this.id, this.#settings.lease, claims);
+      const lost: Driver[] = [];
       results.forEach(({ held, inbox }, i) => {
         const driver = drivers[i];
         if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
         if (driver.epoch !== claims[i]?.epoch) return; // M7: of a claim that is over; what it tells of may be consumed by now
         if (held) driver.leasedAt = asked;
-        else driver.lose(new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" }));
+        else lost.push(driver);
         if (held && inbox.length > 0) void driver.receive(inbox);
       });
+      if (lost.length > 0) await this.#lose(lost);
       return true;
     } catch (error) {
       this.logger.error("Leases could not be renewed; trying again.", { error });
       return false;
     }
+  }
+
+  /** D4: their steps are told, and why. */
+  async #lose(drivers: readonly Driver[]): Promise<void> {
+    const lost = drivers.map((driver) => ({ driver, epoch: driver.epoch }));
+    const runs = await this.#ports.store.get(drivers.map(({ runId }) => runId)).catch(() => []);
+    for (const [i, { driver, epoch }] of lost.entries()) if (driver.epoch === epoch) driver.lose(whyLost(runs[i], epoch));
   }
 
   // ── the end (W4) ──

@@ -283,10 +283,11 @@ export class EmbeddedHost implements Host {
       await this.settle();
     }
   }
-  /** The next timer, or the next look at what has none. */
+  /** The next timer, or the next look at what has none: in step, whenever timers go off. */
   #next(end: number, pace: number): number {
     const { nextAlarm = end } = this.#world;
-    return Math.min(end, this.now() + pace, nextAlarm > this.now() ? nextAlarm : end);
+    const nextLook = (Math.floor(this.now() / pace) + 1) * pace;
+    return Math.min(end, nextLook, nextAlarm > this.now() ? nextAlarm : end);
   }
   /** Something that calls itself again at this time, until it is done. */
   async #meanwhile<T>(promise: Promise<T>, line: Line, world = this.#world, by = 0): Promise<T> {

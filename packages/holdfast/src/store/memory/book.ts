@@ -181,7 +181,12 @@ export class Book {
   }
   terminate(run: KeptRun, reason: string | undefined, now: number): void {
     const error = serializeError(new RunTerminatedError(reason === undefined ? { runId: run.id } : { runId: run.id, reason }));
-    this.close(run, { status: "terminated", error }, now);
+    this.overrule(run, { status: "terminated", error }, now);
+  }
+  /** Over the head of the worker that has it: it hears at once that its claim is lost (D4). */
+  overrule(run: KeptRun, close: RunClose, now: number): void {
+    if (run.workerId !== undefined) this.wake("messages");
+    this.close(run, close, now);
   }
   /** M10: no caller waits for ever. */
   #refuseUpdates(run: KeptRun): void {
@@ -198,6 +203,14 @@ export class Book {
     if (parent === undefined || waiting === undefined || !isOpen(waiting) || waiting.execution !== parent.execution) return;
     this.resolve(waiting, parent.seq, outcomeOf(run), now);
   }
+  /** D11: attempts whose time is up; whoever is at one hears of it, and whoever has room may have the next. */
+  sweepTasks(now: number): void {
+    if (this.tasks.sweep(now)) this.wake("tasks");
+  }
+  /** C7: their workers are told at once. */
+  giveUpTasks(run: KeptRun, now: number, seqs?: readonly number[]): void {
+    if (this.tasks.removeOf(run.id, now, seqs)) this.wake("tasks");
+  }
   #followParent(child: KeptRun, parent: KeptRun, now: number): void {
     if (!isOpen(child)) return;
     const reason = `its parent ${parent.id} has ended`;
@@ -207,7 +220,7 @@ export class Book {
   #continue(run: KeptRun, next: NonNullable<RunClose["next"]>, now: number): void {
     const waiting = run.inbox.map(({ job }) => job);
     run.inbox = [];
-    this.tasks.removeOf(run.id, now);
+    this.giveUpTasks(run, now);
     this.#nextExecution(run, next);
     for (const { job } of next.carried) this.append(run, job);
     for (const job of waiting) if (!isAnswer(job)) this.append(run, job);

@@ -164,7 +164,7 @@ export class MemoryStore implements Store {
   }
   expire(): Promise<number> {
     return this.#change((now) => {
-      this.#book.tasks.sweep(now);
+      this.#book.sweepTasks(now);
       let expired = 0;
       for (const run of [...this.#book.deadlines]) {
         // One of these may have ended with its parent, a moment ago.
@@ -178,7 +178,7 @@ export class MemoryStore implements Store {
   #expire(run: KeptRun, deadline: number, now: number): void {
     if (run.status === "rolling_back") return; // its rollbacks are exempt, and nothing else is left to end
     const error = serializeError(new DeadlineExceededError({ runId: run.id, deadline }));
-    if (run.rollbacks === 0) return this.#book.close(run, { status: "failed", error, resumable: false }, now);
+    if (run.rollbacks === 0) return this.#book.overrule(run, { status: "failed", error, resumable: false }, now);
     run.epoch++;
     run.workerId = undefined;
     if (run.status === "running") run.status = "sleeping";
@@ -208,19 +208,19 @@ export class MemoryStore implements Store {
 
   claimTasks(request: TaskClaimRequest): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined }> {
     return this.#change((now) => {
-      this.#book.tasks.sweep(now);
+      this.#book.sweepTasks(now);
       return { now, ...this.#book.tasks.claim(request, now) };
     });
   }
   heartbeat(tasks: Parameters<Store["heartbeat"]>[0]): Promise<boolean[]> {
     return this.#change((now) => {
-      this.#book.tasks.sweep(now);
+      this.#book.sweepTasks(now);
       return tasks.map((beat) => this.#book.tasks.heartbeat(beat, now));
     });
   }
   answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
     return this.#change((now) => {
-      this.#book.tasks.sweep(now);
+      this.#book.sweepTasks(now);
       this.#book.wake("tasks"); // one that failed may be due again
       return answers.map((answer) => this.#book.tasks.answer(answer, now));
     });

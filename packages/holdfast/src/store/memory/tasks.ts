@@ -65,13 +65,18 @@ export class Tasks {
     else siblings.add(kept);
     this.#changed(kept);
   }
-  /** Gives up tasks of a run: these, or all (C7, and at its end). Nobody is told but their workers, when they ask. */
-  removeOf(runId: string, now: number, seqs?: readonly number[]): void {
+  /** Gives up tasks of a run: these, or all (C7, and at its end). False: no worker had any of them. */
+  removeOf(runId: string, now: number, seqs?: readonly number[]): boolean {
+    let wasHeld = false;
     for (const task of this.#byRun.get(runId) ?? []) {
       if (seqs !== undefined && !seqs.includes(task.seq)) continue;
-      if (task.workerId !== undefined) this.#keepAttempt(task, "lost", undefined, now);
+      if (task.workerId !== undefined) {
+        this.#keepAttempt(task, "lost", undefined, now);
+        wasHeld = true;
+      }
       this.#remove(task);
     }
+    return wasHeld;
   }
   /** Attempts of these operations (L4), or all: the next execution uses their numbers again (P10). */
   forgetAttemptsOf(runId: string, seqs?: ReadonlySet<number>): void {
@@ -167,16 +172,21 @@ export class Tasks {
 
   // ── limits of time ──
 
-  /** Ends what has run out of time. */
-  sweep(now: number): void {
-    if (now < this.#nextLimit) return;
+  /** Ends what has run out of time. False: nothing has. */
+  sweep(now: number): boolean {
+    if (now < this.#nextLimit) return false;
     this.#nextLimit = Number.POSITIVE_INFINITY;
+    let isLate = false;
     for (const task of [...this.#tasks.values()]) {
       const limit = limitOf(task);
       if (limit === undefined) continue;
       if (limit.at > now) this.#nextLimit = Math.min(this.#nextLimit, limit.at);
-      else this.#late(task, limit, now);
+      else {
+        this.#late(task, limit, now);
+        isLate = true;
+      }
     }
+    return isLate;
   }
   /** When the next of them runs out of time. */
   get nextLimit(): number | undefined {

@@ -144,7 +144,7 @@ export class Writer {
       book.tasks.add(run.id, run.execution, task, now);
       book.wake("tasks");
     }
-    if (commit.cancelTasks !== undefined) book.tasks.removeOf(run.id, now, commit.cancelTasks);
+    if (commit.cancelTasks !== undefined) book.giveUpTasks(run, now, commit.cancelTasks);
     for (const child of commit.children ?? []) this.#createChild(run, child, now);
     for (const seq of commit.cancelChildren ?? []) this.#cancelChild(run, seq, now);
     for (const { seq, runId, message } of commit.sends ?? []) book.resolve(run, seq, this.#deliver(runId, message, now), now);

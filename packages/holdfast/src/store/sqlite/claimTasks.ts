@@ -85,6 +85,21 @@ export function heldTask(db: Connection, id: number, token: number): Task | unde
   return task?.workerId !== undefined && task.token === token ? task : undefined;
 }
 
+/** As with runs: workers ask at hints, and a lease whose end is off by less than this share of its length is left as it is. */
+const NOT_WORTH_A_WRITE = 0.1;
+
+/** Whether these claims hold, if that is all there is to say: undefined if one of them has something to be written. */
+export function readFresh(db: Connection, beats: readonly Heartbeat[], now: number): boolean[] | undefined {
+  const held: boolean[] = [];
+  for (const { id, token, lease, details } of beats) {
+    const task = heldTask(db, id, token);
+    const isOff = task !== undefined && Math.abs(now + lease - task.leasedUntil) > lease * NOT_WORTH_A_WRITE;
+    if (details !== undefined || isOff) return undefined;
+    held.push(task !== undefined);
+  }
+  return held;
+}
+
 /** Extends the lease. Only a heartbeat of the activity's own, with details, is one for its heartbeat limit. */
 export function heartbeatTask(db: Connection, beat: Heartbeat, now: number): boolean {
   const task = heldTask(db, beat.id, beat.token);

@@ -54,7 +54,7 @@ function cleanUp(session: Session, run: RunHead, status: Ending["status"], isRes
   // D10: a run that may be resumed keeps what it was sent and has not taken.
   const exceptFor = isResumable ? "AND type <> 'signal'" : "";
   db.run(`DELETE FROM holdfast_inbox WHERE run = ? ${exceptFor}`, [run.key]);
-  dropTasks(db, run.key, now);
+  dropTasks(session, run.key, now);
   for (const child of findOpenChildren(db, run.id)) followParent(session, child, run.id, now);
 }
 
@@ -73,7 +73,13 @@ function followParent(session: Session, child: RunHead, parentId: string, now: n
 
 export function terminateRun(session: Session, run: RunHead, reason: string | undefined, now: number): void {
   const error = serializeError(new RunTerminatedError(reason === undefined ? { runId: run.id } : { runId: run.id, reason }));
-  closeRun(session, run, { status: "terminated", error }, now);
+  overrule(session, run, { status: "terminated", error }, now);
+}
+
+/** Closes a run over the head of the worker that has it, which hears at once that its claim is lost (D4). */
+export function overrule(session: Session, run: RunHead, ending: Ending, now: number): void {
+  if (run.isLeased) session.changed("messages");
+  closeRun(session, run, ending, now);
 }
 
 /** Asks an open run to cancel. One that no worker has begun with is canceled here and now (K9). Returns the inbox id, 0 if there is none. */

@@ -146,7 +146,7 @@ function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose
     );
   if (close.next === undefined) throw new TypeError('A commit that closes a run as "continued" names its next execution.');
   if (attributes !== null) session.db.run("UPDATE holdfast_runs SET attributes = ? WHERE key = ?", [attributes, run.key]);
-  dropTasks(session.db, run.key, now);
+  dropTasks(session, run.key, now);
   continueRun(session, run, close.next, now);
   carryOver(session.db, run.key, close.next.carried.map(({ job }) => job), now); // biome-ignore format: one call
 }
@@ -173,7 +173,7 @@ function writeEffects(session: Session, key: number, commit: TurnCommit, now: nu
   if (commit.consumed !== undefined) consume(db, key, commit.consumed);
   for (const { id, outcome } of commit.updates ?? []) settleUpdate(session, key, id, outcome);
   for (const task of commit.tasks ?? []) addTask(session, key, execution, task, now);
-  if (commit.cancelTasks !== undefined) dropTasks(db, key, now, commit.cancelTasks);
+  if (commit.cancelTasks !== undefined) dropTasks(session, key, now, commit.cancelTasks);
   for (const child of commit.children ?? []) createChild(session, key, child, now);
   if (commit.cancelChildren !== undefined) cancelChildren(session, commit, commit.cancelChildren, now);
   const sent = commit.sends?.map(({ seq, runId, message }) =>

@@ -71,7 +71,10 @@ const MIDDLE = 0.5;
 
 /** Ends the attempts whose time is up. */
 export function sweepTasks(session: Session, now: number): void {
-  for (const task of findDueTasks(session.db, now, AT_ONCE)) timeOut(session, task, now);
+  for (const task of findDueTasks(session.db, now, AT_ONCE)) {
+    timeOut(session, task, now);
+    session.changed("tasks"); // whoever is at it hears that it is over
+  }
 }
 
 function timeOut(session: Session, task: Task, now: number): void {

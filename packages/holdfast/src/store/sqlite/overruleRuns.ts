@@ -4,7 +4,7 @@
 
 import { DeadlineExceededError, serializeError } from "@holdfast/core";
 import type { SendResult } from "../port.ts";
-import { closeRun, terminateRun } from "./closeRun.ts";
+import { overrule, terminateRun } from "./closeRun.ts";
 import { readNumber, readText, text } from "./columns.ts";
 import { findLate, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
@@ -61,7 +61,7 @@ function expireRun(session: Session, run: RunHead, now: number): void {
   }
   const { deadlineAt } = run;
   const error = serializeError(new DeadlineExceededError({ runId: run.id, ...(deadlineAt !== undefined && { deadline: deadlineAt }) }));
-  if (run.rollbacks === 0) return closeRun(session, run, { status: "failed", error, resumable: false }, now);
+  if (run.rollbacks === 0) return overrule(session, run, { status: "failed", error, resumable: false }, now);
   session.held.forget(run.key);
   session.db.run(EXPIRE, [now, run.turns, run.historyLength, run.key]);
   putMessage(session, run.key, { type: "expire", error }, now);

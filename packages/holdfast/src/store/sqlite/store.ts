@@ -25,7 +25,7 @@ import type {
   Wakeup,
 } from "../port.ts";
 import { claimedRun, claimRun, findDamaged, findDue, findLanes, type Lane } from "./claimRuns.ts";
-import { claimTask, findTasks, type Heartbeat, heartbeatTask } from "./claimTasks.ts";
+import { claimTask, findTasks, type Heartbeat, heartbeatTask, readFresh } from "./claimTasks.ts";
 import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
@@ -273,7 +273,10 @@ export class SqliteStore implements Store {
       return { now, tasks, nextAt };
     });
   }
-  heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
+  async heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
+    const now = this.#clock();
+    const fresh = await this.#read((db) => (findDueTasks(db, now, 1).length > 0 ? undefined : readFresh(db, tasks, now)));
+    if (fresh !== undefined) return fresh;
     return this.#write(tasks.length, (session, now) => {
       sweepTasks(session, now);
       return tasks.map((beat) => heartbeatTask(session.db, beat, now));

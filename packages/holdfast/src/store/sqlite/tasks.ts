@@ -103,12 +103,16 @@ function taskOf(row: Row): Task {
   };
 }
 
-/** Gives up the activities of a run, all of them or those of these operations (C7). What a worker has of them is over: it will be told. */
-export function dropTasks(db: Connection, run: number, now: number, seqs?: readonly number[]): void {
+/** Gives up the activities of a run, all of them or those of these operations (C7). What a worker has of them is over: it is told. */
+export function dropTasks(session: Session, run: number, now: number, seqs?: readonly number[]): void {
+  const { db } = session;
   if (db.get("SELECT 1 FROM holdfast_tasks WHERE run = ? LIMIT 1", [run]) === undefined) return;
   for (const task of tasksOf(db, run)) {
     if (seqs !== undefined && !seqs.includes(task.seq)) continue;
-    if (task.workerId !== undefined) keepAttempt(db, task, { status: "lost", endedAt: now });
+    if (task.workerId !== undefined) {
+      keepAttempt(db, task, { status: "lost", endedAt: now });
+      session.changed("tasks");
+    }
     deleteTask(db, task.id);
   }
 }
