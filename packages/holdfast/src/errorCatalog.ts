@@ -116,6 +116,14 @@ export const storeErrors: readonly HostErrorEntry[] = [
     whatToDo: "See the message and `cause`.",
   },
   {
+    code: "HF_STORE_REFUSED",
+    name: "StoreRefusedError",
+    retryable: false,
+    summary:
+      "The database won't have what was to be written: a value that is too large, a constraint, a trigger. Nothing of it was written.",
+    whatToDo: "Mend what the message names. A run that was blocked by it goes on by itself; `resume()` makes it go on at once.",
+  },
+  {
     code: "HF_STORE_CLOSED",
     name: "StoreClosedError",
     retryable: false,

@@ -3,7 +3,7 @@
 // Invariants: errors that are neither the server's nor the connection's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
-import { StoreError, StoreFullError, StoreReadOnlyError } from "holdfast";
+import { StoreError, StoreFullError, StoreReadOnlyError, StoreRefusedError } from "holdfast";
 
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
@@ -57,6 +57,12 @@ export function isDamage(error: unknown): boolean {
   );
 }
 
+/**
+ * What is written is at fault: cardinality violations, data exceptions, integrity constraints, check options, program limits, errors that
+ * triggers raise; and configuration_limit_exceeded.
+ */
+const REFUSED = /^(?:21|22|23|44|54|P0)[0-9A-Z]{3}$|^53400$/;
+
 /** For people. `where` names the server, database and schema. */
 export function storeError(error: unknown, where: string): unknown {
   if (error instanceof StoreError || !(error instanceof Error)) return error;
@@ -68,6 +74,7 @@ export function storeError(error: unknown, where: string): unknown {
       { code: "HF_STORE_BUSY", cause: error, retryable: true },
     );
   }
+  if (REFUSED.test(code)) return new StoreRefusedError({ where, reason: `${error.message} (SQLSTATE ${code})`, cause: error });
   switch (code) {
     case "53100":
       return new StoreFullError({ where, cause: error });

@@ -13,12 +13,14 @@ import {
   type InboxMessage,
   type NewMessage,
   type NewRun,
+  partlyWritten,
   type RunQuery,
   type RunRow,
   type SendResult,
   type Store,
   StoreClosedError,
   StoreCorruptError,
+  StoreRefusedError,
   type TaskAnswer,
   type TaskClaimRequest,
   type TurnCommit,
@@ -210,6 +212,17 @@ export class PostgresStore implements Store {
     return row?.answer ?? "{}";
   }
 
+  /** What can't be put into a statement is refused before the server sees it. */
+  #encoded<T>(make: () => T): T {
+    try {
+      return make();
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      // biome-ignore lint/style/useErrorCause: it is among the details
+      throw new StoreRefusedError({ where: this.#place.where, reason, cause: error });
+    }
+  }
+
   /** What is written is written: that nobody can be told any more is no failure of it. */
   #tell(here: Wakeup, elsewhere?: Wakeup): void {
     this.#opened?.notices.tell(here, elsewhere);
@@ -222,8 +235,8 @@ export class PostgresStore implements Store {
       const { names } = await this.#know(portion, firstTurns(portion));
       const now = this.#given();
       const batch = lazily(() => createBatch(portion, names));
-      const alone = onlyOne(portion, (run) => this.#alones.run(run, now, names));
-      const answer = await this.#call("create_runs_1", () => [now, ...batch().parameters, null, null], { alone });
+      const alone = onlyOne(portion, (run) => this.#encoded(() => this.#alones.run(run, now, names)));
+      const answer = await this.#call("create_runs_1", () => [now, ...this.#encoded(batch).parameters, null, null], { alone });
       const results = createResults(portion, batch, answer);
       this.#tellCreated(portion, results);
       return results;
@@ -244,8 +257,8 @@ export class PostgresStore implements Store {
       const now = this.#given();
       const birthOf = this.#birthsOf(portion);
       const batch = lazily(() => commitBatch(portion, names, birthOf));
-      const alone = onlyOne(portion, (commit) => this.#alones.turn(commit, now, names, birthOf(commit)));
-      const answer = await this.#call("commit_turns_1", () => [now, ...batch().parameters], { areTurns: true, alone });
+      const alone = onlyOne(portion, (commit) => this.#encoded(() => this.#alones.turn(commit, now, names, birthOf(commit))));
+      const answer = await this.#call("commit_turns_1", () => [now, ...this.#encoded(batch).parameters], { areTurns: true, alone });
       const { results, due, family } = commitResults(portion, batch, answer);
       const { here, elsewhere } = changesOf(portion, results, due, family);
       notices.tell(here, elsewhere);
@@ -333,13 +346,15 @@ export class PostgresStore implements Store {
     return this.#sends.add(messages);
   }
   #send(messages: readonly Message[]): Promise<SendResult[]> {
-    return inPortions(messages, sizeOfMessage, async (portion) => {
-      const fields = JSON.stringify(portion.map(({ runId, message }, o) => ({ o, r: text(runId), ...messageFields(message) })));
+    const carryOut = async (portion: readonly Message[]): Promise<SendResult[]> => {
+      const fieldsOf = ({ runId, message }: Message, o: number) => ({ o, r: text(runId), ...messageFields(message) });
+      const fields = this.#encoded(() => JSON.stringify(portion.map(fieldsOf)));
       const arePlain = portion.every(({ message }) => isPlain(message)) && areDistinct(portion);
       const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields]);
       this.#tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
       return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
-    });
+    };
+    return this.#encoded(() => inPortions(messages, sizeOfMessage, carryOut));
   }
   async terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
     return inPortions(runs, () => 0, async (portion) => {
@@ -603,7 +618,11 @@ async function inSeveral<I, R>(
   const results: R[] = [];
   for (let from = 0; from < items.length; ) {
     const to = endOfPortion(items, from, sizeOf);
-    results.push(...(await work(items.slice(from, to))));
+    try {
+      results.push(...(await work(items.slice(from, to))));
+    } catch (error) {
+      throw partlyWritten(error, results);
+    }
     from = to;
   }
   return results;

@@ -13,6 +13,7 @@ import {
   type Payload,
   serializeError,
 } from "@holdfast/core";
+import { isRefusal } from "../store/errors.ts";
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
 import { Batcher } from "./committer.ts";
 import type { Environment, Timer } from "./environment.ts";
@@ -190,10 +191,16 @@ export class ActivityRunner {
     this.#options.logger.debug(what, { runId, ...(outcome.status === "failed" && { error: outcome.error }) });
   }
   /** False: nobody wanted it any more. */
-  async #answer({ task }: Running, outcome: TaskAnswer["outcome"]): Promise<boolean> {
+  async #answer(running: Running, outcome: TaskAnswer["outcome"]): Promise<boolean> {
+    const { task } = running;
     try {
       return await this.#answers.add({ id: task.id, token: task.token, outcome });
     } catch (error) {
+      // D11: as with a result that can't be encoded: it has run, and to run it again would not help.
+      if (isRefusal(error) && outcome.status === "completed") {
+        const failure = { status: "failed", error: serializeError(error), retryable: false, random: 0 } as const;
+        return this.#answer(running, failure);
+      }
       // The lease runs out and another attempt follows.
       this.#options.logger.error(`The outcome of activity ${task.activity} could not be stored.`, { runId: task.runId, error });
       return true;

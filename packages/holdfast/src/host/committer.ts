@@ -1,7 +1,8 @@
 // Group commit: everything that is ready while a commit is under way goes into the next one, across runs.
 // Owns: the queue of turns and creations that wait for the store.
-// Invariants: D3 (shared transactions; no run waits for another's effects), D2 (each item all or nothing).
+// Invariants: D3 (shared transactions; no run waits for another's effects, nor fails by its fault), D2 (each item all or nothing, and once).
 
+import { isRefusal, StoreError } from "../store/errors.ts";
 import type { CommitResult, CreateResult, NewRun, Store, TurnCommit } from "../store/port.ts";
 import type { Environment } from "./environment.ts";
 
@@ -108,8 +109,8 @@ export class Batcher<I, R> {
   #carry(batch: readonly Waiting<I, R>[]): void {
     this.#underWay++;
     const failed = (error: unknown): void => {
-      this.#carried(batch);
-      for (const { reject } of batch) tell(reject, error);
+      if (!isRefusal(error) && writtenOf(error).length === 0) this.#failed(batch, error);
+      else void this.#carryApart(batch, error);
     };
     try {
       this.#write(batch.map(({ item }) => item)).then((results) => this.#arrived(batch, results), failed);
@@ -118,10 +119,54 @@ export class Batcher<I, R> {
     }
   }
   #arrived(batch: readonly Waiting<I, R>[], results: readonly R[]): void {
-    const { written } = this.#options;
-    for (let i = 0; written !== undefined && i < batch.length; i++) tell(written, [(batch[i] as Waiting<I, R>).item, results[i] as R]);
+    this.#tellWritten(batch, results);
     this.#carried(batch);
     for (let i = 0; i < batch.length; i++) tell((batch[i] as Waiting<I, R>).resolve, results[i] as R);
+  }
+  #tellWritten(batch: readonly Waiting<I, R>[], results: readonly R[]): void {
+    const { written } = this.#options;
+    for (let i = 0; written !== undefined && i < batch.length; i++) tell(written, [(batch[i] as Waiting<I, R>).item, results[i] as R]);
+  }
+  #failed(batch: readonly Waiting<I, R>[], error: unknown): void {
+    this.#carried(batch);
+    for (const { reject } of batch) tell(reject, error);
+  }
+  /**
+   * One item is at fault, or several: halves of halves are written, one after the other so that each key keeps its order, down to each of
+   * those by itself. By then it was refused twice: what was in somebody's way for a moment only is written.
+   */
+  async #carryApart(batch: readonly Waiting<I, R>[], failure: unknown): Promise<void> {
+    const parts: (readonly Waiting<I, R>[])[] = [];
+    const takeApart = (part: readonly Waiting<I, R>[], error: unknown): void => {
+      const left = this.#leftOf(part, error);
+      if (isRefusal(error)) parts.unshift(...halvesOf(left));
+      // No fault of theirs: nor do those that were not tried yet wait for a store that can't be used now.
+      else for (const { reject } of [left, ...parts.splice(0)].flat()) tell(reject, error);
+    };
+    takeApart(batch, failure);
+    for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
+      try {
+        const results = await this.#write(part.map(({ item }) => item));
+        this.#tellWritten(part, results);
+        for (const [i, { resolve }] of part.entries()) tell(resolve, results[i] as R);
+      } catch (error) {
+        const [one] = part;
+        if (part.length === 1 && one !== undefined && isRefusal(error)) tell(one.reject, error);
+        else takeApart(part, error);
+      }
+    }
+    this.#carried(batch);
+  }
+  /** D2: without those that were written all the same, who hear of it. */
+  #leftOf(batch: readonly Waiting<I, R>[], error: unknown): readonly Waiting<I, R>[] {
+    const written = writtenOf(error) as readonly (R | undefined)[];
+    return batch.filter((one, i) => {
+      const result = written[i];
+      if (result === undefined) return true;
+      this.#tellWritten([one], [result]);
+      tell(one.resolve, result);
+      return false;
+    });
   }
   #carried(batch: readonly Waiting<I, R>[]): void {
     this.#underWay--;
@@ -129,6 +174,14 @@ export class Batcher<I, R> {
     if (keyOf !== undefined) for (const { item } of batch) this.#keys.delete(keyOf(item));
     if (this.#waiting.length > 0) this.#schedule();
   }
+}
+
+function writtenOf(error: unknown): readonly unknown[] {
+  return error instanceof StoreError ? error.written : [];
+}
+function halvesOf<T>(items: readonly T[]): (readonly T[])[] {
+  const middle = Math.ceil(items.length / 2);
+  return [items.slice(0, middle), items.slice(middle)].filter(({ length }) => length > 0);
 }
 
 /** Who throws when it is told does not keep others from being told. */

@@ -26,6 +26,7 @@ import {
   type TurnWatch,
   trimmed,
 } from "@holdfast/core";
+import { isRefusal } from "../store/errors.ts";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
 import type { Attempt, AttemptEnd } from "./attempts.ts";
 import { unguardedCodec } from "./guard.ts";
@@ -528,6 +529,8 @@ export class Driver {
     this.#committed(draft, result);
   }
   #unwritten(error: unknown): void {
+    // V4: whoever computes this turn again has the same refused. The run is unharmed, and somebody has to mend what stands against it.
+    if (isRefusal(error)) return void this.#block(error, "the store to take what it writes");
     void this.#setBack(error); // whatever becomes of the message
     this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
   }
@@ -622,7 +625,8 @@ export class Driver {
   // ── the end of a claim ──
 
   /** V4: the run is unharmed; it is tried again later, or when other code comes. */
-  async #block(error: Error): Promise<void> {
+  async #block(error: Error, remedy = "code that can replay it"): Promise<void> {
+    if (this.#released) return;
     this.#busy = true; // nobody parks it meanwhile: its timers are not set
     const times = this.#host.blocked.get(this.runId) ?? 0;
     this.#host.blocked.set(this.runId, times + 1);
@@ -633,7 +637,7 @@ export class Driver {
     draft.lease = "park";
     draft.wakeAt = this.#host.now() + backoff;
     draft.seen = Number.MAX_SAFE_INTEGER;
-    draft.waitingFor = [`code that can replay it (${error.name})`];
+    draft.waitingFor = [`${remedy} (${error.name})`];
     await this.#handIn(draft);
     this.#release("blocked", error);
   }
@@ -681,11 +685,11 @@ export class Driver {
       await new Promise((resolve, reject) => this.#host.commit(draft, resolve, reject));
     } catch (error) {
       if (tries === 0)
-        logger.error("A run could not be given back; that is tried again, and others have it when its lease ends.", {
+        logger.error("A run could not be given back now; at the latest others have it when its lease ends.", {
           runId: this.runId,
           error,
         });
-      const isOver = tries === MOST_TRIES || (error as { code?: unknown } | undefined)?.code === "HF_STORE_CLOSED";
+      const isOver = tries === MOST_TRIES || isRefusal(error) || (error as { code?: unknown } | undefined)?.code === "HF_STORE_CLOSED";
       if (!isOver) environment.after(Math.min(100 * 2 ** tries, LONGEST_PAUSE), () => void this.#handIn(draft, tries + 1));
     }
   }

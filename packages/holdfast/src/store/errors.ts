@@ -1,6 +1,7 @@
 // Errors of storage: what keeps a store from reading or writing, and what to do about it.
 // Owns: the classes, their codes `HF_STORE_…`, and their wording.
-// Invariants: nothing of a call that ends in one of these was written; `retryable` says whether the same call may succeed later.
+// Invariants: nothing of a call that ends in one of these was written, but for what `written` holds; `retryable` says whether the same
+// call may succeed later.
 
 import { HoldfastError } from "@holdfast/core";
 
@@ -8,6 +9,7 @@ export interface StoreErrorDetails {
   readonly code: `HF_STORE_${string}`;
   readonly cause?: unknown;
   readonly retryable?: boolean;
+  readonly written?: readonly unknown[] | undefined;
 }
 
 /** `where` names the file, or whatever the store is on. */
@@ -18,9 +20,44 @@ interface Details {
 
 /** A condition of the storage that is none of those below. */
 export class StoreError extends HoldfastError {
+  readonly #written: readonly unknown[];
   constructor(message: string, details: StoreErrorDetails = { code: "HF_STORE_FAILED" }) {
-    const { code, cause, retryable = false } = details;
+    const { code, cause, retryable = false, written = [] } = details;
     super(message, { code, cause, retryable });
+    this.#written = written;
+  }
+  /**
+   * Of a call that was carried out in several parts, some of which succeeded: the answers to their items, by their places in the call.
+   * Undefined where an item was not written; empty if none was. Those must not be written again.
+   */
+  get written(): readonly unknown[] {
+    return this.#written;
+  }
+}
+
+/** The same error, of a call of which these items were written all the same. */
+export function partlyWritten(error: unknown, written: readonly unknown[]): unknown {
+  if (!(error instanceof StoreError) || written.length + error.written.length === 0) return error;
+  const { message, code, cause, retryable } = error;
+  return new StoreError(message, { code: code as StoreErrorDetails["code"], cause, retryable, written });
+}
+
+/**
+ * The store has looked at what it was given, and won't have it: it will say so again. Of a batch one item may be at fault, and the others
+ * are written without it. None of it: a server that is away, a lock, a full disk, an answer that was lost.
+ */
+export function isRefusal(error: unknown): error is StoreError {
+  return error instanceof StoreError && (error.code === "HF_STORE_REFUSED" || error.code === "HF_STORE_CORRUPT");
+}
+
+/** A value, a row or a rule of the database stands against what was to be written. */
+export class StoreRefusedError extends StoreError {
+  constructor({ where, reason, cause }: Details & { readonly reason: string }) {
+    super(
+      `${where} refused what was to be written: ${reason}. Nothing of it was.\n` +
+        "Look for a value that is too large, and for constraints and triggers of yours on the tables of Holdfast; once that is mended, call resume() on the run if it is blocked.",
+      { code: "HF_STORE_REFUSED", cause },
+    );
   }
 }
 

@@ -3,10 +3,14 @@
 // Invariants: D2 (a turn's commit is all or nothing), D3 (many in one transaction), D4 (every write of a run carries its epoch),
 // D9 (the commit that parks a run sees every message acknowledged before it), W2 W3 (order of claims, leases), one clock: the store's.
 //
-// For implementers. Every method takes a batch and answers item by item, in order; an item that fails never takes others with it.
-// `storeConformance` from "holdfast/testing" holds all of this against an implementation. Times are milliseconds since the epoch by
-// the STORE's clock; callers pass lengths of time, never moments that they computed from a clock of their own, except moments that
-// users gave (`startAt`, `deadline`) and timers that follow from turn times.
+// For implementers. Every method takes a batch and answers item by item, in order; what is wrong with an item (a claim that is over, an id
+// that is taken) is its answer, and no concern of the others. A call that rejects has written nothing of its batch. One that has to be
+// carried out in parts says with `StoreError.written` which items were written all the same. What the storage won't have because of an
+// item (a value that is too large, a constraint, a trigger) is HF_STORE_REFUSED: whoever called then hands over parts of the batch, down
+// to the item that is at fault, so it must never stand for trouble that passes. `storeConformance` from "holdfast/testing" holds all of
+// this against an implementation. Times are milliseconds since the epoch by the STORE's clock; callers pass lengths of time, never moments
+// that they computed from a clock of their own, except moments that users gave (`startAt`, `deadline`) and timers that follow from turn
+// times.
 
 import type { Job, Payload, RunStatus, SerializedError, StoredRunRetry, Turn } from "@holdfast/core";
 

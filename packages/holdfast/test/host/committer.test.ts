@@ -1,8 +1,9 @@
 // Group commit: what goes together, in which order, and how much at once.
 
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Batcher, Committer } from "../../src/host/committer.ts";
 import { realEnvironment } from "../../src/host/environment.ts";
+import { partlyWritten, StoreError, StoreRefusedError } from "../../src/store/errors.ts";
 import type { NewRun, Store, TurnCommit } from "../../src/store/port.ts";
 
 interface Item {
@@ -214,4 +215,95 @@ test("D3 whoever throws when it is told keeps nobody else from being told", asyn
     process.off("unhandledRejection", note);
     for (const listener of others) process.on("unhandledRejection", listener);
   }
+});
+
+describe("what a store refuses", () => {
+  const refusal = new StoreRefusedError({ where: "the store", reason: "not this one" });
+  /** A batcher on a store that takes batches whole or not at all, or in portions, one after the other. */
+  function refusing(isBad: (item: Item) => boolean, portion = Number.POSITIVE_INFINITY, more: { atOnce?: number } = {}) {
+    const written: Item[] = [];
+    const told: Item[] = [];
+    const calls: number[] = [];
+    const made = new Batcher<Item, string>(
+      realEnvironment,
+      async (batch) => {
+        calls.push(batch.length);
+        const results: string[] = [];
+        for (let from = 0; from < batch.length; from += portion) {
+          const part = batch.slice(from, from + portion);
+          await Promise.resolve();
+          if (part.some(isBad)) throw partlyWritten(refusal, results);
+          written.push(...part);
+          results.push(...part.map(({ key, n }) => `${key}${n}`));
+        }
+        return results;
+      },
+      { keyOf: ({ key }) => key, written: ([item]) => void told.push(item), ...more },
+    );
+    return { made, written, told, calls };
+  }
+  const outcomes = (made: Batcher<Item, string>, all: readonly Item[]) => Promise.allSettled(all.map((item) => made.add(item)));
+
+  test.each([1, 4, 7, Number.POSITIVE_INFINITY])(
+    "D2 D3 fails the items that are at fault and no others, and nothing is written twice (portions of %i)",
+    async (portion) => {
+      const all = items(50);
+      const isBad = ({ n }: Item): boolean => [0, 1, 30, 49].includes(n);
+      const { made, written, told, calls } = refusing(isBad, portion);
+      const settled = await outcomes(made, all);
+      for (const [i, item] of all.entries())
+        expect(settled[i]).toMatchObject(
+          isBad(item) ? { status: "rejected", reason: { code: "HF_STORE_REFUSED" } } : { status: "fulfilled", value: `${item.key}${i}` },
+        );
+      expect(written).toEqual(all.filter((item) => !isBad(item)));
+      expect(told).toEqual(written);
+      expect(calls.length).toBeLessThan(4 * 2 * 7);
+      expect(made.idle).toBe(true);
+    },
+  );
+
+  test("D3 keeps the order of what belongs together, those included that come meanwhile", async () => {
+    const { made, written } = refusing(({ n }) => n === 2, undefined, { atOnce: 2 });
+    const all = [1, 2, 3, 4].map((n) => ({ key: "a", n }));
+    const first = outcomes(made, all);
+    await new Promise((resolve) => setImmediate(resolve));
+    const second = outcomes(made, [{ key: "a", n: 5 }]);
+    expect((await first).map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    await second;
+    expect(written.map(({ n }) => n)).toEqual([1, 3, 4, 5]);
+  });
+
+  test("D2 what was written of a call that could not be ended is told as written, and not written again", async () => {
+    const calls: number[] = [];
+    const made = new Batcher<Item, string>(realEnvironment, async (batch) => {
+      calls.push(batch.length);
+      const results = batch.map(({ key, n }): string | undefined => (n % 2 === 0 ? `${key}${n}` : undefined));
+      throw partlyWritten(new StoreError("The server is away.", { code: "HF_STORE_UNAVAILABLE", retryable: true }), results);
+    });
+    const settled = await outcomes(made, items(4));
+    expect(settled.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "rejected"]);
+    expect(settled[1]).toMatchObject({ reason: { code: "HF_STORE_UNAVAILABLE", retryable: true } });
+    expect(calls).toEqual([4]);
+  });
+
+  test.each([
+    ["HF_STORE_UNAVAILABLE", new StoreError("The server is away.", { code: "HF_STORE_UNAVAILABLE", retryable: true })],
+    ["HF_STORE_BUSY", new StoreError("Locked.", { code: "HF_STORE_BUSY", retryable: true })],
+    ["an error that is none of a store's", new Error("who knows")],
+  ])("D3 %s is nobody's fault: nothing is tried again, also not in the midst of it", async (_, error) => {
+    const calls: number[] = [];
+    let failure: unknown = error;
+    const made = new Batcher<Item, string>(realEnvironment, async (batch) => {
+      calls.push(batch.length);
+      const thrown = failure;
+      failure = error;
+      throw thrown;
+    });
+    expect((await outcomes(made, items(8))).map(({ status }) => status)).toEqual(items(8).map(() => "rejected"));
+    expect(calls).toEqual([8]);
+    failure = refusal;
+    const settled = await outcomes(made, items(8));
+    expect(settled.every((one) => one.status === "rejected" && one.reason === error)).toBe(true);
+    expect(calls).toEqual([8, 8, 4]);
+  });
 });

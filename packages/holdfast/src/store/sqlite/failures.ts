@@ -3,12 +3,22 @@
 // Invariants: "busy" is told apart from all else, since it is waited out and not reported; errors that are not SQLite's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
-import { StoreCorruptError, StoreError, StoreForeignError, StoreFullError, StoreOpenError, StoreReadOnlyError } from "../errors.ts";
+import {
+  StoreCorruptError,
+  StoreError,
+  StoreForeignError,
+  StoreFullError,
+  StoreOpenError,
+  StoreReadOnlyError,
+  StoreRefusedError,
+} from "../errors.ts";
 
 const SQLITE = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, PROTOCOL: 15, NOTADB: 26 } as const;
 const LOW_BYTE = 0xff;
 
 const CONSTRAINT = 19;
+/** Too large, a constraint or a trigger, a value of another type than its column's: what is written is at fault. */
+const REFUSALS: readonly number[] = [18, CONSTRAINT, 20];
 
 /** An error of SQLite, whichever driver brought it. Functions of transactions see these. */
 export class SqliteFailure extends Error {
@@ -52,6 +62,7 @@ export function isStorageFault(error: unknown): boolean {
 export function storeError(error: unknown, where: string): unknown {
   if (!(error instanceof SqliteFailure)) return error;
   const { cause } = error;
+  if (REFUSALS.includes(error.result)) return new StoreRefusedError({ where, reason: error.message, cause });
   switch (error.result) {
     case SQLITE.FULL:
       return new StoreFullError({ where, cause });

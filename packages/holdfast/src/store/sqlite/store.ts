@@ -3,7 +3,7 @@
 // Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
 
 import type { Logger, Payload, RunStatus, Turn } from "@holdfast/core";
-import { StoreClosedError, StoreCorruptError } from "../errors.ts";
+import { partlyWritten, StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
   AttemptRow,
   ClaimedTask,
@@ -141,8 +141,11 @@ export class SqliteStore implements Store {
   }
   async #writePortions<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R, isTurn: boolean): Promise<R[]> {
     const portions = Array.from({ length: Math.ceil(items.length / PORTION) }, (_, i) => items.slice(i * PORTION, (i + 1) * PORTION));
-    const results = await Promise.all(portions.map((portion) => this.#writeEach(portion, work, isTurn)));
-    return results.flat();
+    const results = await Promise.allSettled(portions.map((portion) => this.#writeEach(portion, work, isTurn)));
+    const failure = results.find((result) => result.status === "rejected");
+    const written = results.flatMap((result, i) => (result.status === "fulfilled" ? result.value : new Array<R>(portions[i]?.length ?? 0)));
+    if (failure === undefined) return written;
+    throw partlyWritten(failure.reason, results.some(({ status }) => status === "fulfilled") ? written : []);
   }
   #opened(): Session {
     if (this.#session === undefined) throw new StoreClosedError({ where: this.path });
