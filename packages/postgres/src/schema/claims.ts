@@ -150,7 +150,8 @@ BEGIN
 END $$;
 
 -- p_claims: i number, id run, e epoch, seen. Answers with the numbers of those that are lost, and what has come for the others. A lease
--- that has lost less than a tenth of its length is left as it is: workers ask at every hint that messages may be there.
+-- whose end is off by less than a tenth of its length is left as it is: workers ask at every hint that messages may be there. Too late an
+-- end counts as well: the clock was set back, and a worker that died would keep the run for as long.
 CREATE FUNCTION ${s}.renew_leases_1(p_now bigint, p_worker text, p_lease bigint, p_claims text) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
@@ -160,7 +161,7 @@ DECLARE
   v_news boolean;
   v_inbox json;
 BEGIN
-  SELECT array_agg(c.i), array_agg(r.key) FILTER (WHERE v_now + p_lease - r.available_at > p_lease * 0.1), bool_or(r.last_message > c.seen)
+  SELECT array_agg(c.i), array_agg(r.key) FILTER (WHERE abs(v_now + p_lease - r.available_at) > p_lease * 0.1), bool_or(r.last_message > c.seen)
     INTO v_held, v_due, v_news
     FROM json_to_recordset(p_claims::json) AS c(i integer, id text, e integer, seen bigint)
     CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.id = c.id AND x.epoch = c.e AND x.worker_id = p_worker OFFSET 0) r;
