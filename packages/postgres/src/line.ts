@@ -1,26 +1,50 @@
 // Calls that stand in line: one at a time, and those that wait go together.
-// Owns: their order.
-// Invariants: items are handed over in the order in which they came; a call that fails takes no other with it than those that shared it.
+// Owns: their order; those that have to step aside, since somebody has locked what they are about.
+// Invariants: items of one key are handed over in the order in which they came; a call that fails takes no other with it than those that
+// shared it; an item that has to wait for somebody's lock holds up no other but those of its own key.
 
 import { HoldfastError } from "@holdfast/core";
 
+/** What came of each. Undefined: somebody has locked what it is about, nothing was done. `wait`: that may be over in a moment. */
+type Work<I, R> = (items: readonly I[], wait: boolean) => Promise<readonly (R | undefined)[]>;
+
+interface LineOptions<I> {
+  readonly keyOf: (item: I) => string;
+  /** How long an item waits for somebody's lock, in milliseconds; after that it fails with this. */
+  readonly patience: number;
+  readonly tooLong: () => Error;
+}
+
 interface Waiting<I, R> {
   readonly items: readonly I[];
-  readonly resolve: (results: R[]) => void;
+  readonly resolve: (results: R[] | Promise<R[]>) => void;
   readonly reject: (error: unknown) => void;
 }
+interface Aside<I, R> {
+  readonly item: I;
+  readonly until: number;
+  readonly resolve: (result: R) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Between two looks at those that stand aside; each look waits a little by itself. */
+const ASIDE_MS = 50;
 
 function isRetryable(error: unknown): boolean {
   return error instanceof HoldfastError && error.retryable === true;
 }
 
 export class Line<I, R> {
-  readonly #work: (items: readonly I[]) => Promise<R[]>;
+  readonly #work: Work<I, R>;
+  readonly #options: LineOptions<I>;
   #waiting: Waiting<I, R>[] = [];
   #isBusy = false;
+  /** By key, in order. */
+  readonly #aside = new Map<string, Aside<I, R>[]>();
 
-  constructor(work: (items: readonly I[]) => Promise<R[]>) {
+  constructor(work: Work<I, R>, options: LineOptions<I>) {
     this.#work = work;
+    this.#options = options;
   }
 
   add(items: readonly I[]): Promise<R[]> {
@@ -32,6 +56,7 @@ export class Line<I, R> {
   }
   async #go(): Promise<void> {
     this.#isBusy = true;
+    await undefined; // who comes in the same moment shares the first call
     while (this.#waiting.length > 0) {
       const together = this.#waiting;
       this.#waiting = [];
@@ -40,17 +65,66 @@ export class Line<I, R> {
     this.#isBusy = false;
   }
   async #carryOut(together: readonly Waiting<I, R>[]): Promise<void> {
+    const items = together.flatMap((one) => one.items);
     try {
-      const results = await this.#work(together.flatMap(({ items }) => items));
+      const results = await this.#carryOutFree(items);
       let at = 0;
-      for (const { items, resolve } of together) {
-        resolve(results.slice(at, at + items.length));
-        at += items.length;
+      for (const one of together) {
+        const from = at;
+        at += one.items.length;
+        const own = results.slice(from, at);
+        one.resolve(
+          own.includes(undefined) ? Promise.all(own.map((result, i) => result ?? this.#putAside(one.items[i] as I))) : (own as R[]),
+        );
       }
     } catch (error) {
       // One of them may be at fault: each by itself, so that only that one fails. None is if a retry of all of them may help.
       if (together.length > 1 && !isRetryable(error)) for (const one of together) await this.#carryOut([one]);
       else for (const { reject } of together) reject(error);
     }
+  }
+  /** All but those whose key has others standing aside: they go behind them. */
+  async #carryOutFree(items: readonly I[]): Promise<readonly (R | undefined)[]> {
+    if (this.#aside.size === 0) return this.#work(items, false);
+    const isFree = items.map((item) => !this.#aside.has(this.#options.keyOf(item)));
+    const free = items.filter((_, i) => isFree[i]);
+    const results = free.length === 0 ? [] : [...(await this.#work(free, false))];
+    return isFree.map((one) => (one ? results.shift() : undefined));
+  }
+
+  // ── aside ──
+
+  #putAside(item: I): Promise<R> {
+    const { keyOf, patience } = this.#options;
+    return new Promise((resolve, reject) => {
+      const isFirst = this.#aside.size === 0;
+      const key = keyOf(item);
+      const before = this.#aside.get(key) ?? [];
+      this.#aside.set(key, [...before, { item, until: performance.now() + patience, resolve, reject }]);
+      if (isFirst) void this.#lookAside();
+    });
+  }
+  /** In one call for all of them, until none is left: however many there are, they take no more than one connection. */
+  async #lookAside(): Promise<void> {
+    while (this.#aside.size > 0) {
+      const all = [...this.#aside].flatMap(([key, some]) => some.map((one) => ({ key, one })));
+      try {
+        const results = await this.#work(all.map(({ one }) => one.item), true); // biome-ignore format: one line
+        for (const [i, { key, one }] of all.entries()) this.#settle(key, one, results[i]);
+      } catch (error) {
+        for (const { key, one } of all) this.#leave(key, one).reject(error);
+      }
+      if (this.#aside.size > 0) await new Promise((resolve) => setTimeout(resolve, ASIDE_MS));
+    }
+  }
+  #settle(key: string, one: Aside<I, R>, result: R | undefined): void {
+    if (result !== undefined) this.#leave(key, one).resolve(result);
+    else if (performance.now() > one.until) this.#leave(key, one).reject(this.#options.tooLong());
+  }
+  #leave(key: string, one: Aside<I, R>): Aside<I, R> {
+    const others = (this.#aside.get(key) ?? []).filter((other) => other !== one);
+    if (others.length === 0) this.#aside.delete(key);
+    else this.#aside.set(key, others);
+    return one;
   }
 }

@@ -16,6 +16,7 @@ import {
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
 import { Batcher } from "./committer.ts";
 import type { Environment, Timer } from "./environment.ts";
+import { oneByOne } from "./oneByOne.ts";
 
 export interface ActivityRunnerOptions {
   readonly workerId: string;
@@ -53,7 +54,7 @@ export class ActivityRunner {
 
   constructor(options: ActivityRunnerOptions) {
     this.#options = options;
-    this.#answers = new Batcher(options.environment, (answers) => options.store.answerTasks(answers));
+    this.#answers = new Batcher(options.environment, (answers) => options.store.answerTasks(answers), oneByOne(options.store));
   }
   get active(): number {
     return this.#running.size;
