@@ -19,6 +19,7 @@ import { readable } from "./codecs.ts";
 import { Batcher, Committer } from "./host/committer.ts";
 import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
+import { oneByOne } from "./host/oneByOne.ts";
 import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
@@ -66,7 +67,7 @@ export class Engine {
       () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0),
       (turn) => this.#tell(turn),
     );
-    this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages));
+    this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages), oneByOne(options.store));
   }
   async open(): Promise<void> {
     await this.store.open();

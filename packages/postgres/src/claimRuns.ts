@@ -75,10 +75,12 @@ export function claimedRun(claim: Claim, cached: ClaimRequest["cached"]): Claime
 
 interface RenewAnswer {
   readonly lost: readonly number[] | null;
+  /** Held, but not renewed: somebody has their row locked. */
+  readonly busy: readonly number[] | null;
   readonly inbox: readonly (readonly [number, ...InboxColumns])[] | null;
 }
-export function renewals(count: number, answer: string): { held: boolean; inbox: InboxMessage[] }[] {
-  const { lost, inbox } = JSON.parse(answer) as RenewAnswer;
+export function renewals(count: number, answer: string): { results: { held: boolean; inbox: InboxMessage[] }[]; busy: readonly number[] } {
+  const { lost, busy, inbox } = JSON.parse(answer) as RenewAnswer;
   const results = Array.from({ length: count }, () => ({ held: true, inbox: [] as InboxMessage[] }));
   for (const i of lost ?? []) (results[i] as { held: boolean }).held = false;
   for (const [i, ...columns] of inbox ?? []) {
@@ -90,5 +92,5 @@ export function renewals(count: number, answer: string): { held: boolean; inbox:
       results[i] = { held: false, inbox: [] };
     }
   }
-  return results;
+  return { results, busy: busy ?? [] };
 }

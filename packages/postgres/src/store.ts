@@ -20,6 +20,7 @@ import {
   type Store,
   StoreClosedError,
   StoreCorruptError,
+  StoreError,
   StoreRefusedError,
   type TaskAnswer,
   type TaskClaimRequest,
@@ -69,6 +70,8 @@ const PORTION = 1_000;
 /** As much text as one call carries: far below what a parameter may have, and little enough to hold up nobody. */
 const PORTION_CHARS = 8_000_000;
 const LATE_AT_ONCE = 500;
+/** Each is a transaction inside of the transaction: more than 64 of those make others slow. */
+const MAIL_AT_ONCE = 60;
 const RETIRED_AT_ONCE = 100;
 /** Runs that were claimed before their first turn, whose start need not say again what is known. */
 const MOST_BIRTHS = 10_000;
@@ -96,10 +99,12 @@ export class PostgresStore implements Store {
   readonly #statements = new Map<string, string>();
   readonly #alones: Alones;
   readonly #births = new Map<string, Birth & { execution: number }>();
-  readonly #sends = new Line<Message, SendResult>((messages) => this.#send(messages));
+  readonly #sends: Line<Message, SendResult>;
+  readonly #answers: Line<TaskAnswer, boolean>;
   #opened: Opened | undefined;
   #opening: Promise<void> | undefined;
   #retired: { at: number; key: number } | undefined;
+  #isRenewing = false;
 
   constructor(options: PostgresStoreOptions) {
     const schema = checkedSchema(options.schema);
@@ -107,6 +112,9 @@ export class PostgresStore implements Store {
     this.#place = { schema, s: escapeIdentifier(schema), where: whereOf(options.connectionString, schema) };
     this.#clock = options.clock;
     this.#alones = new Alones(this.#place.s);
+    const waits = { patience: options.patience ?? DEFAULT_PATIENCE_MS, tooLong: () => lockedError(this.#place.where) };
+    this.#sends = new Line((messages, wait) => this.#send(messages, wait), { ...waits, keyOf: ({ runId }) => runId });
+    this.#answers = new Line((answers, wait) => this.#answer(answers, wait), { ...waits, keyOf: ({ id }) => String(id) });
     this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
   }
   static fromUrl(url: string, options?: FromUrlOptions): PostgresStore {
@@ -338,21 +346,33 @@ export class PostgresStore implements Store {
   ): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
     if (claims.length === 0) return [];
     const fields = claims.map(({ runId, epoch, seen }, i) => ({ i, id: text(runId), e: epoch, seen }));
-    const answer = await this.#ask("renew_leases_1", [this.#given(), text(workerId), time(lease), JSON.stringify(fields)]);
-    return renewals(claims.length, answer);
+    const ask = (some: readonly object[], wait: boolean): Promise<string> =>
+      this.#ask("renew_leases_1", [this.#given(), text(workerId), time(lease), JSON.stringify(some), wait]);
+    const { results, busy } = renewals(claims.length, await ask(fields, false));
+    if (busy.length > 0) this.#renewSoon(() => ask(fields.filter(({ i }) => busy.includes(i)), true)); // biome-ignore format: one line
+    return results;
+  }
+  /** Most rows that are locked are so for the length of a commit. Nobody waits for the others: they are asked for again with the next renewal. */
+  #renewSoon(renew: () => Promise<unknown>): void {
+    if (this.#isRenewing) return;
+    this.#isRenewing = true;
+    const over = (): void => {
+      this.#isRenewing = false;
+    };
+    renew().then(over, over);
   }
   /** Messages of one process arrive in the order in which they were sent: what is asked for while a call is under way shares the next. */
   send(messages: readonly Message[]): Promise<SendResult[]> {
     return this.#sends.add(messages);
   }
-  #send(messages: readonly Message[]): Promise<SendResult[]> {
-    const carryOut = async (portion: readonly Message[]): Promise<SendResult[]> => {
+  #send(messages: readonly Message[], wait: boolean): Promise<(SendResult | undefined)[]> {
+    const carryOut = async (portion: readonly Message[]): Promise<(SendResult | undefined)[]> => {
       const fieldsOf = ({ runId, message }: Message, o: number) => ({ o, r: text(runId), ...messageFields(message) });
       const fields = this.#encoded(() => JSON.stringify(portion.map(fieldsOf)));
       const arePlain = portion.every(({ message }) => isPlain(message)) && areDistinct(portion);
-      const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields]);
+      const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields, wait]);
       this.#tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
-      return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
+      return (JSON.parse(answer) as (SentAnswer | null)[]).map((sent) => (sent === null ? undefined : sendResult(sent)));
     };
     return this.#encoded(() => inPortions(messages, sizeOfMessage, carryOut));
   }
@@ -389,33 +409,50 @@ export class PostgresStore implements Store {
     for (;;) {
       const { now, runs, tasks, mail } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
       if (mail) await this.#deliverMail();
-      if (tasks !== null) await this.#sweep(now, tasks);
+      if (tasks !== null) await this.#sweepAll(now, tasks);
       if (runs === null) return total;
       const fields = runs.map(([runId, deadline]) => ({
         r: runId,
         e: json(serializeError(new DeadlineExceededError({ runId: readText(runId), deadline }))),
       }));
-      const count = Number(await this.#ask("expire_runs_1", [this.#given(), JSON.stringify(fields)]));
-      this.#tell({ work: true, messages: true, results: true });
+      const count = await this.#expire(fields);
+      if (count > 0) this.#tell({ work: true, messages: true, results: true });
       total += count;
-      if (runs.length < LATE_AT_ONCE) return total;
+      if (runs.length < LATE_AT_ONCE || count === 0) return total;
     }
   }
-  /** Ends attempts whose time is up. */
-  async #sweep(now: number, tasks: readonly LateTask[]): Promise<void> {
+  async #expire(runs: readonly { readonly r: string; readonly e: string }[], wait = false): Promise<number> {
+    const { n, b } = JSON.parse(await this.#ask("expire_runs_1", [this.#given(), JSON.stringify(runs), wait])) as Expired;
+    if (b === null || wait) return n; // what somebody keeps locked is looked at again with the next call
+    return n + (await this.#expire(runs.filter(({ r }) => b.includes(r)), true)); // biome-ignore format: one line
+  }
+  /** Ends attempts whose time is up. Those whose run somebody has locked are left. */
+  async #sweep(now: number, tasks: readonly LateTask[], wait = false): Promise<readonly LateTask[]> {
     const fields = tasks.flatMap((task, i) => lateFields(task, now, i) ?? []);
-    if (fields.length === 0) return;
-    await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields)]);
-    this.#tell({ work: true, messages: true, tasks: true });
+    if (fields.length === 0) return [];
+    const { taken, busy } = await this.#settle(fields, wait);
+    if (taken.length > 0) this.#tell({ work: true, messages: true, tasks: true });
+    return tasks.filter((_, i) => busy?.includes(i) === true);
+  }
+  /** What somebody keeps locked is looked at again with the next call. */
+  async #sweepAll(now: number, tasks: readonly LateTask[]): Promise<void> {
+    const left = await this.#sweep(now, tasks);
+    if (left.length > 0) await this.#sweep(now, left, true);
+  }
+  async #settle(fields: readonly object[], wait: boolean): Promise<Settled> {
+    return JSON.parse(await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields), wait])) as Settled;
   }
   async #sweepOverdue(): Promise<void> {
     const { now, tasks } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
     if (tasks !== null) await this.#sweep(now, tasks);
   }
   async #deliverMail(): Promise<void> {
-    for (let count = LATE_AT_ONCE; count === LATE_AT_ONCE; ) {
-      count = Number(await this.#ask("deliver_mail_1", [this.#given(), LATE_AT_ONCE]));
-      if (count > 0) this.#tell({ work: true, messages: true, results: true });
+    for (let wait = false; ; ) {
+      const { n, b } = JSON.parse(await this.#ask("deliver_mail_1", [this.#given(), MAIL_AT_ONCE, wait])) as Delivered;
+      if (n > 0) this.#tell({ work: true, messages: true, results: true });
+      if (n === MAIL_AT_ONCE) continue;
+      if (wait || !b) return; // what is for a run that somebody keeps locked is looked at again with the next call
+      wait = true;
     }
   }
   /** One look after the other, from the oldest on; what must stay is passed over until the next time round. */
@@ -513,14 +550,15 @@ export class PostgresStore implements Store {
     if (overdue) await this.#sweepOverdue().catch(lateAgain);
     return tasks.map((_, i) => held?.includes(i) === true);
   }
-  async answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
+  answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
+    return this.#answers.add(answers);
+  }
+  #answer(answers: readonly TaskAnswer[], wait: boolean): Promise<(boolean | undefined)[]> {
     return inPortions(answers, sizeOfAnswer, async (portion) => {
-      const { taken, overdue } = JSON.parse(
-        await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(portion.map(answerFields))]),
-      ) as Settled;
+      const { taken, busy, overdue } = await this.#settle(portion.map(answerFields), wait);
       this.#tell({ work: true, messages: true, tasks: portion.some(({ outcome }) => outcome.status === "failed") });
       if (overdue) await this.#sweepOverdue().catch(lateAgain);
-      return portion.map((_, i) => taken?.includes(i) === true);
+      return portion.map((_, i) => (busy?.includes(i) === true ? undefined : taken.includes(i)));
     });
   }
 
@@ -581,13 +619,31 @@ interface Beaten {
   readonly overdue: boolean;
 }
 interface Settled {
-  readonly taken: readonly number[] | null;
+  readonly taken: readonly number[];
+  /** Somebody has their run locked. */
+  readonly busy: readonly number[] | null;
   readonly overdue: boolean;
+}
+/** How many, and which are left. */
+interface Expired {
+  readonly n: number;
+  readonly b: readonly string[] | null;
+}
+/** How many, and whether some are left. */
+interface Delivered {
+  readonly n: number;
+  readonly b: boolean;
 }
 
 /** Attempts whose time is up are swept now and then in any case: what they were found along with does not fail with them. */
 const lateAgain = (): void => {};
 
+function lockedError(where: string): StoreError {
+  return new StoreError(
+    `${where} was busy: somebody has kept this run locked for too long.\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
+    { code: "HF_STORE_BUSY", retryable: true },
+  );
+}
 function placeholders(count: number): string {
   return Array.from({ length: count }, (_, i) => `$${i + 1}`).join(", ");
 }

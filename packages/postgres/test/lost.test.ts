@@ -152,7 +152,7 @@ describe("an answer that is lost", () => {
       slot: number;
       token: number;
     }[];
-    const late = database.sql(`SELECT "${schema}".send_messages_1($1, $2, $3, NULL, '[]', NULL)`, [
+    const late = database.sql(`SELECT "${schema}".send_messages_1($1, $2, $3, NULL, '[]', NULL, false)`, [
       slot?.instance,
       slot?.slot,
       Number(slot?.token) - 1,

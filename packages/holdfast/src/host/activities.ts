@@ -17,6 +17,7 @@ import { isRefusal } from "../store/errors.ts";
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
 import { Batcher } from "./committer.ts";
 import type { Environment, Timer } from "./environment.ts";
+import { oneByOne } from "./oneByOne.ts";
 import { whyOver } from "./overs.ts";
 
 export interface ActivityRunnerOptions {
@@ -70,7 +71,7 @@ export class ActivityRunner {
 
   constructor(options: ActivityRunnerOptions) {
     this.#options = options;
-    this.#answers = new Batcher(options.environment, (answers) => options.store.answerTasks(answers));
+    this.#answers = new Batcher(options.environment, (answers) => options.store.answerTasks(answers), oneByOne(options.store));
   }
   get active(): number {
     return this.#running.size;

@@ -149,28 +149,35 @@ BEGIN
   WHERE r.key = ANY (v_keys) ORDER BY array_position(v_keys, r.key);
 END $$;
 
--- p_claims: i number, id run, e epoch, seen. Answers with the numbers of those that are lost, and what has come for the others. A lease
--- that has lost less than a tenth of its length is left as it is: workers ask at every hint that messages may be there.
-CREATE FUNCTION ${s}.renew_leases_1(p_now bigint, p_worker text, p_lease bigint, p_claims text) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
+-- p_claims: i number, id run, e epoch, seen. Answers with the numbers of those that are lost, and what has come for the others; and of those
+-- whose lease was not renewed since somebody has their row locked, with p_wait for longer than a moment: they are held all the same. A lease
+-- whose end is off by less than a tenth of its length is left as it is: workers ask at every hint that messages may be there. Too late an
+-- end counts as well: the clock was set back, and a worker that died would keep the run for as long.
+CREATE FUNCTION ${s}.renew_leases_1(p_now bigint, p_worker text, p_lease bigint, p_claims text, p_wait boolean) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
   v_held integer[];
   v_due bigint[];
+  v_free bigint[];
   v_still bigint[];
+  v_busy json;
   v_news boolean;
   v_inbox json;
 BEGIN
-  SELECT array_agg(c.i), array_agg(r.key) FILTER (WHERE v_now + p_lease - r.available_at > p_lease * 0.1), bool_or(r.last_message > c.seen)
+  SELECT array_agg(c.i), array_agg(r.key) FILTER (WHERE abs(v_now + p_lease - r.available_at) > p_lease * 0.1), bool_or(r.last_message > c.seen)
     INTO v_held, v_due, v_news
     FROM json_to_recordset(p_claims::json) AS c(i integer, id text, e integer, seen bigint)
     CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.id = c.id AND x.epoch = c.e AND x.worker_id = p_worker OFFSET 0) r;
   IF v_due IS NOT NULL THEN
-    PERFORM 1 FROM ${s}.runs WHERE key = ANY (v_due) ORDER BY id FOR NO KEY UPDATE;
+    -- Never for as long as somebody likes: all leases of the worker would end meanwhile.
+    IF p_wait THEN v_free := ${s}.lock_soon_1(v_due);
+    ELSE v_free := ARRAY (SELECT key FROM ${s}.runs WHERE key = ANY (v_due) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
+    END IF;
     -- Again, now that nobody can take them away.
-    SELECT array_agg(c.i), array_agg(r.key) INTO v_held, v_still
+    SELECT array_agg(c.i), array_agg(r.key), json_agg(c.i) FILTER (WHERE r.key = ANY (v_due) AND r.key <> ALL (v_free)) INTO v_held, v_still, v_busy
       FROM json_to_recordset(p_claims::json) AS c(i integer, id text, e integer)
       CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x WHERE x.id = c.id AND x.epoch = c.e AND x.worker_id = p_worker OFFSET 0) r;
-    UPDATE ${s}.runs SET available_at = v_now + p_lease WHERE key = ANY (v_due) AND key = ANY (v_still);
+    UPDATE ${s}.runs SET available_at = v_now + p_lease WHERE key = ANY (v_free) AND key = ANY (v_still);
   END IF;
   IF v_news THEN
     SELECT json_agg(json_build_array(c.i, b.id, b.type, b.seq, b.name, b.refs, b.data, b.value) ORDER BY b.id) INTO v_inbox
@@ -178,7 +185,7 @@ BEGIN
       CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.id = c.id AND x.epoch = c.e AND x.worker_id = p_worker OFFSET 0) r
       CROSS JOIN LATERAL (SELECT * FROM ${s}.inbox x WHERE x.run = r.key AND x.id > c.seen OFFSET 0) b;
   END IF;
-  RETURN json_build_object('inbox', v_inbox,
+  RETURN json_build_object('inbox', v_inbox, 'busy', v_busy,
     'lost', (SELECT json_agg(c.i) FROM json_to_recordset(p_claims::json) AS c(i integer) WHERE v_held IS NULL OR c.i <> ALL (v_held)))::text;
 END $$;
 
@@ -251,12 +258,16 @@ END $$;
 
 -- How attempts end: by an answer, or (l) because the store has found that their time is up. p_answers: i number, id, token, s status of the
 -- attempt, v value, e error, r retryable, n random share of the wait, w the wait if it is given, o over: no attempt follows.
--- Answers with the numbers of those that counted.
-CREATE FUNCTION ${s}.settle_tasks_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_answers text) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
+-- Answers with the numbers of those that counted, and of those whose run somebody has locked, with p_wait for longer than a moment: nothing
+-- was done about them.
+CREATE FUNCTION ${s}.settle_tasks_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_answers text, p_wait boolean) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint;
   v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
   v_taken integer[] := '{}';
+  v_busy integer[];
+  v_tasks bigint[] := ARRAY (SELECT id FROM json_to_recordset(p_answers::json) AS x(id bigint));
+  v_runs bigint[];
   a record;
   v_task ${s}.tasks;
   v_delay bigint;
@@ -264,15 +275,21 @@ DECLARE
   v_run text;
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
-  PERFORM 1 FROM ${s}.runs WHERE key = ANY (ARRAY (SELECT t.run FROM ${s}.tasks t WHERE t.id = ANY (ARRAY (SELECT id FROM json_to_recordset(p_answers::json) AS x(id bigint)))))
-    ORDER BY id FOR NO KEY UPDATE;
-  PERFORM 1 FROM ${s}.tasks WHERE id = ANY (ARRAY (SELECT id FROM json_to_recordset(p_answers::json) AS x(id bigint))) ORDER BY id FOR UPDATE;
+  v_runs := ARRAY (SELECT t.run FROM ${s}.tasks t WHERE t.id = ANY (v_tasks));
+  IF p_wait THEN v_runs := ${s}.lock_soon_1(v_runs);
+  ELSE v_runs := ARRAY (SELECT key FROM ${s}.runs WHERE key = ANY (v_runs) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
+  END IF;
+  PERFORM 1 FROM ${s}.tasks WHERE id = ANY (v_tasks) AND run = ANY (v_runs) ORDER BY id FOR UPDATE;
   v_now := ${s}.clock_1(p_now);
   FOR a IN SELECT * FROM json_to_recordset(p_answers::json) AS x(i integer, id bigint, token integer, s text, v text, e text, r boolean, n double precision,
       w bigint, o boolean, l boolean) LOOP
     SELECT * INTO v_task FROM ${s}.tasks WHERE id = a.id AND token = a.token;
     -- One whose time is up can't be answered any more, swept or not.
     CONTINUE WHEN NOT FOUND OR a.l IS NOT TRUE AND (v_task.worker_id IS NULL OR v_task.due_at <= v_now) OR a.l AND v_task.due_at > v_now;
+    IF v_task.run <> ALL (v_runs) THEN
+      v_busy := v_busy || a.i;
+      CONTINUE;
+    END IF;
     v_taken := v_taken || a.i;
     -- D8: as the core's \`retryDelay\`. A power that no number can hold is over any cap.
     v_delay := coalesce(a.w, floor(least(v_task.initial_interval * CASE WHEN (v_task.attempt - 1) * ln(v_task.backoff) > 600 THEN 1e300
@@ -296,7 +313,7 @@ BEGIN
         ELSE jsonb_build_object('d', '{"status":"failed","error":' || a.e || ',"attempts":' || v_task.attempt || '}') END, v_now);
     END IF;
   END LOOP;
-  RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object('taken', to_json(v_taken),
+  RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object('taken', to_json(v_taken), 'busy', to_json(v_busy),
     'overdue', EXISTS (SELECT 1 FROM ${s}.tasks WHERE due_at <= v_now))::text);
 END $$;
 
@@ -310,7 +327,7 @@ BEGIN
       WHERE deadline_at <= v_now AND deadline_at IS NOT NULL AND finished_at IS NULL AND NOT expired ORDER BY deadline_at LIMIT p_limit) l),
     'tasks', (SELECT json_agg(row_to_json(t)) FROM (SELECT id, token, attempt, activity, retry, worker_id, scheduled_at, started_at, heartbeat_at,
       schedule_to_close, schedule_to_start, start_to_close, heartbeat FROM ${s}.tasks WHERE due_at <= v_now ORDER BY due_at LIMIT p_limit) t),
-    'mail', EXISTS (SELECT 1 FROM ${s}.mail))::text;
+    'mail', EXISTS (SELECT 1 FROM ${s}.mail WHERE error IS NULL))::text;
 END $$;
 
 -- ── notices, retention ──

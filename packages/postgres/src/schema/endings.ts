@@ -214,18 +214,24 @@ BEGIN
   RETURN ${s}.end_call_1(p_instance, p_slot, v_results::text);
 END $$;
 
--- K7. p_runs: r run id, e the error that it fails with. Returns how many.
-CREATE FUNCTION ${s}.expire_runs_1(p_now bigint, p_runs text) RETURNS integer LANGUAGE plpgsql ${BY_INDEX} AS $$
+-- K7. p_runs: r run id, e the error that it fails with. Answers with how many are done with (n) and which are left (b): somebody has them
+-- locked, or what their end would reach, with p_wait for longer than a moment.
+CREATE FUNCTION ${s}.expire_runs_1(p_now bigint, p_runs text, p_wait boolean) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
   v_count integer := 0;
+  v_busy text[];
+  v_free bigint[] := ${s}.lock_free_1('{}', ARRAY (SELECT r FROM json_to_recordset(p_runs::json) AS t(r text)), p_wait);
   v_item record;
   v_run ${s}.runs;
 BEGIN
-  PERFORM ${s}.lock_runs_1(ARRAY[]::text[], ARRAY (SELECT r FROM json_to_recordset(p_runs::json) AS t(r text)));
   FOR v_item IN SELECT * FROM json_to_recordset(p_runs::json) AS t(r text, e text) LOOP
     SELECT * INTO v_run FROM ${s}.runs WHERE id = v_item.r AND deadline_at <= v_now AND finished_at IS NULL AND NOT expired;
     IF NOT FOUND THEN CONTINUE; END IF;
+    IF v_run.key <> ALL (v_free) THEN
+      v_busy := v_busy || v_item.r;
+      CONTINUE;
+    END IF;
     v_count := v_count + 1;
     IF v_run.status = 'rolling_back' THEN
       -- S1: what it undoes is exempt.
@@ -239,7 +245,7 @@ BEGIN
       PERFORM ${s}.put_1(v_run.key, jsonb_build_object('y', 'expire', 'd', '{"error":' || v_item.e || '}'), v_now);
     END IF;
   END LOOP;
-  RETURN v_count;
+  RETURN json_build_object('n', v_count, 'b', v_busy)::text;
 END $$;
 
 -- V4. p_workflows: w workflow, c the code that is there now.
@@ -253,7 +259,8 @@ BEGIN
     CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x
       WHERE x.workflow = t.w AND x.blocked_code IS NOT NULL AND x.blocked_code <> t.c AND x.status = 'blocked' OFFSET 0) r;
   IF v_keys IS NULL THEN RETURN 0; END IF;
-  PERFORM 1 FROM ${s}.runs WHERE key = ANY (v_keys) ORDER BY id FOR NO KEY UPDATE;
+  -- One that somebody has locked is tried again when its time comes.
+  v_keys := ARRAY (SELECT key FROM ${s}.runs WHERE key = ANY (v_keys) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
   UPDATE ${s}.runs SET available_at = least(available_at, v_now) WHERE key = ANY (v_keys) AND status = 'blocked';
   GET DIAGNOSTICS v_count = ROW_COUNT;
   RETURN v_count;

@@ -1,7 +1,8 @@
 // In SQL: messages, and the small functions that all others stand on.
 // Owns: the clock, the memory of calls, errors as stored text, inboxes, idempotency keys.
 // Invariants: M1 M3 M10 (once for each key, in order), D9 (a message makes a parked run available), K9; rows of runs that were not locked
-// in order beforehand are locked with NOWAIT, so that no two calls ever wait for each other.
+// in order beforehand are locked with NOWAIT, so that no two calls ever wait for each other. What one run can't have (its row is locked by
+// somebody, a message can't be written) is kept for later or put aside: others do not wait for it.
 
 import {
   CanceledError,
@@ -112,6 +113,54 @@ BEGIN
   PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY id FOR NO KEY UPDATE;
 END $$;
 
+-- Locks those of these runs that come free within moments, in order of id. Returns which. One that somebody keeps, a person at a console or
+-- a transaction that is still open, costs those after it a tenth of a second, and three of them no more than that.
+CREATE FUNCTION ${s}.lock_soon_1(p_keys bigint[]) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  v_until timestamptz := clock_timestamp() + interval '300 milliseconds';
+  v_before text := current_setting('lock_timeout');
+  v_free bigint[] := '{}';
+  v_key bigint;
+BEGIN
+  FOREACH v_key IN ARRAY ARRAY (SELECT key FROM ${s}.runs WHERE key = ANY (p_keys) ORDER BY id) LOOP
+    PERFORM set_config('lock_timeout', CASE WHEN clock_timestamp() < v_until THEN '100ms' ELSE '1ms' END, true);
+    BEGIN
+      PERFORM 1 FROM ${s}.runs WHERE key = v_key FOR NO KEY UPDATE;
+      v_free := v_free || v_key;
+    EXCEPTION WHEN lock_not_available THEN NULL;
+    END;
+  END LOOP;
+  PERFORM set_config('lock_timeout', v_before, true);
+  RETURN v_free;
+END $$;
+
+-- Locks runs that nobody else has locked, with p_wait also those that come free within moments; those of p_ending with all that their end
+-- may reach. Returns which are locked now: whatever a run's end may reach is in the way of it if somebody has that.
+CREATE FUNCTION ${s}.lock_free_1(p_ids text[], p_ending text[], p_wait boolean) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  v_runs bigint[];
+  v_members bigint[];
+  v_free bigint[];
+BEGIN
+  WITH RECURSIVE family AS (
+    SELECT r.key AS run, r.key, r.id, r.parent_id FROM ${s}.runs r WHERE r.id = ANY (p_ending)
+    UNION
+    SELECT f.run, c.key, c.id, c.parent_id FROM family f CROSS JOIN LATERAL (
+      SELECT x.key, x.id, x.parent_id FROM ${s}.runs x WHERE x.parent_id = f.id AND x.finished_at IS NULL OFFSET 0) c
+  ), members AS (
+    SELECT r.key AS run, r.key FROM ${s}.runs r WHERE r.id = ANY (p_ids)
+    UNION
+    SELECT run, key FROM family
+    UNION
+    SELECT f.run, p.key FROM family f CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x WHERE x.id = f.parent_id OFFSET 0) p
+  )
+  SELECT array_agg(m.run), array_agg(m.key) INTO v_runs, v_members FROM members m;
+  IF p_wait THEN v_free := ${s}.lock_soon_1(v_members);
+  ELSE v_free := ARRAY (SELECT key FROM ${s}.runs WHERE key = ANY (v_members) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
+  END IF;
+  RETURN ARRAY (SELECT m.run FROM unnest(v_runs, v_members) AS m(run, key) GROUP BY m.run HAVING bool_and(m.key = ANY (v_free)));
+END $$;
+
 -- Into the inbox of an open run, key or no key. A run that is parked becomes available now; one that has not begun keeps its start, one
 -- that is leased its lease. The run is locked.
 CREATE FUNCTION ${s}.put_1(p_run bigint, p_message jsonb, p_now bigint) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -161,8 +210,8 @@ BEGIN
 END $$;
 
 -- Messages for runs. p_plain: signals without keys, and updates of different ids, all in a few statements; p_others: one by one. A batch is
--- one or the other.
-CREATE FUNCTION ${s}.send_messages_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_plain text, p_others text)
+-- one or the other. The answer to one whose run somebody has locked, with p_wait for longer than a moment, is null: it was not sent.
+CREATE FUNCTION ${s}.send_messages_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_plain text, p_others text, p_wait boolean)
 RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
@@ -171,23 +220,28 @@ DECLARE
   v_results jsonb := '[]';
   v_message jsonb;
   v_ids text[];
+  v_free bigint[];
   v_keys bigint[];
   v_inbox_ids bigint[];
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   IF p_others IS NOT NULL THEN
-    PERFORM ${s}.lock_runs_1(
-      ARRAY (SELECT m ->> 'r' FROM jsonb_array_elements(v_messages) m),
-      ARRAY (SELECT m ->> 'r' FROM jsonb_array_elements(v_messages) m WHERE m ->> 'y' = 'cancel'));
+    -- Whatever is said to a run that may end waits for all that its end may reach: its messages keep their order.
+    v_ids := ARRAY (SELECT m ->> 'r' FROM jsonb_array_elements(v_messages) m WHERE m ->> 'y' = 'cancel');
+    v_free := ${s}.lock_free_1(ARRAY (SELECT m ->> 'r' FROM jsonb_array_elements(v_messages) m), v_ids, p_wait);
     FOR v_message IN SELECT * FROM jsonb_array_elements(v_messages) LOOP
-      v_results := v_results || ${s}.deliver_1(v_message ->> 'r', v_message, v_now);
+      IF EXISTS (SELECT 1 FROM ${s}.runs WHERE id = v_message ->> 'r' AND key <> ALL (v_free)) THEN v_results := v_results || 'null'::jsonb;
+      ELSE v_results := v_results || ${s}.deliver_1(v_message ->> 'r', v_message, v_now);
+      END IF;
     END LOOP;
     RETURN ${s}.end_call_1(p_instance, p_slot, v_results::text);
   END IF;
   v_ids := ARRAY (SELECT r FROM json_to_recordset(p_plain::json) AS m(r text));
-  PERFORM 1 FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY id FOR NO KEY UPDATE;
+  IF p_wait THEN v_free := ${s}.lock_free_1(v_ids, '{}', true);
+  ELSE v_free := ARRAY (SELECT key FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
+  END IF;
   WITH found AS MATERIALIZED (
-    SELECT o.*, CASE WHEN o.key IS NOT NULL AND o.finished_at IS NULL AND o.known IS NULL THEN nextval('${s}.inbox_ids') END AS inbox_id
+    SELECT o.*, CASE WHEN o.key = ANY (v_free) AND o.finished_at IS NULL AND o.known IS NULL THEN nextval('${s}.inbox_ids') END AS inbox_id
     FROM (SELECT m.*, r.key, r.finished_at, r.status, k.inbox_id AS known
       FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text, u text)
       LEFT JOIN LATERAL (SELECT x.key, x.finished_at, x.status FROM ${s}.runs x WHERE x.id = m.r OFFSET 0) r ON true
@@ -199,7 +253,7 @@ BEGIN
     INSERT INTO ${s}.updates (run, id, inbox_id) SELECT key, u, inbox_id FROM found WHERE inbox_id IS NOT NULL AND u IS NOT NULL
   )
   SELECT jsonb_agg(CASE WHEN known IS NOT NULL THEN jsonb_build_object('s', 'duplicate', 'i', known) WHEN inbox_id IS NOT NULL THEN jsonb_build_object('s', 'sent', 'i', inbox_id)
-      WHEN key IS NULL THEN '{"s":"not-found"}'::jsonb ELSE jsonb_build_object('s', 'closed', 'r', status) END ORDER BY o),
+      WHEN key IS NULL THEN '{"s":"not-found"}'::jsonb WHEN key <> ALL (v_free) THEN 'null'::jsonb ELSE jsonb_build_object('s', 'closed', 'r', status) END ORDER BY o),
     -- The last first, so that it is the one that is found.
     array_agg(key ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL), array_agg(inbox_id ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL)
     INTO v_results, v_keys, v_inbox_ids FROM found;
@@ -235,29 +289,40 @@ BEGIN
   RETURN v_results::text;
 END $$;
 
--- Puts mail into the inboxes, in order: one at a time does it. Returns how many.
-CREATE FUNCTION ${s}.deliver_mail_1(p_now bigint, p_limit integer) RETURNS integer LANGUAGE plpgsql ${BY_INDEX} AS $$
+-- Puts mail into the inboxes, those of each run in order: one process at a time does it. What can't be delivered stays, with the reason, and
+-- stops no other. What is for a run that somebody has locked is left for later, with p_wait if it does not come free soon. Answers with how
+-- many were delivered (n) and whether some were left (b).
+CREATE FUNCTION ${s}.deliver_mail_1(p_now bigint, p_limit integer, p_wait boolean) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
-  v_ids bigint[];
+  v_until timestamptz := clock_timestamp() + interval '300 milliseconds';
+  v_busy text[] := '{}';
+  v_count integer := 0;
   v_mail record;
   v_result jsonb;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended(${literal(`${s} mail`)}, 0));
-  v_ids := ARRAY (SELECT id FROM ${s}.mail ORDER BY id LIMIT p_limit);
-  IF cardinality(v_ids) = 0 THEN RETURN 0; END IF;
-  PERFORM ${s}.lock_runs_1(
-    ARRAY (SELECT run_id FROM ${s}.mail WHERE id = ANY (v_ids)),
-    ARRAY (SELECT run_id FROM ${s}.mail WHERE id = ANY (v_ids) AND message ->> 'y' = 'cancel'));
-  FOR v_mail IN SELECT run_id, message FROM ${s}.mail WHERE id = ANY (v_ids) ORDER BY id LOOP
-    v_result := ${s}.deliver_1(v_mail.run_id, v_mail.message, v_now);
-    -- M10: the run has closed since, and somebody waits for the outcome.
-    IF v_result ->> 's' = 'closed' AND v_mail.message ? 'u' THEN
-      INSERT INTO ${s}.updates (run, id, inbox_id, status, error)
-        SELECT key, v_mail.message ->> 'u', 0, 'rejected', ${s}.error_1('closed', id, status) FROM ${s}.runs WHERE id = v_mail.run_id;
-    END IF;
+  FOR v_mail IN SELECT id, run_id, message FROM ${s}.mail WHERE error IS NULL ORDER BY id LOOP
+    EXIT WHEN v_count >= p_limit;
+    CONTINUE WHEN v_mail.run_id = ANY (v_busy);
+    BEGIN
+      IF p_wait AND clock_timestamp() < v_until THEN
+        PERFORM ${s}.lock_soon_1(ARRAY (SELECT key FROM ${s}.runs WHERE id = v_mail.run_id));
+      END IF;
+      v_result := ${s}.deliver_1(v_mail.run_id, v_mail.message, v_now);
+      -- M10: the run has closed since, and somebody waits for the outcome.
+      IF v_result ->> 's' = 'closed' AND v_mail.message ? 'u' THEN
+        INSERT INTO ${s}.updates (run, id, inbox_id, status, error)
+          SELECT key, v_mail.message ->> 'u', 0, 'rejected', ${s}.error_1('closed', id, status) FROM ${s}.runs WHERE id = v_mail.run_id;
+      END IF;
+      DELETE FROM ${s}.mail WHERE id = v_mail.id;
+      v_count := v_count + 1;
+    EXCEPTION
+      WHEN lock_not_available OR serialization_failure OR deadlock_detected THEN v_busy := v_busy || v_mail.run_id;
+      WHEN insufficient_resources THEN RAISE; -- nobody's mail can be written
+      WHEN OTHERS THEN UPDATE ${s}.mail SET error = format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE) WHERE id = v_mail.id;
+    END;
   END LOOP;
-  DELETE FROM ${s}.mail WHERE id = ANY (v_ids);
-  RETURN cardinality(v_ids);
+  RETURN json_build_object('n', v_count, 'b', cardinality(v_busy) > 0)::text;
 END $$;
 `;

@@ -21,6 +21,7 @@
 //                 history_length, worker, state) is in its first row. A `start` says nothing that its execution says already.
 //   inbox         Messages that wait for their run's next turn (M1), in order of `id`.
 //   mail          Messages that callers sent in transactions of their own: they go into the inbox once those have committed.
+//                 `error` says why one can't: it stays, and others go on. With null there it is tried again.
 //   message_keys  Idempotency keys of messages (M3), for the life of the run.
 //   updates       Updates by id, and how they ended (M10).
 //   attempts      Attempts of steps that were tried more than once, and of activities (D12).
@@ -145,8 +146,10 @@ CREATE TABLE ${s}.mail (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   run_id text COLLATE "C" NOT NULL,
   posted_at bigint NOT NULL,
-  message jsonb NOT NULL
+  message jsonb NOT NULL,
+  error text
 );
+CREATE INDEX mail_to_deliver ON ${s}.mail (id) WHERE error IS NULL;
 
 CREATE TABLE ${s}.message_keys (
   run bigint NOT NULL,

@@ -143,6 +143,14 @@ export function claiming({ test }: Suite): void {
     bench.time += LEASE - 1;
     same(runIds(await bench.claim({ queue: "queue of a", workerId: "w2" })), []);
   });
+  test("W3 after the clock was set back renewing ends the lease by the new time: who dies then is replaced", async (bench) => {
+    const { runId, epoch } = await bench.running("a");
+    bench.time -= 100 * LEASE;
+    same(await bench.store.renew("w1", LEASE, [{ runId, epoch, seen: 0 }]), [{ held: true, inbox: [] }]);
+    assert.equal((await bench.row("a")).availableAt, bench.time + LEASE);
+    bench.time += LEASE;
+    same(runIds(await bench.claim({ queue: "queue of a", workerId: "w2" })), ["a"]);
+  });
   test("W3 a worker that is late but was not replaced has its claim still", async (bench) => {
     const held = await bench.running("a");
     bench.time += 2 * LEASE;

@@ -1,0 +1,262 @@
+// Rows that somebody has locked for longer than a moment, a person at a console or a transaction that is still open: only the run itself waits.
+
+import { jsonCodec, signal as type, workflow } from "@holdfast/core";
+import { Holdfast, type NewTask } from "holdfast";
+import type { Client } from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import type { PostgresStore } from "../src/index.ts";
+import { claim, draft, type Held, inboxOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+
+const database = useDatabase();
+const START = 1_000_000;
+const LEASE = 30_000;
+
+interface Bench {
+  readonly store: PostgresStore;
+  readonly schema: string;
+  time: number;
+}
+async function bench(): Promise<Bench> {
+  const schema = database.newSchema();
+  const clock = { time: START };
+  const store = await database.open({ schema, clock: () => clock.time });
+  return Object.assign(clock, { store, schema });
+}
+/** Somebody has this run locked, until the transaction ends. */
+async function lock({ schema }: Bench, id: string): Promise<Client> {
+  const client = await database.client();
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.runs WHERE id = $1 FOR UPDATE`, [id]);
+  return client;
+}
+/** A signal in a transaction of the caller's own: it goes by mail. */
+async function post({ store }: Bench, ...signals: readonly (readonly [runId: string, id: string])[]): Promise<void> {
+  const client = await database.client();
+  await client.query("BEGIN");
+  await store.within(client).send(signals.map(([runId, id]) => ({ runId, message: { job: signal(id) } })));
+  await client.query("COMMIT");
+}
+const signalsOf = async ({ store }: Bench, held: Held): Promise<unknown[]> =>
+  (await inboxOf(store, held)).map(({ job }) => (job.type === "signal" ? job.id : job.type));
+const leaseOf = async ({ store }: Bench, id: string): Promise<number | undefined> => (await store.get([id]))[0]?.availableAt;
+
+test("W3 leases of other runs are renewed while somebody has one run locked, and that one is held", async () => {
+  const here = await bench();
+  const held = [await running(here.store, "a"), await running(here.store, "b"), await running(here.store, "c")];
+  const client = await lock(here, "b");
+  here.time += LEASE / 2;
+  const claims = held.map(({ runId, epoch }) => ({ runId, epoch, seen: 0 }));
+  const kept = { held: true, inbox: [] };
+  expect(await here.store.renew("w1", LEASE, claims)).toEqual([kept, kept, kept]);
+  expect(await leaseOf(here, "a")).toBe(here.time + LEASE);
+  expect(await leaseOf(here, "b")).toBe(START + LEASE);
+  expect(await leaseOf(here, "c")).toBe(here.time + LEASE);
+  await client.query("ROLLBACK");
+  expect(await here.store.renew("w1", LEASE, claims)).toEqual([kept, kept, kept]);
+  expect(await leaseOf(here, "b")).toBe(here.time + LEASE);
+});
+
+test("W3 a lease whose run is locked for the length of a commit is renewed all the same", async () => {
+  const here = await bench();
+  const { runId, epoch } = await running(here.store, "a");
+  here.time += LEASE / 2;
+  // Each time it is locked when the renewal is asked for; a machine may be too slow for one or the other.
+  await until(async () => {
+    const client = await lock(here, "a");
+    expect(await here.store.renew("w1", LEASE, [{ runId, epoch, seen: 0 }])).toEqual([{ held: true, inbox: [] }]);
+    await client.query("COMMIT");
+    return (await leaseOf(here, "a")) === here.time + LEASE;
+  }, "the lease to be renewed");
+});
+
+test("K7 deadlines of other runs strike while somebody has one run locked; that one's is not forgotten", async () => {
+  const here = await bench();
+  const ids = ["a", "b", "c"];
+  await here.store.create(ids.map((id) => newRun(id, { deadline: 10 })));
+  const client = await lock(here, "b");
+  here.time += 10;
+  expect(await here.store.expire()).toBe(2);
+  const statuses = async (): Promise<unknown[]> => (await here.store.get(ids)).map((run) => run?.status);
+  expect(await statuses()).toEqual(["failed", "pending", "failed"]);
+  await client.query("ROLLBACK");
+  expect(await here.store.expire()).toBe(1);
+  expect(await statuses()).toEqual(["failed", "failed", "failed"]);
+});
+
+test("K7 K6 a deadline waits if somebody has locked what its end would reach: a child, a parent", async () => {
+  const here = await bench();
+  const parent = { runId: "parent", execution: 1, seq: 1, parentClose: "terminate", announce: false } as const;
+  await here.store.create([newRun("parent"), newRun("middle", { parent, deadline: 10 })]);
+  await here.store.create([newRun("child", { parent: { ...parent, runId: "middle" } })]);
+  here.time += 10;
+  for (const other of ["parent", "child"]) {
+    const client = await lock(here, other);
+    expect(await here.store.expire()).toBe(0);
+    await client.query("ROLLBACK");
+  }
+  expect(await here.store.expire()).toBe(1);
+  expect((await here.store.get(["middle", "child"])).map((run) => run?.status)).toEqual(["failed", "terminated"]);
+});
+
+test("M1 mail for other runs is delivered while somebody has one run locked; its own follows, in order", async () => {
+  const here = await bench();
+  const [a, b] = [await running(here.store, "a"), await running(here.store, "b")];
+  const client = await lock(here, "a");
+  await post(here, ["a", "a1"], ["b", "b1"], ["a", "a2"], ["b", "b2"]);
+  await here.store.expire();
+  expect(await signalsOf(here, b)).toEqual(["b1", "b2"]);
+  expect(await signalsOf(here, a)).toEqual([]);
+  await client.query("ROLLBACK");
+  await here.store.expire();
+  expect(await signalsOf(here, a)).toEqual(["a1", "a2"]);
+});
+
+test("M1 mail that can't be delivered is kept with the reason, and stops no other", async () => {
+  const here = await bench();
+  const [a, b] = [await running(here.store, "a"), await running(here.store, "b")];
+  const s = here.schema;
+  await database.sql(`ALTER TABLE ${s}.inbox ADD CONSTRAINT nothing_bad CHECK (refs[1] <> 'bad')`);
+  await database.sql(`INSERT INTO ${s}.mail (run_id, posted_at, message) VALUES ('a', 0, '{"y":"signal","q":"no number"}')`);
+  await post(here, ["a", "bad"], ["a", "good"], ["b", "good"]);
+  await here.store.expire();
+  expect(await signalsOf(here, a)).toEqual(["good"]);
+  expect(await signalsOf(here, b)).toEqual(["good"]);
+  const kept = (): Promise<unknown[]> => database.sql(`SELECT run_id, error FROM ${s}.mail ORDER BY id`);
+  expect(await kept()).toEqual([
+    { run_id: "a", error: expect.stringContaining("no number") },
+    { run_id: "a", error: expect.stringContaining("nothing_bad") },
+  ]);
+  // Once the cause is mended.
+  await database.sql(`ALTER TABLE ${s}.inbox DROP CONSTRAINT nothing_bad`);
+  await database.sql(`UPDATE ${s}.mail SET error = NULL`);
+  await here.store.expire();
+  expect(await signalsOf(here, a)).toEqual(["good", "bad"]);
+  expect(await kept()).toHaveLength(1);
+});
+
+test("M1 more mail than goes at once is delivered, in order", async () => {
+  const here = await bench();
+  const a = await running(here.store, "a");
+  const ids = range(150).map((i) => `s${i}`);
+  await post(here, ...ids.map((id) => ["a", id] as const));
+  await here.store.expire();
+  expect(await signalsOf(here, a)).toEqual(ids);
+});
+
+const RETRY = { maxAttempts: 1, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 };
+const mailing = (): NewTask => ({
+  seq: 1,
+  activity: "mail",
+  queue: "t",
+  input: jsonCodec.encode(1),
+  retry: RETRY,
+  location: "x",
+  startToClose: 10,
+});
+async function withTask({ store }: Bench, id: string): Promise<Held> {
+  const held = await running(store, id);
+  await store.commit([draft(held, { turn: turnOf(held), tasks: [mailing()] })]);
+  return held;
+}
+const claimTasks = ({ store }: Bench): ReturnType<PostgresStore["claimTasks"]> =>
+  store.claimTasks({ workerId: "w1", queue: "t", activities: ["mail"], limit: 10, lease: LEASE });
+
+test("D11 activities of other runs time out while somebody has one run locked; that run's is not forgotten", async () => {
+  const here = await bench();
+  const held = [await withTask(here, "a"), await withTask(here, "b"), await withTask(here, "c")];
+  expect((await claimTasks(here)).tasks).toHaveLength(3);
+  const client = await lock(here, "b");
+  here.time += 10;
+  await here.store.expire();
+  const outcomes = (): Promise<unknown[]> => Promise.all(held.map((one) => signalsOf(here, one)));
+  expect(await outcomes()).toEqual([["resolve"], [], ["resolve"]]);
+  await client.query("ROLLBACK");
+  await here.store.expire();
+  expect(await outcomes()).toEqual([["resolve"], ["resolve"], ["resolve"]]);
+});
+
+test("V4 blocked runs get another try with new code while somebody has one of them locked", async () => {
+  const here = await bench();
+  const blocked = { error: { name: "E", message: "m" }, code: "old" };
+  for (const id of ["a", "b"]) {
+    const held = await running(here.store, id);
+    await here.store.commit([draft(held, { turn: turnOf(held), status: "blocked", lease: "park", blocked })]);
+  }
+  await lock(here, "a");
+  expect(await here.store.unblock([{ workflow: "order", code: "new" }])).toBe(1);
+  expect((await claim(here.store, { queue: "queue of b" })).map(({ run }) => run.id)).toEqual(["b"]);
+});
+
+test("M1 D3 signals to other runs are sent while somebody has one run locked; those to that one follow, in order", async () => {
+  const here = await bench();
+  const [a, b] = [await running(here.store, "a"), await running(here.store, "b")];
+  const client = await lock(here, "a");
+  const send = (runId: string, id: string, more = {}): Promise<unknown> =>
+    here.store.send([{ runId, message: { job: signal(id), ...more } }]);
+  const first = [send("a", "a1"), send("b", "b1")];
+  expect(await first[1]).toMatchObject([{ status: "sent" }]);
+  const second = [send("a", "a2", { idempotencyKey: "k" }), send("b", "b2", { idempotencyKey: "k" }), send("a", "a3")];
+  expect(await second[1]).toMatchObject([{ status: "sent" }]);
+  expect(await signalsOf(here, b)).toEqual(["b1", "b2"]);
+  expect(await signalsOf(here, a)).toEqual([]);
+  await client.query("ROLLBACK");
+  expect((await Promise.all([...first, ...second])).flat()).toHaveLength(5);
+  expect(await signalsOf(here, a)).toEqual(["a1", "a2", "a3"]);
+});
+
+test("K1 D3 a cancel waits for whoever has the run's parent locked, and a signal after it waits with it", async () => {
+  const here = await bench();
+  const parent = { runId: "parent", execution: 1, seq: 1, parentClose: "abandon", announce: false } as const;
+  await here.store.create([newRun("parent"), newRun("child", { parent }), newRun("other")]);
+  const client = await lock(here, "parent");
+  const cancel = (runId: string): Promise<unknown> => here.store.send([{ runId, message: { job: { type: "cancel" } } }]);
+  const canceled = cancel("child");
+  expect(await cancel("other")).toMatchObject([{ status: "sent" }]);
+  const signaled = here.store.send([{ runId: "child", message: { job: signal("s") } }]);
+  expect(await here.store.send([{ runId: "parent-to-be", message: { job: signal("s") } }])).toEqual([{ status: "not-found" }]);
+  expect((await here.store.get(["child", "other"])).map((run) => run?.status)).toEqual(["pending", "canceled"]);
+  await client.query("ROLLBACK");
+  expect([await canceled, await signaled]).toMatchObject([[{ status: "sent" }], [{ status: "closed", runStatus: "canceled" }]]);
+});
+
+test("HF_STORE_BUSY a signal to a run that somebody keeps locked fails when patience is over, and is not sent later", async () => {
+  const schema = database.newSchema();
+  const store = await database.open({ schema, patience: 200 });
+  const a = await running(store, "a");
+  const client = await lock({ store, schema, time: 0 }, "a");
+  await expect(store.send([{ runId: "a", message: { job: signal("s") } }])).rejects.toMatchObject({ code: "HF_STORE_BUSY" });
+  await client.query("ROLLBACK");
+  expect(await store.send([{ runId: "a", message: { job: signal("s2") } }])).toMatchObject([{ status: "sent" }]);
+  expect(await inboxOf(store, a)).toMatchObject([{ job: { id: "s2" } }]);
+});
+
+test("D11 D3 activities of other runs are answered while somebody has one run locked, and that one's answer counts later", async () => {
+  const here = await bench();
+  const held = [await withTask(here, "a"), await withTask(here, "b")];
+  const { tasks } = await claimTasks(here);
+  const client = await lock(here, "a");
+  const outcome = { status: "completed", value: jsonCodec.encode(1) } as const;
+  const [first, second] = tasks.map((task) => here.store.answerTasks([{ ...task, outcome }]));
+  expect(await second).toEqual([true]);
+  expect(await Promise.all(held.map((one) => signalsOf(here, one)))).toEqual([[], ["resolve"]]);
+  await client.query("ROLLBACK");
+  expect(await first).toEqual([true]);
+  expect(await signalsOf(here, held[0] as Held)).toEqual(["resolve"]);
+});
+
+test("M1 D3 a process whose run somebody has locked goes on with the signals of others", async () => {
+  const schema = database.newSchema();
+  const engine = await Holdfast.open(`${database.url}?schema=${schema}`);
+  onTestFinished(() => engine.close());
+  const waits = workflow({ name: "waits", signals: { go: type<number>() } }, (ctx) => ctx.waitForSignal("go"));
+  const [a, b] = [await engine.start(waits, undefined, { id: "a" }), await engine.start(waits, undefined, { id: "b" })];
+  const client = await database.client();
+  await client.query("BEGIN");
+  await client.query(`SELECT 1 FROM ${schema}.runs WHERE id = 'a' FOR UPDATE`);
+  const waiting = a.signal("go", 1);
+  await b.signal("go", 1);
+  await b.signal("go", 2);
+  await client.query("ROLLBACK");
+  await waiting;
+  expect(await database.sql(`SELECT count(*)::int FROM ${schema}.inbox`)).toEqual([{ count: 3 }]);
+});
