@@ -1,14 +1,15 @@
 // Connections to the server, and calls that survive the loss of them.
-// Owns: the pools, the tokens by which a repeated call is recognised, and the patience with a server that is away.
+// Owns: the pools, the tokens by which a repeated call is recognised, the patience with a server that is away, and the limits of waiting.
 // Invariants: nothing is left on a connection that a pooler may give to others (no session state; named statements and a setting only on
-// connections of our own); a call whose answer was lost is asked again under the same token, and carried out once.
+// connections of our own); a call whose answer was lost is asked again under the same token, and carried out once; nothing of ours waits
+// for an answer for ever, and what was given up keeps no lock, no connection and no name that others may need.
 
 import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
 import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
 import type { Alone } from "./alone.ts";
-import { isContended, isLost, isNameLost, isThere, NoAnswer, storeError, unavailable } from "./failures.ts";
-import { cut, Wire } from "./wire.ts";
+import { isContended, isLost, isNameLost, isThere, isUnavailable, NoAnswer, storeError, unavailable } from "./failures.ts";
+import { cut, takeLeave, Wire } from "./wire.ts";
 
 /** What goes to the server. */
 export type Parameter = string | number | boolean | null | undefined;
@@ -30,6 +31,14 @@ export interface Statement {
 }
 /** Where a statement goes, and its result comes from. */
 type Send = <R extends QueryResultRow>(sql: string, values: readonly Parameter[], name?: string) => Promise<QueryResult<R>>;
+/** A connection that somebody has to himself for a while. */
+export interface Session {
+  readonly client: PoolClient;
+  /** If no answer comes, the connection is given up. */
+  ask<R extends QueryResultRow>(sql: string, values?: readonly Parameter[]): Promise<QueryResult<R>>;
+  /** Nobody is to have it afterwards. */
+  drop(): void;
+}
 export interface CallOptions {
   readonly tellAgain?: boolean;
   readonly areTurns?: boolean;
@@ -42,10 +51,17 @@ export interface ConnectionsOptions {
   readonly where: string;
   /** How long a call is tried again, in milliseconds. */
   readonly patience: number;
+  /** An attempt that has no answer after this long is given up, with its connection. Milliseconds. */
+  readonly noAnswer?: number | undefined;
 }
 
-/** An attempt that has no answer after this long is given up, with its connection. */
 const NO_ANSWER_MS = 30_000;
+/** A connection that could not be made for this long is given up, and so is the wait for one of the pool. */
+const CONNECT_MS = 10_000;
+/** As `NO_ANSWER_MS`, of hints: who asks can do without. */
+const NO_HINT_MS = 10_000;
+/** A connection on which nothing came for this long is asked whether it is still there. */
+const KEEP_ALIVE_MS = 10_000;
 /** A connection that nobody uses is closed after this long. */
 const IDLE_MS = 30_000;
 const FIRST_WAIT_MS = 20;
@@ -67,12 +83,19 @@ export class Connections {
   readonly instance: string = randomBytes(9).toString("base64url");
   readonly where: string;
   readonly #patience: number;
+  readonly #noAnswer: number;
   readonly #config: ClientConfig;
   readonly #calls: Pool;
   /** Turns go one batch behind the other, on a connection of their own: the next is there when the server is through with the one before. */
   readonly #turns: Wire;
   /** Transactions of steps wait for users' code: they must not keep calls from a connection. */
   readonly #transactions: Pool;
+  readonly #clients = new Set<PoolClient>();
+  /** Those that go no further than whoever has them. */
+  readonly #dropped = new WeakSet<object>();
+  /** Sessions of connections that were given up, until the server has been told. */
+  readonly #abandoned = new Set<number>();
+  #isEnding = false;
   readonly #free: Slot[] = [];
   #slots = 0;
   #isClosed = false;
@@ -80,43 +103,64 @@ export class Connections {
   areOwn = false;
   readonly #names = new Map<string, string>();
 
-  constructor({ connectionString, connections, where, patience }: ConnectionsOptions) {
+  constructor({ connectionString, connections, where, patience, noAnswer = NO_ANSWER_MS }: ConnectionsOptions) {
     this.where = where;
     this.#patience = patience;
+    this.#noAnswer = noAnswer;
     this.#config = {
       connectionString,
       types: typeParsers,
       keepAlive: true,
-      connectionTimeoutMillis: 10_000,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+      connectionTimeoutMillis: Math.min(CONNECT_MS, noAnswer),
       application_name: "holdfast",
     };
     const pool = (max = connections): Pool => {
       const made = new Pool({ ...this.#config, max, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
       // A connection that is lost while nobody uses it is no news to anybody; one that is used fails its query as well.
       made.on("error", () => undefined);
-      made.on("connect", (client) => client.on("error", () => undefined));
+      made.on("connect", (client) => {
+        client.on("error", () => undefined);
+        this.#clients.add(client);
+      });
+      made.on("remove", (client) => this.#clients.delete(client));
       return made;
     };
     this.#calls = pool();
-    this.#turns = new Wire({ config: this.#config, onConnect: byIndex, noAnswer: NO_ANSWER_MS, idle: IDLE_MS });
+    const onGivenUp = (client: Client): void => this.#abandon(client);
+    this.#turns = new Wire({ config: this.#config, onConnect: byIndex, onGivenUp, noAnswer, idle: IDLE_MS });
     this.#transactions = pool();
   }
 
+  get #noHint(): number {
+    return Math.min(this.#noAnswer, NO_HINT_MS);
+  }
   /** A connection outside of the pools, for LISTEN. */
   lone(): Client {
-    return new Client(this.#config);
+    return new Client({ ...this.#config, query_timeout: this.#noHint });
   }
+  /** Who has asked is answered; but who gets no answer, or has a transaction that does not end, is not waited for longer than others. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await Promise.all([this.#calls.end(), this.#turns.close(), this.#transactions.end()]);
+    const ends = Promise.all([this.#calls.end(), this.#turns.close(), this.#transactions.end()]);
+    let timer: NodeJS.Timeout | undefined;
+    const overdue = new Promise<void>((resolve) => {
+      timer = setTimeout(() => {
+        for (const client of this.#clients) cut(client);
+        resolve();
+      }, this.#noAnswer);
+    });
+    await Promise.race([ends, overdue]);
+    clearTimeout(timer);
   }
 
   // ── calls ──
 
   /** A statement that may be carried out twice: a read, or one that changes nothing the second time. */
   query<R extends QueryResultRow>(sql: string, values: readonly Parameter[] = [], patience: number = this.#patience): Promise<R[]> {
-    return this.#patiently(async () => (await this.#attempt<R>(sql, values)).rows, patience);
+    const within = patience > 0 ? this.#noAnswer : this.#noHint;
+    return this.#patiently(async () => (await this.#attempted<R>(sql, values, undefined, within)).rows, patience);
   }
   /**
    * A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. `alone`: the
@@ -158,14 +202,18 @@ export class Connections {
     const left = (): number => LONG_TURNS_MS - (isBehind && !this.#isClosed ? this.#turns.delay : 0);
     return orElse(answer, left, () => ask(this.#attempt));
   }
-  /** Lends a name for the length of the work. */
+  /** Lends a name for the length of the work. One whose call was given up is nobody's: the server may be at it, and others would wait. */
   async named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
     const slot = this.#free.pop() ?? { number: ++this.#slots, token: 0 };
     slot.token++;
+    let isFree = true;
     try {
       return await work({ instance: this.instance, slot: slot.number, token: slot.token });
+    } catch (error) {
+      isFree = !isUnavailable(error);
+      throw error;
     } finally {
-      this.#free.push(slot);
+      if (isFree) this.#free.push(slot);
     }
   }
 
@@ -174,27 +222,82 @@ export class Connections {
     this.#names.set(sql, name);
     return name;
   }
-  readonly #attempt: Send = async <R extends QueryResultRow>(
+  readonly #attempt: Send = (sql, values, name) => this.#attempted(sql, values, name, this.#noAnswer);
+  async #attempted<R extends QueryResultRow>(
     sql: string,
     given: readonly Parameter[],
-    name?: string,
-  ): Promise<QueryResult<R>> => {
+    name: string | undefined,
+    within: number,
+  ): Promise<QueryResult<R>> {
     const client = await this.#checkOut(this.#calls);
     const values = given as unknown[];
-    let lost: unknown;
     try {
       const query = name === undefined ? client.query<R>(sql, values) : client.query<R>({ name, text: sql, values });
-      return await withDeadline(client, query);
+      return await this.#limited(client, query, within);
+    } finally {
+      this.#giveBack(client);
+    }
+  }
+  async #checkOut(pool: Pool): Promise<PoolClient> {
+    for (;;) {
+      if (this.#isClosed) throw new StoreClosedError({ where: this.where });
+      const client = await pool.connect();
+      if (!this.#dropped.has(client)) return client;
+      this.#giveBack(client);
+    }
+  }
+  #giveBack(client: PoolClient): void {
+    client.release(this.#dropped.has(client));
+  }
+  /** Settles with the query, or gives the connection up when no answer comes. One that is lost is of no use to others. */
+  async #limited<T>(client: PoolClient, query: Promise<T>, within: number): Promise<T> {
+    let timer: NodeJS.Timeout | undefined;
+    const overdue = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new NoAnswer(`no answer within ${within / 1_000} s`)), within);
+      timer.unref();
+    });
+    try {
+      return await Promise.race([query, overdue]);
     } catch (error) {
-      if (isLost(error)) lost = error;
+      if (isLost(error)) this.#dropped.add(client);
+      if (error instanceof NoAnswer) {
+        cut(client);
+        this.#abandon(client);
+      }
       throw error;
     } finally {
-      client.release(lost instanceof Error ? lost : undefined);
+      clearTimeout(timer);
     }
-  };
-  async #checkOut(pool: Pool): Promise<PoolClient> {
-    if (this.#isClosed) throw new StoreClosedError({ where: this.where });
-    return pool.connect();
+  }
+
+  // ── sessions that were given up ──
+
+  /** The server does not know that nobody listens any more: it carries on, and keeps what is locked. So it is told, from elsewhere. */
+  #abandon(client: object): void {
+    const { processID } = client as { readonly processID?: number | null };
+    if (typeof processID === "number") this.#abandoned.add(processID);
+    if (!this.#isEnding && this.#abandoned.size > 0) void this.#endAbandoned();
+  }
+  /** Those that could not be told of now are told of with the next. */
+  async #endAbandoned(): Promise<void> {
+    this.#isEnding = true;
+    await this.#patiently(() => this.#tellOfAbandoned(), this.#patience).catch(() => undefined);
+    this.#isEnding = false;
+  }
+  async #tellOfAbandoned(): Promise<void> {
+    if (this.#isClosed) return;
+    const client = this.lone();
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      while (this.#abandoned.size > 0) {
+        const pids = [...this.#abandoned];
+        await client.query(END_SESSIONS, [pids]);
+        for (const pid of pids) this.#abandoned.delete(pid);
+      }
+    } finally {
+      await takeLeave(client);
+    }
   }
 
   /** Again, with growing waits, while the server is away or others are in the way. A sign of life renews the patience, up to `most`. */
@@ -203,6 +306,7 @@ export class Connections {
     let until = performance.now() + patience;
     let wait = FIRST_WAIT_MS;
     let contendedWait = CONTENDED_WAIT_MS;
+    let isForgiven = patience <= 0;
     for (;;) {
       const { areOwn } = this;
       try {
@@ -215,7 +319,10 @@ export class Connections {
         const contended = isContended(error);
         if (isThere(error)) until = Math.min(performance.now() + patience, end);
         if (this.#isClosed || (!contended && !isLost(error))) throw storeError(error, this.where);
-        if (performance.now() > until) throw contended ? storeError(error, this.where) : unavailable(error, this.where);
+        // Silence may have taken all of the patience: what it was about is asked once more in any case.
+        const isSilence = error instanceof NoAnswer && !isForgiven;
+        if (isSilence) isForgiven = true;
+        else if (performance.now() > until) throw contended ? storeError(error, this.where) : unavailable(error, this.where);
         if (contended) {
           await sleep(contendedWait * (0.5 + Math.random()));
           contendedWait = Math.min(contendedWait * 2, LONGEST_CONTENDED_WAIT_MS);
@@ -229,64 +336,42 @@ export class Connections {
 
   // ── transactions ──
 
-  /** Several statements on one connection; it is given back whatever happens. */
-  async session<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
-    const client = await this.#patiently(() => this.#checkOut(this.#transactions), this.#patience);
-    let broken: Error | undefined;
+  /** Several statements on one connection; it is given back whatever happens. What begins them may be done again, on another one. */
+  async session<B, T>(begin: (session: Session) => Promise<B>, work: (session: Session, begun: B) => Promise<T>): Promise<T> {
+    const { session, begun } = await this.#patiently(() => this.#begun(this.#transactions, begin), this.#patience);
     try {
-      return await work(client);
-    } catch (error) {
-      if (isLost(error) || error instanceof Unfinished) broken = error as Error;
-      throw error;
+      return await work(session, begun);
     } finally {
-      client.release(broken);
+      this.#giveBack(session.client);
     }
   }
   /** For the first connection of all: a server that is not there at all is found out soon, one that is starting is waited for. */
-  firstSession<T>(work: (client: PoolClient) => Promise<T>, patience: number): Promise<T> {
-    return this.#patiently(
-      async () => {
-        const client = await this.#checkOut(this.#calls);
-        let broken: Error | undefined;
-        try {
-          return await work(client);
-        } catch (error) {
-          if (isLost(error)) broken = error as Error;
-          throw error;
-        } finally {
-          client.release(broken);
-        }
+  async firstSession(work: (session: Session) => Promise<void>, patience: number): Promise<void> {
+    const { session } = await this.#patiently(() => this.#begun(this.#calls, work), patience, this.#patience);
+    this.#giveBack(session.client);
+  }
+  async #begun<B>(pool: Pool, begin: (session: Session) => Promise<B>): Promise<{ session: Session; begun: B }> {
+    const client = await this.#checkOut(pool);
+    const session: Session = {
+      client,
+      ask: <R extends QueryResultRow>(sql: string, values: readonly Parameter[] = []) =>
+        this.#limited(client, client.query<R>(sql, values as unknown[]), this.#noAnswer),
+      drop: () => {
+        this.#dropped.add(client);
       },
-      patience,
-      this.#patience,
-    );
-  }
-}
-
-/** A transaction that could not be ended: its connection must not be used again. */
-export class Unfinished extends Error {
-  override readonly name = "Unfinished";
-}
-
-/** Settles with the query, or cuts the connection when no answer comes. */
-async function withDeadline<T>(client: PoolClient, query: Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const overdue = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new NoAnswer(`no answer within ${NO_ANSWER_MS / 1_000} s`)), NO_ANSWER_MS);
-    timer.unref();
-  });
-  try {
-    return await Promise.race([query, overdue]);
-  } catch (error) {
-    if (error instanceof NoAnswer) {
-      query.catch(() => undefined);
-      cut(client);
+    };
+    try {
+      return { session, begun: await begin(session) };
+    } catch (error) {
+      this.#giveBack(client);
+      throw error;
     }
-    throw error;
-  } finally {
-    clearTimeout(timer);
   }
 }
+
+/** By its number alone a process might be another one by now, or none of the server's but a pooler's: so only sessions like ours are ended. */
+const END_SESSIONS = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ANY ($1::integer[]) AND pid <> pg_backend_pid()
+  AND usename = current_user AND datname = current_database() AND application_name = current_setting('application_name')`;
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -22,6 +22,7 @@ export function isNameLost(error: unknown): boolean {
   return codeOf(error) === "26000" || codeOf(error) === "42P05";
 }
 
+const UNAVAILABLE = "HF_STORE_UNAVAILABLE";
 const LOST: ReadonlySet<string> = new Set([
   ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED", "EAI_AGAIN", "ENOENT"],
   // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped is not one of them; too_many_connections; read-only after a failover.
@@ -35,6 +36,11 @@ const LOST_MESSAGE =
 export function isLost(error: unknown): boolean {
   if (error instanceof StoreError) return false;
   return LOST.has(codeOf(error)) || (error instanceof Error && (LOST_MESSAGE.test(error.message) || error instanceof NoAnswer));
+}
+
+/** A call that ended without an answer: it may have been carried out, or may be yet. */
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof StoreError && error.code === UNAVAILABLE;
 }
 
 /** admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections: it has said itself that it can't just now. */
@@ -117,6 +123,6 @@ export function unavailable(cause: unknown, where: string): StoreError {
   return new StoreError(
     `${where} can't be reached: ${cause instanceof Error ? cause.message || cause.name : String(cause)}.\n` +
       "Look whether the server runs and accepts connections. What was asked for last may or may not have been written; asking again is safe.",
-    { code: "HF_STORE_UNAVAILABLE", cause, retryable: true },
+    { code: UNAVAILABLE, cause, retryable: true },
   );
 }

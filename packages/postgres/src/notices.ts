@@ -185,11 +185,11 @@ export class Notices {
       // Only now: until here the process has to stay, though nothing else may keep it.
       (client as unknown as { connection: { stream: { unref?(): void } } }).connection.stream.unref?.();
     } catch {
-      await client.end().catch(() => undefined);
+      await takeLeave(client);
       return false;
     }
     if (this.#isStopped) {
-      await client.end().catch(() => undefined);
+      await takeLeave(client);
       return true;
     }
     this.#client = client;

@@ -20,6 +20,8 @@ export interface PostgresStoreOptions {
   /** How long a call is tried again while the server can't be reached, in milliseconds. Default 30,000. */
   readonly patience?: number | undefined;
   readonly logger?: Logger | undefined;
+  /** How long an answer is waited for before its connection is given up, in milliseconds, for tests. Default 30,000. */
+  readonly noAnswer?: number | undefined;
   /** Milliseconds since 1970, for tests. Default: the server's time. */
   readonly clock?: (() => number) | undefined;
 }

@@ -135,14 +135,15 @@ export class PostgresStore implements Store {
       connectionString,
       connections: most = DEFAULT_CONNECTIONS,
       patience = DEFAULT_PATIENCE_MS,
+      noAnswer,
       logger = QUIET,
       listen = true,
     } = this.#options;
     const { s, where } = this.#place;
-    const connections = new Connections({ connectionString, connections: most, where, patience });
+    const connections = new Connections({ connectionString, connections: most, where, patience, noAnswer });
     const notices = new Notices(connections, this.#place, logger, () => void this.#deliverMail().catch(() => undefined));
     try {
-      await connections.firstSession((client) => migrate(client, this.#place), Math.min(patience, OPEN_PATIENCE_MS));
+      await connections.firstSession((session) => migrate(session, this.#place), Math.min(patience, OPEN_PATIENCE_MS));
       await notices.start(listen);
     } catch (error) {
       await connections.close();

@@ -7,7 +7,7 @@ import type { Payload } from "@holdfast/core";
 import { type InboxJob, type InboxMessage, StoreError } from "holdfast";
 import type { PoolClient } from "pg";
 import { text } from "./columns.ts";
-import { type CallName, type Connections, Unfinished } from "./connections.ts";
+import type { CallName, Connections, Session } from "./connections.ts";
 import { isLost, storeError, unavailable } from "./failures.ts";
 import { messageFields } from "./runs.ts";
 
@@ -33,58 +33,60 @@ export class Transactions {
   }
 
   run(claim: TransactionClaim, body: Body): Promise<InboxMessage | "stale"> {
-    return this.#connections.named((name) => this.#connections.session((client) => this.#run(client, name, claim, body)));
-  }
-  async #run(client: PoolClient, name: CallName, claim: TransactionClaim, body: Body): Promise<InboxMessage | "stale"> {
-    await this.#ours(client.query("BEGIN"));
-    const { rows } = await this.#ours(
-      client.query(`SELECT 1 FROM ${this.#s}.runs WHERE id = $1 AND epoch = $2 AND worker_id IS NOT NULL`, [
-        text(claim.runId),
-        claim.epoch,
-      ]),
+    const begin = (session: Session): Promise<boolean> => this.#begin(session, claim);
+    return this.#connections.named((name) =>
+      this.#connections.session(begin, async (session, isHeld) => (isHeld ? this.#run(session, name, claim, body) : "stale")),
     );
-    if (rows.length === 0) {
-      await rollBack(client);
-      return "stale";
-    }
-    const tx = openTransaction(client);
+  }
+  /** False: the claim is lost, and there is no transaction. */
+  async #begin(session: Session, { runId, epoch }: TransactionClaim): Promise<boolean> {
+    await session.ask("BEGIN");
+    const { rows } = await session.ask(`SELECT 1 FROM ${this.#s}.runs WHERE id = $1 AND epoch = $2 AND worker_id IS NOT NULL`, [
+      text(runId),
+      epoch,
+    ]);
+    if (rows.length === 0) await rollBack(session);
+    return rows.length > 0;
+  }
+  async #run(session: Session, name: CallName, claim: TransactionClaim, body: Body): Promise<InboxMessage | "stale"> {
+    const tx = openTransaction(session.client);
     let value: Payload;
     try {
       value = await body(tx.handle);
     } catch (error) {
-      await rollBack(client);
+      await rollBack(session);
       throw isLost(error) ? storeError(error, this.#connections.where) : error;
     } finally {
       tx.end();
     }
     const job: InboxJob = { type: "resolve", seq: claim.seq, outcome: { status: "completed", value } };
-    const id = await this.#finish(client, name, claim, job);
+    const id = await this.#finish(session, name, claim, job);
     return id === undefined ? "stale" : { id, job };
   }
   /** Undefined: the claim was lost while the function ran, and so is all that it wrote. */
   async #finish(
-    client: PoolClient,
+    session: Session,
     { instance, slot, token }: CallName,
     claim: TransactionClaim,
     job: InboxJob,
   ): Promise<number | undefined> {
     let answer: string | null;
     try {
-      const { rows } = await client.query<{ answer: string | null }>(
+      const { rows } = await session.ask<{ answer: string | null }>(
         `SELECT ${this.#s}.finish_transaction_1($1, $2, $3, $4, $5, $6, $7) AS answer`,
         [...[instance, slot, token, this.#now(), text(claim.runId), claim.epoch], JSON.stringify(messageFields({ job }))],
       );
       answer = rows[0]?.answer ?? null;
     } catch (error) {
-      await rollBack(client);
+      await rollBack(session);
       throw this.#explained(error);
     }
     if (answer === null) {
-      await rollBack(client);
+      await rollBack(session);
       return undefined;
     }
     try {
-      await client.query("COMMIT");
+      await session.ask("COMMIT");
     } catch (error) {
       if (!isLost(error)) throw error; // a constraint that was deferred: rolled back
       answer = await this.#whatBecame({ instance, slot, token }, error);
@@ -102,13 +104,6 @@ export class Transactions {
     if (answer === null || answer === "{}") throw unavailable(cause, this.#connections.where);
     return answer;
   }
-  async #ours<T>(query: Promise<T>): Promise<T> {
-    try {
-      return await query;
-    } catch (error) {
-      throw storeError(error, this.#connections.where);
-    }
-  }
   #explained(error: unknown): unknown {
     if ((error as { code?: unknown }).code !== IN_FAILED_TRANSACTION) return storeError(error, this.#connections.where);
     return refused(
@@ -120,12 +115,9 @@ export class Transactions {
 
 const IN_FAILED_TRANSACTION = "25P02";
 
-async function rollBack(client: PoolClient): Promise<void> {
-  try {
-    await client.query("ROLLBACK");
-  } catch (error) {
-    if (!isLost(error)) throw new Unfinished("ROLLBACK failed", { cause: error });
-  }
+/** A connection on which it fails is of no use to others. */
+async function rollBack(session: Session): Promise<void> {
+  await session.ask("ROLLBACK").catch(() => session.drop());
 }
 
 function refused(message: string, cause?: unknown): StoreError {

@@ -3,12 +3,14 @@
 // Invariants: a statement that fails fails alone; when the connection is lost, all that have no answer yet fail with that.
 
 import { Client, type ClientConfig, type QueryConfig, type QueryResult, type QueryResultRow } from "pg";
-import { isLost, isNameLost } from "./failures.ts";
+import { isLost, isNameLost, NoAnswer } from "./failures.ts";
 
 export interface WireOptions {
   readonly config: ClientConfig;
   /** Of a connection that has just been made. */
   readonly onConnect: (client: Client) => void;
+  /** Of one that was cut since no answer came: its session does not know. */
+  readonly onGivenUp: (client: Client) => void;
   /** A connection whose server is at one statement for this long is cut. Milliseconds. */
   readonly noAnswer: number;
   /** One that nobody has used for this long is closed. Milliseconds. */
@@ -25,6 +27,7 @@ interface Made {
   waiting: number;
   /** Since when the server is at the first of them, or at nothing. */
   since: number;
+  isGivenUp: boolean;
 }
 
 /** How often it is looked at. */
@@ -67,6 +70,7 @@ export class Wire {
   }
   /** A connection that is of no use any more is left to those that are on it. */
   #failed(made: Made, error: unknown, name: string | undefined): unknown {
+    if (made.isGivenUp && isLost(error)) return new NoAnswer(`no answer within ${this.#options.noAnswer / 1_000} s`, { cause: error });
     // Its name was to come with one before it that could not be parsed: nothing is known of the session that was not known before.
     if (this.#made !== made) return isNameLost(error) ? new Error("Connection terminated", { cause: error }) : error;
     const isParsed = name === undefined || made.client.connection.parsedStatements[name] !== undefined;
@@ -82,7 +86,7 @@ export class Wire {
   }
   async #connected(): Promise<Made> {
     const client = new Client({ ...this.#options.config, pipeline: true } as ClientConfig) as Piped;
-    const made: Made = { client, waiting: 0, since: 0 };
+    const made: Made = { client, waiting: 0, since: 0, isGivenUp: false };
     client.on("error", () => {
       this.#lost(made);
       cut(client); // it may be the driver that can't go on
@@ -92,7 +96,7 @@ export class Wire {
     this.#options.onConnect(client);
     made.since = performance.now();
     this.#made = made;
-    this.#looking ??= setInterval(() => this.#look(), LOOK_MS).unref();
+    this.#looking ??= setInterval(() => this.#look(), Math.min(LOOK_MS, this.#options.noAnswer)).unref();
     return made;
   }
   #lost(made: Made): void {
@@ -105,8 +109,11 @@ export class Wire {
     if (this.#made === undefined) return;
     const { client, waiting, since } = this.#made;
     const past = performance.now() - since;
-    if (waiting > 0 && past >= this.#options.noAnswer) cut(client);
-    else if (waiting === 0 && past >= this.#options.idle) void this.#end(this.#made);
+    if (waiting > 0 && past >= this.#options.noAnswer) {
+      this.#made.isGivenUp = true;
+      cut(client);
+      this.#options.onGivenUp(client);
+    } else if (waiting === 0 && past >= this.#options.idle) void this.#end(this.#made);
   }
   /** What was asked before is answered, or cut off like any other. */
   async #end(made: Made): Promise<void> {

@@ -315,7 +315,14 @@ describe("nothing is left", () => {
     });
     const pipeline = (more: Partial<WireOptions> = {}): Pipeline => {
       const config = { connectionString: database.url, application_name: "holdfast" };
-      const made = new Pipeline({ config, onConnect: () => undefined, noAnswer: 30_000, idle: 30_000, ...more });
+      const made = new Pipeline({
+        config,
+        onConnect: () => undefined,
+        onGivenUp: () => undefined,
+        noAnswer: 30_000,
+        idle: 30_000,
+        ...more,
+      });
       pipelines.push(made);
       return made;
     };

@@ -1,6 +1,7 @@
-// Job: stand between a store and its server: see what is sent, and lose answers.
+// Job: stand between a store and its server: see what is sent, lose answers, and fall silent.
 // Owns: the sockets of both sides.
-// Invariants: what is not to be lost passes unchanged, in order.
+// Invariants: what is not to be lost passes unchanged, in order. What has fallen silent stays so, and neither side is told of it, not even
+// that the other one has gone.
 
 import { connect, createServer, type Server, type Socket } from "node:net";
 
@@ -30,8 +31,12 @@ export class Wire {
   readonly named: string[] = [];
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  readonly #mute = new Set<Socket>();
   #lose: string | undefined;
   #lost = 0;
+  #muteAt: string | undefined;
+  #passesLast = false;
+  #isSilent = false;
 
   private constructor(target: URL) {
     this.#server = createServer((client) => this.#join(client, connect(Number(target.port || 5432), target.hostname)));
@@ -50,6 +55,24 @@ export class Wire {
   loseAnswerOf(text: string): void {
     this.#lose = text;
   }
+  /** From now on nothing passes, on connections that there are and on new ones. */
+  fallSilent(): void {
+    this.#isSilent = true;
+    for (const socket of this.#sockets) this.#mute.add(socket);
+  }
+  /** New connections get through again. */
+  recover(): void {
+    this.#isSilent = false;
+  }
+  /** The next statement with this text in it does not arrive, nor anything else on its connection; `answered`: it does, its answer does not. */
+  muteAt(text: string, { answered = false }: { answered?: boolean } = {}): void {
+    this.#muteAt = text;
+    this.#passesLast = answered;
+  }
+  /** How many connections have fallen silent. */
+  get silent(): number {
+    return this.#mute.size / 2;
+  }
   get lost(): number {
     return this.#lost;
   }
@@ -63,22 +86,37 @@ export class Wire {
     let isDoomed = false;
     for (const socket of [client, server]) {
       this.#sockets.add(socket);
+      if (this.#isSilent) this.#mute.add(socket);
       socket.on("error", () => undefined);
       socket.on("close", () => this.#sockets.delete(socket));
     }
     client.on("data", (chunk: Buffer) => {
-      for (const [type, body] of messages.read(chunk)) if (this.#see(type, body)) isDoomed = true;
-      server.write(chunk);
+      if (this.#mute.has(client)) return;
+      for (const [type, body] of messages.read(chunk)) {
+        if (this.#see(type, body)) isDoomed = true;
+        if (this.#isMutedBy(type, body)) for (const socket of [client, server]) this.#mute.add(socket);
+      }
+      if (!this.#mute.has(client) || this.#passesLast) server.write(chunk);
     });
     server.on("data", (chunk: Buffer) => {
+      if (this.#mute.has(server)) return;
       if (!isDoomed) client.write(chunk);
       else if (!client.destroyed) {
         this.#lost++;
         client.destroy();
       }
     });
-    client.on("close", () => server.end());
-    server.on("close", () => client.destroy());
+    client.on("close", () => {
+      if (!this.#mute.has(client)) server.end();
+    });
+    server.on("close", () => {
+      if (!this.#mute.has(server)) client.destroy();
+    });
+  }
+  #isMutedBy(type: string, body: Buffer): boolean {
+    if (this.#muteAt === undefined || (type !== "P" && type !== "Q") || !body.includes(this.#muteAt)) return false;
+    this.#muteAt = undefined;
+    return true;
   }
   /** True: the answer to this one is to be lost. */
   #see(type: string, body: Buffer): boolean {

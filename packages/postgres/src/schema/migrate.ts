@@ -4,7 +4,7 @@
 // time; what an older version calls stays: functions have a number, and a new behaviour gets the next.
 
 import { StoreError, StoreVersionError } from "holdfast";
-import type { PoolClient } from "pg";
+import type { Session } from "../connections.ts";
 import { claims } from "./claims.ts";
 import { endings } from "./endings.ts";
 import { literal, messages } from "./messages.ts";
@@ -28,46 +28,46 @@ export interface Place {
   readonly where: string;
 }
 
-export async function migrate(client: PoolClient, place: Place): Promise<void> {
+export async function migrate(session: Session, place: Place): Promise<void> {
   const { schema, s, where } = place;
-  if ((await versionOf(client, place)) === SCHEMA_VERSION) return;
-  await client.query("BEGIN");
+  if ((await versionOf(session, place)) === SCHEMA_VERSION) return;
+  await session.ask("BEGIN");
   try {
-    await client.query(`SELECT pg_advisory_xact_lock(hashtextextended(${literal(`holdfast migrations of ${schema}`)}, 0))`);
-    const found = await versionOf(client, place);
-    if (found === 0) await refuseForeign(client, place);
+    await session.ask(`SELECT pg_advisory_xact_lock(hashtextextended(${literal(`holdfast migrations of ${schema}`)}, 0))`);
+    const found = await versionOf(session, place);
+    if (found === 0) await refuseForeign(session, place);
     if (found < SCHEMA_VERSION) {
-      const { rows } = await client.query("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema]);
-      if (rows.length === 0) await client.query(`CREATE SCHEMA ${s}`);
-      await client.query(
+      const { rows } = await session.ask("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema]);
+      if (rows.length === 0) await session.ask(`CREATE SCHEMA ${s}`);
+      await session.ask(
         `CREATE TABLE IF NOT EXISTS ${s}.migrations (version integer PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT now())`,
       );
       for (const [i, migration] of MIGRATIONS.entries()) {
         if (i < found) continue;
-        await client.query(migration(s));
-        await client.query(`INSERT INTO ${s}.migrations (version) VALUES (${i + 1})`);
+        await session.ask(migration(s));
+        await session.ask(`INSERT INTO ${s}.migrations (version) VALUES (${i + 1})`);
       }
     }
-    await client.query("COMMIT");
+    await session.ask("COMMIT");
   } catch (error) {
-    await client.query("ROLLBACK").catch(() => undefined);
+    await session.ask("ROLLBACK").catch(() => undefined);
     throw refused(error, where);
   }
 }
 
 /** 0: there is no Holdfast here yet. */
-async function versionOf(client: PoolClient, { schema, s, where }: Place): Promise<number> {
+async function versionOf(session: Session, { schema, s, where }: Place): Promise<number> {
   // Not to_regclass: it may answer from before the lock was waited for.
-  const { rows } = await client.query("SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migrations'", [schema]);
+  const { rows } = await session.ask("SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migrations'", [schema]);
   if (rows.length === 0) return 0;
-  const version = await client.query<{ version: number }>(`SELECT coalesce(max(version), 0) AS version FROM ${s}.migrations`);
+  const version = await session.ask<{ version: number }>(`SELECT coalesce(max(version), 0) AS version FROM ${s}.migrations`);
   const found = version.rows[0]?.version ?? 0;
   if (found > SCHEMA_VERSION) throw new StoreVersionError({ where, found, known: SCHEMA_VERSION });
   return found;
 }
 
-async function refuseForeign(client: PoolClient, { schema, where }: Place): Promise<void> {
-  const { rows } = await client.query<{ names: string | null }>(
+async function refuseForeign(session: Session, { schema, where }: Place): Promise<void> {
+  const { rows } = await session.ask<{ names: string | null }>(
     "SELECT string_agg(tablename, ', ') AS names FROM pg_tables WHERE schemaname = $1 AND tablename IN ('runs', 'records', 'inbox', 'tasks')",
     [schema],
   );

@@ -1,0 +1,166 @@
+// A network that falls silent: no answer, no error, no end. Nothing waits for ever, nothing is lost, and nothing stays locked.
+
+import { jsonCodec } from "@holdfast/core";
+import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import type { PostgresStore, PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
+import { draft, type Held, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import { Wire } from "./wire.ts";
+
+const database = useDatabase();
+const COMMITTED = [{ status: "committed" }];
+const value = jsonCodec.encode("bought");
+/** Of calls that are to be given up; those that follow have time enough. */
+const SOON = 700;
+
+let schema = "";
+let wire: Wire;
+let url = "";
+beforeEach(async () => {
+  schema = database.newSchema();
+  const through = await Wire.to(database.url);
+  ({ wire, url } = through);
+  onTestFinished(() => through.wire.close());
+  await database.open({ schema, listen: false }); // making the schema may take longer than answers do here
+});
+const open = (more: Partial<PostgresStoreOptions> = {}): Promise<PostgresStore> =>
+  database.open({ connectionString: url, schema, noAnswer: SOON, ...more });
+/** Sessions of the store that wait for a lock, or keep a transaction open. */
+const busy = (): Promise<{ pid: number }[]> =>
+  database.sql(
+    `SELECT pid FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database()
+       AND (wait_event_type = 'Lock' OR state LIKE 'idle in transaction%')`,
+  );
+const commit = (store: PostgresStore, held: Held) => store.commit([draft(held, { turn: turnOf(held), seen: 0 })]);
+
+describe("a call", () => {
+  test("D2 that is not answered is asked again, though its patience is over by then", async () => {
+    const store = await open({ patience: 1 });
+    const held = await running(store, "a");
+    await commit(store, held);
+    wire.muteAt("send_messages_1");
+    expect(await store.send([{ runId: "a", message: { job: signal("s1") } }])).toMatchObject([{ status: "sent" }]);
+    wire.muteAt("send_messages_1", { answered: true });
+    expect(await store.send([{ runId: "a", message: { job: signal("s2") } }])).toMatchObject([{ status: "sent" }]);
+    expect((await inboxOf(store, held)).length).toBe(2);
+  });
+  test("D2 the same of a turn, on the connection that turns share", async () => {
+    const store = await open({ patience: 1 });
+    const held = await running(store, "a");
+    for (const _ of [1, 2]) expect(await commit(store, held)).toMatchObject(COMMITTED);
+    wire.fallSilent();
+    const committing = commit(store, held);
+    wire.recover();
+    expect(await committing).toMatchObject(COMMITTED);
+    expect((await store.history("a")).map(({ index }) => index)).toEqual([0, 1, 2]);
+  });
+  test("D3 that was given up keeps nobody from a row: its session is ended, and its name is nobody else's", async () => {
+    const store = await open({ patience: 1 });
+    await running(store, "a");
+    await running(store, "b");
+    const holder = await database.client();
+    await holder.query("BEGIN");
+    await holder.query(`SELECT 1 FROM "${schema}".runs WHERE id = 'a' FOR UPDATE`);
+    await expect(store.terminate([{ runId: "a", reason: undefined }])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+    await until(async () => (await busy()).length === 0, "the end of what was given up");
+    // On another name: the one that was given up may still come to the server.
+    const before = await names();
+    expect(await store.terminate([{ runId: "b", reason: undefined }])).toMatchObject([{ status: "sent" }]);
+    expect(await names()).toEqual(before + 1);
+    await holder.query("ROLLBACK");
+    expect((await store.get(["a"]))[0]?.status).toBe("running");
+  });
+  const names = async (): Promise<number> => (await database.sql(`SELECT 1 FROM "${schema}".calls`)).length;
+});
+
+describe("a transaction step", () => {
+  let store: PostgresStore;
+  let held: Held;
+  let table = "";
+  let runs = 0;
+  beforeEach(async () => {
+    store = await open();
+    held = await running(store, "a");
+    table = `of_${schema}`;
+    await database.sql(`CREATE TABLE ${table} (what text)`);
+    runs = 0;
+  });
+  const step = (more: () => void = () => undefined) =>
+    store.transact({ ...held, seq: 5 }, async (tx) => {
+      runs++;
+      await (tx as PostgresTransaction).query(`INSERT INTO ${table} VALUES ('lamp')`);
+      more();
+      return value;
+    });
+  const bought = async (): Promise<number> => (await database.sql(`SELECT 1 FROM ${table}`)).length;
+
+  test.each(["BEGIN", 'FROM "$s".runs WHERE id'])("D6 begins anew when %s is not answered", async (text) => {
+    wire.muteAt(text.replace("$s", schema));
+    expect(await step()).toMatchObject({ job: { type: "resolve", seq: 5 } });
+    expect([runs, await bought()]).toEqual([1, 1]);
+    expect(wire.silent).toBe(1);
+  });
+  test("D6 is taken back when its end is not answered, and keeps no lock", async () => {
+    wire.muteAt("finish_transaction_1", { answered: true });
+    await expect(step()).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE", retryable: true });
+    await until(async () => (await busy()).length === 0, "the end of the transaction");
+    expect(await commit(store, held)).toMatchObject(COMMITTED);
+    expect([await bought(), (await inboxOf(store, held)).length]).toEqual([0, 0]);
+  });
+  test.each([true, false])("D6 finds out what became of a COMMIT that is not answered (it arrives: %s)", async (answered) => {
+    wire.muteAt("COMMIT", { answered });
+    const [settled] = await Promise.allSettled([step()]);
+    expect(settled).toMatchObject(
+      answered ? { value: { job: { type: "resolve", seq: 5 } } } : { reason: { code: "HF_STORE_UNAVAILABLE", retryable: true } },
+    );
+    const times = answered ? 1 : 0;
+    expect([await bought(), (await inboxOf(store, held)).length]).toEqual([times, times]);
+  });
+  test("D6 that throws is over, though ROLLBACK is not answered", async () => {
+    wire.muteAt("ROLLBACK");
+    const thrown = new Error("no lamp");
+    const failing = step(() => {
+      throw thrown;
+    });
+    await expect(failing).rejects.toBe(thrown);
+    await until(async () => (await busy()).length === 0, "the end of the transaction");
+    expect(await bought()).toBe(0);
+  });
+});
+
+describe("opening and closing", () => {
+  test.each(["pg_tables", "CREATE SCHEMA", "LISTEN"])("opening goes on when %s is not answered", async (text) => {
+    wire.muteAt(text);
+    const store = await open({ schema: text === "CREATE SCHEMA" ? database.newSchema() : schema });
+    expect(wire.silent).toBe(1);
+    expect(await store.create([newRun("a")])).toMatchObject([{ status: "created" }]);
+  });
+  test("closing ends, with calls and a transaction under way that are never answered", async () => {
+    const store = await open({ patience: 1 });
+    const held = await running(store, "a");
+    await commit(store, held);
+    let isBegun = false;
+    const working = store.transact({ ...held, seq: 5 }, async (tx) => {
+      isBegun = true;
+      await (tx as PostgresTransaction).query("SELECT pg_sleep(600)");
+      return value;
+    });
+    const ended = expect(working).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+    await until(() => isBegun, "the transaction");
+    wire.fallSilent();
+    const calling = store.get(["a"]).catch(() => undefined);
+    await store.close();
+    await ended;
+    await calling;
+  });
+  test("closing ends, though the function of a transaction never does", async () => {
+    const store = await open();
+    const held = await running(store, "a");
+    let isBegun = false;
+    void store.transact({ ...held, seq: 5 }, () => {
+      isBegun = true;
+      return new Promise<never>(() => undefined);
+    });
+    await until(() => isBegun, "the transaction");
+    await store.close();
+  });
+});
