@@ -65,7 +65,11 @@ export class Line<I, R> {
     try {
       const results = await this.#carryOutFree(items);
       let at = 0;
-      for (const one of together) this.#resolve(one, results.slice(at, (at += one.items.length)));
+      for (const one of together) {
+        const from = at;
+        at += one.items.length;
+        this.#resolve(one, results.slice(from, at));
+      }
     } catch (error) {
       const left = together.length > 1 ? this.#leftOf(together, error) : together;
       // One of them may be at fault: halves of halves, so that only that one fails.
@@ -81,10 +85,13 @@ export class Line<I, R> {
     const written = writtenOf<R>(error);
     let at = 0;
     return together.filter((one) => {
-      const own = written.slice(at, (at += one.items.length));
-      if (own.length === one.items.length) this.#resolve(one, own);
-      else if (own.length > 0) one.reject(partlyWritten(error, own.slice(0, own.includes(undefined) ? own.indexOf(undefined) : own.length)));
-      return own.length === 0;
+      const own = written.slice(at, at + one.items.length);
+      at += one.items.length;
+      const isWhole = own.length === one.items.length;
+      const isPart = !isWhole && own.some((result) => result !== undefined);
+      if (isWhole) this.#resolve(one, own);
+      if (isPart) one.reject(partlyWritten(error, own));
+      return !isWhole && !isPart;
     });
   }
   /** All but those whose key has others standing aside: they go behind them. */
