@@ -40,6 +40,7 @@ import {
   checkedBeginning,
   checkedCodec,
   checkedConflict,
+  checkedDefinition,
   checkedDeterminism,
   checkedItems,
   checkedLease,
@@ -137,6 +138,7 @@ export class Holdfast implements AsyncDisposable {
   ): Promise<{ run: Run<O, S, U, Q>; result: UpdateOutput<U[K]> }> {
     const options = checkedOptions("updateWithStart", given, START);
     checkedUpdate(update);
+    checkedDefinition("updateWithStart", workflow);
     if (options.tx !== undefined)
       throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome comes after the commit.", "tx");
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
@@ -210,7 +212,7 @@ export class Holdfast implements AsyncDisposable {
   // ── finding ──
 
   run<I, O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow?: Workflow<I, O, S, U, Q>): Run<O, S, U, Q> {
-    return this.#handle(checkedRunId(id), workflow) as unknown as Run<O, S, U, Q>;
+    return this.#handle(checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<O, S, U, Q>;
   }
   #handle(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
     return new RunHandle(this.#engine, id, workflow) as unknown as Run<unknown>;

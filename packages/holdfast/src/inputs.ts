@@ -166,6 +166,11 @@ export function checkedWorkflow(workflow: unknown): AnyWorkflow | string {
   if (isWorkflow(workflow) || (typeof workflow === "string" && workflow !== "")) return workflow;
   throw invalid("start", "Give a workflow, or the name of one.", "workflow");
 }
+/** A definition, or nothing: where a name is of no use. */
+export function checkedDefinition(what: string, workflow: AnyWorkflow | undefined): AnyWorkflow | undefined {
+  if (workflow === undefined || isWorkflow(workflow)) return workflow;
+  throw invalid(what, `Give a workflow, made by workflow(name, run), not ${kindOf(workflow)}.`, "workflow");
+}
 export function checkedConflict(onConflict: NewRun["onConflict"] = "reject"): NewRun["onConflict"] {
   if (["reject", "use-existing", "restart-if-closed"].includes(onConflict)) return onConflict;
   throw invalid("start", `onConflict is "reject", "use-existing" or "restart-if-closed", not ${shown(onConflict)}.`, "onConflict");

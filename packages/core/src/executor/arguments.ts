@@ -72,6 +72,12 @@ export function checkChildOptions(call: string, options: ChildOptions): void {
   checkedId(what, options.id);
   checkedText(what, "queue", options.queue);
   checkedText(what, "version", options.version);
+  if (typeof options.retry?.nonRetryable === "function")
+    throw refused(
+      call,
+      "nonRetryable is a list of names here: a run is stored, and a function can't be. Give it to the workflow.",
+      "retry",
+    );
   const { parentClose } = options;
   if (parentClose !== undefined && !PARENT_CLOSE.has(parentClose))
     throw refused(call, `parentClose is "cancel", "abandon" or "terminate", not ${preview(parentClose)}.`, "parentClose");

@@ -4,6 +4,7 @@
 // decoded state).
 
 import { IllegalReturnError, InvalidInputError } from "../errors/index.ts";
+import { preview } from "../errors/text.ts";
 import { isLoopResult, type LoopOptions } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
 import { canCommit, commitCommand } from "./commits.ts";
@@ -137,7 +138,7 @@ export function loop(unit: Unit, options: LoopOptions<unknown>, run: IterationRu
     if (value !== undefined && (!Number.isInteger(value) || value < (key === "historyKeep" ? 0 : 1))) {
       throw new InvalidInputError({
         what: `ctx.loop "${options.name}"`,
-        issues: [{ message: `${key} must be a positive whole number, not ${value}.`, path: [key] }],
+        issues: [{ message: `${key} must be a positive whole number, not ${preview(value)}.`, path: [key] }],
       });
     }
   }

@@ -3,6 +3,7 @@
 // Invariants: R1–R11, A1–A6, M9 M10 (acceptance, outcomes), K4 (cancellation closes it, joins its handlers, throws).
 
 import { IllegalReturnError, InvalidInputError, ReceiveClosedError, serializeError, UpdateRejectedError } from "../errors/index.ts";
+import { preview } from "../errors/text.ts";
 import { type AsyncHandlerContext, isReceiveResult, type Messages, type ReceiveHandlers } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
 import { parseDuration } from "../values/index.ts";
@@ -328,7 +329,7 @@ export function receive(unit: Unit, state: unknown, handlers: ReceiveHandlers<un
   if (every !== undefined && (!Number.isInteger(every) || every < 1)) {
     throw new InvalidInputError({
       what: "ctx.receive",
-      issues: [{ message: `checkpointEvery must be a positive whole number, not ${every}.`, path: ["checkpointEvery"] }],
+      issues: [{ message: `checkpointEvery must be a positive whole number, not ${preview(every)}.`, path: ["checkpointEvery"] }],
     });
   }
   const operation = execution.open(unit, "receive", "receive", {

@@ -113,7 +113,7 @@ const ACTIVITY: Behaviour = {
 
 export function activityCall<A, R>(unit: Unit, activity: Activity<A, R>, args: A, call: ActivityOptions | undefined): Promise<R> {
   const execution = unit.execution;
-  if (call !== undefined) checkActivityCall(activity.name, call);
+  if (call !== undefined) checkActivityCall(activity, call);
   const options = call === undefined ? activity.options : { ...activity.options, ...call };
   const fields: Mutable<Partial<ActivityCommand>> = {};
   if (options.queue !== undefined) fields.queue = options.queue;

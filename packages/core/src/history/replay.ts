@@ -10,7 +10,7 @@ import { fromHistory } from "./portable.ts";
 import { replayView } from "./view.ts";
 
 /** Runs the code against the history; throws `NondeterminismError` where they part. No effect, no store. */
-export async function replay(workflow: AnyWorkflow, history: History, options: { codec?: Codec } = {}): Promise<void> {
+export async function replay(workflow: AnyWorkflow, history: History, options?: { codec?: Codec }): Promise<void> {
   const turns = fromHistory(history);
   if (history.run.workflow !== workflow.name) {
     throw new InvalidInputError({
@@ -20,7 +20,7 @@ export async function replay(workflow: AnyWorkflow, history: History, options: {
       ],
     });
   }
-  const executor = new Executor({ workflow, codec: options.codec ?? jsonCodec });
+  const executor = new Executor({ workflow, codec: options?.codec ?? jsonCodec });
   const completion = await executor.replay(replayView(turns));
   if (completion.status === "failed") throw completion.error;
   await executor.activate({ time: 0, jobs: [{ type: "evict", reason: "replay is over" }] });

@@ -51,11 +51,17 @@ export function activity<A = void, R = void>(
   });
 }
 
-/** The options that a call gives: the same as those of a definition. */
-export function checkActivityCall(name: string, options: ActivityOptions): void {
+/** The options that a call gives: the same as those of a definition, but that they are stored, and a function can't be. */
+export function checkActivityCall(activity: Activity<never, unknown>, options: ActivityOptions): void {
   const findings = new Findings();
   checkActivityOptions(findings, options);
-  findings.throwIfAny(`ctx.activity ${preview(name)}`);
+  const nonRetryable = options.retry?.nonRetryable;
+  if (typeof nonRetryable === "function" && nonRetryable !== activity.options.retry?.nonRetryable)
+    findings.add(
+      ["retry", "nonRetryable"],
+      "must be a list of class names here: a call is stored, and a function can't be. Give it to activity(name, run, { retry })",
+    );
+  findings.throwIfAny(`ctx.activity ${preview(activity.name)}`);
 }
 
 const OPTIONS: OptionNames<ActivityOptions> = {

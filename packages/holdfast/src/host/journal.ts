@@ -188,7 +188,7 @@ function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
       return { status: "failed", error, resumable: command.rolledBack !== true };
     }
     case "canceled":
-      return { status: "canceled", output: command.value, error: command.error ?? canceledBy(command.reason) };
+      return { status: "canceled", output: command.value, error: canceledBy(command.reason, command.error) };
     case "continueAsNew": {
       const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal, checked: true } as const }));
       return { status: "continued", next: { input: command.input, version: command.version, seed: context.environment.uuid(), carried } };

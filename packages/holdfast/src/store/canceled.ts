@@ -4,7 +4,9 @@
 
 import { CanceledError, type SerializedError, serializeError } from "@holdfast/core";
 
-/** Undefined if no reason was given: that it was canceled says its status. */
-export function canceledBy(reason: string | undefined): SerializedError | undefined {
-  return reason === undefined ? undefined : serializeError(new CanceledError(reason));
+/** `thrown`: what the workflow made of it. Undefined if there is neither that nor a reason: that it was canceled says its status. */
+export function canceledBy(reason: string | undefined, thrown?: SerializedError): SerializedError | undefined {
+  if (reason === undefined && (thrown === undefined || thrown.name === "CanceledError")) return thrown;
+  const error = serializeError(new CanceledError(reason));
+  return thrown === undefined ? error : { ...error, cause: thrown };
 }

@@ -110,6 +110,26 @@ describe.each(STORES)("cancellation on %s", (store) => {
     expect((await run.describe()).status).toBe("failed");
   });
 
+  test.each([
+    ["another error", () => new Error("cleanup failed")],
+    ["a cancellation of its own", () => new CanceledError("mine")],
+  ])("K1 the reason of a cancellation is told though the workflow throws %s", async (_, thrown) => {
+    const engine = await engines.open();
+    const messy = workflow("messy", async (ctx) => {
+      try {
+        await ctx.sleep("1d");
+      } catch {
+        throw thrown();
+      }
+    });
+    await engine.worker({ workflows: [messy] });
+    const run = await engine.start(messy, undefined);
+    await run.cancel("enough");
+    const cause = { name: thrown().name, message: thrown().message };
+    expect(await errorOf(run.result())).toMatchObject({ name: "CanceledError", reason: "enough", cause });
+    expect((await run.describe()).error).toMatchObject({ name: "CanceledError", cause });
+  });
+
   test("K9 a run without a first turn is canceled at once, without a worker", async () => {
     const engine = await engines.open();
     const never = workflow("never", async () => "ran");

@@ -66,6 +66,47 @@ describe("options that there are not", () => {
     expect(error.cause).toMatchObject({ name: "InvalidInputError", message: expect.stringMatching(message) });
   });
 
+  test.each<[string, (ctx: Untyped) => unknown, RegExp]>([
+    [
+      "activity",
+      (ctx) => ctx.activity(work, undefined, { retry: { nonRetryable: () => true } }),
+      /list of class names here.*Give it to activity/,
+    ],
+    ["child", (ctx) => ctx.child(echo, 1, { retry: { nonRetryable: () => true } }), /list of names here.*Give it to the workflow/],
+    ["loop", (ctx) => ctx.loop({ name: "x", state: 0, commitInterval: Symbol("s") }, () => Loop.break()), /commitInterval must be/],
+    ["receive", (ctx) => ctx.receive(0, { checkpointEvery: Symbol("s") }), /checkpointEvery must be/],
+    ["sleep", (ctx) => ctx.sleep("5 parsecs"), /"5 parsecs" is no duration/],
+  ])("ctx.%s: values that can't be are an InvalidInputError", async (_, call, message) => {
+    const run = workflow("run", async (ctx: WorkflowContext) => {
+      await call(ctx);
+    });
+    await engine.worker({ workflows: [run] });
+    const error = await errorOf((await engine.start(run, undefined)).result());
+    expect(error.cause).toMatchObject({ name: "InvalidInputError", message: expect.stringMatching(message) });
+  });
+
+  test("D8 a call may repeat the function that its activity has", async () => {
+    const stubborn = activity("stubborn", () => Promise.reject(new Error("no")), { retry: { nonRetryable: () => true } });
+    const run = workflow("run", async (ctx) =>
+      ctx.activity(stubborn, undefined, { ...stubborn.options, startToClose: "1m" }).catch((error: { attempts: number }) => error.attempts),
+    );
+    await engine.worker({ workflows: [run], activities: [stubborn] });
+    expect(await (await engine.start(run, undefined)).result()).toBe(1);
+  });
+
+  test.each<[string, (engine: Untyped) => unknown]>([
+    ["start of nothing", (e) => e.start()],
+    ["updateWithStart without an update", (e) => e.updateWithStart(entity, undefined)],
+    ["updateWithStart by name", (e) => e.updateWithStart("entity", undefined, { name: "add", input: 1 })],
+    ["run of nothing", (e) => e.run()],
+    ["run with a definition that is none", (e) => e.run("x", "entity")],
+    ["testEngine with a time that is none", () => testEngine({ workflows: [], startTime: "x" } as Untyped)],
+  ])("%s is an InvalidInputError, and nothing is written", async (_, call) => {
+    const error = await errorOf(Promise.resolve().then(() => call(engine)));
+    expect(error).toBeInstanceOf(InvalidInputError);
+    expect((await engine.list()).runs).toEqual([]);
+  });
+
   test("one that is given as undefined is left out", async () => {
     const run = workflow("run", async (ctx: UnitContext) => ctx.step("x", () => 1, { retries: undefined } as never));
     await engine.worker({ workflows: [run], colour: undefined } as never);
