@@ -50,6 +50,8 @@ export class Engine {
   #closing = false;
   #closed = false;
   #retiring = false;
+  #expiring = false;
+  #expireAgain = false;
   /** Somebody was told through `result()` that a run is blocked. */
   onBlockedResult: (runId: string) => void = () => {};
 
@@ -78,7 +80,9 @@ export class Engine {
       else this.#results.look(wakeup.isOwn === true);
     });
     this.#timers.push(
-      this.environment.every(500, () => void this.#expire()),
+      this.environment.every(500, () => {
+        if (!this.#expiring) void this.#expire();
+      }),
       this.environment.every(1_000, () => this.#results.look()),
       this.environment.every(60_000, () => void this.#retire()),
     );
@@ -173,14 +177,20 @@ export class Engine {
       this.#results.tellEnd({ id: runId, status, output, error, resumable });
     } else if (blocked !== undefined) this.#results.tellEnd({ id: runId, status: "blocked", output: undefined, error: blocked.error });
   }
-  /** K7: looks at deadlines, and at the timeouts of activities. */
+  /** K7: looks at deadlines, and at the timeouts of activities. One look after the other, however slow the store is. */
   async #expire(): Promise<void> {
-    if (this.#closed) return;
-    try {
-      await this.store.expire();
-    } catch (error) {
-      if (!this.#closed) this.logger.error("Deadlines could not be looked at; trying again.", { error });
+    this.#expireAgain = true;
+    if (this.#expiring) return;
+    this.#expiring = true;
+    while (this.#expireAgain && !this.#closed) {
+      this.#expireAgain = false;
+      try {
+        await this.store.expire();
+      } catch (error) {
+        if (!this.#closed) this.logger.error("Deadlines could not be looked at; trying again.", { error });
+      }
     }
+    this.#expiring = false;
   }
   /** Small batches, one after the other, so that nobody waits long for one. */
   async #retire(): Promise<void> {

@@ -307,7 +307,7 @@ export class Handle {
   }
   async #sendAndRun(job: MessageJob & { type: "update" }, key: string | undefined): Promise<UpdateOutcome | undefined> {
     try {
-      await this.#send(job, key);
+      await this.#send(job, key === undefined ? undefined : `\0update/${key}`); // no key of a signal's
     } catch (error) {
       // M10: one that ended before its run closed still has its outcome.
       const ended = error instanceof RunClosedError ? await this.#namespace.updateOutcome(job.id) : undefined;

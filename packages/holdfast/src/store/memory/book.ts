@@ -126,7 +126,7 @@ export class Book {
     const inboxId = this.append(run, message.job);
     if (key !== undefined) {
       run.keys ??= new Map();
-      run.keys.set(key, { inboxId, update: message.job.type === "update" });
+      run.keys.set(key, { inboxId, update: message.job.type === "update" ? message.job.id : undefined });
     }
     if (run.workerId === undefined && run.status !== "pending") this.availableNow(run, now);
     return inboxId;
@@ -190,12 +190,13 @@ export class Book {
   }
   /** M10: no caller waits for ever. */
   #refuseUpdates(run: KeptRun): void {
-    const open = [...(run.keys ?? [])].filter(([id, { update }]) => update && run.updates?.has(id) !== true);
+    const ids = [...(run.keys?.values() ?? [])].flatMap(({ update }) => update ?? []);
+    const open = ids.filter((id) => run.updates?.has(id) !== true);
     if (open.length === 0) return;
     const error = serializeError(new RunClosedError({ runId: run.id, status: run.status }));
     const waiting = new Set(run.inbox.map(({ job }) => (job.type === "update" ? job.id : undefined)));
     run.updates ??= new Map();
-    for (const [id] of open) run.updates.set(id, { status: waiting.has(id) ? "rejected" : "failed", error });
+    for (const id of open) run.updates.set(id, { status: waiting.has(id) ? "rejected" : "failed", error });
   }
   tellParent(run: KeptRun, now: number): void {
     const { parent } = run;
@@ -256,9 +257,10 @@ export class Book {
 /** Answers are to operations of one execution; the next uses their numbers again (P10). */
 const isAnswer = (job: InboxJob): boolean => job.type === "resolve" || job.type === "childStarted" || job.type === "resume";
 
-/** For updates the key is the update's id (M10). */
+/** For updates the key is the update's id (M10): no other message's key is the same. */
 function keyOf({ job, idempotencyKey }: NewMessage): string | undefined {
-  return job.type === "update" ? job.id : idempotencyKey;
+  if (job.type === "update") return `update ${job.id}`;
+  return idempotencyKey === undefined ? undefined : `key ${idempotencyKey}`;
 }
 
 function usedKey(run: KeptRun, message: NewMessage): UsedKey | undefined {

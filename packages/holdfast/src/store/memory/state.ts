@@ -52,7 +52,7 @@ export interface KeptRun {
 export interface UsedKey {
   readonly inboxId: number;
   /** The id of an update: somebody waits for its outcome (M10). */
-  readonly update: boolean;
+  readonly update: string | undefined;
 }
 
 export interface KeptTask extends NewTask {

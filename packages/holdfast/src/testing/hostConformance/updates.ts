@@ -43,6 +43,12 @@ const account = workflow(
 );
 
 export function updates({ test }: Suite): void {
+  test("M3 M10 an update and a signal under the same key are two messages", async (host) => {
+    const run = await host.start(account);
+    same(await run.update("deposit", 30, { idempotencyKey: "k" }), 30);
+    await run.signal("close", undefined, { idempotencyKey: "k" });
+    same(await run.result(), 30);
+  });
   test("M10 R4 updates are answered, refused by their validator, and answered again under their key", async (host) => {
     const run = await host.start(account);
     same(await run.update("deposit", 30, { idempotencyKey: "d1" }), 30);

@@ -3,7 +3,7 @@
 // Invariants tested: M10, M12, K6.
 
 import assert from "node:assert/strict";
-import { COMPLETED, failure, failureOf, idsOf, payload, range, same, update } from "./bench.ts";
+import { COMPLETED, failure, failureOf, idsOf, payload, range, same, signal, update } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
 export function updates({ test }: Suite): void {
@@ -14,6 +14,16 @@ export function updates({ test }: Suite): void {
     same(idsOf(await bench.inbox(held)), ["u1"]);
     await bench.commit(held, { turn: bench.turn(held), consumed: [id] });
     same(await bench.send("a", update("u1")), { status: "duplicate", inboxId: id });
+  });
+  test("M3 M10 ids of updates and keys of other messages have nothing to do with each other", async (bench) => {
+    const held = await bench.running("a");
+    await bench.sent("a", signal("s1"), "k");
+    await bench.sent("a", update("k"));
+    await bench.sent("a", update("l"));
+    await bench.sent("a", signal("s2"), "l");
+    same(idsOf(await bench.inbox(held)), ["s1", "k", "l", "s2"]);
+    await bench.close(held);
+    for (const id of ["k", "l"]) same((await bench.outcome("a", id))?.status, "rejected");
   });
   test("M10 an update id under concurrency is one delivery", async (bench) => {
     const held = await bench.running("a");
