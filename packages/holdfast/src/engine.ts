@@ -48,6 +48,8 @@ export class Engine {
   #closing = false;
   #closed = false;
   #retiring = false;
+  /** Why deadlines could not be looked at: told once, since they are looked at twice a second. */
+  #lateError: string | undefined;
   /** Somebody was told through `result()` that a run is blocked. */
   onBlockedResult: (runId: string) => void = () => {};
 
@@ -176,8 +178,11 @@ export class Engine {
     if (this.#closed) return;
     try {
       await this.store.expire();
+      this.#lateError = undefined;
     } catch (error) {
-      if (!this.#closed) this.logger.error("Deadlines could not be looked at; trying again.", { error });
+      const isTold = this.#lateError === String(error);
+      this.#lateError = String(error);
+      if (!this.#closed && !isTold) this.logger.error("Deadlines could not be looked at; trying again.", { error });
     }
   }
   /** Small batches, one after the other, so that nobody waits long for one. */

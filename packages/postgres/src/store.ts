@@ -11,6 +11,7 @@ import {
   type CommitResult,
   type CreateResult,
   type InboxMessage,
+  isRefusal,
   type NewMessage,
   type NewRun,
   partlyWritten,
@@ -310,7 +311,7 @@ export class PostgresStore implements Store {
   /** Runs whose rows can't be read: out of the way of others, until somebody has mended them and calls `resume`. */
   async #block(commits: readonly TurnCommit[]): Promise<void> {
     // What can't be blocked now is claimed again when its lease is over; those that were claimed with it are not to wait for that.
-    await this.commit(commits).catch(lateAgain);
+    await inHalves(commits, async (some) => void (await this.commit(some))).catch(lateAgain);
   }
   #blocking(row: ClaimRow, workerId: string, broken: ReadonlyMap<number, unknown>): TurnCommit[] {
     const key = Number(row["key"]);
@@ -385,28 +386,43 @@ export class PostgresStore implements Store {
   // ── what time does ──
 
   async expire(): Promise<number> {
+    const refusals: unknown[] = [];
+    const refused = (error: unknown): void => {
+      if (!isRefusal(error)) throw error;
+      refusals.push(error);
+    };
     let total = 0;
-    for (;;) {
-      const { now, runs, tasks, mail } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
-      if (mail) await this.#deliverMail();
-      if (tasks !== null) await this.#sweep(now, tasks);
-      if (runs === null) return total;
-      const fields = runs.map(([runId, deadline]) => ({
-        r: runId,
-        e: json(serializeError(new DeadlineExceededError({ runId: readText(runId), deadline }))),
-      }));
-      const count = Number(await this.#ask("expire_runs_1", [this.#given(), JSON.stringify(fields)]));
-      this.#tell({ work: true, messages: true, results: true });
+    const expireRuns = async (late: NonNullable<Overdue["runs"]>): Promise<void> => {
+      const count = await this.#expireRuns(late);
       total += count;
-      if (runs.length < LATE_AT_ONCE) return total;
+    };
+    for (let isOver = false; !isOver; ) {
+      const { now, runs, tasks, mail } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
+      if (mail) await this.#deliverMail().catch(refused);
+      if (tasks !== null) await this.#sweep(now, tasks).catch(refused);
+      const before = total;
+      if (runs !== null) await inHalves(runs, expireRuns).catch(refused);
+      isOver = runs === null || runs.length < LATE_AT_ONCE || total === before;
     }
+    if (refusals.length > 0) throw refusals[0];
+    return total;
+  }
+  async #expireRuns(runs: NonNullable<Overdue["runs"]>): Promise<number> {
+    const fields = runs.map(([runId, deadline]) => ({
+      r: runId,
+      e: json(serializeError(new DeadlineExceededError({ runId: readText(runId), deadline }))),
+    }));
+    const count = Number(await this.#ask("expire_runs_1", [this.#given(), JSON.stringify(fields)]));
+    this.#tell({ work: true, messages: true, results: true });
+    return count;
   }
   /** Ends attempts whose time is up. */
   async #sweep(now: number, tasks: readonly LateTask[]): Promise<void> {
     const fields = tasks.flatMap((task, i) => lateFields(task, now, i) ?? []);
-    if (fields.length === 0) return;
-    await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields)]);
-    this.#tell({ work: true, messages: true, tasks: true });
+    await inHalves(fields, async (late) => {
+      await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(late)]);
+      this.#tell({ work: true, messages: true, tasks: true });
+    });
   }
   async #sweepOverdue(): Promise<void> {
     const { now, tasks } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
@@ -478,7 +494,7 @@ export class PostgresStore implements Store {
   async claimTasks(request: TaskClaimRequest): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined }> {
     const answer = await this.#claimTasks(request);
     if (!answer.overdue) return answer;
-    await this.#sweepOverdue();
+    await this.#sweepOverdue().catch(lateAgain); // what was claimed is to be carried out
     const left = request.limit - answer.tasks.length;
     const { now, tasks, nextAt } = left <= 0 ? { ...answer, tasks: [] } : await this.#claimTasks({ ...request, limit: left });
     return { now, tasks: [...answer.tasks, ...tasks], nextAt };
@@ -604,6 +620,29 @@ function lazily<T extends object>(make: () => T): () => T {
 }
 function firstTurns(runs: readonly NewRun[]): TurnCommit[] {
   return runs.flatMap(({ first }) => (first === undefined ? [] : [first.commit]));
+}
+
+/**
+ * All of them; where the server refuses that, halves of halves, so that those that are at fault keep nobody from the others. Rejects with
+ * what was refused last, once all others are done.
+ */
+async function inHalves<I>(items: readonly I[], work: (items: readonly I[]) => Promise<void>): Promise<void> {
+  if (items.length === 0) return;
+  try {
+    await work(items);
+  } catch (error) {
+    if (!isRefusal(error) || items.length === 1) throw error;
+    const middle = Math.ceil(items.length / 2);
+    const halves = [items.slice(0, middle), items.slice(middle)];
+    let refusal: unknown;
+    for (const half of halves) {
+      await inHalves(half, work).catch((thrown: unknown) => {
+        if (!isRefusal(thrown)) throw thrown;
+        refusal = thrown;
+      });
+    }
+    if (refusal !== undefined) throw refusal;
+  }
 }
 
 /** In order, one after the other, so that turns of one run stay in order. Almost always there is one. */
