@@ -52,6 +52,8 @@ export class Engine {
   #retiring = false;
   #expiring = false;
   #expireAgain = false;
+  /** Why deadlines could not be looked at: told once, since they are looked at twice a second. */
+  #lateError: string | undefined;
   /** Somebody was told through `result()` that a run is blocked. */
   onBlockedResult: (runId: string) => void = () => {};
 
@@ -186,8 +188,11 @@ export class Engine {
       this.#expireAgain = false;
       try {
         await this.store.expire();
+        this.#lateError = undefined;
       } catch (error) {
-        if (!this.#closed) this.logger.error("Deadlines could not be looked at; trying again.", { error });
+        const isTold = this.#lateError === String(error);
+        this.#lateError = String(error);
+        if (!this.#closed && !isTold) this.logger.error("Deadlines could not be looked at; trying again.", { error });
       }
     }
     this.#expiring = false;

@@ -11,6 +11,7 @@ import {
   type CommitResult,
   type CreateResult,
   type InboxMessage,
+  isRefusal,
   type NewMessage,
   type NewRun,
   partlyWritten,
@@ -319,7 +320,7 @@ export class PostgresStore implements Store {
   /** Runs whose rows can't be read: out of the way of others, until somebody has mended them and calls `resume`. */
   async #block(commits: readonly TurnCommit[]): Promise<void> {
     // What can't be blocked now is claimed again when its lease is over; those that were claimed with it are not to wait for that.
-    await this.commit(commits).catch(lateAgain);
+    await inHalves(commits, async (some) => void (await this.commit(some))).catch(lateAgain);
   }
   #blocking(row: ClaimRow, workerId: string, broken: ReadonlyMap<number, unknown>): TurnCommit[] {
     const key = Number(row["key"]);
@@ -406,23 +407,33 @@ export class PostgresStore implements Store {
   // ── what time does ──
 
   async expire(): Promise<number> {
+    const refusals: unknown[] = [];
+    const refused = (error: unknown): void => {
+      if (!isRefusal(error)) throw error;
+      refusals.push(error);
+    };
     let total = 0;
-    for (;;) {
+    const expireRuns = async (late: readonly LateRun[]): Promise<void> => {
+      const count = await this.#expire(late);
+      if (count > 0) this.#tell({ work: true, messages: true, results: true });
+      total += count;
+    };
+    for (let isOver = false; !isOver; ) {
       const { now, runs, tasks, mail } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
-      if (mail) await this.#deliverMail();
-      if (tasks !== null) await this.#sweepAll(now, tasks);
-      if (runs === null) return total;
-      const fields = runs.map(([runId, deadline]) => ({
+      if (mail) await this.#deliverMail().catch(refused);
+      if (tasks !== null) await this.#sweepAll(now, tasks).catch(refused);
+      const before = total;
+      const late = (runs ?? []).map(([runId, deadline]) => ({
         r: runId,
         e: json(serializeError(new DeadlineExceededError({ runId: readText(runId), deadline }))),
       }));
-      const count = await this.#expire(fields);
-      if (count > 0) this.#tell({ work: true, messages: true, results: true });
-      total += count;
-      if (runs.length < LATE_AT_ONCE || count === 0) return total;
+      if (late.length > 0) await inHalves(late, expireRuns).catch(refused);
+      isOver = late.length < LATE_AT_ONCE || total === before;
     }
+    if (refusals.length > 0) throw refusals[0];
+    return total;
   }
-  async #expire(runs: readonly { readonly r: string; readonly e: string }[], wait = false): Promise<number> {
+  async #expire(runs: readonly LateRun[], wait = false): Promise<number> {
     const { n, b } = JSON.parse(await this.#ask("expire_runs_1", [this.#given(), JSON.stringify(runs), wait])) as Expired;
     if (b === null || wait) return n; // what somebody keeps locked is looked at again with the next call
     return n + (await this.#expire(runs.filter(({ r }) => b.includes(r)), true)); // biome-ignore format: one line
@@ -430,10 +441,13 @@ export class PostgresStore implements Store {
   /** Ends attempts whose time is up. Those whose run somebody has locked are left. */
   async #sweep(now: number, tasks: readonly LateTask[], wait = false): Promise<readonly LateTask[]> {
     const fields = tasks.flatMap((task, i) => lateFields(task, now, i) ?? []);
-    if (fields.length === 0) return [];
-    const { taken, busy } = await this.#settle(fields, wait);
-    if (taken.length > 0) this.#tell({ work: true, messages: true, tasks: true });
-    return tasks.filter((_, i) => busy?.includes(i) === true);
+    const left: LateTask[] = [];
+    await inHalves(fields, async (late) => {
+      const { taken, busy } = await this.#settle(late, wait);
+      if (taken.length > 0) this.#tell({ work: true, messages: true, tasks: true });
+      left.push(...tasks.filter((_, i) => busy?.includes(i) === true));
+    });
+    return left;
   }
   /** What somebody keeps locked is looked at again with the next call. */
   async #sweepAll(now: number, tasks: readonly LateTask[]): Promise<void> {
@@ -516,7 +530,7 @@ export class PostgresStore implements Store {
   async claimTasks(request: TaskClaimRequest): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined }> {
     const answer = await this.#claimTasks(request);
     if (!answer.overdue) return answer;
-    await this.#sweepOverdue();
+    await this.#sweepOverdue().catch(lateAgain); // what was claimed is to be carried out
     const left = request.limit - answer.tasks.length;
     const { now, tasks, nextAt } = left <= 0 ? { ...answer, tasks: [] } : await this.#claimTasks({ ...request, limit: left });
     return { now, tasks: [...answer.tasks, ...tasks], nextAt };
@@ -603,6 +617,10 @@ interface Opened {
   readonly names: Names;
   readonly transactions: Transactions;
 }
+interface LateRun {
+  readonly r: string;
+  readonly e: string;
+}
 interface Overdue {
   readonly now: number;
   readonly runs: readonly (readonly [runId: string, deadline: number])[] | null;
@@ -661,6 +679,29 @@ function lazily<T extends object>(make: () => T): () => T {
 }
 function firstTurns(runs: readonly NewRun[]): TurnCommit[] {
   return runs.flatMap(({ first }) => (first === undefined ? [] : [first.commit]));
+}
+
+/**
+ * All of them; where the server refuses that, halves of halves, so that those that are at fault keep nobody from the others. Rejects with
+ * what was refused last, once all others are done.
+ */
+async function inHalves<I>(items: readonly I[], work: (items: readonly I[]) => Promise<void>): Promise<void> {
+  if (items.length === 0) return;
+  try {
+    await work(items);
+  } catch (error) {
+    if (!isRefusal(error) || items.length === 1) throw error;
+    const middle = Math.ceil(items.length / 2);
+    const halves = [items.slice(0, middle), items.slice(middle)];
+    let refusal: unknown;
+    for (const half of halves) {
+      await inHalves(half, work).catch((thrown: unknown) => {
+        if (!isRefusal(thrown)) throw thrown;
+        refusal = thrown;
+      });
+    }
+    if (refusal !== undefined) throw refusal;
+  }
 }
 
 /** In order, one after the other, so that turns of one run stay in order. Almost always there is one. */

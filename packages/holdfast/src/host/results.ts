@@ -21,6 +21,11 @@ interface Awaited {
   readonly update: string | undefined;
   readonly waiters: Set<Waiter>;
 }
+interface AwaitedUpdate {
+  readonly runId: string;
+  readonly id: string;
+  readonly waiters: ReadonlySet<Waiter>;
+}
 export interface WaitOptions {
   readonly timeout?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -196,22 +201,34 @@ export class Results {
     if (this.#closed || awaited.length === 0) return;
     this.#looking++;
     try {
-      await Promise.all([this.#lookAtRuns(awaited.filter(({ update }) => update === undefined)), this.#lookAtUpdates(awaited)]);
+      const runs = awaited.filter(({ update }) => update === undefined);
+      const updates = awaited.flatMap(({ runId, update, waiters }) => (update === undefined ? [] : { runId, id: update, waiters }));
+      await Promise.all([
+        this.#lookPastDamage(runs, (some) => this.#lookAtRuns(some)),
+        this.#lookPastDamage(updates, (some) => this.#lookAtUpdates(some)),
+      ]);
     } catch (error) {
       if (!this.#closed) this.#logger.error("Results could not be looked up; trying again.", { error });
     } finally {
       this.#looking--;
     }
   }
-  async #lookAtRuns(awaited: readonly Awaited[]): Promise<void> {
+  /** One row that can't be read keeps nobody from the others. */
+  async #lookPastDamage<A extends { readonly waiters: ReadonlySet<Waiter> }>(
+    awaited: readonly A[],
+    look: (awaited: readonly A[]) => Promise<void>,
+  ): Promise<void> {
     if (awaited.length === 0) return;
-    let rows: readonly (RunRow | undefined)[];
     try {
-      rows = await this.#store.get(awaited.map(({ runId }) => runId));
+      await look(awaited);
     } catch (error) {
       if (!(error instanceof StoreCorruptError)) throw error;
-      return this.#lookPastDamage(awaited, error);
+      if (awaited.length > 1) for (const one of awaited) await this.#lookPastDamage([one], look);
+      else for (const { waiters } of awaited) for (const waiter of waiters) waiter.reject(error);
     }
+  }
+  async #lookAtRuns(awaited: readonly Awaited[]): Promise<void> {
+    const rows = await this.#store.get(awaited.map(({ runId }) => runId));
     for (const [i, { runId, waiters }] of awaited.entries()) {
       const row = rows[i];
       for (const waiter of waiters) {
@@ -220,16 +237,9 @@ export class Results {
       }
     }
   }
-  /** One row that can't be read keeps nobody from the others. */
-  async #lookPastDamage(awaited: readonly Awaited[], error: StoreCorruptError): Promise<void> {
-    if (awaited.length > 1) for (const one of awaited) await this.#lookAtRuns([one]);
-    else for (const { waiters } of awaited) for (const waiter of waiters) waiter.reject(error);
-  }
-  async #lookAtUpdates(all: readonly Awaited[]): Promise<void> {
-    const awaited = all.flatMap(({ runId, update, waiters }) => (update === undefined ? [] : { runId, id: update, waiters }));
-    if (awaited.length === 0) return;
+  async #lookAtUpdates(awaited: readonly AwaitedUpdate[]): Promise<void> {
     const outcomes = await this.#store.updates(awaited.map(({ runId, id }) => ({ runId, id })));
-    const unanswered: typeof awaited = [];
+    const unanswered: AwaitedUpdate[] = [];
     for (const [i, one] of awaited.entries()) {
       const outcome = outcomes[i];
       if (outcome === undefined) unanswered.push(one);
@@ -238,9 +248,7 @@ export class Results {
     await this.#lookAtClosed(unanswered);
   }
   /** An update whose run has closed without answering it never will (a deadline, a termination); one whose run is blocked may wait long (V4). */
-  async #lookAtClosed(
-    awaited: readonly { readonly runId: string; readonly id: string; readonly waiters: ReadonlySet<Waiter> }[],
-  ): Promise<void> {
+  async #lookAtClosed(awaited: readonly AwaitedUpdate[]): Promise<void> {
     if (awaited.length === 0) return;
     const rows = await this.#store.get(awaited.map(({ runId }) => runId));
     const closed = awaited.flatMap((one, i) => {

@@ -34,14 +34,33 @@ const delegates = workflow("delegates", async (ctx, id: string) => {
     return (error as { cause?: { code?: string } }).cause?.code;
   }
 });
-const WORKER = { workflows: [doubled, listens, crowded, delegates], activities: [work], determinism: "off", gracePeriod: 0 } as const;
+const limited = workflow("limited", async (ctx, id: string) => {
+  try {
+    return await ctx.activity(work, id, { startToClose: 200, retry: { maxAttempts: 1 } });
+  } catch (error) {
+    return (error as { cause?: { code?: string } }).cause?.code;
+  }
+});
+const WORKER = {
+  workflows: [doubled, listens, crowded, delegates, limited],
+  activities: [work],
+  determinism: "off",
+  gracePeriod: 0,
+} as const;
 
-type What = "turns" | "runs" | "messages" | "answers";
+type What = "turns" | "runs" | "messages" | "answers" | "failures" | "ends";
 /** From now on the store refuses what belongs to a run whose id begins with "bad", and takes it again when it is told to. */
 type Refuse = (what: What) => Promise<() => Promise<void>>;
 
-const TABLES = { turns: "records", runs: "executions", messages: "inbox", answers: "inbox" } as const;
-const WHEN = { turns: "true", runs: "true", messages: "NEW.value IS NOT NULL", answers: "NEW.value IS NOT NULL" } as const;
+/** Rows of these tables that belong to such a run, and of which this holds. */
+const WHERE: Record<What, readonly [event: string, table: string, run: string, condition: string]> = {
+  turns: ["INSERT", "records", "run", "true"],
+  runs: ["INSERT", "executions", "run", "true"],
+  messages: ["INSERT", "inbox", "run", "NEW.value IS NOT NULL"],
+  answers: ["INSERT", "inbox", "run", "NEW.value IS NOT NULL"],
+  failures: ["INSERT", "inbox", "run", "NEW.value IS NULL"],
+  ends: ["UPDATE", "runs", "key", "NEW.finished_at IS NOT NULL"],
+};
 
 function inMemory(wire: Wire): Refuse {
   const refusing = <I>(idOf: (item: I) => string) => {
@@ -53,7 +72,7 @@ function inMemory(wire: Wire): Refuse {
   type Commit = Parameters<Store["commit"]>[0][number];
   // A turn may be refused, and the word that its run is blocked taken.
   const turns = refusing(({ runId, blocked }: Commit) => (blocked === undefined ? runId : ""));
-  const refusals = {
+  const refusals: Partial<Record<What, () => void>> = {
     turns: () => wire.intercept("commit", turns),
     runs: () =>
       wire.intercept(
@@ -72,7 +91,7 @@ function inMemory(wire: Wire): Refuse {
       ),
   };
   return async (what) => {
-    refusals[what]();
+    refusals[what]?.();
     return async () => {
       for (const method of ["commit", "create", "send", "answerTasks"] as const) wire.intercept(method, undefined);
     };
@@ -85,8 +104,9 @@ function inSqlite(engines: Engines): Refuse {
     shell.close();
   };
   return async (what) => {
+    const [event, table, run, condition] = WHERE[what];
     exec(
-      `CREATE TRIGGER refuse BEFORE INSERT ON holdfast_${TABLES[what]} WHEN (SELECT id FROM holdfast_runs WHERE key = NEW.run) LIKE 'bad%' AND ${WHEN[what]}
+      `CREATE TRIGGER refuse BEFORE ${event} ON holdfast_${table} WHEN (SELECT id FROM holdfast_runs WHERE key = NEW.${run}) LIKE 'bad%' AND ${condition}
        BEGIN SELECT RAISE(ABORT, 'not this one'); END`,
     );
     return async () => exec("DROP TRIGGER refuse");
@@ -95,12 +115,13 @@ function inSqlite(engines: Engines): Refuse {
 function inPostgres(engines: Engines): Refuse {
   const exec = (sql: string): Promise<unknown> => ask(engines.url ?? "", sql);
   return async (what) => {
+    const [event, table, run, condition] = WHERE[what];
     await exec(
       `CREATE FUNCTION holdfast.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-         IF (SELECT id FROM holdfast.runs WHERE key = NEW.run) LIKE 'bad%' AND ${WHEN[what]} THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW;
+         IF (SELECT id FROM holdfast.runs WHERE key = NEW.${run}) LIKE 'bad%' AND ${condition} THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW;
        END $$`,
     );
-    await exec(`CREATE TRIGGER refuse BEFORE INSERT ON holdfast.${TABLES[what]} FOR EACH ROW EXECUTE FUNCTION holdfast.refuse()`);
+    await exec(`CREATE TRIGGER refuse BEFORE ${event} ON holdfast.${table} FOR EACH ROW EXECUTE FUNCTION holdfast.refuse()`);
     return async () => void (await exec("DROP FUNCTION holdfast.refuse() CASCADE"));
   };
 }
@@ -218,6 +239,50 @@ describe.each(STORES)("on %s", (name) => {
       "HF_STORE_REFUSED",
       "good-2 is done",
     ]);
+  }, 60_000);
+});
+
+describe.each(["sqlite", "postgres"] as const)("what time does, on %s", (name) => {
+  const engines = enginesOn(name);
+  const refuse = refuseOn(name, engines, new Wire());
+  let accept = async (): Promise<void> => {};
+  afterEach(async () => {
+    await accept().catch(() => undefined);
+    accept = async () => {};
+  });
+  const LATE = "Deadlines could not be looked at; trying again.";
+
+  test("K7 a deadline that can't be written keeps nobody else's from striking, and is told of once", async () => {
+    const engine = await engines.open();
+    accept = await refuse("ends");
+    const start = (id: string) => engine.start(doubled, 1, { id, deadline: 300 });
+    const endOf = async (run: { result(options: { timeout: "20s" }): Promise<unknown> }) =>
+      run.result({ timeout: "20s" }).catch(({ cause }: { cause?: { code?: string } }) => cause?.code);
+    const [first, bad, second] = [await start("good-1"), await start("bad"), await start("good-2")];
+    for (const run of [first, second]) expect(await endOf(run)).toBe("HF_DEADLINE_EXCEEDED");
+    await until(() => engines.log.some(({ message }) => message === LATE), "the log to tell of it");
+    expect((await bad.describe()).status).toBe("pending");
+    expect(await endOf(await start("good-3"))).toBe("HF_DEADLINE_EXCEEDED");
+    expect(engines.log.filter(({ message }) => message === LATE)).toHaveLength(1);
+    await accept();
+    expect(await endOf(bad)).toBe("HF_DEADLINE_EXCEEDED");
+  }, 60_000);
+
+  test("D11 an attempt that can't be ended keeps no other activity from being claimed, ended or answered", async () => {
+    const engine = await engines.open();
+    await engine.worker({ ...WORKER, activityConcurrency: 50 });
+    began.clear();
+    accept = await refuse("failures");
+    const bad = await engine.start(limited, "bad", { id: "bad" });
+    const beside = await engine.start(limited, "good-1", { id: "good-1" });
+    expect(await beside.result({ timeout: "20s" })).toBe("HF_STEP_TIMEOUT");
+    await until(() => engines.log.some(({ message }) => message === LATE), "the log to tell of it");
+    const later = await engine.start(delegates, "good-2", { id: "good-2" });
+    await until(() => began.has("good-2"), "it to be claimed");
+    began.get("good-2")?.open("done");
+    expect(await later.result({ timeout: "20s" })).toBe("done");
+    await accept();
+    expect(await bad.result({ timeout: "20s" })).toBe("HF_STEP_TIMEOUT");
   }, 60_000);
 });
 

@@ -25,6 +25,27 @@ test("M10 a row that can't be read keeps nobody from the result of another run",
   expect(await damaged).toBeInstanceOf(StoreCorruptError);
 });
 
+test.each(["the update", "its run"])(
+  "M10 a row of %s that can't be read keeps nobody from the outcome of another update",
+  async (which) => {
+    const damage = <T extends { readonly runId: string }>(keys: readonly T[]): void => {
+      if (keys.some(({ runId }) => runId === "damaged")) throw new StoreCorruptError({ where: "here" });
+    };
+    const updates = async (keys: readonly { runId: string; id: string }[]) => {
+      if (which === "the update") damage(keys);
+      return keys.map(({ runId }) => (runId === "damaged" ? undefined : ({ status: "completed", value: "1" } as const)));
+    };
+    const get = async (ids: readonly string[]) => {
+      damage(ids.map((runId) => ({ runId })));
+      return ids.map((id) => ({ id, status: "completed" }) as RunRow);
+    };
+    const results = new Results({ get, updates } as Partial<Store> as Store, realEnvironment, quiet);
+    const damaged = results.update("damaged", "u", IN_TIME).catch((error: unknown) => error);
+    expect(await results.update("healthy", "u", IN_TIME)).toEqual({ status: "completed", value: "1" });
+    expect(await damaged).toBeInstanceOf(StoreCorruptError);
+  },
+);
+
 /** A store of which a test says what has ended; looks are answered with what was so when they began. */
 function endings() {
   const [ended, answered, looks] = [new Set<string>(), new Set<string>(), [] as (readonly string[])[]];

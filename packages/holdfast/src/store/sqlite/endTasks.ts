@@ -15,7 +15,7 @@ import {
 import type { TaskAnswer } from "../port.ts";
 import { heldTask } from "./claimTasks.ts";
 import { answerOperation } from "./inbox.ts";
-import type { Session } from "./session.ts";
+import type { Session, Swept } from "./session.ts";
 import { after, deleteTask, findDueTasks, keepAttempt, type Task } from "./tasks.ts";
 
 /** False: the attempt was over, the answer is dropped. */
@@ -70,11 +70,11 @@ const AT_ONCE = 500;
 const MIDDLE = 0.5;
 
 /** Ends the attempts whose time is up. */
-export function sweepTasks(session: Session, now: number): void {
-  for (const task of findDueTasks(session.db, now, AT_ONCE)) {
+export function sweepTasks(session: Session, now: number): Swept {
+  return session.each(findDueTasks(session.db, now, AT_ONCE), (task) => {
     timeOut(session, task, now);
     session.changed("tasks"); // whoever is at it hears that it is over
-  }
+  });
 }
 
 function timeOut(session: Session, task: Task, now: number): void {

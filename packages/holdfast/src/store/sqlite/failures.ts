@@ -58,11 +58,16 @@ export function isStorageFault(error: unknown): boolean {
   return error instanceof SqliteFailure && faults.includes(error.result);
 }
 
+/** What was asked of it is at fault, and nothing else. */
+export function isRefused(error: unknown): boolean {
+  return error instanceof SqliteFailure && REFUSALS.includes(error.result);
+}
+
 /** For people. `where` names the file. */
 export function storeError(error: unknown, where: string): unknown {
   if (!(error instanceof SqliteFailure)) return error;
   const { cause } = error;
-  if (REFUSALS.includes(error.result)) return new StoreRefusedError({ where, reason: error.message, cause });
+  if (isRefused(error)) return new StoreRefusedError({ where, reason: error.message, cause });
   switch (error.result) {
     case SQLITE.FULL:
       return new StoreFullError({ where, cause });

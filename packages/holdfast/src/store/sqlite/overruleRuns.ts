@@ -8,7 +8,7 @@ import { overrule, terminateRun } from "./closeRun.ts";
 import { readNumber, readText, text } from "./columns.ts";
 import { findLate, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
-import type { Session } from "./session.ts";
+import type { Session, Swept } from "./session.ts";
 
 export function terminate(session: Session, runId: string, reason: string | undefined, now: number): SendResult {
   const run = session.find(runId);
@@ -42,11 +42,9 @@ export function resume(session: Session, runId: string, now: number): "resumed" 
 /** As many as a transaction takes. */
 export const LATE_AT_ONCE = 500;
 
-/** Ends runs whose deadline has passed. Returns how many. */
-export function expireRuns(session: Session, now: number): number {
-  const late = findLate(session.db, now, LATE_AT_ONCE);
-  for (const run of late) expireRun(session, run, now);
-  return late.length;
+/** Ends runs whose deadline has passed. */
+export function expireRuns(session: Session, now: number): Swept {
+  return session.each(findLate(session.db, now, LATE_AT_ONCE), (run) => expireRun(session, run, now));
 }
 
 const EXPIRE = `UPDATE holdfast_runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, turns = ?2, history_length = ?3,

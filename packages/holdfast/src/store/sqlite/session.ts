@@ -5,10 +5,16 @@
 import type { Wakeup, WakeupKind } from "../port.ts";
 import { text, textOrNull } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import { isRefused } from "./failures.ts";
 import { findRun, type RunHead } from "./findRun.ts";
 import { HeldRuns } from "./heldRuns.ts";
 
 const MOST_REMEMBERED = 10_000;
+
+export interface Swept {
+  readonly done: number;
+  readonly refusal: unknown;
+}
 
 export class Session {
   readonly db: Connection;
@@ -34,6 +40,29 @@ export class Session {
   /** Within a transaction. */
   find(runId: string): RunHead | undefined {
     return this.held.find(runId) ?? findRun(this.db, runId);
+  }
+
+  /**
+   * Within a transaction, for what nobody has asked for: does it with each of them. What the database refuses is undone by itself, and keeps
+   * nobody from the others, nor from what shares the transaction. Returns how many were done, and the last refusal.
+   */
+  each<T>(items: readonly T[], work: (item: T) => void): Swept {
+    let done = 0;
+    let refusal: unknown;
+    for (const item of items) {
+      this.db.run("SAVEPOINT item", []);
+      try {
+        work(item);
+        done++;
+      } catch (error) {
+        if (!isRefused(error) || !this.db.isInTransaction()) throw error;
+        this.db.run("ROLLBACK TO item", []);
+        this.held.clear();
+        refusal = error;
+      }
+      this.db.run("RELEASE item", []);
+    }
+    return { done, refusal };
   }
 
   laneOf(queue: string, workflow: string, version: string | undefined, priority: number): number {

@@ -30,7 +30,7 @@ import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { answerTask, sweepTasks } from "./endTasks.ts";
-import { isDamage, isUnreadable } from "./failures.ts";
+import { isDamage, isUnreadable, storeError } from "./failures.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
 import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
@@ -246,10 +246,13 @@ export class SqliteStore implements Store {
     const isDue = await this.#read((db) => findLate(db, now, 1).length > 0 || findDueTasks(db, now, 1).length > 0);
     let total = 0;
     for (let count = isDue ? LATE_AT_ONCE : 0; count === LATE_AT_ONCE; total += count) {
-      count = await this.#write(LATE_AT_ONCE, (session, now) => {
-        sweepTasks(session, now);
-        return expireRuns(session, now);
-      });
+      const { tasks, runs } = await this.#write(LATE_AT_ONCE, (session, now) => ({
+        tasks: sweepTasks(session, now),
+        runs: expireRuns(session, now),
+      }));
+      count = runs.done;
+      const refusal = tasks.refusal ?? runs.refusal;
+      if (refusal !== undefined) throw storeError(refusal, this.path);
     }
     return total;
   }
