@@ -53,6 +53,7 @@ import {
 import type { Birth } from "./recordCodec.ts";
 import { birthOf, messageFields } from "./runs.ts";
 import { migrate, type Place } from "./schema/migrate.ts";
+import { checkSettings } from "./schema/settings.ts";
 import { answerFields, claimedTask, type LateTask, lateFields, type TaskClaimAnswer } from "./tasks.ts";
 import { type TransactionClaim, Transactions } from "./transact.ts";
 
@@ -140,7 +141,13 @@ export class PostgresStore implements Store {
     const connections = new Connections({ connectionString, connections: most, where, patience });
     const notices = new Notices(connections, this.#place, logger, () => void this.#deliverMail().catch(() => undefined));
     try {
-      await connections.firstSession((client) => migrate(client, this.#place), Math.min(patience, OPEN_PATIENCE_MS));
+      await connections.firstSession(
+        async (client) => {
+          await checkSettings(client, this.#place);
+          await migrate(client, this.#place);
+        },
+        Math.min(patience, OPEN_PATIENCE_MS),
+      );
       await notices.start(listen);
     } catch (error) {
       await connections.close();
