@@ -54,7 +54,7 @@ import type { Birth } from "./recordCodec.ts";
 import { birthOf, messageFields } from "./runs.ts";
 import { migrate, type Place } from "./schema/migrate.ts";
 import { checkSettings } from "./schema/settings.ts";
-import { answerFields, claimedTask, type LateTask, lateFields, type TaskClaimAnswer } from "./tasks.ts";
+import { answerFields, claimedTask, damagedFields, type LateTask, lateFields, type TaskClaimAnswer } from "./tasks.ts";
 import { type TransactionClaim, Transactions } from "./transact.ts";
 
 type Message = { readonly runId: string; readonly message: NewMessage };
@@ -527,7 +527,19 @@ export class PostgresStore implements Store {
     const sql = this.#sqlOf("claim_tasks_1", 10);
     const [row] = await this.#use().connections.call<{ answer: string }>(() => ({ sql, values }), { tellAgain: true });
     const { now, next, overdue, tasks } = JSON.parse(row?.answer ?? "{}") as TaskClaimAnswer;
-    return { now, tasks: (tasks ?? []).map(claimedTask), nextAt: next ?? undefined, overdue };
+    const broken: object[] = [];
+    const readable = (tasks ?? []).flatMap((row, i) => {
+      try {
+        return [claimedTask(row)];
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        broken.push(damagedFields(row, i, new StoreCorruptError({ where: this.#place.where, cause: error })));
+        return [];
+      }
+    });
+    // What can't be written now is claimed again when its lease is over; those that were claimed with it are not to wait for that.
+    if (broken.length > 0) await this.#settle(broken, true).then(() => this.#tell({ work: true, messages: true }), lateAgain);
+    return { now, tasks: readable, nextAt: next ?? undefined, overdue };
   }
   async heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
     if (tasks.length === 0) return [];

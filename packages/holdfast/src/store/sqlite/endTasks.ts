@@ -16,11 +16,11 @@ import type { TaskAnswer } from "../port.ts";
 import { heldTask } from "./claimTasks.ts";
 import { answerOperation } from "./inbox.ts";
 import type { Session } from "./session.ts";
-import { after, deleteTask, findDueTasks, keepAttempt, type Task } from "./tasks.ts";
+import { after, deleteTask, findDueTasks, findTask, keepAttempt, type Task } from "./tasks.ts";
 
 /** False: the attempt was over, the answer is dropped. */
 export function answerTask(session: Session, { id, token, outcome }: TaskAnswer, now: number): boolean {
-  const task = heldTask(session.db, id, token);
+  const task = heldTask(session, id, token, now);
   if (task === undefined) return false;
   if (outcome.status === "completed") {
     keepAttempt(session.db, task, { status: "completed", endedAt: now });
@@ -71,7 +71,10 @@ const MIDDLE = 0.5;
 
 /** Ends the attempts whose time is up. */
 export function sweepTasks(session: Session, now: number): void {
-  for (const task of findDueTasks(session.db, now, AT_ONCE)) timeOut(session, task, now);
+  for (const id of findDueTasks(session.db, now, AT_ONCE)) {
+    const task = findTask(session, id, now);
+    if (task !== undefined) timeOut(session, task, now);
+  }
 }
 
 function timeOut(session: Session, task: Task, now: number): void {

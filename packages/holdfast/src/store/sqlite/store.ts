@@ -269,14 +269,14 @@ export class SqliteStore implements Store {
     return this.#write(request.limit, (session, now) => {
       sweepTasks(session, now);
       const { due, nextAt } = findTasks(session.db, request, now);
-      const tasks = due.flatMap(({ id }) => claimTask(session.db, id, request, now) ?? []);
+      const tasks = due.flatMap(({ id }) => claimTask(session, id, request, now) ?? []);
       return { now, tasks, nextAt };
     });
   }
   heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
     return this.#write(tasks.length, (session, now) => {
       sweepTasks(session, now);
-      return tasks.map((beat) => heartbeatTask(session.db, beat, now));
+      return tasks.map((beat) => heartbeatTask(session, beat, now));
     });
   }
   answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
