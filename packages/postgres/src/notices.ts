@@ -7,6 +7,7 @@
 // them behind each other (four connections, single-row commits: see docs/postgres.md), so it goes out by itself, after them, in a
 // transaction that waits for no disk; what comes up while one is under way shares the next.
 
+import { createHash } from "node:crypto";
 import type { Logger } from "@holdfast/core";
 import type { Wakeup, WakeupKind } from "holdfast";
 import type { Client } from "pg";
@@ -31,6 +32,7 @@ const ATTEND_EVERY_MS = 20_000;
 const POLL_EVERY_MS = 500;
 const ECHO_WITHIN_MS = 3_000;
 const LISTEN_AGAIN_MS = 1_000;
+const LISTEN_AGAIN_AT_MOST_MS = 20_000;
 
 export class Notices {
   readonly #connections: Connections;
@@ -51,7 +53,7 @@ export class Notices {
   constructor(connections: Connections, { schema, s }: { schema: string; s: string }, logger: Logger, onMail: () => void) {
     this.#connections = connections;
     this.#s = s;
-    this.#channel = `holdfast:${schema}`.slice(0, 63);
+    this.#channel = channelOf(schema);
     this.#logger = logger;
     this.#onMail = onMail;
   }
@@ -113,35 +115,45 @@ export class Notices {
 
   // ── from others ──
 
-  /** Resolves when notifications come in, or when it is clear that they don't. */
+  /** Resolves when notifications come in, or when it is clear that they don't, or not yet. */
   async start(listen: boolean): Promise<void> {
     this.#isStopped = false;
-    const hears = listen && (await this.#listen());
-    this.#connections.areOwn = hears; // who gets what is sent to a session has one
-    if (!hears) {
-      if (listen) {
-        this.#logger.warn(
-          "LISTEN does not work on this connection (PgBouncer in transaction mode?): Holdfast looks for news twice a second instead. Add ?listen=off to the url to do so without trying.",
-        );
-      }
-      this.#every(POLL_EVERY_MS, () => this.#tellHere(ANYTHING));
-      this.#every(ATTEND_EVERY_MS, () => void this.#tidy());
+    if (!listen) return this.#poll();
+    const heard = await this.#listen();
+    if (heard === true) return this.#hear();
+    this.#poll();
+    if (heard === "nothing") {
+      this.#logger.warn(
+        "LISTEN does not work on this connection (PgBouncer in transaction mode?): Holdfast looks for news twice a second instead. Add ?listen=off to the url to do so without trying.",
+      );
       return;
     }
+    this.#logger.warn("LISTEN does not work yet: Holdfast looks for news twice a second, and goes on trying.", { error: heard });
+    void this.#listenLater();
+  }
+  async #hear(): Promise<void> {
+    this.#connections.areOwn = true; // who gets what is sent to a session has one
     this.#every(ATTEND_EVERY_MS, () => void this.#attend());
     await this.#attend();
     await this.#notify(HELLO + this.#connections.instance).catch(() => undefined);
   }
+  #poll(): void {
+    this.#every(POLL_EVERY_MS, () => this.#tellHere(ANYTHING));
+    this.#every(ATTEND_EVERY_MS, () => void this.#tidy());
+  }
   async stop(): Promise<void> {
     const wasListening = this.#client !== undefined;
     this.#isStopped = true;
-    for (const timer of this.#timers.splice(0)) clearInterval(timer);
+    this.#stopTimers();
     const client = this.#client;
     this.#client = undefined;
     if (client !== undefined) await takeLeave(client);
     // If that can't be done: who is gone is forgotten after a minute in any case.
     const leave = this.#connections.query(`SELECT ${this.#s}.leave_1($1)`, [this.#connections.instance], 0);
     await (wasListening ? leave.then(() => this.#notify(BYE + this.#connections.instance)) : leave).catch(() => undefined);
+  }
+  #stopTimers(): void {
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
   }
   #every(ms: number, work: () => void): void {
     const timer = setInterval(work, ms);
@@ -165,8 +177,8 @@ export class Notices {
     }
   }
 
-  /** False: nothing came back of what we said ourselves. */
-  async #listen(): Promise<boolean> {
+  /** Nothing: of what we said ourselves nothing came back. Otherwise what went wrong. */
+  async #listen(): Promise<true | "nothing" | Error> {
     const client = this.#connections.lone();
     client.on("error", () => undefined);
     client.on("notification", ({ payload = "" }) => this.#heard(payload));
@@ -181,12 +193,15 @@ export class Notices {
         };
       });
       await this.#notify(`?${this.#connections.instance}`);
-      if (!(await echo)) throw new Error("no echo");
+      if (!(await echo)) {
+        await takeLeave(client);
+        return "nothing";
+      }
       // Only now: until here the process has to stay, though nothing else may keep it.
       (client as unknown as { connection: { stream: { unref?(): void } } }).connection.stream.unref?.();
-    } catch {
+    } catch (error) {
       await takeLeave(client);
-      return false;
+      return error instanceof Error ? error : new Error(String(error));
     }
     if (this.#isStopped) {
       await takeLeave(client);
@@ -202,13 +217,27 @@ export class Notices {
   async #listenAgain(): Promise<void> {
     this.#client = undefined;
     this.#others = true;
-    while (!this.#isStopped && !(await this.#listen())) {
+    while (!this.#isStopped && (await this.#listen()) !== true) {
       this.#tellHere(ANYTHING);
-      await new Promise<void>((resolve) => setTimeout(resolve, LISTEN_AGAIN_MS).unref());
+      await passed(LISTEN_AGAIN_MS);
     }
     if (this.#isStopped) return;
     await this.#attend();
     this.#tellHere(ANYTHING);
+  }
+  /** It did not work at first: the server was busy or restarting. */
+  async #listenLater(): Promise<void> {
+    for (let wait = LISTEN_AGAIN_MS; ; wait = Math.min(wait * 2, LISTEN_AGAIN_AT_MOST_MS)) {
+      await passed(wait);
+      if (this.#isStopped) return;
+      const heard = await this.#listen();
+      if (heard === "nothing" || this.#isStopped) return;
+      if (heard !== true) continue;
+      this.#stopTimers();
+      await this.#hear();
+      this.#tellHere(ANYTHING);
+      return;
+    }
   }
   #heard(payload: string): void {
     const { instance } = this.#connections;
@@ -225,6 +254,19 @@ export class Notices {
       if (isSomething(wakeup)) this.#tellHere(wakeup as Wakeup);
     }
   }
+}
+
+/** As long as the server takes names of channels, in bytes. */
+const LONGEST_CHANNEL = 63;
+
+/** No two schemas have the same. */
+function channelOf(schema: string): string {
+  const channel = `holdfast:${schema}`;
+  if (Buffer.byteLength(channel) <= LONGEST_CHANNEL) return channel;
+  return `holdfast:${createHash("sha256").update(schema).digest("hex").slice(0, 32)}`;
+}
+function passed(ms: number): Promise<void> {
+  return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }
 
 function isSomething({ work, messages, tasks, results }: Wakeup): boolean {

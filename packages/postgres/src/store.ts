@@ -35,7 +35,7 @@ import { askIn } from "./callers.ts";
 import { type Claim, type ClaimRow, claimedRun, claimOf, heldOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
 import { json, optionalPayload, readText, text, time } from "./columns.ts";
 import { type BirthOf, changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
-import { type CallOptions, Connections, type Parameter, type Statement } from "./connections.ts";
+import { type CallOptions, Connections, type Parameter, type Session, type Statement } from "./connections.ts";
 import { createBatch, createResults } from "./createRuns.ts";
 import { isDamage } from "./failures.ts";
 import { Line } from "./line.ts";
@@ -56,7 +56,8 @@ import {
 import type { Birth } from "./recordCodec.ts";
 import { birthOf, messageFields } from "./runs.ts";
 import { migrate, type Place } from "./schema/migrate.ts";
-import { answerFields, claimedTask, type LateTask, lateFields, type TaskClaimAnswer } from "./tasks.ts";
+import { checkSettings } from "./schema/settings.ts";
+import { answerFields, claimedTask, damagedFields, type LateTask, lateFields, type TaskClaimAnswer } from "./tasks.ts";
 import { type TransactionClaim, Transactions } from "./transact.ts";
 
 type Message = { readonly runId: string; readonly message: NewMessage };
@@ -144,7 +145,11 @@ export class PostgresStore implements Store {
     const connections = new Connections({ connectionString, connections: most, where, patience, noAnswer });
     const notices = new Notices(connections, this.#place, logger, () => void this.#deliverMail().catch(() => undefined));
     try {
-      await connections.firstSession((session) => migrate(session, this.#place), Math.min(patience, OPEN_PATIENCE_MS));
+      const prepare = async (session: Session): Promise<void> => {
+        await checkSettings(session, this.#place);
+        await migrate(session, this.#place);
+      };
+      await connections.firstSession(prepare, Math.min(patience, OPEN_PATIENCE_MS));
       await notices.start(listen);
     } catch (error) {
       await connections.close();
@@ -550,7 +555,19 @@ export class PostgresStore implements Store {
     const sql = this.#sqlOf("claim_tasks_1", 10);
     const [row] = await this.#use().connections.call<{ answer: string }>(() => ({ sql, values }), { tellAgain: true });
     const { now, next, overdue, tasks } = JSON.parse(row?.answer ?? "{}") as TaskClaimAnswer;
-    return { now, tasks: (tasks ?? []).map(claimedTask), nextAt: next ?? undefined, overdue };
+    const broken: object[] = [];
+    const readable = (tasks ?? []).flatMap((row, i) => {
+      try {
+        return [claimedTask(row)];
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        broken.push(damagedFields(row, i, new StoreCorruptError({ where: this.#place.where, cause: error })));
+        return [];
+      }
+    });
+    // What can't be written now is claimed again when its lease is over; those that were claimed with it are not to wait for that.
+    if (broken.length > 0) await this.#settle(broken, true).then(() => this.#tell({ work: true, messages: true }), lateAgain);
+    return { now, tasks: readable, nextAt: next ?? undefined, overdue };
   }
   async heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
     if (tasks.length === 0) return [];

@@ -2,9 +2,18 @@
 // Owns: the decision what has run out, and what its error says.
 // Invariants: D8 D11 (retries by policy, limits by the store's clock); the server fences all of it by token and by time.
 
-import { type ActivityLimit, HoldfastError, isRetryable, StepTimeoutError, type StoredRunRetry, serializeError } from "@holdfast/core";
+import {
+  type ActivityLimit,
+  HoldfastError,
+  isRetryable,
+  type RetryPolicy,
+  StepTimeoutError,
+  type StoredRunRetry,
+  serializeError,
+} from "@holdfast/core";
 import type { ClaimedTask, TaskAnswer } from "holdfast";
 import { json, payload, readJson, readOptionalNumber, readOptionalPayload, readPayload, readText, type Value } from "./columns.ts";
+import { isDamage } from "./failures.ts";
 
 type TaskColumns = Readonly<Record<string, Value>>;
 
@@ -40,6 +49,11 @@ export function claimedTask(row: TaskColumns): ClaimedTask {
 export function answerFields({ id, token, outcome }: TaskAnswer, i: number): object {
   if (outcome.status === "completed") return { i, id, token, s: "completed", v: payload(outcome.value) };
   return { i, id, token, s: "failed", e: json(outcome.error), r: outcome.retryable, n: outcome.random };
+}
+
+/** A task that can't be read fails: whoever else asks for tasks is not to meet it again. */
+export function damagedFields(row: TaskColumns, i: number, error: Error): object {
+  return { i, id: Number(row["id"]), token: Number(row["token"]), s: "failed", e: json(serializeError(error)), o: true };
 }
 
 /** A task whose time is up, as `overdue_1` found it. */
@@ -78,12 +92,21 @@ export function lateFields(task: LateTask, now: number, i: number): object | und
   ] as const) {
     if (!passed(from, length)) continue;
     const { error, text } = timeoutError(task, length, limit);
-    const { nonRetryable } = readJson<StoredRunRetry>(task.retry);
-    return { ...late, s: "failed", e: text, r: isRetryable(error, nonRetryable === undefined ? undefined : { nonRetryable }) };
+    return { ...late, s: "failed", e: text, r: isRetryable(error, retryOf(task)) };
   }
   const lost = new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" });
   // It is the worker that failed: nothing speaks for a wait.
   return { ...late, s: "lost", e: json(serializeError(lost)), r: true, w: 0 };
+}
+/** Of one that can't be read nothing is known: the next claim of it finds that out. */
+function retryOf({ retry }: LateTask): Pick<RetryPolicy, "nonRetryable"> | undefined {
+  try {
+    const { nonRetryable } = readJson<StoredRunRetry>(retry);
+    return nonRetryable === undefined ? undefined : { nonRetryable };
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return undefined;
+  }
 }
 function timeoutError(task: LateTask, timeout: number, limit: ActivityLimit): { error: StepTimeoutError; text: string } {
   const error = new StepTimeoutError({ step: readText(task.activity), timeout, attempt: Math.max(1, task.attempt), limit });

@@ -3,7 +3,8 @@
 import { HoldfastError, InvalidInputError, signal, workflow } from "@holdfast/core";
 import { Holdfast } from "holdfast";
 import { afterEach, expect, test } from "vitest";
-import { draft, running, turnOf, until, useDatabase } from "./support.ts";
+import type { PostgresStore } from "../src/index.ts";
+import { draft, type Held, inboxOf, running, turnOf, until, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -132,3 +133,42 @@ test("P9 a cursor that is none is its sender's fault, and no damage", async () =
   const store = await database.open({ schema: database.newSchema() });
   await expect(store.list({ limit: 10, cursor: "nonsense" })).rejects.toBeInstanceOf(InvalidInputError);
 });
+
+const UNREADABLE = ["retry = '{'", `input = '{"$payload":'`, `last_heartbeat = '{"$payload":'`] as const;
+const RETRY = { maxAttempts: 3, initialInterval: 1, backoff: 2, maxInterval: 1, jitter: 0 };
+const TASK = { seq: 1, activity: "mail", queue: "t", input: "1", retry: RETRY, location: "x", startToClose: 60_000 };
+const REQUEST = { workerId: "w1", queue: "t", activities: ["mail"], limit: 10, lease: 1_000 };
+
+async function withTasks(clock: () => number): Promise<{ schema: string; store: PostgresStore; held: Held[] }> {
+  const schema = database.newSchema();
+  const store = await database.open({ schema, clock });
+  const held = [await running(store, "damaged"), await running(store, "healthy")];
+  for (const one of held) await store.commit([draft(one, { turn: turnOf(one), tasks: [TASK] })]);
+  return { schema, store, held };
+}
+
+test.each(UNREADABLE)("D11 V4 tasks: %s fails the activity that waits, and those beside it are handed out", async (damage) => {
+  const { schema, store, held } = await withTasks(() => 1_000);
+  await database.sql(`UPDATE ${schema}.tasks SET ${damage} WHERE run = (SELECT key FROM ${schema}.runs WHERE id = 'damaged')`);
+  expect((await store.claimTasks(REQUEST)).tasks).toMatchObject([{ runId: "healthy", attempt: 1 }]);
+  expect((await store.claimTasks(REQUEST)).tasks).toEqual([]);
+  const corrupt = { status: "failed", error: { data: { code: "HF_STORE_CORRUPT" } } };
+  expect(await inboxOf(store, held[0] as Held)).toMatchObject([{ job: { type: "resolve", seq: 1, outcome: corrupt } }]);
+  expect(await inboxOf(store, held[1] as Held)).toEqual([]);
+});
+
+test.each(["retry = '{'", "backoff = -1", "max_interval = 'Infinity', attempt = 2000000000"])(
+  "D11 V4 tasks: %s of an activity under way does not keep others from timing out",
+  async (damage) => {
+    let now = 1_000;
+    const { schema, store, held } = await withTasks(() => now);
+    expect((await store.claimTasks(REQUEST)).tasks).toHaveLength(2);
+    await database.sql(
+      `UPDATE ${schema}.tasks SET start_to_close = 10, max_attempts = CASE run WHEN (SELECT key FROM ${schema}.runs WHERE id = 'healthy') THEN 1 ELSE 1e300 END`,
+    );
+    await database.sql(`UPDATE ${schema}.tasks SET ${damage} WHERE run = (SELECT key FROM ${schema}.runs WHERE id = 'damaged')`);
+    now += 2_000;
+    await store.expire();
+    expect(await inboxOf(store, held[1] as Held)).toMatchObject([{ job: { type: "resolve", outcome: { status: "failed" } } }]);
+  },
+);

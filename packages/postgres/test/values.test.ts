@@ -309,3 +309,43 @@ test("D2 a turn counts, whatever the clock says", async () => {
     [1, 1],
   ]);
 });
+
+/** As many letters of three bytes as a text may have, in no order: an index can't make them shorter. */
+function longest(seed: number, length = 512): string {
+  let state = seed;
+  const next = (): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state >>> 16;
+  };
+  return String.fromCharCode(...range(length).map(() => 0x4e00 + (next() % 0x5000)));
+}
+test("P9 texts that are as long as they may be are found again, whatever letters they have", async () => {
+  const store = await database.open({ schema: database.newSchema() });
+  const [id, queue, version, idempotencyKey, childId] = range(5).map((i) => longest(i + 1)) as [string, string, string, string, string];
+  const [name, activity, code] = range(3).map((i) => longest(i + 10, 255)) as [string, string, string];
+  const attributes = { [longest(20)]: longest(21) };
+  const long = { workflow: name, queue, version, attributes };
+  const run = newRun(id, { ...long, idempotencyKey, messages: [{ job: signal(longest(30), longest(31, 255)), idempotencyKey }] });
+  expect(await store.create([run])).toMatchObject([{ status: "created" }]);
+  expect(await store.create([{ ...run, id: "another" }])).toMatchObject([{ status: "existing", id }]);
+  const request = { workerId: longest(40), queue, serves: [{ workflow: name, versions: [version] }] };
+  const [claimed] = await claim(store, request);
+  if (claimed === undefined) throw new Error("It can't be claimed.");
+  const held = heldOf(claimed);
+  const child = newRun(childId, { ...long, parent: { runId: id, execution: 1, seq: 1, parentClose: "abandon", announce: false } });
+  const retry = { maxAttempts: 1, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 };
+  const task = { seq: 2, activity, queue, input: jsonCodec.encode(1), retry, location: longest(50) };
+  const blocked = { error: { name: "E", message: "m" }, code };
+  const commit = { turn: turnOf(held), children: [child], tasks: [task], status: "blocked", lease: "park", blocked } as const;
+  expect(await store.commit([draft(held, commit)])).toMatchObject([{ status: "committed" }]);
+  const { tasks } = await store.claimTasks({ workerId: "w1", queue, activities: [activity], limit: 1, lease: 1_000 });
+  expect(tasks).toMatchObject([{ activity, queue }]);
+  const updated = await store.send([
+    { runId: id, message: { job: { type: "update", id: longest(60), name: "u", input: jsonCodec.encode(1) } } },
+  ]);
+  expect(updated).toMatchObject([{ status: "sent" }]);
+  expect((await claim(store, request)).map(({ run: { id: found } }) => found).toSorted()).toEqual([id, childId].toSorted());
+  for (const filter of [{ workflow: name }, { queue }, { attributes }])
+    expect((await store.list({ limit: 9, ...filter })).runs).toHaveLength(2);
+  expect((await store.list({ limit: 9, parentId: id })).runs).toHaveLength(1);
+});

@@ -3,7 +3,7 @@
 import { type Command, type Job, signal, workflow } from "@holdfast/core";
 import { describe, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/holdfast.ts";
-import { type Bench, payload, runIds } from "../../src/testing/storeConformance/bench.ts";
+import { type Bench, type Held, payload, runIds } from "../../src/testing/storeConformance/bench.ts";
 import { failureOf, newPath, openBench, openShell } from "./support.ts";
 
 interface Line {
@@ -89,6 +89,53 @@ describe("what a claim of activities goes by", () => {
     await bench.waitingFor("a", bench.newTask(1), bench.newTask(2));
     change(path, `UPDATE holdfast_tasks SET available_at = ${value} WHERE seq = 1`);
     for (const seq of [1, 2]) expect(await bench.claimTask()).toMatchObject({ seq, attempt: 1 });
+    expect(await bench.claimTasks()).toEqual([]);
+  });
+
+  const UNREADABLE = ["retry = '{'", `input = '{"$payload":'`, "scheduled_at = 'x'", "attempt = 'x'", "heartbeat = 'x'"] as const;
+  const outcomesOf = async (bench: Bench, held: Held) => (await bench.inbox(held)).map(({ job }) => job.type === "resolve" && job.outcome);
+  const CORRUPT = { status: "failed", error: { data: { code: "HF_STORE_CORRUPT" } } };
+
+  test.each(UNREADABLE)("D11 V4 %s of an activity that waits: it fails, and those beside it are handed out", async (damage) => {
+    const path = newPath();
+    const bench = await openBench(path);
+    const held = await bench.running("damaged");
+    await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(1)] });
+    await bench.waitingFor("healthy", bench.newTask(1));
+    change(path, `UPDATE holdfast_tasks SET ${damage} WHERE run = (SELECT key FROM holdfast_runs WHERE id = 'damaged')`);
+    expect(await bench.claimTasks()).toMatchObject([{ runId: "healthy", attempt: 1 }]);
+    expect(await bench.claimTasks()).toEqual([]);
+    expect(await outcomesOf(bench, held)).toMatchObject([CORRUPT]);
+  });
+
+  test.each(UNREADABLE)(
+    "D11 V4 %s of an activity under way: it fails, those beside it go on, time out and are answered",
+    async (damage) => {
+      const path = newPath();
+      const bench = await openBench(path);
+      const held = await bench.running("damaged");
+      await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(1, { startToClose: 10 })] });
+      await bench.waitingFor("healthy", bench.newTask(1));
+      const [first, healthy] = await bench.claimTasks();
+      if (first === undefined || healthy === undefined) throw new Error("They can't be claimed.");
+      change(path, `UPDATE holdfast_tasks SET ${damage} WHERE id = ${first.id}`);
+      const beats = [first, healthy].map(({ id, token }) => ({ id, token, lease: 1_000 }));
+      expect(await bench.store.heartbeat(beats)).toEqual([false, true]);
+      expect(await outcomesOf(bench, held)).toMatchObject([CORRUPT]);
+      bench.time += 10;
+      expect(await bench.store.expire()).toBe(0);
+      const outcome = { status: "completed", value: payload(1) } as const;
+      expect(await bench.store.answerTasks([first, healthy].map(({ id, token }) => ({ id, token, outcome })))).toEqual([false, true]);
+    },
+  );
+
+  test.each(UNREADABLE)("K6 V4 %s of an activity: its run ends all the same", async (damage) => {
+    const path = newPath();
+    const bench = await openBench(path);
+    await bench.waitingFor("a", bench.newTask(1));
+    change(path, `UPDATE holdfast_tasks SET ${damage}`);
+    expect(await bench.store.terminate([{ runId: "a", reason: undefined }])).toMatchObject([{ status: "sent" }]);
+    expect((await bench.row("a")).status).toBe("terminated");
     expect(await bench.claimTasks()).toEqual([]);
   });
 });

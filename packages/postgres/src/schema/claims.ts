@@ -291,9 +291,9 @@ BEGIN
       CONTINUE;
     END IF;
     v_taken := v_taken || a.i;
-    -- D8: as the core's \`retryDelay\`. A power that no number can hold is over any cap.
-    v_delay := coalesce(a.w, floor(least(v_task.initial_interval * CASE WHEN (v_task.attempt - 1) * ln(v_task.backoff) > 600 THEN 1e300
-      ELSE power(v_task.backoff, v_task.attempt - 1) END, v_task.max_interval) * (1 - v_task.jitter + v_task.jitter * coalesce(a.n, 0.5)) + 0.5)::bigint);
+    -- D8: as the core's \`retryDelay\`. A power that no number can hold is over any cap; a number that can't be is none of ours.
+    v_delay := coalesce(a.w, floor(least(v_task.initial_interval * CASE WHEN (v_task.attempt - 1) * ln(greatest(v_task.backoff, 1)) > 600 THEN 1e300
+      ELSE power(v_task.backoff, v_task.attempt - 1) END, v_task.max_interval, 9e15) * (1 - v_task.jitter + v_task.jitter * coalesce(a.n, 0.5)) + 0.5)::bigint);
     v_again := a.s <> 'completed' AND coalesce(a.r, false) AND a.o IS NOT TRUE AND v_task.attempt < v_task.max_attempts
       AND (v_task.schedule_to_close IS NULL OR v_now + v_delay < v_task.scheduled_at + v_task.schedule_to_close);
     IF v_task.worker_id IS NOT NULL THEN

@@ -24,8 +24,10 @@ function errorText(error: HoldfastError): string {
   const { stack: _stack, ...serialized } = serializeError(error);
   return literal(jsonCodec.encode(serialized));
 }
+/** With backslashes it is an escape string: that means the same whatever `standard_conforming_strings` says. */
 export function literal(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
+  const quoted = `'${text.replaceAll("\\", "\\\\").replaceAll("'", "''")}'`;
+  return text.includes("\\") ? `E${quoted}` : quoted;
 }
 /**
  * Of functions that go by batches: plans are made once, and go through indexes. Left to itself PostgreSQL plans some of the statements

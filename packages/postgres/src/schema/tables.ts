@@ -35,9 +35,12 @@
 //   archive       Closed runs that retention has removed, one row each, if the store is told to keep them so.
 //   migrations    Versions of this schema, and when they were made.
 
-/** `s` is the schema, quoted. */
 import { turnsOfAny } from "./tail.ts";
 
+/** Lengths first: no two lanes of one priority have the same. */
+const LANE_NAME = `length(queue)::text || ',' || length(workflow)::text || ',' || queue || workflow || coalesce('=' || version, '')`;
+
+/** `s` is the schema, quoted. */
 export const tables = (s: string): string => `
 CREATE SEQUENCE ${s}.run_keys;
 CREATE SEQUENCE ${s}.inbox_ids;
@@ -225,7 +228,9 @@ CREATE TABLE ${s}.lanes (
   version text COLLATE "C",
   priority integer NOT NULL
 );
-CREATE UNIQUE INDEX lanes_by_name ON ${s}.lanes (queue, workflow, (coalesce('=' || version, '')), priority);
+CREATE INDEX lanes_by_queue ON ${s}.lanes (queue);
+-- By 128 bits of hash: together the texts may be longer than an index takes, 2,704 bytes.
+CREATE UNIQUE INDEX lanes_by_name ON ${s}.lanes (${[0, 1].map((seed) => `(hashtextextended(${LANE_NAME}, ${seed}))`).join(", ")}, priority);
 
 CREATE TABLE ${s}.workers (key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text COLLATE "C" NOT NULL UNIQUE);
 

@@ -5,6 +5,7 @@
 import type { ClaimedTask, TaskClaimRequest } from "../port.ts";
 import { payloadOrNull, readNumber, readOptionalNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import type { Session } from "./session.ts";
 import { dueWhileRunning, findTask, keepAttempt, type Task } from "./tasks.ts";
 
 interface Waiting {
@@ -39,8 +40,9 @@ export function findTasks(db: Connection, request: TaskClaimRequest, now: number
 const CLAIM = `UPDATE holdfast_tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?,
   due_at = ?, available_at = NULL WHERE id = ?`;
 
-export function claimTask(db: Connection, id: number, request: TaskClaimRequest, now: number): ClaimedTask | undefined {
-  const task = findTask(db, id);
+export function claimTask(session: Session, id: number, request: TaskClaimRequest, now: number): ClaimedTask | undefined {
+  const { db } = session;
+  const task = findTask(session, id, now);
   if (task === undefined) return undefined;
   const { workerId } = request;
   const leasedUntil = now + Math.min(request.lease, task.startToClose ?? request.lease);
@@ -80,8 +82,8 @@ export interface Heartbeat {
 }
 
 /** The task, if this claim of it still holds. */
-export function heldTask(db: Connection, id: number, token: number): Task | undefined {
-  const task = findTask(db, id);
+export function heldTask(session: Session, id: number, token: number, now: number): Task | undefined {
+  const task = findTask(session, id, now);
   return task?.workerId !== undefined && task.token === token ? task : undefined;
 }
 
@@ -92,22 +94,23 @@ const NOT_WORTH_A_WRITE = 0.1;
 export function readFresh(db: Connection, beats: readonly Heartbeat[], now: number): boolean[] | undefined {
   const held: boolean[] = [];
   for (const { id, token, lease, details } of beats) {
-    const task = heldTask(db, id, token);
-    const isOff = task !== undefined && Math.abs(now + lease - task.leasedUntil) > lease * NOT_WORTH_A_WRITE;
-    if (details !== undefined || isOff) return undefined;
-    held.push(task !== undefined);
+    const [worker, current, leasedUntil] = db.get("SELECT worker_id, token, leased_until FROM holdfast_tasks WHERE id = ?", [id]) ?? [null];
+    const isHeld = worker !== null && current === token;
+    const isFresh = Math.abs(now + lease - Number(leasedUntil)) <= lease * NOT_WORTH_A_WRITE;
+    if (details !== undefined || (isHeld && !isFresh)) return undefined;
+    held.push(isHeld);
   }
   return held;
 }
 
 /** Extends the lease. Only a heartbeat of the activity's own, with details, is one for its heartbeat limit. */
-export function heartbeatTask(db: Connection, beat: Heartbeat, now: number): boolean {
-  const task = heldTask(db, beat.id, beat.token);
+export function heartbeatTask(session: Session, beat: Heartbeat, now: number): boolean {
+  const task = heldTask(session, beat.id, beat.token, now);
   if (task === undefined) return false;
   const details = beat.details ?? task.lastHeartbeat;
   const heartbeatAt = beat.details === undefined ? task.heartbeatAt : now;
   const leasedUntil = now + beat.lease;
-  db.run("UPDATE holdfast_tasks SET leased_until = ?, heartbeat_at = ?, last_heartbeat = ?, due_at = ? WHERE id = ?", [
+  session.db.run("UPDATE holdfast_tasks SET leased_until = ?, heartbeat_at = ?, last_heartbeat = ?, due_at = ? WHERE id = ?", [
     leasedUntil,
     heartbeatAt,
     payloadOrNull(details),

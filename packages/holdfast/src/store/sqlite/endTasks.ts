@@ -16,11 +16,11 @@ import type { TaskAnswer } from "../port.ts";
 import { heldTask } from "./claimTasks.ts";
 import { answerOperation } from "./inbox.ts";
 import type { Session, Swept } from "./session.ts";
-import { after, deleteTask, findDueTasks, keepAttempt, type Task } from "./tasks.ts";
+import { after, deleteTask, findDueTasks, findTask, keepAttempt, type Task } from "./tasks.ts";
 
 /** False: the attempt was over, the answer is dropped. */
 export function answerTask(session: Session, { id, token, outcome }: TaskAnswer, now: number): boolean {
-  const task = heldTask(session.db, id, token);
+  const task = heldTask(session, id, token, now);
   if (task === undefined) return false;
   if (outcome.status === "completed") {
     keepAttempt(session.db, task, { status: "completed", endedAt: now });
@@ -71,7 +71,9 @@ const MIDDLE = 0.5;
 
 /** Ends the attempts whose time is up. */
 export function sweepTasks(session: Session, now: number): Swept {
-  return session.each(findDueTasks(session.db, now, AT_ONCE), (task) => {
+  return session.each(findDueTasks(session.db, now, AT_ONCE), (id) => {
+    const task = findTask(session, id, now);
+    if (task === undefined) return;
     timeOut(session, task, now);
     session.changed("tasks"); // whoever is at it hears that it is over
   });

@@ -275,7 +275,7 @@ export class SqliteStore implements Store {
     return this.#write(request.limit, (session, now) => {
       sweepTasks(session, now);
       const { due, nextAt } = findTasks(session.db, request, now);
-      const tasks = due.flatMap(({ id }) => claimTask(session.db, id, request, now) ?? []);
+      const tasks = due.flatMap(({ id }) => claimTask(session, id, request, now) ?? []);
       return { now, tasks, nextAt };
     });
   }
@@ -285,7 +285,7 @@ export class SqliteStore implements Store {
     if (fresh !== undefined) return fresh;
     return this.#write(tasks.length, (session, now) => {
       sweepTasks(session, now);
-      return tasks.map((beat) => heartbeatTask(session.db, beat, now));
+      return tasks.map((beat) => heartbeatTask(session, beat, now));
     });
   }
   answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {

@@ -1,8 +1,10 @@
 // Activities that wait or are being carried out: rows of `holdfast_tasks`.
 // Owns: how a task is added, read and dropped, and when it must be looked at next.
-// Invariants: D11 (one lease a task, limits by the store's clock); a task that waits has `available_at`, one that a worker has has none.
+// Invariants: D11 (one lease a task, limits by the store's clock); a task that waits has `available_at`, one that a worker has has none. A
+// row that can't be read fails its own operation, and nobody else's.
 
-import type { StoredRunRetry } from "@holdfast/core";
+import { type StoredRunRetry, serializeError } from "@holdfast/core";
+import { StoreCorruptError } from "../errors.ts";
 import type { AttemptRow, ClaimedTask, NewTask } from "../port.ts";
 import { writeAttempt } from "./attempts.ts";
 import {
@@ -20,6 +22,8 @@ import {
 } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row } from "./driver.ts";
+import { isDamage } from "./failures.ts";
+import { answerOperation } from "./inbox.ts";
 import type { Session } from "./session.ts";
 
 export interface Task extends ClaimedTask {
@@ -63,15 +67,37 @@ const TASK = `SELECT t.id, t.run, r.id, t.execution, t.seq, t.activity, t.queue,
   t.heartbeat_at, t.last_heartbeat
   FROM holdfast_tasks t JOIN holdfast_runs r ON r.key = t.run`;
 
-export function findTask(db: Connection, id: number): Task | undefined {
-  const row = db.get(`${TASK} WHERE t.id = ?`, [id]);
-  return row === undefined ? undefined : taskOf(row);
+export function findTask(session: Session, id: number, now: number): Task | undefined {
+  const row = session.db.get(`${TASK} WHERE t.id = ?`, [id]);
+  if (row === undefined) return undefined;
+  return readTask(row, (error) => endDamaged(session, row, error, now));
 }
-export function findDueTasks(db: Connection, now: number, limit: number): Task[] {
-  return db.all(`${TASK} WHERE t.due_at <= ? AND t.due_at IS NOT NULL ORDER BY t.due_at LIMIT ?`, [now, limit]).map(taskOf);
+export function findDueTasks(db: Connection, now: number, limit: number): number[] {
+  const sql = "SELECT id FROM holdfast_tasks WHERE due_at <= ? AND due_at IS NOT NULL ORDER BY due_at LIMIT ?";
+  return db.all(sql, [now, limit]).map(([id]) => readNumber(id));
 }
-function tasksOf(db: Connection, run: number): Task[] {
-  return db.all(`${TASK} WHERE t.run = ?`, [run]).map(taskOf);
+/** Undefined if something else has written to it. */
+function readTask(row: Row, damaged: (error: unknown) => void): Task | undefined {
+  try {
+    return taskOf(row);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    damaged(error);
+    return undefined;
+  }
+}
+/** The operation fails, with what can't be read. If not even that can be told, the task is put aside. */
+function endDamaged(session: Session, row: Row, cause: unknown, now: number): void {
+  const [id, , runId, execution, seq] = row;
+  if (typeof execution !== "number" || typeof seq !== "number") {
+    session.db.run("UPDATE holdfast_tasks SET available_at = NULL, due_at = NULL WHERE id = ?", [readNumber(id)]);
+    return;
+  }
+  const error = serializeError(new StoreCorruptError({ where: session.db.path, cause }));
+  const attempt = row[15];
+  deleteTask(session.db, readNumber(id));
+  const outcome = { status: "failed", error, attempts: typeof attempt === "number" ? attempt : 0 } as const;
+  answerOperation(session, readText(runId), execution, seq, outcome, now);
 }
 
 function taskOf(row: Row): Task {
@@ -107,13 +133,15 @@ function taskOf(row: Row): Task {
 export function dropTasks(session: Session, run: number, now: number, seqs?: readonly number[]): void {
   const { db } = session;
   if (db.get("SELECT 1 FROM holdfast_tasks WHERE run = ? LIMIT 1", [run]) === undefined) return;
-  for (const task of tasksOf(db, run)) {
-    if (seqs !== undefined && !seqs.includes(task.seq)) continue;
-    if (task.workerId !== undefined) {
+  for (const row of db.all(`${TASK} WHERE t.run = ?`, [run])) {
+    const [id, , , , seq] = row;
+    if (seqs !== undefined && !seqs.includes(Number(seq))) continue;
+    const task = readTask(row, () => {});
+    if (task?.workerId !== undefined) {
       keepAttempt(db, task, { status: "lost", endedAt: now });
       session.changed("tasks");
     }
-    deleteTask(db, task.id);
+    deleteTask(db, readNumber(id));
   }
 }
 export function deleteTask(db: Connection, id: number): void {
