@@ -37,7 +37,18 @@ import {
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
 import { type Birth, create } from "./host/birth.ts";
 import { storedRetry } from "./host/bodies.ts";
-import { activitiesByName, checkedCodec, checkedId, checkedKey, invalid, isWorkflow, specOf, validated } from "./host/definitions.ts";
+import {
+  activitiesByName,
+  checkedCodec,
+  checkedId,
+  checkedKey,
+  checkedOptions,
+  checkedSend,
+  invalid,
+  isWorkflow,
+  specOf,
+  validated,
+} from "./host/definitions.ts";
 import { realEnvironment } from "./host/environment.ts";
 import { Namespace } from "./host/namespace.ts";
 import { isClosed, type RunResult, resultOf } from "./host/results.ts";
@@ -121,7 +132,15 @@ export class Handle {
   readonly #settings: Omit<Settings, "birth">;
 
   constructor(options: AnyOpenOptions, mode: "yield" | "live") {
-    const { driver, workflow, codec = jsonCodec, logger = consoleLogger, limits = {}, environment = realEnvironment, router } = options;
+    const {
+      driver,
+      workflow,
+      codec = jsonCodec,
+      logger = consoleLogger,
+      limits = {},
+      environment = realEnvironment,
+      router,
+    } = checkedOptions("runWorkflow", options);
     this.id = checkedId(options.id);
     if (!isWorkflow(workflow)) throw invalid("runWorkflow", "Give a workflow, as workflow(..) makes them.", "workflow");
     if (typeof driver !== "object" || driver === null || typeof driver.batch !== "function")
@@ -233,6 +252,7 @@ export class Handle {
   // ── messages ──
 
   async signal(name: string, payload?: unknown, options: SendOptions = {}): Promise<void> {
+    checkedSend("signal", options);
     const encoded = await this.#signalPayload(name, payload);
     const key = checkedKey(options.idempotencyKey);
     const id = key ?? this.#settings.environment.uuid();
@@ -278,6 +298,7 @@ export class Handle {
   }
 
   async update(name: string, input?: unknown, options: SendOptions & { readonly timeout?: Duration } = {}): Promise<unknown> {
+    checkedSend("update", options);
     const spec = specOf<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
     await validated(`update ${name}`, spec?.schema as never, input);
     const encoded = this.#encode(input, `the input of update ${name}`);

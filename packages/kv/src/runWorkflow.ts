@@ -20,7 +20,7 @@ export function runWorkflow<I, O, S extends Signals, U extends Updates, Q extend
   options: RunOptions<I, O, S, U, Q> & { readonly mode?: "yield" },
 ): Promise<RunResult<O>>;
 export function runWorkflow(options: AnyRunOptions & { readonly mode?: "yield" | "live" }): unknown {
-  const { mode = "yield" } = options;
+  const mode = options?.mode ?? "yield";
   if (mode !== "yield" && mode !== "live") throw invalid("runWorkflow", `mode is "yield" or "live", not ${String(mode)}.`, "mode");
   const handle = new Handle(options, mode);
   if (mode === "yield") return handle.start(options);

@@ -4,7 +4,8 @@
 import { formatDuration } from "../values/formatDuration.ts";
 import { declareError, HoldfastError } from "./base.ts";
 import { advise } from "./catalog.ts";
-import { callName, preview, unitName } from "./text.ts";
+import { sides } from "./difference.ts";
+import { callName, unitName } from "./text.ts";
 
 export class NondeterminismError extends HoldfastError {
   static {
@@ -19,10 +20,11 @@ export class NondeterminismError extends HoldfastError {
   readonly actual: unknown;
   constructor(details: { location: string; field: string; expected: unknown; actual: unknown; hint?: string }) {
     const { location, field, expected, actual, hint } = details;
+    const [before, now] = sides(expected, actual);
     const diff = [
       `the code and the history part at ${location === "" ? "the root" : location}, in ${field}`,
-      `- expected (history): ${side(expected)}`,
-      `+ actual (code):      ${side(actual)}`,
+      `- expected (history): ${before}`,
+      `+ actual (code):      ${now}`,
     ];
     if (hint !== undefined) diff.push(hint);
     super(advise("NondeterminismError", diff.join("\n")));
@@ -31,12 +33,6 @@ export class NondeterminismError extends HoldfastError {
     this.expected = expected;
     this.actual = actual;
   }
-}
-
-/** Words are shown as they are ("step charge"), values as values. */
-function side(value: unknown): string {
-  if (value === undefined) return "nothing";
-  return typeof value === "string" ? value : preview(value);
 }
 
 export class IllegalCallError extends HoldfastError {

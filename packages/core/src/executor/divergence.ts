@@ -39,9 +39,12 @@ export class Divergence {
     }
     const elsewhere = isOpening(expected) && isOpening(actual) && expected.unit !== actual.unit;
     const field = elsewhere ? "operation" : (difference(actual, expected, this.#same) ?? "order");
-    if (isOpening(expected) && isOpening(actual) && !WHOLE.has(field)) {
+    const [before, now] = [describeCommand(expected), describeCommand(actual)];
+    const isField = !WHOLE.has(field) && field !== "order";
+    // Of an end, what it is tells more than a field of it, unless that is all that differs.
+    if (isField && ((isOpening(expected) && isOpening(actual)) || before === now)) {
       this.#fail(location, field, this.#value(expected, field), this.#value(actual, field));
-    } else this.#fail(location, field, describeCommand(expected), describeCommand(actual));
+    } else this.#fail(location, field, before, now);
   }
   /** Y6: both are in the turn, in another order. */
   reportOrder(expected: Command, actual: Command): void {

@@ -26,6 +26,17 @@ export function formatLocation(unit: string, name: string, n: number): string {
   return unit === "" ? last : `${unit}/${last}`;
 }
 
+const WORDS: Readonly<Record<string, string>> = {
+  childResult: "result of child",
+  signalRun: "delivery of signal",
+  cancelRun: "cancellation of run",
+};
+/** In words, for errors and `waitingFor`: `step charge`. What has no name of its own is called by its kind: `receive`, `sleep`. */
+export function describeOperation(kind: string, unit: string, name: string, n: number): string {
+  const location = formatLocation(unit, name, n);
+  return name === kind ? location : `${WORDS[kind] ?? kind} ${location}`;
+}
+
 /** Is `path` the place `prefix`, or beneath it? */
 export function isWithin(path: string, prefix: string): boolean {
   return path.length === prefix.length ? path === prefix : path.charCodeAt(prefix.length) === 47 && path.startsWith(prefix);

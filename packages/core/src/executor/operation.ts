@@ -5,7 +5,7 @@
 
 import type { AnyWorkflow } from "../model/index.ts";
 import { type CancelCommand, type CommitCommand, HOST_KINDS, type Outcome, type Payload, type SettleCommand } from "../protocol/index.ts";
-import { formatLocation } from "./location.ts";
+import { describeOperation, formatLocation } from "./location.ts";
 import type { StepBody } from "./steps.ts";
 import type { Unit } from "./unit.ts";
 
@@ -84,7 +84,7 @@ export class Operation {
   }
   /** In words, for errors and `waitingFor`: `step charge`. */
   get description(): string {
-    return `${this.kind} ${this.location}`;
+    return describeOperation(this.kind, this.unit.path, this.name, this.n);
   }
 
   /** Hands the result to user code. Only in its unit's turn. */

@@ -273,7 +273,7 @@ describe("N Receive.async as a result", () => {
 
   it("N a sync handler may return it", async () => {
     const h = await begin("sync handler", async () => result());
-    expect(h.executor.waitingFor).toEqual(["receive receive"]);
+    expect(h.executor.waitingFor).toEqual(["receive"]);
   });
 
   it.each(UNITS.filter((unit) => unit !== "sync handler"))(
@@ -381,7 +381,7 @@ describe("N the cells that say yes", () => {
 
   it("N A5 updateState works in an async handler", async () => {
     const h = await begin("async handler", async (ctx: HandlerContext) => untyped(ctx).updateState((state) => ["read", state]));
-    expect(h.executor.waitingFor).toEqual(["receive receive"]);
+    expect(h.executor.waitingFor).toEqual(["receive"]);
     await crashAnywhere(h);
   });
 });

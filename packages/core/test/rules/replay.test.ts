@@ -555,6 +555,35 @@ describe("what is no change", () => {
 });
 
 describe("the message", () => {
+  const long = "x".repeat(300);
+  it.each<[string, Run, Run, string, string]>([
+    ["an output", async () => ({ total: 1 }), async () => ({ total: 2 }), '{"total":1}', '{"total":2}'],
+    [
+      "a part of a long input",
+      (ctx) => ctx.activity(send(), { text: long, copies: [1, 1] }),
+      (ctx) => ctx.activity(send(), { text: long, copies: [1, 2] }),
+      "copies.1: 1",
+      "copies.1: 2",
+    ],
+    [
+      "a letter of a long text",
+      (ctx) => ctx.activity(send(), `${long}a`),
+      (ctx) => ctx.activity(send(), `${long}b`),
+      `(from letter 281) "${"x".repeat(20)}a"`,
+      `(from letter 281) "${"x".repeat(20)}b"`,
+    ],
+    [
+      "the kind of a value",
+      (ctx) => ctx.activity(send(), { when: new Date(0) }),
+      (ctx) => ctx.activity(send(), { when: "1970-01-01T00:00:00.000Z" }),
+      'when: Date "1970-01-01T00:00:00.000Z"',
+      'when: "1970-01-01T00:00:00.000Z"',
+    ],
+  ])("Y2 says what differs: %s", async (_, before, after, expected, actual) => {
+    const { message } = await divergence(before, after);
+    expect(message).toContain(`- expected (history): ${expected}\n+ actual (code):      ${actual}\n`);
+  });
+
   it("Y2 reads like a diff and says what to do: a changed field", async () => {
     const error = await divergence(
       (ctx) => ctx.activity(send(), { to: "ada", copies: 1 }),

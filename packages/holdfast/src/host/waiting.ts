@@ -2,7 +2,7 @@
 // Owns: nothing; a pure reading. A parked run says so itself: its driver knew more.
 // Invariants: P11 (what an open run waits for can be seen from outside), D10 (what a resume has voided is open again).
 
-import { type Command, formatLocation, type Job, type OpeningCommand, replayView, type Turn } from "@holdfast/core";
+import { type Command, describeOperation, type Job, type OpeningCommand, replayView, type Turn } from "@holdfast/core";
 import type { AttemptRow } from "../store/port.ts";
 
 /** Operations that somebody or something else settles. Scopes are left out: what is inside them tells more. */
@@ -39,7 +39,7 @@ function settleByJob(open: Map<number, Open>, job: Job): void {
 function describe({ command, time }: Open, attempts: readonly AttemptRow[]): string {
   const { type, unit, name, n, seq } = command;
   const due = dueOf(command, time);
-  return `${type} ${formatLocation(unit, name, n)}${attemptOf(seq, attempts)}${due === undefined ? "" : ` until ${iso(due)}`}`;
+  return `${describeOperation(type, unit, name, n)}${attemptOf(seq, attempts)}${due === undefined ? "" : ` until ${iso(due)}`}`;
 }
 /** The attempt that runs, or when the next is due. A first one goes without saying. */
 function attemptOf(seq: number, attempts: readonly AttemptRow[]): string {

@@ -115,13 +115,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
     ["a cancellation of its own", () => new CanceledError("mine")],
   ])("K1 the reason of a cancellation is told though the workflow throws %s", async (_, thrown) => {
     const engine = await engines.open();
-    const messy = workflow("messy", async (ctx) => {
-      try {
-        await ctx.sleep("1d");
-      } catch {
-        throw thrown();
-      }
-    });
+    const messy = workflow("messy", async (ctx) => ctx.sleep("1d").catch(() => Promise.reject(thrown())));
     await engine.worker({ workflows: [messy] });
     const run = await engine.start(messy, undefined);
     await run.cancel("enough");

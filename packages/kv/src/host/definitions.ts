@@ -6,14 +6,17 @@
 import {
   type AnyWorkflow,
   type Codec,
+  checkOptionNames,
   HoldfastError,
   InvalidInputError,
+  type OptionNames,
   type Payload,
   type SignalJob,
   typedCodec,
   type UpdateJob,
 } from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import type { AnyOpenOptions, AnyRunOptions, SendOptions, StartOptions } from "../options.ts";
 import type { AnyActivity } from "./bodies.ts";
 
 export function invalid(what: string, message: string, path?: string): InvalidInputError {
@@ -21,25 +24,75 @@ export function invalid(what: string, message: string, path?: string): InvalidIn
 }
 
 export function isWorkflow(value: unknown): value is AnyWorkflow {
-  return typeof value === "object" && value !== null && "run" in value && "options" in value && "version" in value;
+  return (
+    typeof value === "object" && value !== null && "run" in value && "options" in value && isObject(value.options) && "version" in value
+  );
 }
 function isActivity(value: unknown): value is AnyActivity {
   return typeof value === "object" && value !== null && "run" in value && "options" in value && !("version" in value);
 }
 
-/** A list, or the exports of a module: values of other kinds are passed over. */
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
+}
+
+/** A list, or the exports of a module: values of other kinds are passed over, unless there is nothing else. */
 export function activitiesByName(given: readonly AnyActivity[] | Readonly<Record<string, unknown>> = []): Map<string, AnyActivity> {
+  if (typeof given !== "object" || given === null) throw invalid("runWorkflow", "Give a list, or the exports of a module.", "activities");
+  if (isActivity(given) || isWorkflow(given))
+    throw invalid("runWorkflow", `Give a list, not "${given.name}" by itself: put it in brackets.`, "activities");
   const found = new Map<string, AnyActivity>();
   for (const value of Array.isArray(given) ? given : Object.values(given)) {
     if (!isActivity(value)) {
-      if (Array.isArray(given)) throw invalid("runWorkflow", `${String(value)} is no activity.`, "activities");
+      if (Array.isArray(given))
+        throw invalid("runWorkflow", `${shown(value)} is no activity: make one with activity(name, fn).`, "activities");
       continue;
     }
     if (found.has(value.name) && found.get(value.name) !== value)
       throw invalid("runWorkflow", `There are two of the name "${value.name}".`, "activities");
     found.set(value.name, value);
   }
+  if (found.size === 0 && !Array.isArray(given))
+    throw invalid(
+      "runWorkflow",
+      "No activity is in the object: give a list, or a module that exports some. For none, give [].",
+      "activities",
+    );
   return found;
+}
+/** Total, whatever the value: not everything can be printed. */
+function shown(value: unknown): string {
+  if (isWorkflow(value)) return `workflow "${value.name}"`;
+  if (typeof value === "string") return JSON.stringify(value);
+  return typeof value === "object" && value !== null ? "an object" : typeof value === "function" ? "a function" : String(value);
+}
+
+const OPEN: OptionNames<AnyOpenOptions> = {
+  driver: true,
+  workflow: true,
+  id: true,
+  activities: true,
+  router: true,
+  codec: true,
+  logger: true,
+  limits: true,
+  turnTimeout: true,
+  environment: true,
+};
+const START: OptionNames<StartOptions> = { signals: true, deadline: true, retry: true, version: true, attributes: true, parent: true };
+const RUN: OptionNames<AnyRunOptions & { mode: unknown }> = { ...OPEN, ...START, input: true, mode: true };
+const SEND: OptionNames<SendOptions & { timeout: unknown }> = { idempotencyKey: true, timeout: true };
+
+/** What a run is opened or started with: an object, with no other names than these. */
+export function checkedOptions<T extends object>(what: string, options: T): T {
+  if (typeof options !== "object" || options === null) throw invalid(what, "Give an object, { driver, workflow, id, … }.");
+  checkOptionNames(what, options, RUN);
+  return options;
+}
+export function checkedSend<T extends SendOptions>(what: "signal" | "update", options: T): T {
+  if (typeof options !== "object" || options === null) throw invalid(what, "Its options are an object, or left out.");
+  checkOptionNames(what, options, SEND);
+  return options;
 }
 
 export function checkedId(id: unknown, what = "runWorkflow"): string {

@@ -1,0 +1,55 @@
+// Where two values differ that look alike when they are cut to a line.
+// Owns nothing.
+// Invariants: total and bounded; of values that do not differ in what it looks at, they are shown as they are.
+import { preview, shorten } from "./text.ts";
+
+const CONTEXT = 20;
+const DEEPEST = 32;
+
+/** Both sides of a difference, as a person sees what differs. */
+export function sides(expected: unknown, actual: unknown): [expected: string, actual: string] {
+  const plain: [string, string] = [side(expected), side(actual)];
+  if (plain[0] !== plain[1]) return plain;
+  try {
+    return differing(expected, actual, "", 0) ?? plain;
+  } catch {
+    return plain;
+  }
+}
+
+/** Words are shown as they are ("step charge"), values as values. */
+function side(value: unknown): string {
+  if (value === undefined) return "nothing";
+  return typeof value === "string" ? shorten(value) : preview(value);
+}
+
+function differing(a: unknown, b: unknown, path: string, depth: number): [string, string] | undefined {
+  if (Object.is(a, b) || depth > DEEPEST) return undefined;
+  if (typeof a === "string" && typeof b === "string") return texts(a, b, path);
+  if (isObject(a) && isObject(b)) {
+    for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) {
+      const found = differing(a[key], b[key], path === "" ? key : `${path}.${key}`, depth + 1);
+      if (found !== undefined) return found;
+    }
+    if (Object.getPrototypeOf(a) === Object.getPrototypeOf(b)) return undefined;
+  }
+  return [at(path, kindAnd(a)), at(path, kindAnd(b))];
+}
+/** From a little before the first letter that differs. */
+function texts(a: string, b: string, path: string): [string, string] {
+  let from = 0;
+  while (a[from] === b[from]) from++;
+  const start = Math.max(0, from - CONTEXT);
+  const cut = (text: string) => at(path, `${start === 0 ? "" : `(from letter ${start + 1}) `}${preview(text.slice(start))}`);
+  return [cut(a), cut(b)];
+}
+function at(path: string, text: string): string {
+  return path === "" ? text : `${path}: ${text}`;
+}
+/** A Map and a Set, or a Date and its text, look alike. */
+function kindAnd(value: unknown): string {
+  return isObject(value) ? `${value.constructor?.name ?? "Object"} ${preview(value)}` : preview(value);
+}
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}

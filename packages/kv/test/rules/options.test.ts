@@ -1,0 +1,37 @@
+// Job: prove what options that are none get: a typed error that says what to give, and nothing is written.
+// Owns: nothing.
+// Invariants: the same treatment as in the embedded engine.
+
+import { activity, InvalidInputError, MemoryDriver, openWorkflow, runWorkflow, workflow } from "@holdfast/kv";
+import { describe, expect, test } from "vitest";
+
+const echo = workflow("echo", async (_ctx, input: unknown) => input);
+const work = activity("work", () => 1);
+
+describe("what a run can't be run with", () => {
+  test.each<[string, object | undefined, RegExp]>([
+    ["nothing", undefined, /Give an object/],
+    ["an option that there is not", { idd: "x" }, /idd: .* Is id meant\?/],
+    ["an activity by itself", { activities: work }, /activities: Give a list, not "work" by itself: put it in brackets/],
+    ["a workflow by itself as activities", { activities: echo }, /not "echo" by itself/],
+    ["no activities in an object", { activities: { echo } }, /No activity is in the object/],
+    ["a workflow among activities", { activities: [echo] }, /workflow "echo" is no activity/],
+    ["activities that are none", { activities: 5 }, /Give a list/],
+    ["a codec that is none", { codec: {} }, /encode and decode/],
+  ])("%s: an InvalidInputError", async (_, options, message) => {
+    const driver = new MemoryDriver();
+    const given = options === undefined ? undefined : { driver, workflow: echo, id: "r", input: 1, ...options };
+    const call = async () => runWorkflow(given as never);
+    await expect(call()).rejects.toThrow(InvalidInputError);
+    await expect(call()).rejects.toThrow(message);
+    expect(await driver.list(new Uint8Array())).toEqual([]);
+  });
+
+  test("options of sends that there are not", async () => {
+    const driver = new MemoryDriver();
+    await runWorkflow({ driver, workflow: workflow("wait", async (ctx) => ctx.waitForSignal("go")), id: "r" });
+    const handle = openWorkflow({ driver, workflow: echo, id: "r" });
+    await expect(handle.signal("go", 1, { idempotencykey: "x" } as never)).rejects.toThrow(/Is idempotencyKey meant/);
+    await expect(handle.update("go", 1, { timeOut: 5 } as never)).rejects.toThrow(/Is timeout meant/);
+  });
+});
