@@ -41,6 +41,7 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     const wait = workflow("wait", async (ctx) => {
       await Promise.all([
         ctx.sleep("nap", "1h"),
+        ctx.sleep("1h"),
         ctx.waitForSignal("go"),
         ctx.waitForSignal("soon", { timeout: "1h" }),
         ctx.child(kid, undefined),
@@ -56,7 +57,8 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     const time = "\\d{4}-\\d\\d-\\d\\dT.*Z";
     const expected = [
       `^step flaky \\(attempt 2 at ${time}\\)$`,
-      `nap.* until ${time}$`,
+      `^sleep nap until ${time}$`,
+      `^sleep until ${time}$`,
       "^signal go$",
       `^signal soon until ${time}$`,
       "child.*kid",
