@@ -469,7 +469,7 @@ export const planted = [
     "given-up-activity-goes-on",
     "an activity that its run has given up goes on",
     `${memory}/writer.ts`,
-    "    if (commit.cancelTasks !== undefined) book.tasks.removeOf(run.id, now, commit.cancelTasks);\n",
+    "    if (commit.cancelTasks !== undefined) book.giveUpTasks(run, now, commit.cancelTasks);\n",
     "",
   ),
   bug(
@@ -513,7 +513,7 @@ export const planted = [
     "no-polling",
     "a worker relies on hints alone",
     `${host}/worker.ts`,
-    "this.environment.every(this.#settings.pollInterval, () => this.wake({ work: true, tasks: true })),",
+    "this.environment.every(this.#settings.pollInterval, () => this.#lookForWork()),",
     "this.environment.every(this.#settings.pollInterval, () => {}),",
   ),
   bug(

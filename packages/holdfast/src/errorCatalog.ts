@@ -77,8 +77,9 @@ export const engineErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_CLAIM_LOST",
     retryable: false,
-    summary: "The reason that a step's `signal` carries: another worker has the run. What the step returns is dropped.",
-    whatToDo: "Stop. If it happens often, the worker stands still for longer than its `lease`: raise it, or block the event loop less.",
+    summary:
+      "The reason that a step's `signal` carries: its run was terminated, its deadline has passed, or another worker has it. What the step returns is dropped.",
+    whatToDo: "Stop. If others have it often, the worker stands still for longer than its `lease`: raise it, or block the event loop less.",
   },
   {
     code: "HF_STEP_CANCELED",

@@ -18,7 +18,7 @@ import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
 import { Batcher } from "./committer.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { oneByOne } from "./oneByOne.ts";
-import { whyOver } from "./overs.ts";
+import { over, whyOver } from "./overs.ts";
 
 export interface ActivityRunnerOptions {
   readonly workerId: string;
@@ -51,6 +51,7 @@ interface Running {
 
 /** Most activities are over by then: a hint costs them nothing. */
 const LOOK_AFTER_MS = 10;
+const WHY_WITHIN_MS = 250;
 /** Looks that hints ask for may take this share of the time. */
 const SHARE = 0.03;
 
@@ -215,10 +216,21 @@ export class ActivityRunner {
     if (this.#running.size === 0) this.#onIdle?.();
     void this.poll();
   }
+  /** If the store says so soon: it is more important that it is told. */
+  async #whyOver(task: ClaimedTask): Promise<Error> {
+    const { store, environment } = this.#options;
+    let timer: Timer | undefined;
+    const unknown = new Promise<Error>((resolve) => {
+      timer = environment.after(WHY_WITHIN_MS, () => resolve(over()));
+    });
+    const reason = await Promise.race([whyOver(store, task), unknown]);
+    timer?.cancel();
+    return reason;
+  }
   /** D11 W1: it is told why, and whether it listens or not, others may have its slot. */
   #giveUp(running: Running): void {
     const { task, controller, hasEnded } = running;
-    if (!hasEnded) void whyOver(this.#options.store, task).then((reason) => controller.abort(reason));
+    if (!hasEnded) void this.#whyOver(task).then((reason) => controller.abort(reason));
     this.#end(running);
   }
 

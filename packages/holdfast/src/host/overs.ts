@@ -1,16 +1,9 @@
-// Why the attempts of a run are over, in words: the reasons that their signals carry.
+// Why the attempt of an activity is over, in words: the reason that its signal carries.
 // Owns: the wording.
-// Invariants: C7, D4, D11 (what is given up is told, and why); asked only once it is over, so that nothing waits for it.
+// Invariants: C7 D11 (what is given up is told, and why); asked only once it is over, so that nothing else waits for it.
 
 import { HoldfastError, reviveError } from "@holdfast/core";
 import type { ClaimedTask, RunRow, Store } from "../store/port.ts";
-
-/** Of a step whose claim does not hold any more. `run`: as it is now, if that is known; another claim since has raised its epoch further. */
-export function whyLost(run: RunRow | undefined, epoch: number): HoldfastError {
-  if (run?.finishedAt === undefined || run.epoch > epoch + 1)
-    return new HoldfastError("The lease of this run is lost.", { code: "HF_CLAIM_LOST" });
-  return new HoldfastError(`The run of this step is over: ${run.status}.`, { code: "HF_RUN_OVER", ...causeOf(run) });
-}
 
 /** Of an activity that the store says is over. */
 export async function whyOver(store: Store, task: ClaimedTask): Promise<Error> {
@@ -24,11 +17,11 @@ export async function whyOver(store: Store, task: ClaimedTask): Promise<Error> {
     if (row?.status === "failed" && row.error !== undefined) return reviveError(row.error); // one of its limits has passed
     return over(row?.error === undefined ? "it was given up by its workflow" : "its lease ran out, and another worker may have it");
   } catch {
-    return over("canceled, timed out, or another worker has it"); // the store can't be asked just now
+    return over(); // the store can't be asked just now
   }
 }
 
-function over(why: string, details: { cause?: Error } = {}): HoldfastError {
+export function over(why = "canceled, timed out, or another worker has it", details: { cause?: Error } = {}): HoldfastError {
   return new HoldfastError(`This attempt is over: ${why}.`, { code: "HF_ATTEMPT_OVER", ...details });
 }
 function causeOf({ error }: RunRow): { cause?: Error } {

@@ -208,7 +208,10 @@ export class Results {
         this.#lookPastDamage(updates, (some) => this.#lookAtUpdates(some)),
       ]);
     } catch (error) {
-      if (!this.#closed) this.#logger.error("Results could not be looked up; trying again.", { error });
+      // What the store was on is gone: no later look will find anything either.
+      if ((error as { code?: unknown } | undefined)?.code === "HF_STORE_MOVED")
+        for (const { waiters } of awaited) for (const waiter of waiters) waiter.reject(error);
+      else if (!this.#closed) this.#logger.error("Results could not be looked up; trying again.", { error });
     } finally {
       this.#looking--;
     }

@@ -12,6 +12,7 @@ import {
   type OpeningCommand,
   type Outcome,
   type StepBody,
+  type StepInfo,
   serializeError,
   type Turn,
 } from "@holdfast/core";
@@ -27,7 +28,7 @@ export interface StepsHost {
   now(): number;
   replaceStep(name: string): ((info: unknown) => unknown) | undefined;
   /** D6: a step in a transaction of the store. */
-  transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: object): Promise<InboxMessage | "stale">;
+  transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: StepInfo): Promise<InboxMessage | "stale">;
 }
 /** The run that they belong to, as it stands now. */
 export interface StepsRun {

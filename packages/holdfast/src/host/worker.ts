@@ -15,6 +15,7 @@ import {
   type Payload,
   type RunningTurn,
   type StepBody,
+  type StepInfo,
   type TurnWatch,
 } from "@holdfast/core";
 import { StoreError } from "../store/errors.ts";
@@ -24,7 +25,6 @@ import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { type Determinism, Guard } from "./guard.ts";
-import { whyLost } from "./overs.ts";
 import { tolerateRejections } from "./rejections.ts";
 import { Turnstile } from "./turnstile.ts";
 import { Watchdog } from "./watchdog.ts";
@@ -59,6 +59,9 @@ export interface WorkerPorts {
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
   stopped(worker: WorkerHost): void;
 }
+
+/** Between tries of what the store could not carry out, in milliseconds. */
+const LONGEST_PAUSE = 5_000;
 
 export class WorkerHost implements DriverHost {
   readonly id: string;
@@ -268,32 +271,40 @@ export class WorkerHost implements DriverHost {
   attempts(runId: string): ReturnType<Store["attempts"]> {
     return this.#ports.store.attempts(runId);
   }
-  async transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: object): Promise<InboxMessage | "stale"> {
+  async transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: StepInfo): Promise<InboxMessage | "stale"> {
     const { store } = this.#ports;
     if (store.transact === undefined) {
       throw new HoldfastError("This store has no transactions to offer: use ctx.step.", { code: "HF_NO_TRANSACTIONS" });
     }
-    const run = body.run as (tx: unknown, info: object) => unknown;
+    const run = body.run as (tx: unknown, info: StepInfo) => unknown;
     const encoded = (value: unknown): Payload => this.#ports.encode(value, `the result of transaction ${body.name}`);
     let hasThrown = false;
     const thrown = (error: unknown): never => {
       hasThrown = true;
       throw error;
     };
-    try {
-      return await store.transact(claim, (tx) => {
-        try {
-          const result = run(tx, info);
-          const waits = typeof (result as { then?: unknown } | null | undefined)?.then === "function";
-          return waits ? Promise.resolve(result).then(encoded).catch(thrown) : encoded(result);
-        } catch (error) {
-          return thrown(error);
-        }
-      });
-    } catch (error) {
-      // D6: what the store could not do, it may have done all the same: the inbox tells, at the next claim.
-      if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);
-      throw error;
+    const attempted = (tx: unknown): Payload | Promise<Payload> => {
+      hasThrown = false;
+      try {
+        const result = run(tx, info);
+        const waits = typeof (result as { then?: unknown } | null | undefined)?.then === "function";
+        return waits ? Promise.resolve(result).then(encoded).catch(thrown) : encoded(result);
+      } catch (error) {
+        return thrown(error);
+      }
+    };
+    for (let pause = 100; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+      try {
+        return await store.transact(claim, attempted);
+      } catch (error) {
+        // D6: what the store could not do, it may have done all the same: the inbox tells, at the next claim.
+        if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);
+        if (!isTakenBack(error)) throw error;
+        // D8: attempts are those of the user's function. The store may have room again later, or the lock.
+        this.logger.warn(`The store could not carry out transaction ${body.name}; trying again.`, { runId: claim.runId, error });
+        await this.#passed(pause);
+        if (info.signal.aborted) throw error;
+      }
     }
   }
   replaceStep(name: string): ((info: unknown) => unknown) | undefined {
@@ -479,28 +490,19 @@ export class WorkerHost implements DriverHost {
     const asked = this.environment.elapsed();
     try {
       const results = await this.#ports.store.renew(this.id, this.#settings.lease, claims);
-      const lost: Driver[] = [];
       results.forEach(({ held, inbox }, i) => {
         const driver = drivers[i];
         if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
         if (driver.epoch !== claims[i]?.epoch) return; // M7: of a claim that is over; what it tells of may be consumed by now
         if (held) driver.leasedAt = asked;
-        else lost.push(driver);
+        else driver.lose(claimLost());
         if (held && inbox.length > 0) void driver.receive(inbox);
       });
-      if (lost.length > 0) await this.#lose(lost);
       return true;
     } catch (error) {
       this.logger.error("Leases could not be renewed; trying again.", { error });
       return false;
     }
-  }
-
-  /** D4: their steps are told, and why. */
-  async #lose(drivers: readonly Driver[]): Promise<void> {
-    const lost = drivers.map((driver) => ({ driver, epoch: driver.epoch }));
-    const runs = await this.#ports.store.get(drivers.map(({ runId }) => runId)).catch(() => []);
-    for (const [i, { driver, epoch }] of lost.entries()) if (driver.epoch === epoch) driver.lose(whyLost(runs[i], epoch));
   }
 
   // ── the end (W4) ──
@@ -538,6 +540,17 @@ export class WorkerHost implements DriverHost {
     this.#guard?.stop();
     this.#ports.stopped(this);
   }
+}
+
+/** D4: steps are told at once; which of these it was would have to be asked for. */
+function claimLost(): HoldfastError {
+  const what = "This run is no longer this worker's: it was terminated, its deadline has passed, or another worker has it.";
+  return new HoldfastError(what, { code: "HF_CLAIM_LOST" });
+}
+
+/** A fault of the store's that passes, and has taken the transaction back: a full disk, somebody else's lock. */
+function isTakenBack(error: unknown): boolean {
+  return error instanceof StoreError && error.retryable && error.code !== "HF_STORE_UNAVAILABLE";
 }
 
 /** Did the transaction perhaps commit? A store that says what was wrong with it has taken it back. */

@@ -2,9 +2,10 @@
 
 import { IllegalReturnError, RunFailedError, StepFailedError, signal, UnserializableValueError, workflow } from "holdfast";
 import { beforeEach, describe, expect, test, vi } from "vitest";
+import { StoreFullError } from "../../src/store/errors.ts";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
 import { openShell, type Shell } from "../sqlite/support.ts";
-import { DOOMED, enginesOn, errorOf, STORES, Wire } from "./engines.ts";
+import { DOOMED, enginesOn, errorOf, Gate, STORES, Wire } from "./engines.ts";
 
 type Tx = SqliteTransaction;
 
@@ -120,6 +121,60 @@ describe("transaction steps on sqlite", () => {
     expect(await run.result()).toBe(3);
     expect(orders()).toEqual(["attempt 3"]);
     expect((await run.operations())[0]?.attempts.map(({ status }) => status)).toEqual(["failed", "failed", "completed"]);
+  });
+
+  test("D6 D8 what the store could not carry out is tried again, and is no attempt of the step", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    let faults = 0;
+    wire.intercept("transact", (pass, claim, body) =>
+      pass(claim, (tx) => {
+        const value = body(tx);
+        if (faults++ < 2) throw new StoreFullError({ where: "the disk" });
+        return value;
+      }),
+    );
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction(
+        "insert",
+        (tx: Tx, { attempt }) => {
+          tx.run("INSERT INTO orders (what) VALUES (?)", `attempt ${attempt}`);
+          return attempt;
+        },
+        { retry: { maxAttempts: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [buy] });
+    expect(await (await engine.start(buy, undefined)).result()).toBe(1);
+    expect([faults, orders()]).toEqual([3, ["attempt 1"]]);
+  });
+
+  test("C7 D6 a transaction that was given up is not tried again", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const asked = new Gate();
+    let calls = 0;
+    wire.intercept("transact", () => {
+      calls++;
+      asked.open();
+      return Promise.reject(new StoreFullError({ where: "the disk" }));
+    });
+    const buy = workflow({ name: "buy", signals: { go: signal() } }, async (ctx) => {
+      const { winner } = await ctx.race("first", {
+        insert: (ctx) => ctx.transaction("insert", (tx: Tx) => void tx.run("INSERT INTO orders (what) VALUES ('late')")),
+        go: (ctx) => ctx.waitForSignal("go"),
+      });
+      const tries = await ctx.step("count", () => calls);
+      await ctx.sleep(400); // longer than the pause between tries
+      return { winner, tries };
+    });
+    await engine.worker({ workflows: [buy] });
+    const run = await engine.start(buy, undefined);
+    await asked.passed;
+    await run.signal("go");
+    const { winner, tries } = await run.result();
+    expect(winner).toBe("go");
+    expect(calls).toBe(tries);
   });
 
   test("D6 one that fails for good leaves nothing behind", async () => {

@@ -3,11 +3,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { FatalError, Holdfast, workflow } from "holdfast";
+import { FatalError, Holdfast, update, workflow } from "holdfast";
 import { expect, test, vi } from "vitest";
 import { realEnvironment } from "../../src/host/environment.ts";
 import { Results } from "../../src/host/results.ts";
-import { StoreCorruptError } from "../../src/store/errors.ts";
+import { StoreCorruptError, StoreMovedError } from "../../src/store/errors.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { RunRow, Store } from "../../src/store/port.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
@@ -45,6 +45,28 @@ test.each(["the update", "its run"])(
     expect(await damaged).toBeInstanceOf(StoreCorruptError);
   },
 );
+
+test("M10 who waits for a result or a reply is told that the store was moved away", async () => {
+  const moved = new StoreMovedError({ where: "here", what: "deleted" });
+  const refuse = () => Promise.reject(moved);
+  const results = new Results({ get: refuse, updates: refuse } as Partial<Store> as Store, realEnvironment, quiet);
+  const waits = [results.end("a", IN_TIME), results.update("a", "u", IN_TIME)];
+  expect(await Promise.all(waits.map((wait) => wait.catch((error: unknown) => error)))).toEqual([moved, moved]);
+});
+
+test("M10 result() and update() reject once the file under an open engine was deleted", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-results-"));
+  const path = join(folder, "x.db");
+  const engine = await Holdfast.open(`file:${path}`, { logger: quiet });
+  const waits = workflow({ name: "waits", updates: { add: update<number, number>() } }, async (ctx) => ctx.sleep("1h"));
+  const run = await engine.start(waits, undefined); // nobody works on it
+  const ends = [run.result(), run.update("add", 1)].map((end) => end.catch((error: unknown) => error));
+  await vi.waitUntil(async () => (await engine.count({})).pending === 1);
+  rmSync(path);
+  expect(await Promise.all(ends)).toMatchObject([{ code: "HF_STORE_MOVED" }, { code: "HF_STORE_MOVED" }]);
+  await engine.close().catch(() => {});
+  rmSync(folder, { recursive: true });
+});
 
 /** A store of which a test says what has ended; looks are answered with what was so when they began. */
 function endings() {

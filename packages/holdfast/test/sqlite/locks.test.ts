@@ -210,6 +210,25 @@ describe("locks of others", () => {
     other.close();
   });
 
+  test("who still waits when the store closes has no patience of their own: one was enough", async () => {
+    const { path, note, writer } = await openWriter(1_000);
+    const clock = vi.spyOn(performance, "now");
+    const other = openShell(path);
+    other.exec("BEGIN IMMEDIATE");
+    clock.mockReturnValue(0);
+    const first = note("a");
+    await new Promise((done) => setImmediate(done));
+    const late = note("b");
+    late.catch(() => {});
+    clock.mockReturnValue(1_000);
+    await expect(first).rejects.toMatchObject({ code: "HF_STORE_BUSY" });
+    const drained = writer.drain(); // time stands still: whoever begins to wait now waits for ever
+    await expect(late).rejects.toMatchObject({ code: "HF_STORE_BUSY" });
+    await drained;
+    clock.mockRestore();
+    other.close();
+  });
+
   test("two stores on one file take turns", async () => {
     const path = newPath();
     const [one, two] = [await openBench(path), await openBench(path)];

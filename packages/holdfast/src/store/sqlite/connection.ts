@@ -147,9 +147,9 @@ export class Connection {
   }
   // ── waiting ──
 
-  /** Repeats the work while somebody else's lock is in the way; errors come out typed. */
-  patiently<T>(work: () => T): Promise<T> {
-    return patiently(this.path, this.#patience, work);
+  /** Repeats the work while somebody else's lock is in the way; errors come out typed. `since`: when the wait began, if not now. */
+  patiently<T>(work: () => T, since?: () => number | undefined): Promise<T> {
+    return patiently(this.path, this.#patience, work, since);
   }
   close(): void {
     try {
@@ -243,14 +243,14 @@ function stillBusy(where: string, patience: number, cause: unknown): StoreBusyEr
 const FIRST_WAIT = 1;
 const LONGEST_WAIT = 25;
 
-async function patiently<T>(where: string, patience: number, work: () => T): Promise<T> {
+async function patiently<T>(where: string, patience: number, work: () => T, since?: () => number | undefined): Promise<T> {
   const began = performance.now();
   for (let wait = FIRST_WAIT; ; wait = Math.min(wait * 2, LONGEST_WAIT)) {
     try {
       return work();
     } catch (error) {
       if (!isBusy(error)) throw storeError(error, where);
-      if (performance.now() - began >= patience) throw stillBusy(where, patience, error);
+      if (performance.now() - (since?.() ?? began) >= patience) throw stillBusy(where, patience, error);
     }
     // Jitter, so that processes that collided do not collide again.
     await new Promise((done) => setTimeout(done, wait * (0.5 + Math.random())));

@@ -41,6 +41,9 @@ export class Writer {
   readonly #waiting: Write[] = [];
   #isScheduled = false;
   #flushing: Promise<void> | undefined;
+  /** Since when nobody here has got the lock. */
+  #lockedSince: number | undefined;
+  #isLeaving = false;
 
   constructor(session: Session, options: WriterOptions) {
     this.#session = session;
@@ -65,8 +68,9 @@ export class Writer {
       this.#schedule();
     });
   }
-  /** Resolves when everything that was asked for so far has been answered. */
+  /** The store closes: resolves when everything that was asked for so far has been answered. Who still waits for the lock shares one patience. */
   async drain(): Promise<void> {
+    this.#isLeaving = true;
     while (this.#waiting.length > 0 || this.#flushing !== undefined) {
       await (this.#flushing ?? nextTurn());
     }
@@ -92,6 +96,7 @@ export class Writer {
     } catch {
       return this.#later(this.#flushPatiently()); // where it is tried again, or fails again
     }
+    this.#lockedSince = undefined;
     const failed = this.#writeWaiting();
     if (failed.length === 0) this.#goOn();
     else this.#later(this.#writeEach(failed));
@@ -102,12 +107,19 @@ export class Writer {
       this.#goOn();
     });
   }
+  #lock(): Promise<void> {
+    const begin = (): void => {
+      this.#lockedSince ??= performance.now();
+      this.#session.begin();
+      this.#lockedSince = undefined;
+    };
+    return this.#session.db.patiently(begin, () => (this.#isLeaving ? this.#lockedSince : undefined));
+  }
   async #flushPatiently(): Promise<void> {
-    const { db } = this.#session;
     const { length } = this.#waiting;
     try {
       // Who comes while we wait for the lock goes along.
-      await db.patiently(() => this.#session.begin());
+      await this.#lock();
     } catch (error) {
       // Not those that came meanwhile: they have not waited as long.
       for (const write of this.#waiting.splice(0, length)) write.fail(error);
@@ -144,7 +156,7 @@ export class Writer {
   async #writeAlone(write: Write): Promise<void> {
     const { db } = this.#session;
     try {
-      await db.patiently(() => this.#session.begin());
+      await this.#lock();
     } catch (error) {
       write.fail(error);
       return;
