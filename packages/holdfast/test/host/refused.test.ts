@@ -1,6 +1,6 @@
 // What a store won't have: whoever it belongs to hears of it, and nobody else who shared its write.
 
-import { activity, jsonCodec, signal, workflow } from "@holdfast/core";
+import { activity, jsonCodec, type Payload, signal, workflow } from "@holdfast/core";
 import { ask } from "@holdfast/postgres-server";
 import { type Holdfast, type Store, StoreError, StoreRefusedError } from "holdfast";
 import { afterEach, describe, expect, test } from "vitest";
@@ -318,6 +318,48 @@ describe("in memory", () => {
     await engine.worker(WORKER);
     expect(await run.result({ timeout: "20s" })).toBe(4);
     expect(engines.log.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  test("P11 a run whose values can't be decoded here is listed without them, and hides no other", async () => {
+    const decode = (payload: Payload): unknown => {
+      if (String(payload).includes("secret")) throw new Error("no key for this one");
+      return jsonCodec.decode(payload);
+    };
+    const engine = await engines.open({ codec: { encode: (value) => jsonCodec.encode(value), decode } });
+    for (const [id, input] of [["a", "plain"], ["b", "secret"], ["c", "plain too"]] as const) await engine.start(delegates, input, { id }); // biome-ignore format: one line
+    const { runs } = await engine.list();
+    expect(runs.map(({ id, status, input, error }) => [id, status, input, error?.message])).toEqual([
+      ["c", "pending", "plain too", undefined],
+      ["b", "pending", undefined, "no key for this one"],
+      ["a", "pending", "plain", undefined],
+    ]);
+  });
+
+  test("W3 D4 a lease that can't be renewed is let go, with its steps; those beside it are kept", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const steps = new Map<string, { readonly gate: Gate; readonly signal: AbortSignal }>();
+    const long = workflow("long", async (ctx, id: string) =>
+      ctx.step("wait", ({ signal }) => {
+        const gate = new Gate();
+        steps.set(id, { gate, signal });
+        return gate.passed;
+      }),
+    );
+    wire.intercept("renew", async (pass, workerId, lease, claims) => {
+      if (claims.some(({ runId }) => isBad(runId))) throw new StoreRefusedError({ where: "memory", reason: "not this one" });
+      return pass(workerId, lease, claims);
+    });
+    await engine.worker({ workflows: [long], gracePeriod: 0, lease: 900, determinism: "off" });
+    const ids = ["good-1", "bad", "good-2"];
+    const runs = await Promise.all(ids.map((id) => engine.start(long, id, { id })));
+    await until(() => steps.size === 3, "all to be at their step");
+    await until(() => steps.get("bad")?.signal.aborted, "the step to be told");
+    wire.intercept("renew", undefined);
+    await until(() => steps.get("bad")?.signal.aborted === false, "its run to be taken up again");
+    expect(["good-1", "good-2"].map((id) => steps.get(id)?.signal.aborted)).toEqual([false, false]);
+    for (const { gate } of steps.values()) gate.open();
+    await Promise.all(runs.map((run) => run.result({ timeout: "20s" })));
   });
 
   test("V4 W3 D7 a run that can't even be blocked is left to its lease, and troubles nobody beside it", async () => {
