@@ -48,7 +48,7 @@ const WORKER = {
   gracePeriod: 0,
 } as const;
 
-type What = "turns" | "runs" | "messages" | "answers" | "failures" | "ends";
+type What = "turns" | "runs" | "messages" | "answers" | "failures" | "ends" | "claims";
 /** From now on the store refuses what belongs to a run whose id begins with "bad", and takes it again when it is told to. */
 type Refuse = (what: What) => Promise<() => Promise<void>>;
 
@@ -59,6 +59,7 @@ const WHERE: Record<What, readonly [event: string, table: string, run: string, c
   messages: ["INSERT", "inbox", "run", "NEW.value IS NOT NULL"],
   answers: ["INSERT", "inbox", "run", "NEW.value IS NOT NULL"],
   failures: ["INSERT", "inbox", "run", "NEW.value IS NULL"],
+  claims: ["UPDATE", "runs", "key", "NEW.worker_id IS NOT NULL"],
   ends: ["UPDATE", "runs", "key", "NEW.finished_at IS NOT NULL"],
 };
 
@@ -283,6 +284,28 @@ describe.each(["sqlite", "postgres"] as const)("what time does, on %s", (name) =
     expect(await later.result({ timeout: "20s" })).toBe("done");
     await accept();
     expect(await bad.result({ timeout: "20s" })).toBe("HF_STEP_TIMEOUT");
+  }, 60_000);
+});
+
+describe("on sqlite", () => {
+  const engines = enginesOn("sqlite");
+  const refuse = inSqlite(engines);
+
+  test("W1 W2 a run that can't be claimed keeps its worker from no other, and is told of once", async () => {
+    const engine = await engines.open();
+    const [bad, ...others] = [
+      await engine.start(doubled, 1, { id: "bad" }),
+      await engine.start(doubled, 2),
+      await engine.start(doubled, 3),
+    ];
+    const accept = await refuse("claims");
+    await engine.worker({ ...WORKER, concurrency: 1 });
+    expect(await Promise.all(others.map((run) => run.result({ timeout: "20s" })))).toEqual([4, 6]);
+    expect(engines.log.filter(({ level }) => level === "error")).toMatchObject([
+      { message: "A run can't be claimed; others are.", fields: { error: { code: "HF_STORE_REFUSED" } } },
+    ]);
+    await accept();
+    expect(await bad.result({ timeout: "20s" })).toBe(2);
   }, 60_000);
 });
 
