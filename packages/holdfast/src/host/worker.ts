@@ -18,7 +18,7 @@ import {
   type StepInfo,
   type TurnWatch,
 } from "@holdfast/core";
-import { StoreError } from "../store/errors.ts";
+import { isRefusal, StoreError } from "../store/errors.ts";
 import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Served, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import { checkedMessage, codeOf } from "./definitions.ts";
@@ -489,7 +489,9 @@ export class WorkerHost implements DriverHost {
     const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
     const asked = this.environment.elapsed();
     try {
-      const results = await this.#ports.store.renew(this.id, this.#settings.lease, claims);
+      const results = await this.#ports.store
+        .renew(this.id, this.#settings.lease, claims)
+        .catch((error: unknown) => this.#renewEach(claims, error));
       results.forEach(({ held, inbox }, i) => {
         const driver = drivers[i];
         if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
@@ -503,6 +505,21 @@ export class WorkerHost implements DriverHost {
       this.logger.error("Leases could not be renewed; trying again.", { error });
       return false;
     }
+  }
+
+  /** The store won't have the renewal of one of them: those beside it keep their leases, that one is let go. */
+  async #renewEach(claims: Parameters<Store["renew"]>[2], refusal: unknown): ReturnType<Store["renew"]> {
+    if (!isRefusal(refusal)) throw refusal;
+    const results: Awaited<ReturnType<Store["renew"]>> = [];
+    for (const claim of claims) {
+      const renewed = await this.#ports.store.renew(this.id, this.#settings.lease, [claim]).catch((error: unknown) => {
+        if (!isRefusal(error)) throw error;
+        this.logger.error(`The lease of run ${claim.runId} can't be renewed; the run is let go.`, { runId: claim.runId, error });
+        return [{ held: false, inbox: [] }];
+      });
+      results.push(...renewed);
+    }
+    return results;
   }
 
   // ── the end (W4) ──

@@ -1,6 +1,6 @@
 // What a store won't have: whoever it belongs to hears of it, and nobody else who shared its write.
 
-import { activity, jsonCodec, signal, workflow } from "@holdfast/core";
+import { activity, jsonCodec, type Payload, signal, workflow } from "@holdfast/core";
 import { ask } from "@holdfast/postgres-server";
 import { type Holdfast, type Store, StoreError, StoreRefusedError } from "holdfast";
 import { afterEach, describe, expect, test } from "vitest";
@@ -48,7 +48,7 @@ const WORKER = {
   gracePeriod: 0,
 } as const;
 
-type What = "turns" | "runs" | "messages" | "answers" | "failures" | "ends";
+type What = "turns" | "runs" | "messages" | "answers" | "failures" | "ends" | "claims";
 /** From now on the store refuses what belongs to a run whose id begins with "bad", and takes it again when it is told to. */
 type Refuse = (what: What) => Promise<() => Promise<void>>;
 
@@ -59,6 +59,7 @@ const WHERE: Record<What, readonly [event: string, table: string, run: string, c
   messages: ["INSERT", "inbox", "run", "NEW.value IS NOT NULL"],
   answers: ["INSERT", "inbox", "run", "NEW.value IS NOT NULL"],
   failures: ["INSERT", "inbox", "run", "NEW.value IS NULL"],
+  claims: ["UPDATE", "runs", "key", "NEW.worker_id IS NOT NULL"],
   ends: ["UPDATE", "runs", "key", "NEW.finished_at IS NOT NULL"],
 };
 
@@ -286,6 +287,28 @@ describe.each(["sqlite", "postgres"] as const)("what time does, on %s", (name) =
   }, 60_000);
 });
 
+describe("on sqlite", () => {
+  const engines = enginesOn("sqlite");
+  const refuse = inSqlite(engines);
+
+  test("W1 W2 a run that can't be claimed keeps its worker from no other, and is told of once", async () => {
+    const engine = await engines.open();
+    const [bad, ...others] = [
+      await engine.start(doubled, 1, { id: "bad" }),
+      await engine.start(doubled, 2),
+      await engine.start(doubled, 3),
+    ];
+    const accept = await refuse("claims");
+    await engine.worker({ ...WORKER, concurrency: 1 });
+    expect(await Promise.all(others.map((run) => run.result({ timeout: "20s" })))).toEqual([4, 6]);
+    expect(engines.log.filter(({ level }) => level === "error")).toMatchObject([
+      { message: "A run can't be claimed; others are.", fields: { error: { code: "HF_STORE_REFUSED" } } },
+    ]);
+    await accept();
+    expect(await bad.result({ timeout: "20s" })).toBe(2);
+  }, 60_000);
+});
+
 describe("in memory", () => {
   const engines = enginesOn("memory");
 
@@ -318,6 +341,48 @@ describe("in memory", () => {
     await engine.worker(WORKER);
     expect(await run.result({ timeout: "20s" })).toBe(4);
     expect(engines.log.filter(({ level }) => level === "error")).toEqual([]);
+  });
+
+  test("P11 a run whose values can't be decoded here is listed without them, and hides no other", async () => {
+    const decode = (payload: Payload): unknown => {
+      if (String(payload).includes("secret")) throw new Error("no key for this one");
+      return jsonCodec.decode(payload);
+    };
+    const engine = await engines.open({ codec: { encode: (value) => jsonCodec.encode(value), decode } });
+    for (const [id, input] of [["a", "plain"], ["b", "secret"], ["c", "plain too"]] as const) await engine.start(delegates, input, { id }); // biome-ignore format: one line
+    const { runs } = await engine.list();
+    expect(runs.map(({ id, status, input, error }) => [id, status, input, error?.message])).toEqual([
+      ["c", "pending", "plain too", undefined],
+      ["b", "pending", undefined, "no key for this one"],
+      ["a", "pending", "plain", undefined],
+    ]);
+  });
+
+  test("W3 D4 a lease that can't be renewed is let go, with its steps; those beside it are kept", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const steps = new Map<string, { readonly gate: Gate; readonly signal: AbortSignal }>();
+    const long = workflow("long", async (ctx, id: string) =>
+      ctx.step("wait", ({ signal }) => {
+        const gate = new Gate();
+        steps.set(id, { gate, signal });
+        return gate.passed;
+      }),
+    );
+    wire.intercept("renew", async (pass, workerId, lease, claims) => {
+      if (claims.some(({ runId }) => isBad(runId))) throw new StoreRefusedError({ where: "memory", reason: "not this one" });
+      return pass(workerId, lease, claims);
+    });
+    await engine.worker({ workflows: [long], gracePeriod: 0, lease: 900, determinism: "off" });
+    const ids = ["good-1", "bad", "good-2"];
+    const runs = await Promise.all(ids.map((id) => engine.start(long, id, { id })));
+    await until(() => steps.size === 3, "all to be at their step");
+    await until(() => steps.get("bad")?.signal.aborted, "the step to be told");
+    wire.intercept("renew", undefined);
+    await until(() => steps.get("bad")?.signal.aborted === false, "its run to be taken up again");
+    expect(["good-1", "good-2"].map((id) => steps.get(id)?.signal.aborted)).toEqual([false, false]);
+    for (const { gate } of steps.values()) gate.open();
+    await Promise.all(runs.map((run) => run.result({ timeout: "20s" })));
   });
 
   test("V4 W3 D7 a run that can't even be blocked is left to its lease, and troubles nobody beside it", async () => {

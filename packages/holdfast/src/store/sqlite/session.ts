@@ -46,7 +46,7 @@ export class Session {
    * Within a transaction, for what nobody has asked for: does it with each of them. What the database refuses is undone by itself, and keeps
    * nobody from the others, nor from what shares the transaction. Returns how many were done, and the last refusal.
    */
-  each<T>(items: readonly T[], work: (item: T) => void): Swept {
+  each<T>(items: readonly T[], work: (item: T) => unknown): Swept {
     let done = 0;
     let refusal: unknown;
     for (const item of items) {

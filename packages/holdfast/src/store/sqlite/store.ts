@@ -3,7 +3,7 @@
 // Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
 
 import type { Logger, Payload, RunStatus, Turn } from "@holdfast/core";
-import { partlyWritten, StoreClosedError, StoreCorruptError } from "../errors.ts";
+import { isRefusal, partlyWritten, StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
   AttemptRow,
   ClaimedTask,
@@ -60,6 +60,8 @@ interface BlockedRun {
 
 /** Items of one call that share a transaction; what it has more goes into further ones. */
 const PORTION = 500;
+/** Runs that can't be claimed and are passed over for others. */
+const MOST_REFUSED = 100;
 
 export class SqliteStore implements Store {
   readonly path: string;
@@ -67,6 +69,7 @@ export class SqliteStore implements Store {
   readonly #clock: () => number;
   readonly #watchers = new Watchers(() => this.#session?.db);
   readonly #toldLanes = new Set<number>();
+  #toldRefusal: string | undefined;
   #session: Session | undefined;
   #writer: Writer | undefined;
   #opening: Promise<void> | undefined;
@@ -172,28 +175,38 @@ export class SqliteStore implements Store {
     for (const lane of look.lanes) if (lane.priority === undefined) this.#tellOfLane(lane);
     const isNeeded = look.due.length > 0 || look.lanes.some(({ isDamaged }) => isDamaged);
     if (!isNeeded || request.limit <= 0) return { now, runs: [], nextAt: look.nextAt };
-    return this.#claimDue(request);
+    try {
+      return await this.#claimDue(request, 0);
+    } catch (error) {
+      // The database won't have one of them claimed: it keeps nobody from the others.
+      if (!isRefusal(error)) throw error;
+      return this.#claimDue(request, MOST_REFUSED);
+    }
   }
-  async #claimDue(request: ClaimRequest): Promise<ClaimResult> {
+  /** `refused`: so many of them may be refused, each by itself. */
+  async #claimDue(request: ClaimRequest, refused: number): Promise<ClaimResult> {
     const { workerId: id, lease, cached, limit } = request;
     const block = (session: Session, key: number, cause: unknown): BlockedRun => {
       const error = new StoreCorruptError({ where: this.path, cause });
       return { ...blockDamaged(session, key, error), error };
     };
-    const { now, claims, nextAt, blocked } = await this.#write(limit, (session, now) => {
+    const { now, claims, nextAt, blocked, refusal } = await this.#write(limit, (session, now) => {
       const { db } = session;
       const lanes = findLanes(db, request);
       // In this transaction: in the next, somebody may have mended and claimed them.
       const blocked = findDamaged(db, lanes).map((key) => block(session, key, new TypeError("Its available_at is no moment.")));
-      const { due, nextAt } = findDue(db, lanes, limit, now);
-      const claims = due.flatMap((key) =>
+      const { due, nextAt } = findDue(db, lanes, limit + refused, now);
+      const claimOne = (key: number) =>
         readable(
           () => claimRun(session, key, { id, lease }, cached, now),
           (error) => blocked.push(block(session, key, error)),
-        ),
-      );
-      return { now, claims, nextAt, blocked };
+        );
+      if (refused === 0) return { now, claims: due.flatMap(claimOne), nextAt, blocked, refusal: undefined };
+      const claims: ReturnType<typeof claimOne> = [];
+      const { refusal } = session.each(due, (key) => claims.length < limit && claims.push(...claimOne(key)));
+      return { now, claims, nextAt, blocked, refusal };
     });
+    if (refusal !== undefined) this.#tellOfRefusal(storeError(refusal, this.path));
     const damaged: { readonly key: number; readonly error: unknown }[] = [];
     const runs = claims.flatMap((claim) =>
       readable(
@@ -210,6 +223,12 @@ export class SqliteStore implements Store {
       ? "is blocked: rows of it can't be read"
       : "has ended, and something else had made it available: it stays as it ended";
     this.#options.logger?.error(`Run ${id} ${what}.`, { runId: id, error });
+  }
+  /** Once: every claim has it refused. */
+  #tellOfRefusal(error: unknown): void {
+    if (this.#toldRefusal === String(error)) return;
+    this.#toldRefusal = String(error);
+    this.#options.logger?.error("A run can't be claimed; others are.", { error });
   }
   /** Once: it is found by every claim. */
   #tellOfLane({ lane }: Lane): void {
