@@ -28,6 +28,7 @@ import {
   type UpdateInput,
   type UpdateOutput,
   type Updates,
+  uncheckedSeed,
   type Workflow,
 } from "@holdfast/core";
 import { Engine, type EngineOptions } from "./engine.ts";
@@ -193,7 +194,7 @@ export class Holdfast implements AsyncDisposable {
       attributes: checkedAttributes(options.attributes),
       idempotencyKey: checkedText("start", "idempotencyKey", options.idempotencyKey),
       onConflict: checkedConflict(options.onConflict),
-      seed: this.#engine.environment.uuid(),
+      seed: definition === undefined ? uncheckedSeed(this.#engine.environment.uuid()) : this.#engine.environment.uuid(),
       messages: options.signals === undefined ? undefined : await this.#startSignals(definition, checkedSignals(options.signals)),
     };
   }

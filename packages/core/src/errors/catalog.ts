@@ -164,7 +164,7 @@ export const errorCatalog = [
     name: "RunBlockedError",
     code: "HF_RUN_BLOCKED",
     retryable: true,
-    summary: "The code that the workers have can't advance the run. The run itself is unharmed.",
+    summary: "The code, or the codec, that the workers have can't advance the run. The run itself is unharmed.",
     whatToDo: "Deploy code that fits the run: it is tried again by itself, and at once after run.resume().",
   },
 
@@ -219,14 +219,14 @@ export const errorCatalog = [
     name: "UnserializableValueError",
     code: "HF_UNSERIALIZABLE_VALUE",
     retryable: false,
-    summary: "A value that has to be stored holds something that can't be.",
+    summary: "A value that has to be stored holds something that can't be, or the codec can't encode it.",
     whatToDo: "Return or pass plain data: leave that part out, or turn it into data first.",
   },
   {
     name: "InvalidInputError",
     code: "HF_INVALID_INPUT",
     retryable: false,
-    summary: "An argument, option or payload is not what it has to be. Nothing was written.",
+    summary: "An argument, option or payload is not what it has to be, or a stored value can't be decoded. Nothing was written.",
     whatToDo: "Mend the value and call again.",
   },
   {

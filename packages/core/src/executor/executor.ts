@@ -21,8 +21,10 @@ import { type Barrier, sharedBarrier } from "./barrier.ts";
 import { childEnded } from "./children.ts";
 import { sameBy } from "./comparison.ts";
 import { Context } from "./context.ts";
-import { cancelAttempt, expire, rootEnded, validatedOutput } from "./ending.ts";
+import { ContinueAsNewToken } from "./continuation.ts";
+import { cancelAttempt, expire, rootEnded, validatedContinuation, validatedOutput } from "./ending.ts";
 import { Execution } from "./execution.ts";
+import { isUnchecked, validatedInput } from "./inputs.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { Matcher } from "./matcher.ts";
 import { evaluateQuery } from "./queries.ts";
@@ -268,8 +270,11 @@ export class Executor {
       parent: undefined,
       order: [],
       run: async (unit) => {
-        const output = await run(new Context(unit) as never, execution.decode(job.input));
-        return schema === undefined || output === execution.continuation ? output : validatedOutput(execution.workflow, schema, output);
+        const given = execution.decode(job.input);
+        const input = isUnchecked(job) ? await validatedInput(execution.workflow, given) : given;
+        const output = await run(new Context(unit) as never, input);
+        if (output instanceof ContinueAsNewToken) return validatedContinuation(execution, output);
+        return schema === undefined ? output : validatedOutput(execution.workflow, schema, output);
       },
       onEnd: (outcome) => {
         execution.rootOutcome = outcome;

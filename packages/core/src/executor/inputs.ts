@@ -5,6 +5,7 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { InvalidInputError } from "../errors/index.ts";
 import type { AnyWorkflow } from "../model/index.ts";
+import type { StartJob } from "../protocol/index.ts";
 
 /** The input of a child. */
 export function checkedInput(workflow: AnyWorkflow, input: unknown): unknown {
@@ -19,6 +20,23 @@ export function checkedInput(workflow: AnyWorkflow, input: unknown): unknown {
     throw new InvalidInputError({ what, issues: [{ message }] });
   }
   return settled(what, result);
+}
+
+/**
+ * Marks the seed of an execution whose input no schema has seen: its starter did not know the workflow. Of a start, the seed is what every
+ * store keeps as it is and nobody else reads; the next execution has another.
+ */
+const UNCHECKED = "unchecked:";
+export function uncheckedSeed(seed: string): string {
+  return UNCHECKED + seed;
+}
+export function isUnchecked({ seed }: StartJob): boolean {
+  return seed.startsWith(UNCHECKED);
+}
+/** The input of an execution of this workflow. A schema that awaits anything foreign is caught like other code (X8). */
+export async function validatedInput(workflow: AnyWorkflow, input: unknown): Promise<unknown> {
+  const schema = workflow.options.input as StandardSchemaV1 | undefined;
+  return schema === undefined ? input : settled(`the input of workflow ${workflow.name}`, await schema["~standard"].validate(input));
 }
 
 /** What a schema makes of a value; throws InvalidInputError with every issue. */

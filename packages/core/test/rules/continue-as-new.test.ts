@@ -4,6 +4,7 @@
 import { type Command, IllegalReturnError, Loop, Receive, workflow } from "@holdfast/core";
 import { crashAnywhere, Harness } from "@holdfast/core/testing";
 import { describe, expect, it } from "vitest";
+import { z } from "zod";
 
 const types = (commands: readonly Command[]) => commands.map((command) => command.type);
 
@@ -18,6 +19,31 @@ describe("P10 continueAsNew", () => {
     expect(h.status).toBe("continued");
     expect(commands).toEqual([{ type: "continueAsNew", input: '{"n":2}' }]);
     await crashAnywhere(h);
+  });
+
+  const counted = z.object({ n: z.number(), step: z.number().default(5) });
+  it("P10 the input of the next execution is what the workflow's schema makes of it", async () => {
+    const wf = workflow({ name: "counter", input: counted }, async (ctx, { n }) => ctx.continueAsNew({ n: n + 1 } as never));
+    const h = await Harness.start(wf, { n: 1, step: 1 });
+    expect(h.terminal).toEqual({ type: "continueAsNew", input: '{"n":2,"step":5}' });
+    await crashAnywhere(h);
+  });
+
+  it("P10 one that the schema refuses fails the run; that of another version is its own affair", async () => {
+    const wf = (version?: string) =>
+      workflow({ name: "counter", input: counted }, async (ctx) =>
+        ctx.continueAsNew({ n: "many" } as never, version === undefined ? undefined : { version }),
+      );
+    const h = await Harness.start(wf(), { n: 1 });
+    expect(h.error).toMatchObject({ name: "InvalidInputError", issues: [{ path: ["n"] }] });
+    await crashAnywhere(h);
+    expect((await Harness.start(wf("2"), { n: 1 })).status).toBe("continued");
+  });
+
+  it("P1 an output of nothing is held against the schema too", async () => {
+    const wf = workflow({ name: "w", output: z.object({ total: z.number() }) }, async () => undefined as never);
+    const h = await Harness.start(wf);
+    expect(h.error).toMatchObject({ name: "InvalidInputError" });
   });
 
   it("P10 it may name the version of the next execution", async () => {

@@ -514,6 +514,24 @@ describe.each(STORES)("schemas on %s", (store) => {
     expect((await run.describe()).input).toEqual({ n: 21, at: new Date(0) });
   });
 
+  test("input of a run that was started by name is validated by the worker, once, before any code runs", async () => {
+    let ran = 0;
+    const toNumber = z.object({ n: z.string().transform(Number) }); // refuses what it made
+    const strict = workflow({ name: "strict", input: toNumber }, async (_ctx, { n }) => {
+      ran++;
+      return n;
+    });
+    const client = await engines.open();
+    const [good, bad] = [await client.start("strict", { n: "21" }), await client.start("strict", { n: 21 })];
+    const engine = await engines.open();
+    await engine.worker({ workflows: [strict] });
+    expect(await good.result()).toBe(21);
+    expect((await errorOf(bad.result())).cause).toMatchObject({ name: "InvalidInputError", issues: [{ path: ["n"] }] });
+    expect(await (await engine.start(strict, { n: "4" } as never)).result()).toBe(4);
+    expect(await (await engine.start("strict", { n: "5" })).result()).toBe(5);
+    expect(ran).toBe(3);
+  });
+
   test("output is validated too: a run whose output the schema refuses fails", async () => {
     const engine = await engines.open();
     await engine.worker({ workflows: [order] });
