@@ -51,6 +51,7 @@ interface Running {
 
 /** Most activities are over by then: a hint costs them nothing. */
 const LOOK_AFTER_MS = 10;
+/** No longer does an attempt that is over go on for want of a reason. */
 const WHY_WITHIN_MS = 250;
 /** Looks that hints ask for may take this share of the time. */
 const SHARE = 0.03;
@@ -292,7 +293,7 @@ export class ActivityRunner {
    * of hints is followed less often, so that looking never takes more than its share.
    */
   look(runIds?: readonly string[]): void {
-    if (this.#running.size === 0) return;
+    if (this.#running.size === 0 || this.#lookAgain) return;
     if (runIds !== undefined && ![...this.#running.values()].some(({ task }) => runIds.includes(task.runId))) return;
     this.#lookAgain = true;
     if (!this.#looking) void this.#lookOn();

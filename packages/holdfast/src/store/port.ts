@@ -319,9 +319,9 @@ export interface RunQuery {
 export interface Wakeup {
   /** Runs to claim may be there. */
   readonly work?: boolean;
-  /** Messages for runs that are leased may be there. */
+  /** Messages for runs that are leased may be there, or some of these were ended over the heads of their workers (K6, K7). */
   readonly messages?: boolean;
-  /** Activities to claim may be there. */
+  /** Activities to claim may be there, or some that a worker has are over: given up by their run, or out of time (D11). */
   readonly tasks?: boolean;
   /** Runs or updates that clients wait for may have ended. */
   readonly results?: boolean;
