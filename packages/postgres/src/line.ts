@@ -107,14 +107,18 @@ export class Line<I, R> {
   /** In one call for all of them, until none is left: however many there are, they take no more than one connection. */
   async #lookAside(): Promise<void> {
     while (this.#aside.size > 0) {
-      const all = [...this.#aside].flatMap(([key, some]) => some.map((one) => ({ key, one })));
-      try {
-        const results = await this.#work(all.map(({ one }) => one.item), true); // biome-ignore format: one line
-        for (const [i, { key, one }] of all.entries()) this.#settle(key, one, results[i]);
-      } catch (error) {
-        for (const { key, one } of all) this.#leave(key, one).reject(error);
-      }
+      await this.#lookAt([...this.#aside].flatMap(([key, some]) => some.map((one) => ({ key, one }))));
       if (this.#aside.size > 0) await new Promise((resolve) => setTimeout(resolve, ASIDE_MS));
+    }
+  }
+  async #lookAt(some: readonly { readonly key: string; readonly one: Aside<I, R> }[]): Promise<void> {
+    const items = some.map(({ one }) => one.item);
+    try {
+      const results = await this.#work(items, true);
+      for (const [i, { key, one }] of some.entries()) this.#settle(key, one, results[i]);
+    } catch (error) {
+      if (some.length > 1 && !isRetryable(error)) for (const each of some) await this.#lookAt([each]);
+      else for (const { key, one } of some) this.#leave(key, one).reject(error);
     }
   }
   #settle(key: string, one: Aside<I, R>, result: R | undefined): void {

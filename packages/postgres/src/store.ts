@@ -485,7 +485,10 @@ export class PostgresStore implements Store {
           : null;
       const { names, notices } = await this.#know([run], firstTurns([run]));
       const batch = createBatch([isOpen === null ? run : { ...run, messages: undefined }], names);
-      const values = [null, null, null, this.#given(), ...batch.parameters, notices.channel, notices.notice("work")];
+      // Nor is one that is there already: nothing is written to it, unless it has ended and begins again.
+      const [rows, records, states, others] = batch.parameters;
+      const runs = [rows, records, states, others, null, null];
+      const values = [null, null, null, this.#given(), ...runs, notices.channel, notices.notice("work")];
       const answer = await ask(`SELECT ${s}.create_runs_1(${placeholders(values.length)}) AS answer`, values);
       const [result] = createResults([run], () => batch, answer ?? "{}") as [CreateResult];
       if (isOpen === null || result.status !== "existing") return result;

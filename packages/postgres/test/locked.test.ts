@@ -260,3 +260,21 @@ test("M1 D3 a process whose run somebody has locked goes on with the signals of 
   await waiting;
   expect(await database.sql(`SELECT count(*)::int FROM ${schema}.inbox`)).toEqual([{ count: 3 }]);
 });
+
+test.each([
+  ["an idempotency key", { idempotencyKey: "k", onConflict: "use-existing" }],
+  ["messages", { messages: [{ job: signal("s") }], onConflict: "use-existing" }],
+  ["restart-if-closed", { onConflict: "restart-if-closed" }],
+  ["messages, of an id that is taken", { messages: [{ job: signal("s") }], onConflict: "reject" }],
+] as const)("D3 a start in a transaction that stays open, with %s: a run that is there already goes on", async (_, more) => {
+  const here = await bench();
+  const held = await running(here.store, "a");
+  const client = await database.client();
+  await client.query("BEGIN");
+  const [result] = await here.store.within(client).create([newRun("a", more)]);
+  expect(result?.status).toBe(more.onConflict === "reject" ? "conflict" : "existing");
+  const free = await database.sql(`SELECT 1 FROM (SELECT id FROM ${here.schema}.runs WHERE id = 'a' FOR NO KEY UPDATE SKIP LOCKED) r`);
+  expect(free).toHaveLength(1);
+  expect(await here.store.commit([draft(held, { turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
+  await client.query("COMMIT");
+});
