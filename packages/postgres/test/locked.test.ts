@@ -278,3 +278,34 @@ test.each([
   expect(await here.store.commit([draft(held, { turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
   await client.query("COMMIT");
 });
+
+test.each(["COMMIT", "ROLLBACK"])("P10 D3 a start in a transaction that stays open holds up those under its key alone: %s", async (end) => {
+  const schema = database.newSchema();
+  const engine = await Holdfast.open(`${database.url}?schema=${schema}`);
+  onTestFinished(() => engine.close());
+  const order = workflow("order", async () => 1);
+  const client = await database.client();
+  await client.query("BEGIN");
+  await engine.start(order, undefined, { id: "first", idempotencyKey: "k", tx: client });
+  const same = engine.start(order, undefined, { id: "second", idempotencyKey: "k" });
+  const starts = ["other key", "no key"].map((id) =>
+    engine.start(order, undefined, { id, ...(id === "other key" && { idempotencyKey: "other" }) }),
+  );
+  expect((await Promise.all(starts)).map(({ id }) => id)).toEqual(["other key", "no key"]);
+  expect((await engine.start(order, undefined, { id: "later", idempotencyKey: "other" })).id).toBe("other key");
+  await client.query(end);
+  expect((await same).id).toBe(end === "COMMIT" ? "first" : "second");
+});
+
+test("P10 starts under one key, of several processes at once, are one", async () => {
+  const schema = database.newSchema();
+  const stores = [await database.open({ schema }), await database.open({ schema }), await database.open({ schema })];
+  const results = await Promise.all(
+    stores.flatMap((store, i) =>
+      range(5).map((n) => store.create([newRun(`r${i}.${n}`, { idempotencyKey: `k${n}`, onConflict: "use-existing" })])),
+    ),
+  );
+  const ids = results.flat().map(({ id }) => id);
+  expect(new Set(ids).size).toBe(5);
+  expect(results.flat().filter(({ status }) => status === "created")).toHaveLength(5);
+});
