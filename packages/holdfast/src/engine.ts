@@ -234,7 +234,7 @@ export class Engine {
     let result: CreateResult;
     const asked = this.environment.elapsed();
     try {
-      result = await this.#committer.create({ ...run, first: begun.first });
+      result = await this.#handOver({ ...run, first: begun.first });
     } catch (error) {
       begun.worker.forget(begun.driver);
       throw error;
@@ -250,8 +250,14 @@ export class Engine {
     }
     return result;
   }
+  /** One under a key may have to wait for an open transaction that uses the same. */
+  async #handOver(run: NewRun): Promise<CreateResult> {
+    if (run.idempotencyKey === undefined || this.store.gathers !== true) return this.#committer.create(run);
+    const [result] = await this.store.create([run]);
+    return result as CreateResult;
+  }
   async #create(run: NewRun): Promise<CreateResult> {
-    const result = await this.#committer.create(run);
+    const result = await this.#handOver(run);
     const { deadline, deadlineAt } = run;
     // A deadline ends it without its worker.
     if (result.status === "created" && deadline === undefined && deadlineAt === undefined && this.#serves(run))

@@ -72,23 +72,23 @@ export function createBatch(runs: readonly NewRun[], names: Names): CreateBatch 
 interface CreateAnswer {
   /** Those that were there: number, onConflict, execution, status. */
   readonly met?: readonly (readonly [number, NewRun["onConflict"], number, RunStatus])[] | null;
-  readonly others?:
-    | readonly {
+  readonly others?: /** Null: an open transaction uses the same key, nothing was done. */
+    | readonly ({
         readonly s: CreateResult["status"];
         readonly id?: string;
         readonly x?: number;
         readonly b?: number[];
         readonly r?: RunStatus;
-      }[]
+      } | null)[]
     | null;
 }
 
-export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatch, json: string): CreateResult[] {
+export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatch, json: string): (CreateResult | undefined)[] {
   // All of them are new.
   if (json === "{}") return runs.map(({ id }) => ({ status: "created", id, execution: 1, inboxIds: [] }));
   const { plain, others } = batchOf();
   const answer = JSON.parse(json) as CreateAnswer;
-  const results: CreateResult[] = new Array(runs.length);
+  const results: (CreateResult | undefined)[] = runs.map(() => undefined);
   const idOf = (at: number): string => runs[at]?.id ?? "";
   for (const at of plain) results[at] = { status: "created", id: idOf(at), execution: 1, inboxIds: [] };
   for (const [i, conflict, execution, runStatus] of answer.met ?? []) {
@@ -99,7 +99,9 @@ export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatc
         : { status: "existing", id: idOf(at), execution, inboxIds: [] };
   }
   for (const [n, at] of others.entries()) {
-    const { s = "conflict", id = text(idOf(at)), x = 1, b = [], r = "pending" } = answer.others?.[n] ?? {};
+    const other = answer.others?.[n];
+    if (other === null) continue;
+    const { s = "conflict", id = text(idOf(at)), x = 1, b = [], r = "pending" } = other ?? {};
     results[at] =
       s === "conflict" ? { status: s, id: readText(id), runStatus: r } : { status: s, id: readText(id), execution: x, inboxIds: b };
   }

@@ -122,30 +122,22 @@ export class Line<I, R> {
   /** In one call for all of them, until none is left: however many there are, they take no more than one connection. */
   async #lookAside(): Promise<void> {
     while (this.#aside.size > 0) {
-      const all = [...this.#aside].flatMap(([key, some]) => some.map((one) => ({ key, one })));
-      try {
-        const results = await this.#work(all.map(({ one }) => one.item), true); // biome-ignore format: one line
-        for (const [i, { key, one }] of all.entries()) this.#settle(key, one, results[i]);
-      } catch (error) {
-        await this.#refused(all, error);
-      }
+      await this.#lookAt([...this.#aside].flatMap(([key, some]) => some.map((one) => ({ key, one }))));
       if (this.#aside.size > 0) await new Promise((resolve) => setTimeout(resolve, ASIDE_MS));
     }
   }
-  /** One of them may be at fault: each by itself then. Else it is the store's trouble, and all hear of it. */
-  async #refused(all: readonly { readonly key: string; readonly one: Aside<I, R> }[], error: unknown): Promise<void> {
-    const written = writtenOf<R>(error);
-    for (const [i, { key, one }] of all.entries()) {
-      if (i < written.length) this.#settle(key, one, written[i]);
-      else if (all.length === 1 || !isRefusal(error)) this.#leave(key, one).reject(error);
-      else {
-        try {
-          const [result] = await this.#work([one.item], true);
-          this.#settle(key, one, result);
-        } catch (ownError) {
-          this.#leave(key, one).reject(ownError);
-        }
-      }
+  /** Where one of them may be at fault, each by itself. */
+  async #lookAt(some: readonly { readonly key: string; readonly one: Aside<I, R> }[]): Promise<void> {
+    const items = some.map(({ one }) => one.item);
+    try {
+      const results = await this.#work(items, true);
+      for (const [i, { key, one }] of some.entries()) this.#settle(key, one, results[i]);
+    } catch (error) {
+      const written = writtenOf<R>(error);
+      const left = some.slice(written.length);
+      for (const [i, { key, one }] of some.slice(0, written.length).entries()) this.#settle(key, one, written[i]);
+      if (some.length > 1 && isRefusal(error)) for (const each of left) await this.#lookAt([each]);
+      else for (const { key, one } of left) this.#leave(key, one).reject(error);
     }
   }
   #settle(key: string, one: Aside<I, R>, result: R | undefined): void {

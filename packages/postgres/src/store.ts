@@ -97,10 +97,13 @@ export class PostgresStore implements Store {
   readonly #watchers = new Set<{ readonly watcher: (wakeup: Wakeup) => void; stop: () => void }>();
   /** While the server carries out one batch, the process makes the next: two keep both at work. */
   readonly commitsAtOnce = 2;
+  readonly gathers = true;
   readonly #claimRuns: string;
   readonly #statements = new Map<string, string>();
   readonly #alones: Alones;
   readonly #births = new Map<string, Birth & { execution: number }>();
+  /** Runs under idempotency keys: a transaction that is still open may have used one of them. */
+  readonly #keyed: Line<NewRun, CreateResult>;
   readonly #sends: Line<Message, SendResult>;
   readonly #answers: Line<TaskAnswer, boolean>;
   #opened: Opened | undefined;
@@ -115,6 +118,7 @@ export class PostgresStore implements Store {
     this.#clock = options.clock;
     this.#alones = new Alones(this.#place.s);
     const waits = { patience: options.patience ?? DEFAULT_PATIENCE_MS, tooLong: () => lockedError(this.#place.where) };
+    this.#keyed = new Line((runs) => this.#create(runs), { ...waits, keyOf: ({ id, idempotencyKey = id }) => idempotencyKey });
     this.#sends = new Line((messages, wait) => this.#send(messages, wait), { ...waits, keyOf: ({ runId }) => runId });
     this.#answers = new Line((answers, wait) => this.#answer(answers, wait), { ...waits, keyOf: ({ id }) => String(id) });
     this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
@@ -246,6 +250,10 @@ export class PostgresStore implements Store {
   // ── runs ──
 
   create(runs: readonly NewRun[]): Promise<CreateResult[]> {
+    const isKeyed = runs.some(({ idempotencyKey }) => idempotencyKey !== undefined);
+    return isKeyed ? this.#keyed.add(runs) : (this.#create(runs) as Promise<CreateResult[]>); // only keys are waited for
+  }
+  #create(runs: readonly NewRun[]): Promise<(CreateResult | undefined)[]> {
     return inPortions(runs, sizeOfRun, async (portion) => {
       const { names } = await this.#know(portion, firstTurns(portion));
       const now = this.#given();
@@ -257,7 +265,7 @@ export class PostgresStore implements Store {
       return results;
     });
   }
-  #tellCreated(runs: readonly NewRun[], results: readonly CreateResult[]): void {
+  #tellCreated(runs: readonly NewRun[], results: readonly (CreateResult | undefined)[]): void {
     const first = runs.flatMap(({ first }, i) => (first !== undefined && results[i]?.status === "created" ? [first.commit] : []));
     const { here, elsewhere } = changesOf(first, first.map(() => ({ status: "committed", inbox: [] })), false, false); // biome-ignore format: one call
     const work = runs.some((run, i) => (run.first === undefined && results[i]?.status === "created") || (run.messages?.length ?? 0) > 0);
@@ -513,7 +521,10 @@ export class PostgresStore implements Store {
           : null;
       const { names, notices } = await this.#know([run], firstTurns([run]));
       const batch = createBatch([isOpen === null ? run : { ...run, messages: undefined }], names);
-      const values = [null, null, null, this.#given(), ...batch.parameters, notices.channel, notices.notice("work")];
+      // Nor is one that is there already: nothing is written to it, unless it has ended and begins again.
+      const [rows, records, states, others] = batch.parameters;
+      const runs = [rows, records, states, others, null, null];
+      const values = [null, null, null, this.#given(), ...runs, notices.channel, notices.notice("work")];
       const answer = await ask(`SELECT ${s}.create_runs_1(${placeholders(values.length)}) AS answer`, values);
       const [result] = createResults([run], () => batch, answer ?? "{}") as [CreateResult];
       if (isOpen === null || result.status !== "existing") return result;
@@ -676,7 +687,7 @@ const lateAgain = (): void => {};
 
 function lockedError(where: string): StoreError {
   return new StoreError(
-    `${where} was busy: somebody has kept this run locked for too long.\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
+    `${where} was busy: somebody has kept this run, or the same idempotency key, for too long.\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
     { code: "HF_STORE_BUSY", retryable: true },
   );
 }

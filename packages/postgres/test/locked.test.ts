@@ -260,3 +260,52 @@ test("M1 D3 a process whose run somebody has locked goes on with the signals of 
   await waiting;
   expect(await database.sql(`SELECT count(*)::int FROM ${schema}.inbox`)).toEqual([{ count: 3 }]);
 });
+
+test.each([
+  ["an idempotency key", { idempotencyKey: "k", onConflict: "use-existing" }],
+  ["messages", { messages: [{ job: signal("s") }], onConflict: "use-existing" }],
+  ["restart-if-closed", { onConflict: "restart-if-closed" }],
+  ["messages, of an id that is taken", { messages: [{ job: signal("s") }], onConflict: "reject" }],
+] as const)("D3 a start in a transaction that stays open, with %s: a run that is there already goes on", async (_, more) => {
+  const here = await bench();
+  const held = await running(here.store, "a");
+  const client = await database.client();
+  await client.query("BEGIN");
+  const [result] = await here.store.within(client).create([newRun("a", more)]);
+  expect(result?.status).toBe(more.onConflict === "reject" ? "conflict" : "existing");
+  const free = await database.sql(`SELECT 1 FROM (SELECT id FROM ${here.schema}.runs WHERE id = 'a' FOR NO KEY UPDATE SKIP LOCKED) r`);
+  expect(free).toHaveLength(1);
+  expect(await here.store.commit([draft(held, { turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
+  await client.query("COMMIT");
+});
+
+test.each(["COMMIT", "ROLLBACK"])("P10 D3 a start in a transaction that stays open holds up those under its key alone: %s", async (end) => {
+  const schema = database.newSchema();
+  const engine = await Holdfast.open(`${database.url}?schema=${schema}`);
+  onTestFinished(() => engine.close());
+  const order = workflow("order", async () => 1);
+  const client = await database.client();
+  await client.query("BEGIN");
+  await engine.start(order, undefined, { id: "first", idempotencyKey: "k", tx: client });
+  const same = engine.start(order, undefined, { id: "second", idempotencyKey: "k" });
+  const starts = ["other key", "no key"].map((id) =>
+    engine.start(order, undefined, { id, ...(id === "other key" && { idempotencyKey: "other" }) }),
+  );
+  expect((await Promise.all(starts)).map(({ id }) => id)).toEqual(["other key", "no key"]);
+  expect((await engine.start(order, undefined, { id: "later", idempotencyKey: "other" })).id).toBe("other key");
+  await client.query(end);
+  expect((await same).id).toBe(end === "COMMIT" ? "first" : "second");
+});
+
+test("P10 starts under one key, of several processes at once, are one", async () => {
+  const schema = database.newSchema();
+  const stores = [await database.open({ schema }), await database.open({ schema }), await database.open({ schema })];
+  const results = await Promise.all(
+    stores.flatMap((store, i) =>
+      range(5).map((n) => store.create([newRun(`r${i}.${n}`, { idempotencyKey: `k${n}`, onConflict: "use-existing" })])),
+    ),
+  );
+  const ids = results.flat().map(({ id }) => id);
+  expect(new Set(ids).size).toBe(5);
+  expect(results.flat().filter(({ status }) => status === "created")).toHaveLength(5);
+});

@@ -335,6 +335,8 @@ export type WakeupKind = Exclude<keyof Wakeup, "ended" | "isOwn">;
 export interface Store {
   /** How many commits it is worth having under way at once, each of other runs, where the store works elsewhere: a process then hands over half of its runs at a time, and works on the others meanwhile. Absent: one, of all that is ready. */
   readonly commitsAtOnce?: number;
+  /** It shares calls between those who ask at the same time, in their order, and answers each by itself: messages, answers of activities and runs under an idempotency key are handed over one by one, so that one that has to wait for somebody's lock holds up no other. */
+  readonly gathers?: boolean;
   /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */
   open(): Promise<void>;
   close(): Promise<void>;

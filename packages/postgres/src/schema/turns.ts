@@ -506,6 +506,7 @@ DECLARE
   v_inserted bigint[];
   v_met json;
   v_item jsonb;
+  v_busy jsonb[] := '{}';
   v_results jsonb;
 BEGIN
   ${beginCall(s)}
@@ -548,11 +549,15 @@ BEGIN
   END IF;
   IF p_others IS NOT NULL THEN
     v_results := '[]';
-    -- Two batches with the same new keys, each in its own order, would wait for each other: first all keys, in one order for all.
-    PERFORM pg_advisory_xact_lock(k.hash) FROM (SELECT DISTINCT hashtextextended(${literal(s)} || (x ->> 'ikey'), 0) AS hash
-      FROM jsonb_array_elements(p_others::jsonb) x WHERE x ->> 'ikey' IS NOT NULL ORDER BY 1 OFFSET 0) k;
+    -- Two batches with the same new keys, each in its own order, would wait for each other: first all keys, in one order for all. Who uses one
+    -- keeps it until its transaction ends, and that may be the caller's: there it is waited for. Of ours those go on whose keys are free.
+    FOR v_item IN SELECT DISTINCT x -> 'ikey' FROM jsonb_array_elements(p_others::jsonb) x WHERE x ->> 'ikey' IS NOT NULL ORDER BY 1 LOOP
+      IF p_slot IS NULL THEN PERFORM pg_advisory_xact_lock(hashtextextended(${literal(s)} || (v_item #>> '{}'), 0));
+      ELSIF NOT pg_try_advisory_xact_lock(hashtextextended(${literal(s)} || (v_item #>> '{}'), 0)) THEN v_busy := v_busy || v_item;
+      END IF;
+    END LOOP;
     FOR v_item IN SELECT * FROM jsonb_array_elements(p_others::jsonb) LOOP
-      v_results := v_results || ${s}.create_run_1(v_item, v_now);
+      v_results := v_results || CASE WHEN v_item -> 'ikey' = ANY (v_busy) THEN 'null'::jsonb ELSE ${s}.create_run_1(v_item, v_now) END;
     END LOOP;
   END IF;
   IF p_channel IS NOT NULL THEN PERFORM pg_notify(p_channel, p_notice); END IF;

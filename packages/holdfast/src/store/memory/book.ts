@@ -167,6 +167,7 @@ export class Book {
     run.error = close.error;
     run.resumable = close.status === "failed" && close.resumable !== false;
     run.finishedAt = now;
+    run.recoveries = 0;
     run.workerId = undefined;
     run.availableAt = undefined;
     run.waitingFor = [];

@@ -191,6 +191,17 @@ export function claiming({ test }: Suite): void {
     await bench.commit(held, { turn: bench.turn(held) });
     assert.equal((await bench.row("a")).recoveries, 0);
   });
+  test("D7 recoveries end with the run, with or without a turn", async (bench) => {
+    for (const end of ["commit", "terminate"]) {
+      await bench.running(end);
+      bench.time += LEASE;
+      const held = await bench.hold(end);
+      assert.equal((await bench.row(end)).recoveries, 1);
+      if (end === "commit") await bench.close(held);
+      else await bench.store.terminate([{ runId: end, reason: undefined }]);
+      assert.equal((await bench.row(end)).recoveries, 0);
+    }
+  });
   test("D7 attempts that a dead worker left running are lost, and the next claim says so", async (bench) => {
     const held = await bench.running("a");
     const running = { seq: 1, number: 2, status: "running", startedAt: START, workerId: "w1" } as const;
