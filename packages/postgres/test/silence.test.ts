@@ -69,6 +69,20 @@ describe("a call", () => {
     await holder.query("ROLLBACK");
     expect((await store.get(["a"]))[0]?.status).toBe("running");
   });
+  test("D2 that the url has given a limit is given up with its connection: nobody comes behind it there", async () => {
+    const limited = new URL(url);
+    limited.searchParams.set("query_timeout", String(SOON));
+    const store = await open({ connectionString: limited.href, noAnswer: undefined, patience: 1, connections: 1 });
+    const held = await running(store, "a");
+    const holder = await database.client();
+    await holder.query("BEGIN");
+    await holder.query(`SELECT 1 FROM "${schema}".runs WHERE id = 'a' FOR UPDATE`);
+    await expect(store.terminate([{ runId: "a", reason: undefined }])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+    expect((await store.get(["a"]))[0]?.status).toBe("running");
+    await until(async () => (await busy()).length === 0, "the end of what was given up");
+    await holder.query("ROLLBACK");
+    expect(await commit(store, held)).toMatchObject(COMMITTED);
+  });
   const names = async (): Promise<number> => (await database.sql(`SELECT 1 FROM "${schema}".calls`)).length;
 });
 
@@ -107,7 +121,7 @@ describe("a transaction step", () => {
     expect([await bought(), (await inboxOf(store, held)).length]).toEqual([0, 0]);
   });
   test.each([true, false])("D6 finds out what became of a COMMIT that is not answered (it arrives: %s)", async (answered) => {
-    wire.muteAt("COMMIT", { answered });
+    wire.muteAt("COMMIT\0", { answered }); // not what is READ COMMITTED
     const [settled] = await Promise.allSettled([step()]);
     expect(settled).toMatchObject(
       answered ? { value: { job: { type: "resolve", seq: 5 } } } : { reason: { code: "HF_STORE_UNAVAILABLE", retryable: true } },
