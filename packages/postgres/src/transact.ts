@@ -10,7 +10,7 @@ import { type InboxJob, type InboxMessage, StoreError } from "holdfast";
 import type { PoolClient } from "pg";
 import { text } from "./columns.ts";
 import type { CallName, Connections, Session } from "./connections.ts";
-import { isLost, isReadOnly, storeError, unavailable } from "./failures.ts";
+import { isContended, isLost, isReadOnly, storeError, unavailable } from "./failures.ts";
 import { messageFields } from "./runs.ts";
 
 /** What the function of a transaction step gets: a client of `pg` in an open transaction. Of no use once the function has returned. */
@@ -62,7 +62,7 @@ export class Transactions {
     } finally {
       watch.stop();
       if (watch.isSpent) session.drop();
-      if (watch.isReadOnly) this.#connections.leaveAll();
+      if (isReadOnly(watch.passing)) this.#connections.leaveAll();
     }
   }
   async #carryOut(session: Session, body: Body, watch: Watch): Promise<Payload> {
@@ -91,7 +91,7 @@ export class Transactions {
       answer = rows[0]?.answer ?? null;
     } catch (error) {
       await takeBack(session, watch);
-      throw watch.hasCommitted ? ended(error) : this.#explained(error);
+      throw watch.hasCommitted ? ended(error) : this.#explained(error, watch);
     }
     if (answer === null || answer === ENDED) {
       await takeBack(session, watch);
@@ -128,8 +128,9 @@ export class Transactions {
     if (answer === null || answer === "{}") throw unavailable(cause, this.#connections.where);
     return answer;
   }
-  #explained(error: unknown): unknown {
+  #explained(error: unknown, { passing }: Watch): unknown {
     if (error instanceof Users) return error.cause;
+    if (isFailed(error) && passing !== undefined) return storeError(passing, this.#connections.where);
     if (!isFailed(error)) return storeError(error, this.#connections.where);
     return refused(
       "A statement of the transaction failed, and its function went on: PostgreSQL takes back everything.\nLet the error through, or put the statement between SAVEPOINT and ROLLBACK TO.",
@@ -180,7 +181,8 @@ class Watch {
   isChanged = false;
   /** Nobody is to have the connection afterwards. */
   isSpent = false;
-  isReadOnly = false;
+  /** An error that another attempt may not meet, whatever the user made of it. */
+  passing: unknown;
   readonly #connection: EventEmitter;
 
   constructor(client: PoolClient) {
@@ -198,7 +200,7 @@ class Watch {
   };
   readonly #onError = (error: unknown): void => {
     if (isLost(error)) this.isSpent = true;
-    if (isReadOnly(error)) this.isReadOnly = true;
+    if (isLost(error) || isContended(error)) this.passing = error;
   };
 }
 
