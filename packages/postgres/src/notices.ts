@@ -8,9 +8,10 @@
 // transaction that waits for no disk; what comes up while one is under way shares the next.
 
 import type { Logger } from "@holdfast/core";
-import type { Wakeup, WakeupKind } from "holdfast";
+import { StoreError, type Wakeup, type WakeupKind } from "holdfast";
 import type { Client } from "pg";
 import type { Connections } from "./connections.ts";
+import { isLost } from "./failures.ts";
 import { takeLeave } from "./wire.ts";
 
 type Kind = WakeupKind | "mail";
@@ -116,9 +117,9 @@ export class Notices {
   /** Resolves when notifications come in, or when it is clear that they don't. */
   async start(listen: boolean): Promise<void> {
     this.#isStopped = false;
-    const hears = listen && (await this.#listen());
-    this.#connections.areOwn = hears; // who gets what is sent to a session has one
-    if (!hears) {
+    const hears = listen ? await this.#listen() : false;
+    this.#connections.areOwn = hears === true; // who gets what is sent to a session has one
+    if (hears === false) {
       if (listen) {
         this.#logger.warn(
           "LISTEN does not work on this connection (PgBouncer in transaction mode?): Holdfast looks for news twice a second instead. Add ?listen=off to the url to do so without trying.",
@@ -128,9 +129,26 @@ export class Notices {
       this.#every(ATTEND_EVERY_MS, () => void this.#tidy());
       return;
     }
-    this.#every(ATTEND_EVERY_MS, () => void this.#attend());
+    this.#every(ATTEND_EVERY_MS, () => {
+      void this.#attend();
+      void this.#isHeard();
+    });
+    if (hears === undefined) {
+      void this.#listenAgain().then(() => {
+        this.#connections.areOwn = true;
+      });
+      return;
+    }
     await this.#attend();
+    await this.#hello();
+  }
+  async #hello(): Promise<void> {
     await this.#notify(HELLO + this.#connections.instance).catch(() => undefined);
+  }
+  /** A connection on which nothing comes may be one on which nothing comes any more: one that does not answer is made anew. */
+  async #isHeard(): Promise<void> {
+    const client = this.#client;
+    await client?.query("SELECT 1").catch(() => takeLeave(client));
   }
   async stop(): Promise<void> {
     const wasListening = this.#client !== undefined;
@@ -165,8 +183,8 @@ export class Notices {
     }
   }
 
-  /** False: nothing came back of what we said ourselves. */
-  async #listen(): Promise<boolean> {
+  /** False: nothing came back of what we said ourselves. Undefined: the server can't be reached just now. */
+  async #listen(): Promise<boolean | undefined> {
     const client = this.#connections.lone();
     client.on("error", () => undefined);
     client.on("notification", ({ payload = "" }) => this.#heard(payload));
@@ -184,9 +202,9 @@ export class Notices {
       if (!(await echo)) throw new Error("no echo");
       // Only now: until here the process has to stay, though nothing else may keep it.
       (client as unknown as { connection: { stream: { unref?(): void } } }).connection.stream.unref?.();
-    } catch {
+    } catch (error) {
       await takeLeave(client);
-      return false;
+      return isLost(error) || error instanceof StoreError ? undefined : false;
     }
     if (this.#isStopped) {
       await takeLeave(client);
@@ -208,6 +226,7 @@ export class Notices {
     }
     if (this.#isStopped) return;
     await this.#attend();
+    await this.#hello();
     this.#tellHere(ANYTHING);
   }
   #heard(payload: string): void {

@@ -1,8 +1,9 @@
 // Sessions: what a role, a user's function or a failover makes of them, and what is left for whoever has the connection next.
 
+import dns from "node:dns";
 import { jsonCodec } from "@holdfast/core";
 import { Client } from "pg";
-import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { isLost } from "../src/failures.ts";
 import type { PostgresStore, PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
 import { Bouncer } from "./bouncer.ts";
@@ -232,6 +233,24 @@ test("D2 after a failover none of the connections of before is used again", asyn
     return (await pids()).every((pid) => !before.includes(pid));
   }, "new connections");
   expect((await claim(store)).length).toBe(20);
+});
+
+test("D2 a host whose name is not known for a moment is waited for, once it was there", async () => {
+  const named = new URL(database.url);
+  named.hostname = "localhost";
+  const store = await database.open({ connectionString: named.href, schema });
+  const { lookup } = dns;
+  let asked = 0;
+  const unknown = vi.spyOn(dns, "lookup").mockImplementation(((...given: Parameters<typeof lookup>) => {
+    if (++asked > 2) return lookup(...given);
+    const answer = given.at(-1) as unknown as (error: Error) => void;
+    answer(Object.assign(new Error("getaddrinfo ENOTFOUND localhost"), { code: "ENOTFOUND" }));
+  }) as typeof lookup);
+  onTestFinished(() => unknown.mockRestore());
+  const ends = (await pids()).map((pid) => `pg_terminate_backend(${pid}, 5000)`);
+  await database.sql(`SELECT ${ends.join(", ")}`);
+  expect(await store.create([newRun("a")])).toMatchObject([{ status: "created" }]);
+  expect(asked).toBeGreaterThan(2);
 });
 
 test.each([

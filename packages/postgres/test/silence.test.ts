@@ -1,9 +1,9 @@
 // A network that falls silent: no answer, no error, no end. Nothing waits for ever, nothing is lost, and nothing stays locked.
 
 import { jsonCodec } from "@holdfast/core";
-import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { PostgresStore, PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
-import { draft, type Held, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import { COMPLETED, draft, type Held, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
@@ -138,6 +138,41 @@ describe("a transaction step", () => {
     await expect(failing).rejects.toBe(thrown);
     await until(async () => (await busy()).length === 0, "the end of the transaction");
     expect(await bought()).toBe(0);
+  });
+});
+
+describe("who listens", () => {
+  const listens = (): number => wire.statements.filter((sql) => sql.startsWith("LISTEN")).length;
+  /** Names runs that have ended elsewhere: polling does not. */
+  async function hears(store: PostgresStore): Promise<void> {
+    const other = await database.open({ schema });
+    const ended: string[] = [];
+    store.watch((wakeup) => ended.push(...(wakeup.ended ?? [])));
+    let runs = 0;
+    await until(async () => {
+      const held = await running(other, `r${++runs}`);
+      await other.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);
+      return ended.length > 0;
+    }, "news from elsewhere");
+  }
+  test("W1 hears once it can, if LISTEN was not answered at first", async () => {
+    wire.muteAt("LISTEN");
+    const store = await open();
+    await until(() => listens() === 2, "another try");
+    await hears(store);
+  });
+  test("W1 hears again, when the connection has fallen silent unnoticed", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
+    const store = await open();
+    wire.fallSilent();
+    wire.recover();
+    vi.advanceTimersByTime(20_000);
+    await until(() => listens() === 2, "another connection");
+    vi.useRealTimers();
+    await hears(store);
   });
 });
 
