@@ -190,8 +190,10 @@ export const storeErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_STORE_TRANSACTION",
     retryable: false,
-    summary: "The function of a transaction did what it must not: it ended the transaction itself, or used it after its end.",
-    whatToDo: "Leave BEGIN, COMMIT and ROLLBACK to the store, and use `tx` only inside the function.",
+    summary:
+      "The function of a transaction did what it must not: it ended the transaction itself, changed its connection with a PRAGMA, or used it after its end.",
+    whatToDo:
+      "Leave BEGIN, COMMIT and ROLLBACK to the store, and on SQLite PRAGMA as well; use `tx` only inside the function. The step is not tried again.",
   },
   {
     code: "HF_STORE_DENIED",

@@ -218,14 +218,15 @@ export function changesOf(
   const goTogether = new Set(commits.map(({ runId }) => runId)).size === commits.length;
   for (const [i, commit] of commits.entries()) {
     if (results[i]?.status !== "committed") continue;
-    const { children, sends, cancelChildren, tasks, updates, close, status, lease, wakeAt } = commit;
+    const { children, sends, cancelChildren, tasks, cancelTasks, updates, close, status, lease, wakeAt } = commit;
     if (children !== undefined || sends !== undefined || cancelChildren !== undefined) changes.work = changes.messages = true;
     if (close !== undefined && (close.status === "continued" || children !== undefined)) changes.work = true;
     // Of those that go one by one it is not known whether their end has reached others.
     if (close !== undefined && !(goTogether && isUsual(commit))) changes.work = changes.messages = true;
     // K9: who has not begun is canceled at once.
     if (cancelChildren !== undefined || sends?.some(({ message }) => message.job.type === "cancel") === true) changes.results = true;
-    if (tasks !== undefined) changes.tasks = true;
+    // Who is at an activity that was given up hears of it.
+    if (tasks !== undefined || cancelTasks !== undefined || close?.status === "continued") changes.tasks = true;
     if (updates !== undefined || (close !== undefined && close.status !== "continued") || status === "blocked") {
       changes.results = true;
       ended.push(commit.runId);

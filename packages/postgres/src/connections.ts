@@ -8,7 +8,20 @@ import { randomBytes } from "node:crypto";
 import { StoreClosedError } from "holdfast";
 import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
 import type { Alone } from "./alone.ts";
-import { isContended, isLost, isNameLost, isThere, isUnavailable, NoAnswer, storeError, unavailable } from "./failures.ts";
+import {
+  allInUse,
+  isContended,
+  isLost,
+  isNameLost,
+  isNameless,
+  isReadOnly,
+  isSilence,
+  isThere,
+  isUnavailable,
+  NoAnswer,
+  storeError,
+  unavailable,
+} from "./failures.ts";
 import { cut, takeLeave, Wire } from "./wire.ts";
 
 /** What goes to the server. */
@@ -90,6 +103,10 @@ export class Connections {
   readonly #turns: Wire;
   /** Transactions of steps wait for users' code: they must not keep calls from a connection. */
   readonly #transactions: Pool;
+  readonly #most: number;
+  #sessions = 0;
+  /** Who waits for one of them. */
+  readonly #queue: (() => void)[] = [];
   readonly #clients = new Set<PoolClient>();
   /** Those that go no further than whoever has them. */
   readonly #dropped = new WeakSet<object>();
@@ -99,6 +116,8 @@ export class Connections {
   readonly #free: Slot[] = [];
   #slots = 0;
   #isClosed = false;
+  #wasThere = false;
+  #isReadCommitted = true;
   /** Connections are sessions of ours, with no pooler between: calls are parsed once on each. Off until that is known. */
   areOwn = false;
   readonly #names = new Map<string, string>();
@@ -107,6 +126,7 @@ export class Connections {
     this.where = where;
     this.#patience = patience;
     this.#noAnswer = noAnswer;
+    this.#most = connections;
     this.#config = {
       connectionString,
       types: typeParsers,
@@ -128,7 +148,7 @@ export class Connections {
     };
     this.#calls = pool();
     const onGivenUp = (client: Client): void => this.#abandon(client);
-    this.#turns = new Wire({ config: this.#config, onConnect: byIndex, onGivenUp, noAnswer, idle: IDLE_MS });
+    this.#turns = new Wire({ config: this.#config, onConnect: prepareSession, onGivenUp, noAnswer, idle: IDLE_MS });
     this.#transactions = pool();
   }
 
@@ -232,10 +252,23 @@ export class Connections {
     const client = await this.#checkOut(this.#calls);
     const values = given as unknown[];
     try {
-      const query = name === undefined ? client.query<R>(sql, values) : client.query<R>({ name, text: sql, values });
-      return await this.#limited(client, query, within);
+      const query = () => (name === undefined ? client.query<R>(sql, values) : client.query<R>({ name, text: sql, values }));
+      if (this.#isReadCommitted) return await this.#limited(client, query(), within);
+      return await this.#readCommitted(client, query, within);
     } finally {
       this.#giveBack(client);
+    }
+  }
+  /** Where the role has another level by default: that can't be told a session which a pooler may give to others. */
+  async #readCommitted<T>(client: PoolClient, query: () => Promise<T>, within: number): Promise<T> {
+    await this.#limited(client, client.query("BEGIN ISOLATION LEVEL READ COMMITTED"), within);
+    try {
+      const result = await this.#limited(client, query(), within);
+      await this.#limited(client, client.query("COMMIT"), within);
+      return result;
+    } catch (error) {
+      if (!this.#dropped.has(client)) await this.#limited(client, client.query("ROLLBACK"), within).catch(() => this.#dropped.add(client));
+      throw error;
     }
   }
   async #checkOut(pool: Pool): Promise<PoolClient> {
@@ -245,6 +278,10 @@ export class Connections {
       if (!this.#dropped.has(client)) return client;
       this.#giveBack(client);
     }
+  }
+  /** After a failover: where these go to nothing can be written any more. New ones may go elsewhere. */
+  leaveAll(): void {
+    for (const client of this.#clients) this.#dropped.add(client);
   }
   #giveBack(client: PoolClient): void {
     client.release(this.#dropped.has(client));
@@ -260,7 +297,7 @@ export class Connections {
       return await Promise.race([query, overdue]);
     } catch (error) {
       if (isLost(error)) this.#dropped.add(client);
-      if (error instanceof NoAnswer) {
+      if (isSilence(error)) {
         cut(client);
         this.#abandon(client);
       }
@@ -317,11 +354,12 @@ export class Connections {
           continue;
         }
         const contended = isContended(error);
+        if (isReadOnly(error)) this.leaveAll();
+        const isGone = isLost(error) || (this.#wasThere && isNameless(error));
         if (isThere(error)) until = Math.min(performance.now() + patience, end);
-        if (this.#isClosed || (!contended && !isLost(error))) throw storeError(error, this.where);
+        if (this.#isClosed || (!contended && !isGone)) throw storeError(error, this.where);
         // Silence may have taken all of the patience: what it was about is asked once more in any case.
-        const isSilence = error instanceof NoAnswer && !isForgiven;
-        if (isSilence) isForgiven = true;
+        if (isSilence(error) && !isForgiven) isForgiven = true;
         else if (performance.now() > until) throw contended ? storeError(error, this.where) : unavailable(error, this.where);
         if (contended) {
           await sleep(contendedWait * (0.5 + Math.random()));
@@ -338,16 +376,47 @@ export class Connections {
 
   /** Several statements on one connection; it is given back whatever happens. What begins them may be done again, on another one. */
   async session<B, T>(begin: (session: Session) => Promise<B>, work: (session: Session, begun: B) => Promise<T>): Promise<T> {
-    const { session, begun } = await this.#patiently(() => this.#begun(this.#transactions, begin), this.#patience);
+    await this.#room();
     try {
-      return await work(session, begun);
+      const { session, begun } = await this.#patiently(() => this.#begun(this.#transactions, begin), this.#patience);
+      try {
+        return await work(session, begun);
+      } finally {
+        this.#giveBack(session.client);
+      }
     } finally {
-      this.#giveBack(session.client);
+      const next = this.#queue.shift();
+      if (next === undefined) this.#sessions--;
+      else next();
     }
+  }
+  /** One after the other, as they came. */
+  async #room(): Promise<void> {
+    if (this.#sessions < this.#most) {
+      this.#sessions++;
+      return;
+    }
+    await new Promise<void>((resolve, reject) => {
+      const next = (): void => {
+        clearTimeout(timer);
+        resolve();
+      };
+      const timer = setTimeout(() => {
+        this.#queue.splice(this.#queue.indexOf(next), 1);
+        reject(allInUse(this.#most, this.#patience, this.where));
+      }, this.#patience);
+      this.#queue.push(next);
+    });
   }
   /** For the first connection of all: a server that is not there at all is found out soon, one that is starting is waited for. */
   async firstSession(work: (session: Session) => Promise<void>, patience: number): Promise<void> {
-    const { session } = await this.#patiently(() => this.#begun(this.#calls, work), patience, this.#patience);
+    const begin = async (session: Session): Promise<void> => {
+      const { rows } = await session.ask<{ level: string }>("SELECT current_setting('default_transaction_isolation') AS level");
+      this.#isReadCommitted = rows[0]?.level === "read committed";
+      await work(session);
+    };
+    const { session } = await this.#patiently(() => this.#begun(this.#calls, begin), patience, this.#patience);
+    this.#wasThere = true;
     this.#giveBack(session.client);
   }
   async #begun<B>(pool: Pool, begin: (session: Session) => Promise<B>): Promise<{ session: Session; begun: B }> {
@@ -393,10 +462,11 @@ function orElse<T>(answer: Promise<T>, left: () => number, other: () => Promise<
 
 /**
  * Statements that have a name keep the plan that was made for them, perhaps when the tables were small: so rows are to be found by index
- * in any case. Only where it is a session of ours: who comes through a pooler is told another process than it has.
+ * in any case. And they are for READ COMMITTED, whatever the role has by default. Only where it is a session of ours: who comes through a pooler is told another process than it has.
  */
-function byIndex(client: Client): void {
+function prepareSession(client: Client): void {
   const { processID } = client as unknown as { readonly processID: number | null };
-  const sql = "SELECT set_config('enable_seqscan', 'off', false) WHERE pg_backend_pid() = $1";
+  const sql = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false)
+    WHERE pg_backend_pid() = $1`;
   client.query(sql, [processID]).catch(() => undefined); // what is wrong with it, the next call finds out
 }

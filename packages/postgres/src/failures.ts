@@ -3,7 +3,7 @@
 // Invariants: errors that are neither the server's nor the connection's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
-import { StoreError, StoreFullError, StoreReadOnlyError, StoreRefusedError } from "holdfast";
+import { StoreError, StoreFullError, StoreRefusedError } from "holdfast";
 
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
@@ -23,19 +23,39 @@ export function isNameLost(error: unknown): boolean {
 }
 
 const UNAVAILABLE = "HF_STORE_UNAVAILABLE";
+/** read_only_sql_transaction: the server was the primary, and is it no more. */
+const READ_ONLY = "25006";
 const LOST: ReadonlySet<string> = new Set([
   ...["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "ECONNABORTED", "EAI_AGAIN", "ENOENT"],
-  // admin_shutdown, crash_shutdown, cannot_connect_now, database_dropped is not one of them; too_many_connections; read-only after a failover.
-  ...["57P01", "57P02", "57P03", "53300", "08000", "08001", "08003", "08004", "08006", "08P01", "25006"],
+  // admin_shutdown, crash_shutdown, cannot_connect_now, idle_session_timeout; database_dropped is not one of them; too_many_connections.
+  ...["57P01", "57P02", "57P03", "57P05", "53300", "08000", "08001", "08003", "08004", "08006", "08P01", READ_ONLY],
+  // idle_in_transaction_session_timeout, transaction_timeout: sessions that the server has ended.
+  ...["25P03", "25P04"],
 ]);
+/** The server ends the session with these, whatever they are about. */
+const LAST_WORDS: ReadonlySet<unknown> = new Set(["FATAL", "PANIC"]);
+/** Of who may not come in: invalid_authorization_specification, invalid_password, invalid_catalog_name, insufficient_privilege, database_dropped. */
+const UNWELCOME: ReadonlySet<string> = new Set(["28000", "28P01", "3D000", "42501", "57P04"]);
 /** pg says some of these by their message alone. */
 const LOST_MESSAGE =
-  /Connection terminated|Client has encountered a connection error|timeout exceeded when trying to connect|timeout expired|server closed/i;
+  /Connection terminated|Client (?:has encountered a connection error|was closed)|timeout exceeded when trying to connect|timeout expired|Query read timeout|server closed/i;
 
-/** The connection is gone, or can't be made just now: the call may or may not have been carried out. */
+/** The connection is gone, or can't be made just now, or is of no use any more: the call may or may not have been carried out. */
 export function isLost(error: unknown): boolean {
   if (error instanceof StoreError) return false;
-  return LOST.has(codeOf(error)) || (error instanceof Error && (LOST_MESSAGE.test(error.message) || error instanceof NoAnswer));
+  const code = codeOf(error);
+  if (LOST.has(code)) return true;
+  if (!(error instanceof Error)) return false;
+  if (LAST_WORDS.has((error as { severity?: unknown }).severity)) return !UNWELCOME.has(code);
+  return error instanceof NoAnswer || LOST_MESSAGE.test(error.message);
+}
+/** After a failover all other connections may be to the same server. */
+export function isReadOnly(error: unknown): boolean {
+  return codeOf(error) === READ_ONLY;
+}
+/** A name that was known once and is not known for a moment, while it is given to another server. */
+export function isNameless(error: unknown): boolean {
+  return codeOf(error) === "ENOTFOUND";
 }
 
 /** A call that ended without an answer: it may have been carried out, or may be yet. */
@@ -54,6 +74,11 @@ export function isThere(error: unknown): boolean {
 /** No answer came in time. */
 export class NoAnswer extends Error {
   override readonly name = "NoAnswer";
+}
+
+/** By our own limit, or by one that the url has given to the driver (`query_timeout`): the server may still be at it. */
+export function isSilence(error: unknown): boolean {
+  return error instanceof NoAnswer || (error instanceof Error && error.message === "Query read timeout");
 }
 
 /** What reading a row throws that is none of ours. */
@@ -84,8 +109,6 @@ export function storeError(error: unknown, where: string): unknown {
   switch (code) {
     case "53100":
       return new StoreFullError({ where, cause: error });
-    case "25006":
-      return new StoreReadOnlyError({ where, cause: error });
     case "28P01":
     case "28000":
     case "3D000":
@@ -119,10 +142,17 @@ export function storeError(error: unknown, where: string): unknown {
   }
 }
 
+export function allInUse(connections: number, patience: number, where: string): StoreError {
+  return new StoreError(
+    `All ${connections} connections to ${where} for transactions of steps were in use for ${patience / 1_000} s.\nAllow more ("?connections=…" in the url), or have their functions end sooner.`,
+    { code: "HF_STORE_BUSY", retryable: true },
+  );
+}
+
 export function unavailable(cause: unknown, where: string): StoreError {
   return new StoreError(
     `${where} can't be reached: ${cause instanceof Error ? cause.message || cause.name : String(cause)}.\n` +
-      "Look whether the server runs and accepts connections. What was asked for last may or may not have been written; asking again is safe.",
+      `Look whether the server runs and accepts connections${isReadOnly(cause) ? ", and is the one that can be written to" : ""}. What was asked for last may or may not have been written; asking again is safe.`,
     { code: UNAVAILABLE, cause, retryable: true },
   );
 }

@@ -133,13 +133,24 @@ export class Notices {
   }
   async #hear(): Promise<void> {
     this.#connections.areOwn = true; // who gets what is sent to a session has one
-    this.#every(ATTEND_EVERY_MS, () => void this.#attend());
+    this.#every(ATTEND_EVERY_MS, () => {
+      void this.#attend();
+      void this.#isHeard();
+    });
     await this.#attend();
+    await this.#hello();
+  }
+  async #hello(): Promise<void> {
     await this.#notify(HELLO + this.#connections.instance).catch(() => undefined);
   }
   #poll(): void {
     this.#every(POLL_EVERY_MS, () => this.#tellHere(ANYTHING));
     this.#every(ATTEND_EVERY_MS, () => void this.#tidy());
+  }
+  /** A connection on which nothing comes may be one on which nothing comes any more: one that does not answer is made anew. */
+  async #isHeard(): Promise<void> {
+    const client = this.#client;
+    await client?.query("SELECT 1").catch(() => takeLeave(client));
   }
   async stop(): Promise<void> {
     const wasListening = this.#client !== undefined;
@@ -223,6 +234,7 @@ export class Notices {
     }
     if (this.#isStopped) return;
     await this.#attend();
+    await this.#hello();
     this.#tellHere(ANYTHING);
   }
   /** It did not work at first: the server was busy or restarting. */

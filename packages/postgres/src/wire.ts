@@ -32,6 +32,7 @@ interface Made {
 
 /** How often it is looked at. */
 const LOOK_MS = 5_000;
+const SOONEST_LOOK_MS = 100;
 /** A server that is there takes leave within this time. */
 const GOODBYE_MS = 1_000;
 
@@ -96,7 +97,7 @@ export class Wire {
     this.#options.onConnect(client);
     made.since = performance.now();
     this.#made = made;
-    this.#looking ??= setInterval(() => this.#look(), Math.min(LOOK_MS, this.#options.noAnswer)).unref();
+    this.#looking ??= setInterval(() => this.#look(), Math.min(LOOK_MS, Math.max(SOONEST_LOOK_MS, this.#options.noAnswer))).unref();
     return made;
   }
   #lost(made: Made): void {
@@ -107,13 +108,14 @@ export class Wire {
   }
   #look(): void {
     if (this.#made === undefined) return;
-    const { client, waiting, since } = this.#made;
-    const past = performance.now() - since;
-    if (waiting > 0 && past >= this.#options.noAnswer) {
-      this.#made.isGivenUp = true;
-      cut(client);
-      this.#options.onGivenUp(client);
-    } else if (waiting === 0 && past >= this.#options.idle) void this.#end(this.#made);
+    const made = this.#made;
+    const past = performance.now() - made.since;
+    if (made.waiting > 0 && past >= this.#options.noAnswer) {
+      made.isGivenUp = true;
+      this.#lost(made);
+      cut(made.client);
+      this.#options.onGivenUp(made.client);
+    } else if (made.waiting === 0 && past >= this.#options.idle) void this.#end(made);
   }
   /** What was asked before is answered, or cut off like any other. */
   async #end(made: Made): Promise<void> {

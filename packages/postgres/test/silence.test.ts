@@ -1,9 +1,9 @@
 // A network that falls silent: no answer, no error, no end. Nothing waits for ever, nothing is lost, and nothing stays locked.
 
 import { jsonCodec } from "@holdfast/core";
-import { beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { PostgresStore, PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
-import { draft, type Held, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import { COMPLETED, draft, type Held, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
@@ -69,6 +69,20 @@ describe("a call", () => {
     await holder.query("ROLLBACK");
     expect((await store.get(["a"]))[0]?.status).toBe("running");
   });
+  test("D2 that the url has given a limit is given up with its connection: nobody comes behind it there", async () => {
+    const limited = new URL(url);
+    limited.searchParams.set("query_timeout", String(SOON));
+    const store = await open({ connectionString: limited.href, noAnswer: undefined, patience: 1, connections: 1 });
+    const held = await running(store, "a");
+    const holder = await database.client();
+    await holder.query("BEGIN");
+    await holder.query(`SELECT 1 FROM "${schema}".runs WHERE id = 'a' FOR UPDATE`);
+    await expect(store.terminate([{ runId: "a", reason: undefined }])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+    expect((await store.get(["a"]))[0]?.status).toBe("running");
+    await until(async () => (await busy()).length === 0, "the end of what was given up");
+    await holder.query("ROLLBACK");
+    expect(await commit(store, held)).toMatchObject(COMMITTED);
+  });
   const names = async (): Promise<number> => (await database.sql(`SELECT 1 FROM "${schema}".calls`)).length;
 });
 
@@ -107,7 +121,7 @@ describe("a transaction step", () => {
     expect([await bought(), (await inboxOf(store, held)).length]).toEqual([0, 0]);
   });
   test.each([true, false])("D6 finds out what became of a COMMIT that is not answered (it arrives: %s)", async (answered) => {
-    wire.muteAt("COMMIT", { answered });
+    wire.muteAt("COMMIT\0", { answered }); // not what is READ COMMITTED
     const [settled] = await Promise.allSettled([step()]);
     expect(settled).toMatchObject(
       answered ? { value: { job: { type: "resolve", seq: 5 } } } : { reason: { code: "HF_STORE_UNAVAILABLE", retryable: true } },
@@ -124,6 +138,41 @@ describe("a transaction step", () => {
     await expect(failing).rejects.toBe(thrown);
     await until(async () => (await busy()).length === 0, "the end of the transaction");
     expect(await bought()).toBe(0);
+  });
+});
+
+describe("who listens", () => {
+  const listens = (): number => wire.statements.filter((sql) => sql.startsWith("LISTEN")).length;
+  /** Names runs that have ended elsewhere: polling does not. */
+  async function hears(store: PostgresStore): Promise<void> {
+    const other = await database.open({ schema });
+    const ended: string[] = [];
+    store.watch((wakeup) => ended.push(...(wakeup.ended ?? [])));
+    let runs = 0;
+    await until(async () => {
+      const held = await running(other, `r${++runs}`);
+      await other.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);
+      return ended.length > 0;
+    }, "news from elsewhere");
+  }
+  test("W1 hears once it can, if LISTEN was not answered at first", async () => {
+    wire.muteAt("LISTEN");
+    const store = await open();
+    await until(() => listens() === 2, "another try");
+    await hears(store);
+  });
+  test("W1 hears again, when the connection has fallen silent unnoticed", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    onTestFinished(() => {
+      vi.useRealTimers();
+    });
+    const store = await open();
+    wire.fallSilent();
+    wire.recover();
+    vi.advanceTimersByTime(20_000);
+    await until(() => listens() === 2, "another connection");
+    vi.useRealTimers();
+    await hears(store);
   });
 });
 

@@ -5,6 +5,7 @@
 
 import {
   type Codec,
+  HoldfastError,
   isRetryable,
   type Outcome,
   resolveRetry,
@@ -181,5 +182,16 @@ export class Attempts {
 export function retryAfter(body: StepBody, attempt: number, error: unknown, random: number): number | undefined {
   const policy = resolveRetry(body.retry, "operation");
   if (attempt >= policy.maxAttempts || !isRetryable(error, body.retry)) return undefined;
+  if (body.kind === "transaction" && isMisuse(error)) return undefined;
   return retryDelay(policy, attempt, random);
+}
+
+/** D6: a body that has ended its transaction by itself, or was about to, would do so again, and may have written something. */
+function isMisuse(error: unknown): boolean {
+  const seen = new Set<unknown>(); // libraries wrap what `tx` has thrown
+  for (let at = error; at instanceof Error && !seen.has(at); at = at.cause) {
+    if (at instanceof HoldfastError && at.code === "HF_STORE_TRANSACTION") return true;
+    seen.add(at);
+  }
+  return false;
 }

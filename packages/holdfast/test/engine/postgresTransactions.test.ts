@@ -102,6 +102,25 @@ describe("transaction steps on postgres", () => {
     expect(await orders()).toEqual([]);
   });
 
+  test("D6 one that has committed by itself is not tried again", async () => {
+    const engine = await engines.open();
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction(
+        "insert",
+        async (tx: PoolClient) => {
+          await insert(tx, "book");
+          await tx.query("SELECT 1; COMMIT");
+          throw new Error("and now?");
+        },
+        { retry: { maxAttempts: 3, initialInterval: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [buy] });
+    const error = await errorOf((await engine.start(buy, undefined)).result());
+    expect(error.cause).toMatchObject({ cause: { code: "HF_STORE_TRANSACTION" } });
+    expect(await orders()).toEqual(["book"]);
+  });
+
   test("D6 P8 a value that can't be stored takes the writes back: the step has not run", async () => {
     const engine = await engines.open();
     const buy = workflow("buy", async (ctx) =>

@@ -177,6 +177,29 @@ describe("transaction steps on sqlite", () => {
     expect(calls).toBe(tries);
   });
 
+  test.each(["COMMIT", "PRAGMA journal_mode = DELETE"])(
+    "D6 one that uses %s is not tried again, though its error was wrapped",
+    async (sql) => {
+      const engine = await engines.open();
+      let bodies = 0;
+      const use = (tx: Tx): void => {
+        bodies++;
+        try {
+          tx.exec(sql);
+        } catch (cause) {
+          throw bodies === 1 ? cause : new Error("wrapped", { cause });
+        }
+      };
+      const buy = workflow("buy", async (ctx) => {
+        await ctx.transaction("insert", use, { retry: { initialInterval: 1 } }).catch(() => undefined);
+        await ctx.transaction("again", use, { retry: { initialInterval: 1 } }).catch(() => undefined);
+      });
+      await engine.worker({ workflows: [buy] });
+      await (await engine.start(buy, undefined)).result();
+      expect(bodies).toBe(2);
+    },
+  );
+
   test("D6 one that fails for good leaves nothing behind", async () => {
     const engine = await engines.open();
     const buy = workflow("buy", async (ctx) =>

@@ -96,8 +96,7 @@ describe.each(STORES)("attempts that are given up, on %s", (store) => {
       expect((await run.describe()).status).toBe("failed");
     });
 
-    test("C7 D11 an activity hears at once that its workflow has given it up", async ({ skip }) => {
-      if (store === "postgres") skip("a commit that gives up activities sends no hint yet");
+    test("C7 D11 an activity hears at once that its workflow has given it up", async () => {
       const { host, other } = await open();
       const { entered, told, run: body } = listener();
       const act = activity("act", body);

@@ -31,7 +31,7 @@ export interface Place {
 export async function migrate(session: Session, place: Place): Promise<void> {
   const { schema, s, where } = place;
   if ((await versionOf(session, place)) === SCHEMA_VERSION) return;
-  await session.ask("BEGIN");
+  await session.ask("BEGIN ISOLATION LEVEL READ COMMITTED"); // who has waited for the lock is to see what was made meanwhile
   try {
     await session.ask(`SELECT pg_advisory_xact_lock(hashtextextended(${literal(`holdfast migrations of ${schema}`)}, 0))`);
     const found = await versionOf(session, place);
