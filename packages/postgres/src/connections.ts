@@ -252,9 +252,8 @@ export class Connections {
     const client = await this.#checkOut(this.#calls);
     const values = given as unknown[];
     try {
-      const query = () => (name === undefined ? client.query<R>(sql, values) : client.query<R>({ name, text: sql, values }));
-      if (this.#isReadCommitted) return await this.#limited(client, query(), within);
-      return await this.#readCommitted(client, query, within);
+      if (!this.#isReadCommitted) return await this.#readCommitted(client, () => sent<R>(client, sql, values, name), within);
+      return await this.#limited(client, sent<R>(client, sql, values, name), within);
     } finally {
       this.#giveBack(client);
     }
@@ -438,9 +437,22 @@ export class Connections {
   }
 }
 
-/** By its number alone a process might be another one by now, or none of the server's but a pooler's: so only sessions like ours are ended. */
+function sent<R extends QueryResultRow>(
+  client: PoolClient,
+  text: string,
+  values: unknown[],
+  name: string | undefined,
+): Promise<QueryResult<R>> {
+  return name === undefined ? client.query<R>(text, values) : client.query<R>({ name, text, values });
+}
+
+/**
+ * By its number alone a process might be another one by now, or none of the server's but a pooler's: so only sessions like ours are ended.
+ * And none that waits for a synchronous standby: what it has written would be there at once, and be taken for safe.
+ */
 const END_SESSIONS = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ANY ($1::integer[]) AND pid <> pg_backend_pid()
-  AND usename = current_user AND datname = current_database() AND application_name = current_setting('application_name')`;
+  AND usename = current_user AND datname = current_database() AND application_name = current_setting('application_name')
+  AND wait_event IS DISTINCT FROM 'SyncRep'`;
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -3,6 +3,7 @@
 import { jsonCodec } from "@holdfast/core";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { PostgresStore, PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
+import { canOwnServers } from "./server/index.ts";
 import { COMPLETED, draft, type Held, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
 import { Wire } from "./wire.ts";
 
@@ -140,6 +141,29 @@ describe("a transaction step", () => {
     expect(await bought()).toBe(0);
   });
 });
+
+if (canOwnServers) {
+  describe("a server whose standby has fallen silent", () => {
+    const own = useDatabase({ own: true });
+    test("D2 a call is not taken for carried out until the standby has it, though it was given up", async () => {
+      const named = new URL(own.url);
+      named.searchParams.set("options", "-c synchronous_commit=on");
+      await own.open({ schema });
+      const store = await own.open({ connectionString: named.href, schema, noAnswer: SOON, patience: 1, listen: false });
+      await store.create([newRun("a"), newRun("b")]);
+      const waits = () => own.sql<{ pid: number }>("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+      await own.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+      await own.sql("SELECT pg_reload_conf()");
+      await until(async () => (await own.sql("SELECT 1 WHERE current_setting('synchronous_standby_names') = 'nobody'")).length > 0);
+      await expect(store.create([newRun("c"), newRun("d")])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+      expect((await waits()).length).toBe(1);
+      expect(await own.sql(`SELECT 1 FROM "${schema}".runs WHERE id = 'c'`)).toEqual([]);
+      await own.sql("ALTER SYSTEM RESET synchronous_standby_names");
+      await own.sql("SELECT pg_reload_conf()");
+      await until(async () => (await store.get(["c"]))[0], "the end of what was given up");
+    }, 30_000);
+  });
+}
 
 describe("who listens", () => {
   const listens = (): number => wire.statements.filter((sql) => sql.startsWith("LISTEN")).length;
