@@ -163,7 +163,8 @@ export function checkedSignals(signals: StartOptions["signals"]): readonly { rea
 }
 
 export function checkedWorkflow(workflow: unknown): AnyWorkflow | string {
-  if (isWorkflow(workflow) || (typeof workflow === "string" && workflow !== "")) return workflow;
+  if (isWorkflow(workflow)) return workflow;
+  if (typeof workflow === "string" && workflow !== "") return checkedText("start", "workflow", workflow) as string;
   throw invalid("start", "Give a workflow, or the name of one.", "workflow");
 }
 /** A definition, or nothing: where a name is of no use. */

@@ -241,6 +241,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     const long = "x".repeat(513);
     for (const options of [{ idempotencyKey: long }, { queue: long }, { version: long }])
       expect(await errorOf(engine.start(plain, undefined, options))).toMatchObject({ name: "InvalidInputError" });
+    expect((await errorOf(engine.start(long))).message).toContain("workflow is text of at most 512 characters; this one has 513");
     const run = await engine.start(plain, undefined, { idempotencyKey: "é".repeat(512) });
     expect((await errorOf(run.signal("go", 1, { idempotencyKey: long }))).message).toContain("at most 512 characters; this one has 513");
   });
