@@ -154,12 +154,21 @@ if (canOwnServers) {
       const waits = () => own.sql<{ pid: number }>("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
       await own.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
       await own.sql("SELECT pg_reload_conf()");
-      await until(async () => (await own.sql("SELECT 1 WHERE current_setting('synchronous_standby_names') = 'nobody'")).length > 0);
+      // It is so once somebody waits.
+      const probe = await own.client();
+      await probe.query("SET synchronous_commit = on");
+      let isSilent = false;
+      const probing = (async () => {
+        while (!isSilent) await probe.query(`COMMENT ON SCHEMA "${schema}" IS 'asked'`);
+      })();
+      await until(async () => (await waits()).length > 0, "one that waits for the standby");
+      isSilent = true;
       await expect(store.create([newRun("c"), newRun("d")])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
-      expect((await waits()).length).toBe(1);
+      expect((await waits()).length).toBe(2);
       expect(await own.sql(`SELECT 1 FROM "${schema}".runs WHERE id = 'c'`)).toEqual([]);
       await own.sql("ALTER SYSTEM RESET synchronous_standby_names");
       await own.sql("SELECT pg_reload_conf()");
+      await probing;
       await until(async () => (await store.get(["c"]))[0], "the end of what was given up");
     }, 30_000);
   });
