@@ -14,7 +14,6 @@ import {
   type Payload,
   payloadSize,
   type RunInfo,
-  serializeError,
 } from "@holdfast/core";
 import { readable } from "./codecs.ts";
 import { Batcher, Committer } from "./host/committer.ts";
@@ -344,14 +343,6 @@ export class Engine {
       workerId: row.workerId,
       historyLength: row.historyLength,
     };
-  }
-  /** In a list: a run whose values can't be decoded here is shown without them, and says why, so that it hides no other. */
-  listedInfoOf(row: RunRow): RunInfo {
-    try {
-      return this.infoOf(row);
-    } catch (error) {
-      return this.infoOf({ ...row, input: this.codec.encode(undefined), output: undefined, error: row.error ?? serializeError(error) });
-    }
   }
   /** What its row says, or what a run that nobody has begun with waits for. */
   #waitingFor(row: RunRow): readonly string[] {

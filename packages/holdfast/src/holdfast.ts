@@ -223,7 +223,7 @@ export class Holdfast implements AsyncDisposable {
     const limit = checkedLimit(filter.limit);
     const after = checkedText("list", "cursor", filter.cursor, Number.POSITIVE_INFINITY);
     const { runs, cursor } = await this.#engine.readable.list({ ...queryOf(filter), limit, cursor: after });
-    return { runs: runs.map((row) => this.#engine.listedInfoOf(row)), cursor };
+    return { runs: runs.map((row) => this.#engine.infoOf(row)), cursor };
   }
   async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
     return this.#engine.readable.count(queryOf(checkedOptions("count", filter, FILTER)));

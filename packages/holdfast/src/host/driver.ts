@@ -80,9 +80,6 @@ const MESSAGES_A_TURN = 200;
 const NONE: readonly number[] = [];
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
-/** Of an operation that has no name of its own: "sleep sleep". */
-const TWICE = /^(\w+) \1(?=$|#)/;
-
 export class Driver {
   readonly workflow: AnyWorkflow;
   /** When the call was made that gave it its lease, or renewed it last: the lease runs no shorter than from there. */
@@ -551,9 +548,7 @@ export class Driver {
     return [
       ...again,
       ...tries,
-      ...this.#executor.waiting
-        .filter(({ seq }) => !retries.has(seq))
-        .map(({ seq, description }) => description.replace(TWICE, "$1") + until(seq)),
+      ...this.#executor.waiting.filter(({ seq }) => !retries.has(seq)).map(({ seq, description }) => description + until(seq)),
     ];
   }
 
