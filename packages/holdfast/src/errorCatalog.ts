@@ -33,6 +33,14 @@ export const engineErrors: readonly HostErrorEntry[] = [
     whatToDo: "See the `errors` of its `cause`, one for each that was not.",
   },
   {
+    code: "HF_FLOATING_PROMISE",
+    name: "FloatingPromiseWarning",
+    retryable: false,
+    summary:
+      "A warning of the process, not an error: a promise of workflow code was rejected by an error of that code, and for a second nobody awaited it.",
+    whatToDo: "Await the promise, or catch its error: `detail` has the stack. The run goes on either way.",
+  },
+  {
     code: "HF_UNKNOWN_MESSAGE",
     retryable: false,
     summary: "The workflow declares no signal or update of that name.",
@@ -122,7 +130,8 @@ export const storeErrors: readonly HostErrorEntry[] = [
     retryable: false,
     summary:
       "The database won't have what was to be written: a value that is too large, a constraint, a trigger. Nothing of it was written.",
-    whatToDo: "Mend what the message names. A run that was blocked by it goes on by itself; `resume()` makes it go on at once.",
+    whatToDo:
+      "Mend what the message names. A run that was blocked by it goes on by itself; `resume()` makes it go on at once. A step whose outcome was refused runs again with it, and has one attempt less: a run whose step has none left fails with `HF_WORKER_LOST`.",
   },
   {
     code: "HF_STORE_CLOSED",

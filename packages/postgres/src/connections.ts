@@ -5,12 +5,13 @@
 // for an answer for ever, and what was given up keeps no lock, no connection and no name that others may need.
 
 import { randomBytes } from "node:crypto";
-import { StoreClosedError } from "holdfast";
+import { StoreClosedError, StoreError } from "holdfast";
 import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
 import type { Alone } from "./alone.ts";
 import {
   allInUse,
   isContended,
+  isHeldUp,
   isLost,
   isNameLost,
   isNameless,
@@ -56,6 +57,8 @@ export interface CallOptions {
   readonly tellAgain?: boolean;
   readonly areTurns?: boolean;
   readonly alone?: Alone | undefined;
+  /** Several things are in it: if it has to wait for long for a lock, it is not asked again as it is, but rejects, to be taken apart (D3). */
+  readonly isShared?: boolean;
 }
 
 export interface ConnectionsOptions {
@@ -111,7 +114,7 @@ export class Connections {
   /** Those that go no further than whoever has them. */
   readonly #dropped = new WeakSet<object>();
   /** Sessions of connections that were given up, until the server has been told. */
-  readonly #abandoned = new Set<number>();
+  readonly #abandoned = new Map<number, number>(); // by their process, since when
   #isEnding = false;
   readonly #free: Slot[] = [];
   #slots = 0;
@@ -188,7 +191,7 @@ export class Connections {
    */
   call<R extends QueryResultRow>(
     statementOf: () => Statement,
-    { tellAgain = false, areTurns = false, alone }: CallOptions = {},
+    { tellAgain = false, areTurns = false, alone, isShared = false }: CallOptions = {},
   ): Promise<R[]> {
     return this.named(({ instance, slot, token }) => {
       const name = [instance, slot, token];
@@ -202,11 +205,12 @@ export class Connections {
         const all = [...name, ...values];
         return (await send<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined)).rows;
       };
-      return this.#patiently(() => {
-        const attempt = this.areOwn && (areTurns || alone !== undefined) ? this.#inLine(ask) : ask(this.#attempt);
+      const attempt = (): Promise<R[]> => {
+        const answer = this.areOwn && (areTurns || alone !== undefined) ? this.#inLine(ask) : ask(this.#attempt);
         again = true;
-        return attempt;
-      }, this.#patience);
+        return isShared ? answer.catch(takenApart) : answer;
+      };
+      return this.#patiently(attempt, this.#patience);
     });
   }
   /** One behind the other; but none waits for long for one that waits for somebody's lock (D3): it is asked again elsewhere, under its name. */
@@ -311,13 +315,18 @@ export class Connections {
   /** The server does not know that nobody listens any more: it carries on, and keeps what is locked. So it is told, from elsewhere. */
   #abandon(client: object): void {
     const { processID } = client as { readonly processID?: number | null };
-    if (typeof processID === "number") this.#abandoned.add(processID);
+    if (typeof processID === "number") this.#abandoned.set(processID, performance.now());
     if (!this.#isEnding && this.#abandoned.size > 0) void this.#endAbandoned();
   }
   /** Those that could not be told of now are told of with the next. */
   async #endAbandoned(): Promise<void> {
     this.#isEnding = true;
-    await this.#patiently(() => this.#tellOfAbandoned(), this.#patience).catch(() => undefined);
+    while (this.#abandoned.size > 0 && !this.#isClosed) {
+      await this.#patiently(() => this.#tellOfAbandoned(), this.#patience).catch((error: unknown) => {
+        if (!isUnavailable(error)) this.#abandoned.clear(); // it may not be told
+      });
+      if (this.#abandoned.size > 0) await new Promise((resolve) => void setTimeout(resolve, LONGEST_WAIT_MS).unref());
+    }
     this.#isEnding = false;
   }
   async #tellOfAbandoned(): Promise<void> {
@@ -327,8 +336,9 @@ export class Connections {
     try {
       await client.connect();
       while (this.#abandoned.size > 0) {
-        const pids = [...this.#abandoned];
-        await client.query(END_SESSIONS, [pids]);
+        const now = performance.now();
+        const pids = [...this.#abandoned.keys()];
+        await client.query(END_SESSIONS, [pids, [...this.#abandoned.values()].map((since) => now - since)]);
         for (const pid of pids) this.#abandoned.delete(pid);
       }
     } finally {
@@ -446,12 +456,22 @@ function sent<R extends QueryResultRow>(
   return name === undefined ? client.query<R>(text, values) : client.query<R>({ name, text, values });
 }
 
+function takenApart(error: unknown): never {
+  if (!isHeldUp(error)) throw error;
+  throw new StoreError("Somebody has locked one of the runs of this call for too long.", {
+    code: "HF_STORE_BUSY",
+    cause: error,
+    retryable: true,
+    isOfOne: true,
+  });
+}
+
 /**
  * By its number alone a process might be another one by now, or none of the server's but a pooler's: so only sessions like ours are ended.
  * And none that waits for a synchronous standby: what it has written would be there at once, and be taken for safe.
  */
-const END_SESSIONS = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = ANY ($1::integer[]) AND pid <> pg_backend_pid()
-  AND usename = current_user AND datname = current_database() AND application_name = current_setting('application_name')
+const END_SESSIONS = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN unnest($1::integer[], $2::float8[]) AS gone(pid, ms) USING (pid)
+  WHERE pid <> pg_backend_pid() AND backend_start < clock_timestamp() - gone.ms * interval '1 millisecond' AND usename = session_user AND datname = current_database() AND application_name = current_setting('application_name')
   AND wait_event IS DISTINCT FROM 'SyncRep'`;
 
 function sleep(ms: number): Promise<void> {

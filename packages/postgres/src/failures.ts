@@ -16,6 +16,10 @@ const CONTENDED: ReadonlySet<string> = new Set(["40001", "40P01", "55P03"]);
 export function isContended(error: unknown): boolean {
   return CONTENDED.has(codeOf(error));
 }
+/** It has waited for a lock as long as it may; others say at once that they won't wait. */
+export function isHeldUp(error: unknown): boolean {
+  return codeOf(error) === "55P03" && (error as { readonly routine?: unknown }).routine === "ProcessInterrupts";
+}
 
 /** invalid_sql_statement_name, duplicate_prepared_statement: the session is not the one that it was. */
 export function isNameLost(error: unknown): boolean {

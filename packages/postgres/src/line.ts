@@ -136,8 +136,17 @@ export class Line<I, R> {
       const written = writtenOf<R>(error);
       const left = some.slice(written.length);
       for (const [i, { key, one }] of some.slice(0, written.length).entries()) this.#settle(key, one, written[i]);
-      if (some.length > 1 && isRefusal(error)) for (const each of left) await this.#lookAt([each]);
-      else for (const { key, one } of left) this.#leave(key, one).reject(error);
+      if (some.length > 1 && isRefusal(error)) await this.#lookAtEach(left);
+      else for (const { key, one } of left) this.#leave(key, one).reject(partlyWritten(error, [])); // what was written is others'
+    }
+  }
+  /** Who stands behind one that still has to wait does not overtake it. */
+  async #lookAtEach(some: readonly { readonly key: string; readonly one: Aside<I, R> }[]): Promise<void> {
+    const waiting = new Set<string>();
+    for (const each of some) {
+      if (waiting.has(each.key)) continue;
+      await this.#lookAt([each]);
+      if (this.#aside.get(each.key)?.includes(each.one) === true) waiting.add(each.key);
     }
   }
   #settle(key: string, one: Aside<I, R>, result: R | undefined): void {

@@ -281,7 +281,11 @@ export class PostgresStore implements Store {
       const birthOf = this.#birthsOf(portion);
       const batch = lazily(() => commitBatch(portion, names, birthOf));
       const alone = onlyOne(portion, (commit) => this.#encoded(() => this.#alones.turn(commit, now, names, birthOf(commit))));
-      const answer = await this.#call("commit_turns_1", () => [now, ...this.#encoded(batch).parameters], { areTurns: true, alone });
+      const answer = await this.#call("commit_turns_1", () => [now, ...this.#encoded(batch).parameters], {
+        areTurns: true,
+        alone,
+        isShared: portion.length > 1,
+      });
       const { results, due, family } = commitResults(portion, batch, answer);
       const { here, elsewhere } = changesOf(portion, results, due, family);
       notices.tell(here, elsewhere);
@@ -389,7 +393,7 @@ export class PostgresStore implements Store {
       this.#tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
       return (JSON.parse(answer) as (SentAnswer | null)[]).map((sent) => (sent === null ? undefined : sendResult(sent)));
     };
-    return this.#encoded(() => inPortions(messages, sizeOfMessage, carryOut));
+    return this.#encoded(() => inPortionsByKey(messages, sizeOfMessage, ({ runId }) => runId, carryOut));
   }
   async terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
     return inPortions(runs, () => 0, async (portion) => {
@@ -598,7 +602,10 @@ export class PostgresStore implements Store {
   }
   #answer(answers: readonly TaskAnswer[], wait: boolean): Promise<(boolean | undefined)[]> {
     return inPortions(answers, sizeOfAnswer, async (portion) => {
-      const { taken, busy, overdue } = await this.#settle(portion.map(answerFields), wait);
+      const { taken, busy, overdue } = await this.#settle(
+        this.#encoded(() => portion.map(answerFields)),
+        wait,
+      );
       this.#tell({ work: true, messages: true, tasks: portion.some(({ outcome }) => outcome.status === "failed") });
       if (overdue) await this.#sweepOverdue().catch(lateAgain);
       return portion.map((_, i) => (busy?.includes(i) === true ? undefined : taken.includes(i)));
@@ -735,6 +742,23 @@ async function inHalves<I>(items: readonly I[], work: (items: readonly I[]) => P
 /** In order, one after the other, so that turns of one run stay in order. Almost always there is one. */
 function inPortions<I, R>(items: readonly I[], sizeOf: (item: I) => number, work: (portion: readonly I[]) => Promise<R[]>): Promise<R[]> {
   return endOfPortion(items, 0, sizeOf) === items.length && items.length > 0 ? work(items) : inSeveral(items, sizeOf, work);
+}
+/** The same where some may have to wait (undefined): no later one of their key goes before them. */
+function inPortionsByKey<I, R>(
+  items: readonly I[],
+  sizeOf: (item: I) => number,
+  keyOf: (item: I) => string,
+  work: (portion: readonly I[]) => Promise<(R | undefined)[]>,
+): Promise<(R | undefined)[]> {
+  const waiting = new Set<string>();
+  return inPortions(items, sizeOf, async (portion) => {
+    const isFree = portion.map((item) => !waiting.has(keyOf(item)));
+    const free = portion.filter((_, i) => isFree[i]);
+    const done = free.length === 0 ? [] : await work(free);
+    for (const [i, item] of free.entries()) if (done[i] === undefined) waiting.add(keyOf(item));
+    let used = 0;
+    return isFree.map((one) => (one ? done[used++] : undefined));
+  });
 }
 async function inSeveral<I, R>(
   items: readonly I[],

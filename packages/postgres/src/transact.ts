@@ -73,7 +73,7 @@ export class Transactions {
       tx.end();
       await takeBack(session, watch);
       if (watch.hasCommitted) throw ended(error);
-      throw isLost(error) ? storeError(error, this.#connections.where) : error;
+      throw watch.isLost && isLost(error) ? storeError(error, this.#connections.where) : error;
     } finally {
       tx.end();
     }
@@ -181,25 +181,42 @@ class Watch {
   isChanged = false;
   /** Nobody is to have the connection afterwards. */
   isSpent = false;
+  /** The connection is gone, or of no use: an error that says so is not the user's own. */
+  isLost = false;
   /** An error that another attempt may not meet, whatever the user made of it. */
   passing: unknown;
   readonly #connection: EventEmitter;
+  /** Something may have been written since the last rollback. */
+  #hasWritten = false;
+  #isOutside = false;
 
   constructor(client: PoolClient) {
     this.#connection = (client as unknown as { readonly connection: EventEmitter }).connection;
-    this.#connection.on("commandComplete", this.#onCommand).on("errorMessage", this.#onError);
+    this.#connection.on("commandComplete", this.#onCommand).on("errorMessage", this.#onError).on("readyForQuery", this.#onReady);
+    this.#connection.on("end", this.#onEnd).on("error", this.#onEnd);
   }
   stop(): void {
-    this.#connection.off("commandComplete", this.#onCommand).off("errorMessage", this.#onError);
+    this.#connection.off("commandComplete", this.#onCommand).off("errorMessage", this.#onError).off("readyForQuery", this.#onReady);
+    this.#connection.off("end", this.#onEnd).off("error", this.#onEnd);
   }
+  /** Behind a hidden ROLLBACK, what is written is committed by itself. */
+  readonly #onReady = ({ status }: { readonly status: string }): void => {
+    this.#isOutside = status === "I";
+    if (this.#isOutside && this.#hasWritten) this.hasCommitted = true;
+  };
   readonly #onCommand = ({ text }: { readonly text: string }): void => {
+    this.#hasWritten = text !== "ROLLBACK" && (this.#hasWritten || !text.startsWith("SELECT"));
+    if (this.#isOutside && this.#hasWritten) this.hasCommitted = true;
     if (PLAIN.test(text)) return;
     this.isChanged = true;
     if (text === "COMMIT" || text === "PREPARE TRANSACTION") this.hasCommitted = true;
     else if (text === "PREPARE") this.isSpent = true;
   };
+  readonly #onEnd = (): void => {
+    this.isSpent = this.isLost = true;
+  };
   readonly #onError = (error: unknown): void => {
-    if (isLost(error)) this.isSpent = true;
+    if (isLost(error)) this.isSpent = this.isLost = true;
     if (isLost(error) || isContended(error)) this.passing = error;
   };
 }

@@ -1,14 +1,15 @@
 // Calls that stand in line, without a server: what shares a call, what stands aside, what fails.
 
+import { StoreError } from "holdfast";
 import { expect, test } from "vitest";
 import { Line } from "../src/line.ts";
 
-/** Carries out items in upper case; those of `locked` have to wait, "bad" is an error. */
+/** Carries out items in upper case; those of `locked` have to wait, "bad" is refused. */
 function lineOf(locked: Set<string>, patience = 60_000) {
   const calls: string[][] = [];
   const work = async (items: readonly string[], wait: boolean) => {
     calls.push([...items, ...(wait ? ["waiting"] : [])]);
-    if (items.includes("bad")) throw new Error("bad");
+    if (items.includes("bad")) throw new StoreError("bad", { code: "HF_STORE_REFUSED" });
     return items.map((item) => (locked.has(item.charAt(0)) ? undefined : item.toUpperCase()));
   };
   const options = { keyOf: (item: string) => item.charAt(0), patience, tooLong: () => new Error("locked for too long") };
@@ -65,4 +66,30 @@ test("HF_STORE_BUSY one that has to wait for too long fails, and those behind it
   await expect(line.add(["a1"])).rejects.toThrow("locked for too long");
   locked.clear();
   expect(await line.add(["a2"])).toEqual(["A2"]);
+});
+
+test("M1 who stands aside is not told what came of another, when a look at them is broken off", async () => {
+  let isLocked = true;
+  const sent: string[] = [];
+  /** In portions of one; the server goes away at the second. */
+  const work = async (items: readonly string[]) => {
+    if (isLocked) return items.map(() => undefined);
+    const results: string[] = [];
+    for (const item of items) {
+      if (item === "b1") throw new StoreError("away", { code: "HF_STORE_UNAVAILABLE", retryable: true, written: results });
+      sent.push(item);
+      results.push(item.toUpperCase());
+    }
+    return results;
+  };
+  const line = new Line<string, string>(work, { keyOf: String, patience: 60_000, tooLong: () => new Error("locked for too long") });
+  const ends = Promise.allSettled([line.add(["a1"]), line.add(["b1"])]);
+  await line.add([]);
+  await Promise.resolve().then(() => {
+    isLocked = false;
+  });
+  expect(await ends).toMatchObject([{ value: ["A1"] }, { reason: { code: "HF_STORE_UNAVAILABLE" } }]);
+  const [, refused] = await ends;
+  expect(refused?.status === "rejected" && (refused.reason as StoreError).written).toEqual([]);
+  expect(sent).toEqual(["a1"]);
 });

@@ -309,3 +309,50 @@ test("P10 starts under one key, of several processes at once, are one", async ()
   expect(new Set(ids).size).toBe(5);
   expect(results.flat().filter(({ status }) => status === "created")).toHaveLength(5);
 });
+
+test("D3 D6 turns that share a call with one of a run that is locked are committed, and no step of theirs runs again", async () => {
+  const schema = database.newSchema();
+  const store = await database.open({ schema });
+  const engine = await Holdfast.with({ store });
+  onTestFinished(() => engine.close());
+  const ids = range(9).map((i) => `r${i}`);
+  const ran: string[] = [];
+  let open = (): void => {};
+  const gate = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  const works = workflow("works", async (ctx, id: string) =>
+    ctx.step("wait", async () => {
+      ran.push(id);
+      await gate;
+      return id;
+    }),
+  );
+  await engine.worker({ workflows: [works] });
+  const runs = await Promise.all(ids.map((id) => engine.start(works, id, { id })));
+  await until(() => ran.length === ids.length);
+  const client = await lock({ schema } as Bench, "r4");
+  open(); // all of them end in one turn of the event loop, and share a commit
+  const others = runs.filter(({ id }) => id !== "r4");
+  expect(await Promise.all(others.map((run) => run.result()))).toEqual(ids.filter((id) => id !== "r4"));
+  expect((await store.get(["r4"]))[0]?.status).toBe("running");
+  await client.query("ROLLBACK");
+  expect(await runs[4]?.result()).toBe("r4");
+  expect(ran.sort()).toEqual(ids);
+}, 60_000);
+
+test("M2 signals that take several round trips keep their order, though the run is freed in between", async () => {
+  const here = await bench();
+  const held = await running(here.store, "a");
+  const client = await lock(here, "a");
+  const payload = jsonCodec.encode("x".repeat(1_900_000));
+  const ids = range(12).map((i) => `s${i}`);
+  const sends = Promise.all(
+    ids.map((id) => here.store.send([{ runId: "a", message: { job: { type: "signal", id, name: "poke", payload } as const } }])),
+  );
+  // The first of them have been found to stand aside.
+  await until(async () => (await database.sql(`SELECT 1 FROM ${here.schema}.calls WHERE answer LIKE '%null%'`)).length > 0);
+  await client.query("ROLLBACK");
+  await sends;
+  expect(await signalsOf(here, held)).toEqual(ids);
+});

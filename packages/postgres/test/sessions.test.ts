@@ -1,7 +1,7 @@
 // Sessions: what a role, a user's function or a failover makes of them, and what is left for whoever has the connection next.
 
 import dns from "node:dns";
-import { jsonCodec } from "@holdfast/core";
+import { FatalError, jsonCodec } from "@holdfast/core";
 import { Client } from "pg";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { isLost } from "../src/failures.ts";
@@ -128,6 +128,34 @@ describe("a transaction step", () => {
     else await expect(throwing).rejects.toBe(thrown);
     expect([await bought(), (await inboxOf(store, held)).length]).toEqual([2 * left, 0]);
     expect(await step((tx) => tx.query(`INSERT INTO ${table} VALUES ('table')`))).not.toBe("stale");
+  });
+
+  test.each(["SELECT 1; ROLLBACK; INSERT", "ROLLBACK; SELECT 1; INSERT"])(
+    "D6 what is written behind a hidden ROLLBACK (%s) is there to stay, and the step is not tried again",
+    async (sql) => {
+      await open();
+      const thrown = new Error("no lamp");
+      const throwing = step(async (tx) => {
+        await tx.query(`SELECT 1; ${sql} INTO ${table} VALUES ('lamp')`);
+        throw thrown;
+      });
+      await expect(throwing).rejects.toMatchObject({ code: "HF_STORE_TRANSACTION", cause: thrown });
+      const later = step(async (tx) => {
+        await tx.query("SELECT 1; ROLLBACK");
+        await tx.query(`INSERT INTO ${table} VALUES ('chair')`);
+        throw thrown;
+      });
+      await expect(later).rejects.toMatchObject({ code: "HF_STORE_TRANSACTION", cause: thrown });
+      expect(await bought()).toBe(2);
+    },
+  );
+
+  test.each([
+    ["in its words", new FatalError("The payment server closed the account.")],
+    ["in its code", Object.assign(new Error("no such file"), { code: "ENOENT" })],
+  ])("D8 an error of its function's own is passed on, though it reads like a lost connection %s", async (_, error) => {
+    await open();
+    await expect(step(() => Promise.reject(error))).rejects.toBe(error);
   });
 
   const left = `SELECT current_setting('search_path') || coalesce(current_setting('my.setting', true), '') AS set, current_user::text AS role,

@@ -246,3 +246,26 @@ describe("opening and closing", () => {
     await store.close();
   });
 });
+
+test("D3 what was given up in an outage that outlasts all patience is ended once the server can be reached again", async () => {
+  const store = await open({ patience: SOON, listen: false });
+  const held = await running(store, "a");
+  let go = (): void => {};
+  const goes = new Promise<void>((resolve) => {
+    go = resolve;
+  });
+  const step = store.transact({ runId: "a", epoch: held.epoch, seq: 1 }, async (tx) => {
+    await (tx as PostgresTransaction).query("SELECT 1");
+    wire.fallSilent();
+    go();
+    return value;
+  });
+  await goes;
+  await expect(step).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+  // Until nobody tries any more on behalf of that call.
+  await expect(store.get(["a"])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+  await expect(store.get(["a"])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
+  expect(await busy()).toHaveLength(1);
+  wire.recover();
+  await until(async () => (await busy()).length === 0);
+}, 60_000);

@@ -11,7 +11,7 @@ export function sides(expected: unknown, actual: unknown): [expected: string, ac
   const plain: [string, string] = [side(expected), side(actual)];
   if (plain[0] !== plain[1]) return plain;
   try {
-    return differing(expected, actual, "", 0) ?? plain;
+    return differing(expected, actual, "", 0, new Set()) ?? plain;
   } catch {
     return plain;
   }
@@ -23,12 +23,14 @@ function side(value: unknown): string {
   return typeof value === "string" ? shorten(value) : preview(value);
 }
 
-function differing(a: unknown, b: unknown, path: string, depth: number): [string, string] | undefined {
+function differing(a: unknown, b: unknown, path: string, depth: number, seen: Set<unknown>): [string, string] | undefined {
   if (Object.is(a, b) || depth > DEEPEST) return undefined;
   if (typeof a === "string" && typeof b === "string") return texts(a, b, path);
   if (isObject(a) && isObject(b)) {
+    if (seen.has(a)) return undefined; // cycles, and what is shared, are looked at once
+    seen.add(a);
     for (const key of new Set([...Object.keys(a), ...Object.keys(b)])) {
-      const found = differing(a[key], b[key], path === "" ? key : `${path}.${key}`, depth + 1);
+      const found = differing(a[key], b[key], path === "" ? key : `${path}.${key}`, depth + 1, seen);
       if (found !== undefined) return found;
     }
     if (Object.getPrototypeOf(a) === Object.getPrototypeOf(b)) return undefined;

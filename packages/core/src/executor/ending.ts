@@ -18,7 +18,7 @@ import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Pay
 import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import type { Execution } from "./execution.ts";
-import { settled, validatedInput } from "./inputs.ts";
+import { settled } from "./inputs.ts";
 import type { UnitOutcome } from "./unit.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -49,17 +49,6 @@ export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
 /** The output as the workflow's schema has it. A schema that awaits anything foreign is caught like other code (X8). */
 export async function validatedOutput(workflow: AnyWorkflow, schema: StandardSchemaV1, output: unknown): Promise<unknown> {
   return settled(`the output of workflow ${workflow.name}`, await schema["~standard"].validate(output));
-}
-
-/** P10: the input of the next execution as the schema has it; that of another version may have another schema. */
-export async function validatedContinuation(execution: Execution, token: ContinueAsNewToken): Promise<ContinueAsNewToken> {
-  const { workflow, continuation } = execution;
-  const { version } = token;
-  if (token !== continuation || workflow.options.input === undefined) return token;
-  if (version !== undefined && version !== execution.start?.version) return token;
-  const next = new ContinueAsNewToken(await validatedInput(workflow, token.continueAsNew), version);
-  execution.continuation = next;
-  return next;
 }
 
 /**

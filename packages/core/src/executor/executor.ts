@@ -22,7 +22,7 @@ import { childEnded } from "./children.ts";
 import { sameBy } from "./comparison.ts";
 import { Context } from "./context.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
-import { cancelAttempt, expire, rootEnded, validatedContinuation, validatedOutput } from "./ending.ts";
+import { cancelAttempt, expire, rootEnded, validatedOutput } from "./ending.ts";
 import { Execution } from "./execution.ts";
 import { isUnchecked, validatedInput } from "./inputs.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
@@ -273,8 +273,7 @@ export class Executor {
         const given = execution.decode(job.input);
         const input = isUnchecked(job) ? await validatedInput(execution.workflow, given) : given;
         const output = await run(new Context(unit) as never, input);
-        if (output instanceof ContinueAsNewToken) return validatedContinuation(execution, output);
-        return schema === undefined ? output : validatedOutput(execution.workflow, schema, output);
+        return schema === undefined || output instanceof ContinueAsNewToken ? output : validatedOutput(execution.workflow, schema, output);
       },
       onEnd: (outcome) => {
         execution.rootOutcome = outcome;

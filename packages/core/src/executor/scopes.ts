@@ -104,7 +104,8 @@ function rollbackOf(outcomes: readonly UnitOutcome[]): { failed: true; settlemen
   return undefined;
 }
 function asksForRollback(error: unknown): boolean {
-  return kindOfError(error) === "RollbackError" || (error instanceof JoinError && Object.values(error.errors).some(asksForRollback));
+  if (error instanceof JoinError || error instanceof RaceError) return Object.values(error.errors).some(asksForRollback);
+  return kindOfError(error) === "RollbackError";
 }
 
 export function parallel(unit: Unit, branches: readonly BranchRun[]): Promise<PromiseSettledResult<unknown>[]> {

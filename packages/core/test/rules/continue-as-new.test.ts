@@ -21,23 +21,12 @@ describe("P10 continueAsNew", () => {
     await crashAnywhere(h);
   });
 
-  const counted = z.object({ n: z.number(), step: z.number().default(5) });
-  it("P10 the input of the next execution is what the workflow's schema makes of it", async () => {
-    const wf = workflow({ name: "counter", input: counted }, async (ctx, { n }) => ctx.continueAsNew({ n: n + 1 } as never));
-    const h = await Harness.start(wf, { n: 1, step: 1 });
-    expect(h.terminal).toEqual({ type: "continueAsNew", input: '{"n":2,"step":5}' });
+  it("P10 what the workflow itself hands on is not held against the schema again: that may turn it into something else", async () => {
+    const hundredfold = z.number().transform((n) => n * 100);
+    const wf = workflow({ name: "counter", input: hundredfold }, async (ctx, n) => ctx.continueAsNew(n));
+    const h = await Harness.start(wf, 5);
+    expect(h.terminal).toEqual({ type: "continueAsNew", input: "5" });
     await crashAnywhere(h);
-  });
-
-  it("P10 one that the schema refuses fails the run; that of another version is its own affair", async () => {
-    const wf = (version?: string) =>
-      workflow({ name: "counter", input: counted }, async (ctx) =>
-        ctx.continueAsNew({ n: "many" } as never, version === undefined ? undefined : { version }),
-      );
-    const h = await Harness.start(wf(), { n: 1 });
-    expect(h.error).toMatchObject({ name: "InvalidInputError", issues: [{ path: ["n"] }] });
-    await crashAnywhere(h);
-    expect((await Harness.start(wf("2"), { n: 1 })).status).toBe("continued");
   });
 
   it("P1 an output of nothing is held against the schema too", async () => {

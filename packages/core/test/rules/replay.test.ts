@@ -556,6 +556,16 @@ describe("what is no change", () => {
 
 describe("the message", () => {
   const long = "x".repeat(300);
+  interface Link {
+    text: string;
+    next?: Link;
+    previous?: Link;
+  }
+  function ring(): Link {
+    const links: Link[] = [1, 2, 3].map(() => ({ text: long }));
+    for (const [i, link] of links.entries()) Object.assign(link, { next: links[(i + 1) % 3], previous: links[(i + 2) % 3] });
+    return links[0] as Link;
+  }
   it.each<[string, Run, Run, string, string]>([
     ["an output", async () => ({ total: 1 }), async () => ({ total: 2 }), '{"total":1}', '{"total":2}'],
     [
@@ -578,6 +588,13 @@ describe("the message", () => {
       (ctx) => ctx.activity(send(), { when: "1970-01-01T00:00:00.000Z" }),
       'when: Date "1970-01-01T00:00:00.000Z"',
       'when: "1970-01-01T00:00:00.000Z"',
+    ],
+    [
+      "something behind a ring",
+      (ctx) => ctx.activity(send(), { ring: ring(), last: 1 }),
+      (ctx) => ctx.activity(send(), { ring: ring(), last: 2 }),
+      "last: 1",
+      "last: 2",
     ],
   ])("Y2 says what differs: %s", async (_, before, after, expected, actual) => {
     const { message } = await divergence(before, after);

@@ -348,6 +348,7 @@ describe("RollbackError in scopes that give errors as values", () => {
     ["ctx.try", (ctx) => ctx.try("t", branch)],
     ["ctx.parallel", (ctx) => ctx.parallel([branch, async () => 1])],
     ["a join in ctx.try", (ctx) => ctx.try("t", (ctx) => ctx.join("j", { a: branch }))],
+    ["a race in ctx.try", (ctx) => ctx.try("t", (ctx) => ctx.race("r", { a: branch, b: () => Promise.reject(new Error("no")) }))],
   ])("S1 it passes through %s, fails the run and undoes it", async (_, scope) => {
     const h = await Harness.start(
       wf(async (ctx) => {

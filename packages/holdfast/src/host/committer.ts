@@ -17,6 +17,8 @@ export interface Waiting<I, R> {
 const PATIENCE = 4;
 /** A batch is no smaller for the sake of others: less is not worth a write of its own. */
 const WORTH_A_WRITE = 12;
+/** Of so few it is not worth finding out which one has to wait. */
+const FEW = 2;
 /** Runs that are created together, where the store works elsewhere. */
 const RUNS_AT_ONCE = 100;
 
@@ -43,6 +45,8 @@ export class Batcher<I, R> {
   readonly #atOnce: number;
   #waiting: Waiting<I, R>[] = [];
   #underWay = 0;
+  /** Those that wait for somebody's lock, by themselves. */
+  #aside = 0;
   readonly #keys = new Set<string>();
   #scheduled = false;
 
@@ -62,7 +66,7 @@ export class Batcher<I, R> {
   }
   /** Nothing waits and nothing is being written. */
   get idle(): boolean {
-    return this.#underWay === 0 && this.#waiting.length === 0;
+    return this.#underWay === 0 && this.#aside === 0 && this.#waiting.length === 0;
   }
   #schedule(): void {
     if (this.#underWay === this.#atOnce || this.#scheduled) return;
@@ -97,7 +101,8 @@ export class Batcher<I, R> {
   #take(): Waiting<I, R>[] {
     const { keyOf } = this.#options;
     const most = this.#most;
-    if (this.#atOnce === 1 || keyOf === undefined) return this.#waiting.splice(0, Math.min(most, this.#waiting.length));
+    if ((this.#atOnce === 1 && this.#aside === 0) || keyOf === undefined)
+      return this.#waiting.splice(0, Math.min(most, this.#waiting.length));
     const batch: Waiting<I, R>[] = [];
     const rest: Waiting<I, R>[] = [];
     // Once one of a key has to wait, those after it do: the batch stays full, or the key on its way.
@@ -109,7 +114,7 @@ export class Batcher<I, R> {
   #carry(batch: readonly Waiting<I, R>[]): void {
     this.#underWay++;
     const failed = (error: unknown): void => {
-      if (!isRefusal(error) && writtenOf(error).length === 0) this.#failed(batch, error);
+      if (!isRefusal(error) && !isOfOne(error) && writtenOf(error).length === 0) this.#failed(batch, error);
       else void this.#carryApart(batch, error);
     };
     try {
@@ -133,18 +138,26 @@ export class Batcher<I, R> {
   }
   /**
    * One item is at fault, or several: halves of halves are written, one after the other so that each key keeps its order, down to each of
-   * those by itself. By then it was refused twice: what was in somebody's way for a moment only is written.
+   * those by itself. By then it was refused twice: what was in somebody's way for a moment only is written. Those that have to wait for a
+   * lock are put aside, with what is behind them, and wait by themselves.
    */
   async #carryApart(batch: readonly Waiting<I, R>[], failure: unknown): Promise<void> {
     const parts: (readonly Waiting<I, R>[])[] = [];
+    const aside = new Map<unknown, Waiting<I, R>[]>();
+    const keyOf = (one: Waiting<I, R>): unknown => this.#options.keyOf?.(one.item) ?? one;
+    const putAside = (one: Waiting<I, R>): void => void aside.set(keyOf(one), [...(aside.get(keyOf(one)) ?? []), one]);
     const takeApart = (part: readonly Waiting<I, R>[], error: unknown): void => {
       const left = this.#leftOf(part, error);
-      if (isRefusal(error)) parts.unshift(...halvesOf(left));
+      if (isOfOne(error) && left.length <= FEW) left.forEach(putAside);
+      else if (isRefusal(error) || isOfOne(error)) parts.unshift(...halvesOf(left));
       // No fault of theirs: nor do those that were not tried yet wait for a store that can't be used now.
       else for (const { reject } of [left, ...parts.splice(0)].flat()) tell(reject, error);
     };
     takeApart(batch, failure);
-    for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
+    for (let next = parts.shift(); next !== undefined; next = parts.shift()) {
+      const part = next.filter((one) => !aside.has(keyOf(one)));
+      for (const one of next) if (aside.has(keyOf(one))) putAside(one);
+      if (part.length === 0) continue;
       try {
         const results = await this.#write(part.map(({ item }) => item));
         this.#tellWritten(part, results);
@@ -155,7 +168,33 @@ export class Batcher<I, R> {
         else takeApart(part, error);
       }
     }
-    this.#carried(batch);
+    this.#aside += aside.size;
+    this.#carried(batch.filter((one) => !aside.has(keyOf(one))));
+    for (const [key, some] of aside) {
+      if (typeof key === "string") this.#keys.add(key);
+      void this.#carryAside(some);
+    }
+  }
+  /** All of one key. Once one of them fails, those behind it do. */
+  async #carryAside(some: readonly Waiting<I, R>[]): Promise<void> {
+    let failure: { readonly error: unknown } | undefined;
+    for (const one of some) {
+      if (failure === undefined) {
+        try {
+          const results = await this.#write([one.item]);
+          this.#tellWritten([one], results);
+          tell(one.resolve, results[0] as R);
+          continue;
+        } catch (error) {
+          failure = { error };
+        }
+      }
+      tell(one.reject, failure.error);
+    }
+    this.#aside--;
+    const { keyOf } = this.#options;
+    if (keyOf !== undefined) for (const { item } of some) this.#keys.delete(keyOf(item));
+    if (this.#waiting.length > 0) this.#schedule();
   }
   /** D2: without those that were written all the same, who hear of it. */
   #leftOf(batch: readonly Waiting<I, R>[], error: unknown): readonly Waiting<I, R>[] {
@@ -176,6 +215,9 @@ export class Batcher<I, R> {
   }
 }
 
+function isOfOne(error: unknown): boolean {
+  return error instanceof StoreError && error.isOfOne;
+}
 function writtenOf(error: unknown): readonly unknown[] {
   return error instanceof StoreError ? error.written : [];
 }

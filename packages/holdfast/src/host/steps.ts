@@ -194,7 +194,9 @@ export class Steps {
   /** D7: attempts that never came back count too. */
   #exhausted(seq: number, body: StepBody, tried: number): Outcome | undefined {
     const last = tried - (this.#forgiven.get(seq) ?? 0);
-    const lost = new HoldfastError(`The worker that ran attempt ${last} did not come back.`, { code: "HF_WORKER_LOST" });
+    const lost = new HoldfastError(`The worker that ran attempt ${last} did not come back, or could not store its outcome.`, {
+      code: "HF_WORKER_LOST",
+    });
     if (last <= 0 || retryAfter(body, last, lost, 0) !== undefined) return undefined;
     return { status: "failed", error: serializeError(lost), attempts: last };
   }

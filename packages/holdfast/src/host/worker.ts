@@ -60,6 +60,8 @@ export interface WorkerPorts {
   stopped(worker: WorkerHost): void;
 }
 
+/** Until a run that is due is asked for again, in milliseconds. */
+const LOCKED_MS = 100;
 /** Between tries of what the store could not carry out, in milliseconds. */
 const LONGEST_PAUSE = 5_000;
 
@@ -279,8 +281,10 @@ export class WorkerHost implements DriverHost {
     const run = body.run as (tx: unknown, info: StepInfo) => unknown;
     const encoded = (value: unknown): Payload => this.#ports.encode(value, `the result of transaction ${body.name}`);
     let hasThrown = false;
+    let own: unknown;
     const thrown = (error: unknown): never => {
       hasThrown = true;
+      own = error;
       throw error;
     };
     const attempted = (tx: unknown): Payload | Promise<Payload> => {
@@ -299,7 +303,7 @@ export class WorkerHost implements DriverHost {
       } catch (error) {
         // D6: what the store could not do, it may have done all the same: the inbox tells, at the next claim.
         if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);
-        if (!isTakenBack(error)) throw error;
+        if (!isTakenBack(error) || error === own) throw error;
         // D8: attempts are those of the user's function. The store may have room again later, or the lock.
         this.logger.warn(`The store could not carry out transaction ${body.name}; trying again.`, { runId: claim.runId, error });
         await this.#passed(pause);
@@ -430,7 +434,7 @@ export class WorkerHost implements DriverHost {
       }
       for (const claim of result.runs) this.#take(claim, leasedAt);
       this.#alarm?.cancel();
-      if (result.nextAt !== undefined) this.#alarm = this.environment.after(result.nextAt - result.now, () => void this.#claim());
+      if (result.nextAt !== undefined) this.#claimAfter(result.nextAt - result.now, result.runs.length);
       if (result.runs.length === room) this.#again = true;
     } catch (error) {
       this.logger.error("Runs could not be claimed; trying again.", { error });
@@ -438,6 +442,10 @@ export class WorkerHost implements DriverHost {
       this.#promised.clear();
       while (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
     }
+  }
+  /** What is due and was not claimed, somebody has locked just now. */
+  #claimAfter(ms: number, claimed: number): void {
+    this.#alarm = this.environment.after(ms <= 0 && claimed === 0 ? LOCKED_MS : ms, () => void this.#claim());
   }
   #driverOf({ run }: ClaimedRun): Driver | undefined {
     const workflow = this.#settings.workflows.get(run.workflow);

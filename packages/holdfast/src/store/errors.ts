@@ -10,6 +10,7 @@ export interface StoreErrorDetails {
   readonly cause?: unknown;
   readonly retryable?: boolean;
   readonly written?: readonly unknown[] | undefined;
+  readonly isOfOne?: boolean;
 }
 
 /** `where` names the file, or whatever the store is on. */
@@ -21,10 +22,16 @@ interface Details {
 /** A condition of the storage that is none of those below. */
 export class StoreError extends HoldfastError {
   readonly #written: readonly unknown[];
+  readonly #isOfOne: boolean;
   constructor(message: string, details: StoreErrorDetails = { code: "HF_STORE_FAILED" }) {
-    const { code, cause, retryable = false, written = [] } = details;
+    const { code, cause, retryable = false, written = [], isOfOne = false } = details;
     super(message, { code, cause, retryable });
     this.#written = written;
+    this.#isOfOne = isOfOne;
+  }
+  /** Of a batch, one item or few have to wait for somebody's lock: the others can be written without them, at once. */
+  get isOfOne(): boolean {
+    return this.#isOfOne;
   }
   /**
    * Of a call that was carried out in several parts, some of which succeeded: the answers to their items, by their places in the call.
@@ -38,8 +45,8 @@ export class StoreError extends HoldfastError {
 /** The same error, of a call of which these items were written all the same. */
 export function partlyWritten(error: unknown, written: readonly unknown[]): unknown {
   if (!(error instanceof StoreError) || written.length + error.written.length === 0) return error;
-  const { message, code, cause, retryable } = error;
-  return new StoreError(message, { code: code as StoreErrorDetails["code"], cause, retryable, written });
+  const { message, code, cause, retryable, isOfOne } = error;
+  return new StoreError(message, { code: code as StoreErrorDetails["code"], cause, retryable, written, isOfOne });
 }
 
 /**

@@ -149,6 +149,24 @@ describe("transaction steps on sqlite", () => {
     expect([faults, orders()]).toEqual([3, ["attempt 1"]]);
   });
 
+  test("D8 an error that its function throws is its own, whatever it is, and counts", async () => {
+    const engine = await engines.open();
+    let bodies = 0;
+    const buy = workflow("buy", async (ctx) =>
+      ctx.transaction(
+        "insert",
+        () => {
+          bodies++;
+          throw new StoreFullError({ where: "another disk" });
+        },
+        { retry: { maxAttempts: 2, initialInterval: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [buy] });
+    await expect((await engine.start(buy, undefined)).result()).rejects.toMatchObject({ cause: { attempts: 2 } });
+    expect(bodies).toBe(2);
+  });
+
   test("C7 D6 a transaction that was given up is not tried again", async () => {
     const wire = new Wire();
     const engine = await engines.open({ wire });

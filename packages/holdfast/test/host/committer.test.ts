@@ -1,6 +1,6 @@
 // Group commit: what goes together, in which order, and how much at once.
 
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { Batcher, Committer } from "../../src/host/committer.ts";
 import { realEnvironment } from "../../src/host/environment.ts";
 import { partlyWritten, StoreError, StoreRefusedError } from "../../src/store/errors.ts";
@@ -305,5 +305,46 @@ describe("what a store refuses", () => {
     const settled = await outcomes(made, items(8));
     expect(settled.every((one) => one.status === "rejected" && one.reason === error)).toBe(true);
     expect(calls).toEqual([8, 8, 4]);
+  });
+});
+
+describe("what somebody has locked", () => {
+  /** A batcher on a store that rejects batches with one that is locked; such a one alone waits. */
+  function locking(locked: Set<string>, more: { atOnce?: number } = {}) {
+    const written: Item[] = [];
+    let free = (): void => {};
+    const unlocked = new Promise<void>((resolve) => {
+      free = () => {
+        locked.clear();
+        resolve();
+      };
+    });
+    const write = async (batch: readonly Item[]): Promise<string[]> => {
+      await Promise.resolve();
+      if (batch.some(({ key }) => locked.has(key))) {
+        if (batch.length > 1) throw new StoreError("locked", { code: "HF_STORE_BUSY", retryable: true, isOfOne: true });
+        await unlocked;
+      }
+      written.push(...batch);
+      return batch.map(({ key, n }) => `${key}${n}`);
+    };
+    const made = new Batcher<Item, string>(realEnvironment, write, { keyOf: ({ key }) => key, ...more });
+    return { made, written, free };
+  }
+
+  test.each([1, 2])("D3 waits by itself, and what comes behind it of its key keeps its order (%i at once)", async (atOnce) => {
+    const { made, written, free } = locking(new Set(["b", "e"]), { atOnce });
+    const first = [..."abcdefgh"].flatMap((key) => [{ key, n: 1 }, { key, n: 2 }]); // biome-ignore format: one line
+    const added = first.map((item) => made.add(item));
+    await Promise.all(added.filter((_, i) => !"be".includes((first[i] as Item).key)));
+    const behind = made.add({ key: "b", n: 3 });
+    expect(await made.add({ key: "z", n: 1 })).toBe("z1");
+    expect(written.some(({ key }) => "be".includes(key))).toBe(false);
+    expect(made.idle).toBe(false);
+    free();
+    await Promise.all([...added, behind]);
+    for (const key of "abcdefgh")
+      expect(written.filter((item) => item.key === key).map(({ n }) => n)).toEqual(key === "b" ? [1, 2, 3] : [1, 2]);
+    await vi.waitUntil(() => made.idle);
   });
 });

@@ -64,7 +64,7 @@ test("D4 what a connection of SQLite remembers of a run is held against what oth
   try {
     const broken = await load(path);
     const rules = new Set<string>();
-    for (let seed = 1; seed <= 20 && rules.size === 0; seed++) {
+    for (let seed = 1; seed <= 100 && rules.size === 0; seed++) {
       const { violation } = await broken.simulate({ seed, scenes: (random) => broken.drawnScenes(random), store: "sqlite" });
       if (violation !== undefined) rules.add(violation.rule);
     }

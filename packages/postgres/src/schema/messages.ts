@@ -36,6 +36,8 @@ export function literal(text: string): string {
  */
 export const BY_INDEX =
   "SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off";
+/** What shares a call with something that somebody has locked is taken out of it then (D3): see `CallOptions.isShared`. */
+export const NOT_LONG = "SET lock_timeout = '1s'";
 
 /**
  * How a function begins that must not be carried out twice: a call that was carried out before gets the answer that it had. Written out

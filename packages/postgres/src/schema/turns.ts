@@ -9,7 +9,7 @@
 // Plans are kept for as long as a connection lives, and may have been made when the tables were small. So rows are named by `= ANY (array)`,
 // or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
 
-import { BY_INDEX, beginCall, literal, NOTHING } from "./messages.ts";
+import { BY_INDEX, beginCall, literal, NOT_LONG, NOTHING } from "./messages.ts";
 
 /** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. An index of -1: no turn, nothing was decided. */
 export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "records", "worker"] as const;
@@ -275,7 +275,7 @@ END $$;
 CREATE FUNCTION ${s}.commit_turns_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text[], p_numbers bigint[], p_turns text,
   p_places integer[], p_types text[], p_units text[], p_names text[], p_refs text[], p_data text[], p_values text[], p_states text[], p_more text,
   p_others text, p_touched text, p_ending text)
-RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
+RETURNS text LANGUAGE plpgsql ${BY_INDEX} ${NOT_LONG} AS $$
 DECLARE
   v_now bigint;
   v_answer text;

@@ -143,12 +143,16 @@ export class SqliteStore implements Store {
     return this.#write(items.length, (session, now) => items.map((item) => work(session, item, now)), isTurn);
   }
   async #writePortions<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R, isTurn: boolean): Promise<R[]> {
-    const portions = Array.from({ length: Math.ceil(items.length / PORTION) }, (_, i) => items.slice(i * PORTION, (i + 1) * PORTION));
-    const results = await Promise.allSettled(portions.map((portion) => this.#writeEach(portion, work, isTurn)));
-    const failure = results.find((result) => result.status === "rejected");
-    const written = results.flatMap((result, i) => (result.status === "fulfilled" ? result.value : new Array<R>(portions[i]?.length ?? 0)));
-    if (failure === undefined) return written;
-    throw partlyWritten(failure.reason, results.some(({ status }) => status === "fulfilled") ? written : []);
+    const results: R[] = [];
+    // One after the other: what comes after a portion that fails must not overtake it.
+    for (let from = 0; from < items.length; from += PORTION) {
+      try {
+        results.push(...(await this.#writeEach(items.slice(from, from + PORTION), work, isTurn)));
+      } catch (error) {
+        throw partlyWritten(error, results);
+      }
+    }
+    return results;
   }
   #opened(): Session {
     if (this.#session === undefined) throw new StoreClosedError({ where: this.path });
@@ -204,7 +208,8 @@ export class SqliteStore implements Store {
       if (refused === 0) return { now, claims: due.flatMap(claimOne), nextAt, blocked, refusal: undefined };
       const claims: ReturnType<typeof claimOne> = [];
       const { refusal } = session.each(due, (key) => claims.length < limit && claims.push(...claimOne(key)));
-      return { now, claims, nextAt, blocked, refusal };
+      // Those that stay are due for ever: when to look again, the worker knows by itself.
+      return { now, claims, nextAt: nextAt !== undefined && nextAt > now ? nextAt : undefined, blocked, refusal };
     });
     if (refusal !== undefined) this.#tellOfRefusal(storeError(refusal, this.path));
     const damaged: { readonly key: number; readonly error: unknown }[] = [];
