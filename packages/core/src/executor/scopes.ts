@@ -2,7 +2,6 @@
 // Owns: the branches of each open scope until all of them have ended.
 // Invariants: P3 (a scope returns after its units ended), C1–C4, K2 (shield), N (bodies may do what the unit around them may).
 
-import { kindOfError } from "../errors/anatomy.ts";
 import { CanceledError, InvalidInputError, JoinError, RaceError, toError } from "../errors/index.ts";
 import { segment } from "./location.ts";
 import type { Behaviour, Operation, Settlement } from "./operation.ts";
@@ -96,18 +95,6 @@ class Scope implements Behaviour {
   }
 }
 
-/** S1: a RollbackError thrown in a scope is no value: it passes, once all branches have ended, whatever the scope does with other errors. */
-function rollbackOf(outcomes: readonly UnitOutcome[]): { failed: true; settlement: Settlement } | undefined {
-  for (const outcome of outcomes) {
-    if (!outcome.ok && asksForRollback(outcome.error)) return { failed: true, settlement: { ok: false, error: outcome.error as Error } };
-  }
-  return undefined;
-}
-function asksForRollback(error: unknown): boolean {
-  if (error instanceof JoinError || error instanceof RaceError) return Object.values(error.errors).some(asksForRollback);
-  return kindOfError(error) === "RollbackError";
-}
-
 export function parallel(unit: Unit, branches: readonly BranchRun[]): Promise<PromiseSettledResult<unknown>[]> {
   const execution = unit.execution;
   const operation = execution.open(unit, "parallel", "parallel", { branches: branches.length });
@@ -119,16 +106,15 @@ export function parallel(unit: Unit, branches: readonly BranchRun[]): Promise<Pr
       branches.map((run, index) => ({ key: String(index), part: `~${index}`, run })),
       {
         role: "branch",
-        conclude: (outcomes) =>
-          rollbackOf(outcomes) ?? {
-            failed: false,
-            settlement: {
-              ok: true,
-              value: outcomes.map((outcome) =>
-                outcome.ok ? { status: "fulfilled", value: outcome.value } : { status: "rejected", reason: outcome.error },
-              ),
-            },
+        conclude: (outcomes) => ({
+          failed: false,
+          settlement: {
+            ok: true,
+            value: outcomes.map((outcome) =>
+              outcome.ok ? { status: "fulfilled", value: outcome.value } : { status: "rejected", reason: outcome.error },
+            ),
           },
+        }),
       },
     );
   }
@@ -210,11 +196,13 @@ export function attempt(unit: Unit, name: string, run: BranchRun): Promise<{ ok:
   if (operation.closed) return operation.promise as Promise<never>;
   new Scope(operation, [{ key: name, part: undefined, run }], {
     role: unit.role,
-    conclude: (outcomes) => {
-      const [outcome] = outcomes;
-      const value = outcome?.ok === true ? { ok: true, value: outcome.value } : { ok: false, error: toError(outcome?.error) };
-      return rollbackOf(outcomes) ?? { failed: false, settlement: { ok: true, value } };
-    },
+    conclude: ([outcome]) => ({
+      failed: false,
+      settlement: {
+        ok: true,
+        value: outcome?.ok === true ? { ok: true, value: outcome.value } : { ok: false, error: toError(outcome?.error) },
+      },
+    }),
   });
   return operation.promise as Promise<never>;
 }

@@ -339,44 +339,6 @@ describe("RollbackError", () => {
   });
 });
 
-describe("RollbackError in scopes that give errors as values", () => {
-  const branch = async (ctx: Pick<UnitContext, "step">): Promise<never> => {
-    await ctx.step("reserve", nothing, undoable);
-    throw new RollbackError("out of stock");
-  };
-  it.each<[string, (ctx: UnitContext) => Promise<unknown>]>([
-    ["ctx.try", (ctx) => ctx.try("t", branch)],
-    ["ctx.parallel", (ctx) => ctx.parallel([branch, async () => 1])],
-    ["a join in ctx.try", (ctx) => ctx.try("t", (ctx) => ctx.join("j", { a: branch }))],
-    ["a race in ctx.try", (ctx) => ctx.try("t", (ctx) => ctx.race("r", { a: branch, b: () => Promise.reject(new Error("no")) }))],
-  ])("S1 it passes through %s, fails the run and undoes it", async (_, scope) => {
-    const h = await Harness.start(
-      wf(async (ctx) => {
-        await scope(ctx);
-        return "went on";
-      }),
-    );
-    await h.resolve("reserve");
-    await drive(h);
-    expect(h.terminal).toMatchObject({ type: "fail", rolledBack: true });
-    expect(undone(h)).toHaveLength(1);
-    await crashAnywhere(h);
-  });
-
-  it("S1 one that only a step threw is the step's failure, and a value", async () => {
-    const h = await runWorkflow(
-      wf(async (ctx) => {
-        const failing = () => {
-          throw new RollbackError("refused");
-        };
-        const { ok } = await ctx.try("t", (ctx) => ctx.step("charge", failing));
-        return ok;
-      }),
-    );
-    expect(h.output).toBe(false);
-  });
-});
-
 describe("rollbackCheckpoint", () => {
   it("S1 lets go of the steps before it", async () => {
     const h = await Harness.start(
