@@ -175,7 +175,8 @@ export class RunHandle {
   async operations(): Promise<OperationInfo[]> {
     const { finishedAt } = await this.#row();
     const { readable: store, codec } = this.#engine;
-    const [turns, attempts, workers] = await Promise.all([store.history(this.id), store.attempts(this.id), store.workers?.(this.id)]);
+    const [turns, attempts] = await Promise.all([store.history(this.id), store.attempts(this.id)]);
+    const workers = await store.workers?.(this.id); // behind the turns: none of them may be unknown to it
     return operationsOf(turns, attempts, workers ?? new Map(), codec, finishedAt);
   }
 }
