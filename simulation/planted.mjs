@@ -509,13 +509,18 @@ export const planted = [
   ),
 
   // ── waiting, replay, sagas ──
-  bug(
-    "no-polling",
-    "a worker relies on hints alone",
-    `${host}/worker.ts`,
-    "this.environment.every(this.#settings.pollInterval, () => this.#lookForWork()),",
-    "this.environment.every(this.#settings.pollInterval, () => {}),",
-  ),
+  {
+    name: "no-polling",
+    what: "nobody hints at attempts that were lost, and workers rely on hints alone",
+    replacements: [
+      {
+        file: `${host}/worker.ts`,
+        from: "this.environment.every(this.#settings.pollInterval, () => this.#lookForWork()),",
+        to: "this.environment.every(this.#settings.pollInterval, () => {}),",
+      },
+      { file: `${memory}/book.ts`, from: 'if (this.tasks.sweep(now)) this.wake("tasks");', to: "this.tasks.sweep(now);" },
+    ],
+  },
   bug(
     "nobody-looks",
     "who waits for a result relies on hints alone",
