@@ -24,7 +24,7 @@ export const hostRules = new Map([
   ["K9", "a run without a first turn has no executor yet"],
   ...["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12"].map(hostAffair("stores and effects")),
   ...["W1", "W2", "W3", "W4", "W5", "W6"].map(hostAffair("workers")),
-  ...["H1", "H2", "H3"].map(hostAffair("the KV host")),
+  ...["H1", "H2", "H3", "H4", "H5"].map(hostAffair("the KV host")),
 ]);
 
 /** @param {string} what @returns {(id: string) => [string, string]} */
