@@ -9,5 +9,6 @@ export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 export { describeOperation, formatLocation, type LocationPart, NameRegistry } from "./location.ts";
 export { isDeliveredError } from "./operation.ts";
 export { evaluateQuery } from "./queries.ts";
+export { type RejectionFilter, withholdRejections } from "./rejections.ts";
 export type { StepBody } from "./steps.ts";
 export type { RunningTurn, TurnWatch } from "./watch.ts";

@@ -124,9 +124,17 @@ export function isDeliveredError(error: unknown): boolean {
   let at = error;
   for (let depth = 0; depth < 16 && typeof at === "object" && at !== null; depth++) {
     if (deliveredErrors.has(at)) return true;
-    at = (at as { cause?: unknown }).cause;
+    at = causeOf(at);
   }
   return false;
+}
+/** Code throws what it likes: a revoked proxy, a getter that throws. */
+function causeOf(error: object): unknown {
+  try {
+    return (error as { cause?: unknown }).cause;
+  } catch {
+    return undefined;
+  }
 }
 
 /** A rejected promise for a call that fails at once, handled so that it troubles nobody before it is awaited (X11). */

@@ -1,18 +1,19 @@
 // Unhandled rejections of workflow code: the workflow's affair, not the process's.
-// Owns: two listeners on the process while workers run in it, and the errors that nobody has awaited yet.
-// Invariants: X11 (a promise of workflow code that rejects while nobody awaits it ends nothing; one that an operation has failed is not
-// spoken of, one that fails by itself is, if nobody awaits it for a while; everything else does what it always has).
+// Owns: a filter on what the process emits while workers run in it, and the errors of workflow code that are not awaited yet.
+// Invariants: X11 (a promise of workflow code that rejects before it is awaited ends nothing and reaches no listener; one that an
+// operation has failed is not spoken of, one that fails by itself is, if it is not awaited for a while; everything else does what it
+// always has).
 
-import { isDeliveredError } from "@holdfast/core";
+import { isDeliveredError, withholdRejections } from "@holdfast/core";
 
-/** Milliseconds: who wants to await a promise of its own has done so by then, or waits for something that takes long. */
+/** Milliseconds: code that wants to await a promise of its own has done so by then, or waits for something that takes long. */
 const A_WHILE = 1_000;
 /** Of so many different errors a process is told. */
 const MOST = 100;
 
 let users = 0;
 let isTurn = false;
-const tolerated = new WeakSet<Promise<unknown>>();
+let restore: () => void = () => {};
 /** Rejected by workflow code itself, and not awaited so far. */
 const floating = new Map<Promise<unknown>, { readonly reason: unknown; readonly timer: NodeJS.Timeout }>();
 const told = new Set<string>();
@@ -26,32 +27,30 @@ export function leaveTurns(): void {
   isTurn = false;
 }
 
-function onUnhandledRejection(reason: unknown, promise: Promise<unknown>): void {
-  if (isDeliveredError(reason)) {
-    tolerated.add(promise);
-    return;
-  }
-  if (isTurn) {
-    tolerated.add(promise);
-    floating.set(promise, { reason, timer: setTimeout(warn, A_WHILE, promise).unref() });
-    return;
-  }
-  if (process.listenerCount("unhandledRejection") > 1) return; // somebody else's listener decides
-  // What Node does when nobody listens.
-  throw reason instanceof Error ? reason : new Error(`Unhandled rejection: ${String(reason)}`, { cause: reason });
+function isOurs(reason: unknown, promise: Promise<unknown> | undefined): boolean {
+  if (isDeliveredError(reason)) return true;
+  if (isTurn && promise !== undefined) floating.set(promise, { reason, timer: setTimeout(warn, A_WHILE, promise).unref() });
+  return isTurn;
 }
 
-/** Nobody may ever hear of the error: who reads the process's output does. A replay does not say it again. */
+/** The error may never be seen otherwise than in the process's output. A replay does not say it again. */
 function warn(promise: Promise<unknown>): void {
-  const reason = forgetFloating(promise)?.reason;
-  const text = reason instanceof Error ? (reason.stack ?? String(reason)) : String(reason);
+  const text = textOf(forgetFloating(promise)?.reason);
   if (told.size >= MOST || told.has(text)) return;
   told.add(text);
-  process.emitWarning("A promise of workflow code was rejected, and nobody awaits it. Await it, or its error is lost.", {
+  process.emitWarning("A promise of workflow code was rejected and not awaited. Await it, or its error is lost.", {
     type: "FloatingPromiseWarning",
     code: "HF_FLOATING_PROMISE",
     detail: text,
   });
+}
+/** Code rejects with what it likes, and not all of that can be read. */
+function textOf(reason: unknown): string {
+  try {
+    return reason instanceof Error ? (reason.stack ?? String(reason)) : String(reason);
+  } catch {
+    return "(a value that can't be shown)";
+  }
 }
 function forgetFloating(promise: Promise<unknown>): { readonly reason: unknown } | undefined {
   const found = floating.get(promise);
@@ -60,25 +59,18 @@ function forgetFloating(promise: Promise<unknown>): { readonly reason: unknown }
   return found;
 }
 
-/** Somebody awaits it after all. Node warns of that where nobody listens. */
-function onRejectionHandled(promise: Promise<unknown>): void {
-  forgetFloating(promise);
-  if (tolerated.has(promise) || process.listenerCount("rejectionHandled") > 1) return;
-  process.emitWarning("A promise rejection was handled asynchronously.", "PromiseRejectionHandledWarning");
-}
-
 function forget(): void {
   if (--users > 0) return;
-  process.off("unhandledRejection", onUnhandledRejection);
-  process.off("rejectionHandled", onRejectionHandled);
+  restore();
   for (const promise of [...floating.keys()]) warn(promise);
 }
 
 export function tolerateRejections(): () => void {
+  // Each time: other code may have put back the `process.emit` that it knew.
+  const replaced = restore;
+  restore = withholdRejections(process, { isOurs, onHandled: forgetFloating });
+  replaced();
   users++;
-  // Looked up and not counted: somebody may have removed all listeners, as test runners do.
-  if (!process.listeners("unhandledRejection").includes(onUnhandledRejection)) process.on("unhandledRejection", onUnhandledRejection);
-  if (!process.listeners("rejectionHandled").includes(onRejectionHandled)) process.on("rejectionHandled", onRejectionHandled);
   let done = false;
   return () => {
     if (done) return;

@@ -1,4 +1,4 @@
-// A process in which promises reject before somebody awaits them: a "workflow"'s, or the "owner"'s own.
+// A process in which promises reject before they are awaited: a "workflow"'s, or the "owner"'s own. Also to be run by `node --test`.
 
 import { FatalError, Holdfast, workflow } from "holdfast";
 
@@ -39,7 +39,8 @@ const stray = workflow("stray", async (ctx) => {
   });
 });
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const [, , whose, url = "memory:"] = process.argv;
+const { workerData } = await import("node:worker_threads");
+const [whose, url = "memory:"] = workerData ?? (process.env.NODE_TEST_CONTEXT === undefined ? process.argv.slice(2) : ["test"]);
 const engine = await Holdfast.open(url, { logger: silent });
 await engine.worker({ workflows: [floating, asynchronous, careless, stray] });
 
@@ -49,6 +50,25 @@ const acts = {
     const run = await engine.start(asynchronous, undefined);
     const failure = await run.result().catch((error) => error.cause.attempts);
     return `${failure} ${await run.query("late").catch((error) => error.name)}`;
+  },
+  /** Every kind of theirs, and one of the owner's: what does a listener in this process hear? */
+  async listener() {
+    const heard = [];
+    process.on("unhandledRejection", (reason) => heard.push(reason.message));
+    process.on("uncaughtException", (error) => heard.push(error.message)); // where rejections are uncaught first (strict)
+    const results = [];
+    for (const [one, input] of [
+      [floating, undefined],
+      [careless, { forgets: false }],
+      [careless, { forgets: true }],
+    ])
+      results.push(await (await engine.start(one, input)).result());
+    const isHeard = new Promise((resolve) => {
+      process.on("unhandledRejection", resolve);
+    });
+    void Promise.reject(new Error("mine"));
+    await isHeard;
+    return [...results, ...new Set(heard)].join(", ");
   },
   careless: async () => (await engine.start(careless, { forgets: false })).result(),
   forgetful: async () => (await engine.start(careless, { forgets: true })).result(),
@@ -70,5 +90,21 @@ const acts = {
     return promise.catch((error) => error.message);
   },
 };
-process.stdout.write(await acts[whose]());
-await engine.close();
+if (whose === "test") {
+  const { test } = await import("node:test");
+  for (const act of ["workflow", "careless", "closures"]) test(act, acts[act]);
+  test("owner", async () => {
+    void Promise.reject(new Error("mine"));
+    await new Promise((resolve) => setImmediate(resolve));
+  });
+  test("close", () => engine.close());
+} else if (whose === "thread") {
+  const { Worker } = await import("node:worker_threads");
+  const thread = new Worker(new URL(import.meta.url), { workerData: ["listener", url] });
+  const code = await new Promise((resolve, reject) => void thread.on("exit", resolve).on("error", reject));
+  await engine.close();
+  process.exitCode = code;
+} else {
+  process.stdout.write(await acts[whose]());
+  await engine.close();
+}

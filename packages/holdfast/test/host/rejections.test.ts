@@ -13,8 +13,14 @@ import { build } from "../built.ts";
 
 beforeAll(() => build(), 60_000);
 
-async function run(whose: "workflow" | "closures" | "owner" | "careless" | "forgetful" | "step" | "waiter", url = "memory:") {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "floating.mjs"), whose, url], { stdio: ["ignore", "pipe", "pipe"] });
+type Act = "workflow" | "closures" | "owner" | "listener" | "thread" | "careless" | "forgetful" | "step" | "waiter";
+
+async function run(whose: Act, url = "memory:", ...flags: string[]) {
+  return execute([...flags, join(import.meta.dirname, "floating.mjs"), whose, url]);
+}
+async function execute(args: readonly string[]) {
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"], env });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   return { stdout, stderr, code };
 }
@@ -56,4 +62,25 @@ it("X11 promises that are none of a workflow's are warned of as ever", async () 
   const { stdout, stderr, code } = await run("owner");
   expect([stdout, code]).toEqual(["mine", 0]);
   expect(stderr).toContain("PromiseRejectionHandledWarning");
+});
+
+const HEARD = "StepFailedError, of its own, forgotten, mine";
+
+it.each(["throw", "strict", "none", "warn-with-error-code"])(
+  "X11 a listener of unhandledRejection hears of none of a workflow's, and of its own (--unhandled-rejections=%s)",
+  async (mode) => {
+    const { stdout, code } = await run("listener", "memory:", `--unhandled-rejections=${mode}`);
+    expect([stdout, code]).toEqual([HEARD, 0]);
+  },
+);
+
+it("X11 nor does one in a worker thread", async () => {
+  const { stdout, code } = await run("thread");
+  expect([stdout, code]).toEqual([HEARD, 0]);
+});
+
+it("X11 tests of node:test pass whose workflows reject before they await, and one that rejects by itself fails", async () => {
+  const { stdout } = await execute(["--test", "--test-reporter=tap", join(import.meta.dirname, "floating.mjs")]);
+  const results = [...stdout.matchAll(/^\s*((?:not )?ok) \d+ - (\w+)$/gm)].map(([, ok, name]) => `${ok} ${name}`);
+  expect(results).toEqual(["ok workflow", "ok careless", "ok closures", "not ok owner", "ok close"]);
 });
