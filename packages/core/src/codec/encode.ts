@@ -3,7 +3,7 @@
 // Invariants: P8 (a value that can't be stored is refused by its path, but never for a field of an error); ends on every value.
 import { type ErrorParts, isError, NON_ERROR, type SerializedError, takeApart, toError } from "../errors/anatomy.ts";
 import { UnserializableValueError } from "../errors/inputs.ts";
-import { tagOf } from "../errors/text.ts";
+import { isInstance, tagOf } from "../errors/text.ts";
 import { toBase64 } from "./base64.ts";
 import { escapeKey, type Json, type JsonObject, setOwn, tagged } from "./json.ts";
 import { hasPlainPrototype, isPlainNumber } from "./plain.ts";
@@ -284,8 +284,8 @@ class Encoder {
 
   /** What went wrong, if the value itself threw while it was read. */
   explain(error: unknown): unknown {
-    if (error instanceof UnserializableValueError) return error;
-    const overflow = error instanceof RangeError && this.#path.length > MAX_DEPTH / 2;
+    if (isInstance(error, UnserializableValueError)) return error;
+    const overflow = isInstance(error, RangeError) && this.#path.length > MAX_DEPTH / 2;
     const type = overflow ? "value nested too deeply" : "property that throws when it is read";
     return new UnserializableValueError({ path: formatPath(this.#path), type, cause: error });
   }

@@ -3,7 +3,7 @@
 // Invariants: total, whatever an error's getters do; taking apart what was put together gives the same parts (P8, Y4).
 import { entryOfClass, HoldfastError, holdfastErrorClass } from "./base.ts";
 import { type ErrorEntry, type ErrorName, entryByCode, entryByName } from "./catalog.ts";
-import { preview, tagOf } from "./text.ts";
+import { isInstance, preview, read, tagOf } from "./text.ts";
 
 export interface ErrorParts {
   readonly name: string;
@@ -31,7 +31,7 @@ export const NON_ERROR = "NonError";
 
 /** Errors of other realms (vm contexts) count. */
 export function isError(value: unknown): value is Error {
-  return value instanceof Error || tagOf(value) === "Error";
+  return isInstance(value, Error) || tagOf(value) === "Error";
 }
 
 /** What was thrown, as an Error: itself, or a "NonError" that holds the value. */
@@ -40,6 +40,13 @@ export function toError(thrown: unknown): Error {
   const error = makeError(NON_ERROR, nonErrorMessage(thrown));
   setField(error, "value", thrown);
   return error;
+}
+
+/** The message of what was thrown, whatever that is. */
+export function messageOf(thrown: unknown): string {
+  if (!isError(thrown)) return nonErrorMessage(thrown);
+  const message = read(thrown, "message");
+  return typeof message === "string" ? message : preview(message);
 }
 
 /** The other way: the value that a "NonError" stands for, or the error itself. A value that would read differently when thrown stays wrapped. */
@@ -56,12 +63,11 @@ const reserved = new Set(["name", "message", "stack", "cause"]);
 
 export function takeApart(error: Error): ErrorParts {
   const name = classNameOf(error);
-  const message = read(error, "message");
   const stack = read(error, "stack");
   const entry = entryOf(error, name);
   return {
     name,
-    message: typeof message === "string" ? message : preview(message),
+    message: messageOf(error),
     stack: typeof stack === "string" ? stack : undefined,
     cause: read(error, "cause"),
     fields: fieldsOf(error, name, entry),
@@ -71,9 +77,17 @@ export function takeApart(error: Error): ErrorParts {
 
 /** By its class, or else by its code: a second copy of this package in the process has other classes, but the same codes. */
 function entryOf(error: Error, name: string): ErrorEntry | undefined {
-  if (error instanceof HoldfastError) return entryOfClass(error.constructor);
+  if (isInstance(error, HoldfastError)) return entryOfOurs(error);
   const code = read(error, "code");
   return typeof code === "string" && entryByCode(code) !== undefined ? entryFor(name, code) : undefined;
+}
+
+function entryOfOurs(error: HoldfastError): ErrorEntry {
+  try {
+    return entryOfClass(error.constructor);
+  } catch {
+    return entryOfClass(HoldfastError); // its constructor was replaced, or can't be read
+  }
 }
 
 /** Which class of ours an error is of, or of a user's subclass of it. */
@@ -119,14 +133,6 @@ function fieldNames(error: Error): string[] {
     return names;
   } catch {
     return [];
-  }
-}
-
-function read(from: object, key: string): unknown {
-  try {
-    return (from as Record<string, unknown>)[key];
-  } catch {
-    return undefined;
   }
 }
 

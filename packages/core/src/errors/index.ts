@@ -1,7 +1,7 @@
 // The door of errors/: every error class, the catalog, and their stored form.
 // Owns nothing.
 // Invariants: each class has an entry in the catalog, and each entry a class.
-export { isError, NON_ERROR, toError } from "./anatomy.ts";
+export { isError, messageOf, NON_ERROR, toError } from "./anatomy.ts";
 export { HoldfastError, type HoldfastErrorOptions } from "./base.ts";
 export {
   QueryFailedError,
@@ -31,6 +31,7 @@ export {
   StepTimeoutError,
 } from "./outcomes.ts";
 export { reviveError, type SerializedError, serializeError } from "./serialize.ts";
+export { isInstance } from "./text.ts";
 export {
   ForeignAwaitError,
   IllegalCallError,

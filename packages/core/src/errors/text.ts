@@ -31,6 +31,24 @@ export function preview(value: unknown): string {
   }
 }
 
+/** `instanceof` for values from outside: a revoked Proxy, or one with traps that throw, is an instance of nothing. */
+export function isInstance<T>(value: unknown, type: abstract new (...args: never[]) => T): value is T {
+  try {
+    return value instanceof type;
+  } catch {
+    return false;
+  }
+}
+
+/** A property of any value; undefined where reading it throws. */
+export function read(from: unknown, key: string): unknown {
+  try {
+    return (from as Record<string, unknown> | null | undefined)?.[key];
+  } catch {
+    return undefined;
+  }
+}
+
 /** "Date", "Promise", "Object": the built-in kind of a value. */
 export function tagOf(value: unknown): string {
   try {

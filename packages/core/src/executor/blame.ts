@@ -2,6 +2,8 @@
 // Owns: the errors that operations failed with.
 // Invariants: D10 (a resume voids the operations that caused the failure, and no others).
 
+import { read } from "../errors/text.ts";
+
 export class Blame {
   readonly #seqs = new WeakMap<object, number>();
 
@@ -14,9 +16,18 @@ export class Blame {
     if (typeof error !== "object" || error === null || depth > 16) return found;
     const seq = this.#seqs.get(error);
     if (seq !== undefined) found.add(seq);
-    const { cause, errors } = error as { cause?: unknown; errors?: unknown };
-    this.causesOf(cause, found, depth + 1);
-    if (typeof errors === "object" && errors !== null) for (const one of Object.values(errors)) this.causesOf(one, found, depth + 1);
+    this.causesOf(read(error, "cause"), found, depth + 1);
+    for (const one of partsOf(error)) this.causesOf(one, found, depth + 1);
     return found;
+  }
+}
+
+/** The errors that an error gathers: those of a join, a race, an AggregateError. */
+export function partsOf(error: unknown): unknown[] {
+  const errors = read(error, "errors");
+  try {
+    return typeof errors === "object" && errors !== null ? Object.values(errors) : [];
+  } catch {
+    return [];
   }
 }

@@ -7,15 +7,19 @@ import {
   CanceledError,
   FatalError,
   IllegalReturnError,
+  isError,
+  isInstance,
   JoinError,
   RaceError,
   RollbackError,
   reviveError,
   serializeError,
 } from "../errors/index.ts";
+import { read } from "../errors/text.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Payload, TerminalCommand } from "../protocol/index.ts";
 import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
+import { partsOf } from "./blame.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import type { Execution } from "./execution.ts";
 import { settled } from "./inputs.ts";
@@ -36,7 +40,7 @@ export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
   if (!outcome.ok) return endFailed(execution, outcome.error);
   const overLimit = execution.matcher?.overLimit("fail");
   if (overLimit !== undefined) return endFailed(execution, overLimit);
-  if (outcome.value instanceof ContinueAsNewToken) return endContinued(execution, outcome.value);
+  if (isInstance(outcome.value, ContinueAsNewToken)) return endContinued(execution, outcome.value);
   let value: Payload;
   try {
     value = execution.encode(outcome.value, "the output of the workflow");
@@ -56,8 +60,8 @@ export async function validatedOutput(workflow: AnyWorkflow, schema: StandardSch
  * of it, and the next execution would not either (K1).
  */
 function settlesItself(execution: Execution, outcome: UnitOutcome): boolean {
-  if (execution.cancelUnheard && outcome.ok && outcome.value instanceof ContinueAsNewToken) return false;
-  return execution.workflow.options.cancellation === "cooperative" && (outcome.ok || !(outcome.error instanceof CanceledError));
+  if (execution.cancelUnheard && outcome.ok && isInstance(outcome.value, ContinueAsNewToken)) return false;
+  return execution.workflow.options.cancellation === "cooperative" && (outcome.ok || !isInstance(outcome.error, CanceledError));
 }
 
 function endCanceled(execution: Execution, canceled: CanceledError, outcome: UnitOutcome): void {
@@ -66,7 +70,7 @@ function endCanceled(execution: Execution, canceled: CanceledError, outcome: Uni
   if (reason !== undefined) command.reason = reason;
   if (!outcome.ok) {
     if (outcome.error !== canceled) command.error = serializeError(outcome.error);
-  } else if (!(outcome.value instanceof ContinueAsNewToken)) {
+  } else if (!isInstance(outcome.value, ContinueAsNewToken)) {
     try {
       command.value = execution.encode(outcome.value, "the output of the workflow");
     } catch (error) {
@@ -115,11 +119,12 @@ function runRetry(execution: Execution, error: unknown): number | undefined {
 }
 /** D8: thrown by the workflow or by a step beneath it, these end the run. */
 function isFinal(error: unknown, policy: RetryPolicy | undefined, depth = 0): boolean {
-  if (!(error instanceof Error) || depth > 16) return false;
+  if (!isError(error) || depth > 16) return false;
   const isFinalToo = (inner: unknown) => isFinal(inner, policy, depth + 1);
-  if (error instanceof JoinError) return Object.values(error.errors).some(isFinalToo);
-  if (error instanceof RaceError) return Object.values(error.errors).every(isFinalToo);
-  return error instanceof FatalError || error instanceof RollbackError || !isRetryable(error, policy) || isFinalToo(error.cause);
+  if (isInstance(error, JoinError)) return partsOf(error).some(isFinalToo);
+  if (isInstance(error, RaceError)) return partsOf(error).every(isFinalToo);
+  if (isInstance(error, FatalError) || isInstance(error, RollbackError)) return true;
+  return !isRetryable(error, policy) || isFinalToo(read(error, "cause"));
 }
 
 function endContinued(execution: Execution, token: ContinueAsNewToken): void {

@@ -7,6 +7,7 @@ import { type Codec, jsonCodec } from "../codec/index.ts";
 import {
   CanceledError,
   InvalidInputError,
+  isInstance,
   OutOfTurnError,
   serializeError,
   TurnTimeoutError,
@@ -273,7 +274,9 @@ export class Executor {
         const given = execution.decode(job.input);
         const input = isUnchecked(job) ? await validatedInput(execution.workflow, given) : given;
         const output = await run(new Context(unit) as never, input);
-        return schema === undefined || output instanceof ContinueAsNewToken ? output : validatedOutput(execution.workflow, schema, output);
+        return schema === undefined || isInstance(output, ContinueAsNewToken)
+          ? output
+          : validatedOutput(execution.workflow, schema, output);
       },
       onEnd: (outcome) => {
         execution.rootOutcome = outcome;

@@ -3,7 +3,7 @@
 // Invariants: X8 (a schema that can't say so at once is refused: workflow code can't wait for it).
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { InvalidInputError } from "../errors/index.ts";
+import { InvalidInputError, isInstance } from "../errors/index.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import type { StartJob } from "../protocol/index.ts";
 
@@ -13,7 +13,7 @@ export function checkedInput(workflow: AnyWorkflow, input: unknown): unknown {
   if (schema === undefined) return input;
   const what = `the input of workflow ${workflow.name}`;
   const result = schema["~standard"].validate(input);
-  if (result instanceof Promise) {
+  if (isInstance(result, Promise)) {
     result.catch(() => {});
     const message =
       "Its schema is asynchronous, and workflow code can't wait for one. Check the input in a step, or use a schema that is not.";

@@ -3,6 +3,7 @@
 // Invariants: C5 (delivered when its unit has the turn), X10 (a promise that is not delivered never settles), X11 (a rejection
 // is handled before user code sees it), Y3 (settled once).
 
+import { read } from "../errors/text.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import { type CancelCommand, type CommitCommand, HOST_KINDS, type Outcome, type Payload, type SettleCommand } from "../protocol/index.ts";
 import { describeOperation, formatLocation } from "./location.ts";
@@ -124,17 +125,9 @@ export function isDeliveredError(error: unknown): boolean {
   let at = error;
   for (let depth = 0; depth < 16 && typeof at === "object" && at !== null; depth++) {
     if (deliveredErrors.has(at)) return true;
-    at = causeOf(at);
+    at = read(at, "cause");
   }
   return false;
-}
-/** Code throws what it likes: a revoked proxy, a getter that throws. */
-function causeOf(error: object): unknown {
-  try {
-    return (error as { cause?: unknown }).cause;
-  } catch {
-    return undefined;
-  }
 }
 
 /** A rejected promise for a call that fails at once, handled so that it troubles nobody before it is awaited (X11). */

@@ -3,7 +3,7 @@
 // Invariants: M11 (a query never pauses, writes or advances a unit, and sees published state alone).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
-import { QueryFailedError, toError } from "../errors/index.ts";
+import { isInstance, messageOf, QueryFailedError } from "../errors/index.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import type { Payload } from "../protocol/index.ts";
 
@@ -23,10 +23,10 @@ export function evaluateQuery(
   }
   try {
     const answer = query(state === undefined ? undefined : codec.decode(state), args);
-    if (answer instanceof Promise) answer.catch(() => {}); // no codec takes one
+    if (isInstance(answer, Promise)) answer.catch(() => {}); // no codec takes one
     return answer;
   } catch (cause) {
     // biome-ignore lint/style/useErrorCause: it is among the details
-    throw new QueryFailedError({ query: name, reason: toError(cause).message, cause });
+    throw new QueryFailedError({ query: name, reason: messageOf(cause), cause });
   }
 }

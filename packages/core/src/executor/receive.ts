@@ -2,7 +2,14 @@
 // Owns: the state, the handler in progress, the async handlers in flight, and how the loop closes.
 // Invariants: R1–R11, A1–A6, M9 M10 (acceptance, outcomes), K4 (cancellation closes it, joins its handlers, throws).
 
-import { IllegalReturnError, InvalidInputError, ReceiveClosedError, serializeError, UpdateRejectedError } from "../errors/index.ts";
+import {
+  IllegalReturnError,
+  InvalidInputError,
+  messageOf,
+  ReceiveClosedError,
+  serializeError,
+  UpdateRejectedError,
+} from "../errors/index.ts";
 import { preview } from "../errors/text.ts";
 import { type AsyncHandlerContext, isReceiveResult, type Messages, type ReceiveHandlers } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
@@ -90,7 +97,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
       }
       return undefined;
     } catch (error) {
-      return new UpdateRejectedError({ update: update.name, reason: error instanceof Error ? error.message : String(error), cause: error });
+      return new UpdateRejectedError({ update: update.name, reason: messageOf(error), cause: error });
     }
   }
   take(signal: Signal): void {

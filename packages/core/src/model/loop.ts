@@ -32,13 +32,17 @@ export const Loop: {
 
 /** Whether a loop's body returned one of the results of `Loop`, made by it or by hand. */
 export function isLoopResult(x: unknown): x is LoopResult<unknown, unknown> {
-  if (typeof x !== "object" || x === null || !("loop" in x)) return false;
-  switch (x.loop) {
-    case "continue":
-      return "state" in x;
-    case "break":
-      return "value" in x;
-    default:
-      return false;
+  try {
+    if (typeof x !== "object" || x === null || !("loop" in x)) return false;
+    switch (x.loop) {
+      case "continue":
+        return "state" in x;
+      case "break":
+        return "value" in x;
+      default:
+        return false;
+    }
+  } catch {
+    return false; // a Proxy whose traps throw
   }
 }

@@ -79,17 +79,21 @@ export const Receive: {
 
 /** Whether a handler returned one of the results of `Receive`, made by it or by hand. Which of them it may return is R4. */
 export function isReceiveResult(x: unknown): x is SignalResult<unknown> | UpdateResult<unknown, unknown> {
-  if (typeof x !== "object" || x === null || !("result" in x && "state" in x)) return false;
-  switch (x.result) {
-    case "noreply":
-    case "stop":
-      return true;
-    case "reply":
-    case "stopWith":
-      return "value" in x;
-    case "async":
-      return "fn" in x && typeof x.fn === "function";
-    default:
-      return false;
+  try {
+    if (typeof x !== "object" || x === null || !("result" in x && "state" in x)) return false;
+    switch (x.result) {
+      case "noreply":
+      case "stop":
+        return true;
+      case "reply":
+      case "stopWith":
+        return "value" in x;
+      case "async":
+        return "fn" in x && typeof x.fn === "function";
+      default:
+        return false;
+    }
+  } catch {
+    return false; // a Proxy whose traps throw
   }
 }

@@ -4,7 +4,7 @@
 import { isError, kindOfError, toError } from "../errors/anatomy.ts";
 import type { ErrorName } from "../errors/catalog.ts";
 import { InvalidInputError, type Issue } from "../errors/inputs.ts";
-import { preview } from "../errors/text.ts";
+import { isInstance, preview, read } from "../errors/text.ts";
 import { type Duration, parseDuration } from "./duration.ts";
 import { checkOptionNames, type OptionNames } from "./options.ts";
 
@@ -15,11 +15,11 @@ export interface RetryPolicy {
   initialInterval?: Duration;
   /** Factor from one wait to the next. Default 2. */
   backoff?: number;
-  /** Longest wait. Default "100s". */
+  /** Longest wait. Default: 100 times `initialInterval`. */
   maxInterval?: Duration;
   /** Share of a wait that is random, 0 to 1. Default 0.2. */
   jitter?: number;
-  /** Errors that no attempt can mend, by class name or by test. */
+  /** Errors that no attempt can fix, by class name or by a synchronous test. */
   nonRetryable?: readonly string[] | ((error: Error) => boolean);
 }
 
@@ -38,11 +38,14 @@ export interface ResolvedRetry {
 /** Steps and activities are operations. */
 export type RetriedKind = "operation" | "run";
 
+/** Without a `maxInterval`, the longest wait is so many times the first. */
+const LONGEST_OVER_FIRST = 100;
+
 const operationDefaults: ResolvedRetry = Object.freeze({
   maxAttempts: 10,
   initialInterval: 1_000,
   backoff: 2,
-  maxInterval: 100_000,
+  maxInterval: 1_000 * LONGEST_OVER_FIRST,
   jitter: 0.2,
 });
 
@@ -75,8 +78,7 @@ export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind)
     maxAttempts: policy.maxAttempts === undefined ? defaults.maxAttempts : countable(policy.maxAttempts),
     initialInterval,
     backoff: policy.backoff ?? defaults.backoff,
-    // Who asks for a first wait above the default cap means it.
-    maxInterval: policy.maxInterval === undefined ? Math.max(defaults.maxInterval, initialInterval) : parseDuration(policy.maxInterval),
+    maxInterval: policy.maxInterval === undefined ? initialInterval * LONGEST_OVER_FIRST : parseDuration(policy.maxInterval),
     jitter: policy.jitter ?? defaults.jitter,
   };
 }
@@ -164,7 +166,7 @@ export function isRetryable(error: unknown, policy: RetryPolicy | undefined): bo
     const kind = kindOfError(at);
     if (neverRetried.has(kind) || isNamed(at, policy?.nonRetryable)) return false;
     if (!wrappers.has(kind)) return true;
-    at = (at as Error).cause;
+    at = read(at, "cause");
   }
   return true;
 }
@@ -173,13 +175,21 @@ function isNamed(error: unknown, nonRetryable: RetryPolicy["nonRetryable"]): boo
   if (nonRetryable === undefined) return false;
   if (typeof nonRetryable === "function") return isNamedBy(nonRetryable, toError(error));
   // By class name, whether or not the class sets `name`.
-  return isError(error) && (nonRetryable.includes(error.name) || nonRetryable.includes(error.constructor?.name));
+  if (!isError(error)) return false;
+  const names = [read(error, "name"), read(read(error, "constructor"), "name")];
+  return names.some((name) => typeof name === "string" && nonRetryable.includes(name));
 }
 
-/** One that throws has not said so: an attempt more does less harm than an error that nobody is told of. */
+/**
+ * A test that throws has not said so: an attempt more does less harm than an error that no caller sees. Neither has one that returns a
+ * promise, whose rejection must not end the process (X11).
+ */
 function isNamedBy(names: (error: Error) => boolean, error: Error): boolean {
   try {
-    return names(error);
+    const answer: unknown = names(error);
+    if (!isInstance(answer, Promise)) return Boolean(answer);
+    answer.catch(() => {});
+    return false;
   } catch {
     return false;
   }

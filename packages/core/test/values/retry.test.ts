@@ -43,8 +43,15 @@ describe("resolveRetry", () => {
     expect(resolveRetry(policy, "operation")).toStrictEqual({ ...policy, initialInterval: 250, maxInterval: 5_400_000 });
   });
 
-  it("a first wait above the default cap raises the cap", () => {
-    expect(resolveRetry({ initialInterval: "5m" }, "operation")).toMatchObject({ initialInterval: 300_000, maxInterval: 300_000 });
+  it("D8 the longest wait is 100 times the first, unless the policy says another", () => {
+    for (const kind of ["operation", "run"] as const) {
+      expect(resolveRetry({ initialInterval: "5m" }, kind).maxInterval).toBe(100 * 300_000);
+      expect(resolveRetry({ initialInterval: "1d" }, kind).maxInterval).toBe(100 * 86_400_000);
+      expect(resolveRetry({ initialInterval: 10 }, kind).maxInterval).toBe(1_000);
+      expect(resolveRetry({ initialInterval: "1d", maxInterval: "2d" }, kind).maxInterval).toBe(2 * 86_400_000);
+      expect(resolveRetry({ backoff: 3 }, kind).maxInterval).toBe(100_000);
+      expect(resolveRetry(undefined, kind).maxInterval).toBe(100_000);
+    }
   });
 });
 
