@@ -9,6 +9,8 @@ import {
   ForeignAwaitError,
   IllegalCallError,
   IllegalReturnError,
+  isInstance,
+  messageOf,
   OutOfTurnError,
   reviveError,
   serializeError,
@@ -358,7 +360,7 @@ export class Execution implements RunningTurn {
     watch?.enter(this);
     try {
       const result = run();
-      if (result instanceof Promise) result.catch(() => {}); // it will be refused: nobody hears of what becomes of it (X11)
+      if (isInstance(result, Promise)) result.catch(() => {}); // it will be refused: nobody hears of what becomes of it (X11)
       return result;
     } finally {
       watch?.leave(this);
@@ -378,13 +380,20 @@ export class Execution implements RunningTurn {
   }
 
   /**
-   * K1: tells those who listen to a `ctx.signal`. No unit has the turn, so a call of theirs breaks a rule; but it is not thrown (X7):
-   * what a listener throws, the runtime makes an uncaught exception, and that would end other runs too.
+   * K1: calls the listeners of a `ctx.signal`. No unit has the turn, so a call of theirs on ctx breaks a rule (X7).
    */
   abort(controller: AbortController, error: CanceledError): void {
     this.#aborting = true;
     controller.abort(error);
     this.#aborting = false;
+  }
+
+  /** X11: the error of a listener of `ctx.signal` goes nowhere else: a line in the log is all that is left of it. */
+  listenerFailed(unit: Unit, error: unknown): void {
+    if (this.poison !== undefined || this.evicted) return;
+    this.log("warn", `A listener of ctx.signal failed: ${messageOf(error)}. Handle errors inside the listener.`, unit, {
+      error: serializeError(error),
+    });
   }
 
   /** X7, A4: may this unit call this now? False if the run is poisoned or evicted: then nothing it is given ever settles. */

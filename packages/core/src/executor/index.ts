@@ -10,5 +10,6 @@ export { describeOperation, formatLocation, type LocationPart, NameRegistry } fr
 export { isDeliveredError } from "./operation.ts";
 export { evaluateQuery } from "./queries.ts";
 export { type RejectionFilter, withholdRejections } from "./rejections.ts";
+export { quietController } from "./signals.ts";
 export type { StepBody } from "./steps.ts";
 export type { RunningTurn, TurnWatch } from "./watch.ts";

@@ -9,6 +9,7 @@ import type { Execution } from "./execution.ts";
 import type { UnitOrder } from "./location.ts";
 import type { Operation } from "./operation.ts";
 import type { ReceiveScope } from "./receive.ts";
+import { quietController } from "./signals.ts";
 
 /** What a unit may do (N). Iterations and bodies of `try` and `shield` may do what the unit around them may. */
 export type Role = "root" | "branch" | "handler" | "asyncHandler" | "internal";
@@ -128,7 +129,7 @@ export class Unit {
   /** Aborts when this unit is cancelled. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
-      this.#controller = new AbortController();
+      this.#controller = quietController((error) => this.execution.listenerFailed(this, error));
       if (this.canceled !== undefined) this.#controller.abort(this.canceled);
     }
     return this.#controller.signal;
