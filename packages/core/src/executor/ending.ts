@@ -1,6 +1,6 @@
 // How an execution ends: what its root came to, what was asked of it, and what must be undone first.
-// Owns: the choice of the one terminal command (P1).
-// Invariants: P1, P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
+// Owns: the choice of the one terminal command (P1), and what it says of messages that may come too late (D9).
+// Invariants: P1, D9 (late messages), P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import {
@@ -17,7 +17,16 @@ import {
 } from "../errors/index.ts";
 import { read } from "../errors/text.ts";
 import type { AnyWorkflow } from "../model/index.ts";
-import type { CanceledCommand, ContinueAsNewCommand, ExpireJob, FailCommand, Payload, TerminalCommand } from "../protocol/index.ts";
+import type {
+  CanceledCommand,
+  ContinueAsNewCommand,
+  EndWants,
+  ExpireJob,
+  FailCommand,
+  Job,
+  Payload,
+  TerminalCommand,
+} from "../protocol/index.ts";
 import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
 import { partsOf } from "./blame.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
@@ -157,6 +166,25 @@ export function expire(execution: Execution, job: ExpireJob): void {
   execution.rootOutcome = undefined;
   execution.abandonUnits();
   undoAndFail(execution, error, { type: "fail", error: job.error });
+}
+
+/** D9, K1: which messages, had they come in time, would have changed the end that this turn is. */
+export function endWants(execution: Execution, jobs: readonly Job[]): EndWants | undefined {
+  const end = execution.commands.at(-1);
+  const isEnd = end?.type === "complete" || end?.type === "fail" || end?.type === "canceled";
+  if (!isEnd || execution.expired) return undefined; // K7: deadlines look at no messages
+  const wants: Mutable<EndWants> = {};
+  const isRolledBack = end.type === "fail" && end.rolledBack === true;
+  if (execution.cancelRequested === undefined && !isRolledBack) wants.heedsCancel = true;
+  const { unmet, signals } = execution.mailbox;
+  if (unmet.size === 0) return wants;
+  const left = new Map(signals.map(({ id, name }) => [id, name]));
+  const leftNames = new Set(left.values());
+  const stillWanted = [...unmet].filter((name) => !leftNames.has(name));
+  const overtaken = jobs.flatMap((job) => (job.type === "signal" && left.has(job.id) && unmet.has(job.name) ? [job.name] : []));
+  if (stillWanted.length > 0) wants.stillWanted = stillWanted.sort();
+  if (overtaken.length > 0) wants.overtaken = [...new Set(overtaken)].sort();
+  return wants;
 }
 
 function close(execution: Execution, command: TerminalCommand): void {

@@ -23,7 +23,7 @@ import { childEnded } from "./children.ts";
 import { sameBy } from "./comparison.ts";
 import { Context } from "./context.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
-import { cancelAttempt, expire, rootEnded, validatedOutput } from "./ending.ts";
+import { cancelAttempt, endWants, expire, rootEnded, validatedOutput } from "./ending.ts";
 import { Execution } from "./execution.ts";
 import { isUnchecked, validatedInput } from "./inputs.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
@@ -163,6 +163,7 @@ export class Executor {
       this.#answerQueries();
       return this.#complete();
     }
+    execution.mailbox.beginTurn();
     if (recorded !== undefined) execution.matcher?.beginTurn(recorded);
     else this.#leaveReplay();
     for (const job of activation.jobs) this.#apply(job);
@@ -382,11 +383,13 @@ export class Executor {
     this.#records = execution.historyLength + records;
     if (records === 0) execution.time = this.#timeBefore; // P7: replay will not know of this turn, so it moves no clock
     const { time } = execution;
-    if (turnState === undefined && time <= activation.time) return { status: "ok", commands, replies };
+    const wants = execution.closed ? endWants(execution, activation.jobs) : undefined;
+    if (turnState === undefined && wants === undefined && time <= activation.time) return { status: "ok", commands, replies };
     return {
       status: "ok",
       commands,
       replies,
+      ...wants,
       ...(turnState !== undefined && { state: turnState }),
       ...(time > activation.time && { time }),
     };

@@ -1,6 +1,6 @@
 // Messages that nobody has taken yet, and who waits for them.
 // Owns: signals, updates and due timeouts in arrival order; the open waits and the open receive in the order they began.
-// Invariants: M2 M4–M6 M8 (order, buffering, rejection), R7 R8 (updates beside a busy handler, timeouts in the same queue),
+// Invariants: M2 M4–M6 M8 (order, buffering, rejection), D9 (which names were still wanted when the run ended), R7 R8 (updates beside a busy handler, timeouts in the same queue),
 // X6 (the next message in arrival order that somebody accepts).
 
 import { serializeError, UpdateRejectedError } from "../errors/index.ts";
@@ -62,6 +62,8 @@ export class Mailbox {
   #receive: UpdateTaker | undefined;
   /** Messages before this one were offered, and nobody has become ready for one of them since. */
   #offered = 0;
+  /** D9: names for which a wait or the receive ended in this turn other than by a message. */
+  readonly #unmet = new Set<string>();
 
   constructor(execution: Execution) {
     this.#execution = execution;
@@ -69,6 +71,9 @@ export class Mailbox {
 
   // ── messages ──
 
+  beginTurn(): void {
+    if (this.#unmet.size > 0) this.#unmet.clear();
+  }
   beginReplayTurn(): void {
     if (this.#arrived.size > 0) this.#arrived.clear();
   }
@@ -155,6 +160,13 @@ export class Mailbox {
     if (index >= 0) this.#takers.splice(index, 1);
     if (this.#receive === taker) this.#receive = undefined;
     this.wake();
+  }
+  /** D9: a taker of these names ended, and no message ended it. */
+  leftUnmet(names: readonly string[]): void {
+    for (const name of names) this.#unmet.add(name);
+  }
+  get unmet(): ReadonlySet<string> {
+    return this.#unmet;
   }
   /** Somebody may be ready for what was offered in vain. */
   wake(): void {

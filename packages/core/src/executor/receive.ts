@@ -238,12 +238,14 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
 
   fire(): void {
     this.#timedOut = true;
+    this.#leaveUnmet();
     this.#close();
     this.#next();
   }
   cancel(_operation: Operation, error: Error): void {
     if (this.#awaitingCommit) return; // replay: the commit came first
     const canceled = this.operation.unit.canceled;
+    if (canceled === undefined || canceled !== this.#execution.cancelRequested) this.#leaveUnmet();
     this.#close();
     if (canceled !== undefined) {
       this.#error = { error };
@@ -251,6 +253,10 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
       for (const unit of [...this.#async]) unit.cancel(canceled);
     }
     this.#next();
+  }
+  /** D9: no message closes it, unless a handler has stopped it before. */
+  #leaveUnmet(): void {
+    if (!this.#closing) this.#execution.mailbox.leftUnmet(Object.keys(this.#signals).filter((name) => this.handlesSignal(name)));
   }
   /** R5, R6: nothing more is dispatched; accepted updates that it did not get to fail. */
   #close(error?: { readonly error: Error }): void {

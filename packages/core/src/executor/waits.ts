@@ -53,11 +53,13 @@ class SignalWait implements Taker, Behaviour {
   fire(): void {
     const execution = this.operation.unit.execution;
     execution.mailbox.leave(this);
+    execution.mailbox.leftUnmet(this.#names);
     execution.conclude(this.operation, "timedOut", this.#value([]));
   }
   cancel(_operation: Operation, error: Error): void {
     const execution = this.operation.unit.execution;
     execution.mailbox.leave(this);
+    if (error !== execution.cancelRequested) execution.mailbox.leftUnmet(this.#names); // D9: the cancellation is a message, and came first
     execution.conclude(this.operation, "canceled", { ok: false, error });
   }
 }

@@ -1,6 +1,7 @@
 // One activation of a run and its one completion.
-// Owns: `Activation`, `Completion`, `Answer`, and `Turn`, the two of them as history keeps them.
-// Invariants: X6 (exactly one completion), V4 (a failed turn is accepted by nobody), M8 M11 (replies never enter history).
+// Owns: `Activation`, `Completion`, `EndWants`, `Answer`, and `Turn`, the two of them as history keeps them.
+// Invariants: X6 (exactly one completion), V4 (a failed turn is accepted by nobody), M8 M11 (replies never enter history), D9 (what
+// an end still wanted).
 
 import type { SerializedError } from "../errors/index.ts";
 import type { Command } from "./command.ts";
@@ -23,8 +24,29 @@ export type Answer =
   | { readonly type: "answerQuery"; readonly id: string; readonly value: Payload }
   | { readonly type: "failQuery"; readonly id: string; readonly error: SerializedError };
 
+/**
+ * What the end of an execution asks of its messages (D9, K1); never in history. Only with a `complete`, `fail` or `canceled` command, and
+ * not after a deadline. A host that finds such a message acknowledged, and given to no turn, before it could write the end takes the turn
+ * back: the messages of the turn and the late ones, in order of arrival, are a turn of their own, and its other jobs come in the turn after.
+ */
+export interface EndWants {
+  /**
+   * Names of signals for which a wait or `receive` ended in this turn other than by a message: it timed out, lost a race, or its unit
+   * returned. One more signal of such a name may change the end. Sorted; absent if there are none. A name of which the run has one that it
+   * left alone is not among them: it would leave the next one alone too. Nor are names of waits that the cancellation of the run ended.
+   */
+  readonly stillWanted?: readonly string[];
+  /**
+   * Names of signals of this very activation that were left alone though a wait or `receive` for them ended in it, as above. If the
+   * activation had jobs that did not come as messages (timers, outcomes of steps), the host takes the turn back in the same way.
+   */
+  readonly overtaken?: readonly string[];
+  /** A cancellation would change the end: none has reached the run yet, and it has not rolled back. */
+  readonly heedsCancel?: true;
+}
+
 export type Completion =
-  | {
+  | ({
       readonly status: "ok";
       readonly commands: readonly Command[];
       readonly replies: readonly Answer[];
@@ -32,7 +54,7 @@ export type Completion =
       readonly state?: Payload;
       /** The turn's time as workflow code saw it, where it is later than the activation's (P7: never back). It is what history keeps. */
       readonly time?: number;
-    }
+    } & EndWants)
   /** The turn broke a rule or left its history: nothing of it counts, and the executor is of no more use (V4). */
   | { readonly status: "failed"; readonly error: Error };
 
