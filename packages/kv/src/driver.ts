@@ -33,6 +33,11 @@ export interface EngineDriver {
   deleteRange(start: Uint8Array, end: Uint8Array): Promise<void>;
   /** Every entry whose key begins with the prefix, in byte order, as of one moment. */
   list(prefix: Uint8Array): Promise<KvEntry[]>;
+  /**
+   * The greatest key that begins with the prefix; undefined if there is none. Senders ask for it, to append behind what is there. You may
+   * leave it out: they `list` then, which reads all messages that wait.
+   */
+  last?(prefix: Uint8Array): Promise<Uint8Array | undefined>;
 
   /**
    * All writes or none, also when the process is killed meanwhile. They count in order: a key that is set after its prefix was deleted is

@@ -85,6 +85,12 @@ export class MemoryDriver implements EngineDriver {
       value: (entries.get(text) as Uint8Array).slice(),
     }));
   }
+  async last(prefix: Uint8Array): Promise<Uint8Array | undefined> {
+    const start = textOf(prefix);
+    let last: string | undefined; // looked for among all: to sort them for each message that comes would cost more
+    for (const text of this.namespace.entries.keys()) if (text.startsWith(start) && (last === undefined || text > last)) last = text;
+    return last === undefined ? undefined : bytesOf(last);
+  }
 
   #apply(write: KvWrite): void {
     const { entries } = this.namespace;

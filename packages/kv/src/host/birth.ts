@@ -34,7 +34,7 @@ export function bear(storage: Storage, head: Head, birth: Birth): void {
 export function putSignals(storage: Storage, namespace: Namespace, birth: Birth, environment: Environment): void {
   for (const { name, payload } of birth.signals) {
     const job = { type: "signal", id: environment.uuid(), name, payload } as const;
-    storage.putMessage(namespace.newKey(environment.now(), environment), { job });
+    storage.putMessage(namespace.newKey(storage.inbox.at(-1)?.at, environment), { job });
   }
 }
 

@@ -13,7 +13,7 @@ import {
   type TerminalCommand,
 } from "@holdfast/core";
 import type { End } from "../storage/contents.ts";
-import { messageKey } from "../storage/layout.ts";
+import { carriedKey } from "../storage/layout.ts";
 import type { Execution } from "./execution.ts";
 import type { Answer } from "./updates.ts";
 
@@ -80,6 +80,6 @@ export function continueAsNew(execution: Execution, command: Extract<TerminalCom
   storage.setStatus({ status: "pending", wakeAt: environment.now() });
   for (const [i, { id, name, payload }] of signals.entries()) {
     // What the schema made of it is what goes on (M13).
-    storage.putMessage(messageKey(0, i, "carried"), { job: { type: "signal", id, name, payload, checked: true } });
+    storage.putMessage(carriedKey(head.execution, i), { job: { type: "signal", id, name, payload, checked: true } });
   }
 }

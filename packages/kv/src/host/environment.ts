@@ -19,7 +19,7 @@ export interface Environment {
   uuid(): string;
 }
 
-/** Longer timers are cut short; who is called back looks at the clock. */
+/** Of setTimeout: what is longer fires at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 // As they are when this module is loaded: fake timers don't get between the host and the world.
@@ -48,7 +48,11 @@ export const realEnvironment: Environment = {
   now: () => now(),
   elapsed: () => performance.now(),
   after(ms, callback) {
-    const timer = setTimeout(callback, Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER));
+    let timer: ReturnType<typeof setTimeout>;
+    const arm = (left: number): void => {
+      timer = left > LONGEST_TIMER ? setTimeout(() => arm(left - LONGEST_TIMER), LONGEST_TIMER) : setTimeout(callback, left);
+    };
+    arm(Math.max(0, Math.ceil(ms)));
     return { cancel: () => clearTimeout(timer) };
   },
   soon: macrotasks(),

@@ -22,6 +22,10 @@ export class Inbox {
       this.#sorted = this.#waiting.length === 1;
     }
   }
+  /** It has come, and the batch that deletes it is not written. */
+  knows(key: Uint8Array): boolean {
+    return this.#known.has(nameOf(key));
+  }
   /** All that wait, oldest first; they are the caller's now. */
   take(): InboxMessage[] {
     const taken = this.peek();

@@ -41,6 +41,9 @@ export class Intake {
   add(messages: readonly InboxMessage[]): void {
     this.#inbox.add(messages);
   }
+  knows(key: Uint8Array): boolean {
+    return this.#inbox.knows(key);
+  }
   /** Others may have appended messages. */
   hint(): void {
     this.#hinted = true;

@@ -1,13 +1,13 @@
 // What this process knows of a namespace: who runs it, who waits for it, and how to append to it.
 // Owns: for each driver the one live session (H1), callers that wait for updates, and the order of messages.
 // Invariants: H1 (one live executor a namespace), H2 (outside writers only append messages), M1 (a send is acknowledged when it is durable,
-// and the run will be woken for it), M2 (keys of messages grow).
+// and the run will be woken for it), M2 H4 (the key of a message is behind those of all that were acknowledged before it was sent).
 
 import { RunClosedError, RunNotFoundError } from "@holdfast/core";
 import type { EngineDriver } from "../driver.ts";
 import { decode, encode } from "../storage/binary.ts";
 import type { Head, InboxMessage, Message, Status, UpdateOutcome } from "../storage/contents.ts";
-import { KEY, messageKey, updateKey } from "../storage/layout.ts";
+import { KEY, messageKey, PREFIX, placeOf, updateKey } from "../storage/layout.ts";
 import { assertFits } from "../storage/storage.ts";
 import type { Environment } from "./environment.ts";
 import { isClosed } from "./results.ts";
@@ -16,7 +16,8 @@ import { isClosed } from "./results.ts";
 export interface LiveRun {
   /** Resolves once the run is in storage. */
   readonly begun: Promise<void>;
-  receive(message: InboxMessage): void;
+  /** `behind`: the key of the last message that was stored before it. */
+  receive(message: InboxMessage, behind: Uint8Array | undefined): void;
   /** Sees to an alarm that is due. */
   arm(): Promise<void>;
 }
@@ -31,8 +32,8 @@ export class Namespace {
   /** While a run is being created or started here: its alarm may stand before it does. Never rejects. */
   #opening: Promise<void> | undefined;
   readonly #waiters = new Map<string, Set<UpdateWaiter>>();
-  #lastTime = 0;
-  #count = 0;
+  /** Of the last message that this process has made a key for. */
+  #place = 0;
 
   static of(driver: EngineDriver): Namespace {
     let namespace = namespaces.get(driver);
@@ -91,7 +92,8 @@ export class Namespace {
     if (status === undefined) throw new RunNotFoundError({ runId });
     if (!alsoClosed && isClosed(status)) throw new RunClosedError({ runId, status });
     const now = environment.now();
-    const at = this.newKey(now, environment);
+    const last = await this.#lastKey();
+    const at = this.newKey(last, environment);
     const value = encode(message);
     assertFits(this.driver, 1, at.length + value.length, `a ${message.job.type}`);
     await this.driver.batch([{ type: "set", key: at, value }]);
@@ -100,16 +102,19 @@ export class Namespace {
       await this.driver.setAlarm(runId, now);
       this.driver.announce(); // whoever runs it may be in another process
     } else {
-      this.live.receive({ ...message, at });
+      this.live.receive({ ...message, at }, last);
       await this.live.arm();
     }
   }
-  /** Later ones are greater, also when the clock goes back. */
-  newKey(now: number, environment: Environment): Uint8Array {
-    const time = Math.max(Math.floor(now), this.#lastTime);
-    this.#count = time === this.#lastTime ? this.#count + 1 : 0;
-    this.#lastTime = time;
-    return messageKey(time, this.#count, environment.uuid().slice(0, 8));
+  /** H4: behind the last message that is stored, whatever clocks say. */
+  async #lastKey(): Promise<Uint8Array | undefined> {
+    const { driver } = this;
+    return driver.last === undefined ? (await driver.list(PREFIX.messages)).at(-1)?.key : driver.last(PREFIX.messages);
+  }
+  /** Behind that of `last`, and of all that this process has sent. */
+  newKey(last: Uint8Array | undefined, environment: Environment): Uint8Array {
+    this.#place = Math.max(this.#place, last === undefined ? 0 : placeOf(last)) + 1;
+    return messageKey(this.#place, 0, environment.uuid().slice(0, 8));
   }
 
   // ── updates ──

@@ -84,7 +84,8 @@ export class Session implements LiveRun {
   // ── from outside ──
 
   /** A sender of this process has appended it. */
-  receive(message: InboxMessage): void {
+  receive(message: InboxMessage, behind: Uint8Array | undefined): void {
+    if (behind !== undefined && !this.#intake.knows(behind)) this.#intake.hint(); // H4: of one from elsewhere no hint need have come
     this.#intake.add([message]);
     this.#bell.ring();
   }

@@ -9,6 +9,8 @@ export type Database = ClassicLevel<Uint8Array, Uint8Array>;
 interface Range {
   readonly gte: Uint8Array;
   readonly lt?: Uint8Array;
+  readonly reverse?: boolean;
+  readonly limit?: number;
 }
 /** What is used of a sublevel. */
 export interface Sublevel {

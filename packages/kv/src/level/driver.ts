@@ -42,6 +42,11 @@ export class LevelDriver implements EngineDriver {
     const entries = await this.#sublevel.iterator(end === undefined ? { gte: prefix } : { gte: prefix, lt: end }).all();
     return entries.map(([key, value]) => ({ key, value }));
   }
+  async last(prefix: Uint8Array): Promise<Uint8Array | undefined> {
+    const end = afterPrefix(prefix);
+    const [key] = await this.#sublevel.keys({ gte: prefix, ...(end !== undefined && { lt: end }), reverse: true, limit: 1 }).all();
+    return key;
+  }
 
   setAlarm(runId: string, at: number): Promise<void> {
     return this.#store.setAlarm(runId, at);

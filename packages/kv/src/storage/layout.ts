@@ -8,7 +8,7 @@
 //   (1, i)                              name i of the registry                       with the first record that uses it
 //   (2, …location, turn, position)      a record of an operation: its opening, and   with its turn
 //                                       all that happened to it
-//   (3, ms, count, sender)              a message that no turn has taken             by the sender; deleted by the turn that takes it
+//   (3, place, i, sender)               a message that no turn has taken             by the sender; deleted by the turn that takes it
 //   (4, 1)                              head: id, workflow, execution, seed, input   at the start, by a continuation, by a resume
 //   (4, 2)                              status: what it waits for, until when        when it changes
 //   (4, 3)                              the end: output or error                     with the last turn
@@ -40,7 +40,7 @@
 
 import { type LocationPart, NameRegistry } from "@holdfast/core";
 import { KvFormatError } from "../errors.ts";
-import { type Element, pack, packAfter, packThree, packTwo, type Tuple } from "./tuple.ts";
+import { type Element, pack, packAfter, packThree, packTwo, type Tuple, unpack } from "./tuple.ts";
 
 export const NAMES = 1;
 export const RECORDS = 2;
@@ -71,7 +71,12 @@ export const KEY = {
 } as const;
 
 export const nameKey = (index: number): Uint8Array => packAfter(PREFIX.names, index);
-export const messageKey = (ms: number, count: number, sender: string): Uint8Array => packAfter(PREFIX.messages, ms, count, sender);
+/** H4: a sender's place is behind that of every message it finds; `sender` tells those apart that came at once. */
+export const messageKey = (place: number, i: number, sender: string): Uint8Array => packAfter(PREFIX.messages, place, i, sender);
+/** P10: what an execution leaves goes before all that was sent, and before what the executions before it left: it is older. */
+export const carriedKey = (execution: number, i: number): Uint8Array => messageKey(-execution, i, "carried");
+/** Of a message's key. */
+export const placeOf = (key: Uint8Array): number => Number(unpack(key)[1]);
 export const runRecordKey = (turn: number, position: number): Uint8Array => packTwo(PREFIX.runRecords, turn, position);
 export const attemptKey = (seq: number, number: number): Uint8Array => packTwo(PREFIX.attempts, seq, number);
 export const childKey = (execution: number, seq: number): Uint8Array => pack([CHILDREN, execution, seq]);
@@ -123,8 +128,9 @@ export class Locations {
   }
   /** Of a record of an operation. */
   recordKey(unit: string, name: string, n: number, turn: number, position: number): Uint8Array {
+    const prefix = this.prefixOf(unit); // first: names have their numbers in the order in which locations are read, path before name
     const index = this.#registry.intern(name);
-    return packThree(this.prefixOf(unit), n === 0 ? index : [index, n], turn, position);
+    return packThree(prefix, n === 0 ? index : [index, n], turn, position);
   }
   /** L4: the iterations (dispatches) of a scope that begin before `index`, as a range of keys. */
   iterations(scope: string, kind: "iteration" | "dispatch", index: number): KeyRange {

@@ -118,6 +118,17 @@ function order(test: Test): void {
     assert.deepEqual(keysOf(entries), sorted.map(hex));
     for (const { key, value } of entries) sameBytes(value, key);
   });
+  test("H4 last gives the greatest key of a prefix, where a driver has it", async (driver) => {
+    if (driver.last === undefined) return;
+    assert.equal(await driver.last(bytes(1)), undefined);
+    await driver.batch([bytes(1, 3), bytes(1, 0xff, 7), bytes(1), bytes(1, 9), bytes(2), bytes(0, 0xff)].map((key) => set(key)));
+    sameBytes(await driver.last(bytes(1)), bytes(1, 0xff, 7));
+    await driver.delete(bytes(1, 0xff, 7));
+    sameBytes(await driver.last(bytes(1)), bytes(1, 9));
+    sameBytes(await driver.last(bytes(0)), bytes(0, 0xff));
+    sameBytes(await driver.last(NONE), bytes(2));
+    assert.equal(await driver.last(bytes(1, 4)), undefined);
+  });
   test("M2 every byte has its place", async (driver) => {
     const all = Array.from({ length: 256 }, (_, byte) => bytes(9, byte));
     await driver.batch(all.toReversed().map((key) => set(key)));

@@ -5,7 +5,7 @@
 import { Loop, Receive, signal, update, workflow } from "@holdfast/core";
 import { createWorkflow, type KvWrite, MemoryDriver, openWorkflow, realEnvironment, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
-import { encode } from "../../src/storage/binary.ts";
+import { decode, encode } from "../../src/storage/binary.ts";
 import { messageKey, PREFIX } from "../../src/storage/layout.ts";
 import { unpack } from "../../src/storage/tuple.ts";
 import { KvHost } from "../host.ts";
@@ -124,6 +124,14 @@ describe("batches", () => {
     const records = keys.filter((key) => unpack(Uint8Array.from(key, (letter) => letter.charCodeAt(0)))[0] === 2);
     expect(Math.max(...records.map((key) => key.length))).toBeLessThan(16);
     expect([...driver.namespace.entries.values()].filter((value) => Buffer.from(value).includes("rather long"))).toHaveLength(1);
+  });
+
+  test("H3 the registry numbers names as locations are read: those of the path before that of the operation", async () => {
+    const driver = new MemoryDriver();
+    const w = workflow("w", (ctx) => ctx.join("outer", { branch: (branch) => branch.step("inner", async () => 1) }));
+    await runWorkflow({ driver, workflow: w, id: "r" });
+    const names = (await driver.list(PREFIX.names)).map(({ value }) => decode(value));
+    expect(names).toEqual(["outer", "branch", "inner"]);
   });
 
   test("L4 R11 a trim is one range of keys, in the batch of the commit", async () => {

@@ -14,7 +14,7 @@ import {
   realEnvironment,
   runWorkflow,
 } from "@holdfast/kv";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
@@ -83,6 +83,25 @@ describe("yield", () => {
     await handle.cancel("no more");
     expect(await handle.wake()).toEqual({ status: "canceled", output: "cleaned up", reason: "no more" });
     expect(await handle.result()).toEqual({ status: "canceled", output: "cleaned up", reason: "no more" });
+  });
+
+  test("K8 a time limit of more than 24.8 days, the longest timer there is, is kept too", async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    vi.resetModules(); // the environment takes the timers that are there when it is loaded
+    const { realEnvironment: environment } = await import("../../src/host/environment.ts");
+    const day = 86_400_000;
+    const fired: string[] = [];
+    environment.after(60 * day, () => fired.push("60 days"));
+    environment.after(61 * day, () => fired.push("canceled")).cancel();
+    const canceledLater = environment.after(61 * day, () => fired.push("canceled later"));
+    vi.advanceTimersByTime(60 * day - 1);
+    expect(fired).toEqual([]);
+    vi.advanceTimersByTime(1);
+    expect(fired).toEqual(["60 days"]);
+    canceledLater.cancel();
+    vi.advanceTimersByTime(2 * day);
+    expect(fired).toEqual(["60 days"]);
   });
 
   test("K9 a run that has not had its first turn is canceled without one", async () => {
