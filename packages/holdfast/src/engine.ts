@@ -24,6 +24,7 @@ import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
 import type { CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
+import { sealedStore } from "./store/sealedStore.ts";
 
 export interface EngineOptions {
   readonly store: Store;
@@ -58,20 +59,20 @@ export class Engine {
   onBlockedResult: (runId: string) => void = () => {};
 
   constructor(options: EngineOptions) {
-    this.store = options.store;
+    this.store = sealedStore(options.store, options.codec);
     this.environment = options.environment;
     this.codec = options.codec;
     this.logger = options.logger;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.#results = new Results(options.store, options.environment, options.logger);
+    this.#results = new Results(this.store, options.environment, options.logger);
     this.#committer = new Committer(
-      options.store,
+      this.store,
       options.environment,
       () => [...this.#workers].some((worker) => worker.computing > 0),
       () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0),
       (turn) => this.#tell(turn),
     );
-    this.#sends = new Batcher(options.environment, (messages) => options.store.send(messages), oneByOne(options.store));
+    this.#sends = new Batcher(options.environment, (messages) => this.store.send(messages), oneByOne(this.store));
   }
   async open(): Promise<void> {
     await this.store.open();

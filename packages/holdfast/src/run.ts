@@ -21,6 +21,7 @@ import {
   RunTerminatedError,
   reviveError,
   type SignalSpec,
+  sealed,
   toHistory,
   UpdateFailedError,
   type UpdateSpec,
@@ -170,7 +171,7 @@ export class RunHandle {
   }
   async history(): Promise<History> {
     const row = await this.#row();
-    return toHistory(await this.#engine.readable.history(this.id), row.status);
+    return toHistory(sealed(await this.#engine.readable.history(this.id), this.#engine.codec), row.status);
   }
   async operations(): Promise<OperationInfo[]> {
     const { finishedAt } = await this.#row();

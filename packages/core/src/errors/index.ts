@@ -30,7 +30,7 @@ export {
   StepFailedError,
   StepTimeoutError,
 } from "./outcomes.ts";
-export { reviveError, type SerializedError, serializeError } from "./serialize.ts";
+export { reviveError, reviveRecorded, type SerializedError, serializeError } from "./serialize.ts";
 export { isInstance } from "./text.ts";
 export {
   ForeignAwaitError,

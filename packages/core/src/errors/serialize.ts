@@ -1,30 +1,29 @@
 // serializeError and reviveError: what is stored of an error, and the error that comes back.
-// Owns the sealing of `data` by a user's codec; the anatomy of errors and the encoding of values live elsewhere.
+// Owns nothing; the anatomy of errors, the encoding of values and the sealing by a user's codec live elsewhere.
 // Invariants: P8, Y4; neither ever throws; a SerializedError is plain JSON; serializeError(reviveError(x)) equals x.
-import type { Codec } from "../codec/codec.ts";
+import { type Codec, jsonCodec } from "../codec/codec.ts";
 import { decodeError } from "../codec/decode.ts";
 import { encodeError, MAX_CAUSES } from "../codec/encode.ts";
-import { payloadFromJson, payloadToJson } from "../codec/payload.ts";
 import { makeError, type SerializedError, setStack } from "./anatomy.ts";
+import { openError, refuseSealed, sealError } from "./seal.ts";
 
 export type { SerializedError } from "./anatomy.ts";
 
 /**
  * Takes whatever was thrown. `data` holds the fields of the error beyond the standard ones (of a FatalError: its `data`), tagged JSON
- * as the default codec writes it. A codec that encrypts is given that JSON, and its payload takes the place of `data`; name, message
- * and stack stay readable.
+ * as the default codec writes it. With a codec of the user's all but name and code is sealed (E1).
  */
 export function serializeError(thrown: unknown, codec?: Codec): SerializedError {
   const serialized = encodeError(thrown);
-  return codec === undefined ? serialized : mapData(serialized, (data) => payloadToJson(codec.encode(data)));
+  return isCustom(codec) ? sealError(serialized, codec) : serialized;
 }
 
 /** The error that was serialized. Data that can't be decoded is left out: an error that can't be read would hide what happened. */
 export function reviveError(serialized: SerializedError, codec?: Codec): Error {
-  const open = codec === undefined ? serialized : mapData(serialized, (data) => codec.decode(payloadFromJson(data)));
-  for (const readable of [open, mapData(open, () => undefined)]) {
+  const open = isCustom(codec) ? openError(serialized, codec) : serialized;
+  for (const read of [() => open, () => withoutData(open, 0)]) {
     try {
-      return decodeError(readable);
+      return decodeError(read());
     } catch {
       // Tried again without data; what then is left has no part that could fail, unless it is no SerializedError at all.
     }
@@ -34,17 +33,21 @@ export function reviveError(serialized: SerializedError, codec?: Codec): Error {
   return error;
 }
 
-/** A copy with `data` replaced along the chain of causes, as far as one is ever written; dropped where that fails or gives undefined. */
-function mapData(error: SerializedError, map: (data: unknown) => unknown, causes = 0): SerializedError {
+/** For the executor: an error that the codec could not open is not one that a workflow may go on with (V4). */
+export function reviveRecorded(serialized: SerializedError): Error {
+  refuseSealed(serialized);
+  return reviveError(serialized);
+}
+
+function isCustom(codec: Codec | undefined): codec is Codec {
+  return codec !== undefined && codec !== jsonCodec;
+}
+
+/** A copy without `data` along the chain of causes, as far as one is ever written. */
+function withoutData(error: SerializedError, causes: number): SerializedError {
   if (error === null || typeof error !== "object") return error;
-  const { data, cause, ...rest } = error;
+  const { data: _data, cause, ...rest } = error;
   const copy: SerializedError = rest;
-  if (cause !== undefined && causes < MAX_CAUSES) copy.cause = mapData(cause, map, causes + 1);
-  try {
-    const mapped = data === undefined ? undefined : map(data);
-    if (mapped !== undefined) copy.data = mapped;
-  } catch {
-    // Dropped.
-  }
+  if (cause !== undefined && causes < MAX_CAUSES) copy.cause = withoutData(cause, causes + 1);
   return copy;
 }

@@ -3,7 +3,7 @@
 // Invariants: P3 (a child that has started is not outstanding; its outcome is awaited by operations of its own), K3 (a child that
 // was cancelled gives its parent ChildFailedError), K6 (parentClose is the host's to apply).
 
-import { CanceledError, ChildFailedError, reviveError } from "../errors/index.ts";
+import { CanceledError, ChildFailedError, reviveRecorded } from "../errors/index.ts";
 import type { AnyWorkflow, ChildHandle, ChildOptions } from "../model/index.ts";
 import type { ChildCommand, Outcome } from "../protocol/index.ts";
 import { parseDuration } from "../values/index.ts";
@@ -23,7 +23,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 function settlementOf(outcome: Outcome, childId: string, workflow: string): Settlement {
   if (outcome.status === "completed") return { ok: true, payload: outcome.value };
-  const cause = outcome.status === "failed" ? reviveError(outcome.error) : new CanceledError(outcome.reason);
+  const cause = outcome.status === "failed" ? reviveRecorded(outcome.error) : new CanceledError(outcome.reason);
   return { ok: false, error: new ChildFailedError({ childId, workflow, cause }) };
 }
 
@@ -169,7 +169,7 @@ const SENT: Behaviour = {
     if (outcome.status === "completed") execution.settle(operation, { ok: true, value: undefined });
     else if (outcome.status === "canceled") execution.settle(operation, { ok: false, error: new CanceledError(outcome.reason) });
     else {
-      const error = reviveError(outcome.error);
+      const error = reviveRecorded(outcome.error);
       execution.blame.put(error, operation.seq);
       execution.settle(operation, { ok: false, error });
     }

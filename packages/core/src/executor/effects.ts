@@ -2,7 +2,7 @@
 // Owns: nothing between calls.
 // Invariants: P5 (published state is replaced whole), P6 (a side effect's function runs once, its throw is recorded), X5 (none pauses).
 
-import { CanceledError, reviveError, serializeError } from "../errors/index.ts";
+import { CanceledError, reviveRecorded, serializeError } from "../errors/index.ts";
 import type { Payload, SideEffectCommand } from "../protocol/index.ts";
 import { type Behaviour, never, rejected } from "./operation.ts";
 import { abandon } from "./steps.ts";
@@ -13,7 +13,7 @@ const SCHEDULED: Behaviour = {
   outcome(operation, outcome) {
     const execution = operation.unit.execution;
     if (outcome.status === "completed") execution.settle(operation, { ok: true, payload: outcome.value });
-    else if (outcome.status === "failed") execution.settle(operation, { ok: false, error: reviveError(outcome.error) });
+    else if (outcome.status === "failed") execution.settle(operation, { ok: false, error: reviveRecorded(outcome.error) });
     else execution.settle(operation, { ok: false, error: new CanceledError(outcome.reason) });
   },
 };
@@ -48,7 +48,7 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
   const record = execution.note(unit, "sideEffect", "sideEffect", fields) as SideEffectCommand;
   if (execution.poison !== undefined) return never();
   // The decoded record, live as in replay (P8).
-  if (record.error !== undefined) return rejected(reviveError(record.error));
+  if (record.error !== undefined) return rejected(reviveRecorded(record.error));
   return Promise.resolve(execution.decode(record.value ?? execution.encode(undefined, "nothing")) as T);
 }
 

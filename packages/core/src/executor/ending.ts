@@ -12,7 +12,7 @@ import {
   JoinError,
   RaceError,
   RollbackError,
-  reviveError,
+  reviveRecorded,
   serializeError,
 } from "../errors/index.ts";
 import { read } from "../errors/text.ts";
@@ -161,7 +161,7 @@ export function cancelAttempt(execution: Execution, canceled: CanceledError): vo
 export function expire(execution: Execution, job: ExpireJob): void {
   if (execution.closed || execution.expired) return;
   execution.expired = true;
-  const error = reviveError(job.error);
+  const error = reviveRecorded(job.error);
   if (execution.root?.over === true && execution.rootOutcome === undefined) return; // its rollbacks are running already
   execution.rootOutcome = undefined;
   execution.abandonUnits();

@@ -12,7 +12,7 @@ import {
   isInstance,
   messageOf,
   OutOfTurnError,
-  reviveError,
+  reviveRecorded,
   serializeError,
   toError,
 } from "../errors/index.ts";
@@ -184,7 +184,7 @@ export class Execution implements RunningTurn {
     const operation = new Operation(unit, kind, name, n, record.seq);
     operation.closed = true;
     if (this.poison !== undefined) return operation;
-    operation.settlement = { ok: false, error: this.matcher === undefined ? error : reviveError(record.error) };
+    operation.settlement = { ok: false, error: this.matcher === undefined ? error : reviveRecorded(record.error) };
     operation.deliver();
     return operation;
   }

@@ -3,7 +3,7 @@
 // Invariants: Y2 (a unit's operations in order against its own records), Y3 (a record is consumed once), Y6 (all of them in the
 // order and the turn of recording), V1 (patches), D10 (what a voided failure left behind), L3 R11 (commits).
 
-import { reviveError } from "../errors/index.ts";
+import { reviveRecorded } from "../errors/index.ts";
 import type { ReplayTurn, Voided } from "../history/index.ts";
 import type { OperationKind } from "../model/index.ts";
 import type { Command, Job, OpeningCommand, Payload } from "../protocol/index.ts";
@@ -201,13 +201,13 @@ export class Matcher {
   refusal(unit: string, name: string, n: number | undefined, kind: string): Error | undefined {
     const expected = this.#next();
     if (expected?.type !== "refuse" || expected.unit !== unit || expected.name !== name || expected.kind !== kind) return undefined;
-    return n === undefined || expected.n === n ? reviveError(expected.error) : undefined;
+    return n === undefined || expected.n === n ? reviveRecorded(expected.error) : undefined;
   }
   /** A reply or output that history saw over its limit; limits may be others by now (P9, Y4). */
   overLimit(type: "completeUpdate" | "fail", id?: string): Error | undefined {
     const expected = this.#next();
     if (expected?.type !== type || expected.error?.name !== "LimitExceededError") return undefined;
-    return expected.type === "fail" || expected.id === id ? reviveError(expected.error) : undefined;
+    return expected.type === "fail" || expected.id === id ? reviveRecorded(expected.error) : undefined;
   }
   #next(): Command | undefined {
     this.#skip();

@@ -3,7 +3,7 @@
 // Invariants: S1 (reverse order of completion, each a durable step), S2 (a crash goes on where it was: the rollbacks are records
 // like others), L5 (no commit passes one that may still run).
 
-import { CanceledError, reviveError, StepFailedError, serializeError } from "../errors/index.ts";
+import { CanceledError, reviveRecorded, StepFailedError, serializeError } from "../errors/index.ts";
 import type { StepInfo } from "../model/index.ts";
 import type { Payload } from "../protocol/index.ts";
 import type { RetryPolicy } from "../values/index.ts";
@@ -25,7 +25,7 @@ const ROLLBACK: Behaviour = {
     const execution = operation.unit.execution;
     if (outcome.status === "completed") execution.settle(operation, { ok: true, value: undefined });
     else {
-      const cause = outcome.status === "failed" ? reviveError(outcome.error) : new CanceledError(outcome.reason);
+      const cause = outcome.status === "failed" ? reviveRecorded(outcome.error) : new CanceledError(outcome.reason);
       const attempts = outcome.status === "failed" ? (outcome.attempts ?? 1) : 1;
       execution.settle(operation, { ok: false, error: new StepFailedError({ step: `rollback of ${operation.name}`, attempts, cause }) });
     }

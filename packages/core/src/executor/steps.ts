@@ -3,7 +3,7 @@
 // Invariants: C7 (a cancelled step is abandoned, one with a rollback is joined), D1 (nothing runs before its record is durable:
 // bodies are only handed out by number), P8 (results come back through the codec), S1 (completed steps register their rollback).
 
-import { ActivityFailedError, CanceledError, reviveError, StepFailedError } from "../errors/index.ts";
+import { ActivityFailedError, CanceledError, reviveRecorded, StepFailedError } from "../errors/index.ts";
 import { checkActivityCall } from "../model/activity.ts";
 import type { Activity, ActivityOptions, StepInfo, StepOptions } from "../model/index.ts";
 import type { ActivityCommand, Outcome, RecordedRetry, StepCommand } from "../protocol/index.ts";
@@ -41,7 +41,7 @@ export function recordedRetry(policy: RetryPolicy): RecordedRetry {
 
 function failure(outcome: Exclude<Outcome, { status: "completed" }>, wrap: (attempts: number, cause: Error) => Error): Settlement {
   if (outcome.status === "canceled") return { ok: false, error: new CanceledError(outcome.reason) };
-  return { ok: false, error: wrap(outcome.attempts ?? 1, reviveError(outcome.error)) };
+  return { ok: false, error: wrap(outcome.attempts ?? 1, reviveRecorded(outcome.error)) };
 }
 
 const STEP: Behaviour = {

@@ -7,6 +7,7 @@ import { InvalidInputError } from "../errors/index.ts";
 import { Executor } from "../executor/executor.ts";
 import type { AnyWorkflow, History } from "../model/index.ts";
 import { fromHistory } from "./portable.ts";
+import { opened } from "./sealing.ts";
 import { replayView } from "./view.ts";
 
 /** Runs the code against the history; throws `NondeterminismError` where they part. No effect, no store. */
@@ -20,8 +21,9 @@ export async function replay(workflow: AnyWorkflow, history: History, options?: 
       ],
     });
   }
-  const executor = new Executor({ workflow, codec: options?.codec ?? jsonCodec });
-  const completion = await executor.replay(replayView(turns));
+  const { codec = jsonCodec } = options ?? {};
+  const executor = new Executor({ workflow, codec });
+  const completion = await executor.replay(replayView(opened(turns, codec)));
   if (completion.status === "failed") throw completion.error;
   await executor.activate({ time: 0, jobs: [{ type: "evict", reason: "replay is over" }] });
 }

@@ -1,0 +1,61 @@
+// Sealing of records: every error and every text of a user's in what a host stores, whatever kind of record holds it.
+// Owns: the names of the fields that hold them. Nothing else may use these names.
+// Invariants: E1 (what leaves for a store is sealed, what comes from one is opened); with the default codec nothing is copied or changed;
+// payloads are the codec's already and attributes are not (they are to be found by): both are passed over.
+import { type Codec, jsonCodec } from "../codec/codec.ts";
+import type { SerializedError } from "../errors/anatomy.ts";
+import { openError, openText, sealError, sealText } from "../errors/seal.ts";
+
+const ERROR_FIELDS: ReadonlySet<string> = new Set(["error", "rollbackError"]);
+/** Reasons of cancel and terminate; what a schema said of a message, which may quote it. */
+const TEXT_FIELDS: ReadonlySet<string> = new Set(["reason", "refused", "unreadable"]);
+const PLAIN_FIELDS: ReadonlySet<string> = new Set(["attributes"]);
+
+interface Conversion {
+  readonly error: (error: SerializedError) => SerializedError;
+  readonly text: (text: string) => string;
+}
+
+/** The record, or list of records, as it may be stored. */
+export function sealed<T>(record: T, codec: Codec): T {
+  if (codec === jsonCodec) return record;
+  return convert(record, { error: (error) => sealError(error, codec), text: (text) => sealText(text, codec) }) as T;
+}
+
+/** The other way. What this codec can't open stays sealed. */
+export function opened<T>(record: T, codec: Codec): T {
+  if (codec === jsonCodec) return record;
+  return convert(record, { error: (error) => openError(error, codec), text: (text) => openText(text, codec) }) as T;
+}
+
+/** Copies what changes; the rest is shared. Only plain objects and lists are looked into. */
+function convert(node: unknown, conversion: Conversion): unknown {
+  if (Array.isArray(node)) return convertList(node, conversion);
+  if (typeof node !== "object" || node === null || Object.getPrototypeOf(node) !== Object.prototype) return node;
+  let copy: Record<string, unknown> | undefined;
+  for (const [key, value] of Object.entries(node)) {
+    const converted = convertField(key, value, conversion);
+    if (converted === value) continue;
+    copy ??= { ...node };
+    copy[key] = converted;
+  }
+  return copy ?? node;
+}
+function convertList(list: readonly unknown[], conversion: Conversion): readonly unknown[] {
+  let copy: unknown[] | undefined;
+  for (const [index, item] of list.entries()) {
+    const converted = convert(item, conversion);
+    if (converted === item) continue;
+    copy ??= [...list];
+    copy[index] = converted;
+  }
+  return copy ?? list;
+}
+function convertField(key: string, value: unknown, conversion: Conversion): unknown {
+  if (typeof value === "string") return TEXT_FIELDS.has(key) ? conversion.text(value) : value;
+  if (typeof value !== "object" || value === null || PLAIN_FIELDS.has(key)) return value;
+  return ERROR_FIELDS.has(key) && isSerialized(value) ? conversion.error(value) : convert(value, conversion);
+}
+function isSerialized(value: object): value is SerializedError {
+  return "name" in value && "message" in value && Object.getPrototypeOf(value) === Object.prototype;
+}

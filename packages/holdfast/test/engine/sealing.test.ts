@@ -1,0 +1,281 @@
+// E1: with a codec of the user's, nothing that a user or an error says is stored as plain text.
+
+import { randomBytes } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { ask } from "@holdfast/postgres-server";
+import {
+  activity,
+  type Codec,
+  FatalError,
+  jsonCodec,
+  Loop,
+  Receive,
+  RunBlockedError,
+  RunFailedError,
+  type RunInfo,
+  replay,
+  type Store,
+  signal,
+  UpdateFailedError,
+  UpdateRejectedError,
+  update,
+  workflow,
+} from "holdfast";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { type Engines, enginesOn, errorOf, STORES, type StoreName, until, Wire } from "./engines.ts";
+
+const SECRET = "s3cret";
+const secret = (what: string) => `${SECRET}-${what}`;
+
+/** Encrypts badly, but as encryption does: twice the same value is never twice the same bytes. */
+const encrypting: Codec = {
+  encode(value) {
+    const nonce = randomBytes(8);
+    const text = new TextEncoder().encode(jsonCodec.encode(value));
+    return new Uint8Array([...nonce, ...text.map((byte, i) => byte ^ (nonce[i % 8] ?? 0) ^ 0x5a)]);
+  },
+  decode(data) {
+    const bytes = data as Uint8Array;
+    return jsonCodec.decode(bytes.slice(8).map((byte, i) => byte ^ (bytes[i % 8] ?? 0) ^ 0x5a));
+  },
+};
+
+/** Everything that was handed to the store, and everything that a person who has the database can read. */
+class Tap extends Wire {
+  readonly heard: string[] = [];
+  override on(store: Store): Store {
+    const listen = (args: unknown[]) =>
+      this.heard.push(JSON.stringify(args, (_, value) => (value instanceof Uint8Array ? "bytes" : value)));
+    return super.on(
+      new Proxy(store, {
+        get(target, key): unknown {
+          const value: unknown = Reflect.get(target, key, target);
+          if (typeof value !== "function") return value;
+          return (...args: unknown[]): unknown => {
+            listen(args);
+            return value.apply(target, args);
+          };
+        },
+      }),
+    );
+  }
+}
+async function dump(name: StoreName, engines: Engines, tap: Tap): Promise<string> {
+  if (name === "memory") return tap.heard.join("\n");
+  if (name === "sqlite") {
+    const files = ["", "-wal"].map((suffix) => engines.path + suffix).filter((path) => existsSync(path));
+    return files.map((path) => readFileSync(path, "latin1")).join("\n");
+  }
+  const url = engines.url ?? "";
+  const tables = await ask<{ name: string }>(
+    url,
+    "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = 'holdfast'",
+  );
+  const rows: string[] = [];
+  for (const table of tables)
+    rows.push(...(await ask<{ row: string }>(url, `SELECT t::text AS row FROM ${table.name} t`)).map(({ row }) => row));
+  return rows.join("\n");
+}
+
+class CardError extends Error {
+  readonly code = "CARD_DECLINED";
+  readonly card = secret("card");
+  constructor(what: string) {
+    super(secret(what), { cause: new TypeError(secret(`${what}-cause`)) });
+  }
+}
+const fail = (what: string): never => {
+  throw new CardError(what);
+};
+/** The texts of an error and its causes. */
+const texts = (error: unknown): string => {
+  const said: string[] = [];
+  for (let at = error; at instanceof Error; at = at.cause) said.push(at.message);
+  return said.join(" | ");
+};
+
+const charge = activity("charge", (_card: string, { heartbeat }): string => {
+  heartbeat({ at: secret("heartbeat") });
+  return fail("activity");
+});
+const child = workflow("child", async (): Promise<string> => fail("child"));
+const TWICE = { retry: { maxAttempts: 2, initialInterval: 1 } };
+const main = workflow(
+  {
+    name: "main",
+    signals: { go: signal(z.object({ word: z.string().startsWith("go", secret("schema")) })), hurt: signal<string>() },
+    updates: { charge: update<string, string>(), refuse: update<string, string>() },
+  },
+  async (ctx, input: string) => {
+    const seen: string[] = [input];
+    const note = async (work: () => PromiseLike<unknown>): Promise<void> => {
+      try {
+        await work();
+      } catch (error) {
+        seen.push(texts(error));
+      }
+    };
+    ctx.publishState({ state: secret("state") });
+    await note(() => ctx.step("pay", () => fail("step"), TWICE));
+    await note(() => ctx.activity(charge, secret("activity-input"), TWICE));
+    await note(() => ctx.child(child, undefined));
+    await note(() => ctx.sideEffect(() => fail("effect")));
+    await ctx.loop({ name: "turns", state: secret("loop-state"), commitInterval: 1 }, async (_, state) =>
+      state.endsWith("!!") ? Loop.break(state) : Loop.continue(`${state}!`),
+    );
+    await ctx.receive(secret("reducer-state"), {
+      signals: {
+        hurt: (_, state) => Receive.async(async () => fail("handler"), state),
+        go: (_, state) => Receive.stop(state),
+      },
+      updates: {
+        charge: () => fail("update"),
+        refuse: { validate: () => fail("validator"), handle: (_, state) => Receive.reply("", state) },
+      },
+    });
+    return seen;
+  },
+);
+const doomed = workflow("doomed", async (ctx) => {
+  await ctx.step("book", () => secret("output"), { rollback: () => fail("rollback"), retry: { maxAttempts: 1 } });
+  throw new FatalError(secret("run"), { data: { token: secret("fatal-data") } });
+});
+const patient = workflow("patient", async (ctx) => {
+  await ctx.waitForSignal("never");
+});
+
+describe.each(STORES)("errors under a codec of the user's on %s", (name) => {
+  const engines = enginesOn(name);
+
+  /** What is stored once the engine has closed. */
+  async function expectSealed(engine: { close(): Promise<void> }, tap: Tap): Promise<string> {
+    await engine.close();
+    const stored = await dump(name, engines, tap);
+    const at = stored.indexOf(SECRET);
+    expect(at < 0 ? "" : stored.slice(Math.max(0, at - 300), at + 100)).toBe("");
+    return stored;
+  }
+
+  test("E1 no message, stack, cause, data, reason, payload, state or heartbeat is stored as plain text, and all of it comes back", async () => {
+    const tap = new Tap();
+    const engine = await engines.open({ codec: encrypting, wire: tap });
+    await engine.worker({ workflows: [main, child, doomed, patient], activities: [charge] });
+
+    const run = await engine.start(main, secret("input"));
+    const waits = (one: typeof run | typeof patientRun, what: string) =>
+      until(async () => (await one.describe()).waitingFor.some((text) => text.includes(what)), what);
+    const patientRun = await engine.start(patient, undefined);
+    await waits(run, "receive");
+    const failed = await errorOf(run.update("charge", secret("args")));
+    const rejected = await errorOf(run.update("refuse", secret("args")));
+    await engine.run(run.id).signal("go", { word: secret("refused-signal") });
+    await run.signal("hurt", secret("payload"));
+    await run.signal("go", { word: "go" });
+    const seen = await run.result();
+    const fatal = await engine.start(doomed, undefined);
+    const fatalError = await errorOf(fatal.result());
+    const [terminated, unborn] = [await engine.start(patient, undefined), await engine.start(patient, undefined, { delay: "1h" })];
+    await waits(patientRun, "never");
+    await waits(terminated, "never");
+    await patientRun.cancel(secret("cancel-reason"));
+    await unborn.cancel(secret("unborn-reason"));
+    await terminated.terminate(secret("terminate-reason"));
+
+    expect(seen).toHaveLength(5);
+    for (const [i, what] of ["input", "step", "activity", "child", "effect"].entries()) expect(seen[i]).toContain(secret(what));
+    for (const what of ["step", "activity", "child", "effect"]) expect(seen.join(" ")).toContain(secret(`${what}-cause`));
+    expect(failed).toBeInstanceOf(UpdateFailedError);
+    expect(failed.cause).toMatchObject({ message: secret("update"), code: "CARD_DECLINED", card: secret("card") });
+    expect(rejected).toBeInstanceOf(UpdateRejectedError);
+    expect(texts(rejected)).toContain(secret("validator"));
+    expect(fatalError).toBeInstanceOf(RunFailedError);
+    expect(texts(fatalError)).toContain(secret("run"));
+    expect((await fatal.describe()).error?.message).toContain(secret("run"));
+    expect(await errorOf(patientRun.result())).toMatchObject({ name: "CanceledError", reason: secret("cancel-reason") });
+    expect(await errorOf(unborn.result())).toMatchObject({ name: "CanceledError", reason: secret("unborn-reason") });
+    const end = await errorOf(terminated.result());
+    expect(end).toMatchObject({ name: "RunTerminatedError", reason: secret("terminate-reason") });
+    expect(end.message).toContain(secret("terminate-reason"));
+    const operations = await run.operations();
+    for (const [kind, what] of [
+      ["step", "step"],
+      ["activity", "activity"],
+    ] as const) {
+      const attempts = operations.find((operation) => operation.kind === kind)?.attempts;
+      expect(attempts?.map(({ error }) => error?.message)).toEqual([secret(what), secret(what)]);
+    }
+
+    // Y5: what is exported tells as little, and replays with the codec.
+    const history = JSON.stringify(await run.history());
+    expect(history).not.toContain(SECRET);
+    await replay(main, JSON.parse(history), { codec: encrypting });
+
+    const stored = await expectSealed(engine, tap);
+    for (const what of ["CARD_DECLINED", "CardError", "charge", "patient"]) expect(stored).toContain(what); // for operators
+  });
+
+  test("E1 V4 why a run is blocked is sealed too; a run whose errors can't be opened is blocked, and goes on when they can", async () => {
+    const tap = new Tap();
+    const first = await engines.open({ codec: encrypting, wire: tap });
+    const remember = (input: string) =>
+      workflow("remember", async (ctx) => {
+        const said = await ctx.step("fail", () => fail("step"), { retry: { maxAttempts: 1 } }).catch(texts);
+        await ctx.activity(charge, input, { retry: { maxAttempts: 1 } }).catch(() => {});
+        await ctx.waitForSignal("go");
+        return said;
+      });
+    const worker = await first.worker({ workflows: [remember(secret("before"))], activities: [charge] });
+    const run = await first.start(remember(""), undefined);
+    await until(async () => (await run.describe()).waitingFor.some((text) => text.includes("go")), "the wait");
+    await worker.stop();
+    await first.close();
+
+    const changed = await engines.open({ codec: encrypting, wire: tap });
+    const other = await changed.worker({ workflows: [remember(secret("after"))] });
+    await changed.run(run.id).signal("go", undefined);
+    const blocked = await errorOf(changed.run(run.id).result());
+    expect(blocked).toBeInstanceOf(RunBlockedError);
+    expect(texts(blocked)).toContain(secret("before"));
+    await other.stop();
+    await expectSealed(changed, tap);
+
+    // Payloads can be read here, errors can't.
+    const forgetful: Codec = {
+      encode: encrypting.encode,
+      decode(data) {
+        const value = encrypting.decode(data);
+        if (typeof value === "object" && value !== null && "stack" in value) throw new Error("no key");
+        return value;
+      },
+    };
+    const third = await engines.open({ codec: forgetful });
+    const blind = await third.worker({ workflows: [remember(secret("before"))] });
+    await third.run(run.id).resume();
+    const isBlind = ({ status, error }: RunInfo) => status === "blocked" && error?.name === "InvalidInputError";
+    await until(async () => isBlind(await third.run(run.id).describe()), "the run to be blocked for want of a key");
+    expect(texts(await errorOf(third.run(run.id).result()))).toMatch(/can't be read: .*no key/);
+    await blind.stop();
+
+    const fourth = await engines.open({ codec: encrypting });
+    await fourth.worker({ workflows: [remember(secret("before"))] });
+    await fourth.run(run.id).resume();
+    await until(async () => (await fourth.run(run.id).describe()).status === "completed", "its end");
+    expect(await fourth.run(run.id, remember("")).result()).toContain(secret("step"));
+  });
+
+  test("E1 with the default codec errors are stored as they are", async () => {
+    const tap = new Tap();
+    const engine = await engines.open({ wire: tap });
+    await engine.worker({ workflows: [child, patient] });
+    const run = await engine.start(child, undefined);
+    await errorOf(run.result());
+    const unborn = await engine.start(patient, undefined, { delay: "1h" });
+    await unborn.cancel("because");
+    await engine.close();
+    const stored = await dump(name, engines, tap);
+    expect(stored).toContain(secret("child"));
+    expect(stored).toContain("because");
+    expect(stored).not.toContain("sealed");
+  });
+});
