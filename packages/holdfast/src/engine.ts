@@ -23,7 +23,7 @@ import { oneByOne } from "./host/oneByOne.ts";
 import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
-import type { CreateResult, NewMessage, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
+import type { AddressedMessage, CreateResult, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
 import { sealedStore } from "./store/sealedStore.ts";
 
 export interface EngineOptions {
@@ -41,9 +41,12 @@ export class Engine {
   readonly logger: Logger;
   readonly limits: Limits;
   readonly #committer: Committer;
-  readonly #sends: Batcher<{ runId: string; message: NewMessage }, SendResult>;
+  readonly #sends: Batcher<AddressedMessage, SendResult>;
   readonly #workers = new Set<WorkerHost>();
-  readonly #known = new Map<string, AnyWorkflow>();
+  /** Of each name the last in the list of a worker here: what a start by name takes. */
+  readonly #served = new Map<string, AnyWorkflow>();
+  /** Of each name the last that was started here, for queries of processes that have no worker. */
+  readonly #started = new Map<string, AnyWorkflow>();
   readonly #results: Results;
   #unwatch: () => void = () => {};
   readonly #timers: Timer[] = [];
@@ -144,7 +147,7 @@ export class Engine {
         forgetSignals(one);
       },
     });
-    for (const workflow of settings.workflows.values()) this.#known.set(workflow.name, workflow);
+    for (const workflow of settings.workflows.values()) this.#served.set(workflow.name, workflow);
     this.#workers.add(worker);
     try {
       await worker.start();
@@ -166,8 +169,13 @@ export class Engine {
   get waiting(): boolean {
     return this.#results.waiting;
   }
-  workflowNamed(name: string): AnyWorkflow | undefined {
-    return this.#known.get(name);
+  /** What a start by name takes: the last of that name in the list of a worker of this engine. */
+  servedAs(name: string): AnyWorkflow | undefined {
+    return this.#served.get(name);
+  }
+  /** The definition that a query of this run is evaluated with, where the caller has given none (M11). */
+  definitionOf({ workflow }: RunRow): AnyWorkflow | undefined {
+    return this.#served.get(workflow) ?? this.#started.get(workflow);
   }
   /** Clients of this process learn of ends and outcomes without looking them up. */
   #tell(turn: TurnCommit): void {
@@ -227,7 +235,7 @@ export class Engine {
       const [created] = await this.#within("start", tx).create([run]);
       return created as CreateResult;
     }
-    if (workflow !== undefined) this.#known.set(workflow.name, workflow);
+    if (workflow !== undefined) this.#started.set(workflow.name, workflow);
     this.#expectDeadlines([run]);
     const begun = await this.#begin(run, workflow);
     if (begun === undefined) return this.#create(run);
@@ -285,11 +293,11 @@ export class Engine {
 
   // ── messages and waiting ──
 
-  async send(runId: string, message: NewMessage, tx?: unknown): Promise<SendResult> {
+  async send(message: AddressedMessage, tx?: unknown): Promise<SendResult> {
     this.assertOpen();
-    if (message.job.type === "cancel") this.#results.doubt(runId); // one that has not begun ends at once
-    if (tx === undefined) return this.#sends.add({ runId, message });
-    const [sent] = await this.#within("signal", tx).send([{ runId, message }]);
+    if (message.message.job.type === "cancel") this.#results.doubt(message.runId); // one that has not begun ends at once
+    if (tx === undefined) return this.#sends.add(message);
+    const [sent] = await this.#within("signal", tx).send([message]);
     return sent as SendResult;
   }
   terminate(runs: Parameters<Store["terminate"]>[0]): Promise<SendResult[]> {

@@ -68,6 +68,7 @@ import {
 } from "./inputs.ts";
 import { consoleLogger } from "./logger.ts";
 import { RunHandle } from "./run.ts";
+import { otherWorkflow } from "./store/conflicts.ts";
 import { openStore } from "./store/open.ts";
 import type { NewMessage, NewRun, Store } from "./store/port.ts";
 import type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
@@ -118,6 +119,7 @@ export class Holdfast implements AsyncDisposable {
 
   // ── starting ──
 
+  /** By name it takes the definition, with its version, that is the last of that name in the list of a worker of this engine. */
   start<I, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<I, O, S, U, Q>,
     input: I,
@@ -126,9 +128,9 @@ export class Holdfast implements AsyncDisposable {
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
   async start(workflow: AnyWorkflow | string, input?: unknown, given?: StartOptions): Promise<Run<unknown>> {
     const options = checkedOptions("start", given, START);
-    const definition = typeof workflow === "string" ? this.#engine.workflowNamed(workflow) : workflow;
+    const definition = typeof workflow === "string" ? this.#engine.servedAs(workflow) : workflow;
     const run = await this.#newRun(workflow, input, options);
-    return this.#handle(await this.#create(run, definition, options.tx), definition);
+    return this.#handleOf(await this.#create(run, definition, options.tx), definition);
   }
   /** Starts the run, or finds it, and sends it an update that its first receive may accept. */
   async updateWithStart<I, O, S extends Signals, U extends Updates, Q extends Queries, K extends keyof U & string>(
@@ -145,9 +147,11 @@ export class Holdfast implements AsyncDisposable {
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
     const message = await new RunHandle(this.#engine, run.id, workflow).updateMessage(update.name, update.input, update);
     const created = await this.#engine.start({ ...run, messages: [...(run.messages ?? []), message] }, workflow);
-    if (created.status === "conflict" && run.onConflict === "reject") throw new RunAlreadyExistsError({ runId: run.id });
+    const other = created.status === "conflict" ? otherWorkflow(created, run) : undefined;
+    if (created.status === "conflict" && (run.onConflict === "reject" || other !== undefined))
+      throw new RunAlreadyExistsError({ runId: run.id, workflow: other });
     // M10: the send is repeated under the same id, so that an update that ended before the run closed still has its outcome.
-    const handle = new RunHandle(this.#engine, created.id, workflow);
+    const handle = new RunHandle(this.#engine, created.id, workflow, true);
     const result = (await handle.update(update.name, update.input, { idempotencyKey: message.job.id })) as UpdateOutput<U[K]>;
     return { run: handle as unknown as Run<O, S, U, Q>, result };
   }
@@ -164,19 +168,20 @@ export class Holdfast implements AsyncDisposable {
     const ends = await Promise.allSettled(runs.map((run, i) => this.#create(run, workflow, given[i]?.tx)));
     const failures = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));
     if (failures.length > 0) throw startFailure(failures, runs.length);
-    return ends.map((end) => this.#handle(end.status === "fulfilled" ? end.value : "", workflow) as unknown as Run<O, S, U, Q>);
+    return ends.map((end) => this.#handleOf(end.status === "fulfilled" ? end.value : "", workflow) as unknown as Run<O, S, U, Q>);
   }
   /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
-  async #create(run: NewRun, workflow: AnyWorkflow | undefined, tx: unknown): Promise<string> {
-    const result = await this.#engine.start(run, workflow, tx);
+  async #create(run: NewRun, definition: AnyWorkflow | undefined, tx: unknown): Promise<string> {
+    const result = await this.#engine.start(run, definition, tx);
     if (result.status !== "conflict") return result.id;
-    if (run.onConflict === "use-existing") throw new RunClosedError({ runId: run.id, status: result.runStatus });
-    throw new RunAlreadyExistsError({ runId: run.id });
+    const workflow = otherWorkflow(result, run);
+    if (run.onConflict === "use-existing" && workflow === undefined) throw new RunClosedError({ runId: run.id, status: result.runStatus });
+    throw new RunAlreadyExistsError({ runId: run.id, workflow });
   }
   async #newRun(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<NewRun> {
     this.#engine.assertOpen();
     const given = checkedWorkflow(workflow);
-    const definition = typeof given === "string" ? this.#engine.workflowNamed(given) : given;
+    const definition = typeof given === "string" ? this.#engine.servedAs(given) : given;
     const name = typeof given === "string" ? given : given.name;
     const value = await validated(`the input of workflow ${name}`, definition?.options.input as never, input);
     const deadline = options.deadline ?? definition?.options.deadline;
@@ -213,10 +218,11 @@ export class Holdfast implements AsyncDisposable {
   // ── finding ──
 
   run<I, O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow?: Workflow<I, O, S, U, Q>): Run<O, S, U, Q> {
-    return this.#handle(checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<O, S, U, Q>;
+    return new RunHandle(this.#engine, checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<O, S, U, Q>;
   }
-  #handle(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
-    return new RunHandle(this.#engine, id, workflow) as unknown as Run<unknown>;
+  /** Of a run that was started or found: it is of that workflow. */
+  #handleOf(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
+    return new RunHandle(this.#engine, id, workflow, true) as unknown as Run<unknown>;
   }
   async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
     const filter = checkedOptions("list", given, FILTER);
@@ -280,7 +286,7 @@ function engineSettings(given: OpenOptions | undefined): EngineSettings {
 /** One error for all that could not be started; the others are. */
 function startFailure(failures: readonly unknown[], all: number): unknown {
   const [first] = failures;
-  if (failures.length === 1) return first;
+  if (failures.length === 1) return first; // of an id that is taken it names it in `runIds`, as with many
   const taken = failures.flatMap((failure) => (failure instanceof RunAlreadyExistsError ? [failure.runId] : []));
   if (taken.length === failures.length) return new RunAlreadyExistsError({ runId: taken[0] ?? "", runIds: taken });
   const why = failures.map((failure) => (failure instanceof Error ? failure.message.split("\n", 1)[0] : String(failure)));

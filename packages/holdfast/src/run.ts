@@ -1,6 +1,7 @@
 // A handle on a run: everything that can be asked of one from outside.
 // Owns: nothing; the engine does the work, the store has the run.
-// Invariants: M1 M3 M10 (sends are acknowledged when durable), M11 (queries need no worker), M12 (closed and unknown runs).
+// Invariants: M1 M3 M10 (sends are acknowledged when durable), M11 (queries need no worker), M12 (closed and unknown runs), M3 (a run of
+// another workflow than the handle is for is an error at its first call).
 
 import {
   type AnyWorkflow,
@@ -13,6 +14,7 @@ import {
   type OperationInfo,
   parseDuration,
   QueryFailedError,
+  RunAlreadyExistsError,
   RunBlockedError,
   RunClosedError,
   RunFailedError,
@@ -34,6 +36,9 @@ import { waitingForOf } from "./host/waiting.ts";
 import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./inputs.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
 
+/** What a sender is told of a run that it may write to. */
+type Delivery = Exclude<SendResult, { status: "not-found" | "other-workflow" }>;
+
 interface SendOptions {
   readonly idempotencyKey?: string;
   readonly tx?: unknown;
@@ -43,11 +48,22 @@ export class RunHandle {
   readonly id: string;
   readonly #engine: Engine;
   readonly #workflow: AnyWorkflow | undefined;
+  /** M3: the workflow that the run has to be of, until an answer of the store has shown that it is. An id never changes its workflow. */
+  #expected: string | undefined;
 
-  constructor(engine: Engine, id: string, workflow: AnyWorkflow | undefined) {
+  /** `isKnown`: the store has said that the run is of this workflow. */
+  constructor(engine: Engine, id: string, workflow: AnyWorkflow | undefined, isKnown = false) {
     this.id = id;
     this.#engine = engine;
     this.#workflow = workflow;
+    this.#expected = isKnown ? undefined : workflow?.name;
+  }
+  /** M3: throws if the run is of another workflow than this handle was asked for with. */
+  #verified<T extends { readonly workflow: string }>(row: T): T {
+    if (this.#expected !== undefined && row.workflow !== this.#expected)
+      throw new RunAlreadyExistsError({ runId: this.id, workflow: row.workflow });
+    this.#expected = undefined;
+    return row;
   }
 
   // ── its end ──
@@ -55,7 +71,11 @@ export class RunHandle {
   async result(given?: { timeout?: Duration; signal?: AbortSignal }): Promise<unknown> {
     const options = checkedOptions("result", given, RESULT);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
-    const row = await this.#engine.waitForEnd(this.id, { timeout, signal: checkedSignal(options.signal) });
+    const signal = checkedSignal(options.signal);
+    signal?.throwIfAborted();
+    // M3: one of another workflow is not waited for. Known once a handle; where the run has closed, it is all that is asked.
+    const known = this.#expected === undefined ? undefined : await this.#row();
+    const row = known?.finishedAt === undefined ? await this.#engine.waitForEnd(this.id, { timeout, signal }) : known;
     if (row.status === "blocked") this.#engine.onBlockedResult(this.id);
     return resultOf(row, this.#engine);
   }
@@ -74,8 +94,7 @@ export class RunHandle {
     const options = checkedOptions("update", given, UPDATE);
     const message = await this.updateMessage(name, input, options);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
-    const result = await this.#engine.send(this.id, message);
-    if (result.status === "not-found") throw new RunNotFoundError({ runId: this.id });
+    const result = await this.#deliver(message);
     // M10: an update that ended before its run closed still has its outcome.
     if (result.status === "closed") {
       const ended = await this.#engine.updateOutcome(this.id, message.job.id);
@@ -107,18 +126,31 @@ export class RunHandle {
     throw outcome.status === "rejected" || error instanceof HoldfastError ? error : new UpdateFailedError({ update: name, cause: error });
   }
   async #send(message: NewMessage, tx?: unknown): Promise<void> {
-    check(await this.#engine.send(this.id, message, tx), this.id);
+    const result = await this.#deliver(message, tx);
+    if (result.status === "closed") throw new RunClosedError({ runId: this.id, status: result.runStatus });
+  }
+  /** M3: the message carries the workflow that the run has to be of, so that to know costs no call. */
+  async #deliver(message: NewMessage, tx?: unknown): Promise<Delivery> {
+    const result = await this.#engine.send({ runId: this.id, message, workflow: this.#expected }, tx);
+    if (result.status === "not-found") throw new RunNotFoundError({ runId: this.id });
+    if (result.status === "other-workflow") throw new RunAlreadyExistsError({ runId: this.id, workflow: result.workflow });
+    if (tx === undefined) this.#expected = undefined; // what a transaction sees may never come to be
+    return result;
   }
   async cancel(reason?: string): Promise<void> {
     await this.#send({ job: { type: "cancel", reason: checkedReason("cancel", reason) } });
   }
   async terminate(reason?: string): Promise<void> {
     this.#engine.assertOpen();
-    const [result] = await this.#engine.terminate([{ runId: this.id, reason: checkedReason("terminate", reason) }]);
-    if (result !== undefined) check(result, this.id);
+    const why = checkedReason("terminate", reason);
+    if (this.#expected !== undefined) await this.#row();
+    const [result] = await this.#engine.terminate([{ runId: this.id, reason: why }]);
+    if (result?.status === "not-found") throw new RunNotFoundError({ runId: this.id });
+    if (result?.status === "closed") throw new RunClosedError({ runId: this.id, status: result.runStatus });
   }
   async resume(): Promise<void> {
     this.#engine.assertOpen();
+    if (this.#expected !== undefined) await this.#row();
     const [result] = await this.#engine.store.resume([this.id]);
     if (result === "not-found") throw new RunNotFoundError({ runId: this.id });
     if (result === "not-resumable") {
@@ -137,12 +169,12 @@ export class RunHandle {
   async #row(): Promise<RunRow> {
     const [row] = await this.#engine.readable.get([this.id]);
     if (row === undefined) throw new RunNotFoundError({ runId: this.id });
-    return row;
+    return this.#verified(row);
   }
   async query(name: string, args?: unknown): Promise<unknown> {
     checkedName("query", name);
     const row = await this.#row();
-    const workflow = this.#workflow ?? this.#engine.workflowNamed(row.workflow);
+    const workflow = this.#workflow ?? this.#engine.definitionOf(row);
     if (workflow === undefined) {
       const reason = `this process does not know workflow "${row.workflow}": pass it, engine.run(id, workflow)`;
       throw new QueryFailedError({ query: name, reason });
@@ -187,11 +219,6 @@ function refuseTx(options: { readonly tx?: unknown }): void {
   if (options.tx === undefined) return;
   const message = "An update can't be sent in a transaction: its outcome comes only after the commit. Send a signal.";
   throw new InvalidInputError({ what: "update", issues: [{ message, path: ["tx"] }] });
-}
-
-function check(result: SendResult, runId: string): void {
-  if (result.status === "not-found") throw new RunNotFoundError({ runId });
-  if (result.status === "closed") throw new RunClosedError({ runId, status: result.runStatus });
 }
 
 /** What `result()` gives for a run that has ended, or is blocked (V4). */

@@ -25,8 +25,13 @@ import type {
 export interface StartOptions {
   /** Unique among all runs of the namespace. Default: a time-ordered unique id. */
   id?: string;
-  /** What to do when a run of that id exists. Default "reject". */
+  /**
+   * What to do when a run of that id exists. It must be of the same workflow, else `RunAlreadyExistsError`, whatever this says.
+   * "reject" (default): `RunAlreadyExistsError`. "use-existing": that run, open or closed; `signals` go to it. "restart-if-closed": a closed
+   * one gets its next execution, an open one is used as with "use-existing".
+   */
   onConflict?: "reject" | "use-existing" | "restart-if-closed";
+  /** A start that is repeated under its key finds the run of the first. Keys are kept by workflow, for the life of the run. */
   idempotencyKey?: string;
   queue?: string;
   /** Higher goes first. Default 0. */
@@ -76,6 +81,7 @@ export interface Run<O, S extends Signals = Signals, U extends Updates = Updates
   query<K extends keyof Q & string>(name: K, args?: Parameters<Q[K]>[1]): Promise<ReturnType<Q[K]>>;
   /** The last published state. */
   state<T = unknown>(): Promise<T | undefined>;
+  /** One that is canceled already stays so: no error. */
   cancel(reason?: string): Promise<void>;
   terminate(reason?: string): Promise<void>;
   /** Runs a failed or blocked run again from where it stopped. */

@@ -4,7 +4,7 @@
 
 import type { Turn } from "@holdfast/core";
 import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast";
-import { compareAsBytes, numberArray, optionalPayload, payload, TextArray, text, textArray } from "./columns.ts";
+import { compareAsBytes, numberArray, optionalPayload, payload, readText, TextArray, text, textArray } from "./columns.ts";
 import { isDamage } from "./failures.ts";
 import { commitFields, endFields, firstOfEach, isUsual, lastOfEach, type Reach, rowFields, updateFields } from "./fields.ts";
 import { NO_RECORD, recordsOf } from "./history.ts";
@@ -156,13 +156,15 @@ interface OtherAnswer {
   readonly length?: number;
 }
 export interface SentAnswer {
-  readonly s: "sent" | "duplicate" | "not-found" | "closed";
+  readonly s: SendResult["status"];
   readonly i?: number;
   readonly r?: string;
+  readonly w?: string;
 }
 
-export function sendResult({ s, i = 0, r }: SentAnswer): SendResult {
+export function sendResult({ s, i = 0, r, w = "" }: SentAnswer): SendResult {
   if (s === "not-found") return { status: s };
+  if (s === "other-workflow") return { status: s, workflow: readText(w) };
   return s === "closed" ? { status: s, runStatus: r as Extract<SendResult, { status: "closed" }>["runStatus"] } : { status: s, inboxId: i };
 }
 

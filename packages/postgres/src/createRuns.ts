@@ -70,8 +70,8 @@ export function createBatch(runs: readonly NewRun[], names: Names): CreateBatch 
 }
 
 interface CreateAnswer {
-  /** Those that were there: number, onConflict, execution, status. */
-  readonly met?: readonly (readonly [number, NewRun["onConflict"], number, RunStatus])[] | null;
+  /** Those that were there: number, onConflict, execution, status, workflow. */
+  readonly met?: readonly (readonly [number, NewRun["onConflict"], number, RunStatus, string])[] | null;
   readonly others?: /** Null: an open transaction uses the same key, nothing was done. */
     | readonly ({
         readonly s: CreateResult["status"];
@@ -79,6 +79,7 @@ interface CreateAnswer {
         readonly x?: number;
         readonly b?: number[];
         readonly r?: RunStatus;
+        readonly w?: string;
       } | null)[]
     | null;
 }
@@ -91,19 +92,22 @@ export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatc
   const results: (CreateResult | undefined)[] = runs.map(() => undefined);
   const idOf = (at: number): string => runs[at]?.id ?? "";
   for (const at of plain) results[at] = { status: "created", id: idOf(at), execution: 1, inboxIds: [] };
-  for (const [i, conflict, execution, runStatus] of answer.met ?? []) {
+  for (const [i, conflict, execution, runStatus, found] of answer.met ?? []) {
     const at = plain[i - 1] as number;
+    const workflow = readText(found);
     results[at] =
-      conflict === "reject"
-        ? { status: "conflict", id: idOf(at), runStatus }
+      conflict === "reject" || workflow !== runs[at]?.workflow
+        ? { status: "conflict", id: idOf(at), runStatus, workflow }
         : { status: "existing", id: idOf(at), execution, inboxIds: [] };
   }
   for (const [n, at] of others.entries()) {
     const other = answer.others?.[n];
     if (other === null) continue;
-    const { s = "conflict", id = text(idOf(at)), x = 1, b = [], r = "pending" } = other ?? {};
+    const { s = "conflict", id = text(idOf(at)), x = 1, b = [], r = "pending", w = "" } = other ?? {};
     results[at] =
-      s === "conflict" ? { status: s, id: readText(id), runStatus: r } : { status: s, id: readText(id), execution: x, inboxIds: b };
+      s === "conflict"
+        ? { status: s, id: readText(id), runStatus: r, workflow: readText(w) }
+        : { status: s, id: readText(id), execution: x, inboxIds: b };
   }
   return results;
 }

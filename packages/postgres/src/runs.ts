@@ -3,7 +3,7 @@
 // Invariants: P11 (statuses and which of them are closed).
 
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";
-import type { AttemptRow, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast";
+import type { AddressedMessage, AttemptRow, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast";
 import {
   json,
   optionalText,
@@ -90,6 +90,11 @@ export function messageFields({ job, idempotencyKey }: NewMessage): MessageField
   if (job.type === "update") fields.u = text(job.id);
   else if (idempotencyKey !== undefined) fields.k = text(idempotencyKey);
   return fields;
+}
+
+/** The same with its address: r run, wf the workflow that it has to be of. */
+export function addressedFields({ runId, message, workflow }: AddressedMessage): MessageFields & { r: string; wf: string | undefined } {
+  return { r: text(runId), wf: optionalText(workflow), ...messageFields(message) };
 }
 
 const MESSAGES: ReadonlySet<string> = new Set([

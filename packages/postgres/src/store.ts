@@ -4,6 +4,7 @@
 
 import { DeadlineExceededError, type Payload, type RunStatus, RunTerminatedError, serializeError, type Turn } from "@holdfast/core";
 import {
+  type AddressedMessage,
   type AttemptRow,
   type ClaimedTask,
   type ClaimRequest,
@@ -12,7 +13,6 @@ import {
   type CreateResult,
   type InboxMessage,
   isRefusal,
-  type NewMessage,
   type NewRun,
   partlyWritten,
   type RunQuery,
@@ -54,13 +54,13 @@ import {
   readWorkers,
 } from "./readRuns.ts";
 import type { Birth } from "./recordCodec.ts";
-import { birthOf, messageFields } from "./runs.ts";
+import { addressedFields, birthOf } from "./runs.ts";
 import { migrate, type Place } from "./schema/migrate.ts";
 import { checkSettings } from "./schema/settings.ts";
 import { answerFields, claimedTask, damagedFields, type LateTask, lateFields, type TaskClaimAnswer } from "./tasks.ts";
 import { type TransactionClaim, Transactions } from "./transact.ts";
 
-type Message = { readonly runId: string; readonly message: NewMessage };
+type Message = AddressedMessage;
 type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
 
 const DEFAULT_CONNECTIONS = 10;
@@ -118,7 +118,10 @@ export class PostgresStore implements Store {
     this.#clock = options.clock;
     this.#alones = new Alones(this.#place.s);
     const waits = { patience: options.patience ?? DEFAULT_PATIENCE_MS, tooLong: () => lockedError(this.#place.where) };
-    this.#keyed = new Line((runs) => this.#create(runs), { ...waits, keyOf: ({ id, idempotencyKey = id }) => idempotencyKey });
+    this.#keyed = new Line((runs) => this.#create(runs), {
+      ...waits,
+      keyOf: ({ id, workflow, idempotencyKey = id }) => `${workflow}\n${idempotencyKey}`,
+    });
     this.#sends = new Line((messages, wait) => this.#send(messages, wait), { ...waits, keyOf: ({ runId }) => runId });
     this.#answers = new Line((answers, wait) => this.#answer(answers, wait), { ...waits, keyOf: ({ id }) => String(id) });
     this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
@@ -386,7 +389,7 @@ export class PostgresStore implements Store {
   }
   #send(messages: readonly Message[], wait: boolean): Promise<(SendResult | undefined)[]> {
     const carryOut = async (portion: readonly Message[]): Promise<(SendResult | undefined)[]> => {
-      const fieldsOf = ({ runId, message }: Message, o: number) => ({ o, r: text(runId), ...messageFields(message) });
+      const fieldsOf = (message: Message, o: number) => ({ o, ...addressedFields(message) });
       const fields = this.#encoded(() => JSON.stringify(portion.map(fieldsOf)));
       const arePlain = portion.every(({ message }) => isPlain(message)) && areDistinct(portion);
       const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields, wait]);
@@ -511,7 +514,7 @@ export class PostgresStore implements Store {
     const post = async (messages: readonly Message[]): Promise<SendResult[]> => {
       if (messages.length === 0) return [];
       const { notices } = this.#use();
-      const fields = messages.map(({ runId, message }) => ({ r: text(runId), ...messageFields(message) }));
+      const fields = messages.map(addressedFields);
       const values = [this.#given(), notices.channel, notices.notice("mail"), JSON.stringify(fields)];
       const answer = await ask(`SELECT ${s}.post_mail_1($1, $2, $3, $4) AS answer`, values);
       return (JSON.parse(answer ?? "[]") as SentAnswer[]).map(sendResult);

@@ -67,19 +67,31 @@ export class RunNotFoundError extends HoldfastError {
   }
 }
 
+/** Instead of the catalog's advice: no `onConflict` helps there (M3). */
+const OTHER_WORKFLOW = "Choose another id, or name the workflow that the run is of.";
+
 export class RunAlreadyExistsError extends HoldfastError {
   static {
     declareError(this, "RunAlreadyExistsError");
   }
+  /** The first of them. */
   readonly runId: string;
-  /** Of many starts: all that exist already. */
-  declare readonly runIds?: readonly string[];
-  constructor(details: { runId: string; runIds?: readonly string[] }) {
-    const { runId, runIds } = details;
-    const what = runIds === undefined ? `run "${runId}" exists already` : `runs ${runIds.map((id) => `"${id}"`).join(", ")} exist already`;
-    super(advise("RunAlreadyExistsError", what));
+  /** The ids that are taken: of `startMany` all of them, also when it is one. */
+  readonly runIds: readonly string[];
+  /** Of a run of another workflow than the one that was asked for: its workflow (M3). */
+  declare readonly workflow?: string;
+  constructor(details: { runId: string; runIds?: readonly string[]; workflow?: string | undefined }) {
+    const { runId, runIds = [runId], workflow } = details;
+    const what =
+      runIds.length === 1 ? `run "${runIds[0]}" exists already` : `runs ${runIds.map((id) => `"${id}"`).join(", ")} exist already`;
+    super(
+      workflow === undefined
+        ? advise("RunAlreadyExistsError", what)
+        : advise("RunAlreadyExistsError", `${what}: it is a run of workflow "${workflow}"`, OTHER_WORKFLOW),
+    );
     this.runId = runId;
-    if (runIds !== undefined) this.runIds = runIds;
+    this.runIds = runIds;
+    if (workflow !== undefined) this.workflow = workflow;
   }
 }
 

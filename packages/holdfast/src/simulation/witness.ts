@@ -5,6 +5,7 @@
 import { type Command, formatLocation, type Job, type OpeningCommand, type Payload, retryDelay, type Turn } from "@holdfast/core";
 import { storedRetry } from "../host/journal.ts";
 import type {
+  AddressedMessage,
   AttemptRow,
   ClaimedRun,
   ClaimRequest,
@@ -23,6 +24,7 @@ import type {
 import { Aftermath } from "./aftermath.ts";
 import { ClaimOrder } from "./claimOrder.ts";
 import type { SimProcess } from "./process.ts";
+import { StartKeys } from "./startKeys.ts";
 import { Tasks } from "./tasks.ts";
 import type { World } from "./world.ts";
 
@@ -87,6 +89,7 @@ export class Witness {
   readonly #inner: Store;
   readonly #aftermath: Aftermath;
   readonly #order: ClaimOrder;
+  readonly #startKeys: StartKeys;
   readonly runs = new Map<string, SeenRun>();
   /** Steps and activities by what they know themselves by: their idempotency key. */
   readonly steps = new Map<string, SeenStep>();
@@ -101,6 +104,7 @@ export class Witness {
     this.#inner = inner;
     this.#aftermath = new Aftermath(world, inner);
     this.#order = new ClaimOrder(world, inner);
+    this.#startKeys = new StartKeys(world);
     this.#tasks = new Tasks(world);
   }
   #broken(oracle: string, rule: string, message: string): void {
@@ -225,6 +229,7 @@ export class Witness {
         "db",
         `create ${run.id} (${run.workflow}): ${result?.status}${run.first === undefined ? "" : " with its first turn"}`,
       );
+      if (result !== undefined) this.#startKeys.started(run, result);
       if (result?.status !== "created") continue;
       this.#aftermath.born(run);
       this.#order.opened(run.id);
@@ -487,16 +492,18 @@ export class Witness {
 
   // ── messages ──
 
-  async #send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]> {
+  async #send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
     const before = await this.#inner.get(messages.map(({ runId }) => runId));
     const results = await this.#inner.send(messages);
-    for (const [i, { runId, message }] of messages.entries()) {
+    for (const [i, addressed] of messages.entries()) {
+      const { runId, message } = addressed;
       const result = results[i];
+      if (result !== undefined) this.#startKeys.sent(addressed, result);
       this.#world.note(
         "db",
         `send ${message.job.type} to ${runId}: ${result?.status}${result !== undefined && "inboxId" in result ? ` as ${result.inboxId}` : ""}`,
       );
-      if (result === undefined || result.status === "not-found" || result.status === "closed") continue;
+      if (result === undefined || !("inboxId" in result)) continue;
       const run = this.run(runId);
       const key = message.job.type === "update" ? message.job.id : message.idempotencyKey;
       const known = key === undefined ? undefined : run.keys.get(key);

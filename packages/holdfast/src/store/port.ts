@@ -33,9 +33,13 @@ export interface NewRun {
   readonly deadlineAt?: number | undefined;
   readonly retry?: StoredRunRetry | undefined;
   readonly attributes: Readonly<Record<string, string | number | boolean>>;
-  /** A start that is repeated under its key finds the run of the first, whatever id and onConflict it names, and sends nothing again (M3). */
+  /**
+   * Kept by (workflow, key), several a run, for the life of the run: a start that is repeated under its key finds the run of the first,
+   * whatever id and onConflict it names, and sends nothing again; the same key under another workflow is another start (M3).
+   */
   readonly idempotencyKey?: string | undefined;
   /**
+   * A run of this id that is of another workflow is a conflict, whatever this says (M3). Of the same workflow:
    * "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution, with
    * all that this start says (no parent, if it names none); used keys, outcomes of updates and published state stay with the run (P10).
    * "reopen": a parent that goes on after a failure asks again for the child of this very `parent` link (D10). An open one is found, a
@@ -66,8 +70,11 @@ export interface ParentLink {
 }
 export type CreateResult =
   | { readonly status: "created" | "existing"; readonly id: string; readonly execution: number; readonly inboxIds: readonly number[] }
-  /** "reject" and the id is taken; or "use-existing" with messages, and the run is closed. */
-  | { readonly status: "conflict"; readonly id: string; readonly runStatus: RunStatus };
+  /**
+   * "reject" and the id is taken; "use-existing" with messages, and the run is closed; or whatever was asked for, and the run is of
+   * another workflow (M3). `workflow` is that of the run in the way.
+   */
+  | { readonly status: "conflict"; readonly id: string; readonly runStatus: RunStatus; readonly workflow: string };
 
 /** A run as anybody may look at it. */
 export interface RunRow {
@@ -122,10 +129,22 @@ export interface InboxMessage {
   readonly job: InboxJob;
 }
 export type SendResult =
-  /** Keys are looked at before the run's status: what was acknowledged once is acknowledged again, also after the run has closed. */
+  /**
+   * Keys are looked at before the run's status: what was acknowledged once is acknowledged again, also after the run has closed. A cancel
+   * of a run that is canceled is such a repetition.
+   */
   | { readonly status: "sent" | "duplicate"; readonly inboxId: number }
   | { readonly status: "not-found" }
-  | { readonly status: "closed"; readonly runStatus: RunStatus };
+  | { readonly status: "closed"; readonly runStatus: RunStatus }
+  /** M3: the sender named a workflow, and the run is of this one. */
+  | { readonly status: "other-workflow"; readonly workflow: string };
+
+/** A message for a run. With `workflow` it is sent only to a run of that workflow (M3); that is looked at before its key. */
+export interface AddressedMessage {
+  readonly runId: string;
+  readonly message: NewMessage;
+  readonly workflow?: string | undefined;
+}
 
 /**
  * The end of an update, for its callers. None waits for ever: when a run closes, updates that are still in its inbox are rejected with
@@ -346,7 +365,7 @@ export interface Store {
   /** May pass over runs that somebody is writing to at this moment: the next claim finds them. */
   claim(request: ClaimRequest): Promise<ClaimResult>;
   commit(turns: readonly TurnCommit[]): Promise<CommitResult[]>;
-  send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]>;
+  send(messages: readonly AddressedMessage[]): Promise<SendResult[]>;
   /** Extends the leases of these claims; answers for each whether it still holds, and what has come into its inbox since `seen`. */
   renew(
     workerId: string,

@@ -289,7 +289,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     expect((await engine.list()).runs.map(({ id }) => id).sort()).toEqual(["a", "b", "c", "old"]);
     expect((await engine.run("a").describe()).input).toBe(0);
     const one = (await errorOf(engine.startMany(echo, [{ input: 1, id: "a" }, { input: 1, id: "d" }]))) as RunAlreadyExistsError; // biome-ignore format: one line
-    expect([one.runId, one.runIds]).toEqual(["a", undefined]);
+    expect([one.runId, one.runIds]).toEqual(["a", ["a"]]);
     await engine.worker({ workflows: [echo] });
     await engine.run("b").result();
     const signals = [{ name: "go" }];

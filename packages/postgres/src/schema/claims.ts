@@ -386,6 +386,7 @@ BEGIN
   DELETE FROM ${s}.inbox WHERE run = ANY (v_keys);
   DELETE FROM ${s}.attempts WHERE run = ANY (v_keys);
   DELETE FROM ${s}.tasks WHERE run = ANY (v_keys);
+  DELETE FROM ${s}.start_keys WHERE run = ANY (v_keys);
   DELETE FROM ${s}.message_keys WHERE run = ANY (v_keys);
   DELETE FROM ${s}.updates WHERE run = ANY (v_keys);
   DELETE FROM ${s}.states WHERE run = ANY (v_keys);

@@ -92,6 +92,7 @@ CREATE FUNCTION ${s}.error_1(p_kind text, p_run text, p_detail text DEFAULT '') 
     WHEN 'closed' THEN ${errorText(new RunClosedError({ runId: RUN, status: DETAIL }))}
     WHEN 'not-found' THEN ${errorText(new RunNotFoundError({ runId: RUN }))}
     WHEN 'exists' THEN ${errorText(new RunAlreadyExistsError({ runId: RUN }))}
+    WHEN 'exists-other' THEN ${errorText(new RunAlreadyExistsError({ runId: RUN, workflow: DETAIL }))}
     ELSE ${errorText(new RunTerminatedError({ runId: RUN, reason: DETAIL }))}
   END, '${RUN}', substr(to_json(p_run)::text, 2, length(to_json(p_run)::text) - 2)),
     '${DETAIL}', substr(to_json(p_detail)::text, 2, length(to_json(p_detail)::text) - 2))
@@ -189,7 +190,8 @@ BEGIN
 END $$;
 
 -- From a message for a run id to the inbox, once. A message has: y type, q seq, m name, f refs, d data, v value; k idempotency key,
--- u id of the update. Answers with s status and either i inbox id or r status of the run.
+-- u id of the update, wf the workflow that the run has to be of (M3). Answers with s status and either i inbox id, r status of the run or
+-- w its workflow.
 CREATE FUNCTION ${s}.deliver_1(p_run text, p_message jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   v_run ${s}.runs;
@@ -199,6 +201,8 @@ DECLARE
 BEGIN
   SELECT * INTO v_run FROM ${s}.runs WHERE id = p_run FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND THEN RETURN '{"s":"not-found"}'; END IF;
+  IF v_run.workflow <> p_message ->> 'wf' THEN RETURN jsonb_build_object('s', 'other-workflow', 'w', v_run.workflow); END IF;
+  IF p_message ->> 'y' = 'cancel' AND v_run.status = 'canceled' THEN RETURN '{"s":"duplicate","i":0}'; END IF;
   IF v_update IS NOT NULL THEN SELECT inbox_id INTO v_known FROM ${s}.updates WHERE run = v_run.key AND id = v_update;
   ELSIF v_key IS NOT NULL THEN SELECT inbox_id INTO v_known FROM ${s}.message_keys WHERE run = v_run.key AND key = v_key;
   END IF;
@@ -245,10 +249,11 @@ BEGIN
   ELSE v_free := ARRAY (SELECT key FROM ${s}.runs WHERE id = ANY (v_ids) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
   END IF;
   WITH found AS MATERIALIZED (
-    SELECT o.*, CASE WHEN o.key = ANY (v_free) AND o.finished_at IS NULL AND o.known IS NULL THEN nextval('${s}.inbox_ids') END AS inbox_id
-    FROM (SELECT m.*, r.key, r.finished_at, r.status, k.inbox_id AS known
-      FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text, u text)
-      LEFT JOIN LATERAL (SELECT x.key, x.finished_at, x.status FROM ${s}.runs x WHERE x.id = m.r OFFSET 0) r ON true
+    SELECT o.*, CASE WHEN o.key = ANY (v_free) AND o.finished_at IS NULL AND o.known IS NULL AND (o.wf IS NULL OR o.wf = o.workflow)
+      THEN nextval('${s}.inbox_ids') END AS inbox_id
+    FROM (SELECT m.*, r.key, r.finished_at, r.status, r.workflow, k.inbox_id AS known
+      FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text, u text, wf text)
+      LEFT JOIN LATERAL (SELECT x.key, x.finished_at, x.status, x.workflow FROM ${s}.runs x WHERE x.id = m.r OFFSET 0) r ON true
       LEFT JOIN LATERAL (SELECT x.inbox_id FROM ${s}.updates x WHERE (x.run, x.id) = (r.key, m.u) OFFSET 0) k ON true ORDER BY m.o) o
   ), put AS (
     INSERT INTO ${s}.inbox (run, id, received_at, type, name, refs, data, value)
@@ -256,7 +261,8 @@ BEGIN
   ), asked AS (
     INSERT INTO ${s}.updates (run, id, inbox_id) SELECT key, u, inbox_id FROM found WHERE inbox_id IS NOT NULL AND u IS NOT NULL
   )
-  SELECT jsonb_agg(CASE WHEN known IS NOT NULL THEN jsonb_build_object('s', 'duplicate', 'i', known) WHEN inbox_id IS NOT NULL THEN jsonb_build_object('s', 'sent', 'i', inbox_id)
+  SELECT jsonb_agg(CASE WHEN wf <> workflow THEN jsonb_build_object('s', 'other-workflow', 'w', workflow)
+      WHEN known IS NOT NULL THEN jsonb_build_object('s', 'duplicate', 'i', known) WHEN inbox_id IS NOT NULL THEN jsonb_build_object('s', 'sent', 'i', inbox_id)
       WHEN key IS NULL THEN '{"s":"not-found"}'::jsonb WHEN key <> ALL (v_free) THEN 'null'::jsonb ELSE jsonb_build_object('s', 'closed', 'r', status) END ORDER BY o),
     -- The last first, so that it is the one that is found.
     array_agg(key ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL), array_agg(inbox_id ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL)
@@ -280,6 +286,10 @@ BEGIN
     v_known := NULL;
     SELECT * INTO v_run FROM ${s}.runs WHERE id = v_message ->> 'r';
     IF NOT FOUND THEN v_results := v_results || '{"s":"not-found"}'::jsonb; CONTINUE; END IF;
+    IF v_run.workflow <> v_message ->> 'wf' THEN
+      v_results := v_results || jsonb_build_object('s', 'other-workflow', 'w', v_run.workflow);
+      CONTINUE;
+    END IF;
     SELECT inbox_id INTO v_known FROM ${s}.updates WHERE run = v_run.key AND id = v_message ->> 'u';
     IF NOT FOUND THEN SELECT inbox_id INTO v_known FROM ${s}.message_keys WHERE run = v_run.key AND key = v_message ->> 'k'; END IF;
     IF v_known IS NOT NULL THEN v_results := v_results || jsonb_build_object('s', 'duplicate', 'i', v_known);

@@ -12,6 +12,7 @@
 //                 its lease ends; null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
 //                 refused (D4). `last_message` is the highest inbox id that it ever had, `ended_as` the status of a closed one: a column
 //                 of its own, so that the status of an open run is in no index. `parked_by` is who had it last, and may have its history.
+//   start_keys    Idempotency keys of starts, by workflow, and the run that each started (M3): several a run, for its life.
 //   executions    One row an execution of a run (P10): its input, version and random seed. They never change, and inputs can be large:
 //                 in `runs` they would be copied with every turn.
 //   states        The published state of a run (P5), for the same reason.
@@ -78,7 +79,6 @@ CREATE TABLE ${s}.runs (
   parked_by text COLLATE "C",
   parent_id text COLLATE "C",
   parent_close text COLLATE "C",
-  idempotency_key text COLLATE "C",
   blocked_code text COLLATE "C",
   waiting_for text,
   attributes jsonb NOT NULL DEFAULT '{}',
@@ -96,8 +96,15 @@ CREATE INDEX runs_finished ON ${s}.runs (finished_at, key) WHERE finished_at IS 
 CREATE INDEX runs_blocked ON ${s}.runs (workflow) WHERE blocked_code IS NOT NULL;
 CREATE INDEX runs_by_parent ON ${s}.runs (parent_id, finished_at) WHERE parent_id IS NOT NULL;
 CREATE INDEX runs_by_deadline ON ${s}.runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND NOT expired;
-CREATE UNIQUE INDEX runs_by_idempotency_key ON ${s}.runs (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX runs_by_attributes ON ${s}.runs USING gin (attributes jsonb_path_ops) WHERE attributes <> '{}';
+
+CREATE TABLE ${s}.start_keys (
+  workflow text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  run bigint NOT NULL,
+  PRIMARY KEY (workflow, key)
+);
+CREATE INDEX start_keys_by_run ON ${s}.start_keys (run);
 
 CREATE TABLE ${s}.executions (
   run bigint NOT NULL,

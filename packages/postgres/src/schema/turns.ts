@@ -221,7 +221,8 @@ BEGIN
       v_result := ${s}.create_run_1(v_item, p_now);
       IF v_result ->> 's' = 'conflict' THEN
         PERFORM ${s}.put_1(v_run.key, jsonb_build_object('y', 'resolve', 'q', coalesce(v_item #> '{parent,seq}', '0'),
-          'd', '{"status":"failed","error":' || ${s}.error_1('exists', v_item ->> 'id') || '}'), p_now);
+          'd', '{"status":"failed","error":' || CASE WHEN v_result ->> 'w' = v_item ->> 'workflow' THEN ${s}.error_1('exists', v_item ->> 'id')
+            ELSE ${s}.error_1('exists-other', v_item ->> 'id', v_result ->> 'w') END || '}'), p_now);
       END IF;
     END LOOP;
   END IF;
@@ -409,7 +410,7 @@ CREATE FUNCTION ${s}.announce_1(p_id text, p_parent jsonb, p_now bigint) RETURNS
     jsonb_build_object('y', 'childStarted', 'q', p_parent -> 'seq', 'd', json_build_object('runId', p_id)::text), p_now)
 $$;
 
--- One new run, with whatever may come with it. Answers with s status, x execution, b inbox ids, r status of the run in the way.
+-- One new run, with whatever may come with it. Answers with s status, x execution, b inbox ids, r status and w workflow of the run in the way.
 CREATE FUNCTION ${s}.create_run_1(p_run jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   n record;
@@ -429,17 +430,18 @@ BEGIN
   v_at := coalesce(n."startAt", p_now + coalesce(n.delay, 0));
   v_deadline := coalesce(n."deadlineAt", p_now + n.deadline);
   IF n.ikey IS NOT NULL THEN
-    SELECT * INTO v_run FROM ${s}.runs WHERE idempotency_key = n.ikey;
+    SELECT * INTO v_run FROM ${s}.runs WHERE key = (SELECT run FROM ${s}.start_keys WHERE workflow = n.workflow AND key = n.ikey);
     -- The same call, made again: its messages are there.
     IF FOUND THEN RETURN jsonb_build_object('s', 'existing', 'id', v_run.id, 'x', v_run.execution); END IF;
   END IF;
   SELECT * INTO v_run FROM ${s}.runs WHERE id = n.id;
   IF FOUND THEN
     v_closed := v_run.finished_at IS NOT NULL;
-    IF n.conflict = 'reject' OR (n.messages IS NOT NULL AND v_closed AND n.conflict = 'use-existing')
+    v_key := v_run.key;
+    IF n.conflict = 'reject' OR v_run.workflow <> n.workflow OR (n.messages IS NOT NULL AND v_closed AND n.conflict = 'use-existing')
         OR n.conflict = 'reopen' AND (n.parent IS NULL OR (v_run.parent_id, v_run.parent_execution, v_run.parent_seq)
           IS DISTINCT FROM (n.parent ->> 'runId', (n.parent ->> 'execution')::integer, (n.parent ->> 'seq')::integer)) THEN
-      RETURN jsonb_build_object('s', 'conflict', 'r', v_run.status);
+      RETURN jsonb_build_object('s', 'conflict', 'r', v_run.status, 'w', v_run.workflow);
     END IF;
     IF n.conflict = 'reopen' AND (n.parent ->> 'announce')::boolean AND (NOT v_closed OR v_run.status = 'completed' OR v_run.status = 'failed' AND v_run.resumable AND v_run.turns > 0) THEN
       PERFORM ${s}.announce_1(n.id, n.parent, p_now);
@@ -461,8 +463,7 @@ BEGIN
       PERFORM ${s}.begin_execution_1(v_run.key, n.workflow, n.version, n.lane, n.seed, n.input, v_at);
       UPDATE ${s}.runs SET queue = n.queue, priority = n.priority, started_at = NULL, deadline_at = v_deadline, attributes = n.attributes,
           retry = n.retry, parent_id = n.parent ->> 'runId', parent_execution = (n.parent ->> 'execution')::integer,
-          parent_seq = (n.parent ->> 'seq')::integer, parent_close = n.parent ->> 'parentClose', parent_announce = (n.parent ->> 'announce')::boolean,
-          idempotency_key = coalesce(n.ikey, idempotency_key)
+          parent_seq = (n.parent ->> 'seq')::integer, parent_close = n.parent ->> 'parentClose', parent_announce = (n.parent ->> 'announce')::boolean
         WHERE key = v_run.key;
       v_execution := v_run.execution + 1;
     ELSE
@@ -472,16 +473,20 @@ BEGIN
   ELSE
     v_key := nextval('${s}.run_keys');
     INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at,
-        attributes, retry, idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
+        attributes, retry, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
       VALUES (v_key, n.id, n.workflow, n.version, n.queue, n.priority, n.lane, CASE WHEN n.first IS NULL THEN 'pending' ELSE 'running' END,
         CASE WHEN n.first IS NULL THEN v_at ELSE p_now + (n.first ->> 'lease')::bigint END, n.first ->> 'worker',
-        CASE WHEN n.first IS NULL THEN 0 ELSE 1 END, p_now, CASE WHEN n.first IS NOT NULL THEN p_now END, v_deadline, n.attributes, n.retry, n.ikey,
+        CASE WHEN n.first IS NULL THEN 0 ELSE 1 END, p_now, CASE WHEN n.first IS NOT NULL THEN p_now END, v_deadline, n.attributes, n.retry,
         n.parent ->> 'runId', (n.parent ->> 'execution')::integer, (n.parent ->> 'seq')::integer, n.parent ->> 'parentClose',
         (n.parent ->> 'announce')::boolean)
       ON CONFLICT DO NOTHING;
     -- Somebody else was first, a moment ago: the next try meets the run.
     IF NOT FOUND THEN RAISE EXCEPTION 'the run was created meanwhile' USING ERRCODE = '40001'; END IF;
     INSERT INTO ${s}.executions (run, execution, workflow, version, seed, input) VALUES (v_key, 1, n.workflow, n.version, n.seed, n.input);
+  END IF;
+  IF n.ikey IS NOT NULL THEN
+    INSERT INTO ${s}.start_keys (workflow, key, run) VALUES (n.workflow, n.ikey, v_key) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN RAISE EXCEPTION 'the key was used meanwhile' USING ERRCODE = '40001'; END IF;
   END IF;
   IF v_status = 'created' AND (n.parent ->> 'announce')::boolean THEN PERFORM ${s}.announce_1(n.id, n.parent, p_now); END IF;
   IF n.messages IS NOT NULL THEN
@@ -542,7 +547,7 @@ BEGIN
         SELECT v_keys[r.i], r.state FROM json_to_recordset(p_states::json) AS r(i integer, state text) WHERE v_keys[r.i] <> 0;
     END IF;
     IF 0 = ANY (v_keys) THEN
-      SELECT json_agg(json_build_array(r.i, r.conflict, e.execution, e.status)) INTO v_met
+      SELECT json_agg(json_build_array(r.i, r.conflict, e.execution, e.status, e.workflow)) INTO v_met
         FROM json_to_recordset(v_runs) AS r(i integer, id text, conflict text) CROSS JOIN LATERAL (SELECT * FROM ${s}.runs x WHERE x.id = r.id OFFSET 0) e
         WHERE v_keys[r.i] = 0;
     END IF;
@@ -551,13 +556,14 @@ BEGIN
     v_results := '[]';
     -- Two batches with the same new keys, each in its own order, would wait for each other: first all keys, in one order for all. Who uses one
     -- keeps it until its transaction ends, and that may be the caller's: there it is waited for. Of ours those go on whose keys are free.
-    FOR v_item IN SELECT DISTINCT x -> 'ikey' FROM jsonb_array_elements(p_others::jsonb) x WHERE x ->> 'ikey' IS NOT NULL ORDER BY 1 LOOP
-      IF p_slot IS NULL THEN PERFORM pg_advisory_xact_lock(hashtextextended(${literal(s)} || (v_item #>> '{}'), 0));
-      ELSIF NOT pg_try_advisory_xact_lock(hashtextextended(${literal(s)} || (v_item #>> '{}'), 0)) THEN v_busy := v_busy || v_item;
+    FOR v_item IN SELECT DISTINCT jsonb_build_array(x -> 'workflow', x -> 'ikey') FROM jsonb_array_elements(p_others::jsonb) x
+        WHERE x ->> 'ikey' IS NOT NULL ORDER BY 1 LOOP
+      IF p_slot IS NULL THEN PERFORM pg_advisory_xact_lock(hashtextextended(${literal(s)} || v_item::text, 0));
+      ELSIF NOT pg_try_advisory_xact_lock(hashtextextended(${literal(s)} || v_item::text, 0)) THEN v_busy := v_busy || v_item;
       END IF;
     END LOOP;
     FOR v_item IN SELECT * FROM jsonb_array_elements(p_others::jsonb) LOOP
-      v_results := v_results || CASE WHEN v_item -> 'ikey' = ANY (v_busy) THEN 'null'::jsonb ELSE ${s}.create_run_1(v_item, v_now) END;
+      v_results := v_results || CASE WHEN jsonb_build_array(v_item -> 'workflow', v_item -> 'ikey') = ANY (v_busy) THEN 'null'::jsonb ELSE ${s}.create_run_1(v_item, v_now) END;
     END LOOP;
   END IF;
   IF p_channel IS NOT NULL THEN PERFORM pg_notify(p_channel, p_notice); END IF;

@@ -13,7 +13,7 @@ import {
   serializeError,
 } from "@holdfast/core";
 import { canceledBy } from "../canceled.ts";
-import type { InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup, WakeupKind } from "../port.ts";
+import type { AddressedMessage, InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup, WakeupKind } from "../port.ts";
 import { Agenda } from "./agenda.ts";
 import { isOpen, type KeptRun, type UsedKey, unbegun } from "./state.ts";
 import { Tasks } from "./tasks.ts";
@@ -46,8 +46,12 @@ export class Book {
   all(): Iterable<KeptRun> {
     return this.#runs.values();
   }
-  startedUnder(key: string | undefined): KeptRun | undefined {
-    return key === undefined ? undefined : this.#startKeys.get(key);
+  /** M3: keys are kept by workflow. */
+  startedUnder({ workflow, idempotencyKey: key }: NewRun): KeptRun | undefined {
+    return key === undefined ? undefined : this.#startKeys.get(startKey(workflow, key));
+  }
+  keepStartKey(kept: KeptRun, { workflow, idempotencyKey: key }: NewRun): void {
+    if (key !== undefined) this.#startKeys.set(startKey(workflow, key), kept);
   }
   insert(run: NewRun, now: number): KeptRun {
     const kept = unbegun(++this.#lastOrder, run, now);
@@ -59,8 +63,8 @@ export class Book {
   restart(kept: KeptRun, run: NewRun, now: number): void {
     kept.inbox = [];
     this.#nextExecution(kept, run);
-    const { workflow, queue, priority } = run;
-    Object.assign(kept, { workflow, queue, priority, startedAt: undefined } satisfies Partial<KeptRun>);
+    const { queue, priority } = run;
+    Object.assign(kept, { queue, priority, startedAt: undefined } satisfies Partial<KeptRun>);
     this.#settle(kept, run, now);
   }
   /** What a start says, for a new run and for one that begins again. */
@@ -71,7 +75,7 @@ export class Book {
     kept.attributes = { ...run.attributes };
     kept.deadlineAt = run.deadlineAt ?? (run.deadline === undefined ? undefined : now + run.deadline);
     if (kept.deadlineAt !== undefined) this.deadlines.add(kept);
-    if (run.idempotencyKey !== undefined) this.#startKeys.set(run.idempotencyKey, kept);
+    this.keepStartKey(kept, run);
     if (run.parent !== undefined) {
       const siblings = this.#children.get(run.parent.runId);
       if (siblings === undefined) this.#children.set(run.parent.runId, new Set([kept]));
@@ -107,11 +111,13 @@ export class Book {
 
   // ── messages ──
 
-  send(runId: string, message: NewMessage, now: number): SendResult {
+  send({ runId, message, workflow }: AddressedMessage, now: number): SendResult {
     const run = this.#runs.get(runId);
     if (run === undefined) return { status: "not-found" };
+    if (workflow !== undefined && run.workflow !== workflow) return { status: "other-workflow", workflow: run.workflow };
     const used = usedKey(run, message);
     if (used !== undefined) return { status: "duplicate", inboxId: used.inboxId };
+    if (message.job.type === "cancel" && run.status === "canceled") return { status: "duplicate", inboxId: 0 };
     if (!isOpen(run)) return { status: "closed", runStatus: run.status };
     const inboxId = this.put(run, message, now);
     if (message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined)
@@ -217,7 +223,7 @@ export class Book {
     if (!isOpen(child)) return;
     const reason = `its parent ${parent.id} has ended`;
     if (child.parent?.parentClose === "terminate") this.terminate(child, reason, now);
-    else if (child.parent?.parentClose === "cancel") this.send(child.id, { job: { type: "cancel", reason } }, now);
+    else if (child.parent?.parentClose === "cancel") this.send({ runId: child.id, message: { job: { type: "cancel", reason } } }, now);
   }
   #continue(run: KeptRun, next: NonNullable<RunClose["next"]>, now: number): void {
     const waiting = run.inbox.map(({ job }) => job);
@@ -257,6 +263,9 @@ export class Book {
 
 /** Answers are to operations of one execution; the next uses their numbers again (P10). */
 const isAnswer = (job: InboxJob): boolean => job.type === "resolve" || job.type === "childStarted" || job.type === "resume";
+
+/** No two pairs of texts have the same: the length of the first is part of it. */
+const startKey = (workflow: string, key: string): string => `${workflow.length} ${workflow} ${key}`;
 
 /** For updates the key is the update's id (M10): no other message's key is the same. */
 function keyOf({ job, idempotencyKey }: NewMessage): string | undefined {

@@ -4,6 +4,7 @@
 
 import { DeadlineExceededError, InvalidInputError, type Payload, type RunStatus, serializeError, type Turn } from "@holdfast/core";
 import type {
+  AddressedMessage,
   AttemptRow,
   ClaimedRun,
   ClaimedTask,
@@ -13,7 +14,6 @@ import type {
   CreateResult,
   InboxJob,
   InboxMessage,
-  NewMessage,
   NewRun,
   RunQuery,
   RunRow,
@@ -72,8 +72,8 @@ export class MemoryStore implements Store {
   commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
     return this.#change((now) => turns.map((turn) => this.#writer.commit(turn, now)));
   }
-  send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]> {
-    return this.#change((now) => messages.map(({ runId, message }) => this.#book.send(runId, message, now)));
+  send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
+    return this.#change((now) => messages.map((message) => this.#book.send(message, now)));
   }
   async transact(
     claim: { readonly runId: string; readonly epoch: number; readonly seq: number },

@@ -13,6 +13,7 @@ import {
   type Turn,
   trimmed,
 } from "@holdfast/core";
+import { otherWorkflow } from "../conflicts.ts";
 import type { AttemptRow, CommitResult, CreateResult, NewMessage, NewRun, ParentLink, TurnCommit } from "../port.ts";
 import type { Book } from "./book.ts";
 import { isOpen, type KeptRun } from "./state.ts";
@@ -32,7 +33,7 @@ export class Writer {
   // ── creating ──
 
   create(run: NewRun, now: number): CreateResult {
-    const begun = this.#book.startedUnder(run.idempotencyKey);
+    const begun = this.#book.startedUnder(run);
     if (begun !== undefined) return { status: "existing", id: begun.id, execution: begun.execution, inboxIds: [] };
     const existing = this.#book.get(run.id);
     if (existing !== undefined) return this.#existing(existing, run, now);
@@ -52,8 +53,8 @@ export class Writer {
   #existing(existing: KeptRun, run: NewRun, now: number): CreateResult {
     const { id } = existing;
     const closed = !isOpen(existing);
-    const conflict: CreateResult = { status: "conflict", id, runStatus: existing.status };
-    if (run.onConflict === "reject") return conflict;
+    const conflict: CreateResult = { status: "conflict", id, runStatus: existing.status, workflow: existing.workflow };
+    if (run.onConflict === "reject" || existing.workflow !== run.workflow) return conflict;
     if (run.onConflict === "reopen") return this.#reopen(existing, run, now) ?? conflict;
     if (closed && run.onConflict === "restart-if-closed") {
       this.#book.restart(existing, run, now);
@@ -61,6 +62,7 @@ export class Writer {
       return { status: "created", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
     }
     if (closed && (run.messages?.length ?? 0) > 0) return conflict;
+    this.#book.keepStartKey(existing, run);
     return { status: "existing", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
   }
   /** D10. Undefined: it is not the child that its parent asks for. */
@@ -150,18 +152,19 @@ export class Writer {
     for (const { seq, runId, message } of commit.sends ?? []) book.resolve(run, seq, this.#deliver(runId, message, now), now);
   }
   #createChild(parent: KeptRun, child: NewRun, now: number): void {
-    if (this.create(child, now).status !== "conflict") return;
-    const error = serializeError(new RunAlreadyExistsError({ runId: child.id }));
+    const created = this.create(child, now);
+    if (created.status !== "conflict") return;
+    const error = serializeError(new RunAlreadyExistsError({ runId: child.id, workflow: otherWorkflow(created, child) }));
     this.#book.resolve(parent, child.parent?.seq ?? 0, { status: "failed", error }, now);
   }
   #cancelChild(run: KeptRun, seq: number, now: number): void {
     for (const child of this.#book.childrenOf(run.id)) {
       if (child.parent?.seq !== seq || child.parent.execution !== run.execution) continue;
-      this.#book.send(child.id, { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } }, now);
+      this.#book.send({ runId: child.id, message: { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } } }, now);
     }
   }
   #deliver(runId: string, message: NewMessage, now: number): Outcome {
-    const result = this.#book.send(runId, message, now);
+    const result = this.#book.send({ runId, message }, now);
     if (result.status === "not-found") return { status: "failed", error: serializeError(new RunNotFoundError({ runId })) };
     if (result.status === "closed")
       return { status: "failed", error: serializeError(new RunClosedError({ runId, status: result.runStatus })) };

@@ -4,6 +4,7 @@
 // P10 (continuing). A turn of a step costs two statements, and writes only one of them: is the claim held, and its records.
 
 import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotFoundError, serializeError } from "@holdfast/core";
+import { otherWorkflow } from "../conflicts.ts";
 import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../port.ts";
 import { writeAttempt } from "./attempts.ts";
 import { cancelRun, closeRun } from "./closeRun.ts";
@@ -177,7 +178,7 @@ function writeEffects(session: Session, key: number, commit: TurnCommit, now: nu
   for (const child of commit.children ?? []) createChild(session, key, child, now);
   if (commit.cancelChildren !== undefined) cancelChildren(session, commit, commit.cancelChildren, now);
   const sent = commit.sends?.map(({ seq, runId, message }) =>
-    sendFor(session, key, seq, runId, () => deliverMessage(session, runId, message, now), now),
+    sendFor(session, key, seq, runId, () => deliverMessage(session, { runId, message }, now), now),
   );
   return { sent, forgotten };
 }
@@ -198,9 +199,9 @@ function birthOf(db: Connection, key: number, execution: number): Birth | undefi
 }
 
 function createChild(session: Session, parent: number, child: NewRun, now: number): void {
-  const { status } = createRun(session, child, now);
-  if (status !== "conflict") return;
-  const error = serializeError(new RunAlreadyExistsError({ runId: child.id }));
+  const created = createRun(session, child, now);
+  if (created.status !== "conflict") return;
+  const error = serializeError(new RunAlreadyExistsError({ runId: child.id, workflow: otherWorkflow(created, child) }));
   putMessage(session, parent, { type: "resolve", seq: child.parent?.seq ?? 0, outcome: { status: "failed", error } }, now);
 }
 

@@ -1,8 +1,8 @@
 // Sending: from a message for a run id to the inbox, once.
 // Owns: idempotency keys, and what a sender is told.
-// Invariants: M3 (a repeated key is one delivery), M10 (an update's key is its id), M12 (closed, unknown), K9.
+// Invariants: M3 (a repeated key is one delivery), M10 (an update's key is its id), M12 (closed, unknown, of another workflow: M3), K9.
 
-import type { NewMessage, SendResult } from "../port.ts";
+import type { AddressedMessage, NewMessage, SendResult } from "../port.ts";
 import { cancelRun } from "./closeRun.ts";
 import { readOptionalNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
@@ -10,11 +10,13 @@ import type { RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session } from "./session.ts";
 
-export function deliverMessage(session: Session, runId: string, message: NewMessage, now: number): SendResult {
+export function deliverMessage(session: Session, { runId, message, workflow }: AddressedMessage, now: number): SendResult {
   const run = session.find(runId);
   if (run === undefined) return { status: "not-found" };
+  if (workflow !== undefined && run.workflow !== workflow) return { status: "other-workflow", workflow: run.workflow };
   const known = earlierDelivery(session.db, run.key, message);
   if (known !== undefined) return { status: "duplicate", inboxId: known };
+  if (message.job.type === "cancel" && run.status === "canceled") return { status: "duplicate", inboxId: 0 };
   if (!run.isOpen) return { status: "closed", runStatus: run.status };
   return { status: "sent", inboxId: acceptMessage(session, run, message, now) };
 }

@@ -13,6 +13,7 @@ import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 export interface RunHead {
   readonly key: number;
   readonly id: string;
+  readonly workflow: string;
   readonly status: RunStatus;
   readonly isOpen: boolean;
   readonly isLeased: boolean;
@@ -39,15 +40,17 @@ export function isHeld(run: RunHead, epoch: number): boolean {
 }
 
 const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, ${TURNS_NOW}, ${HISTORY_LENGTH_NOW},
-  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close, recoveries
+  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close, recoveries, workflow
   FROM holdfast_runs r`;
 
 export function findRun(db: Connection, id: string): RunHead | undefined {
   const row = db.get(`${HEAD} WHERE id = ?`, [text(id)]);
   return row === undefined ? undefined : headOf(row);
 }
-export function findByIdempotencyKey(db: Connection, key: string): RunHead | undefined {
-  const row = db.get(`${HEAD} WHERE idempotency_key = ?`, [text(key)]);
+/** M3: the run that a start of this workflow under this key has created. */
+export function findByStartKey(db: Connection, workflow: string, key: string): RunHead | undefined {
+  const sql = `${HEAD} WHERE key = (SELECT run FROM holdfast_start_keys WHERE workflow = ? AND key = ?)`;
+  const row = db.get(sql, [text(workflow), text(key)]);
   return row === undefined ? undefined : headOf(row);
 }
 export function findOpenChildren(db: Connection, parentId: string): RunHead[] {
@@ -68,10 +71,12 @@ export function findLate(db: Connection, now: number, limit: number): RunHead[] 
 
 function headOf(row: Row): RunHead {
   const [key, id, status, finishedAt, workerId, resumable, execution, epoch, turns, historyLength, ...more] = row;
-  const [attempt, rollbacks, lastMessage, deadlineAt, parentId = null, parentExecution, parentSeq, parentClose, recoveries] = more;
+  const [attempt, rollbacks, lastMessage, deadlineAt, parentId = null, parentExecution, parentSeq, parentClose, recoveries, workflow] =
+    more;
   return {
     key: readNumber(key),
     id: readText(id),
+    workflow: readText(workflow),
     status: readText(status) as RunStatus,
     isOpen: finishedAt === null,
     isLeased: readOptionalText(workerId) !== undefined,
@@ -99,6 +104,7 @@ export function headOfFirst(key: number, run: NewRun, first: TurnCommit, deadlin
   return {
     key,
     id: run.id,
+    workflow: run.workflow,
     status: first.status,
     isOpen: true,
     isLeased: true,
@@ -120,6 +126,7 @@ export function headOfClaimed(key: number, run: RunRow, rollbacks: number, lastM
   return {
     key,
     id: run.id,
+    workflow: run.workflow,
     status: run.status,
     isOpen: true,
     isLeased: true,

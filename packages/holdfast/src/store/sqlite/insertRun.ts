@@ -6,7 +6,7 @@ import { jsonCodec, type Payload } from "@holdfast/core";
 import type { CreateResult, NewRun } from "../port.ts";
 import { jsonOrNull, numberOrNull, payload, readNumber, readOptionalPayload, readText, text, textOrNull } from "./columns.ts";
 import { deliverMessage } from "./deliverMessage.ts";
-import { findByIdempotencyKey, findRun, type RunHead } from "./findRun.ts";
+import { findByStartKey, findRun, type RunHead } from "./findRun.ts";
 import { answerOperation, putMessage } from "./inbox.ts";
 import { resume } from "./overruleRuns.ts";
 import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
@@ -17,10 +17,11 @@ const NOTHING: Payload = jsonCodec.encode(undefined);
 /** Creates the run, finds it, or says that it is in the way. With a `first` turn it is created leased, and `begin` commits the turn. */
 export function createRun(session: Session, run: NewRun, now: number, begin?: (key: number) => void): CreateResult {
   const { db } = session;
-  const byKey = run.idempotencyKey === undefined ? undefined : findByIdempotencyKey(db, run.idempotencyKey);
+  const byKey = run.idempotencyKey === undefined ? undefined : findByStartKey(db, run.workflow, run.idempotencyKey);
   if (byKey !== undefined) return meetExisting(session, byKey, run, true, now);
   const key = insertRun(session, run, now);
   if (key === undefined) return meetExisting(session, findRun(db, run.id), run, false, now);
+  rememberStart(session, key, run);
   const { parent } = run;
   if (parent?.announce === true) announce(session, run.id, parent, now);
   const inboxIds = deliverAll(session, run.id, run.messages, now);
@@ -30,26 +31,34 @@ export function createRun(session: Session, run: NewRun, now: number, begin?: (k
 
 function meetExisting(session: Session, existing: RunHead | undefined, run: NewRun, isSameStart: boolean, now: number): CreateResult {
   if (existing === undefined) throw new TypeError(`The run ${run.id} is there and is not.`);
-  const { id, execution, isOpen, status } = existing;
+  const { id, execution, isOpen, status, workflow } = existing;
   const messages = run.messages ?? [];
+  const conflict: CreateResult = { status: "conflict", id, runStatus: status, workflow };
   // The same call, made again: its messages are there.
   if (isSameStart) return { status: "existing", id, execution, inboxIds: [] };
+  if (run.onConflict === "reject" || workflow !== run.workflow) return conflict;
   if (!isOpen && run.onConflict === "restart-if-closed") return restart(session, existing, run, now);
-  if (run.onConflict === "reject") return { status: "conflict", id, runStatus: status };
-  if (run.onConflict === "reopen") return reopen(session, existing, run, now);
-  if (messages.length > 0 && !isOpen) return { status: "conflict", id, runStatus: status };
+  if (run.onConflict === "reopen") return reopen(session, existing, run, now) ?? conflict;
+  if (messages.length > 0 && !isOpen) return conflict;
+  rememberStart(session, existing.key, run);
   return { status: "existing", id, execution, inboxIds: deliverAll(session, id, messages, now) };
+}
+
+/** M3: for the life of the run, beside the keys that it has. */
+function rememberStart({ db }: Session, key: number, { workflow, idempotencyKey }: NewRun): void {
+  if (idempotencyKey !== undefined)
+    db.run("INSERT INTO holdfast_start_keys (workflow, key, run) VALUES (?, ?, ?)", [text(workflow), text(idempotencyKey), key]);
 }
 
 const INSERT = `INSERT INTO holdfast_runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, epoch, execution,
     attempt, turns, history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at,
-    expired, resumable, attributes, retry, idempotency_key, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?)
+    expired, resumable, attributes, retry, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO NOTHING`;
 
 /** Undefined: there is one of that id. */
 function insertRun(session: Session, run: NewRun, now: number): number | undefined {
-  const { id, workflow, version, queue, priority, attributes, retry, idempotencyKey, parent, first } = run;
+  const { id, workflow, version, queue, priority, attributes, retry, parent, first } = run;
   const plain = first !== undefined && isPlain(first.commit) ? first.commit : undefined;
   const status = first === undefined ? "pending" : (plain?.status ?? "running");
   const key = session.db.insert(INSERT, [
@@ -72,7 +81,6 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
     numberOrNull(deadlineOf(run, now)),
     JSON.stringify(attributes),
     jsonOrNull(retry),
-    textOrNull(idempotencyKey),
     textOrNull(parent?.runId),
     numberOrNull(parent?.execution),
     numberOrNull(parent?.seq),
@@ -88,7 +96,7 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
 /** Messages that come with a start. */
 function deliverAll(session: Session, id: string, messages: NewRun["messages"], now: number): number[] {
   return (messages ?? []).map((message) => {
-    const result = deliverMessage(session, id, message, now);
+    const result = deliverMessage(session, { runId: id, message }, now);
     return "inboxId" in result ? result.inboxId : 0;
   });
 }
@@ -124,11 +132,11 @@ function announce(session: Session, id: string, parent: NonNullable<NewRun["pare
   putMessage(session, run.key, { type: "childStarted", seq: parent.seq, runId: id }, now);
 }
 
-/** D10: the parent goes on after a failure, and with it this child of its. */
-function reopen(session: Session, child: RunHead, run: NewRun, now: number): CreateResult {
+/** D10: the parent goes on after a failure, and with it this child of its. Undefined: it is not that child. */
+function reopen(session: Session, child: RunHead, run: NewRun, now: number): CreateResult | undefined {
   const { id, execution, status, parent } = child;
   const isAsked = parent?.runId === run.parent?.runId && parent?.execution === run.parent?.execution && parent?.seq === run.parent?.seq;
-  if (parent === undefined || !isAsked) return { status: "conflict", id, runStatus: status };
+  if (parent === undefined || !isAsked) return undefined;
   const found: CreateResult = { status: "existing", id, execution, inboxIds: [] };
   if (!child.isOpen && status !== "completed" && resume(session, id, now) !== "resumed") return restart(session, child, run, now);
   if (run.parent?.announce === true) announce(session, id, run.parent, now);
@@ -185,8 +193,7 @@ function restart(session: Session, closed: RunHead, run: NewRun, now: number): C
   beginExecution(session, closed, { ...run, availableAt: startOf(run, now) });
   session.db.run(
     `UPDATE holdfast_runs SET queue = ?, priority = ?, deadline_at = ?, attributes = ?, retry = ?, parent_id = ?, parent_execution = ?,
-       parent_seq = ?, parent_close = ?, parent_announce = ?, started_at = NULL,
-       idempotency_key = coalesce(?, idempotency_key) WHERE key = ?`,
+       parent_seq = ?, parent_close = ?, parent_announce = ?, started_at = NULL WHERE key = ?`,
     [
       text(queue),
       priority,
@@ -198,10 +205,10 @@ function restart(session: Session, closed: RunHead, run: NewRun, now: number): C
       numberOrNull(parent?.seq),
       textOrNull(parent?.parentClose),
       parent === undefined ? null : Number(parent.announce),
-      textOrNull(run.idempotencyKey),
       closed.key,
     ],
   );
+  rememberStart(session, closed.key, run);
   if (parent?.announce === true) announce(session, id, parent, now);
   const inboxIds = deliverAll(session, closed.id, run.messages, now);
   return { status: "created", id: closed.id, execution: closed.execution + 1, inboxIds };

@@ -13,6 +13,7 @@
 //                 A run can be claimed when `available_at` has come; while a worker has it, `worker_id` says who and `available_at` when
 //                 its lease ends; null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
 //                 refused (D4). `last_message` is the highest inbox id that it ever had, `rollbacks` how many steps would be undone.
+//   start_keys    Idempotency keys of starts, by workflow, and the run that each started (M3): several a run, for its life.
 //   executions    One row an execution of a run (P10): its input, version and random seed. They never change, and inputs can be large:
 //                 in the row of the run they would be copied with every turn.
 //   states        The published state of a run (P5), for the same reason.
@@ -65,7 +66,6 @@ CREATE TABLE holdfast_runs (
   waiting_for TEXT,
   attributes TEXT NOT NULL,
   retry TEXT,
-  idempotency_key TEXT,
   parent_id TEXT,
   parent_execution INTEGER,
   parent_seq INTEGER,
@@ -82,7 +82,13 @@ CREATE INDEX holdfast_runs_by_workflow ON holdfast_runs (workflow, created_at);
 CREATE INDEX holdfast_runs_by_parent ON holdfast_runs (parent_id, finished_at) WHERE parent_id IS NOT NULL;
 CREATE INDEX holdfast_runs_by_deadline ON holdfast_runs (deadline_at)
   WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0;
-CREATE UNIQUE INDEX holdfast_runs_by_idempotency_key ON holdfast_runs (idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+CREATE TABLE holdfast_start_keys (
+  workflow TEXT NOT NULL,
+  key TEXT NOT NULL,
+  run INTEGER NOT NULL,
+  PRIMARY KEY (workflow, key)
+) WITHOUT ROWID;
 
 CREATE TABLE holdfast_executions (
   run INTEGER NOT NULL,

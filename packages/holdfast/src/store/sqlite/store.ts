@@ -5,6 +5,7 @@
 import type { Logger, Payload, RunStatus, Turn } from "@holdfast/core";
 import { isRefusal, partlyWritten, StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
+  AddressedMessage,
   AttemptRow,
   ClaimedTask,
   ClaimRequest,
@@ -12,7 +13,6 @@ import type {
   CommitResult,
   CreateResult,
   InboxMessage,
-  NewMessage,
   NewRun,
   RunQuery,
   RunRow,
@@ -245,8 +245,8 @@ export class SqliteStore implements Store {
   commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
     return this.#writeEach(turns, (session, turn, now) => commitTurn(session, turn, now), true);
   }
-  send(messages: readonly { readonly runId: string; readonly message: NewMessage }[]): Promise<SendResult[]> {
-    return this.#writeEach(messages, (session, { runId, message }, now) => deliverMessage(session, runId, message, now));
+  send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
+    return this.#writeEach(messages, deliverMessage);
   }
   async renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
     const now = this.#clock();

@@ -32,13 +32,14 @@ export function creating({ test }: Suite): void {
       status: "conflict",
       id: "a",
       runStatus: "pending",
+      workflow: "order",
     });
     same(await bench.row("a"), before);
     same((await bench.claimRun("a")).inbox, []);
   });
   test("P10 an id that is taken by a closed run is a conflict too", async (bench) => {
     await bench.close(await bench.running("a"));
-    same(await bench.create("a"), { status: "conflict", id: "a", runStatus: "completed" });
+    same(await bench.create("a"), { status: "conflict", id: "a", runStatus: "completed", workflow: "order" });
   });
   test("D3 runs of one batch stand alone: those in conflict do not take others with them", async (bench) => {
     await bench.created("b");
@@ -106,7 +107,7 @@ export function creating({ test }: Suite): void {
   test("M12 use-existing with messages for a closed run is a conflict", async (bench) => {
     await bench.close(await bench.running("a"));
     const result = await bench.create("a", { onConflict: "use-existing", messages: [{ job: signal("s1") }] });
-    same(result, { status: "conflict", id: "a", runStatus: "completed" });
+    same(result, { status: "conflict", id: "a", runStatus: "completed", workflow: "order" });
   });
   test("P10 restart-if-closed finds an open run", async (bench) => {
     const before = await bench.created("a");
@@ -203,6 +204,57 @@ export function creating({ test }: Suite): void {
     assert.equal(results.filter(({ status }) => status === "created").length, 1);
     assert.equal(new Set(results.map(({ id }) => id)).size, 1);
     assert.equal((await bench.store.list({ limit: 100 })).runs.length, 1);
+  });
+
+  test("M3 the same idempotency key under another workflow is another run", async (bench) => {
+    await bench.created("a", { idempotencyKey: "k" });
+    await bench.created("b", { idempotencyKey: "k", workflow: "refund" });
+    for (const [workflow, id] of [["order", "a"], ["refund", "b"]] as const) {
+      const again = await bench.create("c", { idempotencyKey: "k", workflow });
+      same([again.status, again.id], ["existing", id]);
+    } // biome-ignore format: a table
+    assert.equal(await bench.exists("c"), false);
+  });
+  test("M3 names and keys are told apart, wherever one ends and the other begins", async (bench) => {
+    const pairs = [["a", "b c"], ["a b", "c"], ["a\nb", "c"], ["a", "b\nc"], ["1 a", "b"], ["1", "a b"]] as const; // biome-ignore format: pairs
+    for (const [i, [workflow, idempotencyKey]] of pairs.entries()) await bench.created(`r${i}`, { workflow, idempotencyKey });
+    for (const [i, [workflow, idempotencyKey]] of pairs.entries())
+      same([(await bench.create("other", { workflow, idempotencyKey })).id], [`r${i}`]);
+  });
+  test("M3 a run keeps the keys of all its starts: those that began it again, and those that found it", async (bench) => {
+    await bench.created("a", { idempotencyKey: "k1" });
+    assert.equal((await bench.create("a", { idempotencyKey: "k2", onConflict: "use-existing" })).status, "existing");
+    await bench.close(await bench.hold("a"));
+    const third = { idempotencyKey: "k3", onConflict: "restart-if-closed" } as const;
+    assert.equal((await bench.create("a", third)).status, "created");
+    await bench.close(await bench.hold("a"));
+    for (const idempotencyKey of ["k1", "k2", "k3"]) {
+      const again = await bench.create("b", { idempotencyKey, onConflict: "restart-if-closed" });
+      same([again.status, again.id], ["existing", "a"]);
+    }
+    assert.equal((await bench.row("a")).execution, 2);
+    assert.equal(await bench.exists("b"), false);
+  });
+  test("M3 a start that finds its run under an id sends its messages once for each key", async (bench) => {
+    await bench.created("a");
+    const start = { idempotencyKey: "k", onConflict: "use-existing", messages: [{ job: signal("s1") }] } as const;
+    for (let i = 0; i < 3; i++) assert.equal((await bench.create("a", start)).status, "existing");
+    same(idsOf((await bench.claimRun("a")).inbox), ["s1"]);
+  });
+  test("M3 a run of another workflow under an id is a conflict that names it, whatever onConflict says", async (bench) => {
+    const before = await bench.created("a");
+    await bench.close(await bench.running("b"));
+    for (const onConflict of ["reject", "use-existing", "restart-if-closed", "reopen"] as const) {
+      for (const more of [{}, { idempotencyKey: "k" }, { messages: [{ job: signal("s1") }] }]) {
+        const open = await bench.create("a", { workflow: "refund", onConflict, ...more });
+        same(open, { status: "conflict", id: "a", runStatus: "pending", workflow: "order" });
+        const closed = await bench.create("b", { workflow: "refund", onConflict, ...more });
+        same(closed, { status: "conflict", id: "b", runStatus: "completed", workflow: "order" });
+      }
+    }
+    same(await bench.row("a"), before);
+    same((await bench.claimRun("a")).inbox, []);
+    await bench.created("c", { workflow: "refund", idempotencyKey: "k" }); // the key was never used
   });
 
   // ── messages and times ──

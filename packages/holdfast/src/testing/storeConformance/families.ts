@@ -1,8 +1,9 @@
 // Conformance: parents and children, and how the end of one reaches the other.
 // Owns: tests of a commit's `children`, `cancelChildren` and `close`, as far as other runs are concerned.
-// Invariants tested: D2, K3, K6, K9, P10.
+// Invariants tested: D2, K3, K6, K9, P10, M3.
 
 import assert from "node:assert/strict";
+import { RunAlreadyExistsError, reviveError } from "@holdfast/core";
 import type { InboxJob, InboxMessage, NewRun, ParentLink, RunClose } from "../../store/port.ts";
 import { type Bench, COMPLETED, failure, failureOf, type Held, jobsOf, LEASE, payload, resolution, START, same, signal } from "./bench.ts";
 import type { Suite } from "./suite.ts";
@@ -109,6 +110,18 @@ export function families({ test }: Suite): void {
     assert.equal(await bench.exists("d"), true);
     await bench.close(parent);
     same((await bench.row("c")).status, "pending");
+  });
+
+  test("M3 a child whose id is taken by a run of another workflow learns which", async (bench) => {
+    await bench.created("c", { workflow: 'refund "x"' });
+    const parent = await bench.running("p");
+    const children = [bench.newRun("c", { parent: linkTo(parent, 4) })];
+    const { outcome } = resolution(await bench.commit(parent, { turn: bench.turn(parent), children }));
+    assert.ok(outcome.status === "failed");
+    const error = reviveError(outcome.error);
+    assert.ok(error instanceof RunAlreadyExistsError);
+    same([error.runId, error.runIds, error.workflow], ["c", ["c"], 'refund "x"']);
+    assert.ok(error.message.includes('a run of workflow "refund "x""'), error.message);
   });
 
   // ── the child ends ──

@@ -19,6 +19,7 @@ import {
   START,
   same,
   signal,
+  update,
 } from "./bench.ts";
 import type { Suite } from "./suite.ts";
 
@@ -104,6 +105,38 @@ export function messages({ test }: Suite): void {
     await bench.commit(held, { turn: bench.turn(held), consumed: [id] });
     same(await bench.send("a", signal("s1"), "k"), { status: "duplicate", inboxId: id });
     same(await bench.inbox(held), []);
+  });
+  test("M3 a message that names a workflow reaches only a run of it; who it is of is told, and nothing is written", async (bench) => {
+    await bench.parked("a");
+    for (const [i, job] of [signal("s1"), update("u1"), CANCEL].entries()) {
+      const [other] = await bench.store.send([{ runId: "a", message: { job }, workflow: "refund" }]);
+      same(other, { status: "other-workflow", workflow: "order" }, `message ${i}`);
+      const [keyed] = await bench.store.send([{ runId: "a", message: { job, idempotencyKey: "k" }, workflow: "refund" }]);
+      same(keyed, { status: "other-workflow", workflow: "order" }, `message ${i} with a key`);
+    }
+    assert.equal(await bench.isClaimable("a"), false);
+    same(await bench.outcome("a", "u1"), undefined);
+    const jobs = [signal("s1"), update("u1")];
+    const sent = await bench.store.send(jobs.map((job) => ({ runId: "a", message: { job }, workflow: "order" })));
+    same(sent.map(({ status }) => status), ["sent", "sent"]); // biome-ignore format: one line
+    const [unknown] = await bench.store.send([{ runId: "nobody", message: { job: signal("s2") }, workflow: "order" }]);
+    same(unknown, { status: "not-found" });
+    same(idsOf((await bench.claimRun("a")).inbox), ["s1", "u1"]);
+  });
+  test("K1 a cancel of a run that is canceled is acknowledged again, and other messages are refused", async (bench) => {
+    await bench.created("a");
+    await bench.sent("a", CANCEL);
+    const before = await bench.row("a");
+    assert.equal(before.status, "canceled");
+    same(await bench.send("a", CANCEL), { status: "duplicate", inboxId: 0 });
+    same(await bench.row("a"), before);
+    same(await bench.send("a", signal("s1")), { status: "closed", runStatus: "canceled" });
+    await bench.close(await bench.running("b"));
+    same(await bench.send("b", CANCEL), { status: "closed", runStatus: "completed" });
+    const sender = await bench.running("c");
+    const sends = [{ seq: 7, runId: "a", message: { job: CANCEL } }];
+    const { seq, outcome } = resolution(await bench.commit(sender, { turn: bench.turn(sender), sends }));
+    same([seq, outcome.status], [7, "completed"]);
   });
   test("M3 a key is remembered after the run has closed: the send that it acknowledged is acknowledged again", async (bench) => {
     const held = await bench.running("a");

@@ -129,8 +129,8 @@ export function reopening({ test }: Suite): void {
     await bench.created("stranger");
     const before = await bench.store.get(["c", "stranger"]);
     for (const more of [{ seq: SEQ + 1 }, { execution: parent.execution + 1 }, { runId: other.runId }])
-      same(await bench.create("c", { onConflict: "reopen", parent: linkTo(parent, more) }), { status: "conflict", id: "c", runStatus: "failed" }); // biome-ignore format: one line
-    same(await bench.create("c", { onConflict: "reopen" }), { status: "conflict", id: "c", runStatus: "failed" });
+      same(await bench.create("c", { onConflict: "reopen", parent: linkTo(parent, more) }), { status: "conflict", id: "c", runStatus: "failed", workflow: "order" }); // biome-ignore format: one line
+    same(await bench.create("c", { onConflict: "reopen" }), { status: "conflict", id: "c", runStatus: "failed", workflow: "order" });
     const children = [bench.newRun("stranger", { parent: linkTo(parent), onConflict: "reopen" })];
     const { seq, outcome } = resolution(await bench.commit(parent, { turn: bench.turn(parent), children }));
     same([seq, failureOf(outcome)], [SEQ, "RunAlreadyExistsError"]);

@@ -1,0 +1,13 @@
+// What a start is told of a run in its way.
+// Owns: nothing.
+// Invariants: M3 (a run of another workflow is named by its workflow; of the same one there is nothing to add).
+
+import type { CreateResult, NewRun } from "./port.ts";
+
+/** The workflow of the run in the way, if it is another than the start is of. */
+export function otherWorkflow(
+  conflict: Extract<CreateResult, { status: "conflict" }>,
+  { workflow }: Pick<NewRun, "workflow">,
+): string | undefined {
+  return conflict.workflow === workflow ? undefined : conflict.workflow;
+}
