@@ -443,10 +443,7 @@ export class PostgresStore implements Store {
       if (mail) await this.#deliverMail().catch(refused);
       if (tasks !== null) await this.#sweepAll(now, tasks).catch(refused);
       const before = total;
-      const late = (runs ?? []).map(([runId, deadline]) => ({
-        r: runId,
-        e: json(serializeError(new DeadlineExceededError({ runId: readText(runId), deadline }))),
-      }));
+      const late = (runs ?? []).map(lateRun);
       if (late.length > 0) await inHalves(late, expireRuns).catch(refused);
       isOver = late.length < LATE_AT_ONCE || total === before;
     }
@@ -475,7 +472,14 @@ export class PostgresStore implements Store {
     if (left.length > 0) await this.#sweep(now, left, true);
   }
   async #settle(fields: readonly object[], wait: boolean): Promise<Settled> {
-    return JSON.parse(await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields), wait])) as Settled;
+    const settled = JSON.parse(await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields), wait])) as Settled;
+    if (settled.late !== null) await this.#expireNow(settled.late.map(lateRun)).catch(lateAgain);
+    return settled;
+  }
+  /** K7: they can't meet their deadline any more. If this fails, the deadline itself ends them. */
+  async #expireNow(runs: readonly LateRun[]): Promise<void> {
+    const count = await this.#expire(runs.map((run) => ({ ...run, n: true })));
+    if (count > 0) this.#tell({ work: true, messages: true, results: true });
   }
   async #sweepOverdue(): Promise<void> {
     const { now, tasks } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
@@ -658,6 +662,11 @@ interface Opened {
 interface LateRun {
   readonly r: string;
   readonly e: string;
+  /** Now, though its deadline has not passed. */
+  readonly n?: true;
+}
+function lateRun([runId, deadline]: readonly [runId: string, deadline: number]): LateRun {
+  return { r: runId, e: json(serializeError(new DeadlineExceededError({ runId: readText(runId), deadline }))) };
 }
 interface Overdue {
   readonly now: number;
@@ -679,6 +688,8 @@ interface Settled {
   readonly taken: readonly number[];
   /** Somebody has their run locked. */
   readonly busy: readonly number[] | null;
+  /** Runs whose next attempt of an activity would come after their deadline. */
+  readonly late: readonly (readonly [runId: string, deadline: number])[] | null;
   readonly overdue: boolean;
 }
 /** How many, and which are left. */

@@ -1,7 +1,7 @@
 // In SQL: handing out runs and activities, and keeping what one has.
 // Owns: which runs and tasks a worker gets, in which order, with what; leases; how attempts of activities end; what retention removes.
 // Invariants: W1 W2 (only what is served; by priority, then by when it became available, then by arrival), W3 (leases), D7 (recoveries),
-// D8 D11 (retries by policy, a token fences every answer). A claim never waits for a row that somebody else has locked.
+// D8 D11 (retries by policy, a token fences every answer), K7 (nothing of a run past its deadline begins). A claim never waits for a row that somebody else has locked.
 
 import { BY_INDEX } from "./messages.ts";
 import { lengthOfAny, turnsOfAny } from "./tail.ts";
@@ -21,6 +21,12 @@ const RUN_TYPES = `key bigint, id text, workflow text, version text, status text
   epoch integer, history_length integer, turns integer, recoveries integer, input text, seed text, state text, resumable boolean`;
 export const runTables = (s: string): string =>
   `${s}.runs r JOIN ${s}.executions e ON e.run = r.key AND e.execution = r.execution LEFT JOIN ${s}.states s ON s.run = r.key`;
+
+/** K7: whose deadline has passed, those excepted that are claimed for their rollbacks. `expire` ends them within a second. */
+const notLate = (run: string): string =>
+  `(${run}.deadline_at IS NULL OR ${run}.deadline_at > v_now OR ${run}.expired OR ${run}.status = 'rolling_back')`;
+const ofLateRun = (s: string, task: string): string =>
+  `EXISTS (SELECT 1 FROM ${s}.runs x WHERE x.key = ${task}.run AND x.deadline_at <= v_now)`;
 
 /** History as JSON, in the order that `turnsOf` reads. */
 export const historyOf = (s: string, run: string, execution: string): string => `(SELECT json_agg(json_build_array(h.turn, h.time,
@@ -83,7 +89,7 @@ BEGIN
   WHILE coalesce(v_answer, 'begun') = 'begun' LOOP
     v_new := ARRAY (
       SELECT c.key FROM unnest(v_lanes, v_priorities) AS l(lane, priority) CROSS JOIN LATERAL (
-        SELECT r.key, r.available_at FROM ${s}.runs r WHERE r.lane = l.lane AND r.available_at <= v_now AND r.key <> ALL (v_tried)
+        SELECT r.key, r.available_at FROM ${s}.runs r WHERE r.lane = l.lane AND r.available_at <= v_now AND r.key <> ALL (v_tried) AND ${notLate("r")}
         ORDER BY r.available_at, r.key LIMIT p_limit - cardinality(v_keys)
       ) c ORDER BY l.priority DESC, c.available_at, c.key LIMIT p_limit - cardinality(v_keys));
     EXIT WHEN cardinality(v_new) = 0;
@@ -110,7 +116,7 @@ BEGIN
     v_recovered := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = ANY (v_keys) AND r.recovered);
   ELSE
     SELECT min(h.available_at) INTO v_next FROM unnest(v_lanes) AS l(lane) CROSS JOIN LATERAL (
-      SELECT r.available_at FROM ${s}.runs r WHERE r.lane = l.lane AND r.available_at IS NOT NULL AND r.key <> ALL (v_keys)
+      SELECT r.available_at FROM ${s}.runs r WHERE r.lane = l.lane AND r.available_at IS NOT NULL AND r.key <> ALL (v_keys) AND ${notLate("r")}
       ORDER BY r.available_at, r.key LIMIT 1) h;
     IF cardinality(v_keys) > 0 THEN
       WITH claimed AS (
@@ -206,7 +212,7 @@ BEGIN
   IF p_again THEN v_answer := ${s}.begin_call_1(p_instance, p_slot, p_token); END IF;
   v_found := ARRAY (
     SELECT c.id FROM unnest(v_activities) AS a(activity) CROSS JOIN LATERAL (
-      SELECT t.id, t.available_at FROM ${s}.tasks t WHERE t.queue = p_queue AND t.activity = a.activity AND t.available_at <= v_now
+      SELECT t.id, t.available_at FROM ${s}.tasks t WHERE t.queue = p_queue AND t.activity = a.activity AND t.available_at <= v_now AND NOT ${ofLateRun(s, "t")}
       ORDER BY t.available_at, t.id LIMIT p_limit FOR UPDATE SKIP LOCKED
     ) c ORDER BY c.available_at, c.id LIMIT p_limit);
   IF cardinality(v_found) > 0 AND NOT p_again THEN v_answer := ${s}.begin_call_1(p_instance, p_slot, p_token); END IF;
@@ -214,7 +220,7 @@ BEGIN
   ELSE v_ids := ARRAY (SELECT t.id FROM json_array_elements_text(coalesce(nullif(v_answer, '{}'), '[]')::json) AS u(id) JOIN ${s}.tasks t ON t.id = u.id::bigint AND t.worker_id = p_worker);
   END IF;
   SELECT min(h.available_at) INTO v_next FROM unnest(v_activities) AS a(activity) CROSS JOIN LATERAL (
-    SELECT t.available_at FROM ${s}.tasks t WHERE t.queue = p_queue AND t.activity = a.activity AND t.available_at IS NOT NULL AND t.id <> ALL (v_ids)
+    SELECT t.available_at FROM ${s}.tasks t WHERE t.queue = p_queue AND t.activity = a.activity AND t.available_at IS NOT NULL AND t.id <> ALL (v_ids) AND NOT ${ofLateRun(s, "t")}
     ORDER BY t.available_at, t.id LIMIT 1) h;
   IF cardinality(v_ids) > 0 AND v_answer IS NULL THEN
     UPDATE ${s}.tasks t SET attempt = t.attempt + 1, token = t.token + 1, worker_id = p_worker, started_at = v_now, heartbeat_at = v_now,
@@ -259,7 +265,7 @@ END $$;
 -- How attempts end: by an answer, or (l) because the store has found that their time is up. p_answers: i number, id, token, s status of the
 -- attempt, v value, e error, r retryable, n random share of the wait, w the wait if it is given, o over: no attempt follows.
 -- Answers with the numbers of those that counted, and of those whose run somebody has locked, with p_wait for longer than a moment: nothing
--- was done about them.
+-- was done about them. And with the runs whose next attempt would come after their deadline (K7).
 CREATE FUNCTION ${s}.settle_tasks_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_answers text, p_wait boolean) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
   v_now bigint;
@@ -273,6 +279,8 @@ DECLARE
   v_delay bigint;
   v_again boolean;
   v_run text;
+  v_deadline bigint;
+  v_late json[];
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   v_runs := ARRAY (SELECT t.run FROM ${s}.tasks t WHERE t.id = ANY (v_tasks));
@@ -304,6 +312,8 @@ BEGIN
           error = excluded.error;
     END IF;
     IF v_again THEN
+      SELECT id, deadline_at INTO v_run, v_deadline FROM ${s}.runs WHERE key = v_task.run;
+      IF v_deadline <= v_now + v_delay THEN v_late := v_late || json_build_array(v_run, v_deadline); END IF;
       UPDATE ${s}.tasks SET worker_id = NULL, token = token + 1, available_at = v_now + v_delay, due_at = scheduled_at + schedule_to_close WHERE id = a.id;
     ELSE
       DELETE FROM ${s}.tasks WHERE id = a.id;
@@ -313,7 +323,7 @@ BEGIN
         ELSE jsonb_build_object('d', '{"status":"failed","error":' || a.e || ',"attempts":' || v_task.attempt || '}') END, v_now);
     END IF;
   END LOOP;
-  RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object('taken', to_json(v_taken), 'busy', to_json(v_busy),
+  RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object('taken', to_json(v_taken), 'busy', to_json(v_busy), 'late', to_json(v_late),
     'overdue', EXISTS (SELECT 1 FROM ${s}.tasks WHERE due_at <= v_now))::text);
 END $$;
 

@@ -45,7 +45,7 @@ BEGIN
   SELECT array_agg(parent ORDER BY inbox_id DESC), array_agg(inbox_id ORDER BY inbox_id DESC) INTO v_parents, v_ids FROM told;
   IF v_parents IS NULL THEN RETURN false; END IF;
   UPDATE ${s}.runs r SET last_message = v_ids[array_position(v_parents, r.key)],
-      available_at = CASE WHEN r.worker_id IS NULL AND r.status <> 'pending' THEN least(r.available_at, p_now) ELSE r.available_at END
+      available_at = CASE WHEN r.worker_id IS NULL AND r.status NOT IN ('pending', 'blocked') THEN least(r.available_at, p_now) ELSE r.available_at END
     WHERE r.key = ANY (v_parents);
   RETURN true;
 END $$;
@@ -214,7 +214,7 @@ BEGIN
   RETURN ${s}.end_call_1(p_instance, p_slot, v_results::text);
 END $$;
 
--- K7. p_runs: r run id, e the error that it fails with. Answers with how many are done with (n) and which are left (b): somebody has them
+-- K7. p_runs: r run id, e the error that it fails with, n now: its deadline has not passed, but can't be met any more. Answers with how many are done with (n) and which are left (b): somebody has them
 -- locked, or what their end would reach, with p_wait for longer than a moment.
 CREATE FUNCTION ${s}.expire_runs_1(p_now bigint, p_runs text, p_wait boolean) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
 DECLARE
@@ -225,8 +225,8 @@ DECLARE
   v_item record;
   v_run ${s}.runs;
 BEGIN
-  FOR v_item IN SELECT * FROM json_to_recordset(p_runs::json) AS t(r text, e text) LOOP
-    SELECT * INTO v_run FROM ${s}.runs WHERE id = v_item.r AND deadline_at <= v_now AND finished_at IS NULL AND NOT expired;
+  FOR v_item IN SELECT * FROM json_to_recordset(p_runs::json) AS t(r text, e text, n boolean) LOOP
+    SELECT * INTO v_run FROM ${s}.runs WHERE id = v_item.r AND (deadline_at <= v_now OR v_item.n) AND finished_at IS NULL AND NOT expired;
     IF NOT FOUND THEN CONTINUE; END IF;
     IF v_run.key <> ALL (v_free) THEN
       v_busy := v_busy || v_item.r;
@@ -240,7 +240,8 @@ BEGIN
       PERFORM ${s}.close_run_1(v_run.key, 'failed', NULL, v_item.e, false, v_now);
     ELSE
       PERFORM ${s}.settle_1(v_run.key);
-      UPDATE ${s}.runs SET expired = true, epoch = epoch + 1, worker_id = NULL, available_at = least(available_at, v_now),
+      UPDATE ${s}.runs SET expired = true, epoch = epoch + 1, worker_id = NULL,
+          available_at = CASE status WHEN 'blocked' THEN available_at ELSE least(available_at, v_now) END,
           status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = v_run.key;
       PERFORM ${s}.put_1(v_run.key, jsonb_build_object('y', 'expire', 'd', '{"error":' || v_item.e || '}'), v_now);
     END IF;

@@ -175,7 +175,7 @@ BEGIN
   INSERT INTO ${s}.inbox (run, id, received_at, type, seq, name, refs, data, value)
     SELECT p_run, v_id, p_now, m.y, m.q, m.m, m.f, m.d, m.v FROM jsonb_to_record(p_message) AS m(y text, q integer, m text, f text[], d text, v text);
   UPDATE ${s}.runs SET last_message = v_id,
-      available_at = CASE WHEN worker_id IS NULL AND status <> 'pending' THEN least(available_at, p_now) ELSE available_at END
+      available_at = CASE WHEN worker_id IS NULL AND status NOT IN ('pending', 'blocked') THEN least(available_at, p_now) ELSE available_at END
     WHERE key = p_run;
   RETURN v_id;
 END $$;
@@ -268,7 +268,7 @@ BEGIN
     array_agg(key ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL), array_agg(inbox_id ORDER BY o DESC) FILTER (WHERE inbox_id IS NOT NULL)
     INTO v_results, v_keys, v_inbox_ids FROM found;
   UPDATE ${s}.runs r SET last_message = v_inbox_ids[array_position(v_keys, r.key)],
-      available_at = CASE WHEN r.worker_id IS NULL AND r.status <> 'pending' THEN least(r.available_at, v_now) ELSE r.available_at END
+      available_at = CASE WHEN r.worker_id IS NULL AND r.status NOT IN ('pending', 'blocked') THEN least(r.available_at, v_now) ELSE r.available_at END
     WHERE r.key = ANY (v_keys);
   RETURN ${s}.end_call_1(p_instance, p_slot, v_results::text);
 END $$;

@@ -4,6 +4,7 @@
 // K6 (children follow, parents are told, in the same call), K9 (no turn, no worker: canceled at once), P10 (the next execution).
 
 import {
+  DeadlineExceededError,
   jsonCodec,
   type Outcome,
   type Payload,
@@ -30,9 +31,16 @@ export class Book {
   /** Open runs that have a deadline which nobody has told them of. */
   readonly deadlines = new Set<KeptRun>();
   readonly agenda = new Agenda<KeptRun>();
-  readonly tasks = new Tasks(({ runId, execution, seq }, outcome, now) => {
-    const run = this.#runs.get(runId);
-    if (run !== undefined && isOpen(run) && run.execution === execution) this.resolve(run, seq, outcome, now);
+  readonly tasks = new Tasks({
+    resolve: ({ runId, execution, seq }, outcome, now) => {
+      const run = this.#runs.get(runId);
+      if (run !== undefined && isOpen(run) && run.execution === execution) this.resolve(run, seq, outcome, now);
+    },
+    deadlineOf: (runId) => this.#runs.get(runId)?.deadlineAt,
+    expire: (runId, now) => {
+      const run = this.#runs.get(runId);
+      if (run !== undefined && isOpen(run)) this.expire(run, now);
+    },
   });
   #wakeup: Mutable<Wakeup> = {};
   #lastOrder = 0;
@@ -124,7 +132,7 @@ export class Book {
       this.close(run, { status: "canceled", error: canceledBy(message.job.reason) }, now); // K9
     return { status: "sent", inboxId };
   }
-  /** Into the inbox of an open run, once for each key. Wakes it if it is parked; one that has yet to start keeps its time. */
+  /** Into the inbox of an open run, once for each key. Wakes it if it is parked; one that has yet to start keeps its time, a blocked one stays so (V4). */
   put(run: KeptRun, message: NewMessage, now: number): number {
     const used = usedKey(run, message);
     if (used !== undefined) return used.inboxId;
@@ -134,7 +142,7 @@ export class Book {
       run.keys ??= new Map();
       run.keys.set(key, { inboxId, update: message.job.type === "update" ? message.job.id : undefined });
     }
-    if (run.workerId === undefined && run.status !== "pending") this.availableNow(run, now);
+    if (run.workerId === undefined && run.status !== "pending" && run.status !== "blocked") this.availableNow(run, now);
     return inboxId;
   }
   /** Into the inbox, key or no key. */
@@ -194,6 +202,23 @@ export class Book {
   overrule(run: KeptRun, close: RunClose, now: number): void {
     if (run.workerId !== undefined) this.wake("messages");
     this.close(run, close, now);
+  }
+  /** K7: is its deadline over, and has nothing been done about it? Rollbacks under way are exempt. */
+  isLate(run: KeptRun, now: number): boolean {
+    return run.deadlineAt !== undefined && run.deadlineAt <= now && run.status !== "rolling_back" && this.deadlines.has(run);
+  }
+  /** K7: with nothing to undo it fails at once; otherwise it is claimed for its rollbacks, but a blocked one stays blocked. */
+  expire(run: KeptRun, now: number): void {
+    this.deadlines.delete(run);
+    const { id: runId, deadlineAt: deadline, status } = run;
+    if (status === "rolling_back") return; // nothing else is left to end
+    const error = serializeError(new DeadlineExceededError({ runId, ...(deadline !== undefined && { deadline }) }));
+    if (run.rollbacks === 0) return this.overrule(run, { status: "failed", error, resumable: false }, now);
+    run.epoch++;
+    run.workerId = undefined;
+    if (status === "running") run.status = "sleeping";
+    this.append(run, { type: "expire", error });
+    if (status !== "blocked") this.setAvailable(run, Math.min(run.availableAt ?? now, now));
   }
   /** M10: no caller waits for ever. */
   #refuseUpdates(run: KeptRun): void {

@@ -2,7 +2,7 @@
 // Owns: its clock, its watchers, and the order in which calls are carried out.
 // Invariants: those of the port. Every method does its work synchronously, so that each call is a transaction by itself (D2, D4, D9).
 
-import { DeadlineExceededError, InvalidInputError, type Payload, type RunStatus, serializeError, type Turn } from "@holdfast/core";
+import { InvalidInputError, type Payload, type RunStatus, type Turn } from "@holdfast/core";
 import type {
   AddressedMessage,
   AttemptRow,
@@ -25,6 +25,7 @@ import type {
   UpdateOutcome,
   Wakeup,
 } from "../port.ts";
+import type { Accepts } from "./agenda.ts";
 import { Book } from "./book.ts";
 import { isOpen, type KeptRun, rowOf } from "./state.ts";
 import { holds, Writer } from "./writer.ts";
@@ -98,11 +99,29 @@ export class MemoryStore implements Store {
       const { queue, limit } = request;
       const accepts = (name: string, version: string | undefined): boolean =>
         request.serves.some(({ workflow, versions }) => workflow === name && (versions === "*" || versions.includes(version)));
-      const due = this.#book.agenda.due(queue, accepts, limit, now);
+      const due = this.#due(queue, accepts, limit, now);
       // Asked before they are leased: their own leases are no news to the one who takes them.
       const nextAt = this.#book.agenda.next(queue, accepts);
       return { now, runs: due.map((run) => this.#claim(run, request, now)), nextAt };
     });
+  }
+  /** K7: those past their deadline are ended, and leave room for others. */
+  #due(queue: string, accepts: Accepts, limit: number, now: number): KeptRun[] {
+    const taken: KeptRun[] = [];
+    for (let isLate = true; isLate; ) {
+      isLate = false;
+      for (const run of this.#book.agenda.due(queue, accepts, limit - taken.length, now)) {
+        if (taken.includes(run)) continue; // entered twice for one moment
+        if (!this.#book.isLate(run, now)) taken.push(run);
+        else {
+          isLate = true;
+          this.#book.expire(run, now);
+          // Blocked, it stays as available as it was.
+          if (isOpen(run)) this.#book.setAvailable(run, run.availableAt);
+        }
+      }
+    }
+    return taken;
   }
   #claim(run: KeptRun, request: ClaimRequest, now: number): ClaimedRun {
     const recovered = run.workerId !== undefined;
@@ -168,22 +187,12 @@ export class MemoryStore implements Store {
       let expired = 0;
       for (const run of [...this.#book.deadlines]) {
         // One of these may have ended with its parent, a moment ago.
-        if (run.deadlineAt === undefined || run.deadlineAt > now || !this.#book.deadlines.delete(run)) continue;
-        this.#expire(run, run.deadlineAt, now);
+        if (run.deadlineAt === undefined || run.deadlineAt > now || !this.#book.deadlines.has(run)) continue;
+        this.#book.expire(run, now);
         expired++;
       }
       return expired;
     });
-  }
-  #expire(run: KeptRun, deadline: number, now: number): void {
-    if (run.status === "rolling_back") return; // its rollbacks are exempt, and nothing else is left to end
-    const error = serializeError(new DeadlineExceededError({ runId: run.id, deadline }));
-    if (run.rollbacks === 0) return this.#book.overrule(run, { status: "failed", error, resumable: false }, now);
-    run.epoch++;
-    run.workerId = undefined;
-    if (run.status === "running") run.status = "sleeping";
-    this.#book.append(run, { type: "expire", error });
-    this.#book.availableNow(run, now);
   }
   /** When `expire` has something to do next: for who skips time. */
   get nextLimit(): number | undefined {

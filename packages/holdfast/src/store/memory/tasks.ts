@@ -12,30 +12,31 @@ import {
   serializeError,
 } from "@holdfast/core";
 import type { AttemptRow, ClaimedTask, NewTask, Store, TaskAnswer, TaskClaimRequest } from "../port.ts";
-import { Agenda } from "./agenda.ts";
+import { type Accepts, Agenda } from "./agenda.ts";
 import { claimedTask, type KeptTask } from "./state.ts";
 
 type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
-/** Tells a run how its activity has ended. */
-export type Resolve = (
-  task: { readonly runId: string; readonly execution: number; readonly seq: number },
-  outcome: Outcome,
-  now: number,
-) => void;
+export interface TasksHost {
+  /** Tells a run how its activity has ended. */
+  resolve(task: { readonly runId: string; readonly execution: number; readonly seq: number }, outcome: Outcome, now: number): void;
+  deadlineOf(runId: string): number | undefined;
+  /** K7: the run can't meet its deadline any more. */
+  expire(runId: string, now: number): void;
+}
 
 export class Tasks {
   readonly #tasks = new Map<number, KeptTask>();
   readonly #byRun = new Map<string, Set<KeptTask>>();
   readonly #agenda = new Agenda<KeptTask>();
   readonly #attempts = new Map<string, AttemptRow[]>();
-  readonly #resolve: Resolve;
+  readonly #host: TasksHost;
   /** No limit of any task passes before this moment. */
   #nextLimit = Number.POSITIVE_INFINITY;
   #lastId = 0;
   #lastToken = 0;
 
-  constructor(resolve: Resolve) {
-    this.#resolve = resolve;
+  constructor(host: TasksHost) {
+    this.#host = host;
   }
 
   // ── the queue ──
@@ -98,9 +99,10 @@ export class Tasks {
   claim(request: TaskClaimRequest, now: number): { tasks: ClaimedTask[]; nextAt: number | undefined } {
     const { queue, activities, limit, lease, workerId } = request;
     const accepts = (activity: string): boolean => activities.includes(activity);
-    const taken = this.#agenda.due(queue, accepts, limit, now);
+    const taken: KeptTask[] = [];
+    for (let due = this.#due(queue, accepts, limit, now); due.length > 0; due = this.#due(queue, accepts, limit - taken.length, now))
+      taken.push(...due.filter(({ runId }) => !this.#isPast(runId, now)));
     for (const task of taken) {
-      task.availableAt = undefined;
       task.attempt++;
       task.token = ++this.#lastToken;
       task.workerId = workerId;
@@ -110,6 +112,18 @@ export class Tasks {
       this.#changed(task);
     }
     return { tasks: taken.map(claimedTask), nextAt: this.#agenda.next(queue, accepts) };
+  }
+
+  /** They are in no list of what can be claimed from here on. */
+  #due(queue: string, accepts: Accepts, limit: number, now: number): KeptTask[] {
+    const due = this.#agenda.due(queue, accepts, limit, now);
+    for (const task of due) task.availableAt = undefined;
+    return due;
+  }
+  /** K7: none of a run past its deadline begins; they go when the run has ended. */
+  #isPast(runId: string, moment: number): boolean {
+    const deadline = this.#host.deadlineOf(runId);
+    return deadline !== undefined && deadline <= moment;
   }
 
   // ── attempts ──
@@ -155,7 +169,7 @@ export class Tasks {
   }
   #over(task: KeptTask, outcome: Outcome, now: number): void {
     this.#remove(task);
-    this.#resolve(task, outcome, now);
+    this.#host.resolve(task, outcome, now);
   }
   #retry(task: KeptTask, error: SerializedError, delay: number, now: number): void {
     const next = now + delay;
@@ -166,6 +180,7 @@ export class Tasks {
     }
     task.workerId = undefined;
     task.token = ++this.#lastToken;
+    if (this.#isPast(task.runId, next)) return this.#host.expire(task.runId, now); // K7: it would come too late
     task.availableAt = next;
     this.#changed(task);
   }

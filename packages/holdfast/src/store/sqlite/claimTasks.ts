@@ -13,8 +13,11 @@ interface Waiting {
   readonly availableAt: number;
 }
 
-const WAITING = `SELECT id, available_at FROM holdfast_tasks
-  WHERE queue = ? AND activity = ? AND available_at IS NOT NULL AND available_at <= ? ORDER BY available_at, id LIMIT ?`;
+// K7: none of a run past its deadline.
+const WAITING = `SELECT id, available_at FROM holdfast_tasks t
+  WHERE queue = ?1 AND activity = ?2 AND available_at IS NOT NULL AND available_at <= ?3
+    AND NOT EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.key = t.run AND r.deadline_at <= ?3)
+  ORDER BY available_at, id LIMIT ?4`;
 const LATER = "SELECT min(available_at) FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at > ?";
 /** Something else has written there: SQLite sorts texts and blobs after every number, infinity (9e999) included. */
 const NO_MOMENT = "SELECT id FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at >= 9e999 LIMIT ?";
@@ -69,6 +72,7 @@ function withoutInternals(task: Task): ClaimedTask {
     startedAt: _startedAt,
     leasedUntil: _until,
     heartbeatAt: _at,
+    deadlineAt: _deadline,
     ...claimed
   } = task;
   return claimed;

@@ -1,6 +1,7 @@
 // How attempts of activities end: by an answer, by a limit, by a worker that did not come back.
 // Owns: the decision between another attempt and the answer to the run.
-// Invariants: D8 (retries by the task's policy), D11 (late answers are dropped: the token has moved on).
+// Invariants: D8 (retries by the task's policy), D11 (late answers are dropped: the token has moved on), K7 (no
+// attempt after the deadline of the run).
 
 import {
   type ActivityLimit,
@@ -15,6 +16,7 @@ import {
 import type { TaskAnswer } from "../port.ts";
 import { heldTask } from "./claimTasks.ts";
 import { answerOperation } from "./inbox.ts";
+import { expireRun } from "./overruleRuns.ts";
 import type { Session, Swept } from "./session.ts";
 import { after, deleteTask, findDueTasks, findTask, keepAttempt, type Task } from "./tasks.ts";
 
@@ -44,8 +46,11 @@ function failAttempt(session: Session, task: Task, { status, error, retryable, d
   const closesAt = after(task.scheduledAt, task.scheduleToClose);
   const again = retryable && task.attempt < task.retry.maxAttempts && (closesAt === undefined || retryAt < closesAt);
   keepAttempt(session.db, task, { status, error, endedAt: now, retryAt: again ? retryAt : undefined });
-  if (again) waitAgain(session, task, retryAt);
-  else end(session, task, { status: "failed", error, attempts: task.attempt }, now);
+  if (!again) return end(session, task, { status: "failed", error, attempts: task.attempt }, now);
+  waitAgain(session, task, retryAt);
+  if (task.deadlineAt === undefined || retryAt < task.deadlineAt) return;
+  const run = session.find(task.runId);
+  if (run?.isOpen === true) expireRun(session, run, now); // K7: the next attempt would come too late
 }
 
 function waitAgain(session: Session, task: Task, availableAt: number): void {

@@ -13,9 +13,9 @@ import type { Session } from "./session.ts";
 const INSERT = "INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?)";
 const MOVE = `INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at)
   SELECT run, type, seq, name, data, value, received_at FROM holdfast_inbox WHERE id = ?`;
-/** A run that is parked becomes available now; one that has not begun keeps its start, one that is leased its lease. */
+/** A run that is parked becomes available now; one that has not begun keeps its start, one that is leased its lease, a blocked one stays so (V4). */
 const ARRIVED = `UPDATE holdfast_runs SET last_message = ?1,
-  available_at = CASE WHEN worker_id IS NULL AND status <> 'pending' THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
+  available_at = CASE WHEN worker_id IS NULL AND status NOT IN ('pending', 'blocked') THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
   WHERE key = ?3`;
 
 /** Into the inbox of an open run. Returns the message's id. */

@@ -48,10 +48,11 @@ export function expireRuns(session: Session, now: number): Swept {
 }
 
 const EXPIRE = `UPDATE holdfast_runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, turns = ?2, history_length = ?3,
-  available_at = min(coalesce(available_at, ?1), ?1),
+  available_at = CASE status WHEN 'blocked' THEN available_at ELSE min(coalesce(available_at, ?1), ?1) END,
   status = CASE status WHEN 'running' THEN 'sleeping' ELSE status END WHERE key = ?4`;
 
-function expireRun(session: Session, run: RunHead, now: number): void {
+/** K7: with nothing to undo it fails at once; otherwise it is claimed for its rollbacks, but a blocked one stays blocked. */
+export function expireRun(session: Session, run: RunHead, now: number): void {
   if (run.status === "rolling_back") {
     // K7: its rollbacks are exempt, and nothing else is left to end.
     session.db.run("UPDATE holdfast_runs SET expired = 1 WHERE key = ?", [run.key]);

@@ -24,7 +24,7 @@ import type {
   UpdateOutcome,
   Wakeup,
 } from "../port.ts";
-import { claimedRun, claimRun, findDamaged, findDue, findLanes, type Lane } from "./claimRuns.ts";
+import { type Claim, claimedRun, claimRun, findDamaged, findDue, findLanes, type Lane } from "./claimRuns.ts";
 import { claimTask, findTasks, type Heartbeat, heartbeatTask, readFresh } from "./claimTasks.ts";
 import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
@@ -199,15 +199,29 @@ export class SqliteStore implements Store {
       const lanes = findLanes(db, request);
       // In this transaction: in the next, somebody may have mended and claimed them.
       const blocked = findDamaged(db, lanes).map((key) => block(session, key, new TypeError("Its available_at is no moment.")));
-      const { due, nextAt } = findDue(db, lanes, limit + refused, now);
-      const claimOne = (key: number) =>
-        readable(
+      const claims: Claim[] = [];
+      let late = 0;
+      const claimOne = (key: number): void => {
+        const claimed = readable(
           () => claimRun(session, key, { id, lease }, cached, now),
           (error) => blocked.push(block(session, key, error)),
         );
-      if (refused === 0) return { now, claims: due.flatMap(claimOne), nextAt, blocked, refusal: undefined };
-      const claims: ReturnType<typeof claimOne> = [];
-      const { refusal } = session.each(due, (key) => claims.length < limit && claims.push(...claimOne(key)));
+        for (const claim of claimed) {
+          if (claim === undefined) late++;
+          else claims.push(claim);
+        }
+      };
+      let { due, nextAt } = findDue(db, lanes, limit + refused, now);
+      if (refused === 0) {
+        due.forEach(claimOne);
+        // K7: those past their deadline leave room for others. Each is late once.
+        for (let before = 0; late > before; due.forEach(claimOne)) {
+          before = late;
+          ({ due, nextAt } = findDue(db, lanes, limit - claims.length, now));
+        }
+        return { now, claims, nextAt, blocked, refusal: undefined };
+      }
+      const { refusal } = session.each(due, (key) => claims.length < limit && claimOne(key));
       // Those that stay are due for ever: when to look again, the worker knows by itself.
       return { now, claims, nextAt: nextAt !== undefined && nextAt > now ? nextAt : undefined, blocked, refusal };
     });

@@ -33,6 +33,8 @@ export interface Task extends ClaimedTask {
   readonly startedAt: number;
   readonly leasedUntil: number;
   readonly heartbeatAt: number;
+  /** The run's. */
+  readonly deadlineAt: number | undefined;
 }
 
 export function addTask(session: Session, run: number, execution: number, task: NewTask, now: number): void {
@@ -64,7 +66,7 @@ export function addTask(session: Session, run: number, execution: number, task: 
 
 const TASK = `SELECT t.id, t.run, r.id, t.execution, t.seq, t.activity, t.queue, t.location, t.input, t.retry, t.start_to_close,
   t.schedule_to_close, t.schedule_to_start, t.heartbeat, t.scheduled_at, t.attempt, t.token, t.worker_id, t.started_at, t.leased_until,
-  t.heartbeat_at, t.last_heartbeat
+  t.heartbeat_at, t.last_heartbeat, r.deadline_at
   FROM holdfast_tasks t JOIN holdfast_runs r ON r.key = t.run`;
 
 export function findTask(session: Session, id: number, now: number): Task | undefined {
@@ -102,7 +104,7 @@ function endDamaged(session: Session, row: Row, cause: unknown, now: number): vo
 
 function taskOf(row: Row): Task {
   const [id, run, runId, execution, seq, activity, queue, location, input, retry, startToClose, scheduleToClose, scheduleToStart] = row;
-  const [heartbeat, scheduledAt, attempt, token, workerId, startedAt, leasedUntil, heartbeatAt, lastHeartbeat] = row.slice(13);
+  const [heartbeat, scheduledAt, attempt, token, workerId, startedAt, leasedUntil, heartbeatAt, lastHeartbeat, deadlineAt] = row.slice(13);
   return {
     id: readNumber(id),
     run: readNumber(run),
@@ -126,6 +128,7 @@ function taskOf(row: Row): Task {
     leasedUntil: readOptionalNumber(leasedUntil) ?? 0,
     heartbeatAt: readOptionalNumber(heartbeatAt) ?? 0,
     lastHeartbeat: readOptionalPayload(lastHeartbeat),
+    deadlineAt: readOptionalNumber(deadlineAt),
   };
 }
 

@@ -1,9 +1,9 @@
 // Conformance: how runs end, go on under the same id, and come back.
-// Owns: tests of `close`, of the next execution, of `terminate`, `resume`, `unblock` and `expire`.
-// Invariants tested: P1, P7, P10, K5, K6, K7, D10, V4.
+// Owns: tests of `close`, of the next execution, of `terminate`, `resume` and `unblock`.
+// Invariants tested: P1, P7, P10, K5, K6, D10, V4.
 
 import assert from "node:assert/strict";
-import type { NewMessage, RunClose, TurnCommit } from "../../store/port.ts";
+import type { NewMessage, RunClose } from "../../store/port.ts";
 import {
   CANCEL,
   COMPLETED,
@@ -342,14 +342,30 @@ export function endings({ test }: Suite): void {
     const row = await bench.row("a");
     same([row.status, row.error], ["running", undefined]);
   });
-  test("V4 what is in its inbox does not wake a run that blocks, what comes later does", async (bench) => {
+  test("V4 neither what is in its inbox nor what comes later wakes a run that is blocked; both are kept", async (bench) => {
     const held = await bench.running("a");
     await bench.sent("a", signal("s1"));
     const blocked = { error: failure("diverged"), code: "code 1" };
+    await bench.commit(held, { turn: bench.turn(held) });
     await bench.park(held, { status: "blocked", blocked, wakeAt: START + 500, seen: Number.MAX_SAFE_INTEGER });
     assert.equal(await bench.isClaimable("a"), false);
     await bench.sent("a", signal("s2"));
-    assert.equal(await bench.isClaimable("a"), true);
+    await bench.sent("a", signal("s3"), "once");
+    await bench.sent("a", CANCEL);
+    assert.equal(await bench.isClaimable("a"), false);
+    await bench.store.resume(["a"]);
+    same(idsOf((await bench.claimRun("a")).inbox), ["s1", "s2", "s3", "cancel"]);
+  });
+  test("V4 nor does the answer of an activity or a child", async (bench) => {
+    const held = await bench.running("a");
+    const link = { runId: "a", execution: 1, seq: 2, parentClose: "cancel", announce: false } as const;
+    await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(1)], children: [bench.newRun("c", { parent: link })] });
+    await bench.park(held, { status: "blocked", blocked: { error: failure("diverged"), code: "code 1" } });
+    await bench.complete(await bench.claimTask());
+    await bench.close(await bench.hold("c"));
+    assert.equal(await bench.isClaimable("a"), false);
+    await bench.store.resume(["a"]);
+    same(jobsOf((await bench.claimRun("a")).inbox).map((job) => "seq" in job && job.seq), [1, 2]); // biome-ignore format: one line
   });
   test("V4 other code makes blocked runs of its workflow available", async (bench) => {
     for (const [id, workflow, code] of [
@@ -376,129 +392,5 @@ export function endings({ test }: Suite): void {
     assert.equal(await bench.isClaimable("a"), true);
     const { run, inbox } = await bench.claimRun("a");
     same([run.attempt, inbox], [1, []]);
-  });
-
-  // ── deadlines ──
-
-  test("K7 a run past its deadline fails at once, with no turn, whoever holds it", async (bench) => {
-    const held = await bench.running("a", { deadline: 100 });
-    await bench.created("b", { deadline: 100, delay: 1_000 });
-    await bench.parked("c", { deadline: 101 });
-    bench.time += 99;
-    assert.equal(await bench.store.expire(), 0);
-    bench.time += 1;
-    assert.equal(await bench.store.expire(), 2);
-    assert.equal(await bench.store.expire(), 0);
-    for (const id of ["a", "b"]) {
-      const { status, error, finishedAt, workerId, availableAt } = await bench.row(id);
-      same(
-        [status, error?.name, finishedAt, workerId, availableAt],
-        ["failed", "DeadlineExceededError", START + 100, undefined, undefined],
-      );
-    }
-    assert.equal((await bench.tryCommit(held, { close: COMPLETED })).status, "stale");
-    assert.equal((await bench.row("c")).status, "sleeping");
-  });
-  test("K7 the parent of a run past its deadline is told", async (bench) => {
-    const parent = await bench.running("p");
-    const link = { runId: "p", execution: 1, seq: 3, parentClose: "cancel", announce: false } as const;
-    await bench.commit(parent, { children: [bench.newRun("c", { parent: link, deadline: 10 })] });
-    bench.time += 10;
-    await bench.store.expire();
-    const { seq, outcome } = resolution(await bench.inbox(parent));
-    same([seq, failureOf(outcome)], [3, "DeadlineExceededError"]);
-  });
-  test("K7 a run with rollbacks loses its claim and gets the news once; its code undoes what it did", async (bench) => {
-    const held = await bench.running("a", { deadline: 100 });
-    await bench.commit(held, { turn: bench.turn(held), rollbacks: 2 });
-    bench.time += 100;
-    assert.equal(await bench.store.expire(), 1);
-    assert.equal(await bench.store.expire(), 0);
-    assert.equal((await bench.tryCommit(held, { state: payload("late") })).status, "stale");
-    const { inbox, recovered } = await bench.claimRun("a", { workerId: "w2" });
-    assert.equal(recovered, false);
-    same(jobsOf(inbox).map((job) => (job.type === "expire" ? job.error.name : job.type)), ["DeadlineExceededError"]); // biome-ignore format: one line
-    assert.equal(await bench.store.expire(), 0);
-  });
-  test("K7 S1 what a turn says of rollbacks counts at the deadline, whether the run keeps its lease, says what it waits for or parks", async (bench) => {
-    const ways: Readonly<Record<string, Partial<TurnCommit>>> = {
-      goes: {},
-      says: { waitingFor: ["x"] },
-      parks: { lease: "park", status: "sleeping" },
-    };
-    for (const [id, way] of Object.entries(ways)) {
-      const none = await bench.running(`${id}, none left`, { deadline: 100 });
-      await bench.commit(none, { turn: bench.turn(none), rollbacks: 2 });
-      await bench.commit(none, { turn: bench.turn(none), rollbacks: 0, ...way });
-      const some = await bench.running(id, { deadline: 100 });
-      await bench.commit(some, { turn: bench.turn(some), rollbacks: 2, ...way });
-    }
-    bench.time += 100;
-    assert.equal(await bench.store.expire(), 6);
-    for (const id of Object.keys(ways)) {
-      assert.equal((await bench.row(`${id}, none left`)).status, "failed", `${id}, none left`);
-      const { inbox } = await bench.claimRun(id, { workerId: "w2" });
-      same([id, ...jobsOf(inbox).map(({ type }) => type)], [id, "expire"]);
-    }
-  });
-  test("K7 S1 a run that is rolling back outlasts its deadline undisturbed, and the deadline counts once", async (bench) => {
-    const held = await bench.running("a", { deadline: 100 });
-    await bench.commit(held, { turn: bench.turn(held), status: "rolling_back", rollbacks: 2 });
-    const parked = await bench.running("b", { deadline: 100 });
-    await bench.park(parked, { turn: bench.turn(parked), status: "rolling_back", rollbacks: 0, wakeAt: START + 900 });
-    const before = await bench.store.get(["a", "b"]);
-    bench.time += 100;
-    assert.equal(await bench.store.expire(), 2);
-    assert.equal(await bench.store.expire(), 0);
-    same(await bench.store.get(["a", "b"]), before); // epoch, worker and lease; when the next attempt is due
-    same(await bench.inbox(held), []);
-    await bench.commit(held, { turn: bench.turn(held), status: "rolling_back", rollbacks: 1 });
-    await bench.close(held, { status: "failed", error: failure("no stock"), resumable: false }, { turn: bench.turn(held) });
-    same([(await bench.row("a")).status, (await bench.row("a")).error], ["failed", failure("no stock")]);
-    bench.time = START + 900;
-    same((await bench.claimRun("b")).inbox, []);
-    assert.equal(await bench.store.expire(), 0);
-  });
-  test("K7 once its rollbacks are let go of, a run past its deadline fails at once", async (bench) => {
-    const held = await bench.running("a", { deadline: 100 });
-    await bench.commit(held, { rollbacks: 2 });
-    await bench.commit(held, { rollbacks: 0 });
-    bench.time += 100;
-    await bench.store.expire();
-    assert.equal((await bench.row("a")).status, "failed");
-  });
-  test("K7 no run retry follows a deadline, and it can't be resumed", async (bench) => {
-    const held = await bench.running("a", {
-      deadline: 100,
-      retry: { maxAttempts: 5, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 },
-    });
-    await bench.commit(held, { turn: bench.turn(held) });
-    bench.time += 100;
-    await bench.store.expire();
-    same(await bench.store.resume(["a"]), ["not-resumable"]);
-  });
-  test("K7 a run that is resumed has its deadline still", async (bench) => {
-    const held = await bench.running("a", { deadline: 100 });
-    await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held) });
-    await bench.store.resume(["a"]);
-    bench.time += 100;
-    assert.equal(await bench.store.expire(), 1);
-    assert.equal((await bench.row("a")).error?.name, "DeadlineExceededError");
-  });
-  test("K7 P10 a run that begins again has the deadline of its new start", async (bench) => {
-    await bench.running("a", { deadline: 100 });
-    bench.time += 100;
-    assert.equal(await bench.store.expire(), 1);
-    await bench.create("a", { onConflict: "restart-if-closed", deadline: 50 });
-    assert.equal(await bench.store.expire(), 0);
-    bench.time += 50;
-    assert.equal(await bench.store.expire(), 1);
-    same([(await bench.row("a")).status, (await bench.row("a")).execution], ["failed", 2]);
-  });
-  test("K7 deadlines go on with the chain", async (bench) => {
-    await bench.close(await bench.running("a", { deadline: 100 }), next());
-    bench.time += 100;
-    assert.equal(await bench.store.expire(), 1);
-    same([(await bench.row("a")).status, (await bench.row("a")).execution], ["failed", 2]);
   });
 }

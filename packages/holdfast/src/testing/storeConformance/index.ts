@@ -12,6 +12,7 @@ import { Bench } from "./bench.ts";
 import { claiming } from "./claiming.ts";
 import { crashes } from "./crashes.ts";
 import { creating } from "./creating.ts";
+import { deadlines } from "./deadlines.ts";
 import { endings } from "./endings.ts";
 import { families } from "./families.ts";
 import { fencing } from "./fencing.ts";
@@ -25,7 +26,7 @@ import { turns } from "./turns.ts";
 import { updates } from "./updates.ts";
 
 const groups = [
-  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, reopening, endings, activities, looking, crashes, sharing,
+  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, reopening, endings, deadlines, activities, looking, crashes, sharing,
 ]; // biome-ignore format: a list
 
 export interface StoreConformanceOptions {
