@@ -313,6 +313,7 @@ const withoutLooks: NonNullable<Parameters<typeof Holdfast.with>[0]["environment
   now: () => Date.now(),
   steady: () => Math.floor(performance.now()),
   elapsed: () => performance.now(),
+  worked: () => performance.now(),
   after: (ms, callback) => {
     const timer = setTimeout(callback, ms).unref();
     return { cancel: () => clearTimeout(timer) };

@@ -41,6 +41,7 @@ export interface ExecutionOptions {
   /** Whether `sideEffect` values go into its command, or its function is carried out by the host like a step. */
   readonly sideEffects: "inline" | "scheduled";
   readonly watch: TurnWatch | undefined;
+  readonly freezeStates: boolean;
 }
 
 /** A child that `startChild` has started. */
@@ -69,6 +70,7 @@ export class Execution implements RunningTurn {
   readonly notifiedPatches = new Set<string>();
   readonly logger: Logger;
   readonly watch: TurnWatch | undefined;
+  readonly freezeStates: boolean;
 
   start: StartJob | undefined;
   seed = "";
@@ -117,6 +119,7 @@ export class Execution implements RunningTurn {
     this.sideEffects = options.sideEffects;
     this.logger = options.logger;
     this.watch = options.watch;
+    this.freezeStates = options.freezeStates;
     this.mailbox = new Mailbox(this);
     this.conditions = new Conditions(this);
     this.saga = new Saga(this);

@@ -40,14 +40,16 @@ export interface ExecutorOptions {
   readonly logger?: Logger;
   readonly limits?: Partial<Limits>;
   readonly barrier?: Barrier;
-  /** A monotonic clock in milliseconds, for the turn timeout only (X9); the same function for all executors of a host. Without it there is no timeout. */
+  /** A monotonic clock in milliseconds, for the turn timeout only (X9); the same function for all executors of a host. Without it there is no timeout. `createTurnClock` makes one that forgives time in which the process stood still. */
   readonly elapsed?: () => number;
-  /** Default 2,000 ms. */
+  /** Default 2,000 ms; 0 for none. */
   readonly turnTimeout?: number;
   /** "scheduled": the host runs side effects like steps, because it can't record a value inline. Default "inline". */
   readonly sideEffects?: "inline" | "scheduled";
   /** Told when user code gets the thread, and when it gives it back. */
   readonly watch?: TurnWatch | undefined;
+  /** Freeze plain objects and arrays in the states of loops and receives: code that changes one in place gets a TypeError (R9). */
+  readonly freezeStates?: boolean;
 }
 
 const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
@@ -81,10 +83,11 @@ export class Executor {
       limits: { ...DEFAULT_LIMITS, ...options.limits },
       sideEffects: options.sideEffects ?? "inline",
       watch: options.watch,
+      freezeStates: options.freezeStates ?? false,
     });
     this.#barrier = options.barrier ?? sharedBarrier();
-    this.#stopwatch = options.elapsed === undefined ? undefined : new Stopwatch(options.elapsed);
     this.#turnTimeout = options.turnTimeout ?? 2_000;
+    this.#stopwatch = options.elapsed === undefined || this.#turnTimeout === 0 ? undefined : new Stopwatch(options.elapsed);
   }
 
   // ── the one call ──

@@ -12,4 +12,5 @@ export { evaluateQuery } from "./queries.ts";
 export { type RejectionFilter, withholdRejections } from "./rejections.ts";
 export { quietController } from "./signals.ts";
 export type { StepBody } from "./steps.ts";
+export { createTurnClock } from "./turnClock.ts";
 export type { RunningTurn, TurnWatch } from "./watch.ts";

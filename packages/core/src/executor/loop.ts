@@ -10,6 +10,7 @@ import type { CommitCommand, Payload } from "../protocol/index.ts";
 import { canCommit, commitCommand } from "./commits.ts";
 import type { Execution } from "./execution.ts";
 import type { Behaviour, Operation } from "./operation.ts";
+import { guardedState, initialState } from "./states.ts";
 import type { Unit, UnitOutcome } from "./unit.ts";
 
 /** Iterations between commits, between trims, and kept for people to look at. */
@@ -33,11 +34,11 @@ class LoopScope implements Behaviour {
   #wroteState = false;
   #warned = false;
 
-  constructor(operation: Operation, options: LoopOptions<unknown>, run: IterationRun) {
+  constructor(operation: Operation, options: LoopOptions<unknown>, state: unknown, run: IterationRun) {
     this.#operation = operation;
     this.#execution = operation.unit.execution;
     this.#run = run;
-    this.#state = options.state;
+    this.#state = guardedState(this.#execution, state);
     this.#commitInterval = options.commitInterval ?? DEFAULT_INTERVAL;
     this.#historyEvery = options.historyEvery ?? DEFAULT_INTERVAL;
     this.#historyKeep = options.historyKeep ?? DEFAULT_INTERVAL;
@@ -75,7 +76,7 @@ class LoopScope implements Behaviour {
       return;
     }
     if (result?.loop === "break") return execution.conclude(this.#operation, "completed", { ok: true, value: result.value });
-    this.#state = result?.state;
+    this.#state = guardedState(execution, result?.state);
     this.#iteration++;
     if (this.#iteration % this.#commitInterval === 0 && !this.#commit()) return;
     this.#start();
@@ -115,13 +116,13 @@ class LoopScope implements Behaviour {
       trim = Math.max(0, this.#iteration - this.#historyKeep);
     }
     execution.emit(commitCommand(execution, this.#operation, this.#iteration, value, trim));
-    this.#state = execution.decode(value);
+    this.#state = guardedState(execution, execution.decode(value));
     return true;
   }
   restore(_operation: Operation, commit: CommitCommand): void {
     this.#iteration = commit.count;
     this.#trimmedAt = commit.count - (commit.count % this.#historyEvery);
-    this.#state = this.#execution.decode(commit.value);
+    this.#state = guardedState(this.#execution, this.#execution.decode(commit.value));
     this.#start();
   }
 
@@ -142,7 +143,15 @@ export function loop(unit: Unit, options: LoopOptions<unknown>, run: IterationRu
       });
     }
   }
-  const operation = unit.execution.open(unit, "loop", options.name);
-  if (!operation.closed) new LoopScope(operation, options, run);
+  const { execution } = unit;
+  let operation: Operation;
+  let state: unknown;
+  try {
+    state = initialState(execution, options.state, `the initial state of loop ${options.name}`);
+    operation = execution.open(unit, "loop", options.name);
+  } catch (error) {
+    operation = execution.refuse(unit, "loop", options.name, error as Error);
+  }
+  if (!operation.closed) new LoopScope(operation, options, state, run);
   return operation.promise;
 }

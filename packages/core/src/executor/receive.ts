@@ -18,6 +18,7 @@ import { canCommit, commitCommand } from "./commits.ts";
 import type { Execution } from "./execution.ts";
 import type { Signal, Update, UpdateTaker } from "./mailbox.ts";
 import { type Behaviour, type Operation, rejected, type Settlement } from "./operation.ts";
+import { copyOfState, guardedState, initialState } from "./states.ts";
 import type { Unit, UnitOutcome } from "./unit.ts";
 
 type Handler = (payload: unknown, state: unknown, ctx: unknown) => unknown;
@@ -49,7 +50,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   constructor(operation: Operation, state: unknown, handlers: ReceiveHandlers<unknown, Messages>, context: MakeContext) {
     this.operation = operation;
     this.#execution = operation.unit.execution;
-    this.#state = state;
+    this.#state = guardedState(this.#execution, state);
     this.#signals = (handlers.signals ?? {}) as Record<string, Handler>;
     this.#updates = (handlers.updates ?? {}) as UpdateHandlers;
     this.#checkpointEvery = handlers.checkpointEvery;
@@ -91,7 +92,8 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
         update.decoded = { input };
         return undefined;
       }
-      const result = this.#execution.inClosure(`the validator of update "${update.name}"`, () => handler.validate(input, this.#state));
+      const state = copyOfState(this.#execution, this.#state); // M9: what it does to it never counts
+      const result = this.#execution.inClosure(`the validator of update "${update.name}"`, () => handler.validate(input, state));
       if (isThenable(result)) {
         this.#execution.violate(new IllegalReturnError(`The validator of update "${update.name}" returned a promise: it is synchronous.`));
       }
@@ -154,7 +156,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     if ((result.result === "reply" || result.result === "stopWith") && message.type === "update") {
       if (!this.#completeUpdate(message, { ok: true, value: result.value })) return;
     }
-    this.#state = result.state;
+    this.#state = guardedState(this.#execution, result.state);
     if (result.result === "stop" || result.result === "stopWith") this.#close();
     else if (result.result === "async") this.#spawnAsync(message, dispatch, result.fn as (ctx: AsyncHandlerContext<unknown>) => unknown);
   }
@@ -227,7 +229,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
       if (!Array.isArray(result) || result.length !== 2) {
         throw this.#execution.violate(new IllegalReturnError("updateState takes a synchronous function that returns [result, newState]."));
       }
-      this.#state = result[1];
+      this.#state = guardedState(this.#execution, result[1]);
       return { ok: true, value: result[0] };
     } catch (error) {
       return { ok: false, error: error as Error };
@@ -313,13 +315,13 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
       return;
     }
     execution.emit(commitCommand(execution, this.operation, this.#dispatched, value, this.#dispatched));
-    this.#state = execution.decode(value);
+    this.#state = guardedState(execution, execution.decode(value));
   }
   restore(operation: Operation, commit: CommitCommand): void {
     this.#awaitingCommit = false;
     this.#dispatched = commit.count;
     this.#sinceCheckpoint = 0;
-    this.#state = this.#execution.decode(commit.value);
+    this.#state = guardedState(this.#execution, this.#execution.decode(commit.value));
     const { canceled } = operation.unit;
     if (canceled !== undefined) this.cancel(operation, canceled);
   }
@@ -345,10 +347,18 @@ export function receive(unit: Unit, state: unknown, handlers: ReceiveHandlers<un
       issues: [{ message: `checkpointEvery must be a positive whole number, not ${preview(every)}.`, path: ["checkpointEvery"] }],
     });
   }
-  const operation = execution.open(unit, "receive", "receive", {
+  const fields = {
     ...(handlers.timeout !== undefined && { timeout: parseDuration(handlers.timeout) }),
     ...(every !== undefined && { checkpointEvery: every }),
-  });
-  if (!operation.closed) new ReceiveScope(operation, state, handlers, context);
+  };
+  let operation: Operation;
+  let initial: unknown;
+  try {
+    initial = initialState(execution, state, "the initial state of a receive");
+    operation = execution.open(unit, "receive", "receive", fields);
+  } catch (error) {
+    operation = execution.refuse(unit, "receive", "receive", error as Error);
+  }
+  if (!operation.closed) new ReceiveScope(operation, initial, handlers, context);
   return operation.promise;
 }

@@ -39,6 +39,7 @@ export interface HarnessOptions {
   readonly elapsed?: () => number;
   readonly turnTimeout?: number;
   readonly sideEffects?: "inline" | "scheduled";
+  readonly freezeStates?: boolean;
   /** Awaited before each activation: where a test wants every turn in a macrotask of its own. */
   readonly beforeTurn?: () => Promise<unknown>;
 }
@@ -87,8 +88,8 @@ export class Harness {
     return harness;
   }
   createExecutor(workflow: AnyWorkflow = this.workflow): Executor {
-    const { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects } = this.options;
-    const given = { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects };
+    const { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects, freezeStates } = this.options;
+    const given = { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects, freezeStates };
     const present = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
     return new Executor({ workflow, ...present });
   }

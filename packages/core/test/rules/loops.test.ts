@@ -183,19 +183,20 @@ describe("L3 commits", () => {
     await crashAnywhere(h);
   });
 
-  it("L3 P8 the live run goes on with the decoded state", async () => {
+  it("L3 P8 R9 the loop begins with the decoded state, and the live run goes on with it after each commit", async () => {
     const seen: boolean[] = [];
     const wf = workflow("decoded", async (ctx) => {
-      const original = { at: new Date(0), n: 0 };
-      return ctx.loop({ name: "l", state: original, commitInterval: 2 }, async (c, state) => {
-        seen.push(state === original);
+      let last: unknown = { at: new Date(0), n: 0 };
+      return ctx.loop({ name: "l", state: last as { at: Date; n: number }, commitInterval: 2 }, async (c, state) => {
+        seen.push(state === last);
+        last = state;
         await c.step("s", () => 0);
         if (state.n === 3) return Loop.break(state.at instanceof Date);
         return Loop.continue(Object.assign(state, { n: state.n + 1 }));
       });
     });
     const h = await runWorkflow(wf);
-    expect(seen).toEqual([true, true, false, false]);
+    expect(seen).toEqual([false, true, false, true]);
     expect(h.output).toBe(true);
     await crashAnywhere(h);
   });

@@ -8,6 +8,7 @@ import {
   type AnyWorkflow,
   type Command,
   createBarrier,
+  createTurnClock,
   Executor,
   formatLocation,
   Loop,
@@ -983,6 +984,40 @@ describe("X9 the turn timeout", () => {
       return "unreached";
     });
     await expect(Harness.start(wf, undefined, { elapsed: clock.elapsed })).rejects.toBeInstanceOf(TurnTimeoutError);
+  });
+
+  it("X9 a timeout of 0 is none", async () => {
+    const clock = new Clock();
+    const wf = workflow("free", async (ctx) => {
+      clock.take(60_000);
+      await ctx.step("s", () => 0);
+      clock.take(60_000);
+    });
+    const h = await Harness.start(wf, undefined, { elapsed: clock.elapsed, turnTimeout: 0 });
+    await h.resolve("s");
+    expect(h.status).toBe("completed");
+  });
+
+  it("X9 time in which the process was frozen, or had no processor, is not the turn's", async () => {
+    const clock = new Clock();
+    const processor = new Clock();
+    const work = (ms: number, share = 1) => {
+      clock.take(ms);
+      processor.take(ms * share);
+    };
+    const run = async (turn: () => void) => {
+      const wf = workflow("frozen", async (ctx) => {
+        for (let i = 0; i < 10; i++) await ctx.sideEffect(() => work(15));
+        turn();
+        await ctx.step("s", () => 0);
+      });
+      return Harness.start(wf, undefined, { elapsed: createTurnClock(clock.elapsed, processor.elapsed) });
+    };
+    await run(() => work(60_000, 0)); // frozen
+    await run(() => work(3_000, 0.5)); // others have half of the processor
+    await run(() => work(1_500, 4)); // beside busy threads of the process: never more than has elapsed
+    await expect(run(() => work(2_001))).rejects.toBeInstanceOf(TurnTimeoutError);
+    await expect(run(() => work(5_000, 0.5))).rejects.toBeInstanceOf(TurnTimeoutError);
   });
 
   it("X9 without a clock there is no timeout", async () => {

@@ -42,6 +42,8 @@ export interface DriverHost extends StepsHost {
   readonly maxRecoveries: number;
   /** Sees workflow code run. */
   readonly watch: TurnWatch | undefined;
+  /** With the determinism guard on: code that changes a state in place gets a TypeError (R9). */
+  readonly freezeStates: boolean;
   /** Tells one of the two, later. */
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
   attempts(runId: string): Promise<readonly (AttemptRow & { readonly task?: boolean })[]>;
@@ -166,15 +168,16 @@ export class Driver {
   }
 
   #createExecutor(): Executor {
-    const { codec, logger, limits, environment, turnTimeout, watch } = this.#host;
+    const { codec, logger, limits, environment, turnTimeout, watch, freezeStates } = this.#host;
     return new Executor({
       workflow: this.workflow,
       codec: unguardedCodec(codec),
       logger,
       limits,
-      elapsed: environment.elapsed,
+      elapsed: environment.worked,
       turnTimeout,
       watch,
+      freezeStates,
     });
   }
 

@@ -3,6 +3,7 @@
 // Invariants: X8 (activations begin in a fresh macrotask), P7 (randomness of a run comes from its seed, which comes from here).
 
 import { randomUUID } from "node:crypto";
+import { createTurnClock } from "@holdfast/core";
 
 export interface Timer {
   cancel(): void;
@@ -13,8 +14,10 @@ export interface Environment {
   now(): number;
   /** Whole milliseconds since no matter when, that nobody sets: for estimating the store's time from one answer to the next. */
   steady(): number;
-  /** Monotonic milliseconds, for the length of turns and attempts. */
+  /** Monotonic milliseconds, for the length of attempts and calls. */
   elapsed(): number;
+  /** The same, but standing still while the process does: for the length of turns (X9). */
+  worked(): number;
   /** Calls back once, not before `ms` have passed. Does not keep the process alive. */
   after(ms: number, callback: () => void): Timer;
   /** Calls back again and again, about this often: for looking after what hints may have missed (D9). */
@@ -35,12 +38,23 @@ const { now } = Date;
 const elapsed = performance.now.bind(performance);
 const { random } = Math;
 const uuid = randomUUID;
+const processor = processorTime();
 const { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate } = globalThis;
+
+/** Milliseconds that this thread has worked, or where Node can't say, this process. */
+function processorTime(): () => number {
+  const { threadCpuUsage = process.cpuUsage } = process as { threadCpuUsage?: typeof process.cpuUsage };
+  return () => {
+    const { user, system } = threadCpuUsage.call(process);
+    return (user + system) / 1_000;
+  };
+}
 
 export const realEnvironment: Environment = {
   now: () => now(),
   steady: () => Math.floor(elapsed()),
   elapsed: () => elapsed(),
+  worked: createTurnClock(() => elapsed(), processor),
   after(ms, callback) {
     let timer: NodeJS.Timeout;
     const arm = (left: number): void => {

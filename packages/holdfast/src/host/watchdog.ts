@@ -13,6 +13,9 @@ const LENGTH = 3; // Bytes of text: workflow, run and unit, a line each.
 const TEXT_AT = 16;
 const TEXT_BYTES = 2_000;
 
+/** Milliseconds that a timer may be late on a busy machine. */
+const LATE = 50;
+
 /** Plain JavaScript in a string: it needs no file beside it, whether this package is built, bundled or run from its sources. */
 const THREAD = `
 const { writeSync } = require("node:fs");
@@ -22,10 +25,15 @@ const text = new Uint8Array(workerData, ${TEXT_AT});
 let step = -1;
 let since = 0;
 let told = false;
+let looked = performance.now();
+let pause = 0;
 function look() {
   const latest = Atomics.load(numbers, ${STEP});
   const limit = numbers[${LIMIT}];
   const now = performance.now();
+  // This thread was not called for so long either: the process was frozen, or had no processor.
+  since += Math.max(0, now - looked - pause - ${LATE});
+  looked = now;
   if (latest !== step || Atomics.load(numbers, ${DEPTH}) === 0) {
     step = latest;
     since = now;
@@ -40,7 +48,8 @@ function look() {
       writeSync(2, line);
     } catch {}
   }
-  setTimeout(look, Math.min(1000, Math.max(10, limit / 10)));
+  pause = Math.min(1000, Math.max(10, limit / 10));
+  setTimeout(look, pause);
 }
 look();
 `;

@@ -73,6 +73,7 @@ export class WorkerHost implements DriverHost {
   readonly limits: Partial<Limits>;
   readonly turnTimeout: number;
   readonly maxRecoveries: number;
+  readonly freezeStates: boolean;
   readonly turnstile: Turnstile;
   readonly #settings: WorkerSettings;
   readonly #ports: WorkerPorts;
@@ -112,6 +113,7 @@ export class WorkerHost implements DriverHost {
     this.limits = ports.limits;
     this.turnTimeout = settings.turnTimeout;
     this.maxRecoveries = settings.maxRecoveries;
+    this.freezeStates = settings.determinism !== "off";
     this.turnstile = new Turnstile(ports.environment, settings.determinism === "off");
     this.#settings = settings;
     this.#ports = ports;

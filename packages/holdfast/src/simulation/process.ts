@@ -93,6 +93,7 @@ export class SimProcess implements Owner {
     now: () => Math.floor(this.world.now + this.#clock.offset + this.#elapsed * this.#clock.drift + this.#ahead),
     steady: () => Math.floor(this.#elapsed * (1 + this.#clock.drift)),
     elapsed: () => this.#elapsed * (1 + this.#clock.drift),
+    worked: () => this.#elapsed * (1 + this.#clock.drift),
     after: (ms, callback) => this.world.after(Math.max(0, ms) / (1 + this.#clock.drift), this, callback),
     every: (ms, callback) => this.#every(ms / (1 + this.#clock.drift), callback),
     stayAlive: () => ({ cancel: () => {} }),

@@ -29,6 +29,7 @@ export class TestWorld implements Environment {
   elapsed(): number {
     return realEnvironment.elapsed();
   }
+  readonly worked = realEnvironment.worked;
   after(ms: number, callback: () => void): Timer {
     const alarm = { at: this.#time + Math.max(0, ms), order: this.#order++, callback };
     this.#alarms.push(alarm);

@@ -6,7 +6,7 @@ import nodeCrypto, { randomUUID } from "node:crypto";
 import fs, { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import timers from "node:timers";
 import { Executor } from "@holdfast/core";
-import { type AnyWorkflow, Holdfast, type Logger, RunBlockedError, signal, workflow } from "holdfast";
+import { type AnyWorkflow, Holdfast, type Logger, Loop, Receive, RunBlockedError, signal, workflow } from "holdfast";
 import { afterEach, describe, expect, it } from "vitest";
 import { realEnvironment } from "../../src/host/environment.ts";
 import { Guard } from "../../src/host/guard.ts";
@@ -240,6 +240,47 @@ describe("determinism: error", () => {
     while ((await run.describe()).status === "blocked") await new Promise((resolve) => setTimeout(resolve, 5));
 
     expect(await run.result()).toBe(2);
+  });
+});
+
+describe("R9 states", () => {
+  const changing = workflow("changes", async (ctx) => {
+    const tried: string[] = [];
+    const attempt = (change: () => unknown): void => {
+      try {
+        change();
+        tried.push("changed");
+      } catch (error) {
+        tried.push((error as Error).name);
+      }
+    };
+    await ctx.loop({ name: "l", state: { list: [1] } }, async (_ctx, state) => {
+      attempt(() => state.list.push(2));
+      return Loop.break(0);
+    });
+    await ctx.receive(
+      { list: [1] },
+      {
+        signals: {
+          go: (_payload, state) => {
+            attempt(() => state.list.push(2));
+            return Receive.stop(state);
+          },
+        },
+      },
+    );
+    return tried;
+  });
+
+  it.each([
+    ["off", "changed"],
+    ["warn", "TypeError"],
+    ["error", "TypeError"],
+  ] as const)("R9 with determinism: %s a change in place: %s", async (determinism, outcome) => {
+    const { engine } = await open();
+    await engine.worker({ workflows: [changing], determinism });
+    const run = await engine.start(changing, undefined, { signals: [{ name: "go" }] });
+    expect(await run.result()).toEqual([outcome, outcome]);
   });
 });
 

@@ -64,3 +64,20 @@ it("X9 turns that come back in time are not reported", async () => {
 
   expect([code, output.stderr]).toEqual([0, ""]);
 });
+
+it("X9 a process that is frozen in the middle of a turn: neither the turn nor the watchdog blames the workflow", async () => {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "frozen.mjs")], { stdio: ["ignore", "pipe", "pipe"] });
+  children.push(child);
+  const output = { stdout: "", stderr: "" };
+  child.stdout.setEncoding("utf8").on("data", (chunk) => (output.stdout += chunk));
+  child.stderr.setEncoding("utf8").on("data", (chunk) => (output.stderr += chunk));
+  const closed = once(child, "close");
+  while (!output.stdout.includes("turn")) await once(child.stdout, "data");
+
+  child.kill("SIGSTOP");
+  await new Promise((resolve) => setTimeout(resolve, 7_000)); // longer than the turn timeout, and than the watchdog waits
+  child.kill("SIGCONT");
+  await closed;
+
+  expect(output).toEqual({ stdout: "turn\ncompleted", stderr: "" });
+}, 30_000);

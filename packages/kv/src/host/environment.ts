@@ -2,6 +2,8 @@
 // Owns: nothing; one object of functions, so that tests own time, timers and randomness.
 // Invariants: X8 (activations begin in a fresh macrotask), P7 (randomness of a run comes from its seed, which comes from here).
 
+import { createTurnClock } from "@holdfast/core";
+
 export interface Timer {
   cancel(): void;
 }
@@ -9,7 +11,7 @@ export interface Timer {
 export interface Environment {
   /** Milliseconds since 1970. */
   now(): number;
-  /** Monotonic milliseconds, for the length of turns. */
+  /** Monotonic milliseconds, for the length of turns; where the runtime can tell, without time in which the process stood still (X9). */
   elapsed(): number;
   /** Calls back once, not before `ms` have passed. */
   after(ms: number, callback: () => void): Timer;
@@ -44,9 +46,21 @@ function macrotasks(): (callback: () => void) => void {
   };
 }
 
+/** A clock for turns. Runtimes without processes can't tell what the processor has worked. */
+function turnClock(): () => number {
+  const elapsed = () => performance.now();
+  const { process } = globalThis as { process?: { cpuUsage?: () => { user: number; system: number } } };
+  if (process?.cpuUsage === undefined) return elapsed;
+  const usage = process.cpuUsage.bind(process);
+  return createTurnClock(elapsed, () => {
+    const { user, system } = usage();
+    return (user + system) / 1_000;
+  });
+}
+
 export const realEnvironment: Environment = {
   now: () => now(),
-  elapsed: () => performance.now(),
+  elapsed: turnClock(),
   after(ms, callback) {
     let timer: ReturnType<typeof setTimeout>;
     const arm = (left: number): void => {
