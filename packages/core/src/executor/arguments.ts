@@ -4,7 +4,17 @@
 
 import { InvalidInputError } from "../errors/index.ts";
 import { callName, preview } from "../errors/text.ts";
-import type { Activity, AnyWorkflow, ChildOptions, LoopOptions, Messages, ReceiveHandlers, StepOptions } from "../model/index.ts";
+import type {
+  Activity,
+  AnyWorkflow,
+  ChildOptions,
+  LoopOptions,
+  Messages,
+  OperationKind,
+  ReceiveHandlers,
+  StepOptions,
+} from "../model/index.ts";
+import { isOperationKind, OPERATION_KINDS } from "../model/index.ts";
 import { checkedId, checkedText } from "../model/starting.ts";
 import { checkOptionNames, type OptionNames } from "../values/index.ts";
 
@@ -44,6 +54,12 @@ export function checkStepOptions(call: "step" | "transaction", options: unknown)
   const { rollback } = options as { readonly rollback?: unknown };
   if (rollback !== undefined && typeof rollback !== "function")
     throw refused(call, `rollback is a function, (output, info) => …, not ${preview(rollback)}.`, "rollback");
+}
+
+/** One that no operation has would match nothing, in silence (V3). */
+export function checkedKind(call: string, kind: unknown): OperationKind {
+  if (isOperationKind(kind)) return kind;
+  throw refused(call, `kind is one of ${OPERATION_KINDS.join(", ")}, not ${preview(kind)}.`, "kind");
 }
 
 // ── definitions ──

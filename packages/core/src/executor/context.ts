@@ -26,6 +26,7 @@ import {
   checkBranches,
   checkBranchList,
   checkChildOptions,
+  checkedKind,
   checkHandlers,
   checkLoop,
   checkOptions,
@@ -326,7 +327,7 @@ export class Context {
     this.#now("deprecatePatch", () => deprecatePatch(this.#unit, named("deprecatePatch", id)));
   }
   removed(name: string, kind: OperationKind): void {
-    this.#now("removed", () => removed(this.#unit, named("removed", name), kind));
+    this.#now("removed", () => removed(this.#unit, named("removed", name), checkedKind("removed", kind)));
   }
   rollbackCheckpoint(name: string): void {
     this.#now("rollbackCheckpoint", () => {

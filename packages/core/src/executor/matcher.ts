@@ -281,7 +281,7 @@ export class Matcher {
 
   remove(unit: Unit, name: string, kind: OperationKind): void {
     const record = this.#upcoming(unit);
-    if (record === undefined || record.name !== name || (record.type === "childResult" ? "child" : record.type) !== kind) return;
+    if (record === undefined || record.name !== name || kindOf(record) !== kind) return;
     this.#removals.add(unit, record, this.#expected[this.#expected.indexOf(record) + 1]);
     this.#skip();
   }
@@ -309,4 +309,10 @@ export class Matcher {
   get hasWork(): boolean {
     return this.#removals.pending || this.#carry.size > 0;
   }
+}
+
+/** What its caller calls it: also where the call was refused, or its outcome used again. */
+function kindOf(record: OpeningCommand): string {
+  if (record.type === "refuse" || record.type === "reuse") return record.kind;
+  return record.type === "childResult" ? "child" : record.type;
 }

@@ -5,6 +5,7 @@ import type { Duration, RetryPolicy, StoredRetryPolicy } from "../values/index.t
 import type { Activity, ActivityOptions } from "./activity.ts";
 import type { LoopOptions, LoopResult } from "./loop.ts";
 import type { Messages, SignalPayload } from "./messages.ts";
+import type { OperationKind } from "./operationKind.ts";
 import type { ReceiveHandlers } from "./receive.ts";
 import type { Workflow } from "./workflow.ts";
 
@@ -144,20 +145,6 @@ export interface IVar<T> {
 export interface ContinueAsNew {
   readonly continueAsNew: unknown;
 }
-export type OperationKind =
-  | "step"
-  | "transaction"
-  | "activity"
-  | "child"
-  | "sleep"
-  | "signal"
-  | "parallel"
-  | "join"
-  | "race"
-  | "loop"
-  | "receive"
-  | "sideEffect"
-  | "patch";
 
 export interface Logger {
   debug(message: string, fields?: object): void;

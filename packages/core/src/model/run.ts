@@ -2,7 +2,7 @@
 // Owns: the shapes only. Hosts fill them; `history/` writes and reads the turns inside a History.
 // Invariants: P11 (statuses), D12 (attempts), Y5 (a History is plain JSON and needs no store).
 import type { SerializedError } from "../errors/index.ts";
-import type { OperationKind } from "./context.ts";
+import type { OperationKind } from "./operationKind.ts";
 
 export type RunStatus =
   | "pending"
@@ -48,6 +48,8 @@ export interface OperationInfo {
   kind: OperationKind;
   name: string;
   status: "scheduled" | "running" | "waiting" | "completed" | "failed" | "canceled" | "abandoned";
+  /** Of activities and children. */
+  input: unknown;
   output: unknown;
   error: SerializedError | undefined;
   attempts: readonly {
@@ -60,6 +62,8 @@ export interface OperationInfo {
   }[];
   scheduledAt: Date;
   endedAt: Date | undefined;
+  /** Of a child: its run. */
+  childId: string | undefined;
 }
 
 /** Portable: `JSON.stringify(await run.history())` is what `replay` and `holdfast replay` take. */

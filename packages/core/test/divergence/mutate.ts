@@ -358,6 +358,13 @@ const REMOVABLE: Readonly<Partial<Record<Op["op"], OperationKind>>> = {
   receive: "receive",
   sideEffect: "sideEffect",
   patched: "patch",
+  signalRun: "signalRun",
+  cancelRun: "cancelRun",
+  condition: "condition",
+  awaitCell: "ivar",
+  try: "try",
+  shield: "shield",
+  attributes: "attributes",
 };
 /** V3: the operation is gone, and the code says so. */
 function removals(op: Op): Variant[] {

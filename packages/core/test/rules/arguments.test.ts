@@ -57,6 +57,12 @@ describe("arguments", () => {
     ["listen to nothing", (ctx) => ctx.listen(), /ctx\.listen: Give a list of names/],
     ["listen with null options", (ctx) => ctx.listen(["x"], null), /ctx\.listen: .*options/],
     ["sideEffect of nothing", (ctx) => ctx.sideEffect(), /ctx\.sideEffect: Expected a function/],
+    [
+      "removed without a kind",
+      (ctx) => ctx.removed("s"),
+      /ctx\.removed: .*kind is one of step, transaction, .*, attributes, not undefined/,
+    ],
+    ["removed of a kind that there is not", (ctx) => ctx.removed("s", "wait"), /ctx\.removed: .*kind is one of .*, not "wait"/],
     ["setAttributes of null", (ctx) => ctx.setAttributes(null), /ctx\.setAttributes: Give an object/],
     ["parallel of nothing", (ctx) => ctx.parallel(), /ctx\.parallel: Give a list of functions/],
     ["parallel of values", (ctx) => ctx.parallel([1]), /ctx\.parallel: Expected a function/],

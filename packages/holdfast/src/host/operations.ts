@@ -5,6 +5,7 @@
 import {
   type Codec,
   formatLocation,
+  isOperationKind,
   type Job,
   type OpeningCommand,
   type OperationInfo,
@@ -14,22 +15,9 @@ import {
 import { readable } from "../codecs.ts";
 import type { AttemptRow } from "../store/port.ts";
 
-const KINDS: ReadonlySet<string> = new Set<OperationKind>([
-  "step",
-  "transaction",
-  "activity",
-  "child",
-  "sleep",
-  "signal",
-  "parallel",
-  "join",
-  "race",
-  "loop",
-  "receive",
-  "sideEffect",
-  "patch",
-]);
 const ATTEMPTED: ReadonlySet<string> = new Set(["step", "transaction", "activity"]);
+/** Over with their record; a side effect too, unless the host carries it out. */
+const INSTANT: ReadonlySet<string> = new Set<OpeningCommand["type"]>(["sideEffect", "patch", "rollbackCheckpoint", "attributes"]);
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type Draft = Mutable<OperationInfo> & { readonly seq: number; readonly turn: number; attempts: OperationInfo["attempts"][number][] };
@@ -47,7 +35,7 @@ export function operationsOf(
     for (const job of turn.jobs) settleByJob(drafts, job, turn, codec);
     for (const command of turn.commands) {
       if ("n" in command) {
-        if (KINDS.has(command.type) || command.type === "rollback") drafts.set(command.seq, opened(command, turn, codec));
+        if (isOperationKind(command.type) || command.type === "rollback") drafts.set(command.seq, opened(command, turn, codec));
       } else if (command.type === "settle") end(drafts.get(command.seq), SETTLED[command.status], turn.time);
       else if (command.type === "cancel") {
         const draft = drafts.get(command.seq);
@@ -66,7 +54,8 @@ const SETTLED = { completed: "completed", failed: "failed", canceled: "canceled"
 function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
   const at = new Date(turn.time);
   const kind = command.type === "rollback" ? "step" : (command.type as OperationKind); // S1: a step of its own, in a unit of its own
-  const instant = command.type === "sideEffect" || command.type === "patch";
+  const instant = INSTANT.has(command.type);
+  const input = readable(codec, command.type === "activity" || command.type === "child" ? command.input : undefined);
   const { value: output, error } = readable(codec, command.type === "sideEffect" ? command.value : undefined);
   return {
     seq: command.seq,
@@ -76,11 +65,13 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
     kind,
     name: command.name,
     status: instant ? "completed" : ATTEMPTED.has(kind) ? "scheduled" : "waiting",
+    input: input.value,
     output,
-    error: command.type === "sideEffect" ? (command.error ?? error) : undefined,
+    error: command.type === "sideEffect" ? (command.error ?? error) : input.error,
     attempts: [],
     scheduledAt: at,
     endedAt: instant ? at : undefined,
+    childId: command.type === "child" ? command.id : undefined,
   };
 }
 

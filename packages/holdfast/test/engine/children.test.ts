@@ -20,9 +20,9 @@ describe.each(STORES)("children on %s", (store) => {
     ]);
     const { runs } = await engine.list({ parentId: "p" });
     expect(runs.map(({ id }) => id).sort()).toEqual(["p/kid", "second"]);
-    expect((await run.operations()).map(({ kind, name, status }) => [kind, name, status])).toEqual([
-      ["child", "kid", "completed"],
-      ["child", "kid", "completed"],
+    expect((await run.operations()).map(({ kind, name, status, childId, input }) => [kind, name, status, childId, input])).toEqual([
+      ["child", "kid", "completed", "p/kid", 1],
+      ["child", "kid", "completed", "second", 2],
     ]);
   });
 

@@ -230,6 +230,43 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     expect((await engine.list({ attributes: { phase: "two", n: 2 } })).runs).toHaveLength(1);
   });
 
+  test("D12 operations() lists every kind of operation, with the input of activities", async () => {
+    const engine = await engines.open();
+    const render = activity("render", async (page: number) => page);
+    const all = workflow("all", async (ctx) => {
+      await ctx.sideEffect(() => 1);
+      ctx.patched("p");
+      ctx.rollbackCheckpoint("so far");
+      ctx.setAttributes({ phase: 1 });
+      await ctx.try("risky", async () => 1);
+      await ctx.shield(async () => 1);
+      await ctx.condition(() => true);
+      await ctx.signalRun(ctx.run.id, "go");
+      await ctx.activity(render, 7);
+      await ctx.cancelRun("nobody").catch(() => {});
+      await ctx.ivar().wait();
+    });
+    await engine.worker({ workflows: [all], activities: [render] });
+    const run = await engine.start(all);
+    const seen = await until(async () => {
+      const operations = await run.operations();
+      return operations.some(({ kind }) => kind === "ivar") && operations;
+    });
+    expect(seen.map(({ kind, name, status, input }) => [kind, name, status, input])).toEqual([
+      ["sideEffect", "sideEffect", "completed", undefined],
+      ["patch", "p", "completed", undefined],
+      ["rollbackCheckpoint", "so far", "completed", undefined],
+      ["attributes", "attributes", "completed", undefined],
+      ["try", "risky", "completed", undefined],
+      ["shield", "shield", "completed", undefined],
+      ["condition", "condition", "completed", undefined],
+      ["signalRun", "go", "completed", undefined],
+      ["activity", "render", "completed", 7],
+      ["cancelRun", "cancelRun", "failed", undefined],
+      ["ivar", "ivar", "waiting", undefined],
+    ]);
+  });
+
   test("an unknown run is a RunNotFoundError, whatever is asked", async () => {
     const engine = await engines.open();
     const run = engine.run("nobody");
