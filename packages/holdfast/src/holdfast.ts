@@ -14,6 +14,7 @@ import {
   checkedText,
   type Duration,
   HoldfastError,
+  type InputArgs,
   jsonCodec,
   type Limits,
   type Logger,
@@ -25,8 +26,8 @@ import {
   type RunStatus,
   type SignalSpec,
   type Signals,
-  type UpdateInput,
   type UpdateOutput,
+  type UpdateSent,
   type Updates,
   uncheckedSeed,
   type Workflow,
@@ -71,7 +72,7 @@ import { RunHandle } from "./run.ts";
 import { otherWorkflow } from "./store/conflicts.ts";
 import { openStore } from "./store/open.ts";
 import type { NewMessage, NewRun, Store } from "./store/port.ts";
-import type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
+import type { Run, RunFilter, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./surface.ts";
 
 export interface OpenOptions {
   codec?: Codec;
@@ -119,13 +120,13 @@ export class Holdfast implements AsyncDisposable {
 
   // ── starting ──
 
+  // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
   /** By name it takes the definition, with its version, that is the last of that name in the list of a worker of this engine. */
-  start<I, O, S extends Signals, U extends Updates, Q extends Queries>(
-    workflow: Workflow<I, O, S, U, Q>,
-    input: I,
-    options?: StartOptions,
-  ): Promise<Run<O, S, U, Q>>;
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
+  start<In, O, S extends Signals, U extends Updates, Q extends Queries>(
+    workflow: Workflow<any, O, S, U, Q, In>,
+    ...args: InputArgs<NoInfer<In>, StartOptions<S>>
+  ): Promise<Run<O, S, U, Q>>;
   async start(workflow: AnyWorkflow | string, input?: unknown, given?: StartOptions): Promise<Run<unknown>> {
     const options = checkedOptions("start", given, START);
     const definition = typeof workflow === "string" ? this.#engine.servedAs(workflow) : workflow;
@@ -133,12 +134,18 @@ export class Holdfast implements AsyncDisposable {
     return this.#handleOf(await this.#create(run, definition, options.tx), definition);
   }
   /** Starts the run, or finds it, and sends it an update that its first receive may accept. */
-  async updateWithStart<I, O, S extends Signals, U extends Updates, Q extends Queries, K extends keyof U & string>(
-    workflow: Workflow<I, O, S, U, Q>,
-    input: I,
-    update: { name: K; input: UpdateInput<U[K]> } & SendOptions,
+  updateWithStart<In, O, S extends Signals, U extends Updates, Q extends Queries, K extends keyof U & string>(
+    workflow: Workflow<any, O, S, U, Q, In>,
+    input: NoInfer<In>,
+    update: { name: K; input: UpdateSent<U[K]> } & UpdateOptions,
+    options?: Omit<StartOptions<S>, "tx">,
+  ): Promise<{ run: Run<O, S, U, Q>; result: UpdateOutput<U[K]> }>;
+  async updateWithStart(
+    workflow: AnyWorkflow,
+    input: unknown,
+    update: { name: string; input?: unknown } & UpdateOptions,
     given?: StartOptions,
-  ): Promise<{ run: Run<O, S, U, Q>; result: UpdateOutput<U[K]> }> {
+  ): Promise<{ run: Run<unknown>; result: unknown }> {
     const options = checkedOptions("updateWithStart", given, START);
     checkedUpdate(update);
     checkedDefinition("updateWithStart", workflow);
@@ -152,24 +159,28 @@ export class Holdfast implements AsyncDisposable {
       throw new RunAlreadyExistsError({ runId: run.id, workflow: other });
     // M10: the send is repeated under the same id, so that an update that ended before the run closed still has its outcome.
     const handle = new RunHandle(this.#engine, created.id, workflow, true);
-    const result = (await handle.update(update.name, update.input, { idempotencyKey: message.job.id })) as UpdateOutput<U[K]>;
-    return { run: handle as unknown as Run<O, S, U, Q>, result };
+    const { name, input: sent, timeout } = update;
+    const result = await handle.update(name, sent, { idempotencyKey: message.job.id, ...(timeout !== undefined && { timeout }) });
+    return { run: handle as unknown as Run<unknown>, result };
   }
   /**
    * All of them are checked before any is started. What clashes with a run that exists, or with one before it in the list, is told of
    * together once all others are started.
    */
-  async startMany<I, O, S extends Signals, U extends Updates, Q extends Queries>(
-    workflow: Workflow<I, O, S, U, Q>,
-    items: Iterable<{ input: I } & StartOptions>,
-  ): Promise<Run<O, S, U, Q>[]> {
+  startMany<In, O, S extends Signals, U extends Updates, Q extends Queries>(
+    workflow: Workflow<any, O, S, U, Q, In>,
+    items: Iterable<(undefined extends In ? { input?: NoInfer<In> } : { input: NoInfer<In> }) & StartOptions<NoInfer<S>>>,
+  ): Promise<Run<O, S, U, Q>[]>;
+  async startMany(workflow: AnyWorkflow, items: Iterable<{ input?: unknown } & StartOptions>): Promise<Run<unknown>[]> {
     const given = checkedItems(items);
     const runs = await Promise.all(given.map(({ input, ...options }) => this.#newRun(workflow, input, options)));
     const ends = await Promise.allSettled(runs.map((run, i) => this.#create(run, workflow, given[i]?.tx)));
     const failures = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));
     if (failures.length > 0) throw startFailure(failures, runs.length);
-    return ends.map((end) => this.#handleOf(end.status === "fulfilled" ? end.value : "", workflow) as unknown as Run<O, S, U, Q>);
+    return ends.map((end) => this.#handleOf(end.status === "fulfilled" ? end.value : "", workflow));
   }
+  // biome-ignore-end lint/suspicious/noExplicitAny: end of the inference helpers
+
   /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
   async #create(run: NewRun, definition: AnyWorkflow | undefined, tx: unknown): Promise<string> {
     const result = await this.#engine.start(run, definition, tx);
@@ -217,8 +228,11 @@ export class Holdfast implements AsyncDisposable {
 
   // ── finding ──
 
-  run<I, O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow?: Workflow<I, O, S, U, Q>): Run<O, S, U, Q> {
-    return new RunHandle(this.#engine, checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<O, S, U, Q>;
+  run(id: string): Run<unknown>;
+  // biome-ignore lint/suspicious/noExplicitAny: inference helper; what it is started with does not matter to a handle
+  run<O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow: Workflow<any, O, S, U, Q, any>): Run<O, S, U, Q>;
+  run(id: string, workflow?: AnyWorkflow): Run<unknown> {
+    return new RunHandle(this.#engine, checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<unknown>;
   }
   /** Of a run that was started or found: it is of that workflow. */
   #handleOf(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {

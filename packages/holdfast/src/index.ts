@@ -12,6 +12,7 @@ export {
   type AsyncHandlerContext,
   activity,
   type BranchContext,
+  type BreakValue,
   CanceledError,
   ChildFailedError,
   type ChildHandle,
@@ -27,6 +28,7 @@ export {
   HoldfastError,
   IllegalCallError,
   IllegalReturnError,
+  type InputArgs,
   InvalidInputError,
   type IVar,
   isDeliveredError,
@@ -36,6 +38,8 @@ export {
   type Limits,
   type Logger,
   Loop,
+  type LoopBreak,
+  type LoopContinue,
   type LoopOptions,
   type LoopResult,
   type Messages,
@@ -64,10 +68,12 @@ export {
   replay,
   type SerializedError,
   type SignalHandler,
+  type SignalInput,
   type SignalPayload,
   type SignalResult,
   type SignalSpec,
   type Signals,
+  type StartSignal,
   StepFailedError,
   type StepInfo,
   type StepOptions,
@@ -85,6 +91,7 @@ export {
   type UpdateOutput,
   UpdateRejectedError,
   type UpdateResult,
+  type UpdateSent,
   type UpdateSpec,
   type Updates,
   update,
@@ -98,4 +105,4 @@ export { Holdfast, type OpenOptions } from "./holdfast.ts";
 export * from "./store/errors.ts";
 export type * from "./store/port.ts";
 export type { SqliteTransaction } from "./store/sqlite/transact.ts";
-export type { Run, RunFilter, SendOptions, StartOptions, Worker, WorkerOptions } from "./surface.ts";
+export type { Run, RunFilter, SendOptions, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./surface.ts";

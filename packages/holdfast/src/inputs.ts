@@ -25,7 +25,7 @@ import type { OpenOptions } from "./holdfast.ts";
 import { isWorkflow } from "./host/definitions.ts";
 import type { Determinism } from "./host/guard.ts";
 import type { NewRun, RunQuery } from "./store/port.ts";
-import type { RunFilter, SendOptions, StartOptions, WorkerOptions } from "./surface.ts";
+import type { RunFilter, SendOptions, StartOptions, UpdateOptions, WorkerOptions } from "./surface.ts";
 
 const STATUSES: ReadonlySet<string> = new Set<RunStatus>([
   "pending",
@@ -69,10 +69,15 @@ export const START: OptionNames<StartOptions> = {
   attributes: true,
   tx: true,
 };
-const ITEM: OptionNames<{ input: unknown } & StartOptions> = { ...START, input: true };
+const ITEM: OptionNames<{ input?: unknown } & StartOptions> = { ...START, input: true };
 const SEND: OptionNames<SendOptions> = { idempotencyKey: true, tx: true };
-export const UPDATE: OptionNames<SendOptions & { timeout?: unknown }> = { ...SEND, timeout: true };
-const START_UPDATE: OptionNames<{ name: unknown; input: unknown } & SendOptions> = { ...SEND, name: true, input: true };
+/** `tx` is here to be refused with a reason of its own. */
+export const UPDATE: OptionNames<UpdateOptions & { tx?: unknown }> = { idempotencyKey: true, timeout: true, tx: true };
+const START_UPDATE: OptionNames<{ name: unknown; input: unknown } & UpdateOptions & { tx?: unknown }> = {
+  ...UPDATE,
+  name: true,
+  input: true,
+};
 export const RESULT: OptionNames<{ timeout?: unknown; signal?: unknown }> = { timeout: true, signal: true };
 export const FILTER: OptionNames<RunFilter> = {
   status: true,
@@ -238,7 +243,7 @@ export function checkedSend(what: "signal" | "update", name: unknown, given: Sen
   return options;
 }
 /** What `updateWithStart` sends. */
-export function checkedUpdate<T extends { readonly name: unknown } & SendOptions>(update: T): T {
+export function checkedUpdate<T extends { readonly name: unknown } & UpdateOptions>(update: T): T {
   if (typeof update !== "object" || update === null)
     throw invalid("updateWithStart", `Give the update, { name, input }, not ${kindOf(update)}.`, "update");
   checkOptionNames("updateWithStart", update, START_UPDATE);

@@ -10,19 +10,21 @@ import type {
   AnyWorkflow,
   Duration,
   History,
+  InputArgs,
   OperationInfo,
   Queries,
   RunInfo,
   RunStatus,
-  SignalPayload,
+  SignalInput,
   Signals,
+  StartSignal,
   StoredRetryPolicy,
-  UpdateInput,
   UpdateOutput,
+  UpdateSent,
   Updates,
 } from "@holdfast/core";
 
-export interface StartOptions {
+export interface StartOptions<S extends Signals = Signals> {
   /** Unique among all runs of the namespace. Default: a time-ordered unique id. */
   id?: string;
   /**
@@ -42,7 +44,7 @@ export interface StartOptions {
   version?: string;
   retry?: StoredRetryPolicy;
   /** Delivered with the start, in the first activation; to the existing run with "use-existing". */
-  signals?: readonly { name: string; payload?: unknown }[];
+  signals?: readonly StartSignal<S>[];
   attributes?: Record<string, string | number | boolean>;
   /** The caller's own open transaction on the same database: the run starts if and only if it commits. */
   tx?: unknown;
@@ -51,6 +53,11 @@ export interface SendOptions {
   idempotencyKey?: string;
   /** As in StartOptions. */
   tx?: unknown;
+}
+export interface UpdateOptions {
+  idempotencyKey?: string;
+  /** How long to wait for the outcome; the update goes on. */
+  timeout?: Duration;
 }
 export interface RunFilter {
   status?: RunStatus | readonly RunStatus[];
@@ -66,19 +73,10 @@ export interface RunFilter {
 export interface Run<O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
   readonly id: string;
   result(options?: { timeout?: Duration; signal?: AbortSignal }): Promise<O>;
-  signal<K extends keyof S & string>(
-    name: K,
-    ...payload: SignalPayload<S[K]> extends void
-      ? [payload?: undefined, options?: SendOptions]
-      : [payload: SignalPayload<S[K]>, options?: SendOptions]
-  ): Promise<void>;
-  update<K extends keyof U & string>(
-    name: K,
-    ...input: UpdateInput<U[K]> extends void
-      ? [input?: undefined, options?: SendOptions & { timeout?: Duration }]
-      : [input: UpdateInput<U[K]>, options?: SendOptions & { timeout?: Duration }]
-  ): Promise<UpdateOutput<U[K]>>;
-  query<K extends keyof Q & string>(name: K, args?: Parameters<Q[K]>[1]): Promise<ReturnType<Q[K]>>;
+  signal<K extends keyof S & string>(name: K, ...payload: InputArgs<SignalInput<S[K]>, SendOptions>): Promise<void>;
+  update<K extends keyof U & string>(name: K, ...input: InputArgs<UpdateSent<U[K]>, UpdateOptions>): Promise<UpdateOutput<U[K]>>;
+  // biome-ignore lint/suspicious/noExplicitAny: inference helper; whatever the state is, the arguments follow it
+  query<K extends keyof Q & string>(name: K, ...args: Parameters<Q[K]> extends [any?, ...infer A] ? A : []): Promise<ReturnType<Q[K]>>;
   /** The last published state. */
   state<T = unknown>(): Promise<T | undefined>;
   /** One that is canceled already stays so: no error. */

@@ -9,6 +9,7 @@ import {
   evaluateQuery,
   type History,
   HoldfastError,
+  type InputArgs,
   jsonCodec,
   LimitExceededError,
   type Logger,
@@ -23,13 +24,13 @@ import {
   RunNotFoundError,
   type RunStatus,
   reviveError,
-  type SignalPayload,
+  type SignalInput,
   type SignalSpec,
   type Signals,
   toHistory,
   UpdateFailedError,
-  type UpdateInput,
   type UpdateOutput,
+  type UpdateSent,
   type UpdateSpec,
   type Updates,
   validateRetry,
@@ -81,20 +82,14 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
   /** What it comes to. While it is live: when it ends, or is blocked or evicted. Otherwise: how it stands. */
   result(): Promise<RunResult<O>>;
   /** Resolves when the signal is durable and the run has an alarm for it. */
-  signal<K extends keyof S & string>(
-    name: K,
-    ...payload: SignalPayload<S[K]> extends void
-      ? [payload?: undefined, options?: SendOptions]
-      : [payload: SignalPayload<S[K]>, options?: SendOptions]
-  ): Promise<void>;
+  signal<K extends keyof S & string>(name: K, ...payload: InputArgs<SignalInput<S[K]>, SendOptions>): Promise<void>;
   /** Resolves with the reply. Runs the run, if nobody does. */
   update<K extends keyof U & string>(
     name: K,
-    ...input: UpdateInput<U[K]> extends void
-      ? [input?: undefined, options?: SendOptions & { readonly timeout?: Duration }]
-      : [input: UpdateInput<U[K]>, options?: SendOptions & { readonly timeout?: Duration }]
+    ...input: InputArgs<UpdateSent<U[K]>, SendOptions & { readonly timeout?: Duration }>
   ): Promise<UpdateOutput<U[K]>>;
-  query<K extends keyof Q & string>(name: K, args?: Parameters<Q[K]>[1]): Promise<ReturnType<Q[K]>>;
+  // biome-ignore lint/suspicious/noExplicitAny: inference helper; whatever the state is, the arguments follow it
+  query<K extends keyof Q & string>(name: K, ...args: Parameters<Q[K]> extends [any?, ...infer A] ? A : []): Promise<ReturnType<Q[K]>>;
   /** Asks it to stop: durable when this resolves, whatever the run is doing (K1). */
   cancel(reason?: string): Promise<void>;
   /** Ends it, running no workflow code (K6). */

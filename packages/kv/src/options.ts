@@ -2,17 +2,18 @@
 // Owns: the options of `runWorkflow`, `createWorkflow` and `openWorkflow`, and of sends.
 // Invariants: what is said of a start counts once, when the run comes to be.
 
-import type { Codec, Duration, Limits, Logger, Queries, Signals, StoredRetryPolicy, Updates, Workflow } from "@holdfast/core";
+import type { Codec, Duration, Limits, Logger, Queries, Signals, StartSignal, StoredRetryPolicy, Updates, Workflow } from "@holdfast/core";
 import type { EngineDriver } from "./driver.ts";
 import type { AnyActivity } from "./host/bodies.ts";
 import type { Environment } from "./host/environment.ts";
 import type { Router } from "./host/router.ts";
 import type { ParentLink } from "./storage/contents.ts";
 
-export interface OpenOptions<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
+// biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
+export interface OpenOptions<In, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
   /** Of the run's own namespace: the same object for as long as the process lives. */
   readonly driver: EngineDriver;
-  readonly workflow: Workflow<I, O, S, U, Q>;
+  readonly workflow: Workflow<any, O, S, U, Q, In>;
   readonly id: string;
   /** Activities that the workflow calls; they run in place. A list, or the exports of a module. */
   readonly activities?: readonly AnyActivity[] | Readonly<Record<string, unknown>>;
@@ -28,10 +29,11 @@ export interface OpenOptions<I, O, S extends Signals = Signals, U extends Update
   /** Time, timers and randomness. Default: the real ones. */
   readonly environment?: Environment;
 }
+// biome-ignore-end lint/suspicious/noExplicitAny: end of the inference helpers
 
-export interface StartOptions {
+export interface StartOptions<S extends Signals = Signals> {
   /** Delivered with the start (M8). */
-  readonly signals?: readonly { readonly name: string; readonly payload?: unknown }[];
+  readonly signals?: readonly StartSignal<S>[];
   /** Default: the workflow's. */
   readonly deadline?: Duration | Date;
   /** Of the run as a whole. Default: the workflow's. */
@@ -43,15 +45,15 @@ export interface StartOptions {
 }
 
 /** What is said of a start counts if the namespace is empty; a run that is there goes on as it was started. */
-export type RunOptions<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> = OpenOptions<
-  I,
+export type RunOptions<In, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> = OpenOptions<
+  In,
   O,
   S,
   U,
   Q
 > &
-  StartOptions &
-  (I extends void ? { readonly input?: undefined } : { readonly input: I });
+  StartOptions<NoInfer<S>> &
+  (undefined extends In ? { readonly input?: NoInfer<In> } : { readonly input: NoInfer<In> });
 
 export interface SendOptions {
   /** A repeated send with the same key is one delivery (M3). */

@@ -13,11 +13,11 @@ import type { AnyOpenOptions, AnyRunOptions, OpenOptions, RunOptions, StartOptio
  * Runs a workflow on the namespace of a driver: starts it if there is none, otherwise goes on with it. `mode: "yield"`, the default, runs
  * until nothing can advance and resolves with what it has come to. `mode: "live"` stays, and is woken by timers and messages.
  */
-export function runWorkflow<I, O, S extends Signals, U extends Updates, Q extends Queries>(
-  options: RunOptions<I, O, S, U, Q> & { readonly mode: "live" },
+export function runWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
+  options: RunOptions<In, O, S, U, Q> & { readonly mode: "live" },
 ): WorkflowHandle<O, S, U, Q>;
-export function runWorkflow<I, O, S extends Signals, U extends Updates, Q extends Queries>(
-  options: RunOptions<I, O, S, U, Q> & { readonly mode?: "yield" },
+export function runWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
+  options: RunOptions<In, O, S, U, Q> & { readonly mode?: "yield" },
 ): Promise<RunResult<O>>;
 export function runWorkflow(options: AnyRunOptions & { readonly mode?: "yield" | "live" }): unknown {
   const mode = options?.mode ?? "yield";
@@ -32,8 +32,8 @@ export function runWorkflow(options: AnyRunOptions & { readonly mode?: "yield" |
  * Creates a run without running it: it is durable, and has an alarm that is due, when this resolves. For hosts that run what their alarms
  * say. A run that is there is a `RunAlreadyExistsError`.
  */
-export async function createWorkflow<I, O, S extends Signals, U extends Updates, Q extends Queries>(
-  options: RunOptions<I, O, S, U, Q>,
+export async function createWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
+  options: RunOptions<In, O, S, U, Q>,
 ): Promise<WorkflowHandle<O, S, U, Q>> {
   const handle = new Handle(options as AnyOpenOptions, "yield");
   await handle.create(options as AnyRunOptions);
@@ -63,8 +63,8 @@ export async function createChild(child: ChildStart, options: Omit<AnyOpenOption
 }
 
 /** A handle on a run that need not be live: to send to it, to look at it, to wake it. Starts nothing. */
-export function openWorkflow<I, O, S extends Signals, U extends Updates, Q extends Queries>(
-  options: OpenOptions<I, O, S, U, Q>,
+export function openWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
+  options: OpenOptions<In, O, S, U, Q>,
 ): WorkflowHandle<O, S, U, Q> {
   return new Handle(options as AnyOpenOptions, "yield") as never;
 }

@@ -3,8 +3,8 @@
 // Invariants: N (the table of who may do what is these types: `receive` the root's, `updateState` an async handler's), C1 to C3, L1, P7.
 import type { Duration, RetryPolicy, StoredRetryPolicy } from "../values/index.ts";
 import type { Activity, ActivityOptions } from "./activity.ts";
-import type { LoopOptions, LoopResult } from "./loop.ts";
-import type { Messages, SignalPayload } from "./messages.ts";
+import type { BreakValue, LoopOptions, LoopResult } from "./loop.ts";
+import type { InputArgs, Messages, SignalPayload } from "./messages.ts";
 import type { OperationKind } from "./operationKind.ts";
 import type { ReceiveHandlers } from "./receive.ts";
 import type { Workflow } from "./workflow.ts";
@@ -60,11 +60,11 @@ export interface UnitContext<M extends Messages = Messages> {
     fn: (tx: Tx, info: StepInfo) => Promise<T> | T,
     options?: Omit<StepOptions<T>, "timeout">,
   ): Promise<T>;
-  activity<A, R>(activity: Activity<A, R>, args: A, options?: ActivityOptions): Promise<R>;
-  // biome-ignore lint/suspicious/noExplicitAny: inference helper; a child may declare whatever messages it likes
-  child<I, O>(workflow: Workflow<I, O, any, any, any>, input: I, options?: ChildOptions): Promise<O>;
-  // biome-ignore lint/suspicious/noExplicitAny: inference helper; a child may declare whatever messages it likes
-  startChild<I, O>(workflow: Workflow<I, O, any, any, any>, input: I, options?: ChildOptions): Promise<ChildHandle<O>>;
+  activity<A, R>(activity: Activity<A, R>, ...args: InputArgs<A, ActivityOptions>): Promise<R>;
+  // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; a child may declare whatever messages it likes
+  child<In, O>(workflow: Workflow<any, O, any, any, any, In>, ...args: InputArgs<NoInfer<In>, ChildOptions>): Promise<O>;
+  startChild<In, O>(workflow: Workflow<any, O, any, any, any, In>, ...args: InputArgs<NoInfer<In>, ChildOptions>): Promise<ChildHandle<O>>;
+  // biome-ignore-end lint/suspicious/noExplicitAny: end of the inference helpers
   signalRun(runId: string, name: string, payload?: unknown): Promise<void>;
   cancelRun(runId: string): Promise<void>;
 
@@ -100,8 +100,8 @@ export interface UnitContext<M extends Messages = Messages> {
     name: string,
     branches: T,
   ): Promise<{ [K in keyof T & string]: { winner: K; value: Awaited<ReturnType<T[K]>> } }[keyof T & string]>;
-  loop<T>(name: string, run: (ctx: this) => Promise<LoopResult<void, T> | void>): Promise<T>;
-  loop<S, T>(options: LoopOptions<S>, run: (ctx: this, state: S) => Promise<LoopResult<S, T>>): Promise<T>;
+  loop<R extends LoopResult<void, unknown> | void>(name: string, run: (ctx: this) => Promise<R>): Promise<BreakValue<R>>;
+  loop<S, R extends LoopResult<S, unknown>>(options: LoopOptions<S>, run: (ctx: this, state: S) => Promise<R>): Promise<BreakValue<R>>;
   /** Errors as values; control flow (cancellation, divergence) still passes through. */
   try<T>(name: string, run: (ctx: this) => Promise<T>): Promise<{ ok: true; value: T } | { ok: false; error: Error }>;
   /** Pauses until the predicate is truthy; yields its value, or undefined on timeout. */

@@ -9,25 +9,35 @@ export interface LoopOptions<S> {
   historyEvery?: number;
   historyKeep?: number;
 }
-export type LoopResult<S, T> = { readonly loop: "continue"; readonly state: S } | { readonly loop: "break"; readonly value: T };
+export interface LoopContinue<S> {
+  readonly loop: "continue";
+  readonly state: S;
+}
+export interface LoopBreak<T> {
+  readonly loop: "break";
+  readonly value: T;
+}
+export type LoopResult<S, T> = LoopContinue<S> | LoopBreak<T>;
+/** What a loop yields whose body returns `R`: the values of all its breaks. */
+export type BreakValue<R> = R extends LoopBreak<infer T> ? T : never;
 
-function continueWith(): LoopResult<void, never>;
-function continueWith<S>(state: S): LoopResult<S, never>;
-function continueWith(state?: unknown): LoopResult<unknown, never> {
+function continueWith(): LoopContinue<void>;
+function continueWith<S>(state: S): LoopContinue<S>;
+function continueWith(state?: unknown): LoopContinue<unknown> {
   return { loop: "continue", state };
 }
 
-function breakWith(): LoopResult<never, void>;
-function breakWith<T>(value: T): LoopResult<never, T>;
-function breakWith(value?: unknown): LoopResult<never, unknown> {
+function breakWith(): LoopBreak<void>;
+function breakWith<T>(value: T): LoopBreak<T>;
+function breakWith(value?: unknown): LoopBreak<unknown> {
   return { loop: "break", value };
 }
 
 export const Loop: {
-  continue(): LoopResult<void, never>;
-  continue<S>(state: S): LoopResult<S, never>;
-  break(): LoopResult<never, void>;
-  break<T>(value: T): LoopResult<never, T>;
+  continue(): LoopContinue<void>;
+  continue<S>(state: S): LoopContinue<S>;
+  break(): LoopBreak<void>;
+  break<T>(value: T): LoopBreak<T>;
 } = Object.freeze({ continue: continueWith, break: breakWith });
 
 /** Whether a loop's body returned one of the results of `Loop`, made by it or by hand. */

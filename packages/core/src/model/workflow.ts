@@ -19,14 +19,14 @@ import {
 } from "./findings.ts";
 import type { Messages, Queries, Signals, Updates } from "./messages.ts";
 
-export interface WorkflowOptions<I, O, S extends Signals, U extends Updates, Q extends Queries> {
+/** `I` is what the workflow gets; `In` is what callers give: they differ where the schema transforms or fills in defaults. */
+export interface WorkflowOptions<I, O, S extends Signals, U extends Updates, Q extends Queries, In = I> {
   name: string;
   /** Recorded with each run; a worker claims only runs of versions that it serves. */
   version?: string;
   /** Versions besides `version` whose runs this code can replay. "*" for all. */
   serves?: readonly string[] | "*";
-  // biome-ignore lint/suspicious/noExplicitAny: inference helper; what a schema takes in does not matter, only what it gives
-  input?: StandardSchemaV1<any, I>;
+  input?: StandardSchemaV1<In, I>;
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; what a schema takes in does not matter, only what it gives
   output?: StandardSchemaV1<any, O>;
   /** Retry of the run as a whole. Default: none. */
@@ -42,24 +42,25 @@ export interface WorkflowOptions<I, O, S extends Signals, U extends Updates, Q e
   queries?: Q;
 }
 
-export interface Workflow<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
+export interface Workflow<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries, In = I> {
   readonly name: string;
   readonly version: string | undefined;
-  readonly options: WorkflowOptions<I, O, S, U, Q>;
+  readonly options: WorkflowOptions<I, O, S, U, Q, In>;
+  readonly _input?: In;
   readonly run: (ctx: WorkflowContext<{ signals: S; updates: U; queries: Q }, I>, input: I) => Promise<O | ContinueAsNew>;
 }
 // biome-ignore lint/suspicious/noExplicitAny: the only arguments that every workflow is assignable to
-export type AnyWorkflow = Workflow<any, any, any, any, any>;
+export type AnyWorkflow = Workflow<any, any, any, any, any, any>;
 
 export function workflow<I = void, O = void>(
   name: string,
   run: (ctx: WorkflowContext<Messages, I>, input: I) => Promise<O | ContinueAsNew>,
 ): Workflow<I, Exclude<O, ContinueAsNew>>;
 // biome-ignore lint/complexity/noBannedTypes: `{}` is the record without names: what is not declared can't be sent
-export function workflow<I = void, O = void, S extends Signals = {}, U extends Updates = {}, Q extends Queries = {}>(
-  options: WorkflowOptions<I, O, S, U, Q>,
+export function workflow<I = void, O = void, S extends Signals = {}, U extends Updates = {}, Q extends Queries = {}, In = I>(
+  options: WorkflowOptions<I, O, S, U, Q, In>,
   run: (ctx: WorkflowContext<{ signals: S; updates: U; queries: Q }, I>, input: I) => Promise<O | ContinueAsNew>,
-): Workflow<I, Exclude<O, ContinueAsNew>, S, U, Q>;
+): Workflow<I, Exclude<O, ContinueAsNew>, S, U, Q, In>;
 export function workflow(definition: string | AnyWorkflow["options"], run: AnyWorkflow["run"]): AnyWorkflow {
   const options = typeof definition === "string" ? { name: definition } : definition;
   const findings = new Findings();

@@ -2,27 +2,27 @@
 // Owns: the constructors and isLoopResult; iterating is proved with the executor.
 // Invariants: L1.
 import { describe, expect, expectTypeOf, it } from "vitest";
-import type { LoopResult } from "../../src/model/index.ts";
+import type { LoopBreak, LoopContinue } from "../../src/model/index.ts";
 import { isLoopResult, Loop, Receive } from "../../src/model/index.ts";
 
 describe("Loop", () => {
   it("L1 continue carries the next state", () => {
     const result = Loop.continue({ cursor: 1 });
     expect(result).toStrictEqual({ loop: "continue", state: { cursor: 1 } });
-    expectTypeOf(result).toEqualTypeOf<LoopResult<{ cursor: number }, never>>();
+    expectTypeOf(result).toEqualTypeOf<LoopContinue<{ cursor: number }>>();
   });
 
   it("L1 break carries the loop's value", () => {
     const result = Loop.break("done");
     expect(result).toStrictEqual({ loop: "break", value: "done" });
-    expectTypeOf(result).toEqualTypeOf<LoopResult<never, string>>();
+    expectTypeOf(result).toEqualTypeOf<LoopBreak<string>>();
   });
 
   it("L1 a loop without state goes on with nothing and ends with nothing", () => {
     expect(Loop.continue()).toStrictEqual({ loop: "continue", state: undefined });
     expect(Loop.break()).toStrictEqual({ loop: "break", value: undefined });
-    expectTypeOf(Loop.continue()).toEqualTypeOf<LoopResult<void, never>>();
-    expectTypeOf(Loop.break()).toEqualTypeOf<LoopResult<never, void>>();
+    expectTypeOf(Loop.continue()).toEqualTypeOf<LoopContinue<void>>();
+    expectTypeOf(Loop.break()).toEqualTypeOf<LoopBreak<void>>();
   });
 });
 

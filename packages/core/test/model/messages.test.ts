@@ -3,7 +3,7 @@
 // Invariants: M1, M13 (a schema can be asked), M11 (queries).
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
-import type { SignalPayload, SignalSpec, UpdateInput, UpdateOutput, UpdateSpec } from "../../src/model/index.ts";
+import type { SignalInput, SignalPayload, SignalSpec, UpdateInput, UpdateOutput, UpdateSent, UpdateSpec } from "../../src/model/index.ts";
 import { Receive, signal, update, workflow } from "../../src/model/index.ts";
 import { issuesOf } from "./issuesOf.ts";
 
@@ -46,8 +46,10 @@ describe("signal and update", () => {
     expect(signal(schema).schema).toBe(schema);
   });
 
-  it("M1 the payload is what the schema gives, not what it takes, at compile time", () => {
-    expectTypeOf(signal(Item)).toEqualTypeOf<SignalSpec<Item>>();
+  it("M1 the payload is what the schema gives, and what is sent is what it takes, at compile time", () => {
+    expectTypeOf(signal(Item)).toEqualTypeOf<SignalSpec<Item, z.input<typeof Item>>>();
+    expectTypeOf<SignalInput<SignalSpec<Item, "sent">>>().toEqualTypeOf<"sent">();
+    expectTypeOf<UpdateSent<UpdateSpec<Item, "ok", "sent">>>().toEqualTypeOf<"sent">();
     expectTypeOf<SignalPayload<SignalSpec<Item>>>().toEqualTypeOf<Item>();
     expectTypeOf<UpdateInput<UpdateSpec<Item, "ok">>>().toEqualTypeOf<Item>();
     expectTypeOf<UpdateOutput<UpdateSpec<Item, "ok">>>().toEqualTypeOf<"ok">();

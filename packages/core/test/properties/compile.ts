@@ -296,7 +296,8 @@ class Code {
 
   #loop(loop: Loop, ctx: UnitContext): Promise<unknown> {
     const { op: _, times, body, ...options } = loop;
-    return ctx.loop<LoopState, unknown[]>({ ...options, state: { i: 0, last: [] } }, async (own, { i, last }) => {
+    const state: LoopState = { i: 0, last: [] };
+    return ctx.loop({ ...options, state }, async (own, { i, last }) => {
       const traces = [...last, await this.unit(own, body, fresh(own))].slice(-2);
       return i + 1 >= times ? LoopResults.break(traces) : LoopResults.continue({ i: i + 1, last: traces });
     });

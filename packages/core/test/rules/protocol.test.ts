@@ -541,8 +541,10 @@ describe("each row of the mapping", () => {
   });
 
   it("X1 child: one that could not be started fails, attached or not", async () => {
-    for (const call of ["child", "startChild"] as const) {
-      const host = new Host(wf((ctx) => ctx[call](ship, { to: "ada" }, { id: "c1" }).catch((error: Error) => error.name)));
+    const attached = wf((ctx) => ctx.child(ship, { to: "ada" }, { id: "c1" }).catch((error: Error) => error.name));
+    const started = wf((ctx) => ctx.startChild(ship, { to: "ada" }, { id: "c1" }).catch((error: Error) => error.name));
+    for (const one of [attached, started]) {
+      const host = new Host(one);
       await host.activate(start());
       const commands = await host.activate(failed(1, new Error("c1 exists already")));
       expect(commands).toEqual([{ type: "complete", value: text("ChildFailedError") }]);

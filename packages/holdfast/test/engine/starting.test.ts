@@ -384,7 +384,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     const engine = await engines.open();
     const order = workflow({ name: "order", signals: { pay: signal<number>() } }, async (ctx) => ctx.waitForSignal("pay"));
     const refused = { code: "HF_UNKNOWN_MESSAGE", message: 'Workflow "order" declares no signal "payy". It has: pay.' };
-    const signals = [{ name: "pay", payload: 1 }, { name: "payy" }];
+    const signals = [{ name: "pay", payload: 1 }, { name: "payy" }] as { name: "pay"; payload: number }[];
     expect(await errorOf(engine.start(order, undefined, { signals }))).toMatchObject(refused);
     expect(await errorOf(engine.startMany(order, [{ input: undefined, signals }]))).toMatchObject(refused);
     expect((await engine.list()).runs).toEqual([]);

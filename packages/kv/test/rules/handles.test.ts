@@ -167,7 +167,7 @@ describe("yield", () => {
 test("M8 V4 a run whose first turn is blocked is there with all it was started with", async () => {
   const driver = new MemoryDriver();
   const wrong = workflow({ name: "w", signals: { word: signal<string>() } }, async () => void (await new Promise(setImmediate)));
-  const start = { driver, id: "r", signals: [{ name: "word", payload: "hello" }], attributes: { city: "Ulm" }, logger: silent };
+  const start = { driver, id: "r", signals: [{ name: "word" as const, payload: "hello" }], attributes: { city: "Ulm" }, logger: silent };
   expect(await runWorkflow({ ...start, workflow: wrong })).toMatchObject({ status: "blocked" });
   expect((await openWorkflow({ driver, workflow: wrong, id: "r" }).describe()).attributes).toEqual({ city: "Ulm" });
   const mended = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx) => ctx.waitForSignal("word"));
