@@ -1,11 +1,19 @@
 // The PostgreSQL under a soak, and what is done to it.
-// Owns: the server, if it is ours; its deaths, and the connections that are cut.
-// Invariants: when faults stop, the server runs. A server that was named from outside is never killed; its connections are cut.
+// Owns: the server, if it is ours; its deaths, the connections that are cut, and the slow network in front of it.
+// Invariants: when faults stop, the server runs and the network is fast. A server that was named from outside is never killed; its
+// connections are cut.
 
-import { ask, startServer } from "@holdfast/postgres-server";
+import { ask, LAST_BYTES, SlowNetwork, startServer } from "@holdfast/postgres-server";
 import { note } from "./effects.mjs";
 
 const pause = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** @type {(readonly ["asked" | "answered", number])[]} */
+const SLOW = [
+  ["asked", LAST_BYTES],
+  ["asked", Number.POSITIVE_INFINITY],
+  ["answered", Number.POSITIVE_INFINITY],
+];
 
 export class Postgres {
   #quiet = false;
@@ -14,17 +22,26 @@ export class Postgres {
   deaths = 0;
   cuts = 0;
 
-  /** @param {string} url @param {import("@holdfast/postgres-server").TestServer | undefined} server @param {import("./random.mjs").Random} random */
-  constructor(url, server, random) {
-    this.url = url;
+  /** @param {string} direct @param {SlowNetwork} network @param {import("@holdfast/postgres-server").TestServer | undefined} server @param {import("./random.mjs").Random} random */
+  constructor(direct, network, server, random) {
+    /** Past the network. */
+    this.direct = direct;
+    this.network = network;
     this.server = server;
     this.random = random;
   }
   /** @param {string | undefined} url @param {import("./random.mjs").Random} random */
   static async start(url, random) {
-    if (url !== undefined) return new Postgres(url, undefined, random);
-    const server = await startServer({ durable: true });
-    return new Postgres(await server.createDatabase(), server, random);
+    const server = url === undefined ? await startServer({ durable: true }) : undefined;
+    const direct = url ?? (await /** @type {import("@holdfast/postgres-server").TestServer} */ (server).createDatabase());
+    return new Postgres(direct, await SlowNetwork.to(direct), server, random);
+  }
+  get url() {
+    return this.network.url;
+  }
+  /** How often bytes came late. */
+  get late() {
+    return this.network.faults;
   }
 
   torment() {
@@ -34,9 +51,24 @@ export class Postgres {
     while (!this.#quiet) {
       await pause(this.random.between(200, 1_500));
       if (this.#quiet) return;
-      if (this.server !== undefined && this.random.chance(0.2)) await this.#die(this.server);
-      else await this.#cut();
+      const dice = this.random.next();
+      if (this.server !== undefined && dice < 0.15) await this.#die(this.server);
+      else if (dice < 0.55) await this.#cut();
+      else await this.#slowDown();
     }
+  }
+  /** For a while bytes come late: the end of what is asked, so that a commit stays half done; all of it; or answers. */
+  async #slowDown() {
+    const { random } = this;
+    const ms = random.pick([600, 1_600, 3_000]);
+    const [direction, bytes] = random.pick(SLOW);
+    const chance = random.pick([0.05, 0.3, 1]);
+    note({ e: "fault", what: "down", pid: 0 });
+    this.network.fault = (which, piece) =>
+      which === direction && random.chance(chance) ? { bytes: Math.min(bytes, piece.length), ms } : undefined;
+    await pause(random.between(500, 3_000));
+    this.network.fault = undefined;
+    note({ e: "fault", what: "up", pid: 0 });
   }
   /** All of its connections break, whatever they are doing; it is gone for a while, and recovers. @param {import("@holdfast/postgres-server").TestServer} server */
   async #die(server) {
@@ -50,7 +82,7 @@ export class Postgres {
   /** Some connections break. */
   async #cut() {
     const [row] = await ask(
-      this.url,
+      this.direct,
       `SELECT count(pg_terminate_backend(pid))::int AS cut FROM pg_stat_activity
        WHERE datname = current_database() AND pid <> pg_backend_pid() AND random() < $1`,
       [this.random.next()],
@@ -63,6 +95,7 @@ export class Postgres {
   }
   async close() {
     await this.calm();
+    await this.network.close();
     await this.server?.stop();
   }
 }

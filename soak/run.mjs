@@ -1,6 +1,6 @@
 // npm run soak -- [options]; `--help` lists them.
 // Worker processes on one store are killed, frozen and stopped at random under a mix of workflows; then everything is checked. On
-// PostgreSQL connections are cut, too, and the server itself is killed, unless it was named by --url.
+// PostgreSQL connections are cut and slowed down, too, and the server itself is killed, unless it was named by --url.
 // The last line is "soak: ok …" or "soak: FAILED …"; what a failure needs to be understood stays in the folder.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -140,7 +140,7 @@ async function main() {
 
 /** @param {Postgres | undefined} postgres */
 async function storm(postgres) {
-  if (postgres !== undefined) await ask(postgres.url, makeTable);
+  if (postgres !== undefined) await ask(postgres.direct, makeTable);
   const url = postgres?.url ?? (options.store === "memory" ? "memory:" : `file:${paths.database}`);
   const engines = [await Holdfast.open(url, { logger })];
   if (options.store !== "memory") engines.push(await Holdfast.open(url, { logger }));
@@ -195,7 +195,8 @@ async function storm(postgres) {
 }
 
 /** @param {Postgres | undefined} postgres */
-const serverFaults = (postgres) => (postgres === undefined ? "" : `server deaths ${postgres.deaths}  cuts ${postgres.cuts}  `);
+const serverFaults = (postgres) =>
+  postgres === undefined ? "" : `server deaths ${postgres.deaths}  cuts ${postgres.cuts}  late ${postgres.late}  `;
 
 /** @param {Holdfast} engine @param {Observer} observer @param {{ findings: string[] }} pool */
 async function check(engine, observer, pool) {

@@ -7,6 +7,8 @@ import { Client, escapeIdentifier } from "pg";
 import { sharedUrl } from "./broker.ts";
 import { Supervised } from "./supervised.ts";
 
+export { type Direction, type Fault, LAST_BYTES, SlowNetwork } from "./slowNetwork.ts";
+
 export interface TestServer {
   /** Of this database, by default the one that every server has. */
   url(database?: string): string;

@@ -1,15 +1,18 @@
 // Connections to the server, and calls that survive the loss of them.
 // Owns: the pools, the tokens by which a repeated call is recognised, the patience with a server that is away, and the limits of waiting.
 // Invariants: nothing is left on a connection that a pooler may give to others (no session state; named statements and a setting only on
-// connections of our own); a call whose answer was lost is asked again under the same token, and carried out once; nothing of ours waits
-// for an answer for ever, and what was given up keeps no lock, no connection and no name that others may need.
+// connections of our own); a call whose answer was lost is asked again under the same token, and carried out once; the fate of a call is
+// known before it rejects, so that no part of it is asked for under another token while a copy may still be carried out (D2); nothing of
+// ours waits for an answer for ever, and what was given up keeps no lock, no connection and no name that others may need.
 
 import { randomBytes } from "node:crypto";
 import { StoreClosedError, StoreError } from "holdfast";
 import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
+import { Abandoned } from "./abandoned.ts";
 import type { Alone } from "./alone.ts";
 import {
   allInUse,
+  isAnswer,
   isContended,
   isHeldUp,
   isLost,
@@ -23,7 +26,7 @@ import {
   storeError,
   unavailable,
 } from "./failures.ts";
-import { cut, takeLeave, Wire } from "./wire.ts";
+import { cut, Wire } from "./wire.ts";
 
 /** What goes to the server. */
 export type Parameter = string | number | boolean | null | undefined;
@@ -64,6 +67,8 @@ export interface CallOptions {
 export interface ConnectionsOptions {
   readonly connectionString: string;
   readonly connections: number;
+  /** The schema, quoted. */
+  readonly s: string;
   readonly where: string;
   /** How long a call is tried again, in milliseconds. */
   readonly patience: number;
@@ -98,6 +103,7 @@ const typeParsers = {
 export class Connections {
   readonly instance: string = randomBytes(9).toString("base64url");
   readonly where: string;
+  readonly #fate: string;
   readonly #patience: number;
   readonly #noAnswer: number;
   readonly #config: ClientConfig;
@@ -113,9 +119,7 @@ export class Connections {
   readonly #clients = new Set<PoolClient>();
   /** Those that go no further than whoever has them. */
   readonly #dropped = new WeakSet<object>();
-  /** Sessions of connections that were given up, until the server has been told. */
-  readonly #abandoned = new Map<number, number>(); // by their process, since when
-  #isEnding = false;
+  readonly #abandoned: Abandoned;
   readonly #free: Slot[] = [];
   #slots = 0;
   #isClosed = false;
@@ -125,8 +129,9 @@ export class Connections {
   areOwn = false;
   readonly #names = new Map<string, string>();
 
-  constructor({ connectionString, connections, where, patience, noAnswer = NO_ANSWER_MS }: ConnectionsOptions) {
+  constructor({ connectionString, connections, s, where, patience, noAnswer = NO_ANSWER_MS }: ConnectionsOptions) {
     this.where = where;
+    this.#fate = `SELECT ${s}.give_up_call_1($1, $2, $3) AS answer`;
     this.#patience = patience;
     this.#noAnswer = noAnswer;
     this.#most = connections;
@@ -150,7 +155,12 @@ export class Connections {
       return made;
     };
     this.#calls = pool();
-    const onGivenUp = (client: Client): void => this.#abandon(client);
+    this.#abandoned = new Abandoned({
+      lone: () => this.lone(),
+      patiently: (attempt) => this.#patiently(attempt, patience),
+      isClosed: () => this.#isClosed,
+    });
+    const onGivenUp = (client: Client): void => this.#abandoned.add(client);
     this.#turns = new Wire({ config: this.#config, onConnect: prepareSession, onGivenUp, noAnswer, idle: IDLE_MS });
     this.#transactions = pool();
   }
@@ -193,25 +203,52 @@ export class Connections {
     statementOf: () => Statement,
     { tellAgain = false, areTurns = false, alone, isShared = false }: CallOptions = {},
   ): Promise<R[]> {
-    return this.named(({ instance, slot, token }) => {
-      const name = [instance, slot, token];
+    return this.named(async (call) => {
+      const name = [call.instance, call.slot, call.token];
       let again = false;
+      /** Copies of the call of which it is not known what became of them: on their way, under way, or lost with their connection. */
+      let copies = 0;
       const ask = async (send: Send): Promise<R[]> => {
+        const followed: Send = async (sql, values, as) => {
+          copies++;
+          try {
+            const result = await send(sql, values, as);
+            copies--;
+            return result as QueryResult<never>;
+          } catch (error) {
+            if (isAnswer(error)) copies--;
+            throw error;
+          }
+        };
         if (alone !== undefined && this.areOwn) {
-          const { rowCount } = await send(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql));
+          const { rowCount } = await followed(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql));
           if ((rowCount ?? 0) > 0) return [];
         }
         const { sql, values } = statementOf();
         const all = [...name, ...values];
-        return (await send<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined)).rows;
+        return (await followed<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined)).rows;
       };
       const attempt = (): Promise<R[]> => {
         const answer = this.areOwn && (areTurns || alone !== undefined) ? this.#inLine(ask) : ask(this.#attempt);
         again = true;
         return isShared ? answer.catch(takenApart) : answer;
       };
-      return this.#patiently(attempt, this.#patience);
+      try {
+        return await this.#patiently(attempt, this.#patience);
+      } catch (error) {
+        // Who is told that nothing was written may ask for parts of it, under other names: no copy may be carried out after that. Where the
+        // server is away that can't be known, and the error says so; what is claimed is not asked for in parts.
+        if (copies === 0 || tellAgain || isUnavailable(error) || this.#isClosed) throw error;
+        const answer = await this.fateOf(call);
+        if (answer === null) throw error;
+        return [{ answer }] as unknown as R[];
+      }
     });
+  }
+  /** What a call has answered, once no copy of it is under way. Null: it was not carried out, and never will be. */
+  async fateOf({ instance, slot, token }: CallName, patience: number = this.#patience): Promise<string | null> {
+    const [row] = await this.query<{ answer: string | null }>(this.#fate, [instance, slot, token], patience);
+    return row?.answer ?? null;
   }
   /** One behind the other; but none waits for long for one that waits for somebody's lock (D3): it is asked again elsewhere, under its name. */
   async #inLine<T>(ask: (send: Send) => Promise<T>): Promise<T> {
@@ -302,47 +339,11 @@ export class Connections {
       if (isLost(error)) this.#dropped.add(client);
       if (isSilence(error)) {
         cut(client);
-        this.#abandon(client);
+        this.#abandoned.add(client);
       }
       throw error;
     } finally {
       clearTimeout(timer);
-    }
-  }
-
-  // ── sessions that were given up ──
-
-  /** The server does not know that nobody listens any more: it carries on, and keeps what is locked. So it is told, from elsewhere. */
-  #abandon(client: object): void {
-    const { processID } = client as { readonly processID?: number | null };
-    if (typeof processID === "number") this.#abandoned.set(processID, performance.now());
-    if (!this.#isEnding && this.#abandoned.size > 0) void this.#endAbandoned();
-  }
-  /** Those that could not be told of now are told of with the next. */
-  async #endAbandoned(): Promise<void> {
-    this.#isEnding = true;
-    while (this.#abandoned.size > 0 && !this.#isClosed) {
-      await this.#patiently(() => this.#tellOfAbandoned(), this.#patience).catch((error: unknown) => {
-        if (!isUnavailable(error)) this.#abandoned.clear(); // it may not be told
-      });
-      if (this.#abandoned.size > 0) await new Promise((resolve) => void setTimeout(resolve, LONGEST_WAIT_MS).unref());
-    }
-    this.#isEnding = false;
-  }
-  async #tellOfAbandoned(): Promise<void> {
-    if (this.#isClosed) return;
-    const client = this.lone();
-    client.on("error", () => undefined);
-    try {
-      await client.connect();
-      while (this.#abandoned.size > 0) {
-        const now = performance.now();
-        const pids = [...this.#abandoned.keys()];
-        await client.query(END_SESSIONS, [pids, [...this.#abandoned.values()].map((since) => now - since)]);
-        for (const pid of pids) this.#abandoned.delete(pid);
-      }
-    } finally {
-      await takeLeave(client);
     }
   }
 
@@ -465,14 +466,6 @@ function takenApart(error: unknown): never {
     isOfOne: true,
   });
 }
-
-/**
- * By its number alone a process might be another one by now, or none of the server's but a pooler's: so only sessions like ours are ended.
- * And none that waits for a synchronous standby: what it has written would be there at once, and be taken for safe.
- */
-const END_SESSIONS = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN unnest($1::integer[], $2::float8[]) AS gone(pid, ms) USING (pid)
-  WHERE pid <> pg_backend_pid() AND backend_start < clock_timestamp() - gone.ms * interval '1 millisecond' AND usename = session_user AND datname = current_database() AND application_name = current_setting('application_name')
-  AND wait_event IS DISTINCT FROM 'SyncRep'`;
 
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

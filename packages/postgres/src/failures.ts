@@ -4,6 +4,7 @@
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
 import { StoreError, StoreFullError, StoreRefusedError } from "holdfast";
+import { DatabaseError } from "pg";
 
 function codeOf(error: unknown): string {
   const { code } = (error ?? {}) as { code?: unknown };
@@ -52,6 +53,10 @@ export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (LAST_WORDS.has((error as { severity?: unknown }).severity)) return !UNWELCOME.has(code);
   return error instanceof NoAnswer || LOST_MESSAGE.test(error.message);
+}
+/** The server has said what is wrong with a statement, and has taken all of it back. */
+export function isAnswer(error: unknown): boolean {
+  return error instanceof DatabaseError && !isLost(error);
 }
 /** After a failover all other connections may be to the same server. */
 export function isReadOnly(error: unknown): boolean {

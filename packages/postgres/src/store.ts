@@ -149,7 +149,7 @@ export class PostgresStore implements Store {
       listen = true,
     } = this.#options;
     const { s, where } = this.#place;
-    const connections = new Connections({ connectionString, connections: most, where, patience, noAnswer });
+    const connections = new Connections({ connectionString, connections: most, s, where, patience, noAnswer });
     const notices = new Notices(connections, this.#place, logger, () => void this.#deliverMail().catch(() => undefined));
     try {
       const prepare = async (session: Session): Promise<void> => {

@@ -117,15 +117,13 @@ export class Transactions {
     }
     await session.ask(CLEAR);
   }
-  /** The answer to COMMIT was lost. Waits for the transaction to end, whichever way, and looks. */
-  async #whatBecame({ instance, slot, token }: CallName, cause: unknown): Promise<string> {
-    const [row] = await this.#connections.query<{ answer: string | null }>(`SELECT ${this.#s}.begin_call_1($1, $2, $3) AS answer`, [
-      instance,
-      slot,
-      token,
-    ]);
-    const answer = row?.answer ?? null;
-    if (answer === null || answer === "{}") throw unavailable(cause, this.#connections.where);
+  /**
+   * The answer to COMMIT was lost. Waits for the transaction to end, whichever way, and looks; for as long as it takes (D6): another attempt
+   * would do the user's writes again.
+   */
+  async #whatBecame(name: CallName, cause: unknown): Promise<string> {
+    const answer = await this.#connections.fateOf(name, Number.POSITIVE_INFINITY);
+    if (answer === null) throw unavailable(cause, this.#connections.where);
     return answer;
   }
   #explained(error: unknown, { passing }: Watch): unknown {

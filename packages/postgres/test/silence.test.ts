@@ -130,6 +130,15 @@ describe("a transaction step", () => {
     const times = answered ? 1 : 0;
     expect([await bought(), (await inboxOf(store, held)).length]).toEqual([times, times]);
   });
+  test("D6 finds out what became of a COMMIT, though the server is away for longer than patience lasts", async () => {
+    store = await open({ patience: 1 });
+    wire.muteAt("COMMIT\0", { answered: true });
+    const ending = step(() => void until(() => wire.silent > 0, "COMMIT").then(() => wire.fallSilent()));
+    await until(() => wire.silent > 3, "more tries in vain"); // of the fate, at least
+    wire.recover();
+    expect(await ending).toMatchObject({ job: { type: "resolve", seq: 5 } });
+    expect([runs, await bought(), (await inboxOf(store, held)).length]).toEqual([1, 1, 1]);
+  }, 30_000);
   test("D6 that throws is over, though ROLLBACK is not answered", async () => {
     wire.muteAt("ROLLBACK");
     const thrown = new Error("no lamp");

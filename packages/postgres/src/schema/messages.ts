@@ -51,6 +51,9 @@ export const beginCall = (s: string): string =>
     IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   END IF;`.trim();
 
+/** In place of an answer: the call was not carried out, and must not be any more. */
+const GIVEN_UP = "given up";
+
 /** What an operation without a value has as its value. */
 export const NOTHING: string = literal(jsonCodec.encode(undefined));
 
@@ -77,6 +80,17 @@ BEGIN
   SELECT token, answer INTO v_token, v_answer FROM ${s}.calls WHERE instance = p_instance AND slot = p_slot;
   IF v_token <> p_token THEN RAISE EXCEPTION 'a call that came too late' USING ERRCODE = 'HF001'; END IF;
   RETURN coalesce(v_answer, '{}');
+END $$;
+
+-- What became of a call, once none of its copies is under way. Its answer, if it was carried out. Null: it was not, and never will be, however
+-- late a copy of it comes: its name is taken. The same if it is asked twice.
+CREATE FUNCTION ${s}.give_up_call_1(p_instance text, p_slot integer, p_token bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+  v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
+BEGIN
+  IF v_answer IS NOT NULL THEN RETURN nullif(v_answer, ${literal(GIVEN_UP)}); END IF;
+  UPDATE ${s}.calls SET answer = ${literal(GIVEN_UP)} WHERE instance = p_instance AND slot = p_slot;
+  RETURN NULL;
 END $$;
 
 CREATE FUNCTION ${s}.end_call_1(p_instance text, p_slot integer, p_answer text) RETURNS text LANGUAGE plpgsql AS $$

@@ -2,4 +2,4 @@
 // Owns: nothing.
 // Invariants: those of @holdfast/postgres-server.
 
-export { canOwnServers, type ServerOptions, startServer, type TestServer } from "@holdfast/postgres-server";
+export { canOwnServers, LAST_BYTES, type ServerOptions, SlowNetwork, startServer, type TestServer } from "@holdfast/postgres-server";
