@@ -217,7 +217,7 @@ export const planted = [
     "no-backoff",
     "a step that failed is tried again at once",
     `${host}/attempts.ts`,
-    "return retryDelay(policy, attempt, random);",
+    "return askedWait(error) ?? retryDelay(policy, attempt, random);",
     "return 0 * retryDelay(policy, attempt, random);",
   ),
   bug(

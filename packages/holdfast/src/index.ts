@@ -55,6 +55,7 @@ export {
   ReceiveClosedError,
   type ReceiveHandlers,
   type Reply,
+  RetryLaterError,
   type RetryPolicy,
   RollbackError,
   RunAlreadyExistsError,

@@ -56,6 +56,7 @@ export {
   ReceiveClosedError,
   type ReceiveHandlers,
   type Reply,
+  RetryLaterError,
   type RetryPolicy,
   RollbackError,
   RunAlreadyExistsError,

@@ -12,7 +12,7 @@ import {
   serializeError,
 } from "@holdfast/core";
 import type { ClaimedTask, TaskAnswer } from "holdfast";
-import { json, payload, readJson, readOptionalNumber, readOptionalPayload, readPayload, readText, type Value } from "./columns.ts";
+import { json, payload, readJson, readOptionalNumber, readOptionalPayload, readPayload, readText, time, type Value } from "./columns.ts";
 import { isDamage } from "./failures.ts";
 
 type TaskColumns = Readonly<Record<string, Value>>;
@@ -45,10 +45,10 @@ export function claimedTask(row: TaskColumns): ClaimedTask {
   };
 }
 
-/** As `settle_tasks_1` reads it: s status, v value, e error, r retryable, n random. */
+/** As `settle_tasks_1` reads it: s status, v value, e error, r retryable, n random, w the wait that it asks for. */
 export function answerFields({ id, token, outcome }: TaskAnswer, i: number): object {
   if (outcome.status === "completed") return { i, id, token, s: "completed", v: payload(outcome.value) };
-  return { i, id, token, s: "failed", e: json(outcome.error), r: outcome.retryable, n: outcome.random };
+  return { i, id, token, s: "failed", e: json(outcome.error), r: outcome.retryable, n: outcome.random, w: time(outcome.after) };
 }
 
 /** A task that can't be read fails: whoever else asks for tasks is not to meet it again. */

@@ -40,6 +40,13 @@ export const errorCatalog = [
     whatToDo: "Nothing more: the rollbacks of completed steps run in reverse order.",
   },
   {
+    name: "RetryLaterError",
+    code: "HF_RETRY_LATER",
+    retryable: true,
+    summary: "Thrown by a step or activity that is to be tried again after a given time, such as what a `Retry-After` header says.",
+    whatToDo: "Nothing more: the next attempt comes then, as long as there are attempts left and the deadline of the run allows it.",
+  },
+  {
     name: "StepFailedError",
     code: "HF_STEP_FAILED",
     retryable: false,

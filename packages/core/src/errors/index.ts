@@ -24,6 +24,7 @@ export {
   FatalError,
   JoinError,
   RaceError,
+  RetryLaterError,
   RollbackError,
   RunFailedError,
   RunTerminatedError,

@@ -1,6 +1,7 @@
 // Errors that workflow code throws and catches: how steps, activities, children, scopes and the run itself end.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
-// Invariants: D8 (FatalError and RollbackError are never retried), C2 and C3 (every branch error is kept), K3, K7.
+// Invariants: D8 (FatalError and RollbackError are never retried, RetryLaterError says when), C2 and C3 (every branch error is kept), K3, K7.
+import { type Duration, parseDuration } from "../values/duration.ts";
 import { formatDuration } from "../values/formatDuration.ts";
 import { declareError, HoldfastError } from "./base.ts";
 import { advise } from "./catalog.ts";
@@ -25,6 +26,19 @@ export class RollbackError extends HoldfastError {
   }
   constructor(message: string, options: { cause?: unknown } = {}) {
     super(message, { cause: options.cause });
+  }
+}
+
+/** Throw from a step or activity: the next attempt then, not by backoff. */
+export class RetryLaterError extends HoldfastError {
+  static {
+    declareError(this, "RetryLaterError");
+  }
+  /** In milliseconds from the end of the attempt. */
+  readonly after: number;
+  constructor(message: string, options: { after: Duration; cause?: unknown }) {
+    super(message, { cause: options?.cause });
+    this.after = parseDuration(options?.after);
   }
 }
 

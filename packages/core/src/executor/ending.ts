@@ -27,7 +27,7 @@ import type {
   Payload,
   TerminalCommand,
 } from "../protocol/index.ts";
-import { isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
+import { askedWait, isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
 import { partsOf } from "./blame.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import type { Execution } from "./execution.ts";
@@ -124,7 +124,7 @@ function runRetry(execution: Execution, error: unknown): number | undefined {
   const own = execution.workflow.options.retry?.nonRetryable;
   const nonRetryable = policy.nonRetryable ?? (typeof own === "function" ? own : undefined);
   if (isFinal(error, nonRetryable === undefined ? undefined : { nonRetryable })) return undefined;
-  return retryDelay(policy, attempt, new Random(execution.seed, `~retry/${attempt}`).next());
+  return askedWait(error) ?? retryDelay(policy, attempt, new Random(execution.seed, `~retry/${attempt}`).next());
 }
 /** D8: thrown by the workflow or by a step beneath it, these end the run. */
 function isFinal(error: unknown, policy: RetryPolicy | undefined, depth = 0): boolean {

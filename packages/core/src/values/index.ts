@@ -6,6 +6,7 @@ export { formatDuration } from "./formatDuration.ts";
 export { checkOptionNames, type OptionNames } from "./options.ts";
 export { Random } from "./random.ts";
 export {
+  askedWait,
   countable,
   isRetryable,
   type ResolvedRetry,

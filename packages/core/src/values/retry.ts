@@ -1,6 +1,6 @@
 // Retry policies: how often, after which wait, and for which errors an operation or a run is tried again.
 // Owns the policy types, their defaults, and the two decisions of a retry: whether, and when.
-// Invariants: D8 (exponential backoff, jitter, a cap; FatalError, RollbackError and `nonRetryable` are never retried); no clock, no randomness of its own.
+// Invariants: D8 (exponential backoff, jitter, a cap; FatalError, RollbackError and `nonRetryable` are never retried; RetryLaterError says when); no clock, no randomness of its own.
 import { isError, kindOfError, toError } from "../errors/anatomy.ts";
 import type { ErrorName } from "../errors/catalog.ts";
 import { InvalidInputError, type Issue } from "../errors/inputs.ts";
@@ -145,6 +145,24 @@ export function retryDelay(retry: ResolvedRetry, attempt: number, random: number
   const growth = Math.min(retry.backoff ** (attempt - 1), Number.MAX_VALUE);
   const wait = Math.min(retry.initialInterval * growth, retry.maxInterval);
   return Math.round(wait * (1 - retry.jitter + retry.jitter * random));
+}
+
+/**
+ * The wait that a RetryLaterError asks for, in milliseconds, also through errors that only wrap the failure of an operation. It is not
+ * capped by `maxInterval`. Undefined: the policy decides.
+ */
+export function askedWait(error: unknown): number | undefined {
+  const seen = new Set<unknown>();
+  for (let at = error; !seen.has(at); at = read(at, "cause")) {
+    seen.add(at);
+    const kind = kindOfError(at);
+    if (kind === "RetryLaterError") {
+      const after = read(at, "after");
+      return typeof after === "number" && after >= 0 ? after : undefined;
+    }
+    if (!wrappers.has(kind)) return undefined;
+  }
+  return undefined;
 }
 
 const neverRetried: ReadonlySet<ErrorName | undefined> = new Set([

@@ -9,6 +9,7 @@ const cause = new TypeError("card is undefined");
 /** One of each, with what its message must say. */
 const samples: readonly [errors.HoldfastError, fields: object, ...says: (string | RegExp)[]][] = [
   [new errors.HoldfastError("disk full"), {}, /^disk full$/],
+  [new errors.RetryLaterError("busy", { after: "2s", cause }), { after: 2_000, cause }, /^busy$/],
   [new errors.FatalError("no such card", { cause, data: { card: 7 } }), { data: { card: 7 }, cause }, /^no such card$/],
   [new errors.RollbackError("nobody approved", { cause }), { cause }, /^nobody approved$/],
   [

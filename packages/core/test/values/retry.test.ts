@@ -10,6 +10,7 @@ import {
   IllegalReturnError,
   InvalidInputError,
   LimitExceededError,
+  RetryLaterError,
   RollbackError,
   RunFailedError,
   reviveError,
@@ -17,7 +18,7 @@ import {
   serializeError,
   UnserializableValueError,
 } from "../../src/errors/index.ts";
-import { isRetryable, type RetryPolicy, resolveRetry, retryDelay, validateRetry } from "../../src/values/index.ts";
+import { askedWait, isRetryable, type RetryPolicy, resolveRetry, retryDelay, validateRetry } from "../../src/values/index.ts";
 
 describe("resolveRetry", () => {
   it("fills in the defaults: 10 attempts for operations, 1 for runs", () => {
@@ -170,6 +171,20 @@ describe("isRetryable", () => {
       expect(isRetryable(reviveError(serializeError(error)), undefined)).toBe(false);
     },
   );
+
+  it("D8 a RetryLaterError says how long to wait, also through what wraps it, and when it comes from another process", () => {
+    const error = new RetryLaterError("429", { after: "1m30s", cause: new Error("x") });
+    expect(error).toMatchObject({ name: "RetryLaterError", code: "HF_RETRY_LATER", message: "429", after: 90_000, retryable: true });
+    expect(isRetryable(error, undefined)).toBe(true);
+    expect(isRetryable(error, { nonRetryable: ["RetryLaterError"] })).toBe(false);
+    const wrapped = new ActivityFailedError({ activity: "a", attempts: 1, cause: error });
+    for (const one of [error, wrapped, reviveError(serializeError(error)), reviveError(serializeError(wrapped))])
+      expect(askedWait(one)).toBe(90_000);
+    for (const one of [new Error("x", { cause: error }), new FatalError("x", { cause: error }), undefined, null, 5, { after: 5 }])
+      expect(askedWait(one)).toBeUndefined();
+    for (const after of [Number.NaN, -1, "soon", undefined] as never[])
+      expect(() => new RetryLaterError("x", { after })).toThrow(InvalidInputError);
+  });
 
   it("D8 a function that throws has named nothing", () => {
     const nonRetryable = () => {

@@ -6,6 +6,7 @@
 import {
   type Activity,
   type ActivityInfo,
+  askedWait,
   type Codec,
   HoldfastError,
   isRetryable,
@@ -181,7 +182,8 @@ export class ActivityRunner {
       const policy = activities.get(task.activity)?.options.retry;
       const named = task.retry.nonRetryable === undefined ? undefined : { nonRetryable: task.retry.nonRetryable };
       const retryable = isRetryable(error, policy) && isRetryable(error, named);
-      outcome = { status: "failed", error: serializeError(error), retryable, random: environment.random() };
+      const random = environment.random();
+      outcome = { status: "failed", error: serializeError(error), retryable, random, after: askedWait(error) };
     }
     running.hasEnded = true;
     await running.beating; // D11: the next attempt is given what this one reported

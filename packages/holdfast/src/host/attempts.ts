@@ -4,6 +4,7 @@
 // body is told and its late result dropped), D4 (a lost claim aborts them all).
 
 import {
+  askedWait,
   type Codec,
   HoldfastError,
   isRetryable,
@@ -183,7 +184,7 @@ export function retryAfter(body: StepBody, attempt: number, error: unknown, rand
   const policy = resolveRetry(body.retry, "operation");
   if (attempt >= policy.maxAttempts || !isRetryable(error, body.retry)) return undefined;
   if (body.kind === "transaction" && isMisuse(error)) return undefined;
-  return retryDelay(policy, attempt, random);
+  return askedWait(error) ?? retryDelay(policy, attempt, random);
 }
 
 /** D6: a body that has ended its transaction by itself, or was about to, would do so again, and may have written something. */

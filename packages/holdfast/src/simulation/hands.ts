@@ -2,10 +2,11 @@
 // Owns: the behaviour of every attempt, drawn from the seed by the attempt's own name, so that order does not change it.
 // Invariants: a body lives and dies with its process; what it has done by then counts.
 
-import type { ActivityInfo, StepInfo } from "@holdfast/core";
+import { type ActivityInfo, RetryLaterError, type StepInfo } from "@holdfast/core";
 import type { FaultDraws } from "./faults.ts";
 import type { Ledger } from "./ledger.ts";
 import type { SimProcess } from "./process.ts";
+import type { Random } from "./random.ts";
 import type { World } from "./world.ts";
 
 export interface WorkOptions {
@@ -73,7 +74,7 @@ export class Hands {
       if (hangs) await this.#hang(info, ignoresAbort);
       if (info.signal.aborted) this.#aborted(info, ignoresAbort);
       if (throws) this.#faults.struck.stepThrows++;
-      if (options.fails === true || throws) throw new Error("The step threw.");
+      if (options.fails === true || throws) throw failureOf(random);
       this.#ledger.effect(info);
       await this.process.sleep(takes * random.next());
       this.#ledger.ended(info, "completed");
@@ -96,6 +97,11 @@ export class Hands {
     await Promise.race([told, this.#calm]);
     await this.process.sleep(1);
   }
+}
+
+/** D8: some say when they are to be tried again. */
+function failureOf(random: Random): Error {
+  return random.chance(0.2) ? new RetryLaterError("The step asked for time.", { after: random.span(100) }) : new Error("The step threw.");
 }
 
 function write(table: Table, key: string): void {

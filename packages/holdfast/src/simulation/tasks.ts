@@ -55,7 +55,7 @@ export class Tasks {
     if (outcome.status === "completed") return;
     if (outcome.retryable && outcome.error.name === "FatalError")
       this.#broken("retries", "D8", task, "failed for good, and is to be retried");
-    known.notBefore = this.#world.now + retryDelay(task.retry, task.attempt, 0);
+    known.notBefore = this.#world.now + (outcome.after ?? retryDelay(task.retry, task.attempt, 0));
   }
   #wanted(task: ClaimedTask, what: string): void {
     if (this.#givenUp.has(keyOf(task))) this.#broken("given up", "C7", task, `${what} after its run had given it up`);

@@ -2,7 +2,17 @@
 // Owns: what it has seen of each run, independent of what the store says now.
 // Invariants: it changes nothing; each oracle names the rule of the contract that it holds.
 
-import { type Command, formatLocation, type Job, type OpeningCommand, type Payload, retryDelay, type Turn } from "@holdfast/core";
+import {
+  askedWait,
+  type Command,
+  formatLocation,
+  type Job,
+  type OpeningCommand,
+  type Payload,
+  retryDelay,
+  reviveError,
+  type Turn,
+} from "@holdfast/core";
 import { storedRetry } from "../host/journal.ts";
 import type {
   AddressedMessage,
@@ -387,7 +397,8 @@ export class Witness {
     if (retryAt === undefined || number === 0 || (command.type !== "step" && command.type !== "transaction")) return;
     if (error?.name === "FatalError")
       this.#broken("retries", "D8", `attempt ${number} of ${key.text} failed for good, and is to be retried`);
-    const least = retryDelay(storedRetry(command.retry, "operation"), Math.max(1, number - forgiven), 0);
+    const asked = error === undefined ? undefined : askedWait(reviveError(error));
+    const least = asked ?? retryDelay(storedRetry(command.retry, "operation"), Math.max(1, number - forgiven), 0);
     const wait = retryAt - (endedAt ?? 0);
     if (wait < least - 1)
       this.#broken("retries", "D8", `${key.text} waits ${wait} ms after attempt ${number}; its policy says at least ${least}`);

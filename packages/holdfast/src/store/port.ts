@@ -313,7 +313,14 @@ export interface TaskAnswer {
   /** A failure that may be retried is retried by the store, by the task's policy. */
   readonly outcome:
     | { readonly status: "completed"; readonly value: Payload }
-    | { readonly status: "failed"; readonly error: SerializedError; readonly retryable: boolean; readonly random: number };
+    | {
+        readonly status: "failed";
+        readonly error: SerializedError;
+        readonly retryable: boolean;
+        readonly random: number;
+        /** The wait before the next attempt, where the error asks for one: it counts instead of the policy's, without a cap (D8). */
+        readonly after?: number | undefined;
+      };
 }
 
 // ───────────────────────────── reading ──────────────────────────

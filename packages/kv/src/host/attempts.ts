@@ -5,6 +5,7 @@
 
 import {
   type ActivityLimit,
+  askedWait,
   isRetryable,
   type Outcome,
   type Payload,
@@ -205,5 +206,5 @@ export class Attempts {
 export function retryAfter(retry: RetryPolicy | undefined, attempt: number, error: unknown, random: number): number | undefined {
   const policy = resolveRetry(retry, "operation");
   if (attempt >= policy.maxAttempts || !isRetryable(error, retry)) return undefined;
-  return retryDelay(policy, attempt, random);
+  return askedWait(error) ?? retryDelay(policy, attempt, random);
 }

@@ -152,7 +152,7 @@ export class Tasks {
       this.#over(task, outcome, now);
     } else {
       this.#keepAttempt(task, "failed", outcome.error, now);
-      if (outcome.retryable) this.#retry(task, outcome.error, retryDelay(task.retry, task.attempt, outcome.random), now);
+      if (outcome.retryable) this.#retry(task, outcome.error, outcome.after ?? retryDelay(task.retry, task.attempt, outcome.random), now);
       else this.#over(task, { status: "failed", error: outcome.error, attempts: task.attempt }, now);
     }
     return true;

@@ -28,8 +28,9 @@ export function answerTask(session: Session, { id, token, outcome }: TaskAnswer,
     keepAttempt(session.db, task, { status: "completed", endedAt: now });
     end(session, task, outcome, now);
   } else {
-    const { error, retryable, random } = outcome;
-    failAttempt(session, task, { status: "failed", error, retryable, delay: retryDelay(task.retry, task.attempt, random) }, now);
+    const { error, retryable, random, after: asked } = outcome;
+    const delay = asked ?? retryDelay(task.retry, task.attempt, random);
+    failAttempt(session, task, { status: "failed", error, retryable, delay }, now);
   }
   return true;
 }

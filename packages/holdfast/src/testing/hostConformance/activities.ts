@@ -1,8 +1,8 @@
 // Conformance of hosts: activities, wherever they run.
 // Owns: tests of their attempts and limits.
-// Invariants tested: D11.
+// Invariants tested: D8, D11.
 
-import { activity, workflow } from "@holdfast/core";
+import { activity, RetryLaterError, workflow } from "@holdfast/core";
 import { type Suite, same } from "./suite.ts";
 
 const resize = activity(
@@ -18,7 +18,39 @@ const image = workflow("image", (ctx) => ctx.activity(resize, { width: 5 }));
 
 const never = activity("never", () => new Promise<void>(() => {}), { retry: { maxAttempts: 2, initialInterval: "1s", jitter: 0 } });
 
+const throttled = activity(
+  "throttled",
+  (_: undefined, info) => {
+    if (info.attempt === 1) throw new RetryLaterError("429", { after: "1h" });
+    return info.attempt;
+  },
+  { retry: { initialInterval: "1s", maxInterval: "2s", jitter: 0 } },
+);
+
 export function activities({ test }: Suite): void {
+  test(
+    "D8 D11 a RetryLaterError of an activity says when the next attempt is, whatever its policy says",
+    async (host) => {
+      const call = workflow("call", (ctx) => ctx.activity(throttled, undefined));
+      const run = await host.start(call);
+      await host.skip("59m59s");
+      same(await run.status(), "sleeping");
+      await host.skip("2s");
+      same(await run.result(), 2);
+    },
+    { activities: [throttled] },
+  );
+  test(
+    "D8 D11 time that an activity asks for beyond its scheduleToClose fails it now",
+    async (host) => {
+      const call = workflow("call", async (ctx) => {
+        const { ok } = await ctx.try("call", (inner) => inner.activity(throttled, undefined, { scheduleToClose: "10m" }));
+        return [ok, ctx.now().getTime() - ctx.run.startedAt.getTime() < 600_000];
+      });
+      same(await (await host.start(call)).result(), [false, true]);
+    },
+    { activities: [throttled] },
+  );
   test(
     "D11 they run here, with retries and what the attempt before reported",
     async (host) => {

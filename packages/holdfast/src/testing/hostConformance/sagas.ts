@@ -1,10 +1,10 @@
 // Conformance of hosts: what is undone.
 // Owns: tests of rollbacks.
-// Invariants tested: S1–S3, K7.
+// Invariants tested: S1–S3, K7, D8.
 
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
-import { FatalError, RollbackError, workflow } from "@holdfast/core";
+import { FatalError, RetryLaterError, RollbackError, workflow } from "@holdfast/core";
 import { fails, failure, type Suite, same } from "./suite.ts";
 
 export function sagas({ test }: Suite): void {
@@ -30,6 +30,23 @@ export function sagas({ test }: Suite): void {
     await fails(run.recover(), "HF_NOT_RESUMABLE");
   });
 
+  test("S1 D8 a rollback that asks for time gets it, also past the deadline of its run", async (host) => {
+    const undone: string[] = [];
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("book", async () => "booked", {
+        rollback: async (name, { attempt }) => {
+          if (attempt === 1) throw new RetryLaterError("429", { after: "1h" });
+          undone.push(name);
+        },
+      });
+      throw new RollbackError("no weather");
+    });
+    const run = await host.start(trip, undefined, { deadline: "10m" });
+    await host.skip("59m59s");
+    same([undone, await run.status()], [[], "rolling_back"]);
+    await host.skip("1s");
+    same([undone, await run.status()], [["booked"], "failed"]);
+  });
   test("S1 rollbackCheckpoint lets go of what came before; a step that failed is not undone", async (host) => {
     const undone: string[] = [];
     const w = workflow("w", async (ctx) => {

@@ -1,9 +1,9 @@
 // Conformance of hosts: steps, their attempts, time and values.
 // Owns: tests of what a run computes by itself.
-// Invariants tested: D6, D8, K8, P6, P7, P8.
+// Invariants tested: D6, D8, D10, K7, K8, P6, P7, P8.
 
 import assert from "node:assert/strict";
-import { FatalError, RunFailedError, StepFailedError, workflow } from "@holdfast/core";
+import { DeadlineExceededError, FatalError, RetryLaterError, RunFailedError, StepFailedError, workflow } from "@holdfast/core";
 import { fails, failure, type Suite, same, says } from "./suite.ts";
 
 export function steps({ test }: Suite): void {
@@ -42,6 +42,63 @@ export function steps({ test }: Suite): void {
     same(await run.status(), "sleeping");
     await host.skip("1s");
     same(await run.result(), 600_000);
+  });
+
+  test("D8 a RetryLaterError says when the next attempt is: not the policy, nor its cap, also after a crash", async (host) => {
+    const limited = workflow("limited", async (ctx) => {
+      const before = ctx.now().getTime();
+      const attempt = await ctx.step(
+        "call",
+        ({ attempt: number }) => {
+          if (number === 1) throw new RetryLaterError("429", { after: "1h" });
+          if (number === 2) throw new RetryLaterError("429", { after: 0 });
+          return number;
+        },
+        { retry: { initialInterval: "10s", maxInterval: "20s", jitter: 0, maxAttempts: 3 } },
+      );
+      return [attempt, ctx.now().getTime() - before];
+    });
+    const run = await host.start(limited);
+    await host.skip("59m");
+    await host.crash();
+    await host.skip("59s");
+    same(await run.status(), "sleeping");
+    await host.skip("1s");
+    same(await run.result(), [3, 3_600_000]);
+  });
+  test("D8 an attempt that asks for time counts: after the last the step fails, with its error as the cause", async (host) => {
+    const busy = workflow("busy", (ctx) =>
+      ctx.step("call", () => Promise.reject(new RetryLaterError("429", { after: "1m" })), { retry: { maxAttempts: 2 } }),
+    );
+    const run = await host.start(busy);
+    await host.skip("59s");
+    same(await run.status(), "sleeping");
+    await host.skip("1s");
+    const { cause } = await failure(run.result());
+    assert.ok(cause instanceof StepFailedError);
+    assert.ok(cause.cause instanceof RetryLaterError);
+    same([cause.attempts, cause.cause.after, cause.cause.message], [2, 60_000, "429"]);
+  });
+  test("K7 D8 time that is asked for beyond the deadline fails the run now", async (host) => {
+    const busy = workflow("busy", (ctx) => ctx.step("call", () => Promise.reject(new RetryLaterError("429", { after: "1h" }))));
+    const run = await host.start(busy, undefined, { deadline: "30m" });
+    const { cause } = await failure(run.result());
+    assert.ok(cause instanceof DeadlineExceededError);
+  });
+  test("D8 D10 a RetryLaterError says when a run is tried again as a whole", async (host) => {
+    let calls = 0;
+    const again = workflow({ name: "again", retry: { maxAttempts: 2, initialInterval: "1s", jitter: 0 } }, (ctx) => {
+      const call = (): number => {
+        if (++calls === 1) throw new RetryLaterError("not now", { after: "1h" });
+        return calls;
+      };
+      return ctx.step("call", call, { retry: { maxAttempts: 1 } });
+    });
+    const run = await host.start(again);
+    await host.skip("59m59s");
+    same(await run.status(), "sleeping");
+    await host.skip("1s");
+    same(await run.result(), 2);
   });
 
   test("P6 P7 side effects, random draws and times are the same after a crash", async (host) => {

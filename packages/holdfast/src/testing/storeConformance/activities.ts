@@ -89,6 +89,21 @@ export function activities({ test }: Suite): void {
     bench.time += 100 * LEASE;
     same(await bench.claimTasks(), []);
   });
+  test("D8 a wait that the error asks for counts instead of the policy's, without its cap; within the policy's attempts", async (bench) => {
+    await bench.waitingFor("a", bench.newTask(2)); // waits of a second, three attempts
+    const fail = async (after: number): Promise<void> => {
+      const { id, token } = await bench.claimTask();
+      const outcome = { status: "failed", error: failure("busy"), retryable: true, random: 0.5, after } as const;
+      same(await bench.store.answerTasks([{ id, token, outcome }]), [true]);
+    };
+    await fail(7 * LEASE);
+    bench.time += 7 * LEASE - 1;
+    same(await bench.claimTasks(), []);
+    bench.time += 1;
+    await fail(0);
+    await fail(5);
+    same(resolution((await bench.claimRun("a")).inbox).outcome, { status: "failed", error: failure("busy"), attempts: 3 });
+  });
   test("D8 the waits grow by the policy, with the worker's randomness", async (bench) => {
     const retry = { maxAttempts: 9, initialInterval: 1_000, backoff: 3, maxInterval: 5_000, jitter: 0.5 };
     await bench.waitingFor("a", bench.newTask(2, { retry }));
