@@ -16,6 +16,14 @@ export const kvErrors: readonly KvErrorEntry[] = [
     whatToDo: "Use the handle of the live one, call wake() on a handle of openWorkflow(..), or evict() it first.",
   },
   {
+    code: "HF_KV_RUN_CLOSING",
+    name: "RunClosingError",
+    retryable: true,
+    summary:
+      "The run was about to end when a message came, and within two seconds it did not become known whether it has: its process may have been killed. The message was withdrawn (H5).",
+    whatToDo: "Send it again, with the same idempotencyKey if there is one.",
+  },
+  {
     code: "HF_KV_WRONG_NAMESPACE",
     name: "WrongNamespaceError",
     retryable: false,

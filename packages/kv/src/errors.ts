@@ -24,6 +24,19 @@ export class RunLiveError extends HoldfastError {
   }
 }
 
+/** H5: the run was about to end when the message came, and it did not become known in time whether it has. */
+export class RunClosingError extends HoldfastError {
+  readonly runId: string;
+  constructor({ runId }: { readonly runId: string }) {
+    super(
+      `Run "${runId}" was about to end when the message came, and whether it has ended is not known yet. The message was withdrawn.\n` +
+        "Send it again, with the same idempotencyKey if there is one: the run may have received it before it was withdrawn.",
+      { code: "HF_KV_RUN_CLOSING", retryable: true },
+    );
+    this.runId = runId;
+  }
+}
+
 /** The namespace belongs to another run, or to another workflow. */
 export class WrongNamespaceError extends HoldfastError {
   constructor({ expected, found }: { readonly expected: string; readonly found: string }) {

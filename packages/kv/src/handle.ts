@@ -258,9 +258,9 @@ export class Handle {
     await validated(`signal ${name}`, spec?.schema as never, payload); // the run makes of it what its schema does
     return this.#encode(payload, `the payload of signal ${name}`);
   }
-  async #send(job: MessageJob, key?: string, alsoClosed = false): Promise<void> {
+  async #send(job: MessageJob, key?: string): Promise<void> {
     await this.#starting;
-    await this.#namespace.append(this.id, key === undefined ? { job } : { job, key }, this.#settings.environment, alsoClosed);
+    await this.#namespace.append(this.id, key === undefined ? { job } : { job, key }, this.#settings.environment);
   }
   cancel(reason?: string): Promise<void> {
     return this.#send({ type: "cancel", reason });
@@ -277,7 +277,7 @@ export class Handle {
       const message = `Run ${this.id} is ${status}: only a failed run whose rollbacks have not run can be recovered once it has ended.`;
       throw new HoldfastError(message, { code: "HF_NOT_RESUMABLE" });
     }
-    await this.#send({ type: "recover" }, undefined, true);
+    await this.#send({ type: "recover" });
   }
   async deliver({ id, name, payload }: RoutedSignal): Promise<void> {
     await this.#send({ type: "signal", id, name, payload }, `\0signal/${id}`); // no key of a sender's

@@ -103,7 +103,7 @@ export {
 export type { EngineDriver, KvEntry, KvWrite } from "./driver.ts";
 export { MemoryAlarms, MemoryDriver, type MemoryDriverOptions, MemoryNamespace } from "./drivers/memory.ts";
 export { type KvErrorEntry, kvErrors } from "./errorCatalog.ts";
-export { KvFormatError, KvWriteError, RunLiveError, UnsupportedOperationError, WrongNamespaceError } from "./errors.ts";
+export { KvFormatError, KvWriteError, RunClosingError, RunLiveError, UnsupportedOperationError, WrongNamespaceError } from "./errors.ts";
 export type { RunDescription, WorkflowHandle } from "./handle.ts";
 export type { Environment, Timer } from "./host/environment.ts";
 export { realEnvironment } from "./host/environment.ts";

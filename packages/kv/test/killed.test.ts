@@ -1,6 +1,6 @@
-// Job: prove with a process that is really killed, by its own step, that attempts are counted.
+// Job: prove with processes that are really killed, by their own step or between the batches of their end, that nothing is lost.
 // Owns: the folder and the processes that it makes.
-// Invariants: D6 D7, on LevelDB.
+// Invariants: D6 D7 H5, on LevelDB.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -33,4 +33,28 @@ test("D6 D7 a step that kills its process has no more attempts than it may, and 
     { code: 0, result: { status: "completed", output: [null, expect.stringMatching(/failed after 3 attempts/)] } },
   ]);
   expect(readFileSync(ledger, "utf8").trim().split("\n")).toEqual(["before", "attempt 1", "attempt 2", "attempt 3"]);
+});
+
+test("H5 M1 a process that is killed between the two batches of a run's end loses no signal that was acknowledged", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "holdfast-closing-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const acknowledged: unknown[] = [];
+  let ended: unknown;
+  for (const moment of ["mark", "mark", "mark", "end", "never"]) {
+    const child = spawn(process.execPath, [join(import.meta.dirname, "processes/closing.mjs"), join(folder, "db"), moment], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    onTestFinished(() => void child.kill("SIGKILL"));
+    const [output, [, killedBy]] = await Promise.all([text(child.stdout), once(child, "close")]);
+    expect(killedBy).toBe(moment === "never" ? null : "SIGKILL");
+    for (const line of output.split("\n").filter((one) => one !== "")) {
+      const said = JSON.parse(line);
+      if (moment === "never" && "sent" in said) expect(said.sent).toBe("HF_RUN_CLOSED");
+      if (typeof said.sent === "number") acknowledged.push(said.sent);
+      if ("ended" in said) ({ ended } = said);
+    }
+  }
+  expect(acknowledged.length).toBeGreaterThanOrEqual(2);
+  // One that was not acknowledged may be delivered all the same.
+  expect(ended).toEqual({ status: "completed", output: expect.arrayContaining(acknowledged) });
 });

@@ -33,7 +33,8 @@ export type AnyActivity = Activity<any, any>;
 export interface BodyContext {
   readonly runId: string;
   readonly execution: number;
-  readonly executor: Executor;
+  /** As it is now: a turn that is taken back has another after it (D9). */
+  readonly executor: () => Executor;
   readonly codec: Codec;
   readonly activities: ReadonlyMap<string, AnyActivity>;
   readonly router: Router | undefined;
@@ -71,7 +72,7 @@ export function bodyOf(command: OpeningCommand, openedAt: number, context: BodyC
   switch (command.type) {
     case "step":
     case "rollback":
-      return stepBody(context.executor.body(command.seq));
+      return stepBody(context.executor().body(command.seq));
     case "activity":
       return activityBody(command, openedAt, context);
     case "signalRun": {
@@ -117,7 +118,7 @@ function activityBody(command: ActivityCommand, openedAt: number, context: BodyC
       get signal() {
         return info.signal;
       },
-      heartbeat: (details) => info.beat(details === undefined ? undefined : executor.encode(details, `what activity ${name} reports`)),
+      heartbeat: (details) => info.beat(details === undefined ? undefined : executor().encode(details, `what activity ${name} reports`)),
       lastHeartbeat: lastDetails === undefined ? undefined : codec.decode(lastDetails),
     };
     return activity.run(codec.decode(input), activityInfo);
@@ -159,7 +160,7 @@ function arrived(runId: string, delivery: Delivery): void {
 }
 function childStart(command: ChildCommand, { executor, runId, execution }: BodyContext): ChildStart {
   // What the call leaves open, the child's definition decides, as for any start.
-  const { retry, deadline } = executor.childWorkflow(command.seq)?.options ?? {};
+  const { retry, deadline } = executor().childWorkflow(command.seq)?.options ?? {};
   const ownDeadline = deadline === undefined || command.deadlineAt !== undefined ? undefined : parseDuration(deadline);
   return {
     id: command.id,

@@ -58,6 +58,8 @@ export class Effects {
   /** Of completed attempts, to be written with the turn that takes their outcome. */
   readonly #completed = new Map<number, Attempt>();
   #jobs: Job[] = [];
+  /** Jobs that wait for the turn after the next, by the number of their operation. */
+  readonly #kept = new Map<number, Job>();
   #expired = false;
 
   constructor(options: EffectsOptions) {
@@ -65,7 +67,7 @@ export class Effects {
     this.#options = options;
     this.#attempts = new Attempts({
       environment,
-      encode: (value: unknown, what: string): Payload => bodies.executor.encode(value, what),
+      encode: (value: unknown, what: string): Payload => bodies.executor().encode(value, what),
       onEnd: (end) => this.#ended(end),
     });
     if (deadlineAt !== undefined) this.#due.set(DEADLINE, deadlineAt);
@@ -115,6 +117,7 @@ export class Effects {
   }
   settled(seq: number): void {
     this.#due.delete(seq);
+    if (this.#kept.size > 0) this.#kept.delete(seq);
     if (!this.#open.delete(seq)) return;
     this.#due.delete(-seq);
     this.#tried.delete(seq);
@@ -128,10 +131,15 @@ export class Effects {
   /** What has ended and become due since this was last asked, for the next turn. */
   takeJobs(): Job[] {
     this.#fireDue();
-    if (this.#jobs.length === 0) return this.#jobs;
-    const jobs = this.#jobs;
+    const jobs = this.#kept.size === 0 ? this.#jobs : [...this.#kept.values(), ...this.#jobs];
+    if (jobs.length === 0) return jobs;
+    this.#kept.clear();
     this.#jobs = [];
     return jobs;
+  }
+  /** D9: of a turn that was taken back. What has ended is not run again; it is forgotten if its operation is settled before its turn. */
+  keep(jobs: readonly Job[]): void {
+    for (const job of jobs) if ("seq" in job) this.#kept.set(job.seq, job);
   }
   #fireDue(): void {
     if (this.#due.size === 0) return;
@@ -163,7 +171,7 @@ export class Effects {
   }
   /** There is something to write or to begin, with or without a turn. */
   get pending(): boolean {
-    return this.#jobs.length > 0 || this.#rows.length > 0 || this.#retriesDue.size > 0;
+    return this.#jobs.length > 0 || this.#kept.size > 0 || this.#rows.length > 0 || this.#retriesDue.size > 0;
   }
   /** Puts what is to be written into the batch; returns the attempts that begin once it is. */
   prepare(jobs: readonly Job[]): { seq: number; number: number }[] {

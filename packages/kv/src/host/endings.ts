@@ -4,6 +4,8 @@
 // hears of it), M10 (no caller waits for ever).
 
 import {
+  type Completion,
+  type EndWants,
   type Outcome,
   RunClosedError,
   type RunStatus,
@@ -22,6 +24,19 @@ export type ClosingCommand =
   | { readonly type: "terminated"; readonly reason?: string | undefined };
 
 const STATUS_OF = { complete: "completed", fail: "failed", canceled: "canceled", terminated: "terminated" } as const;
+
+/** D10 K7: when the run is tried again as a whole, if the command says so and it is in time. Otherwise it is the end. */
+export function retryTimeOf({ head }: Execution, command: TerminalCommand, time: number): number | undefined {
+  if (command.type !== "fail" || command.retryAfter === undefined) return undefined;
+  const retryAt = time + command.retryAfter;
+  return head.deadlineAt === undefined || retryAt < head.deadlineAt ? retryAt : undefined;
+}
+/** D9: of a turn that ends the run, which messages would change that. Undefined for any other. */
+export function endWants(execution: Execution, completion: Completion & { status: "ok" }, time: number): EndWants | undefined {
+  const end = completion.commands.at(-1);
+  const isEnd = end?.type === "complete" || end?.type === "canceled" || end?.type === "fail";
+  return isEnd && retryTimeOf(execution, end, completion.time ?? time) === undefined ? completion : undefined;
+}
 
 /** Status, end, and word for family and callers, all into the batch; returns the answers to updates that it leaves open. */
 export function close(execution: Execution, command: ClosingCommand): Answer[] {

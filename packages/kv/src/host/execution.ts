@@ -19,26 +19,29 @@ export class Execution {
   readonly settings: Settings;
   readonly storage: Storage;
   head: Head;
-  readonly executor: Executor;
+  executor: Executor;
   readonly effects: Effects;
   readonly post: Post;
   readonly updates = new Updates();
   /** For the next turn. */
   readonly jobs: Job[] = [];
+  /** D9: the next turn is given messages only; what else there is comes in the turn after. */
+  messagesFirst = false;
   rollingBack = false;
   /** When the run is to be tried again as a whole (D10): until then no code runs. */
   retryRunAt: number | undefined;
   readonly #bodies: BodyContext;
 
   constructor(settings: Settings, storage: Storage, head: Head, onChange: () => void) {
-    const { workflow, codec, logger, limits, environment, turnTimeout, activities, router } = settings;
+    const { codec, logger, environment, activities, router } = settings;
     const { id: runId, execution, deadlineAt } = head;
     this.settings = settings;
     this.storage = storage;
     this.head = head;
-    this.executor = new Executor({ workflow, codec, logger, limits, elapsed: environment.elapsed, turnTimeout });
+    this.executor = newExecutor(settings);
     const attemptsOf = (seq: number) => storage.attemptsOf(seq);
-    this.#bodies = { runId, execution, executor: this.executor, codec, activities, router, attemptsOf };
+    const executor = () => this.executor;
+    this.#bodies = { runId, execution, executor, codec, activities, router, attemptsOf };
     this.effects = new Effects({ environment, storage, bodies: this.#bodies, deadlineAt, onChange });
     this.post = new Post({ storage, router, environment, logger, runId, onChange });
   }
@@ -106,6 +109,18 @@ export class Execution {
   /** Bodies in flight are told why; workflow code hears nothing of it (X10). */
   drop(reason: unknown): void {
     this.effects.abandonAll(reason);
+    this.#evict();
+  }
+  /** An executor that has seen nothing yet takes the place of this one. What is in flight goes on (D5). */
+  renew(): void {
+    this.#evict();
+    this.executor = newExecutor(this.settings);
+  }
+  #evict(): void {
     void this.executor.activate({ time: 0, jobs: [{ type: "evict" }] });
   }
+}
+
+function newExecutor({ workflow, codec, logger, limits, environment, turnTimeout }: Settings): Executor {
+  return new Executor({ workflow, codec, logger, limits, elapsed: environment.elapsed, turnTimeout });
 }

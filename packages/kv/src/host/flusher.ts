@@ -31,11 +31,17 @@ export class Flusher {
   /** Throws LimitExceededError if the driver can't take it whole, KvWriteError if it can't write: then nothing was written. */
   async flush(storage: Storage): Promise<void> {
     if (!storage.dirty) return;
-    try {
+    await this.apart(async () => {
       const at = this.#alarmFor(storage.status);
       if (at !== undefined && !this.alarm.isBy(at)) await this.alarm.arm(at);
       await storage.flush();
       this.#onFlush();
+    });
+  }
+  /** A write that takes nothing of what is pending with it. Throws as `flush` does. */
+  async apart(write: () => Promise<void>): Promise<void> {
+    try {
+      await write();
     } catch (cause) {
       if (isTooLarge(cause)) throw cause;
       // biome-ignore lint/style/useErrorCause: it is among the details

@@ -32,6 +32,10 @@ export class Inbox {
     this.#waiting = [];
     return [...taken];
   }
+  /** Of those that were just taken: they wait after all. */
+  putBack(messages: InboxMessage[]): void {
+    this.#waiting = messages;
+  }
   peek(): readonly InboxMessage[] {
     if (!this.#sorted) this.#waiting.sort((a, b) => compareBytes(a.at, b.at));
     this.#sorted = true;

@@ -60,6 +60,10 @@ export class Intake {
   get waiting(): number {
     return this.#inbox.size;
   }
+  /** One that waits is of this kind. */
+  has(isWanted: (job: MessageJob) => boolean): boolean {
+    return this.#inbox.peek().some(({ job }) => isWanted(job));
+  }
   /** The oldest of a kind that waits. */
   find<T extends MessageJob["type"]>(type: T): Extract<MessageJob, { type: T }> | undefined {
     const found = this.#inbox.peek().find(({ job }) => job.type === type)?.job;
@@ -83,6 +87,12 @@ export class Intake {
       }
     }
     return jobs;
+  }
+  /** All of a kind that wait: they are for no turn, and are written off with the next batch. */
+  takeAll(type: MessageJob["type"]): void {
+    const waiting = this.#inbox.take();
+    this.#inbox.putBack(waiting.filter(({ job }) => job.type !== type));
+    for (const message of waiting) if (message.job.type === type) this.#taken.push({ message, job: undefined, key: undefined });
   }
   /** Somebody asked for the end of the run. */
   get terminated(): Extract<MessageJob, { type: "terminate" }> | undefined {
@@ -155,12 +165,14 @@ export class Intake {
     }
     this.#taken = [];
   }
-  /** Of a run that is over: all that nobody will take. What makes a failed run go on stays, for the next wake-up (D10). */
+  /**
+   * Of a run that is over: the updates, which are owed an answer, and all that was asked of it twice. Its other messages stay where they
+   * are: each sender sees by that that no turn was given its message (H5), and a failed run that goes on takes them (D10).
+   */
   takeLeftovers(isResumable: boolean): InboxMessage[] {
     const waiting = this.#inbox.take();
-    const staying = waiting.filter(({ job }) => isResumable && job.type === "recover");
-    for (const message of staying) this.#inbox.forget(message);
-    this.#inbox.add(staying);
-    return [...this.#taken.splice(0).map(({ message }) => message), ...waiting.filter((message) => !staying.includes(message))];
+    this.#inbox.putBack(waiting.filter(({ job }) => isResumable && job.type === "recover"));
+    const left = [...this.#taken.splice(0).map(({ message }) => message), ...waiting];
+    return left.filter(({ job }) => job.type === "update");
   }
 }

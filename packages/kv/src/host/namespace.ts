@@ -1,15 +1,16 @@
 // What this process knows of a namespace: who runs it, who waits for it, and how to append to it.
 // Owns: for each driver the one live session (H1), callers that wait for updates, and the order of messages.
-// Invariants: H1 (one live executor a namespace), H2 (outside writers only append messages), M1 (a send is acknowledged when it is durable,
+// Invariants: H1 (one live executor a namespace), H2 H5 (outside writers only append messages, and take back their own), M1 (a send is acknowledged when it is durable,
 // and the run will be woken for it), M2 H4 (the key of a message is behind those of all that were acknowledged before it was sent).
 
 import { RunClosedError, RunNotFoundError } from "@holdfast/core";
 import type { EngineDriver } from "../driver.ts";
+import { RunClosingError } from "../errors.ts";
 import { decode, encode } from "../storage/binary.ts";
 import type { Head, InboxMessage, Message, Status, UpdateOutcome } from "../storage/contents.ts";
 import { KEY, messageKey, PREFIX, placeOf, updateKey } from "../storage/layout.ts";
 import { assertFits } from "../storage/storage.ts";
-import type { Environment } from "./environment.ts";
+import type { Environment, Timer } from "./environment.ts";
 import { isClosed } from "./results.ts";
 
 /** What a sender needs of a run that is live. */
@@ -20,7 +21,21 @@ export interface LiveRun {
   receive(message: InboxMessage, behind: Uint8Array | undefined): void;
   /** Sees to an alarm that is due. */
   arm(): Promise<void>;
+  /** H5: undefined while it looks at messages that come. Otherwise it is about to end, and this resolves when that is known. */
+  readonly decided: Promise<void> | undefined;
 }
+
+/** A message that was stored and is not acknowledged yet. */
+interface Sent {
+  readonly runId: string;
+  readonly at: Uint8Array;
+  readonly environment: Environment;
+  readonly job: Message["job"]["type"];
+}
+
+/** Milliseconds that a sender waits for a run that is about to end. */
+const PATIENCE = 2_000;
+const LONGEST_LOOK = 50;
 
 export type UpdateWaiter = (outcome: UpdateOutcome) => void;
 
@@ -84,27 +99,69 @@ export class Namespace {
 
   // ── appending ──
 
-  /** M12: to an open run; `alsoClosed` for what makes a closed one go on. */
-  async append(runId: string, message: Message, environment: Environment, alsoClosed = false): Promise<void> {
+  /** M12: to an open run; what makes a closed one go on, to that too. */
+  async append(runId: string, message: Message, environment: Environment): Promise<void> {
     await this.opened();
     await this.live?.begun;
     const status = (await this.status())?.status; // written with the head: it tells both that there is a run and how it stands
     if (status === undefined) throw new RunNotFoundError({ runId });
-    if (!alsoClosed && isClosed(status)) throw new RunClosedError({ runId, status });
-    const now = environment.now();
+    if (message.job.type !== "recover" && isClosed(status)) throw new RunClosedError({ runId, status });
     const last = await this.#lastKey();
     const at = this.newKey(last, environment);
     const value = encode(message);
     assertFits(this.driver, 1, at.length + value.length, `a ${message.job.type}`);
     await this.driver.batch([{ type: "set", key: at, value }]);
-    // The alarm after the message: a run that is woken in between finds it, and one that parks in between is woken again.
-    if (this.live === undefined) {
-      await this.driver.setAlarm(runId, now);
-      this.driver.announce(); // whoever runs it may be in another process
-    } else {
-      this.live.receive({ ...message, at }, last);
-      await this.live.arm();
+    const sent: Sent = { runId, at, environment, job: message.job.type };
+    const { live } = this;
+    if (live === undefined) return this.#acknowledge(sent);
+    // H5: the session looks at what it has been given before it ends the run. Once it has decided to, what came of it is stored.
+    const { decided } = live;
+    live.receive({ ...message, at }, last);
+    await live.arm();
+    if (decided === undefined) return;
+    await this.#withinPatience(environment, decided);
+    await this.#acknowledge(sent);
+  }
+  /** H5: the message is stored; how the run stood after that says whether a turn will be given it. */
+  async #acknowledge(sent: Sent): Promise<void> {
+    const { runId, at, environment, job } = sent;
+    const patience = environment.elapsed() + PATIENCE;
+    let isWoken = false;
+    for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_LOOK)) {
+      const status = await this.status();
+      if (status === undefined) throw new RunNotFoundError({ runId });
+      if (isClosed(status.status) && job !== "recover") return this.#refuseAfterEnd(sent, status);
+      // V4: messages don't wake a blocked run. Whatever unblocks it finds them.
+      const wakes = status.status !== "blocked" || job === "terminate" || job === "recover";
+      if (!isWoken && wakes) {
+        // The alarm after the message: a run that is woken in between finds it, and one that parks in between is woken again.
+        await this.driver.setAlarm(runId, environment.now());
+        this.driver.announce(); // a live run of another process
+        isWoken = true;
+      }
+      if (status.closing !== true) return;
+      if (environment.elapsed() > patience) break;
+      await this.#pause(environment, wait);
     }
+    await this.driver.batch([{ type: "delete", key: at }]);
+    throw new RunClosingError({ runId });
+  }
+  /** Of a run that has ended, a message that no turn was given is where its sender put it. */
+  async #refuseAfterEnd({ runId, at }: Sent, { status }: Status): Promise<void> {
+    if ((await this.driver.get(at)) === undefined) return;
+    await this.driver.batch([{ type: "delete", key: at }]);
+    throw new RunClosedError({ runId, status });
+  }
+  #pause(environment: Environment, ms: number): Promise<void> {
+    return new Promise((resolve) => void environment.after(ms, resolve));
+  }
+  async #withinPatience(environment: Environment, awaited: Promise<void>): Promise<void> {
+    let timer: Timer | undefined;
+    const over = new Promise<void>((resolve) => {
+      timer = environment.after(PATIENCE, resolve);
+    });
+    await Promise.race([awaited, over]);
+    timer?.cancel();
   }
   /** H4: behind the last message that is stored, whatever clocks say. */
   async #lastKey(): Promise<Uint8Array | undefined> {

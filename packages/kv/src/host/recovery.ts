@@ -1,9 +1,11 @@
 // How an execution that is stored goes on: by replay, and after a failure as another attempt of the run.
 // Owns: nothing.
-// Invariants: Y1 (replay causes no effect), D7 (attempts that never came back are counted), D10 (a resume voids the failure, and no more).
+// Invariants: Y1 (replay causes no effect), D7 (attempts that never came back are counted), D9 (a turn that is taken back), D10 (a resume voids
+// the failure, and no more).
 
 import { type FailCommand, type Job, replayView, type Turn } from "@holdfast/core";
 import type { Storage } from "../storage/storage.ts";
+import { isOutcome } from "./closing.ts";
 import type { Execution } from "./execution.ts";
 import type { Intake } from "./intake.ts";
 import { isClosed } from "./results.ts";
@@ -30,10 +32,9 @@ export async function recover(execution: Execution, resumed: boolean): Promise<E
   trackUpdates(execution);
   const fail = lastFailure(turns);
   const isAnotherAttempt = fail !== undefined && (resumed || fail.retryAfter !== undefined);
-  const view = isAnotherAttempt ? resumedView(execution, fail) : replayView(turns);
-  await new Promise<void>((resolve) => execution.settings.environment.soon(resolve)); // X8, as for any turn
-  const completion = await executor.replay(view);
-  if (completion.status === "failed") return completion.error;
+  const view = isAnotherAttempt ? resumedView(turns, resume(execution, fail)) : replayView(turns);
+  const failure = await replay(execution, view);
+  if (failure !== undefined) return failure;
   effects.restore(executor, turns);
   if (isAnotherAttempt) effects.forgive(fail.causes ?? [], Number.MAX_SAFE_INTEGER);
   const open = new Set(executor.openOperations);
@@ -43,8 +44,23 @@ export async function recover(execution: Execution, resumed: boolean): Promise<E
 export function trackUpdates({ storage, updates }: Execution): void {
   for (const { commands } of storage.turns) for (const command of commands) updates.track(command);
 }
+/** D9: the turn with these jobs does not count. The messages among them come first, the rest in the turn after. */
+export async function takeBack(execution: Execution, jobs: readonly Job[]): Promise<Error | undefined> {
+  const { turns } = execution.storage;
+  execution.renew();
+  execution.effects.keep(jobs.filter(isOutcome));
+  execution.jobs.unshift(...jobs.filter((job) => !isOutcome(job)));
+  execution.messagesFirst = true;
+  const resumed = jobs.find((job) => job.type === "resume");
+  return replay(execution, resumed === undefined ? replayView(turns) : resumedView(turns, resumed));
+}
+async function replay({ executor, settings }: Execution, view: readonly Turn[]): Promise<Error | undefined> {
+  await new Promise<void>((resolve) => settings.environment.soon(resolve)); // X8, as for any turn
+  const completion = await executor.replay(view);
+  return completion.status === "failed" ? completion.error : undefined;
+}
 /** The run was failed, or waited: it is another attempt of it that goes on, with the next turn. */
-function resumedView(execution: Execution, fail: FailCommand): readonly Turn[] {
+function resume(execution: Execution, fail: FailCommand): Job {
   const { storage } = execution;
   const attempt = execution.head.attempt + 1;
   const job: Job = { type: "resume", attempt, voids: fail.causes ?? [] };
@@ -52,8 +68,12 @@ function resumedView(execution: Execution, fail: FailCommand): readonly Turn[] {
   execution.head = { ...execution.head, attempt };
   storage.setHead(execution.head);
   storage.clearEnd();
-  const turn: Turn = { index: storage.turnCount, time: 0, historyLength: 0, jobs: [job], commands: [] };
-  return replayView([...storage.turns, turn]).slice(0, -1);
+  return job;
+}
+/** The turns as an attempt sees them that begins with this job. */
+function resumedView(turns: readonly Turn[], job: Job): readonly Turn[] {
+  const turn: Turn = { index: (turns.at(-1)?.index ?? -1) + 1, time: 0, historyLength: 0, jobs: [job], commands: [] };
+  return replayView([...turns, turn]).slice(0, -1);
 }
 function lastFailure(turns: readonly Turn[]): FailCommand | undefined {
   const last = turns.at(-1)?.commands.at(-1);

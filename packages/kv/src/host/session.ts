@@ -21,14 +21,15 @@ import { Bell } from "./bell.ts";
 import { bear, headOf } from "./birth.ts";
 import { notServed, storeBlocked } from "./blocking.ts";
 import { serves } from "./bodies.ts";
+import { Closing } from "./closing.ts";
 import { checkedSignal } from "./definitions.ts";
-import { type ClosingCommand, close, continueAsNew } from "./endings.ts";
+import { type ClosingCommand, close, continueAsNew, endWants, retryTimeOf } from "./endings.ts";
 import type { Timer } from "./environment.ts";
 import { Execution } from "./execution.ts";
 import { Flusher } from "./flusher.ts";
 import { Intake } from "./intake.ts";
 import { type LiveRun, Namespace } from "./namespace.ts";
-import { isRecovered, recover, retryTime, trackUpdates } from "./recovery.ts";
+import { isRecovered, recover, retryTime, takeBack, trackUpdates } from "./recovery.ts";
 import { tolerateRejections } from "./rejections.ts";
 import { isClosed, type RunResult, resultOf } from "./results.ts";
 import { isTooLarge, jobsThatFit } from "./room.ts";
@@ -54,6 +55,7 @@ export class Session implements LiveRun {
   readonly #namespace: Namespace;
   readonly #intake: Intake;
   readonly #flusher: Flusher;
+  readonly #closing: Closing;
   readonly #bell = new Bell();
   readonly result: Promise<RunResult>;
   /** The run is in storage: it can be sent to. */
@@ -69,6 +71,7 @@ export class Session implements LiveRun {
     this.#namespace.live = this;
     this.#intake = new Intake(settings, this.#namespace);
     this.#flusher = new Flusher(settings, this.#namespace, () => this.#onBegun());
+    this.#closing = new Closing(this.#intake, this.#flusher);
     this.begun = new Promise((resolve) => {
       this.#onBegun = () => {
         this.#onBegun = () => {}; // once: Node looks into every further call of a promise's resolve
@@ -92,6 +95,9 @@ export class Session implements LiveRun {
   /** M1: once a message is acknowledged, the run is woken for it, whatever becomes of this process. */
   arm(): Promise<void> {
     return this.#flusher.alarm.arm(this.#settings.environment.now());
+  }
+  get decided(): Promise<void> | undefined {
+    return this.#closing.decided;
   }
   /** Look what there is to do. */
   wake(): void {
@@ -126,6 +132,7 @@ export class Session implements LiveRun {
       this.#execution?.drop(RUN_OVER);
       this.#retire();
       this.#onBegun();
+      this.#closing.over();
       untolerate();
     }
   }
@@ -154,7 +161,10 @@ export class Session implements LiveRun {
     if (parked !== undefined) return parked;
     if (storage.turnCount === 0) {
       const cancel = this.#intake.find("cancel");
-      if (cancel !== undefined) return this.#closeWithoutCode(execution, canceled(cancel.reason)); // K9: nothing has run yet
+      if (cancel !== undefined) {
+        this.#intake.takeAll("cancel");
+        return this.#closeWithoutCode(execution, canceled(cancel.reason)); // K9: nothing has run yet
+      }
       execution.add([execution.startJob]);
       if (isNew) execution.add(await this.#firstSignals());
     } else {
@@ -226,7 +236,8 @@ export class Session implements LiveRun {
       if (this.#intake.isHinted) await this.#intake.look();
       if (this.#intake.waiting > 0) execution.add(await this.#intake.take(execution));
       if (this.#intake.terminated !== undefined) return this.#terminate(execution, this.#intake.terminated);
-      execution.add(effects.takeJobs());
+      if (execution.jobs.length === 0) execution.messagesFirst = false;
+      if (!execution.messagesFirst) execution.add(effects.takeJobs());
       post.deliver();
       if (execution.jobs.length > 0 || isFreed || effects.pending || this.#intake.hasTaken) {
         const isTurn = execution.jobs.length > 0 || isFreed;
@@ -269,7 +280,8 @@ export class Session implements LiveRun {
     await new Promise<void>((resolve) => environment.soon(resolve)); // X8: no foreign continuation runs in the microtasks of a turn
     if (this.#evicted) return undefined;
     // What has become ready by now shares the turn: steps that end together cost one batch.
-    execution.add(execution.effects.takeJobs());
+    if (!execution.messagesFirst) execution.add(execution.effects.takeJobs());
+    execution.messagesFirst = false;
     const jobs = execution.jobs.splice(0, jobsThatFit(execution.jobs, driver));
     const time = Math.max(execution.lastTime, Math.ceil(environment.now())); // as it is recorded: whole milliseconds
     this.#flusher.turnTime = time;
@@ -279,6 +291,11 @@ export class Session implements LiveRun {
     if (completion.status === "failed") return this.#block(execution, completion.error);
     const problem = execution.unsupportedIn(completion.commands);
     if (problem !== undefined) return this.#block(execution, problem);
+    const wants = endWants(execution, completion, time);
+    if (wants !== undefined && !(await this.#closing.mayEnd(execution, jobs, wants))) {
+      const failure = await takeBack(execution, jobs);
+      return failure === undefined ? undefined : this.#block(execution, failure);
+    }
     return this.#write(execution, { activation, completion });
   }
 
@@ -304,6 +321,7 @@ export class Session implements LiveRun {
       throw error;
     }
     this.#intake.consumed(consumed);
+    if (ending !== undefined && ending !== AGAIN) this.#closing.over();
     this.#flusher.tell(answers);
     if (ending !== undefined) return this.#closed(execution, ending);
     if (!this.#evicted) begin(execution, turn, starting);
@@ -346,20 +364,18 @@ export class Session implements LiveRun {
   // ── the end ──
 
   #end(execution: Execution, command: TerminalCommand, time: number, answers: Answer[]): Ending {
-    const { storage, head } = execution;
     const { codec, mode } = this.#settings;
-    if (command.type === "fail" && command.retryAfter !== undefined) {
-      const retryAt = time + command.retryAfter;
-      if (head.deadlineAt === undefined || retryAt < head.deadlineAt) {
-        execution.retryRunAt = retryAt; // D10: it goes on as another attempt, if in time (K7)
-        storage.setStatus(execution.parkedStatus);
-        return AGAIN;
-      }
+    const retryAt = retryTimeOf(execution, command, time);
+    if (retryAt !== undefined) {
+      execution.retryRunAt = retryAt; // D10: it goes on as another attempt
+      execution.storage.setStatus(execution.parkedStatus);
+      return AGAIN;
     }
     if (command.type === "continueAsNew") {
       continueAsNew(execution, command, time);
       return mode === "live" ? AGAIN : { status: "continued", input: codec.decode(command.input) };
     }
+    this.#closing.decide();
     answers.push(...close(execution, command));
     return this.#storedResult(execution);
   }
@@ -379,12 +395,17 @@ export class Session implements LiveRun {
   }
   /** K6: ends it at once. */
   #terminate(execution: Execution, { reason }: { readonly reason?: string | undefined }): Promise<RunResult> {
+    this.#intake.takeAll("terminate");
     return this.#closeWithoutCode(execution, { type: "terminated", reason });
   }
   async #closeWithoutCode(execution: Execution, command: ClosingCommand): Promise<RunResult> {
     trackUpdates(execution); // nobody may have replayed it
+    this.#closing.decide();
+    const consumed = this.#intake.consume(execution.storage, execution.jobs);
     const answers = close(execution, command);
     await this.#flusher.flush(execution.storage);
+    this.#intake.consumed(consumed);
+    this.#closing.over();
     this.#flusher.tell(answers);
     const result = this.#storedResult(execution);
     await this.#closed(execution, result);

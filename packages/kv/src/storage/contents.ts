@@ -35,6 +35,8 @@ export interface Status {
   readonly status: RunStatus;
   readonly wakeAt?: number | undefined;
   readonly waitingFor?: readonly string[] | undefined;
+  /** H5: the run is about to end. Whether it does, the next batch says. */
+  readonly closing?: true | undefined;
   /** Of a blocked run: why, and how often in a row. */
   readonly error?: SerializedError | undefined;
   readonly times?: number | undefined;

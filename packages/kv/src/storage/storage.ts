@@ -61,6 +61,7 @@ export class Storage {
   readonly #children = new Map<string, ChildLink & { readonly execution: number; readonly seq: number }>();
   readonly #outbox = new Map<number, Letter>();
   #lastLetter = 0;
+  #isStored = false;
   #head: Head | undefined;
   #status: Status | undefined;
   #end: End | undefined;
@@ -85,6 +86,10 @@ export class Storage {
     return storage;
   }
 
+  /** The run is there for others to see. */
+  get isStored(): boolean {
+    return this.#isStored;
+  }
   get head(): Head | undefined {
     return this.#head;
   }
@@ -183,9 +188,13 @@ export class Storage {
   #readRun(which: number, value: Uint8Array): void {
     const content = decode(value);
     for (const [name, index] of Object.entries(RUN_KEYS)) if (index === which) this.#stored.set(name as RunKey, value);
-    if (which === RUN_KEYS.head) this.#head = content as Head;
-    else if (which === RUN_KEYS.status) this.#status = content as Status;
-    else if (which === RUN_KEYS.end) this.#end = content as End;
+    if (which === RUN_KEYS.head) {
+      this.#head = content as Head;
+      this.#isStored = true;
+    } else if (which === RUN_KEYS.status) {
+      const { closing: _, ...status } = content as Status; // of a process that was killed before it had ended the run: the next batch says so
+      this.#status = status;
+    } else if (which === RUN_KEYS.end) this.#end = content as End;
     else if (which === RUN_KEYS.state) this.#state = content as Payload;
     else if (which === RUN_KEYS.attributes) this.#attributes = content as Attributes;
   }
@@ -226,6 +235,18 @@ export class Storage {
     if (status === this.#status) return;
     this.#status = status;
     this.#putRun("status", status);
+  }
+  /** H5: by itself, since what is pending belongs to the turn that ends the run. */
+  markClosing(): Promise<void> {
+    return this.#putStatus({ ...(this.#status ?? { status: "running" }), closing: true });
+  }
+  unmarkClosing(): Promise<void> {
+    return this.#putStatus(this.#status ?? { status: "running" });
+  }
+  #putStatus(status: Status): Promise<void> {
+    const value = encode(status);
+    this.#stored.set("status", value);
+    return this.#driver.batch([{ type: "set", key: KEY.status, value }]);
   }
   setEnd(end: End): void {
     this.#end = end;
@@ -406,13 +427,14 @@ export class Storage {
     return this.#writes.length > 0;
   }
   /** One batch; throws LimitExceededError, and writes nothing, if the driver can't take it whole. */
-  flush(): Promise<void> {
+  async flush(): Promise<void> {
     for (const [index, name] of this.#locations.takeNew()) this.#set(nameKey(index), encode(name));
     this.assertFits();
     const writes = this.#writes;
     this.#writes = [];
     this.#bytes = 0;
-    return this.#driver.batch(writes);
+    await this.#driver.batch(writes);
+    this.#isStored = true;
   }
   /** Throws LimitExceededError if what is pending is already more than the driver takes. */
   assertFits(): void {

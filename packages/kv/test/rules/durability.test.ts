@@ -58,7 +58,7 @@ describe("batches", () => {
       }
     });
     await runWorkflow({ driver, workflow: w, id: "r" });
-    expect(driver.batches).toHaveLength(11);
+    expect(driver.batches).toHaveLength(12); // H5: the last turn has two
     // Each body ran after the batch that records it.
     expect(order).toEqual(Array.from({ length: 10 }, (_, i) => `${i} after ${i + 1}`));
   });
