@@ -103,6 +103,8 @@ export class PostgresStore implements Store {
   readonly #alones: Alones;
   readonly #births = new Map<string, Birth & { execution: number }>();
   /** Runs under idempotency keys: a transaction that is still open may have used one of them. */
+  /** The latest time that deadlines were looked at. */
+  #latest: number | undefined;
   readonly #keyed: Line<NewRun, CreateResult>;
   readonly #sends: Line<Message, SendResult>;
   readonly #answers: Line<TaskAnswer, boolean>;
@@ -439,7 +441,10 @@ export class PostgresStore implements Store {
       total += count;
     };
     for (let isOver = false; !isOver; ) {
-      const { now, runs, tasks, mail } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
+      const answer = await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE, this.#latest === undefined]);
+      const { now, runs, tasks, mail, back } = JSON.parse(answer) as Overdue;
+      if (back || now < (this.#latest ?? now)) await this.#ask("cut_leases_1", [this.#given()]);
+      this.#latest = Math.max(now, this.#latest ?? now);
       if (mail) await this.#deliverMail().catch(refused);
       if (tasks !== null) await this.#sweepAll(now, tasks).catch(refused);
       const before = total;
@@ -482,7 +487,7 @@ export class PostgresStore implements Store {
     if (count > 0) this.#tell({ work: true, messages: true, results: true });
   }
   async #sweepOverdue(): Promise<void> {
-    const { now, tasks } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE])) as Overdue;
+    const { now, tasks } = JSON.parse(await this.#ask("overdue_1", [this.#given(), LATE_AT_ONCE, false])) as Overdue;
     if (tasks !== null) await this.#sweep(now, tasks);
   }
   async #deliverMail(): Promise<void> {
@@ -673,6 +678,8 @@ interface Overdue {
   readonly runs: readonly (readonly [runId: string, deadline: number])[] | null;
   readonly tasks: readonly LateTask[] | null;
   readonly mail: boolean;
+  /** The clock was set back before this process began. */
+  readonly back: boolean;
 }
 interface Retired {
   readonly seen: number;

@@ -122,7 +122,7 @@ BEGIN
       WITH claimed AS (
         UPDATE ${s}.runs r SET epoch = r.epoch + 1, status = CASE r.status WHEN 'rolling_back' THEN r.status ELSE 'running' END,
             recovered = r.worker_id IS NOT NULL, recoveries = r.recoveries + (r.worker_id IS NOT NULL)::integer, worker_id = p_worker,
-            available_at = v_now + p_lease, started_at = coalesce(r.started_at, v_now), turns = ${turnsOfAny(s)}, history_length = ${lengthOfAny(s)}
+            lease = p_lease, available_at = v_now + p_lease, started_at = coalesce(r.started_at, v_now), turns = ${turnsOfAny(s)}, history_length = ${lengthOfAny(s)}
           WHERE r.key = ANY (v_keys) RETURNING r.key, r.recovered
       )
       SELECT array_agg(c.key) INTO v_recovered FROM claimed c WHERE c.recovered;
@@ -224,7 +224,7 @@ BEGIN
     ORDER BY t.available_at, t.id LIMIT 1) h;
   IF cardinality(v_ids) > 0 AND v_answer IS NULL THEN
     UPDATE ${s}.tasks t SET attempt = t.attempt + 1, token = t.token + 1, worker_id = p_worker, started_at = v_now, heartbeat_at = v_now,
-        leased_until = v_now + least(p_lease, t.start_to_close), available_at = NULL,
+        leased_until = v_now + least(p_lease, t.start_to_close), lease = least(p_lease, t.start_to_close), available_at = NULL,
         due_at = least(v_now + least(p_lease, t.start_to_close), t.scheduled_at + t.schedule_to_close, v_now + t.start_to_close, v_now + t.heartbeat)
       WHERE t.id = ANY (v_ids);
     INSERT INTO ${s}.attempts (run, execution, seq, number, task, status, worker_id, started_at)
@@ -328,7 +328,7 @@ BEGIN
 END $$;
 
 -- What the store has to look at: runs past their deadline, tasks whose time is up, mail. One look, which writes nothing.
-CREATE FUNCTION ${s}.overdue_1(p_now bigint, p_limit integer) RETURNS text LANGUAGE plpgsql STABLE ${BY_INDEX} AS $$
+CREATE FUNCTION ${s}.overdue_1(p_now bigint, p_limit integer, p_first boolean) RETURNS text LANGUAGE plpgsql STABLE ${BY_INDEX} AS $$
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
 BEGIN
@@ -337,7 +337,21 @@ BEGIN
       WHERE deadline_at <= v_now AND deadline_at IS NOT NULL AND finished_at IS NULL AND NOT expired ORDER BY deadline_at LIMIT p_limit) l),
     'tasks', (SELECT json_agg(row_to_json(t)) FROM (SELECT id, token, attempt, activity, retry, worker_id, scheduled_at, started_at, heartbeat_at,
       schedule_to_close, schedule_to_start, start_to_close, heartbeat FROM ${s}.tasks WHERE due_at <= v_now ORDER BY due_at LIMIT p_limit) t),
-    'mail', EXISTS (SELECT 1 FROM ${s}.mail WHERE error IS NULL))::text;
+    'mail', EXISTS (SELECT 1 FROM ${s}.mail WHERE error IS NULL),
+    -- Another process has been told a later time than this.
+    'back', p_first AND EXISTS (SELECT 1 FROM ${s}.calls WHERE at > clock_timestamp() + interval '1 second'))::text;
+END $$;
+
+-- W3. The clock was set back: no lease that is given now ends as late as these. Whoever lives renews them in time; those of the dead would
+-- last until the old time has come round again. A run that somebody has locked is looked at again with the next call.
+CREATE FUNCTION ${s}.cut_leases_1(p_now bigint) RETURNS void LANGUAGE plpgsql ${BY_INDEX} AS $$
+DECLARE
+  v_now bigint := ${s}.clock_1(p_now);
+BEGIN
+  UPDATE ${s}.runs SET available_at = v_now + lease WHERE key = ANY (ARRAY (SELECT key FROM ${s}.runs
+    WHERE ended_as IS NULL AND worker_id IS NOT NULL AND available_at > v_now + lease * 1.1 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED));
+  UPDATE ${s}.tasks SET leased_until = v_now + lease, due_at = least(due_at, v_now + lease) WHERE id = ANY (ARRAY (SELECT id FROM ${s}.tasks
+    WHERE worker_id IS NOT NULL AND leased_until > v_now + lease * 1.1 ORDER BY id FOR UPDATE SKIP LOCKED));
 END $$;
 
 -- ── notices, retention ──

@@ -9,7 +9,7 @@
 //
 //   runs          One row a run: what it is, how it stands, who works on it. `key` is its number in the other tables.
 //                 A run can be claimed when `available_at` has come; while a worker has it, `worker_id` says who and `available_at` when
-//                 its lease ends; null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
+//                 its lease ends (`lease` is how long it was given for); null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
 //                 refused (D4). `last_message` is the highest inbox id that it ever had, `ended_as` the status of a closed one: a column
 //                 of its own, so that the status of an open run is in no index. `parked_by` is who had it last, and may have its history.
 //   start_keys    Idempotency keys of starts, by workflow, and the run that each started (M3): several a run, for its life.
@@ -54,6 +54,7 @@ CREATE TABLE ${s}.runs (
   started_at bigint,
   finished_at bigint,
   deadline_at bigint,
+  lease bigint,
   lane integer NOT NULL,
   priority integer NOT NULL,
   epoch integer NOT NULL DEFAULT 0,
@@ -202,6 +203,7 @@ CREATE TABLE ${s}.tasks (
   due_at bigint,
   started_at bigint,
   leased_until bigint,
+  lease bigint,
   heartbeat_at bigint,
   start_to_close bigint,
   schedule_to_close bigint,

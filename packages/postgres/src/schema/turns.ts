@@ -52,11 +52,11 @@ const RECORD_VALUES = "r.t, r.p, r.k, r.y, r.q, r.n, r.w, r.c, r.h, r.u, r.m, r.
 export const NEW_RUN =
   'id text, workflow text, version text, queue text, priority integer, lane integer, "startAt" bigint, delay bigint, deadline bigint, "deadlineAt" bigint, retry text, attributes jsonb, s text, w text, l bigint, t integer, n integer, rb integer, wf text';
 export const NEW_RUN_COLUMNS =
-  "key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at, attributes, retry, turns, history_length, rollbacks, waiting_for";
+  "key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, lease, epoch, created_at, started_at, deadline_at, attributes, retry, turns, history_length, rollbacks, waiting_for";
 export const newRunValues = (
   of: string,
 ): string => `${of}id, ${of}workflow, ${of}version, ${of}queue, ${of}priority, ${of}lane, coalesce(${of}s, 'pending'),
-          CASE WHEN ${of}w IS NULL THEN coalesce(${of}"startAt", v_now + coalesce(${of}delay, 0)) ELSE v_now + ${of}l END, ${of}w,
+          CASE WHEN ${of}w IS NULL THEN coalesce(${of}"startAt", v_now + coalesce(${of}delay, 0)) ELSE v_now + ${of}l END, ${of}w, ${of}l,
           CASE WHEN ${of}w IS NULL THEN 0 ELSE 1 END, v_now, CASE WHEN ${of}w IS NOT NULL THEN v_now END,
           coalesce(${of}"deadlineAt", v_now + ${of}deadline), ${of}attributes, ${of}retry, coalesce(${of}t, 0), coalesce(${of}n, 0), coalesce(${of}rb, 0), ${of}wf`;
 
@@ -472,10 +472,10 @@ BEGIN
     END IF;
   ELSE
     v_key := nextval('${s}.run_keys');
-    INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, epoch, created_at, started_at, deadline_at,
+    INSERT INTO ${s}.runs (key, id, workflow, version, queue, priority, lane, status, available_at, worker_id, lease, epoch, created_at, started_at, deadline_at,
         attributes, retry, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
       VALUES (v_key, n.id, n.workflow, n.version, n.queue, n.priority, n.lane, CASE WHEN n.first IS NULL THEN 'pending' ELSE 'running' END,
-        CASE WHEN n.first IS NULL THEN v_at ELSE p_now + (n.first ->> 'lease')::bigint END, n.first ->> 'worker',
+        CASE WHEN n.first IS NULL THEN v_at ELSE p_now + (n.first ->> 'lease')::bigint END, n.first ->> 'worker', (n.first ->> 'lease')::bigint,
         CASE WHEN n.first IS NULL THEN 0 ELSE 1 END, p_now, CASE WHEN n.first IS NOT NULL THEN p_now END, v_deadline, n.attributes, n.retry,
         n.parent ->> 'runId', (n.parent ->> 'execution')::integer, (n.parent ->> 'seq')::integer, n.parent ->> 'parentClose',
         (n.parent ->> 'announce')::boolean)

@@ -102,6 +102,16 @@ export class Book {
     this.agenda.put(run.queue, run.workflow, run.version, run);
     if (at !== undefined && run.workerId === undefined) this.wake("work");
   }
+  lend(run: KeptRun, lease: number, now: number): void {
+    run.lease = lease;
+    this.setAvailable(run, now + lease);
+  }
+  /** W3: the clock was set back, and no lease that is given now ends as late as these. Those of dead workers would last until then. */
+  cutLeases(now: number): void {
+    for (const run of this.#runs.values())
+      if (run.workerId !== undefined && (run.availableAt ?? 0) > now + run.lease * 1.1) this.setAvailable(run, now + run.lease);
+    this.tasks.cutLeases(now);
+  }
   availableNow(run: KeptRun, now: number): void {
     if (run.availableAt === undefined || run.availableAt > now) this.setAvailable(run, now);
     this.wake("work");

@@ -30,6 +30,8 @@ export interface KeptRun {
   deadlineAt: number | undefined;
   finishedAt: number | undefined;
   workerId: string | undefined;
+  /** How long a worker was given it for. */
+  lease: number;
   epoch: number;
   historyLength: number;
   turns: number;
@@ -71,6 +73,7 @@ export interface KeptTask extends NewTask {
   lastHeartbeat: Payload | undefined;
   heartbeatAt: number;
   leaseEndsAt: number;
+  lease: number;
 }
 
 const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
@@ -138,6 +141,7 @@ export function unbegun(order: number, { id, workflow, version, queue, priority,
     deadlineAt: undefined,
     finishedAt: undefined,
     workerId: undefined,
+    lease: 0,
     epoch: 0,
     historyLength: 0,
     turns: 0,

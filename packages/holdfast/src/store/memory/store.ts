@@ -35,6 +35,8 @@ export class MemoryStore implements Store {
   readonly #book = new Book();
   readonly #writer = new Writer(this.#book);
   readonly #watchers = new Set<(wakeup: Wakeup) => void>();
+  /** The latest time that deadlines were looked at. */
+  #latest = Number.NEGATIVE_INFINITY;
 
   constructor(options: { clock?: () => number } = {}) {
     this.#clock = options.clock ?? Date.now;
@@ -133,7 +135,7 @@ export class MemoryStore implements Store {
     if (run.status !== "rolling_back") run.status = "running";
     run.workerId = request.workerId;
     run.startedAt ??= now;
-    this.#book.setAvailable(run, now + request.lease);
+    this.#book.lend(run, request.lease, now);
     const cached = request.cached(run.id);
     const known = cached !== undefined && cached.execution === run.execution && cached.turns === run.turns;
     return {
@@ -154,7 +156,7 @@ export class MemoryStore implements Store {
       claims.map(({ runId, epoch, seen }) => {
         const run = this.#book.get(runId);
         if (!holds(run, epoch) || run.workerId !== workerId) return { held: false, inbox: [] };
-        this.#book.setAvailable(run, now + lease);
+        this.#book.lend(run, lease, now);
         return { held: true, inbox: run.inbox.filter(({ id }) => id > seen) };
       }),
     );
@@ -183,6 +185,8 @@ export class MemoryStore implements Store {
   }
   expire(): Promise<number> {
     return this.#change((now) => {
+      if (now < this.#latest) this.#book.cutLeases(now);
+      this.#latest = Math.max(now, this.#latest);
       this.#book.sweepTasks(now);
       let expired = 0;
       for (const run of [...this.#book.deadlines]) {

@@ -59,6 +59,7 @@ export class Tasks {
       lastHeartbeat: undefined,
       heartbeatAt: 0,
       leaseEndsAt: 0,
+      lease: 0,
     };
     this.#tasks.set(id, kept);
     const siblings = this.#byRun.get(runId);
@@ -108,6 +109,7 @@ export class Tasks {
       task.workerId = workerId;
       task.startedAt = now;
       task.heartbeatAt = now;
+      task.lease = lease;
       task.leaseEndsAt = now + lease;
       this.#changed(task);
     }
@@ -125,6 +127,13 @@ export class Tasks {
     const deadline = this.#host.deadlineOf(runId);
     return deadline !== undefined && deadline <= moment;
   }
+  cutLeases(now: number): void {
+    for (const task of this.#tasks.values()) {
+      if (task.workerId === undefined || task.leaseEndsAt <= now + task.lease * 1.1) continue;
+      task.leaseEndsAt = now + task.lease;
+      this.#changed(task);
+    }
+  }
 
   // ── attempts ──
 
@@ -135,6 +144,7 @@ export class Tasks {
   heartbeat(beat: Heartbeat, now: number): boolean {
     const task = this.#held(beat);
     if (task === undefined) return false;
+    task.lease = beat.lease;
     task.leaseEndsAt = now + beat.lease;
     if (beat.details !== undefined) {
       task.lastHeartbeat = beat.details;

@@ -45,7 +45,7 @@ export class Writer {
       kept.status = "running";
       kept.startedAt = now;
       kept.workerId = run.first.workerId;
-      this.#book.setAvailable(kept, now + run.first.lease);
+      this.#book.lend(kept, run.first.lease, now);
       this.commit(run.first.commit, now);
     }
     return { status: "created", id: kept.id, execution: 1, inboxIds };

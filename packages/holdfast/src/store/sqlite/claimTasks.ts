@@ -40,7 +40,7 @@ export function findTasks(db: Connection, request: TaskClaimRequest, now: number
   return { due, nextAt: found.length > due.length ? found[due.length]?.availableAt : nextAt };
 }
 
-const CLAIM = `UPDATE holdfast_tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?,
+const CLAIM = `UPDATE holdfast_tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?, lease = ?,
   due_at = ?, available_at = NULL WHERE id = ?`;
 
 export function claimTask(session: Session, id: number, request: TaskClaimRequest, now: number): ClaimedTask | undefined {
@@ -58,7 +58,7 @@ export function claimTask(session: Session, id: number, request: TaskClaimReques
     heartbeatAt: now,
     leasedUntil,
   };
-  db.run(CLAIM, [claimed.attempt, claimed.token, text(workerId), now, now, leasedUntil, dueWhileRunning(claimed), id]);
+  db.run(CLAIM, [claimed.attempt, claimed.token, text(workerId), now, now, leasedUntil, leasedUntil - now, dueWhileRunning(claimed), id]);
   keepAttempt(db, claimed, { status: "running" });
   return withoutInternals(claimed);
 }

@@ -50,10 +50,10 @@ function rememberStart({ db }: Session, key: number, { workflow, idempotencyKey 
     db.run("INSERT INTO holdfast_start_keys (workflow, key, run) VALUES (?, ?, ?)", [text(workflow), text(idempotencyKey), key]);
 }
 
-const INSERT = `INSERT INTO holdfast_runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, epoch, execution,
+const INSERT = `INSERT INTO holdfast_runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, lease, epoch, execution,
     attempt, turns, history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at,
     expired, resumable, attributes, retry, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO NOTHING`;
 
 /** Undefined: there is one of that id. */
@@ -71,6 +71,7 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
     session.laneOf(queue, workflow, version, priority),
     first === undefined ? startOf(run, now) : now + first.lease,
     textOrNull(first?.workerId),
+    numberOrNull(first?.lease),
     first === undefined ? 0 : 1,
     plain === undefined ? 0 : turnsOf(plain),
     plain === undefined ? 0 : recordsOf(plain),

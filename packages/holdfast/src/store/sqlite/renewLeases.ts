@@ -1,5 +1,5 @@
-// Keeping what one has: leases of runs.
-// Owns: when a lease is worth a write.
+// Keeping what one has: leases of runs. And no longer than that: leases that a clock which was set back has made too long.
+// Owns: when a lease is worth a write, and how far off its end may be.
 // Invariants: W3 (a lease is renewed while the worker lives), D4 (only the holder's epoch renews).
 
 import type { InboxMessage } from "../port.ts";
@@ -45,4 +45,20 @@ export function needsRenewal({ key, leasedUntil }: Renewal, lease: number, now: 
 
 export function renewLease(db: Connection, { key }: Renewal, lease: number, now: number): void {
   if (key !== undefined) db.run("UPDATE holdfast_runs SET available_at = ? WHERE key = ?", [now + lease, key]);
+}
+
+// Those of runs are found by status, which only runs that a worker has share; there are never many tasks.
+const LONG_RUNS = "status IN ('running', 'rolling_back') AND worker_id IS NOT NULL AND available_at > ?1 + lease * 1.1";
+const LONG_TASKS = "worker_id IS NOT NULL AND leased_until > ?1 + lease * 1.1";
+
+/** Whether a lease ends later than one that is given now would: the clock was set back since. */
+export function hasLongLeases(db: Connection, now: number): boolean {
+  const sql = `SELECT EXISTS (SELECT 1 FROM holdfast_runs WHERE ${LONG_RUNS}) OR EXISTS (SELECT 1 FROM holdfast_tasks WHERE ${LONG_TASKS})`;
+  return db.get(sql, [now])?.[0] === 1;
+}
+
+/** W3: whoever lives renews them in time. A dead worker would keep what it has until the old time has come round again. */
+export function cutLeases(db: Connection, now: number): void {
+  db.run(`UPDATE holdfast_runs SET available_at = ?1 + lease WHERE ${LONG_RUNS}`, [now]);
+  db.run(`UPDATE holdfast_tasks SET leased_until = ?1 + lease, due_at = min(due_at, ?1 + lease) WHERE ${LONG_TASKS}`, [now]);
 }

@@ -11,7 +11,7 @@
 //   schema        One row: the version of the schema.
 //   runs          One row a run: what it is, how it stands, who works on it. `key` is its number in the other tables.
 //                 A run can be claimed when `available_at` has come; while a worker has it, `worker_id` says who and `available_at` when
-//                 its lease ends; null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
+//                 its lease ends (`lease` is how long it was given for); null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
 //                 refused (D4). `last_message` is the highest inbox id that it ever had, `rollbacks` how many steps would be undone.
 //   start_keys    Idempotency keys of starts, by workflow, and the run that each started (M3): several a run, for its life.
 //   executions    One row an execution of a run (P10): its input, version and random seed. They never change, and inputs can be large:
@@ -48,6 +48,7 @@ CREATE TABLE holdfast_runs (
   lane INTEGER NOT NULL,
   available_at INTEGER,
   worker_id TEXT,
+  lease INTEGER,
   epoch INTEGER NOT NULL,
   execution INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
@@ -191,6 +192,7 @@ CREATE TABLE holdfast_tasks (
   worker_id TEXT,
   started_at INTEGER,
   leased_until INTEGER,
+  lease INTEGER,
   heartbeat_at INTEGER,
   last_heartbeat
 );

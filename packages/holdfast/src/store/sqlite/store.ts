@@ -35,7 +35,7 @@ import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
 import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
 import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
-import { type HeldClaim, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
+import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
 import { findDueTasks } from "./tasks.ts";
 import { Thrown, type TransactionClaim, transact } from "./transact.ts";
@@ -70,6 +70,8 @@ export class SqliteStore implements Store {
   readonly #watchers = new Watchers(() => this.#session?.db);
   readonly #toldLanes = new Set<number>();
   #toldRefusal: string | undefined;
+  /** The latest time that deadlines were looked at. */
+  #latest: number | undefined;
   #session: Session | undefined;
   #writer: Writer | undefined;
   #opening: Promise<void> | undefined;
@@ -281,6 +283,7 @@ export class SqliteStore implements Store {
   }
   async expire(): Promise<number> {
     const now = this.#clock();
+    await this.#checkClock(now);
     const isDue = await this.#read((db) => findLate(db, now, 1).length > 0 || findDueTasks(db, now, 1).length > 0);
     let total = 0;
     for (let count = isDue ? LATE_AT_ONCE : 0; count === LATE_AT_ONCE; total += count) {
@@ -293,6 +296,12 @@ export class SqliteStore implements Store {
       if (refusal !== undefined) throw storeError(refusal, this.path);
     }
     return total;
+  }
+  /** W3. A process that has just begun can't know whether the clock was set back; from then on it sees that itself. */
+  async #checkClock(now: number): Promise<void> {
+    if (now >= (this.#latest ?? Number.POSITIVE_INFINITY)) this.#latest = now;
+    else if (await this.#read((db) => hasLongLeases(db, now))) await this.#write(1, ({ db }, now) => cutLeases(db, now));
+    this.#latest ??= now;
   }
   async unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
     const counts = await this.#writeEach(workflows, (session, { workflow, code }, now) => unblockRuns(session, workflow, code, now));

@@ -40,6 +40,20 @@ export function activities({ test }: Suite): void {
       outcome: { status: "completed", value: payload({ x: 1 }) },
     });
   });
+  test("D11 W3 after the clock was set back a dead worker's activity goes to another after a lease", async (bench) => {
+    await bench.waitingFor("a", bench.newTask(2, { startToClose: 200 * LEASE }));
+    await bench.store.expire();
+    const task = await bench.claimTask();
+    bench.time -= 100 * LEASE;
+    await bench.store.expire();
+    same(await bench.claimTasks({ workerId: "w2" }), []);
+    bench.time += LEASE;
+    await bench.store.expire();
+    bench.time += 1;
+    const { id, attempt } = await bench.claimTask({ workerId: "w2" });
+    same([id, attempt], [task.id, task.attempt + 1]);
+    assert.equal(await bench.complete(task), false);
+  });
   test("D11 a task is answered once: the second answer is dropped", async (bench) => {
     await bench.waitingFor("a", bench.newTask(2));
     const task = await bench.claimTask();

@@ -151,6 +151,37 @@ export function claiming({ test }: Suite): void {
     bench.time += LEASE;
     same(runIds(await bench.claim({ queue: "queue of a", workerId: "w2" })), ["a"]);
   });
+  test("W3 after the clock was set back a dead worker's runs are claimed after a lease, not after the old time has come round", async (bench) => {
+    await bench.created("new");
+    await bench.store.expire();
+    const { runId, epoch } = await bench.running("a");
+    const commit = bench.draft({ runId: "b", execution: 1, epoch: 1, workerId: "w1", turns: 0 });
+    await bench.create("b", { first: { workerId: "w1", lease: LEASE, commit } });
+    await bench.running("alive");
+    bench.time -= 100 * LEASE;
+    await bench.store.expire();
+    same([await bench.isClaimable("a"), await bench.isClaimable("b")], [false, false]);
+    bench.time += LEASE / 2;
+    const { epoch: kept } = await bench.row("alive");
+    same(await bench.store.renew("w1", LEASE, [{ runId: "alive", epoch: kept, seen: 0 }]), [{ held: true, inbox: [] }]);
+    bench.time += LEASE / 2;
+    await bench.store.expire();
+    same(runIds(await bench.claim({ queue: "queue of a", workerId: "w2" })), ["a"]);
+    same(runIds(await bench.claim({ queue: "queue of b", workerId: "w2" })), ["b"]);
+    same(runIds(await bench.claim({ queue: "queue of alive", workerId: "w2" })), []);
+    assert.equal((await bench.tryCommit({ runId, execution: 1, epoch, workerId: "w1", turns: 0 }, {})).status, "stale");
+  });
+  test("W3 a lease of another worker that is longer is left as it is, and so are timers of runs that sleep", async (bench) => {
+    await bench.store.expire();
+    await bench.created("a");
+    await bench.hold("a", { lease: 50 * LEASE });
+    const sleeper = await bench.running("b");
+    await bench.park(sleeper, { wakeAt: bench.time + 1_000 * LEASE });
+    const before = [(await bench.row("a")).availableAt, (await bench.row("b")).availableAt];
+    bench.time -= 1;
+    await bench.store.expire();
+    same([(await bench.row("a")).availableAt, (await bench.row("b")).availableAt], before);
+  });
   test("W3 a worker that is late but was not replaced has its claim still", async (bench) => {
     const held = await bench.running("a");
     bench.time += 2 * LEASE;
