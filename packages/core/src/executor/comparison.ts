@@ -1,10 +1,10 @@
 // When two commands are the same, and how a person would call them.
 // Owns: the comparison of fields, with the codec as the judge of payloads.
-// Invariants: Y2 (every field that changes what happens; transport details do not count).
+// Invariants: Y2 (every field that makes an operation what it is; options that only say how it is carried out are compared apart).
 
 import type { Codec } from "../codec/index.ts";
 import { sameValue } from "../codec/index.ts";
-import { type Command, IDENTITY, type OpeningCommand, PAYLOAD_FIELDS, type Payload } from "../protocol/index.ts";
+import { type Command, IDENTITY, OPTIONS, type OpeningCommand, PAYLOAD_FIELDS, type Payload } from "../protocol/index.ts";
 
 /** Deep equality of identity fields. Payloads are equal if their text is, or if what they decode to is. */
 export interface Same {
@@ -50,7 +50,16 @@ export function difference(actual: Command, expected: Command, same: Same): stri
     if (actual.unit !== before.unit) return "unit";
     if (actual.n !== before.n) return "occurrence";
   }
-  const fields = IDENTITY[actual.type];
+  return differingField(actual, expected, IDENTITY[actual.type], same);
+}
+
+/** Y2: the first option in which two commands differ that are the same otherwise. */
+export function changedOption(actual: Command, expected: Command, same: Same): string | undefined {
+  const options = OPTIONS[actual.type];
+  return options === undefined ? undefined : differingField(actual, expected, options, same);
+}
+
+function differingField(actual: Command, expected: Command, fields: readonly string[], same: Same): string | undefined {
   if (fields.length === 0) return undefined;
   const a = actual as unknown as Record<string, unknown>;
   const b = expected as unknown as Record<string, unknown>;

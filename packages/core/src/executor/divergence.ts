@@ -46,6 +46,10 @@ export class Divergence {
       this.#fail(location, field, this.#value(expected, field), this.#value(actual, field));
     } else this.#fail(location, field, before, now);
   }
+  /** Y2: an option that only says how it is carried out, where those count too. */
+  reportOption(expected: Command, actual: Command, field: string): void {
+    this.#fail(this.locate(expected), field, this.#value(expected, field), this.#value(actual, field));
+  }
   /** Y6: both are in the turn, in another order. */
   reportOrder(expected: Command, actual: Command): void {
     this.#fail(this.locate(expected), "order", describeCommand(expected), describeCommand(actual));

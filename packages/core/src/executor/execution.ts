@@ -42,6 +42,8 @@ export interface ExecutionOptions {
   readonly sideEffects: "inline" | "scheduled";
   readonly watch: TurnWatch | undefined;
   readonly freezeStates: boolean;
+  /** Replay: changed options of operations are divergence too (Y2). */
+  readonly strictReplay: boolean;
 }
 
 /** A child that `startChild` has started. */
@@ -71,6 +73,7 @@ export class Execution implements RunningTurn {
   readonly logger: Logger;
   readonly watch: TurnWatch | undefined;
   readonly freezeStates: boolean;
+  readonly strictReplay: boolean;
 
   start: StartJob | undefined;
   seed = "";
@@ -120,6 +123,7 @@ export class Execution implements RunningTurn {
     this.logger = options.logger;
     this.watch = options.watch;
     this.freezeStates = options.freezeStates;
+    this.strictReplay = options.strictReplay;
     this.mailbox = new Mailbox(this);
     this.conditions = new Conditions(this);
     this.saga = new Saga(this);
@@ -157,6 +161,7 @@ export class Execution implements RunningTurn {
     const record = this.emit(command);
     this.sawSeq(record.seq);
     const operation = this.#register(new Operation(unit, type, name, n, record.seq));
+    if (record !== command) operation.recorded = record;
     if ((record.type === "loop" || record.type === "receive") && record.committed === true) operation.committed = true;
     return operation;
   }
@@ -442,7 +447,10 @@ export class Execution implements RunningTurn {
   }
 
   log(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {
-    if (this.replaying) return;
+    if (!this.replaying) this.say(level, message, unit, fields);
+  }
+  /** The same, in replay too: about the replay itself. */
+  say(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {
     try {
       this.unwatched(() => this.logger[level](message, { runId: this.runId, workflow: this.workflow.name, unit: unit?.title, ...fields }));
     } catch {

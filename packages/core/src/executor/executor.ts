@@ -50,6 +50,8 @@ export interface ExecutorOptions {
   readonly watch?: TurnWatch | undefined;
   /** Freeze plain objects and arrays in the states of loops and receives: code that changes one in place gets a TypeError (R9). */
   readonly freezeStates?: boolean;
+  /** Replay: options of operations that code has changed are divergence too (Y2). */
+  readonly strictReplay?: boolean;
 }
 
 const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
@@ -84,6 +86,7 @@ export class Executor {
       sideEffects: options.sideEffects ?? "inline",
       watch: options.watch,
       freezeStates: options.freezeStates ?? false,
+      strictReplay: options.strictReplay ?? false,
     });
     this.#barrier = options.barrier ?? sharedBarrier();
     this.#turnTimeout = options.turnTimeout ?? 2_000;

@@ -4,11 +4,12 @@
 // order and the turn of recording), V1 (patches), D10 (what a voided failure left behind), L3 R11 (commits).
 
 import { reviveRecorded } from "../errors/index.ts";
+import { preview } from "../errors/text.ts";
 import type { ReplayTurn, Voided } from "../history/index.ts";
-import type { OperationKind } from "../model/index.ts";
+import type { AnyWorkflow, OperationKind } from "../model/index.ts";
 import type { Command, Job, OpeningCommand, Payload } from "../protocol/index.ts";
 import { Carry } from "./carry.ts";
-import { difference, isOpening, type Same } from "./comparison.ts";
+import { changedOption, difference, isOpening, type Same } from "./comparison.ts";
 import { Divergence } from "./divergence.ts";
 import type { Execution } from "./execution.ts";
 import { predecessor, segment, sharedLength } from "./location.ts";
@@ -19,6 +20,16 @@ import type { Unit } from "./unit.ts";
 /** V1: a marker that code may have done with altogether. */
 function isDeprecated(command: Command | undefined): boolean {
   return command?.type === "patch" && command.deprecated === true;
+}
+
+/** Workflows of which a changed option was logged (Y2). */
+const saidOf = new WeakSet<AnyWorkflow>();
+function changedOptionText(location: string, field: string, recorded: unknown, code: unknown): string {
+  const [before, now] = [preview(recorded), preview(code)];
+  return `The ${field} of ${location} is ${before} in history and ${now} in the code. Operations keep the options that were recorded with them; new ones get those of the code. (Logged once per workflow; replay with { strict: true } reports every such difference.)`;
+}
+function fieldOf(command: Command, field: string): unknown {
+  return (command as unknown as Record<string, unknown>)[field];
 }
 
 export class Matcher {
@@ -85,6 +96,22 @@ export class Matcher {
   // ── matching ──
 
   match(actual: Command): Command {
+    const record = this.#recordOf(actual);
+    if (record !== actual) this.#compareOptions(actual, record);
+    return record;
+  }
+  /** Y2: what was recorded stays in force; a strict replay reports the difference, any other says so once a workflow. */
+  #compareOptions(actual: Command, record: Command): void {
+    const execution = this.#execution;
+    if (!execution.strictReplay && saidOf.has(execution.workflow)) return;
+    const field = changedOption(actual, record, this.#same);
+    if (field === undefined) return;
+    if (execution.strictReplay) return this.#divergence.reportOption(record, actual, field);
+    saidOf.add(execution.workflow);
+    const [location, recorded, code] = [this.#divergence.locate(record), fieldOf(record, field), fieldOf(actual, field)];
+    execution.say("info", changedOptionText(location, field, recorded, code), undefined, { location, field, recorded, code });
+  }
+  #recordOf(actual: Command): Command {
     for (;;) {
       this.#skip();
       const expected = this.#expected[this.#cursor];

@@ -5,7 +5,15 @@
 
 import { read } from "../errors/text.ts";
 import type { AnyWorkflow } from "../model/index.ts";
-import { type CancelCommand, type CommitCommand, HOST_KINDS, type Outcome, type Payload, type SettleCommand } from "../protocol/index.ts";
+import {
+  type CancelCommand,
+  type CommitCommand,
+  HOST_KINDS,
+  type OpeningCommand,
+  type Outcome,
+  type Payload,
+  type SettleCommand,
+} from "../protocol/index.ts";
 import { describeOperation, formatLocation } from "./location.ts";
 import type { StepBody } from "./steps.ts";
 import type { Unit } from "./unit.ts";
@@ -53,6 +61,8 @@ export class Operation {
   entangled = false;
   /** Replay: history has a commit for this loop or receive further on (L3, R11). */
   committed = false;
+  /** Replay: its opening command as history has it. What it says of options stays in force (Y2). */
+  recorded: OpeningCommand | undefined;
   /** A wait or timer: given up when its unit's function returns (P3). Others are joined. */
   floating = false;
   /** A cancel was sent and the outcome is still awaited (C7). */

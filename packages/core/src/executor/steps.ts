@@ -39,6 +39,13 @@ export function recordedRetry(policy: RetryPolicy): RecordedRetry {
   return record;
 }
 
+/** Y2: the policy that was recorded. A test for errors is not recorded: it is the code's, if it still has one. */
+function retryInForce(recorded: RecordedRetry | undefined, code: RetryPolicy | undefined): RetryPolicy | undefined {
+  if (recorded?.nonRetryable !== "function") return recorded as RetryPolicy | undefined;
+  const { nonRetryable: _, ...policy } = recorded;
+  return typeof code?.nonRetryable === "function" ? { ...policy, nonRetryable: code.nonRetryable } : policy;
+}
+
 function failure(outcome: Exclude<Outcome, { status: "completed" }>, wrap: (attempts: number, cause: Error) => Error): Settlement {
   if (outcome.status === "canceled") return { ok: false, error: new CanceledError(outcome.reason) };
   return { ok: false, error: wrap(outcome.attempts ?? 1, reviveRecorded(outcome.error)) };
@@ -89,7 +96,15 @@ export function step<T>(
   const operation = unit.execution.open(unit, kind, name, fields);
   if (!operation.closed) {
     operation.behaviour = STEP;
-    operation.body = { kind, name, run, retry: options?.retry, timeout, rollback: options?.rollback as StepBody["rollback"] };
+    const recorded = operation.recorded as StepCommand | undefined;
+    operation.body = {
+      kind,
+      name,
+      run,
+      retry: recorded === undefined ? options?.retry : retryInForce(recorded.retry, options?.retry),
+      timeout: recorded === undefined ? timeout : recorded.timeout,
+      rollback: options?.rollback as StepBody["rollback"],
+    };
   }
   return operation.promise as Promise<T>;
 }

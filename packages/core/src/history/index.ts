@@ -5,6 +5,6 @@
 export { checkCommand, checkJob } from "./needed.ts";
 export { fromHistory, HISTORY_FORMAT, toHistory } from "./portable.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";
-export { replay } from "./replay.ts";
+export { type ReplayOptions, replay } from "./replay.ts";
 export { opened, sealed } from "./sealing.ts";
 export { type ReplayTurn, replayView, type Voided } from "./view.ts";

@@ -10,8 +10,14 @@ import { fromHistory } from "./portable.ts";
 import { opened } from "./sealing.ts";
 import { replayView } from "./view.ts";
 
+export interface ReplayOptions {
+  codec?: Codec;
+  /** Changed options of operations count too (Y2). */
+  strict?: boolean;
+}
+
 /** Runs the code against the history; throws `NondeterminismError` where they part. No effect, no store. */
-export async function replay(workflow: AnyWorkflow, history: History, options?: { codec?: Codec }): Promise<void> {
+export async function replay(workflow: AnyWorkflow, history: History, options?: ReplayOptions): Promise<void> {
   const turns = fromHistory(history);
   if (history.run.workflow !== workflow.name) {
     throw new InvalidInputError({
@@ -21,8 +27,8 @@ export async function replay(workflow: AnyWorkflow, history: History, options?: 
       ],
     });
   }
-  const { codec = jsonCodec } = options ?? {};
-  const executor = new Executor({ workflow, codec });
+  const { codec = jsonCodec, strict = false } = options ?? {};
+  const executor = new Executor({ workflow, codec, strictReplay: strict });
   const completion = await executor.replay(replayView(opened(turns, codec)));
   if (completion.status === "failed") throw completion.error;
   await executor.activate({ time: 0, jobs: [{ type: "evict", reason: "replay is over" }] });

@@ -307,12 +307,12 @@ export type Command =
   | RollBackCommand
   | TerminalCommand;
 
-/** Y2: for each kind the fields, besides type, unit, name and occurrence, that make a command what it is. */
+/** Y2: for each kind the fields, besides type, unit, name and occurrence, that make a command what it is. Of the others see `OPTIONS`. */
 export const IDENTITY: { readonly [T in Command["type"]]: readonly string[] } = {
-  step: ["timeout", "retry", "rollback"],
-  transaction: ["timeout", "retry", "rollback"],
-  activity: ["input", "queue", "retry", "startToClose", "scheduleToClose", "scheduleToStart", "heartbeat"],
-  child: ["input", "id", "queue", "version", "deadline", "deadlineAt", "retry", "parentClose", "detached"],
+  step: ["rollback"],
+  transaction: ["rollback"],
+  activity: ["input"],
+  child: ["input", "id", "version", "deadline", "deadlineAt", "detached"],
   sleep: ["duration", "until"],
   signalRun: ["runId", "signal", "payload"],
   cancelRun: ["runId"],
@@ -334,7 +334,7 @@ export const IDENTITY: { readonly [T in Command["type"]]: readonly string[] } = 
   reuse: ["kind"],
   patch: [],
   rollbackCheckpoint: [],
-  attributes: ["attributes"],
+  attributes: [],
   settle: ["seq", "status", "messages"],
   winner: ["seq", "key"],
   cancel: ["seq"],
@@ -348,4 +348,14 @@ export const IDENTITY: { readonly [T in Command["type"]]: readonly string[] } = 
   fail: [],
   canceled: [],
   continueAsNew: ["input", "version"],
+};
+
+const STEP_OPTIONS = ["timeout", "retry"] as const;
+/** Y2: fields that only say how an operation is carried out. Code may change them: what was recorded stays in force. */
+export const OPTIONS: { readonly [T in Command["type"]]?: readonly string[] } = {
+  step: STEP_OPTIONS,
+  transaction: STEP_OPTIONS,
+  activity: ["queue", "retry", "startToClose", "scheduleToClose", "scheduleToStart", "heartbeat", "key", "priority"],
+  child: ["queue", "retry", "parentClose", "key", "priority", "attributes"],
+  attributes: ["attributes"],
 };

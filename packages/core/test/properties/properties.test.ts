@@ -8,6 +8,7 @@ import {
   Executor,
   IDENTITY,
   jsonCodec,
+  OPTIONS,
   PAYLOAD_FIELDS,
   type Payload,
   Random,
@@ -57,7 +58,7 @@ function plainCommand(command: Command): Record<string, unknown> {
   const fields = command as unknown as Record<string, unknown>;
   const place = "n" in command ? ["seq", "unit", "name", "n"] : [];
   const plain: Record<string, unknown> = { type: command.type };
-  for (const key of [...place, ...IDENTITY[command.type], ...(MORE[command.type] ?? [])]) {
+  for (const key of [...place, ...IDENTITY[command.type], ...(OPTIONS[command.type] ?? []), ...(MORE[command.type] ?? [])]) {
     const value = fields[key];
     if (value === undefined) continue;
     if (key === "error" || key === "rollbackError") plain[key] = describeError(reviveError(value as never));

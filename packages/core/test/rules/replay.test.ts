@@ -27,9 +27,17 @@ const child = (name: string) => workflow(name, async (_ctx, _input: unknown) => 
 
 /** The error of replaying one workflow's history with another. */
 async function divergence(before: Run, after: Run, ...turns: ((h: Harness) => Promise<unknown>)[]): Promise<NondeterminismError> {
+  return divergenceOf(before, after, { strict: false }, turns);
+}
+async function divergenceOf(
+  before: Run,
+  after: Run,
+  options: { strict: boolean },
+  turns: readonly ((h: Harness) => Promise<unknown>)[] = [],
+): Promise<NondeterminismError> {
   const h = await Harness.start(wf(before));
   for (const turn of turns) await turn(h);
-  const error = await replay(wf(after), h.history()).then(
+  const error = await replay(wf(after), h.history(), options).then(
     () => undefined,
     (thrown: unknown) => thrown,
   );
@@ -336,11 +344,75 @@ describe("one thing changed", () => {
       says: { location: "x#1", field: "timeout", expected: 1, actual: 2 },
     },
   };
+  /** Y2: they only say how an operation is carried out. */
+  const OPTIONS = ["retry", "queue", "startToClose", "scheduleToClose", "scheduleToStart", "heartbeat", "parentClose", "attributes"];
+  const isOption = (name: string, field: string) =>
+    OPTIONS.includes(field) || (field === "timeout" && /^(?:a step's|the second)/.test(name));
   for (const [name, { before, after, says }] of Object.entries(kinds)) {
+    if (isOption(name, says.field)) {
+      it(`Y2 ${name} may change; a strict replay names field, old and new`, async () => {
+        expect(what(await divergenceOf(before, after, { strict: true }))).toEqual(says);
+        const h = await Harness.start(wf(before));
+        await expect(replay(wf(after), h.history())).resolves.toBeUndefined();
+      });
+      continue;
+    }
     it(`Y2 ${name} is nondeterminism; the error names field, old and new`, async () => {
       expect(what(await divergence(before, after))).toEqual(says);
     });
   }
+
+  it("Y2 what was recorded of a step stays in force; the next one gets the options of the code", async () => {
+    const program = (attempts: number, timeout: number, nonRetryable?: () => boolean) =>
+      wf(async (ctx) => {
+        const retry = { maxAttempts: attempts, ...(nonRetryable !== undefined && { nonRetryable }) };
+        await ctx.step("a", nothing, { retry, timeout, rollback: nothing });
+        await ctx.step("b", nothing, { retry, timeout });
+        throw broken;
+      });
+    const before = () => false;
+    const after = () => true;
+    const h = await Harness.start(program(3, 1_000, before));
+    await h.recover(program(5, 2_000, after));
+    const seq = h.find("a").seq;
+    expect(h.executor.body(seq)).toMatchObject({ retry: { maxAttempts: 3, nonRetryable: after }, timeout: 1_000 });
+    await h.resolve("a");
+    expect(h.find("b")).toMatchObject({ retry: { maxAttempts: 5 }, timeout: 2_000 });
+    expect(h.executor.body(h.find("b").seq)).toMatchObject({ retry: { maxAttempts: 5 }, timeout: 2_000 });
+    await h.fail("b", broken);
+    expect(h.executor.body(h.find("a").seq)).toMatchObject({ kind: "rollback", retry: { maxAttempts: 3 } });
+
+    const bare = await Harness.start(wf((ctx) => ctx.step("a", nothing)));
+    await bare.recover(wf((ctx) => ctx.step("a", nothing, { retry: { maxAttempts: 1 }, timeout: 5 })));
+    expect(bare.executor.body(1)).toMatchObject({ retry: undefined, timeout: undefined });
+  });
+
+  it("Y2 a changed option is logged once a workflow, with field, old and new", async () => {
+    const lines: string[] = [];
+    const write = (message: string) => void lines.push(message);
+    const options = { logger: { debug: write, info: write, warn: write, error: write } };
+    const program = (maxAttempts: number) =>
+      wf(async (ctx) => {
+        await ctx.step("a", nothing, { retry: { maxAttempts }, timeout: maxAttempts });
+        await ctx.step("b", nothing, { retry: { maxAttempts } });
+      });
+    const changed = program(5);
+    for (let i = 0; i < 3; i++) {
+      const h = await Harness.start(program(3), undefined, options);
+      await h.resolve("a");
+      await h.recover(changed);
+    }
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("The timeout of a is 3 in history and 5 in the code");
+  });
+
+  it("Y2 the value of an update's reply may change", async () => {
+    const program = (reply: number) => (ctx: WorkflowContext) =>
+      ctx.receive(0, { updates: { ask: (_input: unknown, state: number) => Receive.reply(reply, state) } });
+    const h = await Harness.start(wf(program(1)));
+    await h.update("ask");
+    for (const strict of [false, true]) await expect(replay(wf(program(2)), h.history(), { strict })).resolves.toBeUndefined();
+  });
 
   it("Y2 a missing operation", async () => {
     const error = await divergence(
