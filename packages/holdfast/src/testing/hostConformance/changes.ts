@@ -1,6 +1,6 @@
 // Conformance of hosts: code that is not what it was.
 // Owns: tests of runs that meet other code.
-// Invariants tested: V1–V4, K6, S3, X7, X8.
+// Invariants tested: V1–V4, K6, S3, X7, X8, Y2.
 
 import assert from "node:assert/strict";
 import { RollbackError, signal, workflow } from "@holdfast/core";
@@ -40,6 +40,28 @@ export function changes({ test }: Suite): void {
     const run = host.run(after, "run");
     await run.signal("poke"); // whoever hears of it looks at the run
     same(await run.result(), "new");
+  });
+
+  test("Y2 a changed retry policy or timeout blocks no run: a step keeps what was recorded with it, the next one gets the new", async (host) => {
+    const attempts: string[] = [];
+    const make = (maxAttempts: number) =>
+      workflow("w", async (ctx) => {
+        const options = { retry: { maxAttempts, initialInterval: "1m", backoff: 1, jitter: 0 }, timeout: maxAttempts * 1_000 } as const;
+        for (const name of ["one", "two"]) {
+          const fail = (): never => {
+            attempts.push(name);
+            throw new Error("no");
+          };
+          await ctx.step(name, fail, options).catch(() => {});
+        }
+      });
+    const run = await host.start(make(3));
+    await host.crash();
+    host.run(make(5), "run");
+    await host.skip("1h");
+    await run.result();
+    same(attempts.filter((name) => name === "one").length, 3);
+    same(attempts.filter((name) => name === "two").length, 5);
   });
 
   test("V2 a run of another version waits for code that serves it", async (host) => {
