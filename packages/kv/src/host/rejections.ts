@@ -1,66 +1,126 @@
 // Unhandled rejections of workflow code: the workflow's affair, not the process's.
-// Owns: two listeners on the process while runs are live in it; nothing where there is no such process.
-// Invariants: X11 (an operation that fails while nobody awaits it yet ends nothing and warns of nothing; everything else does what it
-// always has).
+// Owns: a filter on what the process emits while runs are live in it, the macrotask of a turn, and the errors of workflow code that are
+// not awaited yet; nothing where there is no such process.
+// Invariants: X8 (no foreign continuation runs in the microtasks of a turn), X11 (a promise of workflow code that rejects before it is
+// awaited ends nothing and reaches no listener; one that an operation has failed is not spoken of, one that fails by itself is, if it is
+// not awaited for a while; everything else does what it always has).
 
-import { isDeliveredError } from "@holdfast/core";
+import { isDeliveredError, withholdRejections } from "@holdfast/core";
+import type { Environment } from "./environment.ts";
 
-type OnRejection = (reason: unknown, promise: Promise<unknown>) => void;
-type OnHandled = (promise: Promise<unknown>) => void;
 interface NodeProcess {
-  on(event: "unhandledRejection", listener: OnRejection): void;
-  on(event: "rejectionHandled", listener: OnHandled): void;
-  off(event: "unhandledRejection", listener: OnRejection): void;
-  off(event: "rejectionHandled", listener: OnHandled): void;
-  listeners(event: "unhandledRejection" | "rejectionHandled"): readonly unknown[];
-  emitWarning(message: string, name: string): void;
+  readonly emit: unknown;
+  emitWarning(message: string, options: { readonly type: string; readonly code: string; readonly detail: string }): void;
 }
+type NodeTimer = { unref?: () => void } | number;
 
 /** Undefined in browsers, isolates and the like, where some have a `process` that can do less. */
 const node = nodeProcess((globalThis as { process?: Partial<NodeProcess> }).process);
 function nodeProcess(found: Partial<NodeProcess> | undefined): NodeProcess | undefined {
-  const needed = [found?.on, found?.off, found?.listeners, found?.emitWarning];
+  const needed = [found?.emit, found?.emitWarning];
   return needed.every((method) => typeof method === "function") ? (found as NodeProcess) : undefined;
 }
 
-const { setTimeout } = globalThis; // as it is when this module is loaded: fake timers don't get between
-let users = 0;
-const tolerated = new WeakSet<Promise<unknown>>();
+/** Milliseconds: code that wants to await a promise of its own has done so by then, or waits for something that takes long. */
+const A_WHILE = 1_000;
+/** Of so many different errors a process is told. */
+const MOST = 100;
 
-function onUnhandledRejection(reason: unknown, promise: Promise<unknown>): void {
-  if (isDeliveredError(reason)) {
-    tolerated.add(promise);
-    return;
-  }
-  if ((node?.listeners("unhandledRejection").length ?? 0) > 1) return; // somebody else's listener decides
-  // What Node does when nobody listens.
-  throw reason instanceof Error ? reason : new Error(`Unhandled rejection: ${String(reason)}`, { cause: reason });
+// As they are when this module is loaded: fake timers don't get between.
+const { setTimeout, clearTimeout } = globalThis as unknown as {
+  setTimeout: (callback: () => void, ms: number) => NodeTimer;
+  clearTimeout: (timer: NodeTimer | undefined) => void;
+};
+
+let users = 0;
+let isTurn = false;
+let restore: () => void = () => {};
+/** Rejected by workflow code itself, and not awaited so far. */
+const floating = new Map<Promise<unknown>, { readonly reason: unknown; readonly timer: NodeTimer }>();
+const told = new Set<string>();
+
+/**
+ * One turn, in a macrotask that is its own: what rejects there is workflow code. Resolves in the next, so that what the host does with it
+ * is not taken for that.
+ */
+export function inTurn<T>(environment: Environment, turn: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let isLeft = false;
+    let settle: (() => void) | undefined;
+    const settled = (how: () => void): void => {
+      if (isLeft) how();
+      else settle = how;
+    };
+    // Both at once: nothing comes in between, and the event loop does not go round for the second.
+    environment.soon(() => {
+      isTurn = true;
+      turn().then(
+        (value) => settled(() => resolve(value)),
+        (error) => settled(() => reject(error)),
+      );
+    });
+    environment.soon(() => {
+      isTurn = false;
+      isLeft = true;
+      settle?.(); // else the turn takes longer, as it does where the executor's barrier is a macrotask
+    });
+  });
 }
 
-/** Somebody awaits it after all. Node warns of that where nobody listens. */
-function onRejectionHandled(promise: Promise<unknown>): void {
-  if (tolerated.has(promise) || (node?.listeners("rejectionHandled").length ?? 0) > 1) return;
-  node?.emitWarning("A promise rejection was handled asynchronously.", "PromiseRejectionHandledWarning");
+function isOurs(reason: unknown, promise: Promise<unknown> | undefined): boolean {
+  if (isDeliveredError(reason)) return true;
+  if (isTurn && promise !== undefined) floating.set(promise, { reason, timer: unref(setTimeout(() => warn(promise), A_WHILE)) });
+  return isTurn;
+}
+/** The error may never be seen otherwise than in the process's output. A replay does not say it again. */
+function warn(promise: Promise<unknown>): void {
+  const text = textOf(forgetFloating(promise)?.reason);
+  if (told.size >= MOST || told.has(text)) return;
+  told.add(text);
+  node?.emitWarning("A promise of workflow code was rejected and not awaited. Await it, or its error is lost.", {
+    type: "FloatingPromiseWarning",
+    code: "HF_FLOATING_PROMISE",
+    detail: text,
+  });
+}
+/** Code rejects with what it likes, and not all of that can be read. */
+function textOf(reason: unknown): string {
+  try {
+    return reason instanceof Error ? (reason.stack ?? String(reason)) : String(reason);
+  } catch {
+    return "(a value that can't be shown)";
+  }
+}
+function forgetFloating(promise: Promise<unknown>): { readonly reason: unknown } | undefined {
+  const found = floating.get(promise);
+  clearTimeout(found?.timer);
+  floating.delete(promise);
+  return found;
+}
+function unref(timer: NodeTimer): NodeTimer {
+  if (typeof timer === "object") timer.unref?.();
+  return timer;
 }
 
 function forget(): void {
   if (--users > 0) return;
-  node?.off("unhandledRejection", onUnhandledRejection);
-  node?.off("rejectionHandled", onRejectionHandled);
+  restore();
+  for (const promise of [...floating.keys()]) warn(promise);
 }
 
 export function tolerateRejections(): () => void {
   if (node === undefined) return () => {};
+  // Each time: other code may have put back the `process.emit` that it knew.
+  const replaced = restore;
+  restore = withholdRejections(node, { isOurs, onHandled: forgetFloating });
+  replaced();
   users++;
-  // Looked up and not counted: somebody may have removed all listeners, as test runners do.
-  if (!node.listeners("unhandledRejection").includes(onUnhandledRejection)) node.on("unhandledRejection", onUnhandledRejection);
-  if (!node.listeners("rejectionHandled").includes(onRejectionHandled)) node.on("rejectionHandled", onRejectionHandled);
   let done = false;
   return () => {
     if (done) return;
     done = true;
     // Not at once: Node tells of rejections that were handled in the last turns only when it has come to rest.
-    const timer = setTimeout(forget, 10) as { unref?: () => void } | number;
-    if (typeof timer === "object") timer.unref?.();
+    const timer = setTimeout(forget, 10);
+    if (floating.size === 0) unref(timer);
   };
 }

@@ -30,7 +30,7 @@ import { Flusher } from "./flusher.ts";
 import { Intake } from "./intake.ts";
 import { type LiveRun, Namespace } from "./namespace.ts";
 import { isRecovered, recover, retryTime, takeBack, trackUpdates } from "./recovery.ts";
-import { tolerateRejections } from "./rejections.ts";
+import { inTurn, tolerateRejections } from "./rejections.ts";
 import { isClosed, type RunResult, resultOf } from "./results.ts";
 import { isTooLarge, jobsThatFit } from "./room.ts";
 import type { Settings } from "./settings.ts";
@@ -276,27 +276,33 @@ export class Session implements LiveRun {
   }
 
   async #turn(execution: Execution): Promise<Ending | undefined> {
+    const turn = await inTurn(this.#settings.environment, async () => {
+      if (this.#evicted) return undefined;
+      const activation = this.#activationOf(execution);
+      return { activation, completion: await execution.executor.activate(activation) };
+    });
+    if (this.#evicted || turn === undefined) return undefined;
+    const { activation, completion } = turn;
+    if (completion.status === "failed") return this.#block(execution, completion.error);
+    const problem = execution.unsupportedIn(completion.commands);
+    if (problem !== undefined) return this.#block(execution, problem);
+    const wants = endWants(execution, completion, activation.time);
+    if (wants !== undefined && !(await this.#closing.mayEnd(execution, activation.jobs, wants))) {
+      const failure = await takeBack(execution, activation.jobs);
+      return failure === undefined ? undefined : this.#block(execution, failure);
+    }
+    return this.#write(execution, { activation, completion });
+  }
+
+  #activationOf(execution: Execution): Activation {
     const { driver, environment } = this.#settings;
-    await new Promise<void>((resolve) => environment.soon(resolve)); // X8: no foreign continuation runs in the microtasks of a turn
-    if (this.#evicted) return undefined;
     // What has become ready by now shares the turn: steps that end together cost one batch.
     if (!execution.messagesFirst) execution.add(execution.effects.takeJobs());
     execution.messagesFirst = false;
     const jobs = execution.jobs.splice(0, jobsThatFit(execution.jobs, driver));
     const time = Math.max(execution.lastTime, Math.ceil(environment.now())); // as it is recorded: whole milliseconds
     this.#flusher.turnTime = time;
-    const activation: Activation = { time, jobs, historyLength: execution.storage.historyLength };
-    const completion = await execution.executor.activate(activation);
-    if (this.#evicted) return undefined;
-    if (completion.status === "failed") return this.#block(execution, completion.error);
-    const problem = execution.unsupportedIn(completion.commands);
-    if (problem !== undefined) return this.#block(execution, problem);
-    const wants = endWants(execution, completion, time);
-    if (wants !== undefined && !(await this.#closing.mayEnd(execution, jobs, wants))) {
-      const failure = await takeBack(execution, jobs);
-      return failure === undefined ? undefined : this.#block(execution, failure);
-    }
-    return this.#write(execution, { activation, completion });
+    return { time, jobs, historyLength: execution.storage.historyLength };
   }
 
   /** One batch: what a turn decided, if there was one, and what has happened to attempts. */
