@@ -254,8 +254,8 @@ export const planted = [
     "ack-before-durable",
     "a signal is acknowledged before it is in the store",
     "packages/holdfast/src/engine.ts",
-    "if (tx === undefined) return this.#sends.add({ runId, message });",
-    'if (tx === undefined) {\n      const sent = this.#sends.add({ runId, message });\n      sent.catch(() => {});\n      return message.job.type === "signal" ? { status: "sent", inboxId: 0 } : sent;\n    }',
+    "if (tx === undefined) return this.#sends.add(message);",
+    'if (tx === undefined) {\n      const sent = this.#sends.add(message);\n      sent.catch(() => {});\n      return message.message.job.type === "signal" ? { status: "sent", inboxId: 0 } : sent;\n    }',
   ),
   bug(
     "told-before-durable",
