@@ -147,7 +147,7 @@ export class Engine {
         forgetSignals(one);
       },
     });
-    for (const workflow of settings.workflows.values()) this.#served.set(workflow.name, workflow);
+    for (const workflow of settings.workflows.all) this.#served.set(workflow.name, workflow);
     this.#workers.add(worker);
     try {
       await worker.start();
@@ -173,8 +173,12 @@ export class Engine {
   servedAs(name: string): AnyWorkflow | undefined {
     return this.#served.get(name);
   }
-  /** The definition that a query of this run is evaluated with, where the caller has given none (M11). */
-  definitionOf({ workflow }: RunRow): AnyWorkflow | undefined {
+  /** The definition that a query of this run is evaluated with, where the caller has given none (M11): the one that would drive it (V2). */
+  definitionOf({ workflow, version }: RunRow): AnyWorkflow | undefined {
+    for (const worker of this.#workers) {
+      const found = worker.definitionOf(workflow, version);
+      if (found !== undefined) return found;
+    }
     return this.#served.get(workflow) ?? this.#started.get(workflow);
   }
   /** Clients of this process learn of ends and outcomes without looking them up. */

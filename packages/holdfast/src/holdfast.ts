@@ -33,9 +33,10 @@ import {
   type Workflow,
 } from "@holdfast/core";
 import { Engine, type EngineOptions } from "./engine.ts";
-import { byName, declaredMessage, isActivity, isWorkflow, validated } from "./host/definitions.ts";
+import { byName, declaredMessage, isActivity, isWorkflow, listed, validated } from "./host/definitions.ts";
 import { type Environment, realEnvironment, timeOrderedId } from "./host/environment.ts";
 import { stopOnSignals } from "./host/shutdown.ts";
+import { WorkflowTable } from "./host/versions.ts";
 import type { WorkerHost } from "./host/worker.ts";
 import {
   checkedAttributes,
@@ -252,10 +253,11 @@ export class Holdfast implements AsyncDisposable {
   // ── working ──
 
   /** Starts at once; `await worker.stop()` for a graceful end. */
-  async worker(given: WorkerOptions): Promise<Worker> {
+  async worker(asked: WorkerOptions): Promise<Worker> {
     this.#engine.assertOpen();
-    const options = checkedOptions("worker", given, WORKER);
-    const workflows = byName("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
+    const options = checkedOptions("worker", asked, WORKER);
+    const given = listed("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
+    const workflows = new WorkflowTable("worker.workflows", given);
     const activities = byName("worker.activities", (options.activities ?? []) as readonly Activity<unknown, unknown>[], isActivity);
     const stopOn = checkedStopOn(options.stopOn);
     const { environment } = this.#engine;

@@ -17,30 +17,35 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 
 /**
  * A list, or the exports of a module: values of other kinds are passed over, unless there is nothing else. A worker with nothing to do is
- * asked for by an empty list; where one comes of a definition given bare, or of another module, its runs would wait for ever.
+ * asked for by an empty list; where one comes of a definition given bare, or of another module, its runs would wait forever.
  */
+export function listed<T>(what: string, given: readonly T[] | Record<string, unknown>, is: (value: unknown) => value is T): T[] {
+  const noun = nounOf(is);
+  if (typeof given !== "object" || given === null) throw invalid(what, `Give a list, or the exports of a module, not ${shown(given)}.`);
+  if (is(given)) throw invalid(what, `Give a list, not ${shown(given)} by itself: put it in brackets.`);
+  const found: T[] = [];
+  for (const value of Array.isArray(given) ? given : Object.values(given)) {
+    if (is(value)) found.push(value);
+    else if (Array.isArray(given)) throw invalid(what, `${shown(value)} is no ${noun}: make one with ${noun}(name, fn).`);
+  }
+  if (found.length === 0 && !Array.isArray(given))
+    throw invalid(
+      what,
+      `No ${noun} is in the object: give a list, or a module that exports what ${noun}(name, fn) made. For none, give [].`,
+    );
+  return found;
+}
+/** The same by name, where each name is there once. */
 export function byName<T extends { readonly name: string }>(
   what: string,
   given: readonly T[] | Record<string, unknown>,
   is: (value: unknown) => value is T,
 ): Map<string, T> {
-  const noun = nounOf(is);
-  if (typeof given !== "object" || given === null) throw invalid(what, `Give a list, or the exports of a module, not ${shown(given)}.`);
-  if (is(given)) throw invalid(what, `Give a list, not ${shown(given)} by itself: put it in brackets.`);
   const found = new Map<string, T>();
-  for (const value of Array.isArray(given) ? given : Object.values(given)) {
-    if (!is(value)) {
-      if (Array.isArray(given)) throw invalid(what, `${shown(value)} is no ${noun}: make one with ${noun}(name, fn).`);
-      continue;
-    }
+  for (const value of listed(what, given, is)) {
     if (found.has(value.name) && found.get(value.name) !== value) throw invalid(what, `There are two of the name "${value.name}".`);
     found.set(value.name, value);
   }
-  if (found.size === 0 && !Array.isArray(given))
-    throw invalid(
-      what,
-      `No ${noun} is in the object: give a list, or a module that exports what ${noun}(name, fn) made. For none, give [].`,
-    );
   return found;
 }
 /** What it tells from other values is called as the function that makes it. */

@@ -31,6 +31,8 @@ export interface JournalContext {
   readonly epoch: number;
   readonly workerId: string;
   readonly queue: string;
+  /** Of the run. */
+  readonly version: string | undefined;
   readonly turns: number;
   readonly historyLength: number;
   readonly deadlineAt: number | undefined;
@@ -191,7 +193,8 @@ function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
       return { status: "canceled", output: command.value, error: canceledBy(command.reason, command.error) };
     case "continueAsNew": {
       const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal, checked: true } as const }));
-      return { status: "continued", next: { input: command.input, version: command.version, seed: context.environment.uuid(), carried } };
+      const version = command.version ?? context.version; // V2: it stays the run's, unless the code asks for another
+      return { status: "continued", next: { input: command.input, version, seed: context.environment.uuid(), carried } };
     }
   }
 }

@@ -19,7 +19,7 @@ import {
   type TurnWatch,
 } from "@holdfast/core";
 import { isRefusal, StoreError } from "../store/errors.ts";
-import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Served, Store, TurnCommit, Wakeup } from "../store/port.ts";
+import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
@@ -27,12 +27,13 @@ import type { Environment, Timer } from "./environment.ts";
 import { type Determinism, Guard } from "./guard.ts";
 import { tolerateRejections } from "./rejections.ts";
 import { Turnstile } from "./turnstile.ts";
+import type { WorkflowTable } from "./versions.ts";
 import { Watchdog } from "./watchdog.ts";
 
 export interface WorkerSettings {
   readonly id: string;
   readonly queue: string;
-  readonly workflows: ReadonlyMap<string, AnyWorkflow>;
+  readonly workflows: WorkflowTable;
   readonly activities: ReadonlyMap<string, Activity<unknown, unknown>>;
   readonly concurrency: number;
   readonly activityConcurrency: number;
@@ -77,7 +78,6 @@ export class WorkerHost implements DriverHost {
   readonly turnstile: Turnstile;
   readonly #settings: WorkerSettings;
   readonly #ports: WorkerPorts;
-  readonly #serves: readonly Served[];
   readonly #activities: ActivityRunner;
   readonly blocked = new Map<string, number>();
   computing = 0;
@@ -117,10 +117,6 @@ export class WorkerHost implements DriverHost {
     this.turnstile = new Turnstile(ports.environment, settings.determinism === "off");
     this.#settings = settings;
     this.#ports = ports;
-    this.#serves = [...settings.workflows.values()].map(({ name, version, options }) => ({
-      workflow: name,
-      versions: options.serves === "*" ? "*" : [version, ...(options.serves ?? [])],
-    }));
     this.#activities = new ActivityRunner({
       workerId: settings.id,
       store: ports.store,
@@ -169,7 +165,7 @@ export class WorkerHost implements DriverHost {
     const asked = this.#local();
     this.#offset = Number.NEGATIVE_INFINITY;
     this.#setClock(asked, await store.now());
-    await store.unblock([...this.#settings.workflows.values()].map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
+    await store.unblock(this.#settings.workflows.all.map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
     if (this.#stopping !== undefined)
       throw new HoldfastError("The engine was closed as this worker started.", { code: "HF_ENGINE_CLOSED" });
     this.#intolerant = tolerateRejections();
@@ -352,24 +348,21 @@ export class WorkerHost implements DriverHost {
   get #room(): number {
     return this.#settings.concurrency - (this.#active.size - this.#leaving.size);
   }
+  definitionOf(workflow: string, version: string | undefined): AnyWorkflow | undefined {
+    return this.#settings.workflows.find(workflow, version);
+  }
   hasCodeFor(run: { readonly workflow: string; readonly version: string | undefined; readonly queue: string }): boolean {
-    const served = this.#serves.find((one) => one.workflow === run.workflow);
-    return run.queue === this.#settings.queue && served !== undefined && (served.versions === "*" || served.versions.includes(run.version));
+    return run.queue === this.#settings.queue && this.#settings.workflows.find(run.workflow, run.version) !== undefined;
   }
 
   /** Can it take a new run of this workflow at once? */
   hasRoomFor(workflow: AnyWorkflow, queue: string, version: string | undefined): boolean {
     if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue || this.#room <= 0) return false;
-    const served = this.#serves.find((one) => one.workflow === workflow.name);
-    return (
-      served !== undefined &&
-      (served.versions === "*" || served.versions.includes(version)) &&
-      this.#settings.workflows.get(workflow.name) === workflow
-    );
+    return this.#settings.workflows.find(workflow.name, version) === workflow;
   }
   /** Computes the first turn of a run before it is created (no claim). Undefined: let a claim do it. */
   async begin(run: NewRun): Promise<{ first: NonNullable<NewRun["first"]>; driver: Driver } | undefined> {
-    const workflow = this.#settings.workflows.get(run.workflow);
+    const workflow = this.#settings.workflows.find(run.workflow, run.version);
     if (workflow === undefined || this.#active.has(run.id)) return undefined; // the store says what the id clashes with
     const driver = new Driver(workflow, unborn(run, this.id, this.now()), this);
     this.#active.set(run.id, driver);
@@ -394,7 +387,7 @@ export class WorkerHost implements DriverHost {
     });
   }
   async #claim(): Promise<void> {
-    if (this.#stopping !== undefined || this.#serves.length === 0) return;
+    if (this.#stopping !== undefined || this.#settings.workflows.all.length === 0) return;
     if (this.#claiming !== undefined) {
       this.#again = true;
       return;
@@ -418,7 +411,7 @@ export class WorkerHost implements DriverHost {
       const result = await this.#ports.store.claim({
         workerId: this.id,
         queue,
-        serves: this.#serves,
+        serves: this.#settings.workflows.serves,
         limit: room,
         lease,
         cached: (runId) => {
@@ -450,7 +443,7 @@ export class WorkerHost implements DriverHost {
     this.#alarm = this.environment.after(ms <= 0 && claimed === 0 ? LOCKED_MS : ms, () => void this.#claim());
   }
   #driverOf({ run }: ClaimedRun): Driver | undefined {
-    const workflow = this.#settings.workflows.get(run.workflow);
+    const workflow = this.#settings.workflows.find(run.workflow, run.version);
     return workflow === undefined ? undefined : new Driver(workflow, run, this);
   }
   #take(claim: ClaimedRun, leasedAt: number): void {

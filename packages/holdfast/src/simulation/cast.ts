@@ -5,6 +5,7 @@
 
 import { type Activity, type AnyWorkflow, InvalidInputError } from "@holdfast/core";
 import { byName, isActivity, isWorkflow } from "../host/definitions.ts";
+import { WorkflowTable } from "../host/versions.ts";
 import type { Hands } from "./hands.ts";
 import { isPlain, reasonOf, shown } from "./options.ts";
 import type { Scene, StandIns } from "./scene.ts";
@@ -34,7 +35,7 @@ export function castOf(scenes: readonly Scene[], hands: Hands, build: number): C
     const replaced = asked(scene, "replace", () => checkedStandIns(scene.replace?.(hands) ?? {}));
     for (const kind of STAND_INS) Object.assign(standIns[kind], replaced[kind]);
   }
-  byName("workflows of all scenes", workflows, isWorkflow);
+  new WorkflowTable("workflows of all scenes", workflows);
   byName("activities of all scenes", activities, isActivity);
   return { workflows, activities, standIns, mayBlock };
 }

@@ -19,6 +19,7 @@ import {
 } from "@holdfast/core";
 import { Engine } from "../engine.ts";
 import { Holdfast, type Internals } from "../holdfast.ts";
+import { WorkflowTable } from "../host/versions.ts";
 import { checkedOptions, moment } from "../inputs.ts";
 import { consoleLogger } from "../logger.ts";
 import { MemoryStore } from "../store/memory/store.ts";
@@ -164,7 +165,7 @@ export class TestEngine extends Holdfast {
     return [new RunBlockedError({ runId: id, reason: cause?.message ?? "its code can't advance it", cause })];
   }
   async #replayed(row: RunRow): Promise<Error[]> {
-    const workflow = this.#workflows.find(({ name }) => name === row.workflow);
+    const workflow = new WorkflowTable("workflows", this.#workflows).find(row.workflow, row.version);
     const turns = await this.#store.history(row.id);
     if (workflow === undefined || turns.length === 0) return [];
     try {

@@ -32,6 +32,83 @@ describe.each(STORES)("versions on %s", (store) => {
     expect(await (await engine.start(make("4"), undefined, { version: "1" })).result()).toBe("1 1 on 4");
   });
 
+  test("V2 a worker with several versions of a name drives each run with the definition that serves its version", async () => {
+    const engine = await engines.open();
+    const make = (version: string | undefined, serves: readonly string[] | "*" = []) =>
+      workflow({ name: "order", ...(version !== undefined && { version }), serves, signals: { go: signal() } }, async (ctx) => {
+        await ctx.waitForSignal("go");
+        return `${ctx.version} on ${version}`;
+      });
+    // "1" has a definition of its own though "2" serves it as well; "0" is served by name, "9" by "*"; without a version: its own.
+    const [none, one, two, three] = [make(undefined), make("1"), make("2", ["1", "0"]), make("3", "*")];
+    const unserved = make("x");
+    await engine.start(unserved, undefined, { id: "elsewhere", queue: "other" });
+    const starts = [undefined, "0", "1", "2", "3", "9"];
+    const before = await Promise.all(
+      starts.map((version) => engine.start(unserved, undefined, { ...(version !== undefined && { version }) })),
+    );
+    const worker = await engine.worker({ workflows: [none, one, two, three] });
+    const after = await Promise.all([none, one, two, three].map((code) => engine.start(code, undefined)));
+    for (const run of [...before, ...after]) await run.signal("go");
+    expect(await Promise.all(after.map((run) => run.result()))).toEqual(["undefined on undefined", "1 on 1", "2 on 2", "3 on 3"]);
+    const [first, ...rest] = await Promise.all(before.map((run) => run.result()));
+    expect(first).toBe("x on 3"); // no version was asked for: the definition's
+    expect(rest).toEqual(["0 on 2", "1 on 1", "2 on 2", "3 on 3", "9 on 3"]);
+    expect(await (await engine.start("order", undefined, { signals: [{ name: "go" }] })).result()).toBe("3 on 3");
+    await worker.stop();
+  });
+
+  test("V2 a worker with several versions claims no others, and takes over each run with the code that it had", async () => {
+    const engine = await engines.open();
+    const make = (version: string, step: string) =>
+      workflow({ name: "order", version, signals: { go: signal() } }, async (ctx) => {
+        await ctx.step(step, () => step);
+        await ctx.waitForSignal("go");
+        return `${ctx.version} ${step}`;
+      });
+    const [one, two, three] = [make("1", "a"), make("2", "b"), make("3", "c")];
+    const first = await engine.worker({ workflows: [one, two] });
+    const runs = [await engine.start(one, undefined), await engine.start(two, undefined)];
+    for (const run of runs) await until(async () => (await run.describe()).status === "sleeping");
+    const stranger = await engine.start(three, undefined);
+    await first.stop();
+    await engine.worker({ workflows: [two, one], cachedRuns: 0 });
+    for (const run of runs) await run.signal("go");
+    expect(await Promise.all(runs.map((run) => run.result()))).toEqual(["1 a", "2 b"]);
+    expect((await stranger.describe()).status).toBe("pending");
+  });
+
+  test("V2 P10 a run keeps its version when it continues as new, unless it asks for another", async () => {
+    const engine = await engines.open();
+    const make = (version: string) =>
+      workflow({ name: "order", version }, async (ctx, left: number) => {
+        if (left > 1) return ctx.continueAsNew(left - 1);
+        return left === 1 ? ctx.continueAsNew(0, { version: "2" }) : `${ctx.version} on ${version}`;
+      });
+    await engine.worker({ workflows: [make("1"), make("2")] });
+    const run = await engine.start(make("1"), 3);
+    expect(await run.result({ timeout: "10s" })).toBe("2 on 2");
+    const stays = workflow({ name: "stays", version: "1" }, async (ctx, left: number) =>
+      left > 0 ? ctx.continueAsNew(left - 1) : ctx.version,
+    );
+    await engine.worker({ workflows: [stays] });
+    expect(await (await engine.start(stays, 2)).result({ timeout: "10s" })).toBe("1");
+  });
+
+  test("V2 M11 a query of a run is evaluated with the definition that serves its version", async () => {
+    const engine = await engines.open();
+    const make = (version: string) =>
+      workflow({ name: "order", version, queries: { by: () => version } }, async (ctx) => {
+        await ctx.waitForSignal("go" as never);
+      });
+    const [one, two] = [make("1"), make("2")];
+    await engine.worker({ workflows: [one, two] });
+    for (const [code, by] of [[one, "1"], [two, "2"]] as const) {
+      const { id } = await engine.start(code, undefined);
+      expect(await engine.run(id).query("by")).toBe(by);
+    } // biome-ignore format: a table
+  });
+
   test("V2 two versions side by side, each on its own worker", async () => {
     const [first, second] = [await engines.open(), await engines.open()];
     const make = (version: string) =>

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { errorOf } from "../engine/engines.ts";
 
 const order = workflow("order", async (_ctx, item: string) => `${item} shipped`);
+const versioned = (version: string, serves: readonly string[] | "*" = []) => workflow({ name: "order", version, serves }, async () => {});
 const mail = activity("mail", async (to: string) => to);
 const bare = Object.create(null) as object;
 
@@ -39,7 +40,31 @@ describe("definitions of a worker", () => {
       { workflows: [], activities: [order] },
       'workflow "order" is no activity: make one with activity(name, fn).',
     ],
-    ["two of a name", { workflows: [order, workflow("order", async () => {})] }, 'There are two of the name "order".'],
+    [
+      "two of a name without versions",
+      { workflows: [order, workflow("order", async () => {})] },
+      'There are two of the name "order" without a version. Give each a version of its own, or leave one out.',
+    ],
+    [
+      "two of a name and version",
+      { workflows: [versioned("1"), versioned("2"), versioned("2")] },
+      'There are two of the name "order" of version "2". Give each a version of its own, or leave one out.',
+    ],
+    [
+      "two that serve a version which has no definition of its own",
+      { workflows: [versioned("2", ["1"]), versioned("3", ["1"])] },
+      'Two of the name "order" serve version "1": the one of version "2" and the one of version "3". Leave it in the serves of one of them.',
+    ],
+    [
+      "two that serve all others",
+      { workflows: [versioned("2", "*"), order, versioned("3", "*")] },
+      'Two of the name "order" serve all other versions: the one of version "2" and the one of version "3". Leave serves: "*" to one of them.',
+    ],
+    [
+      "two activities of a name",
+      { workflows: [], activities: [mail, activity("mail", () => {})] },
+      'worker.activities: There are two of the name "mail".',
+    ],
   ])("%s is refused, and the message says what to do", async (_, options, message) => {
     const error = await errorOf(engine.worker(options as unknown as WorkerOptions));
     expect(error).toBeInstanceOf(InvalidInputError);

@@ -1,0 +1,88 @@
+// The workflows of a worker, several versions of one name among them: which definition drives which run.
+// Owns: the order in which definitions are asked: the version itself, then `serves`, then "*".
+// Invariants: V2 (a run is driven by a definition that serves its version, and by one only: what is ambiguous is refused).
+
+import { type AnyWorkflow, InvalidInputError } from "@holdfast/core";
+import type { Served } from "../store/port.ts";
+
+/** The definitions of one name. */
+interface Versions {
+  readonly exact: Map<string | undefined, AnyWorkflow>;
+  readonly served: Map<string, AnyWorkflow>;
+  others: AnyWorkflow | undefined;
+  last: AnyWorkflow;
+}
+
+export class WorkflowTable {
+  /** As they were given, each once. */
+  readonly all: readonly AnyWorkflow[];
+  /** What a claim asks for. */
+  readonly serves: readonly Served[];
+  readonly #byName = new Map<string, Versions>();
+
+  /** `what`: the option that they were given as. */
+  constructor(what: string, workflows: readonly AnyWorkflow[]) {
+    this.all = [...new Set(workflows)];
+    for (const workflow of this.all) this.#add(what, workflow);
+    for (const workflow of this.all) this.#addServed(what, workflow);
+    this.serves = [...this.#byName].map(([workflow, { exact, served, others }]) => ({
+      workflow,
+      versions: others === undefined ? [...new Set([...exact.keys(), ...served.keys()])] : "*",
+    }));
+  }
+  /** The definition that drives runs of this version. Undefined: none here does. */
+  find(name: string, version: string | undefined): AnyWorkflow | undefined {
+    const versions = this.#byName.get(name);
+    if (versions === undefined) return undefined;
+    return versions.exact.get(version) ?? (version === undefined ? undefined : versions.served.get(version)) ?? versions.others;
+  }
+  /** The last of that name in the list: what a start by name takes. */
+  lastOf(name: string): AnyWorkflow | undefined {
+    return this.#byName.get(name)?.last;
+  }
+
+  #add(what: string, workflow: AnyWorkflow): void {
+    const { name, version } = workflow;
+    const versions = this.#byName.get(name);
+    if (versions === undefined) {
+      this.#byName.set(name, { exact: new Map([[version, workflow]]), served: new Map(), others: undefined, last: workflow });
+      return;
+    }
+    if (versions.exact.has(version))
+      throw refused(what, `There are two of the name "${name}" ${versionText(version)}. Give each a version of its own, or leave one out.`);
+    versions.exact.set(version, workflow);
+    versions.last = workflow;
+  }
+  /** After all exact versions are known: those need no other definition to serve them. */
+  #addServed(what: string, workflow: AnyWorkflow): void {
+    const { name, options } = workflow;
+    const versions = this.#byName.get(name);
+    if (versions === undefined || options.serves === undefined) return;
+    if (options.serves === "*") {
+      if (versions.others !== undefined)
+        throw refused(
+          what,
+          `Two of the name "${name}" serve all other versions: the one ${versionText(versions.others.version)} and the one ${versionText(workflow.version)}. Leave serves: "*" to one of them.`,
+        );
+      versions.others = workflow;
+      return;
+    }
+    for (const version of options.serves) {
+      if (versions.exact.has(version)) continue;
+      const other = versions.served.get(version);
+      if (other !== undefined && other !== workflow)
+        throw refused(
+          what,
+          `Two of the name "${name}" serve version "${version}": the one ${versionText(other.version)} and the one ${versionText(workflow.version)}. Leave it in the serves of one of them.`,
+        );
+      versions.served.set(version, workflow);
+    }
+  }
+}
+
+function versionText(version: string | undefined): string {
+  return version === undefined ? "without a version" : `of version "${version}"`;
+}
+function refused(what: string, message: string): InvalidInputError {
+  return new InvalidInputError({ what, issues: [{ message }] });
+}
