@@ -13,6 +13,7 @@ import {
   jsonCodec,
   LimitExceededError,
   type Logger,
+  logLine,
   type Outcome,
   type Payload,
   parseDuration,
@@ -115,9 +116,9 @@ const QUIET: Pick<Logger, "debug" | "info"> = { debug() {}, info() {} };
 const consoleLogger: Logger = {
   ...QUIET,
   // biome-ignore lint/suspicious/noConsole: where nobody gives a logger, this is where warnings belong
-  warn: (message, fields) => console.warn(message, fields ?? ""),
+  warn: (message, fields) => console.warn(logLine(message, fields)),
   // biome-ignore lint/suspicious/noConsole: see above
-  error: (message, fields) => console.error(message, fields ?? ""),
+  error: (message, fields) => console.error(logLine(message, fields)),
 };
 
 export class Handle {

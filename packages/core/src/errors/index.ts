@@ -15,6 +15,7 @@ export {
 } from "./callers.ts";
 export { type ErrorEntry, type ErrorName, errorCatalog } from "./catalog.ts";
 export { InvalidInputError, type Issue, LimitExceededError, UnserializableValueError } from "./inputs.ts";
+export { logLine } from "./logLine.ts";
 export {
   ActivityFailedError,
   type ActivityLimit,

@@ -33,6 +33,26 @@ describe("opening", () => {
     expect(existsSync(path)).toBe(true);
   });
 
+  test.skipIf(process.platform === "win32")("what it makes is for its user alone; what exists keeps its mode", async () => {
+    const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
+    const before = process.umask(0);
+    try {
+      const path = join(dirname(newPath()), "made", "too", "c.db");
+      const bench = await openBench(path);
+      await bench.created("a");
+      expect([dirname(path), dirname(dirname(path))].map(mode)).toEqual(["700", "700"]);
+      expect(["", "-wal", "-shm"].map((suffix) => mode(path + suffix))).toEqual(["600", "600", "600"]);
+
+      const shared = newPath();
+      mkdirSync(dirname(shared), { recursive: true, mode: 0o755 });
+      writeFileSync(shared, "", { mode: 0o640 });
+      await openStore(shared);
+      expect([dirname(shared), shared, `${shared}-wal`].map(mode)).toEqual(["755", "640", "640"]);
+    } finally {
+      process.umask(before);
+    }
+  });
+
   test("is safe when many open the same new file at once", async () => {
     const path = newPath();
     const stores = await Promise.all(Array.from({ length: 8 }, () => openStore(path)));

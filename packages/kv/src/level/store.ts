@@ -2,6 +2,7 @@
 // Owns: the database, its writer, the drivers that were handed out.
 // Invariants: one driver object a run while anybody has or watches it (H1 goes by it); an alarm is stored before `setAlarm` resolves.
 
+import { mkdirSync } from "node:fs";
 import { HoldfastError } from "@holdfast/core";
 import type { ClassicLevel } from "classic-level";
 import type { KvWrite } from "../driver.ts";
@@ -43,6 +44,7 @@ export class LevelStore {
     const { ClassicLevel } = await importLevel();
     const database: Database = new ClassicLevel(folder, { keyEncoding: "view", valueEncoding: "view" });
     try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 }); // for the user of this process alone; one that exists is left as it is
       await database.open();
     } catch (cause) {
       throw cannotOpen(folder, cause);

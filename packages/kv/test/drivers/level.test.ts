@@ -4,7 +4,7 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
@@ -192,4 +192,11 @@ describe("a LevelDB of many runs", () => {
     onTestFinished(() => store.close());
     await expect(LevelStore.open(path)).rejects.toThrow(/One process at a time/);
   });
+});
+
+test.skipIf(process.platform === "win32")("the folder that it makes is for its user alone; one that exists keeps its mode", async () => {
+  const [made, there] = [newFolder(), newFolder()];
+  mkdirSync(there, { mode: 0o750 });
+  for (const path of [made, there]) await (await LevelStore.open(path)).close();
+  expect([made, there].map((path) => (statSync(path).mode & 0o777).toString(8))).toEqual(["700", "750"]);
 });

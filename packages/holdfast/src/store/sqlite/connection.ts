@@ -3,7 +3,7 @@
 // Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; for no
 // longer than a moment anything is read or written in a file that is no longer the one that was opened; nobody but SQLite opens the file.
 
-import { mkdirSync, realpathSync, type Stats, statSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { StoreBusyError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
 import { type Driver, type DriverName, type NamedStatement, openDriver, type Row, type Statement, type Value } from "./driver.ts";
@@ -49,6 +49,7 @@ export class Connection {
     const full = resolve(path);
     readyFolder(full);
     refuseOthers(full);
+    createPrivate(full);
     return patiently(full, patience, () => {
       const driver = openDriver(full, options.driver);
       try {
@@ -186,9 +187,21 @@ class OpenFile {
 
 function readyFolder(path: string): void {
   try {
-    mkdirSync(dirname(path), { recursive: true });
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   } catch (error) {
     throw noFolder(path, error);
+  }
+}
+
+/**
+ * What is in it is for the user of this process alone; SQLite gives its log the same mode. One that exists is left as it is, and not
+ * opened: who closes it takes away the locks that others of this process have. Of one that has only now been made nobody has any.
+ */
+function createPrivate(path: string): void {
+  try {
+    closeSync(openSync(path, "wx", 0o600));
+  } catch {
+    // It exists, or can't be made: SQLite says what is wrong with it.
   }
 }
 
