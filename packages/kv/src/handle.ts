@@ -21,6 +21,7 @@ import {
   payloadSize,
   type Queries,
   QueryFailedError,
+  RunBlockedError,
   RunClosedError,
   RunNotFoundError,
   type RunStatus,
@@ -36,6 +37,7 @@ import {
   type Updates,
   validateRetry,
 } from "@holdfast/core";
+import { adviseHere } from "./advice.ts";
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
 import { type Birth, create } from "./host/birth.ts";
 import { storedRetry } from "./host/bodies.ts";
@@ -51,11 +53,11 @@ import {
   specOf,
   validated,
 } from "./host/definitions.ts";
-import { realEnvironment } from "./host/environment.ts";
+import { type Environment, realEnvironment, type Timer } from "./host/environment.ts";
 import { Namespace } from "./host/namespace.ts";
 import { isClosed, type RunResult, resultOf } from "./host/results.ts";
 import type { RoutedSignal } from "./host/router.ts";
-import { Session } from "./host/session.ts";
+import { type BegunBy, Session } from "./host/session.ts";
 import type { Settings } from "./host/settings.ts";
 import type { AnyOpenOptions, AnyRunOptions, SendOptions } from "./options.ts";
 import { decode } from "./storage/binary.ts";
@@ -111,6 +113,10 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
   /** For routers: an operation of this run has its outcome, from the child that it started. */
   childEnded(parent: ParentLink, outcome: Outcome): Promise<void>;
 }
+
+/** Milliseconds. */
+const FIRST_PAUSE = 100;
+const LONGEST_PAUSE = 30_000;
 
 const QUIET: Pick<Logger, "debug" | "info"> = { debug() {}, info() {} };
 const consoleLogger: Logger = {
@@ -172,19 +178,25 @@ export class Handle {
   #starting: Promise<Session> | undefined;
   /** H1 holds from now on, though a schema may take its time. */
   #launch(options: AnyRunOptions): Promise<Session> {
+    const { live } = this.#namespace;
+    if (live instanceof Session && live.begunBy === "update") {
+      const again = (): Promise<Session> => this.#launch(options);
+      return live.result.then(again, again);
+    }
     this.#refuseSecond();
-    return this.#namespace.open(async () => this.#begin(await this.#birth(options)));
+    return this.#namespace.open(async () => this.#begin("start", await this.#birth(options)));
   }
   /** `input`: of a child, as its parent's call has made it. */
   async create(options: AnyRunOptions, input?: Payload): Promise<void> {
-    await create(this.#namespace, this.id, this.#workflow, await this.#birth(options, input), this.#settings.environment);
+    const birth = await this.#birth(options, input);
+    await create(this.#namespace, this.id, this.#workflow, birth, this.#settings.environment).catch(rethrow);
   }
   #refuseSecond(): void {
     if (this.#namespace.live !== undefined) throw new RunLiveError({ runId: this.id });
   }
-  #begin(birth: Birth | undefined): Session {
+  #begin(begunBy: BegunBy, birth?: Birth): Session {
     this.#refuseSecond();
-    return new Session({ ...this.#settings, birth });
+    return new Session({ ...this.#settings, birth }, begunBy);
   }
   async #birth(options: AnyRunOptions, input?: Payload): Promise<Birth> {
     const { options: own, version } = this.#workflow;
@@ -223,10 +235,13 @@ export class Handle {
     const { live } = this.#namespace;
     return live instanceof Session ? live : undefined;
   }
-  async wake(): Promise<RunResult> {
+  wake(): Promise<RunResult> {
+    return this.#wake("wake");
+  }
+  async #wake(begunBy: BegunBy): Promise<RunResult> {
     await this.#live();
     const { live } = this.#namespace; // as it is now: of several that wake it at once, one begins and the others join
-    if (!(live instanceof Session)) return this.#begin(undefined).result;
+    if (!(live instanceof Session)) return this.#begin(begunBy).result;
     const idle = live.idle();
     live.wake();
     return idle;
@@ -261,7 +276,7 @@ export class Handle {
   }
   async #send(job: MessageJob, key?: string): Promise<void> {
     await this.#starting;
-    await this.#namespace.append(this.id, key === undefined ? { job } : { job, key }, this.#settings.environment);
+    await this.#namespace.append(this.id, key === undefined ? { job } : { job, key }, this.#settings.environment).catch(rethrow);
   }
   cancel(reason?: string): Promise<void> {
     return this.#send({ type: "cancel", reason });
@@ -306,23 +321,25 @@ export class Handle {
     return this.#reply(name, known ?? (await this.#outcome({ type: "update", id, name, input: encoded }, key, timeout)));
   }
   /** M10: once it is durable. */
-  async #outcome(job: MessageJob & { type: "update" }, key: string | undefined, timeout: number | undefined): Promise<UpdateOutcome> {
+  async #outcome(job: UpdateJob, key: string | undefined, timeout: number | undefined): Promise<UpdateOutcome> {
     const { environment } = this.#settings;
     const stops: (() => void)[] = [];
+    const pauses = new Pauses(environment);
+    stops.push(() => pauses.end());
     try {
       return await new Promise<UpdateOutcome>((resolve, reject) => {
         stops.push(this.#namespace.onUpdate(job.id, resolve));
         if (timeout !== undefined) {
-          const timer = environment.after(timeout, () => reject(tooLate(job.id, this.id, timeout)));
+          const timer = environment.after(timeout, () => reject(tooLate(job.name, this.id, timeout)));
           stops.push(() => timer.cancel());
         }
-        this.#sendAndRun(job, key).then((outcome) => outcome !== undefined && resolve(outcome), reject);
+        this.#sendAndRun(job, key, pauses).then(resolve, reject);
       });
     } finally {
       for (const stop of stops) stop();
     }
   }
-  async #sendAndRun(job: MessageJob & { type: "update" }, key: string | undefined): Promise<UpdateOutcome | undefined> {
+  async #sendAndRun(job: UpdateJob, key: string | undefined, pauses: Pauses): Promise<UpdateOutcome> {
     try {
       await this.#send(job, key === undefined ? undefined : `\0update/${key}`); // no key of a signal's
     } catch (error) {
@@ -331,12 +348,32 @@ export class Handle {
       if (ended === undefined) throw error;
       return ended;
     }
-    if (this.#namespace.live === undefined) await this.wake();
-    return this.#namespace.updateOutcome(job.id);
+    if (this.#namespace.live === undefined && (await this.#namespace.status())?.status !== "blocked") await this.#wake("update");
+    return this.#stored(job.id, pauses);
+  }
+  /** Looks until it is there: the run may have moved on to another driver, which can't tell of it here. */
+  async #stored(id: string, pauses: Pauses): Promise<UpdateOutcome> {
+    for (;;) {
+      const { live } = this.#namespace;
+      if (live instanceof Session) await live.result.catch(() => {}); // while it is here it tells
+      const status = await this.#namespace.status();
+      const outcome = await this.#namespace.updateOutcome(id);
+      if (outcome !== undefined) return outcome;
+      if (status === undefined) throw new RunNotFoundError({ runId: this.id });
+      if (isClosed(status.status)) throw adviseHere(new RunClosedError({ runId: this.id, status: status.status }));
+      if (status.status === "blocked") throw this.#blocked(status);
+      await pauses.next();
+    }
+  }
+  /** V4: the update is kept, and offered to the run when it goes on. */
+  #blocked({ error }: Status): RunBlockedError {
+    const cause = error === undefined ? undefined : adviseHere(reviveError(error));
+    const reason = `${cause?.message.split("\n")[0] ?? "no reason is stored"}. The update is kept for when it goes on`;
+    return adviseHere(new RunBlockedError({ runId: this.id, reason, cause }));
   }
   #reply(name: string, outcome: UpdateOutcome): unknown {
     if (outcome.status === "completed") return this.#settings.codec.decode(outcome.value);
-    const error = reviveError(outcome.error);
+    const error = adviseHere(reviveError(outcome.error));
     throw outcome.status === "rejected" || error instanceof HoldfastError ? error : new UpdateFailedError({ update: name, cause: error });
   }
 
@@ -384,6 +421,36 @@ export class Handle {
     await this.#head();
     const { turns, status } = await Storage.load(this.#settings.driver);
     return toHistory(turns, status?.status ?? "pending");
+  }
+}
+
+type UpdateJob = MessageJob & { readonly type: "update" };
+
+function rethrow(error: unknown): never {
+  throw adviseHere(error);
+}
+
+/** Between looks at something that another process may change: longer each time, and over at once if nothing is looked for any more. */
+class Pauses {
+  readonly #environment: Environment;
+  #wait = FIRST_PAUSE;
+  #timer: Timer | undefined;
+
+  constructor(environment: Environment) {
+    this.#environment = environment;
+  }
+  /** Never resolves after the end. */
+  next(): Promise<void> {
+    const wait = this.#wait;
+    this.#wait = Math.min(wait * 1.5, LONGEST_PAUSE);
+    if (wait === 0) return new Promise(() => {});
+    return new Promise((resolve) => {
+      this.#timer = this.#environment.after(wait, resolve);
+    });
+  }
+  end(): void {
+    this.#wait = 0;
+    this.#timer?.cancel();
   }
 }
 

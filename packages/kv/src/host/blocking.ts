@@ -1,8 +1,18 @@
 // What is stored of a run that the code at hand can't advance.
 // Owns: nothing.
-// Invariants: V4 (the run is unharmed: of the turn that failed nothing is kept; it is tried again later, each time after a longer wait).
+// Invariants: V4 (the run is unharmed: of the turn that failed nothing is kept; if the cause may pass it is tried
+// again later, each time after a longer wait; messages are kept and don't wake it).
 
-import { type AnyWorkflow, HoldfastError, type SerializedError, serializeError } from "@holdfast/core";
+import {
+  type AnyWorkflow,
+  ForeignAwaitError,
+  HoldfastError,
+  IllegalCallError,
+  IllegalReturnError,
+  OutOfTurnError,
+  type SerializedError,
+  serializeError,
+} from "@holdfast/core";
 import type { Head, Status } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
 import { bear, putSignals } from "./birth.ts";
@@ -16,16 +26,21 @@ const FIRST_WAIT = 1_000;
 const LONGEST_WAIT = 300_000;
 const SHORT_MESSAGE = 200;
 
-/** Stores that it is blocked, and why; returns when it is to be tried again. */
-export async function storeBlocked({ settings, head }: Execution, error: Error, namespace: Namespace, flusher: Flusher): Promise<number> {
+/** Stores that it is blocked, and why; returns when it is to be tried again, if by itself. */
+export async function storeBlocked(
+  { settings, head }: Execution,
+  error: Error,
+  namespace: Namespace,
+  flusher: Flusher,
+): Promise<number | undefined> {
   const { driver, environment } = settings;
-  let wakeAt = 0;
+  let wakeAt: number | undefined;
   let refusal: unknown;
   for (const form of tellableForms(error)) {
     const storage = await Storage.load(driver); // what the turn would have changed is forgotten
     const isNew = storage.head === undefined;
     if (isNew) keepBirth(storage, head, settings, namespace);
-    const status = blockedStatus(form, storage.status, environment.now());
+    const status = blockedStatus(form, mayPass(error), storage.status, environment.now());
     ({ wakeAt } = status);
     storage.setStatus(status);
     try {
@@ -52,10 +67,19 @@ function tellableForms(error: Error): SerializedError[] {
   const { name, message, code } = { code: undefined, ...stored };
   return [stored, { name, message: message.slice(0, SHORT_MESSAGE), ...(typeof code === "string" && { code }) }];
 }
-function blockedStatus(error: SerializedError, before: Status | undefined, now: number): Status & { readonly wakeAt: number } {
+function blockedStatus(error: SerializedError, isTried: boolean, before: Status | undefined, now: number): Status {
   const times = (before?.times ?? 0) + 1;
-  const wakeAt = now + Math.min(FIRST_WAIT * 2 ** (times - 1), LONGEST_WAIT);
+  const wakeAt = isTried ? now + Math.min(FIRST_WAIT * 2 ** (times - 1), LONGEST_WAIT) : undefined;
   return { status: "blocked", wakeAt, waitingFor: [`code that can advance it (${error.name})`], error, times };
+}
+/** V4: a turn that broke a rule of N or X would do again what it did outside of steps. Time does not help it, only other code. */
+function mayPass(error: Error): boolean {
+  return !(
+    error instanceof IllegalCallError ||
+    error instanceof IllegalReturnError ||
+    error instanceof OutOfTurnError ||
+    error instanceof ForeignAwaitError
+  );
 }
 
 /** V2 */

@@ -3,6 +3,7 @@
 // Invariants: P1 P11 (one status), K3 (a canceled run keeps what its root returned).
 
 import { type Codec, HoldfastError, type RunStatus, reviveError } from "@holdfast/core";
+import { adviseHere } from "../advice.ts";
 import type { End, Status } from "../storage/contents.ts";
 
 export type RunResult<O = unknown> =
@@ -26,7 +27,7 @@ export function isClosed(status: RunStatus | undefined): boolean {
 /** Of a run that is not being run. */
 export function resultOf(status: Status, end: End | undefined, codec: Codec): RunResult {
   const stored = end?.error ?? status.error;
-  const error = stored === undefined ? undefined : reviveError(stored);
+  const error = stored === undefined ? undefined : adviseHere(reviveError(stored));
   const unknown = new HoldfastError("The run has ended without saying why.", { code: "HF_KV_NO_REASON" });
   switch (status.status) {
     case "completed":

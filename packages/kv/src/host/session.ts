@@ -50,7 +50,11 @@ interface Taken {
 const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
 const EVICTED = new HoldfastError("The run leaves this process.", { code: "HF_EVICTED" });
 
+/** Of whom this session is. A caller that waits for an update has it run the run for as long as that advances, and no start is refused for that. */
+export type BegunBy = "start" | "wake" | "update";
+
 export class Session implements LiveRun {
+  readonly begunBy: BegunBy;
   readonly #settings: Settings;
   readonly #namespace: Namespace;
   readonly #intake: Intake;
@@ -64,9 +68,11 @@ export class Session implements LiveRun {
   #idlers: { readonly resolve: (result: RunResult) => void; readonly reject: (error: unknown) => void }[] = [];
   #execution: Execution | undefined;
   #evicted = false;
+  #blocked = false;
 
-  constructor(settings: Settings) {
+  constructor(settings: Settings, begunBy: BegunBy) {
     this.#settings = settings;
+    this.begunBy = begunBy;
     this.#namespace = Namespace.of(settings.driver);
     this.#namespace.live = this;
     this.#intake = new Intake(settings, this.#namespace);
@@ -93,8 +99,8 @@ export class Session implements LiveRun {
     this.#bell.ring();
   }
   /** M1: once a message is acknowledged, the run is woken for it, whatever becomes of this process. */
-  arm(): Promise<void> {
-    return this.#flusher.alarm.arm(this.#settings.environment.now());
+  async arm(): Promise<void> {
+    if (!this.#blocked) await this.#flusher.alarm.arm(this.#settings.environment.now());
   }
   get decided(): Promise<void> | undefined {
     return this.#closing.decided;
@@ -360,11 +366,12 @@ export class Session implements LiveRun {
   /** V4: the run is unharmed; it is tried again later, or with other code. */
   async #block(execution: Execution, error: Error): Promise<RunResult> {
     const { logger, workflow, id } = this.#settings;
+    this.#blocked = true;
     execution.drop(error);
     logger.error(`Run ${id} is blocked: ${error.message}`, { runId: id, workflow: workflow.name, error });
     const wakeAt = await storeBlocked(execution, error, this.#namespace, this.#flusher);
-    await this.#leaveAlarm(execution, wakeAt);
-    return { status: "blocked", error, wakeAt };
+    await this.#flusher.alarm.leaveAt(wakeAt, () => false); // V4: messages don't wake it
+    return { status: "blocked", error, ...(wakeAt !== undefined && { wakeAt }) };
   }
 
   // ── the end ──

@@ -2,7 +2,7 @@
 // Owns: nothing.
 // Invariants: H2 H4 M1 M10; senders of several processes are drivers on one namespace, each with a clock of its own.
 
-import { signal, workflow } from "@holdfast/core";
+import { Receive, signal, update, workflow } from "@holdfast/core";
 import { type EngineDriver, type Environment, MemoryDriver, openWorkflow, realEnvironment, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
 
@@ -99,5 +99,141 @@ describe("the order of messages", () => {
     await handle.signal("go");
     for (const word of words.slice(12)) await handle.signal("word", word);
     expect(await runWorkflow({ ...options, mode: "live" }).result()).toEqual({ status: "completed", output: words });
+  });
+});
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+describe("callers of updates", () => {
+  const adder = workflow({ name: "adder", updates: { add: update<number, number>() }, signals: { stop: signal() } }, async (ctx) => {
+    const { state } = await ctx.receive(0, {
+      updates: { add: (n, sum) => Receive.reply(sum + n, sum + n) },
+      signals: { stop: (_, sum) => Receive.stop(sum) },
+    });
+    await ctx.step("last", () => working);
+    return state;
+  });
+  const working: Promise<void> = Promise.resolve();
+
+  test("H1 a start right after the reply to an update is not refused, though that update has the run run", async () => {
+    const driver = new MemoryDriver();
+    const options = { driver, workflow: adder, id: "r", logger: silent };
+    await runWorkflow(options);
+    const handle = openWorkflow(options);
+    for (let i = 1; i <= 3; i++) {
+      expect(await handle.update("add", 1)).toBe(i);
+      expect(await runWorkflow(options)).toMatchObject({ status: "sleeping" });
+    }
+    expect(await handle.update("add", 1)).toBe(4);
+    const live = runWorkflow({ ...options, mode: "live" });
+    await live.signal("stop");
+    expect(await live.result()).toEqual({ status: "completed", output: 4 });
+  });
+
+  test("H1 two starts right after it are still one too many", async () => {
+    const driver = new MemoryDriver();
+    const options = { driver, workflow: adder, id: "r", logger: silent };
+    await runWorkflow(options);
+    await openWorkflow(options).update("add", 1);
+    const both = await Promise.allSettled([runWorkflow(options), runWorkflow(options)]);
+    expect(both.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+    expect(both[1]).toMatchObject({ reason: { code: "HF_KV_RUN_LIVE" } });
+  });
+
+  test("M10 a caller hears of the outcome, though its run has moved on to another driver", async () => {
+    const slow = workflow({ name: "slow", updates: { ask: update<string, string>() } }, async (ctx) => {
+      await ctx.receive(0, {
+        updates: {
+          ask: (word) =>
+            Receive.async(async (handler) => {
+              await handler.step("think", () => {
+                thoughts++;
+                return thinking;
+              });
+              return `${word}!`;
+            }, 0),
+        },
+      });
+    });
+    let thoughts = 0;
+    let thinking: Promise<unknown> = new Promise(() => {});
+    const driver = new MemoryDriver();
+    const options = { driver, workflow: slow, id: "r", logger: silent };
+    const live = runWorkflow({ ...options, mode: "live" });
+    const asked = live.update("ask", "well");
+    await expect.poll(() => thoughts).toBe(1);
+    await live.evict();
+    thinking = Promise.resolve();
+    const there = runWorkflow({ ...options, driver: elsewhere(driver), mode: "live" });
+    expect(await asked).toBe("well!");
+    await there.evict();
+  });
+
+  test("M12 K6 a caller whose run ends or is blocked on another driver hears of that", async () => {
+    for (const [how, code] of [
+      ["terminate", "HF_RUN_CLOSED"],
+      ["block", "HF_RUN_BLOCKED"],
+    ] as const) {
+      const stuck = workflow({ name: "stuck", updates: { ask: update<string, string>() } }, async (ctx) => {
+        await ctx.step("never", () => new Promise(() => {}));
+        await ctx.receive(0, { updates: { ask: () => Receive.reply("", 0) } });
+      });
+      const driver = new MemoryDriver();
+      const options = { driver, workflow: stuck, id: "r", logger: silent };
+      const live = runWorkflow({ ...options, mode: "live" });
+      await expect.poll(async () => (await live.describe()).waitingFor.join()).toBe("");
+      const handle = openWorkflow(options);
+      const asked = handle.update("ask", "well").catch((error) => error.code);
+      await live.evict();
+      const there = { ...options, driver: elsewhere(driver) };
+      if (how === "terminate") await openWorkflow(there).terminate();
+      const other = workflow({ name: "stuck", updates: { ask: update<string, string>() } }, async (ctx) => ctx.step("other", () => 1));
+      await runWorkflow({ ...there, workflow: other as never });
+      expect(["HF_UPDATE_REJECTED", code]).toContain(await asked);
+    }
+  });
+
+  test("V4 an update to a blocked run says so, runs none of its code, and is kept", async () => {
+    let posted = 0;
+    const make = (bad: boolean) =>
+      workflow({ name: "w", updates: { add: update<number, number>() }, signals: { go: signal() } }, async (ctx) => {
+        await ctx.waitForSignal("go");
+        if (bad) {
+          posted++; // what it does outside of steps
+          await new Promise((resolve) => setTimeout(resolve, 1));
+        }
+        await ctx.receive(0, { updates: { add: (n, sum) => Receive.stop(sum + n, sum + n) } });
+      });
+    const driver = new MemoryDriver();
+    const options = { driver, workflow: make(true), id: "r", logger: silent };
+    await runWorkflow(options);
+    const handle = openWorkflow(options);
+    await handle.signal("go");
+    expect(await runWorkflow(options)).toMatchObject({ status: "blocked" });
+    expect(driver.alarms.get("r")).toBeUndefined(); // not tried again by itself
+    await expect(handle.update("add", 2, { idempotencyKey: "k" })).rejects.toMatchObject({ code: "HF_RUN_BLOCKED" });
+    await handle.signal("go");
+    expect(driver.alarms.get("r")).toBeUndefined(); // nor by messages
+    expect(posted).toBe(1);
+    await handle.recover();
+    expect(driver.alarms.get("r")).toBeLessThanOrEqual(Date.now());
+    const better = { ...options, workflow: make(false) };
+    expect(await runWorkflow(better)).toMatchObject({ status: "completed" });
+    expect(await openWorkflow(better).update("add", 2, { idempotencyKey: "k" })).toBe(2);
+  });
+});
+
+describe("advice", () => {
+  test("D10 errors name the calls of this host", async () => {
+    const w = workflow("w", (ctx) => ctx.step("s", () => Promise.reject(new Error("no")), { retry: { maxAttempts: 1 } }));
+    const driver = new MemoryDriver();
+    const options = { driver, workflow: w, id: "r", logger: silent };
+    const { error } = (await runWorkflow(options)) as { error: Error };
+    expect(error.message).toContain("recover()");
+    expect(error.message).not.toContain("resume()");
+    expect(error.stack).not.toContain("resume()");
+    await openWorkflow(options)
+      .terminate()
+      .catch((closed: Error) => expect(closed.message).not.toContain("onConflict"));
   });
 });
