@@ -181,11 +181,6 @@ export function checkedConflict(onConflict: NewRun["onConflict"] = "reject"): Ne
   if (["reject", "use-existing", "restart-if-closed"].includes(onConflict)) return onConflict;
   throw invalid("start", `onConflict is "reject", "use-existing" or "restart-if-closed", not ${shown(onConflict)}.`, "onConflict");
 }
-export function checkedPriority(priority = 0): number {
-  if (!Number.isInteger(priority) || Math.abs(priority) > 1_000_000)
-    throw invalid("start", `priority is a whole number, not ${shown(priority)}.`, "priority");
-  return priority;
-}
 export function moment(what: string, key: string, date: Date): number {
   const time = date instanceof Date ? date.getTime() : Number.NaN;
   if (Number.isNaN(time)) throw invalid(what, `${key} is not a valid Date.`, key);

@@ -15,7 +15,7 @@ import type {
   StepOptions,
 } from "../model/index.ts";
 import { isOperationKind, OPERATION_KINDS } from "../model/index.ts";
-import { checkedId, checkedText } from "../model/starting.ts";
+import { checkedId, checkedPriority, checkedText } from "../model/starting.ts";
 import { checkOptionNames, type OptionNames } from "../values/index.ts";
 
 export function refused(call: string, message: string, key?: string): InvalidInputError {
@@ -41,7 +41,17 @@ export function checkOptions(call: string, options: unknown, names?: Readonly<Re
 
 const TRANSACTION: OptionNames<Omit<StepOptions<unknown>, "timeout">> = { retry: true, rollback: true };
 const STEP: OptionNames<StepOptions<unknown>> = { ...TRANSACTION, timeout: true };
-const CHILD: OptionNames<ChildOptions> = { id: true, queue: true, version: true, deadline: true, retry: true, parentClose: true };
+const CHILD: OptionNames<ChildOptions> = {
+  id: true,
+  queue: true,
+  priority: true,
+  version: true,
+  deadline: true,
+  retry: true,
+  parentClose: true,
+  attributes: true,
+  onConflict: true,
+};
 const LOOP: OptionNames<LoopOptions<unknown>> = { name: true, state: true, commitInterval: true, historyEvery: true, historyKeep: true };
 const RECEIVE: OptionNames<ReceiveHandlers<unknown, Messages>> = { signals: true, updates: true, timeout: true, checkpointEvery: true };
 export const WAIT: OptionNames<{ timeout: unknown }> = { timeout: true };
@@ -73,11 +83,24 @@ export function checkWorkflow(call: string, value: unknown): asserts value is An
   throw refused(call, `Give a workflow, made by workflow(name, run), not ${preview(value)}.`);
 }
 
+// ── attributes ──
+
+/** What runs are found by. As an option they have no `null`; in a call that changes some, it takes one away. */
+export function checkAttributes(call: string, attributes: unknown, option?: "attributes"): void {
+  if (!isRecord(attributes)) throw refused(call, `Give an object of attributes, not ${preview(attributes)}.`, option);
+  for (const [key, value] of Object.entries(attributes)) {
+    const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
+    if (isStorable || (value === null && option === undefined)) continue;
+    const kinds = option === undefined ? "text, a finite number, a boolean or null" : "text, a finite number or a boolean";
+    throw refused(call, `"${key}" must be ${kinds}.`, option ?? key);
+  }
+}
+
 // ── children ──
 
 const PARENT_CLOSE: ReadonlySet<unknown> = new Set(["cancel", "abandon", "terminate"]);
 /** Options that only clients have: taken in silence they would be missed. */
-const OF_CLIENTS = ["priority", "attributes", "delay", "startAt", "signals", "idempotencyKey", "onConflict", "tx"];
+const OF_CLIENTS = ["delay", "startAt", "signals", "idempotencyKey", "tx"];
 
 export function checkChildOptions(call: string, options: ChildOptions): void {
   checkOptions(call, options);
@@ -94,7 +117,11 @@ export function checkChildOptions(call: string, options: ChildOptions): void {
       "nonRetryable is a list of names here: a run is stored, and a function can't be. Give it to the workflow.",
       "retry",
     );
-  const { parentClose } = options;
+  checkedPriority(what, options.priority);
+  if (options.attributes !== undefined) checkAttributes(call, options.attributes, "attributes");
+  const { parentClose, onConflict } = options;
+  if (onConflict !== undefined && onConflict !== "reject" && onConflict !== "restart-if-closed")
+    throw refused(call, `onConflict of a child is "reject" or "restart-if-closed", not ${preview(onConflict)}.`, "onConflict");
   if (parentClose !== undefined && !PARENT_CLOSE.has(parentClose))
     throw refused(call, `parentClose is "cancel", "abandon" or "terminate", not ${preview(parentClose)}.`, "parentClose");
 }

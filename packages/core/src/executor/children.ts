@@ -59,6 +59,9 @@ function open(
   else if (options.deadline !== undefined) fields.deadline = parseDuration(options.deadline);
   if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
   if (options.parentClose !== undefined) fields.parentClose = options.parentClose;
+  if (options.priority !== undefined) fields.priority = options.priority;
+  if (options.attributes !== undefined) fields.attributes = { ...options.attributes };
+  if (options.onConflict === "restart-if-closed") fields.onConflict = options.onConflict;
   if (detached) fields.detached = true;
   const operation = execution.open(unit, "child", workflow.name, fields);
   operation.child = workflow;

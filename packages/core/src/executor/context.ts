@@ -3,7 +3,6 @@
 // Invariants: N (what each context offers), X7 (only in its unit's turn), K2 (pausing calls throw once cancelled, shield aside),
 // V3 (calls after a removal wait for their place in history).
 
-import { preview } from "../errors/text.ts";
 import type {
   Activity,
   ActivityOptions,
@@ -23,6 +22,7 @@ import {
   CONTINUE,
   callable,
   checkActivity,
+  checkAttributes,
   checkBranches,
   checkBranchList,
   checkChildOptions,
@@ -33,10 +33,8 @@ import {
   checkSignalNames,
   checkStepOptions,
   checkWorkflow,
-  isRecord,
   LISTEN,
   named,
-  refused,
   WAIT,
 } from "./arguments.ts";
 import { cancelRun, child, signalRun, startChild } from "./children.ts";
@@ -246,12 +244,7 @@ export class Context {
   }
   setAttributes(attributes: Record<string, string | number | boolean | null>): void {
     this.#now("setAttributes", () => {
-      if (!isRecord(attributes)) throw refused("setAttributes", `Give an object of attributes, not ${preview(attributes)}.`);
-      for (const [key, value] of Object.entries(attributes)) {
-        const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
-        if (value !== null && !isStorable)
-          throw refused("setAttributes", `"${key}" must be text, a finite number, a boolean or null.`, key);
-      }
+      checkAttributes("setAttributes", attributes);
       whenDue(this.#unit, () => this.#unit.execution.note(this.#unit, "attributes", "attributes", { attributes: { ...attributes } }));
     });
   }

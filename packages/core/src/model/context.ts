@@ -24,10 +24,18 @@ export interface StepOptions<T> {
 export interface ChildOptions {
   id?: string;
   queue?: string;
+  /** Default: the parent's. */
+  priority?: number;
   version?: string;
   deadline?: Duration | Date;
   retry?: StoredRetryPolicy;
   parentClose?: "cancel" | "abandon" | "terminate";
+  attributes?: Record<string, string | number | boolean>;
+  /**
+   * When a run of that id exists. "restart-if-closed": its next execution, now a child of this run; one that is open is an error.
+   * Default "reject".
+   */
+  onConflict?: "reject" | "restart-if-closed";
 }
 export interface ChildHandle<O> {
   readonly id: string;

@@ -27,6 +27,12 @@ export function checkedText(what: string, key: string, text: string | undefined,
   );
 }
 
+/** Of a run: higher goes first. */
+export function checkedPriority(what: string, priority: number | undefined): number | undefined {
+  if (priority === undefined || (Number.isInteger(priority) && Math.abs(priority) <= 1_000_000)) return priority;
+  throw refused(what, "priority", `priority is a whole number, not ${typeof priority === "number" ? priority : preview(priority)}.`);
+}
+
 function refused(what: string, key: string, message: string): InvalidInputError {
   return new InvalidInputError({ what, issues: [{ message, path: [key] }] });
 }

@@ -55,6 +55,10 @@ export interface ChildCommand extends Opening {
   readonly deadlineAt?: number;
   readonly retry?: RecordedRetry;
   readonly parentClose?: "cancel" | "abandon" | "terminate";
+  readonly priority?: number;
+  readonly attributes?: Readonly<Record<string, string | number | boolean>>;
+  /** A closed run of the id gets its next execution, as a child of this run. Absent: a run of the id is in the way. */
+  readonly onConflict?: "restart-if-closed";
   /** `startChild`: settled by `childStarted`; the outcome is awaited by operations of their own. */
   readonly detached?: true;
 }
@@ -356,6 +360,6 @@ export const OPTIONS: { readonly [T in Command["type"]]?: readonly string[] } = 
   step: STEP_OPTIONS,
   transaction: STEP_OPTIONS,
   activity: ["queue", "retry", "startToClose", "scheduleToClose", "scheduleToStart", "heartbeat", "key", "priority"],
-  child: ["queue", "retry", "parentClose", "key", "priority", "attributes"],
+  child: ["queue", "retry", "parentClose", "key", "priority", "attributes", "onConflict"],
   attributes: ["attributes"],
 };

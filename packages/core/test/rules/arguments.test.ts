@@ -109,6 +109,10 @@ describe("options", () => {
     ["priority", 1.5],
     ["attributes", { a: {} }],
     ["attributes", { a: Number.NaN }],
+    ["attributes", { a: null }],
+    ["attributes", 5],
+    ["onConflict", "use-existing"],
+    ["onConflict", 5],
     ["delay", "1h"],
   ])("P10 a child's options are checked as a start's are: %s, case %#", async (key, value) => {
     await expectRefused((ctx) => ctx.child(kid, 1, { [key]: value }), new RegExp(`ctx\\.child: ${key}: `));

@@ -444,13 +444,14 @@ export class Driver {
     return { runId, execution, epoch: this.#epoch, workerId: this.#host.workerId, status, lease: "keep" };
   }
   #draft(activation: Activation, completion: Completion & { status: "ok" }): Draft {
-    const { id: runId, execution, queue, version, deadlineAt } = this.#run;
+    const { id: runId, execution, queue, priority, version, deadlineAt } = this.#run;
     const context: JournalContext = {
       runId,
       execution,
       epoch: this.#epoch,
       workerId: this.#host.workerId,
       queue,
+      priority,
       version,
       turns: this.#turns,
       historyLength: this.#historyLength,

@@ -31,7 +31,8 @@ export interface JournalContext {
   readonly epoch: number;
   readonly workerId: string;
   readonly queue: string;
-  /** Of the run. */
+  /** Of the run; its children have it too, unless they say otherwise. */
+  readonly priority: number;
   readonly version: string | undefined;
   readonly turns: number;
   readonly historyLength: number;
@@ -153,12 +154,12 @@ function childOf(context: JournalContext, command: ChildCommand): NewRun {
     version: command.version,
     input: command.input,
     queue: command.queue ?? context.queue,
-    priority: 0,
+    priority: command.priority ?? context.priority,
     deadline: command.deadline ?? ownDeadline,
     deadlineAt: command.deadlineAt,
     retry: command.retry === undefined ? storedRunRetry(retry) : storedRetry(command.retry, "run"),
-    attributes: {},
-    onConflict: "reject",
+    attributes: command.attributes ?? {},
+    onConflict: command.onConflict ?? "reject",
     seed: context.environment.uuid(),
     parent: {
       runId: context.runId,

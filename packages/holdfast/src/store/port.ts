@@ -42,6 +42,7 @@ export interface NewRun {
    * A run of this id that is of another workflow is a conflict, whatever this says (M3). Of the same workflow:
    * "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution, with
    * all that this start says (no parent, if it names none); used keys, outcomes of updates and published state stay with the run (P10).
+   * With a `parent` an open one is in the way as with "reject": a child is never taken over from whoever waits for it.
    * "reopen": a parent that goes on after a failure asks again for the child of this very `parent` link (D10). An open one is found, a
    * completed one answers the parent again, a failed one that can be resumed is, any other gets its next execution; whichever it is, with
    * `announce` the parent is told first that it exists. A run that is not that child is in the way, as with "reject".

@@ -159,6 +159,57 @@ describe.each(STORES)("children on %s", (store) => {
     for (const id of ["parent", "kid"]) await until(async () => (await engine.run(id).describe()).status === "canceled");
   });
 
+  test("P10 an explicit child id is used again by each execution of its parent, with restart-if-closed", async () => {
+    const engine = await engines.open();
+    const kid = workflow("kid", async (ctx, n: number) => `${n} of ${ctx.run.parentId}`);
+    const parent = workflow("parent", async (ctx, left: number) => {
+      const said = await ctx.child(kid, left, { id: "kid", onConflict: "restart-if-closed" });
+      const handle = await ctx.startChild(kid, left, { id: "other", onConflict: "restart-if-closed" });
+      expect(await handle.result()).toBe(said);
+      return left > 1 ? ctx.continueAsNew(left - 1) : said;
+    });
+    await engine.worker({ workflows: [parent, kid] });
+    expect(await (await engine.start(parent, 3, { id: "p" })).result({ timeout: "10s" })).toBe("1 of p");
+    const { execution, parentId, input } = await engine.run("kid").describe();
+    expect({ execution, parentId, input }).toEqual({ execution: 3, parentId: "p", input: 1 });
+    // Another parent, and a run that was nobody's child: now it is this one's.
+    expect(await (await engine.start(parent, 1, { id: "q" })).result({ timeout: "10s" })).toBe("1 of q");
+    expect((await engine.list({ parentId: "q" })).runs.map(({ id }) => id).sort()).toEqual(["kid", "other"]);
+  });
+
+  test("P10 M3 restart-if-closed of a child: a run that is open, or of another workflow, is an error and is not touched", async () => {
+    const engine = await engines.open();
+    const other = workflow("other", async () => "other");
+    const parent = workflow("parent", async (ctx, id: string) => {
+      const child = await ctx.try("child", (inner) => inner.child(wait, undefined, { id, onConflict: "restart-if-closed" }));
+      const started = await ctx.try("start", (inner) => inner.startChild(wait, undefined, { id, onConflict: "restart-if-closed" }));
+      return [child, started].map((end) => (end.ok ? "started" : (end.error.cause as { workflow?: string }).workflow ?? (end.error.cause as Error).name)); // biome-ignore format: one line
+    });
+    await engine.worker({ workflows: [parent, wait, other] });
+    await engine.start(wait, undefined, { id: "open" });
+    await (await engine.start(other, undefined, { id: "closed" })).result();
+    expect(await (await engine.start(parent, "open")).result()).toEqual(["RunAlreadyExistsError", "RunAlreadyExistsError"]);
+    expect(await (await engine.start(parent, "closed")).result()).toEqual(["other", "other"]);
+    await engine.run("open").signal("go", 5);
+    expect(await engine.run("open").result()).toBe(5);
+    expect((await engine.run("open").describe()).parentId).toBeUndefined();
+  });
+
+  test("children have attributes to be found by, and the priority of their parent unless they have their own", async () => {
+    const engine = await engines.open();
+    const kid = workflow("kid", async () => {});
+    const parent = workflow("parent", async (ctx) => {
+      await ctx.child(kid, undefined, { id: "a", attributes: { customer: "acme", n: 1, vip: true } });
+      await ctx.child(kid, undefined, { id: "b", priority: -2 });
+    });
+    await engine.worker({ workflows: [parent, kid] });
+    await (await engine.start(parent, undefined, { priority: 7 })).result();
+    const [a, b] = [await engine.run("a").describe(), await engine.run("b").describe()];
+    expect([a.attributes, a.priority]).toEqual([{ customer: "acme", n: 1, vip: true }, 7]);
+    expect([b.attributes, b.priority]).toEqual([{}, -2]);
+    expect((await engine.list({ attributes: { customer: "acme" } })).runs.map(({ id }) => id)).toEqual(["a"]);
+  });
+
   test("children go to other queues, versions and deadlines", async () => {
     const engine = await engines.open();
     const other = await engines.open();

@@ -172,6 +172,9 @@ function childStart(command: ChildCommand, { executor, runId, execution }: BodyC
     deadlineAt: command.deadlineAt,
     retry: command.retry === undefined ? storedRetry(retry) : storedRetry(withoutPredicate(command.retry)),
     queue: command.queue,
+    priority: command.priority,
+    attributes: command.attributes ?? {},
+    onConflict: command.onConflict ?? "reject",
   };
 }
 function withoutPredicate({ nonRetryable, ...policy }: RecordedRetry): RetryPolicy {

@@ -22,6 +22,11 @@ export interface ChildStart {
   readonly deadlineAt: number | undefined;
   readonly retry: StoredRunRetry | undefined;
   readonly queue: string | undefined;
+  /** Undefined: its parent's. */
+  readonly priority?: number | undefined;
+  readonly attributes?: Readonly<Record<string, string | number | boolean>>;
+  /** "restart-if-closed": a closed run of the id is to get its next execution, as this child. `createChild` answers "conflict" all the same. */
+  readonly onConflict?: "reject" | "restart-if-closed";
 }
 /** A signal from run to run. */
 export interface RoutedSignal {

@@ -438,7 +438,7 @@ BEGIN
   IF FOUND THEN
     v_closed := v_run.finished_at IS NOT NULL;
     v_key := v_run.key;
-    IF n.conflict = 'reject' OR v_run.workflow <> n.workflow OR (n.messages IS NOT NULL AND v_closed AND n.conflict = 'use-existing')
+    IF n.conflict = 'reject' OR v_run.workflow <> n.workflow OR n.conflict <> 'reopen' AND n.parent IS NOT NULL AND NOT v_closed OR (n.messages IS NOT NULL AND v_closed AND n.conflict = 'use-existing')
         OR n.conflict = 'reopen' AND (n.parent IS NULL OR (v_run.parent_id, v_run.parent_execution, v_run.parent_seq)
           IS DISTINCT FROM (n.parent ->> 'runId', (n.parent ->> 'execution')::integer, (n.parent ->> 'seq')::integer)) THEN
       RETURN jsonb_build_object('s', 'conflict', 'r', v_run.status, 'w', v_run.workflow);

@@ -56,6 +56,7 @@ export class Writer {
     const conflict: CreateResult = { status: "conflict", id, runStatus: existing.status, workflow: existing.workflow };
     if (run.onConflict === "reject" || existing.workflow !== run.workflow) return conflict;
     if (run.onConflict === "reopen") return this.#reopen(existing, run, now) ?? conflict;
+    if (!closed && run.parent !== undefined) return conflict;
     if (closed && run.onConflict === "restart-if-closed") {
       this.#book.restart(existing, run, now);
       this.#announce(run, now);

@@ -39,7 +39,7 @@ function meetExisting(session: Session, existing: RunHead | undefined, run: NewR
   if (run.onConflict === "reject" || workflow !== run.workflow) return conflict;
   if (!isOpen && run.onConflict === "restart-if-closed") return restart(session, existing, run, now);
   if (run.onConflict === "reopen") return reopen(session, existing, run, now) ?? conflict;
-  if (messages.length > 0 && !isOpen) return conflict;
+  if (isOpen ? run.parent !== undefined : messages.length > 0) return conflict;
   rememberStart(session, existing.key, run);
   return { status: "existing", id, execution, inboxIds: deliverAll(session, id, messages, now) };
 }

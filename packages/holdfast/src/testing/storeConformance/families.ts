@@ -112,6 +112,39 @@ export function families({ test }: Suite): void {
     same((await bench.row("c")).status, "pending");
   });
 
+  test("P10 a child with restart-if-closed is the next execution of a closed run, and answers to its new parent", async (bench) => {
+    for (const announce of [false, true]) {
+      const id = `c ${announce}`;
+      await bench.close(await bench.running(id, { attributes: { old: 1 } }));
+      const parent = await bench.running(`p ${announce}`);
+      const link = linkTo(parent, 4, "cancel", announce);
+      const children = [
+        bench.newRun(id, { parent: link, onConflict: "restart-if-closed", input: payload("again"), attributes: { fresh: 2 } }),
+      ];
+      const told = await bench.commit(parent, { turn: bench.turn(parent), children });
+      same(jobsOf(told), announce ? [{ type: "childStarted", seq: 4, runId: id }] : []);
+      const { execution, parent: now, input, attributes, status } = await bench.row(id);
+      same(
+        { execution, parent: now, input, attributes, status },
+        { execution: 2, parent: link, input: payload("again"), attributes: { fresh: 2 }, status: "pending" },
+      );
+      await bench.commit(parent, { consumed: told.map((message) => message.id) });
+      await bench.close(await bench.hold(id));
+      same(resolution(await bench.inbox(parent)).outcome, { status: "completed", value: payload("done") });
+    }
+  });
+  test("P10 a child with restart-if-closed whose id an open run has is a failure for its parent; that run is not touched", async (bench) => {
+    const before = await bench.created("c");
+    const parent = await bench.running("p");
+    for (const announce of [false, true]) {
+      const children = [bench.newRun("c", { parent: linkTo(parent, 4, "cancel", announce), onConflict: "restart-if-closed" })];
+      const inbox = await bench.commit(parent, { turn: bench.turn(parent), children });
+      const { seq, outcome } = resolution(inbox);
+      same([seq, failureOf(outcome)], [4, "RunAlreadyExistsError"]);
+      await bench.commit(parent, { consumed: inbox.map(({ id }) => id) });
+    }
+    same(await bench.row("c"), before);
+  });
   test("M3 a child whose id is taken by a run of another workflow learns which", async (bench) => {
     await bench.created("c", { workflow: 'refund "x"' });
     const parent = await bench.running("p");
