@@ -29,7 +29,7 @@ export class Conditions implements Behaviour {
       const settlement = this.#read(predicate);
       if (this.#execution.poison !== undefined) return false;
       if (settlement === undefined) continue;
-      entangle(this.#execution, operation.unit);
+      entangle(this.#execution, "a condition", operation.unit);
       this.#conclude(operation, settlement.ok ? "completed" : "failed", settlement);
       return true;
     }
@@ -56,7 +56,7 @@ export class Conditions implements Behaviour {
     const settlement = predicate === undefined ? undefined : this.#read(predicate);
     if (this.#execution.poison !== undefined) return;
     if (settlement === undefined) return this.#conclude(operation, "timedOut", { ok: true, value: undefined });
-    entangle(this.#execution, operation.unit);
+    entangle(this.#execution, "a condition", operation.unit);
     this.#conclude(operation, settlement.ok ? "completed" : "failed", settlement);
   }
   clear(): void {
@@ -101,7 +101,7 @@ export class Cell<T> implements IVar<T>, Behaviour {
       );
     }
     this.#written = true;
-    entangle(this.#execution, this.#owner, unit);
+    entangle(this.#execution, "an ivar", this.#owner, unit);
     whenDue(unit, () => this.#fill(value));
   }
   #fill(value: T): void {

@@ -7,7 +7,7 @@ import { IllegalReturnError, InvalidInputError } from "../errors/index.ts";
 import { preview } from "../errors/text.ts";
 import { isLoopResult, type LoopOptions } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
-import { canCommit, commitCommand } from "./commits.ts";
+import { commitCommand, obstacle } from "./commits.ts";
 import type { Execution } from "./execution.ts";
 import type { Behaviour, Operation } from "./operation.ts";
 import { guardedState, initialState } from "./states.ts";
@@ -85,20 +85,13 @@ class LoopScope implements Behaviour {
   /** False if the state can't be encoded: then the loop has failed. */
   #commit(): boolean {
     const execution = this.#execution;
-    if (this.#wroteState || !canCommit(execution, this.#operation)) {
+    const why = this.#wroteState
+      ? "its iterations call updateState, which a replay that skips them would lose"
+      : obstacle(execution, this.#operation);
+    if (why !== undefined) {
       if (!this.#warned) {
-        const why = this.#wroteState
-          ? "its iterations call updateState, which only they can repeat"
-          : execution.saga.holdsBeneath(this.#operation.location)
-            ? "its steps have rollbacks that may still run: call rollbackCheckpoint in its body"
-            : this.#operation.entangled
-              ? "units outside of it have seen, through an ivar or a condition, what its iterations did"
-              : "other units or operations are alive beside it";
-        execution.log(
-          "warn",
-          `The loop ${this.#operation.location} can't commit: ${why}. It runs on, and its history grows.`,
-          this.#operation.unit,
-        );
+        const message = `The loop ${this.#operation.location} can't commit: ${why}. Until then it runs on, and its history grows.`;
+        execution.log("warn", message, this.#operation.unit);
       }
       this.#warned = true;
       return true;

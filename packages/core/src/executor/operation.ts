@@ -57,8 +57,8 @@ export class Operation {
   settlement: Settlement | undefined;
   /** It never became an operation (refused, or the run is poisoned): its promise is all there is. */
   closed = false;
-  /** Units outside this loop or receive have seen what happened inside it, in memory alone: it can't commit any more (L3). */
-  entangled = false;
+  /** By what means units outside this loop or receive have seen what happened inside it, in memory alone: it can't commit any more (L3). */
+  entangled: string | undefined;
   /** Replay: history has a commit for this loop or receive further on (L3, R11). */
   committed = false;
   /** Replay: its opening command as history has it. What it says of options stays in force (Y2). */

@@ -14,7 +14,7 @@ import { preview } from "../errors/text.ts";
 import { type AsyncHandlerContext, isReceiveResult, type Messages, type ReceiveHandlers } from "../model/index.ts";
 import type { CommitCommand, Payload } from "../protocol/index.ts";
 import { parseDuration } from "../values/index.ts";
-import { canCommit, commitCommand } from "./commits.ts";
+import { commitCommand, obstacle } from "./commits.ts";
 import type { Execution } from "./execution.ts";
 import type { Signal, Update, UpdateTaker } from "./mailbox.ts";
 import { type Behaviour, type Operation, rejected, type Settlement } from "./operation.ts";
@@ -300,9 +300,10 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   #checkpoint(): void {
     this.#sinceCheckpoint = 0;
     const execution = this.#execution;
-    if (!canCommit(execution, this.operation)) {
-      if (!this.#warned)
-        execution.log("warn", "This receive can't checkpoint: other units or rollbacks are alive beside it.", this.operation.unit);
+    const why = obstacle(execution, this.operation);
+    if (why !== undefined) {
+      const message = `The receive ${this.operation.location} can't checkpoint: ${why}. Until then it runs on, and its history grows.`;
+      if (!this.#warned) execution.log("warn", message, this.operation.unit);
       this.#warned = true;
       return;
     }

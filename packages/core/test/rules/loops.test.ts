@@ -2,6 +2,7 @@
 // Owns: the workflows in it, and `recording`, a logger that keeps warnings.
 // Invariants: L1 to L5, P8 (decoded state), P7 (randomness by unit), Y6 (commits are exempt from the order of turns).
 import {
+  type AnyWorkflow,
   type BranchContext,
   type Command,
   type CommitCommand,
@@ -399,9 +400,67 @@ describe("L3 beside others", () => {
     for (let i = 0; i < 8; i++) await h.resolve("s");
     expect(commits(h)).toEqual([]);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain("j/loop/l");
+    expect(warnings[0]).toContain("The loop j/loop/l can't commit: other units are alive beside it.");
     expect(h.openLocations).toEqual(["j/other/other", "j/loop/l/~8/s"]);
     await crashAnywhere(h);
+  });
+
+  it("L3 every reason not to commit is said once, in words", async () => {
+    const looped = { name: "l", state: 0, commitInterval: 1 } as const;
+    const reasons: Readonly<Record<string, AnyWorkflow>> = {
+      "through an ivar": workflow("w", async (ctx) => {
+        const cell = ctx.ivar<number>();
+        await ctx.loop(looped, async (_c, i: number) => {
+          if (i === 1) cell.put(i);
+          return i === 4 ? Loop.break(i) : Loop.continue(i + 1);
+        });
+      }),
+      "through a condition": workflow("w", async (ctx) => {
+        let count = 0;
+        await ctx.join("j", {
+          watcher: (c) => c.condition(() => count > 0),
+          loop: (c) =>
+            c.loop({ ...looped, commitInterval: 3 }, async (d, i: number) => {
+              count++;
+              await d.step("s", () => i);
+              return i === 4 ? Loop.break(i) : Loop.continue(i + 1);
+            }),
+        });
+      }),
+      "call updateState": workflow("w", async (ctx) => {
+        await ctx.receive(0, {
+          signals: {
+            go: (_payload, state) =>
+              Receive.async(async (c) => {
+                await c.loop(looped, async (d, i: number) => {
+                  await d.updateState((before) => [0, before + 1]);
+                  return i === 4 ? Loop.break(i) : Loop.continue(i + 1);
+                });
+              }, state),
+          },
+          timeout: "1h",
+        });
+      }),
+      "calls ctx.yield()": workflow("w", async (ctx) => {
+        const yields = async () => {
+          for (let i = 0; i < 20; i++) await ctx.yield();
+        };
+        await Promise.all([yields(), ctx.loop(looped, async (_c, i: number) => (i === 4 ? Loop.break(i) : Loop.continue(i + 1)))]);
+      }),
+      "step other under way": workflow("w", async (ctx) => {
+        await Promise.all([
+          ctx.step("other", () => 0),
+          ctx.loop(looped, async (_c, i: number) => (i === 4 ? Loop.break(i) : Loop.continue(i + 1))),
+        ]);
+      }),
+    };
+    for (const [reason, wf] of Object.entries(reasons)) {
+      const { logger, warnings } = recording();
+      const h = await Harness.start(wf, undefined, { logger });
+      if (reason === "call updateState") await h.signal("go");
+      while (h.openLocations.some((location) => location.endsWith("/s"))) await h.resolve("s");
+      expect([reason, warnings.filter((line) => line.includes(reason)).length]).toEqual([reason, 1]);
+    }
   });
 
   it("L3 it commits once the sibling has ended, and replay at every cut is right", async () => {
@@ -736,9 +795,27 @@ describe("L5 rollbacks", () => {
     const { logger, warnings } = recording();
     const h = await runWorkflow(saga(false), undefined, { logger });
     expect(commits(h)).toEqual([]);
-    expect(warnings).toEqual([expect.stringContaining("rollbackCheckpoint")]);
+    expect(warnings).toEqual([expect.stringContaining("Call ctx.rollbackCheckpoint(name) at the end of its body")]);
     expect(undone(h)).toEqual(["l/~6/s", "l/~5/s", "l/~4/s", "l/~3/s", "l/~2/s", "l/~1/s", "l/~0/s", "before"]);
     await crashAnywhere(h);
+  });
+
+  it("L5 a checkpoint at the beginning of the body lets no commit pass either, and the log says where it belongs", async () => {
+    const wf = (where: "begin" | "end") =>
+      workflow("where", (ctx) =>
+        ctx.loop({ name: "l", state: 0, commitInterval: 1 }, async (c, i: number) => {
+          if (where === "begin") c.rollbackCheckpoint("safe");
+          await c.step("s", () => i, { rollback: () => {} });
+          if (where === "end") c.rollbackCheckpoint("safe");
+          return i === 4 ? Loop.break(i) : Loop.continue(i + 1);
+        }),
+      );
+    const { logger, warnings } = recording();
+    expect(commits(await runWorkflow(wf("begin"), undefined, { logger }))).toEqual([]);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain("at the end of its body, after the last of them");
+    expect(commits(await runWorkflow(wf("end"), undefined, { logger }))).toHaveLength(4);
+    expect(warnings).toHaveLength(1);
   });
 
   it("L5 S1 with rollbackCheckpoint in its body it commits, and only later steps are rolled back, at every cut", async () => {
