@@ -22,6 +22,7 @@ import { Blame } from "./blame.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
 import { checkSize, type Limits, tooLong } from "./limits.ts";
+import { lookForLost } from "./lost.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { Matcher } from "./matcher.ts";
 import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
@@ -111,6 +112,8 @@ export class Execution implements RunningTurn {
   hasFailed = false;
   liveUnits = 0;
   #lastSeq = 0;
+  /** Where messages were lost to waits that nothing hears (C5). */
+  readonly lostAt = new Set<string>();
   #warnedOfLength = false;
   /** D10: operations that are settled by an outcome from before, at the end of the step. */
   #reused: { operation: Operation; reusable: Reusable }[] = [];
@@ -285,6 +288,7 @@ export class Execution implements RunningTurn {
   /** The barrier after a unit's step: what has become of it? */
   stepEnded(unit: Unit): void {
     if (this.poison !== undefined) return;
+    if (unit.contested !== undefined) lookForLost(unit, unit.contested);
     if (this.#reused.length > 0) this.#settleReused();
     if (unit.returned !== undefined) this.#windDown(unit);
     else if (unit.runnable) this.scheduler.schedule(unit);
@@ -425,6 +429,7 @@ export class Execution implements RunningTurn {
         }),
       );
     }
+    unit.calls++;
     return true;
   }
   /** The unit that has the turn, for things that any unit may use. Undefined if the run is poisoned or evicted. */

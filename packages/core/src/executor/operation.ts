@@ -55,6 +55,10 @@ export class Operation {
   seq: number;
   readonly promise: Promise<unknown>;
   settlement: Settlement | undefined;
+  /** The step of its unit that opened it. */
+  readonly step: number;
+  /** A wait that got a message which a later wait of its unit, opened in another step, was in line for (C5). */
+  contested = false;
   /** It never became an operation (refused, or the run is poisoned): its promise is all there is. */
   closed = false;
   /** By what means units outside this loop or receive have seen what happened inside it, in memory alone: it can't commit any more (L3). */
@@ -84,6 +88,7 @@ export class Operation {
     this.name = name;
     this.n = n;
     this.seq = seq;
+    this.step = unit.steps;
     this.promise = new Promise((resolve, reject) => {
       this.#resolve = resolve;
       this.#reject = reject;

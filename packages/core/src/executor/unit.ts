@@ -54,6 +54,11 @@ export class Unit {
   wroteState = false;
   started = false;
   yielding = false;
+  /** Steps that it has had, and calls that its code has made on ctx: what shows whether a result was heard (C5). */
+  steps = 0;
+  calls = 0;
+  /** The wait whose result this step delivered, with the calls before it, where a later wait of this unit wanted the message too. */
+  contested: { readonly wait: Operation; readonly calls: number } | undefined;
   /** What its function came to; the unit may still have to join operations. */
   returned: UnitOutcome | undefined;
   over = false;
@@ -142,6 +147,7 @@ export class Unit {
 
   /** One step (X5): begins the function, ends a yield, or takes one result. */
   step(): void {
+    this.steps++;
     if (!this.started) {
       this.started = true;
       this.#start();
@@ -154,6 +160,7 @@ export class Unit {
       if (result === GATE) this.#passGate();
       else {
         this.open.delete(result);
+        if (result.contested) this.contested = { wait: result, calls: this.calls };
         result.deliver();
       }
     }

@@ -10,6 +10,7 @@ import {
   JoinError,
   NondeterminismError,
   RaceError,
+  type WorkflowContext,
   workflow,
 } from "@holdfast/core";
 import { crashAnywhere, Harness } from "@holdfast/core/testing";
@@ -517,6 +518,99 @@ describe("C5 operations of one unit side by side", () => {
     await h.signal("go", 2);
     expect(h.output).toEqual({ first: "timeout", second: 2, lost: 1 });
     await crashAnywhere(h);
+  });
+
+  const warnings = () => {
+    const lines: string[] = [];
+    const note = (message: string) => void lines.push(message);
+    return { lines, logger: { debug: note, info: note, warn: note, error: note } };
+  };
+
+  it("C5 a message that goes to a wait which lost its Promise.race is warned of, once a location and run", async () => {
+    const wf = workflow("swallows", async (ctx) => {
+      const got: unknown[] = [];
+      while (got.length < 2) {
+        const winner = await Promise.race([ctx.waitForSignal("go"), ctx.sleep("1m").then(() => "timeout")]);
+        if (winner !== "timeout") got.push(winner);
+      }
+      return got;
+    });
+    const { lines, logger } = warnings();
+    const h = await Harness.start(wf, undefined, { logger });
+    for (let i = 0; i < 3; i++) await h.fire();
+    expect(lines).toEqual([]);
+    await h.signal("go", 1); // three waits lost; the fourth waits behind them
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("A message went to signal go, a wait that lost a Promise.race");
+    expect(lines[0]).toContain("ctx.race");
+    await h.recover();
+    await h.signal("go", 2);
+    await h.signal("go", 3);
+    expect(lines).toHaveLength(1);
+    await h.signal("go", 4);
+    await h.signal("go", 5);
+    expect(h.output).toEqual([4, 5]);
+    expect(lines).toHaveLength(1);
+    await crashAnywhere(h);
+  });
+
+  it("C5 no message that is heard is warned of", async () => {
+    const programs: Readonly<Record<string, (ctx: WorkflowContext) => Promise<unknown>>> = {
+      "several in Promise.all": (ctx) => Promise.all([ctx.waitForSignal("go"), ctx.waitForSignal("go"), ctx.waitForSignal("go")]),
+      "beside work in Promise.all": (ctx) =>
+        Promise.all([
+          ctx.waitForSignal("go"),
+          (async () => {
+            for (let i = 0; i < 3; i++) await ctx.sleep("1m");
+          })(),
+        ]),
+      "begun ahead": async (ctx) => {
+        const ahead = ctx.waitForSignal("go");
+        for (let i = 0; i < 3; i++) await ctx.sleep("1m");
+        return ahead;
+      },
+      "a listener": async (ctx) => {
+        let heard = false;
+        void ctx.waitForSignal("go").then(() => {
+          heard = true;
+        });
+        for (let i = 0; i < 5 && !heard; i++) await ctx.sleep("1m");
+        return heard;
+      },
+      "one promise raced again and again": async (ctx) => {
+        const go = ctx.waitForSignal("go");
+        for (let i = 0; i < 5; i++) {
+          if ((await Promise.race([go, ctx.sleep("1m").then(() => "timeout")])) !== "timeout") return i;
+        }
+        return "none";
+      },
+      "two consumers": async (ctx) => {
+        const consumer = async () => {
+          for (let i = 0; i < 2; i++) {
+            await ctx.waitForSignal("go");
+            await ctx.sleep("1m");
+          }
+        };
+        await Promise.all([consumer(), consumer()]);
+      },
+      "ctx.race": async (ctx) => {
+        for (let i = 0; i < 5; i++) {
+          const { winner } = await ctx.race("r", { go: (c) => c.waitForSignal("go"), late: (c) => c.sleep("1m") });
+          if (winner === "go") return i;
+        }
+        return "none";
+      },
+    };
+    for (const [name, run] of Object.entries(programs)) {
+      const { lines, logger } = warnings();
+      const h = await Harness.start(workflow("heard", run), undefined, { logger });
+      for (let i = 0; i < 8 && h.terminal === undefined; i++) {
+        if (h.timers.size > 0) await h.fire();
+        if (h.terminal === undefined) await h.signal("go", i);
+      }
+      while (h.terminal === undefined && h.timers.size > 0) await h.fire();
+      expect([name, h.status, lines]).toEqual([name, "completed", []]);
+    }
   });
 
   it("C5 ctx.race is the way to give a wait up", async () => {

@@ -1,0 +1,24 @@
+// Messages that go to waits which nothing hears.
+// Owns: nothing; what was said is kept by the execution, what is suspected by the unit.
+// Invariants: C5 (a wait that lost a Promise.race stays a waiter; a message that goes to it is warned of once a location and run).
+
+import type { Unit } from "./unit.ts";
+
+/**
+ * A wait got a message and its unit made no call because of it, though it waits for messages of that name elsewhere since. That is what
+ * a wait looks like whose Promise.race is over. What awaits a promise can't be seen, so this is as much as can be known: a wait that was
+ * begun ahead and is awaited later has no other beside it.
+ */
+export function lookForLost(unit: Unit, { wait, calls }: NonNullable<Unit["contested"]>): void {
+  unit.contested = undefined;
+  const { execution } = unit;
+  const place = `${unit.path}/${wait.name}`;
+  if (unit.calls !== calls || unit.returned !== undefined || execution.lostAt.has(place)) return;
+  execution.lostAt.add(place);
+  execution.log(
+    "warn",
+    `A message went to ${wait.description}, a wait that lost a Promise.race before; the code that waits for it now did not get it. Use ctx.race(name, branches), which gives up the waits that lose.`,
+    unit,
+    { location: wait.location },
+  );
+}
