@@ -1,6 +1,6 @@
 // What a Postgres store is told: by options, or in a url.
 // Owns: the parameters of the url, their defaults, and the name of the schema.
-// Invariants: what can't be understood is an InvalidInputError that names it, and no message has a password in it.
+// Invariants: what can't be understood is an InvalidInputError that names it, and no error has a password in it, nor in its cause.
 
 import { InvalidInputError, type Logger, parseDuration } from "@holdfast/core";
 
@@ -32,19 +32,14 @@ export interface FromUrlOptions {
   readonly namespace?: string | undefined;
 }
 
-function invalid(message: string, path?: string, cause?: unknown): InvalidInputError {
-  return new InvalidInputError({ what: "Holdfast.open", issues: [path === undefined ? { message } : { message, path: [path] }], cause });
+function invalid(message: string, path?: string): InvalidInputError {
+  return new InvalidInputError({ what: "Holdfast.open", issues: [path === undefined ? { message } : { message, path: [path] }] });
 }
 
 const OURS = ["schema", "connections", "listen", "retention", "archive", "patience"] as const;
 
 export function optionsOf(url: string, { logger, namespace }: FromUrlOptions = {}): PostgresStoreOptions {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch (cause) {
-    throw invalid('The url of the database can\'t be read. Example: "postgres://user:password@host:5432/database".', undefined, cause);
-  }
+  const parsed = parsedUrl(url);
   const [schema, connections, listen, retention, archive, patience] = OURS.map((key) => {
     const value = parsed.searchParams.get(key);
     parsed.searchParams.delete(key);
@@ -62,6 +57,35 @@ export function optionsOf(url: string, { logger, namespace }: FromUrlOptions = {
   };
 }
 
+const EXAMPLE = '"postgres://user:password@host:5432/database"';
+
+/** The errors of those who read an url have all of it in them: none of them is passed on. */
+function parsedUrl(url: string): URL {
+  if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) throw invalid(`The url of the database can't be read. Example: ${EXAMPLE}.`);
+  const parsed = new URL(url);
+  const { username, password, pathname } = parsed;
+  // A password with a "/" ends up here, in part.
+  if (pathname.includes("@") || ![username, password, pathname].every(isEncoded)) {
+    throw invalid(
+      `The url of the database can't be read: write characters such as "/", "?", "#", "@" and "%" of user, password and database as encodeURIComponent does. Example: ${EXAMPLE}.`,
+    );
+  }
+  return parsed;
+}
+function isEncoded(part: string): boolean {
+  try {
+    decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
+}
+/** As the driver takes it. Other forms than an url are for the driver to read. */
+export function checkedConnectionString(connectionString: string): string {
+  if (/^postgres(ql)?:/.test(connectionString)) parsedUrl(connectionString);
+  return connectionString;
+}
+
 /** PostgreSQL cuts longer names short. */
 const LONGEST_NAME = 63;
 
@@ -75,21 +99,25 @@ export function checkedSchema(schema = "holdfast", namespace = "default"): strin
   );
 }
 
+/** A value that holds the rest of an url may hold a password. */
+const shown = (value: string): string => (value.includes("@") ? "…" : value.slice(0, 100));
+
 function count(value: string): number {
   const number = Number(value);
   if (Number.isInteger(number) && number >= 1 && number <= 1_000) return number;
-  throw invalid(`connections is a whole number from 1 to 1000, not "${value}".`, "connections");
+  throw invalid(`connections is a whole number from 1 to 1000, not "${shown(value)}".`, "connections");
 }
 function flag(key: string, value: string | undefined): boolean | undefined {
   if (value === undefined || value === "on" || value === "off") return value === undefined ? undefined : value === "on";
-  throw invalid(`${key} is "on" or "off", not "${value}".`, key);
+  throw invalid(`${key} is "on" or "off", not "${shown(value)}".`, key);
 }
 function length(key: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined;
   try {
     return parseDuration(value);
-  } catch (cause) {
-    throw invalid(`${key} is a length of time such as "30s" or "30d", not "${value}".`, key, cause);
+  } catch {
+    // biome-ignore lint/style/useErrorCause: the cause repeats the value
+    throw invalid(`${key} is a length of time such as "30s" or "30d", not "${shown(value)}".`, key);
   }
 }
 

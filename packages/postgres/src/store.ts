@@ -41,7 +41,7 @@ import { isDamage } from "./failures.ts";
 import { Line } from "./line.ts";
 import { type Lane, Names } from "./names.ts";
 import { Notices } from "./notices.ts";
-import { checkedSchema, type FromUrlOptions, optionsOf, type PostgresStoreOptions, whereOf } from "./options.ts";
+import { checkedConnectionString, checkedSchema, type FromUrlOptions, optionsOf, type PostgresStoreOptions, whereOf } from "./options.ts";
 import {
   countRuns,
   listRuns,
@@ -115,7 +115,7 @@ export class PostgresStore implements Store {
 
   constructor(options: PostgresStoreOptions) {
     const schema = checkedSchema(options.schema);
-    this.#options = options;
+    this.#options = { ...options, connectionString: checkedConnectionString(options.connectionString) };
     this.#place = { schema, s: escapeIdentifier(schema), where: whereOf(options.connectionString, schema) };
     this.#clock = options.clock;
     this.#alones = new Alones(this.#place.s);

@@ -95,10 +95,13 @@ async function postgresPackage(): Promise<PostgresPackage> {
   }
 }
 
-/** For messages: a url may have a password in it, before its last @ (a password may have any letter) or in its query. */
+/**
+ * For messages: a url may have a password in it, before its last @ (a password may have any letter), in its query, or, if it is none but
+ * the words of another tool ("host=… password=…"), anywhere.
+ */
 function withoutSecrets(url: string): string {
   const [, scheme = "", rest = ""] = /^([a-z][a-z\d+.-]*:(?:\/\/)?)?(.*)$/is.exec(url) ?? [];
-  const shown = rest.replace(/^.*@/s, "…@").replace(/\?.*$/s, "?…");
+  const shown = rest.replace(/^.*@/s, "…@").replace(/\?.*$/s, "?…").replace(/=.*$/s, "=…");
   return `${scheme}${shown}`.slice(0, 100);
 }
 
@@ -108,7 +111,8 @@ function sqliteOptions(query: URLSearchParams): { synchronous?: "FULL" | "NORMAL
   for (const [key, value] of query) {
     const upper = value.toUpperCase();
     if (key !== "synchronous" || (upper !== "FULL" && upper !== "NORMAL")) {
-      throw invalid(`"${key}=${value}" is no option of a file. There is synchronous=FULL (default) and synchronous=NORMAL.`);
+      const shown = key === "synchronous" ? `${key}=${value}` : key; // the value of another may be a password
+      throw invalid(`"${shown}" is no option of a file. There is synchronous=FULL (default) and synchronous=NORMAL.`);
     }
     options.synchronous = upper;
   }

@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { inspect } from "node:util";
 import { ask, startServer, type TestServer } from "@holdfast/postgres-server";
 import { Holdfast, InvalidInputError, RunNotFoundError, workflow } from "holdfast";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -43,6 +44,13 @@ describe("urls", () => {
     expect(message).not.toContain("s3cret");
     expect(message).toContain(url.includes("@") ? "…@h" : "?…");
   });
+
+  test.each(["host=h user=u password=s3cret", "file:./never-made.db?password=s3cret", "file:./never-made.db?key=s3cret"])(
+    "a password is nowhere in the error about %s",
+    async (url) => {
+      expect(inspect(await refusalOf(url), { depth: null, showHidden: true })).not.toContain("s3cret");
+    },
+  );
 
   test.each(["file://./app.db", "file://app.db", "file://otherhost/tmp/never-made.db", "file://../x.db", "file://u@localhost/tmp/x.db"])(
     "%s names another host, and no file of this one",
