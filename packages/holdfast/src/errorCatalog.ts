@@ -169,6 +169,14 @@ export const storeErrors: readonly HostErrorEntry[] = [
     whatToDo: "Update the packages of this process.",
   },
   {
+    code: "HF_STORE_SCHEMA",
+    name: "StoreSchemaError",
+    retryable: false,
+    summary:
+      "Its schema has a version that this Holdfast knows, but another text: it was made by a build between releases, or changed by hand. It was left as it is.",
+    whatToDo: "Use the version of the packages that made it, restore a backup, or name another file, schema or namespace.",
+  },
+  {
     code: "HF_STORE_CORRUPT",
     name: "StoreCorruptError",
     retryable: false,

@@ -44,7 +44,7 @@ describe("migrations", () => {
   test("HF_STORE_NEWER a schema of a newer version is refused and left as it is; who has it open goes on", async () => {
     const schema = database.newSchema();
     const old = await database.open({ schema });
-    await database.sql(`INSERT INTO "${schema}".migrations (version) VALUES (99)`);
+    await database.sql(`INSERT INTO "${schema}".migrations (version, hash) VALUES (99, 'x')`);
     await expect(database.open({ schema })).rejects.toMatchObject({ code: "HF_STORE_NEWER", found: 99, known: 1 });
     const held = await running(old, "a");
     expect(await old.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
@@ -59,7 +59,7 @@ describe("migrations", () => {
     const committing = old.commit([draft(held, { turn: turnOf(held) })]);
     await client.query(`CREATE FUNCTION ${s}.commit_turns_2() RETURNS integer LANGUAGE sql AS 'SELECT 1'`);
     await client.query(`CREATE INDEX novelties ON ${s}.runs (novelty) WHERE novelty IS NOT NULL`);
-    await client.query(`INSERT INTO ${s}.migrations (version) VALUES (2)`);
+    await client.query(`INSERT INTO ${s}.migrations (version, hash) VALUES (2, 'x')`);
     await client.query("COMMIT");
     expect(await committing).toMatchObject([{ status: "committed" }]);
     await old.create([newRun("b", { onConflict: "use-existing", messages: [{ job: signal("s1") }] })]);
@@ -69,6 +69,27 @@ describe("migrations", () => {
       await old.commit([draft(held, { turn: turnOf(held), sends: [{ seq: 1, runId: "b", message: { job: signal("s2") } }] })]),
     ).toMatchObject([{ status: "committed" }]);
     expect((await old.get(["a", "b"])).map((run) => run?.status)).toEqual(["running", "running"]);
+  });
+  test.each([
+    ["by a build between releases", 'UPDATE "$s".migrations SET hash = repeat(\'0\', 64)', "000000000000"],
+    ["before there were hashes", 'ALTER TABLE "$s".migrations DROP COLUMN hash', "found none"],
+    ["and a function was changed", `CREATE OR REPLACE FUNCTION "$s".clock_1(p_now bigint) RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'`, "clock_1"],
+    ["and a function is gone", 'DROP FUNCTION "$s".give_up_call_1', "give_up_call_1"],
+  ])("HF_STORE_SCHEMA a schema of this version that was made %s is refused, with what to do, and left as it is", async (_, sql, found) => {
+    const schema = database.newSchema();
+    await (await database.open({ schema })).create([newRun("a")]);
+    await database.sql(sql.replace("$s", schema));
+    const error: unknown = await database.open({ schema }).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: "HF_STORE_SCHEMA", name: "StoreSchemaError", message: expect.stringContaining(found) });
+    expect((error as Error).message).toContain(`DROP SCHEMA "${schema}" CASCADE`);
+    expect(await database.sql(`SELECT id FROM "${schema}".runs`)).toEqual([{ id: "a" }]);
+  }); // biome-ignore format: one statement a line
+  test("functions of the user's in the same schema, of other names or other parameters, are welcome", async () => {
+    const schema = database.newSchema();
+    await database.open({ schema });
+    for (const signature of ["mine(a text)", "clock_1(a text)"])
+      await database.sql(`CREATE FUNCTION "${schema}".${signature} RETURNS text LANGUAGE sql AS 'SELECT a'`);
+    await database.open({ schema });
   });
   test("HF_STORE_FOREIGN a schema with tables of another program is refused and left as it is", async () => {
     const schema = database.newSchema();

@@ -121,6 +121,24 @@ export class StoreVersionError extends StoreError {
   }
 }
 
+/** Of a version that this Holdfast knows, but not as it makes it: of a build between releases, or changed by hand. */
+export class StoreSchemaError extends StoreError {
+  /** `found` and `expected`: what tells them apart. `instead`: how to do without what is there. */
+  constructor({ where, version, found, expected, instead }: Details & SchemaDetails) {
+    super(
+      `${where} has schema version ${version}, but not as this Holdfast makes it: found ${found}, expected ${expected}. It was left as it is.\n` +
+        `Use the version of the packages that made it, restore a backup, or ${instead}.`,
+      { code: "HF_STORE_SCHEMA" },
+    );
+  }
+}
+interface SchemaDetails {
+  readonly version: number;
+  readonly found: string;
+  readonly expected: string;
+  readonly instead: string;
+}
+
 /** Rows that are none of ours, in whatever store; or a whole file of SQLite that it can't make sense of. */
 export class StoreCorruptError extends StoreError {
   constructor({ where, cause, isFile = false }: Details & { readonly isFile?: boolean }) {

@@ -138,7 +138,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
 
   test.each([
     ["no version", "DELETE FROM holdfast_schema"],
-    ["two versions", "INSERT INTO holdfast_schema VALUES (2)"],
+    ["two versions", "INSERT INTO holdfast_schema VALUES (2, 'x')"],
     ["a version that is no number", "UPDATE holdfast_schema SET version = 'new'"],
     ["a version that never was", "UPDATE holdfast_schema SET version = 0"],
     ["no table of it", "DROP TABLE holdfast_schema"],

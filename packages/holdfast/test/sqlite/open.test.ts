@@ -145,6 +145,25 @@ describe("a file that can't be used", () => {
     again.close();
   });
 
+  test.each([
+    ["by a build between releases", "UPDATE holdfast_schema SET hash = 'x'"],
+    ["before there were hashes", "ALTER TABLE holdfast_schema DROP COLUMN hash"],
+  ])("HF_STORE_SCHEMA one of this version that was made %s is refused, with what to do, and left as it is", async (_, sql) => {
+    const path = newPath();
+    await (await openStore(path)).close();
+    const shell = openShell(path);
+    shell.exec(sql);
+    const before = shell.rows("SELECT * FROM holdfast_schema");
+    const failure = await failureOf(openStore(path));
+    expect(failure).toMatchObject({
+      code: "HF_STORE_SCHEMA",
+      name: "StoreSchemaError",
+      message: expect.stringContaining("name another file"),
+    });
+    expect(shell.rows("SELECT * FROM holdfast_schema")).toEqual(before);
+    shell.close();
+  });
+
   test("a damaged one is told", async () => {
     const path = newPath();
     const bench = await openBench(path);

@@ -1,9 +1,12 @@
 // How a database gets its schema, and its next version.
 // Owns: the versions, the lock under which they are made, and what a database must allow.
-// Invariants: a newer version is left as it is; migrations are all or nothing and made by one process, whoever else opens at the same
-// time; what an older version calls stays: functions have a number, and a new behaviour gets the next.
+// Invariants: a newer version, and one that was made by another text, are left as they are; migrations are all or nothing and made by one
+// process, whoever else opens at the same time; what an older version calls stays: functions have a number, and a new behaviour gets the
+// next.
 
-import { StoreError, StoreVersionError } from "holdfast";
+import { createHash } from "node:crypto";
+import { StoreError, StoreSchemaError, StoreVersionError } from "holdfast";
+import { escapeIdentifier } from "pg";
 import type { Session } from "../connections.ts";
 import { claims } from "./claims.ts";
 import { endings } from "./endings.ts";
@@ -20,6 +23,14 @@ const VERSION_1: Migration = (s) => [tables(s), settle(s), messages(s), endings(
 const MIGRATIONS: readonly Migration[] = [VERSION_1];
 export const SCHEMA_VERSION: number = MIGRATIONS.length;
 
+/** Of the text of a migration, whatever schema it is for. */
+export function migrationHash(version: number): string {
+  return sha256(MIGRATIONS[version - 1]?.("holdfast") ?? "");
+}
+const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
+/** In messages. */
+const shown = (hash: string): string => hash.slice(0, 12);
+
 export interface Place {
   /** The schema's name, as it is and quoted. */
   readonly schema: string;
@@ -30,7 +41,7 @@ export interface Place {
 
 export async function migrate(session: Session, place: Place): Promise<void> {
   const { schema, s, where } = place;
-  if ((await versionOf(session, place)) === SCHEMA_VERSION) return;
+  if ((await versionOf(session, place)) === SCHEMA_VERSION) return checkFunctions(session, place);
   await session.ask("BEGIN ISOLATION LEVEL READ COMMITTED"); // who has waited for the lock is to see what was made meanwhile
   try {
     await session.ask(`SELECT pg_advisory_xact_lock(hashtextextended(${literal(`holdfast migrations of ${schema}`)}, 0))`);
@@ -40,12 +51,12 @@ export async function migrate(session: Session, place: Place): Promise<void> {
       const { rows } = await session.ask("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema]);
       if (rows.length === 0) await session.ask(`CREATE SCHEMA ${s}`);
       await session.ask(
-        `CREATE TABLE IF NOT EXISTS ${s}.migrations (version integer PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT now())`,
+        `CREATE TABLE IF NOT EXISTS ${s}.migrations (version integer PRIMARY KEY, hash text NOT NULL, made_at timestamptz NOT NULL DEFAULT now())`,
       );
       for (const [i, migration] of MIGRATIONS.entries()) {
         if (i < found) continue;
         await session.ask(migration(s));
-        await session.ask(`INSERT INTO ${s}.migrations (version) VALUES (${i + 1})`);
+        await session.ask(`INSERT INTO ${s}.migrations (version, hash) VALUES ($1, $2)`, [i + 1, migrationHash(i + 1)]);
       }
     }
     await session.ask("COMMIT");
@@ -60,10 +71,48 @@ async function versionOf(session: Session, { schema, s, where }: Place): Promise
   // Not to_regclass: it may answer from before the lock was waited for.
   const { rows } = await session.ask("SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migrations'", [schema]);
   if (rows.length === 0) return 0;
-  const version = await session.ask<{ version: number }>(`SELECT coalesce(max(version), 0) AS version FROM ${s}.migrations`);
-  const found = version.rows[0]?.version ?? 0;
+  const { rows: made } = await session.ask<{ version: number; hash?: string }>(`SELECT * FROM ${s}.migrations ORDER BY version`);
+  const found = made.at(-1)?.version ?? 0;
   if (found > SCHEMA_VERSION) throw new StoreVersionError({ where, found, known: SCHEMA_VERSION });
+  for (const { version, hash } of made) {
+    const expected = migrationHash(version);
+    if (hash !== expected)
+      throw otherSchema(schema, { where, version, found: hash === undefined ? "none" : shown(hash), expected: shown(expected) });
+  }
   return found;
+}
+
+/** What is called is there, and is what it was when it was made: a dump may have been restored in part, or something changed by hand. */
+async function checkFunctions(session: Session, { schema, s, where }: Place): Promise<void> {
+  const { rows } = await session.ask<{ found: string }>(
+    `SELECT p.proname || ' ' || encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex') AS found
+     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1`,
+    [schema],
+  );
+  const there = new Set(rows.map(({ found }) => found));
+  const other = [...functionsOf(s)].filter(([name, body]) => !there.has(`${name} ${sha256(body)}`)).map(([name]) => name);
+  if (other.length === 0) return;
+  const names = other.slice(0, MOST_NAMED).join(", ") + (other.length > MOST_NAMED ? `, … (${other.length})` : "");
+  throw otherSchema(schema, {
+    where,
+    version: SCHEMA_VERSION,
+    found: `other functions, or none, of the names ${names}`,
+    expected: "its own",
+  });
+}
+const MOST_NAMED = 3;
+
+/** Their bodies by name, as the server keeps them; of several migrations the last. */
+function functionsOf(s: string): Map<string, string> {
+  const text = MIGRATIONS.map((migration) => migration(s)).join("\n");
+  return new Map(
+    Array.from(text.matchAll(/^CREATE FUNCTION .+\.(\w+)\([\s\S]*?\$\$([\s\S]*?)\$\$/gm), ([, name = "", body = ""]) => [name, body]),
+  );
+}
+
+function otherSchema(schema: string, details: Omit<ConstructorParameters<typeof StoreSchemaError>[0], "instead">): StoreSchemaError {
+  const instead = `name another schema in the url ("?schema=…") or another namespace; if nothing in this one is needed, DROP SCHEMA ${escapeIdentifier(schema)} CASCADE`;
+  return new StoreSchemaError({ ...details, instead });
 }
 
 async function refuseForeign(session: Session, { schema, where }: Place): Promise<void> {

@@ -34,7 +34,7 @@
 //   calls         The last call of each connection of each process: one that is repeated because its answer was lost is recognised.
 //   instances     Processes that listen for notifications.
 //   archive       Closed runs that retention has removed, one row each, if the store is told to keep them so.
-//   migrations    Versions of this schema, and when they were made.
+//   migrations    Versions of this schema, when they were made, and a hash of the text that made each.
 
 import { turnsOfAny } from "./tail.ts";
 

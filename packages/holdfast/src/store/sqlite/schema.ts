@@ -1,14 +1,14 @@
 // The tables of Holdfast in an SQLite file, and how a file gets them.
 // Owns: the schema, and its version (the table `holdfast_schema`).
 // Invariants: all that is ours is called `holdfast_…`, and nothing else in the file is touched: other tables, `user_version` and
-// `application_id` are the user's. A newer version, and tables of that name that are not ours, are left as they are; migrations are all
-// or nothing.
+// `application_id` are the user's. A newer version, one that was made by another text, and tables of that name that are not ours, are left
+// as they are; migrations are all or nothing.
 //
 // A map, for whoever opens the file with `sqlite3`. Times are milliseconds since 1970; values of users are JSON as the codec wrote it
 // (bytes of a codec that encrypts are blobs). The views `holdfast_overview` (runs) and `holdfast_history` show the same with dates to
 // read. Each name begins with `holdfast_`:
 //
-//   schema        One row: the version of the schema.
+//   schema        One row: the version of the schema, and a hash of the text that made it.
 //   runs          One row a run: what it is, how it stands, who works on it. `key` is its number in the other tables.
 //                 A run can be claimed when `available_at` has come; while a worker has it, `worker_id` says who and `available_at` when
 //                 its lease ends (`lease` is how long it was given for); null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
@@ -31,11 +31,12 @@
 //                 it serves, so it costs the same however many runs sleep, or belong to workflows that nobody serves.
 //   workers       Names of workers, by number.
 
-import { StoreCorruptError, StoreForeignError, StoreVersionError } from "../errors.ts";
+import { createHash } from "node:crypto";
+import { StoreCorruptError, StoreForeignError, StoreSchemaError, StoreVersionError } from "../errors.ts";
 import type { Driver } from "./driver.ts";
 
 const VERSION_1 = `
-CREATE TABLE holdfast_schema (version INTEGER NOT NULL);
+CREATE TABLE holdfast_schema (version INTEGER NOT NULL, hash TEXT NOT NULL);
 
 CREATE TABLE holdfast_runs (
   key INTEGER PRIMARY KEY,
@@ -230,6 +231,11 @@ FROM holdfast_records h JOIN holdfast_runs r ON r.key = h.run ORDER BY h.run, h.
 const MIGRATIONS: readonly string[] = [VERSION_1];
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
+/** Of the text of all migrations up to a version: what was made by another text is another schema. */
+export function schemaHash(version: number = SCHEMA_VERSION): string {
+  return createHash("sha256").update(MIGRATIONS.slice(0, version).join("")).digest("hex");
+}
+
 /** Refuses files whose tables are not ours, or newer than we are. True if there is something to migrate. */
 export function needsMigration(driver: Driver, where: string): boolean {
   // One look at everything: between two, somebody else may migrate.
@@ -246,7 +252,7 @@ export function migrate(driver: Driver, where: string): void {
   const from = findVersion(driver, where);
   if (from === SCHEMA_VERSION) return;
   for (const migration of MIGRATIONS.slice(from)) driver.exec(migration);
-  driver.exec(`DELETE FROM holdfast_schema; INSERT INTO holdfast_schema (version) VALUES (${SCHEMA_VERSION})`);
+  driver.exec(`DELETE FROM holdfast_schema; INSERT INTO holdfast_schema (version, hash) VALUES (${SCHEMA_VERSION}, '${schemaHash()}')`);
 }
 
 /** A lock that was kept would be in the way of whoever else has the file open. */
@@ -265,6 +271,17 @@ function findVersion(driver: Driver, where: string): number {
   const version = readVersion(driver);
   if (version === undefined) throw notOurs(where, names);
   if (version > SCHEMA_VERSION) throw new StoreVersionError({ where, found: version, known: SCHEMA_VERSION });
+  const [found, expected] = [readHash(driver), schemaHash(version)];
+  if (found !== expected) {
+    const instead = "name another file; if nothing in this one is needed, delete it, with the -wal and -shm beside it";
+    throw new StoreSchemaError({
+      where,
+      version,
+      found: found?.slice(0, SHOWN_HASH) ?? "none",
+      expected: expected.slice(0, SHOWN_HASH),
+      instead,
+    });
+  }
   const missing = tablesOf(version).filter((table) => !names.includes(table));
   if (missing.length > 0) {
     const cause = new Error(`It has version ${version} of Holdfast's schema, but not ${missing.join(", ")}.`);
@@ -290,6 +307,15 @@ function readVersion(driver: Driver): number | undefined {
   const version = Number(rows[0]?.[0]);
   return rows.length === 1 && Number.isInteger(version) && version > 0 ? version : undefined;
 }
+
+/** Undefined: it was made before there were any. */
+function readHash(driver: Driver): string | undefined {
+  const columns = driver.prepare("SELECT name FROM pragma_table_info('holdfast_schema')").all([]);
+  if (!columns.some(([name]) => name === "hash")) return undefined;
+  return String(driver.prepare("SELECT hash FROM holdfast_schema").all([])[0]?.[0]);
+}
+/** In messages. */
+const SHOWN_HASH = 12;
 
 function tablesOf(version: number): string[] {
   const sql = MIGRATIONS.slice(0, version).join("");
