@@ -41,6 +41,7 @@ import { adviseHere } from "./advice.ts";
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
 import { type Birth, create } from "./host/birth.ts";
 import { storedRetry } from "./host/bodies.ts";
+import { isOverdue } from "./host/deadline.ts";
 import {
   activitiesByName,
   checkedCodec,
@@ -285,12 +286,12 @@ export class Handle {
     return this.#send({ type: "terminate", reason });
   }
   async recover(): Promise<void> {
-    await this.#head();
+    const head = await this.#head();
     const status = (await this.#namespace.status())?.status;
     const end = await this.#settings.driver.get(KEY.end);
-    const resumable = status === "failed" && end !== undefined && (decode(end) as End).resumable === true;
-    if (isClosed(status) && !resumable) {
-      const message = `Run ${this.id} is ${status}: only a failed run whose rollbacks have not run can be recovered once it has ended.`;
+    const isUndone = end !== undefined && (decode(end) as End).resumable !== true;
+    if (isClosed(status) && (status !== "failed" || isUndone || isOverdue(head, this.#settings.environment))) {
+      const message = `Run ${this.id} is ${status}: only a failed run whose rollbacks have not run and whose deadline has not passed can be recovered once it has ended.`;
       throw new HoldfastError(message, { code: "HF_NOT_RESUMABLE" });
     }
     await this.#send({ type: "recover" });

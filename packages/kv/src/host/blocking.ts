@@ -40,7 +40,7 @@ export async function storeBlocked(
     const storage = await Storage.load(driver); // what the turn would have changed is forgotten
     const isNew = storage.head === undefined;
     if (isNew) keepBirth(storage, head, settings, namespace);
-    const status = blockedStatus(form, mayPass(error), storage.status, environment.now());
+    const status = blockedStatus(form, mayPass(error), storage.status, environment.now(), head.deadlineAt);
     ({ wakeAt } = status);
     storage.setStatus(status);
     try {
@@ -67,9 +67,17 @@ function tellableForms(error: Error): SerializedError[] {
   const { name, message, code } = { code: undefined, ...stored };
   return [stored, { name, message: message.slice(0, SHORT_MESSAGE), ...(typeof code === "string" && { code }) }];
 }
-function blockedStatus(error: SerializedError, isTried: boolean, before: Status | undefined, now: number): Status {
+function blockedStatus(
+  error: SerializedError,
+  isTried: boolean,
+  before: Status | undefined,
+  now: number,
+  deadlineAt = Number.POSITIVE_INFINITY,
+): Status {
   const times = (before?.times ?? 0) + 1;
-  const wakeAt = isTried ? now + Math.min(FIRST_WAIT * 2 ** (times - 1), LONGEST_WAIT) : undefined;
+  const triedAt = isTried ? now + Math.min(FIRST_WAIT * 2 ** (times - 1), LONGEST_WAIT) : Number.POSITIVE_INFINITY;
+  const next = Math.min(triedAt, deadlineAt > now ? deadlineAt : Number.POSITIVE_INFINITY); // K7: its deadline counts all the same
+  const wakeAt = next === Number.POSITIVE_INFINITY ? undefined : next;
   return { status: "blocked", wakeAt, waitingFor: [`code that can advance it (${error.name})`], error, times };
 }
 /** V4: a turn that broke a rule of N or X would do again what it did outside of steps. Time does not help it, only other code. */

@@ -137,6 +137,11 @@ export class Effects {
     this.#jobs = [];
     return jobs;
   }
+  /** K7: the deadline has passed, and no turn has been told. */
+  get isExpiring(): boolean {
+    this.#fireDue();
+    return this.#jobs.some(({ type }) => type === "expire");
+  }
   /** D9: of a turn that was taken back. What has ended is not run again; it is forgotten if its operation is settled before its turn. */
   keep(jobs: readonly Job[]): void {
     for (const job of jobs) if ("seq" in job) this.#kept.set(job.seq, job);
@@ -189,7 +194,12 @@ export class Effects {
   #startRetries(starting: { seq: number; number: number }[]): void {
     for (const seq of this.#retriesDue) {
       const number = (this.#tried.get(seq) ?? 0) + 1;
-      if (!this.#open.has(seq) || this.#isExhausted(seq, number)) continue;
+      const command = this.#open.get(seq)?.command;
+      if (command === undefined || this.#isExhausted(seq, number)) continue;
+      if (this.#isOverdue(command)) {
+        this.#expire();
+        continue;
+      }
       this.#tried.set(seq, number);
       this.#listed.add(seq);
       starting.push({ seq, number });
@@ -222,9 +232,9 @@ export class Effects {
     const open = this.#open.get(seq);
     const body = this.#bodyOf(seq);
     if (open === undefined || body === undefined) return;
-    const { environment, deadlineAt, bodies } = this.#options;
+    const { bodies } = this.#options;
     this.#tried.set(seq, number);
-    if (deadlineAt !== undefined && environment.now() >= deadlineAt && open.command.type !== "rollback") return this.#expire();
+    if (this.#isOverdue(open.command)) return this.#expire();
     const { unit, name, n } = open.command;
     const execution = bodies.execution === 1 ? "" : `~${bodies.execution}/`;
     const key = `${bodies.runId}/${execution}${formatLocation(unit, name, n)}`;
@@ -271,6 +281,11 @@ export class Effects {
     this.#jobs.push({ type: "resolve", seq, outcome });
   }
 
+  /** K7: nothing begins after the deadline but what undoes the rest. */
+  #isOverdue({ type }: OpeningCommand): boolean {
+    const { environment, deadlineAt } = this.#options;
+    return deadlineAt !== undefined && environment.now() >= deadlineAt && type !== "rollback";
+  }
   /** K7: the run fails now. Rollbacks that are under way are exempt. */
   #expire(): void {
     if (this.#expired) return;

@@ -25,11 +25,15 @@ export type ClosingCommand =
 
 const STATUS_OF = { complete: "completed", fail: "failed", canceled: "canceled", terminated: "terminated" } as const;
 
-/** D10 K7: when the run is tried again as a whole, if the command says so and it is in time. Otherwise it is the end. */
-export function retryTimeOf({ head }: Execution, command: TerminalCommand, time: number): number | undefined {
+/**
+ * D10: when the run is tried again as a whole, if the command says so. If that is after its deadline it fails now (K7): at once, or, if
+ * there is something to undo, as an attempt that does only that (S1).
+ */
+export function retryTimeOf({ head, executor }: Execution, command: TerminalCommand, time: number): number | undefined {
   if (command.type !== "fail" || command.retryAfter === undefined) return undefined;
   const retryAt = time + command.retryAfter;
-  return head.deadlineAt === undefined || retryAt < head.deadlineAt ? retryAt : undefined;
+  if (head.deadlineAt === undefined || retryAt < head.deadlineAt) return retryAt;
+  return executor.rollbacks > 0 ? time : undefined;
 }
 /** D9: of a turn that ends the run, which messages would change that. Undefined for any other. */
 export function endWants(execution: Execution, completion: Completion & { status: "ok" }, time: number): EndWants | undefined {

@@ -4,6 +4,7 @@
 // the failure, and no more).
 
 import { type FailCommand, type Job, replayView, type Turn } from "@holdfast/core";
+import type { Head } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
 import { isOutcome } from "./closing.ts";
 import type { Execution } from "./execution.ts";
@@ -19,10 +20,14 @@ export function isRecovered({ status, end }: Storage, intake: Intake): boolean {
 }
 
 /** D10: when a run that failed as a whole, and may be tried again, is to be. */
-export function retryTime({ turns, status }: Storage): number | undefined {
+export function retryTime({ turns, status, head }: Storage): number | undefined {
   const fail = lastFailure(turns);
   if (fail?.retryAfter === undefined || isClosed(status?.status)) return undefined;
-  return (turns.at(-1)?.time ?? 0) + fail.retryAfter;
+  const time = turns.at(-1)?.time ?? 0;
+  return isTooLate(head, time + fail.retryAfter) ? time : time + fail.retryAfter;
+}
+function isTooLate(head: Head | undefined, retryAt: number): boolean {
+  return head?.deadlineAt !== undefined && retryAt >= head.deadlineAt;
 }
 
 /** Replays what is stored; returns what the code at hand, or this host, can't advance. */
@@ -34,6 +39,9 @@ export async function recover(execution: Execution, resumed: boolean): Promise<E
   const fail = lastFailure(turns);
   const isAnotherAttempt = fail !== undefined && (resumed || fail.retryAfter !== undefined);
   const view = isAnotherAttempt ? resumedView(turns, resume(execution, fail)) : replayView(turns);
+  // K7 S1: another attempt would come too late. The run fails as it did, once its steps are undone.
+  const retryAt = (turns.at(-1)?.time ?? 0) + (fail?.retryAfter ?? 0);
+  if (isAnotherAttempt && !resumed && isTooLate(execution.head, retryAt)) execution.jobs.push({ type: "expire", error: fail.error });
   const failure = await replay(execution, view);
   if (failure !== undefined) return failure;
   effects.restore(executor, turns);

@@ -22,6 +22,7 @@ import { bear, headOf } from "./birth.ts";
 import { notServed, storeBlocked } from "./blocking.ts";
 import { serves } from "./bodies.ts";
 import { Closing } from "./closing.ts";
+import { expired, isOverdue, mayRollBack } from "./deadline.ts";
 import { checkedSignal } from "./definitions.ts";
 import { type ClosingCommand, close, continueAsNew, endWants, retryTimeOf } from "./endings.ts";
 import type { Timer } from "./environment.ts";
@@ -161,8 +162,8 @@ export class Session implements LiveRun {
     if (isClosed(storage.status?.status) && !isResumed) return this.#closedAlready(execution);
     const terminate = this.#intake.find("terminate");
     if (terminate !== undefined) return this.#terminate(execution, terminate); // before any code: it may be what blocks the run
-    const { workflow } = this.#settings;
-    if (!serves(workflow, head.version)) return this.#block(execution, notServed(workflow, head));
+    const { workflow, environment } = this.#settings;
+    if (!serves(workflow, head.version)) return this.#blockOrExpire(execution, notServed(workflow, head));
     const parked = await this.#waitForRetry(execution, isResumed);
     if (parked !== undefined) return parked;
     if (storage.turnCount === 0) {
@@ -171,11 +172,12 @@ export class Session implements LiveRun {
         this.#intake.takeAll("cancel");
         return this.#closeWithoutCode(execution, canceled(cancel.reason)); // K9: nothing has run yet
       }
+      if (isOverdue(head, environment)) return this.#closeWithoutCode(execution, expired(head)); // K7: it is not begun
       execution.add([execution.startJob]);
       if (isNew) execution.add(await this.#firstSignals());
     } else {
       const failure = await recover(execution, isResumed);
-      if (failure !== undefined) return this.#block(execution, failure);
+      if (failure !== undefined) return this.#blockOrExpire(execution, failure);
     }
     return this.#advance(execution);
   }
@@ -303,9 +305,12 @@ export class Session implements LiveRun {
   #activationOf(execution: Execution): Activation {
     const { driver, environment } = this.#settings;
     // What has become ready by now shares the turn: steps that end together cost one batch.
-    if (!execution.messagesFirst) execution.add(execution.effects.takeJobs());
+    if (!execution.messagesFirst || execution.effects.isExpiring) execution.add(execution.effects.takeJobs());
     execution.messagesFirst = false;
     const jobs = execution.jobs.splice(0, jobsThatFit(execution.jobs, driver));
+    // K7: a turn that is told of the deadline runs no code, whatever else it is told; no turn after the deadline is without that.
+    const expiry = execution.jobs.findIndex(({ type }) => type === "expire");
+    if (expiry >= 0) jobs.push(...execution.jobs.splice(expiry, 1));
     const time = Math.max(execution.lastTime, Math.ceil(environment.now())); // as it is recorded: whole milliseconds
     this.#flusher.turnTime = time;
     return { time, jobs, historyLength: execution.storage.historyLength };
@@ -362,6 +367,12 @@ export class Session implements LiveRun {
   #leave({ storage, effects, executor }: Execution): RunResult {
     const wakeAt = this.#flusher.alarm.at ?? storage.status?.wakeAt;
     return { status: "sleeping", ...(wakeAt !== undefined && { wakeAt }), waitingFor: effects.waitingFor(executor) };
+  }
+  /** K7: past its deadline a run that its code can't replay fails, unless there may be something to undo. */
+  #blockOrExpire(execution: Execution, error: Error): Promise<RunResult> {
+    const { head, storage } = execution;
+    const isOver = isOverdue(head, this.#settings.environment) && !mayRollBack(storage.turns);
+    return isOver ? this.#closeWithoutCode(execution, expired(head)) : this.#block(execution, error);
   }
   /** V4: the run is unharmed; it is tried again later, or with other code. */
   async #block(execution: Execution, error: Error): Promise<RunResult> {
