@@ -58,7 +58,7 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
     const { turn, close } = commit;
     const kind = kindOf(commit);
     addNumbers(numbers, commit, kind, names);
-    if (kind !== TURN_KINDS.runsOn) turns.push(close === undefined ? rowFields(i, commit) : endFields(i, close));
+    if (kind !== TURN_KINDS.runsOn) turns.push(close === undefined ? rowFields(i, commit) : endFields(i, close, commit.lateIf));
     if (close !== undefined) reach.ending.push(id);
     if (turn !== undefined) records.addAll(i, turn, birthOf(commit));
     if (commit.consumed !== undefined) for (const one of commit.consumed) consumed.push({ i, id: one });
@@ -143,6 +143,8 @@ const [JOB, COMMAND, WHOLE_TURN] = [direction("job"), direction("command"), dire
 
 interface CommitAnswer {
   readonly stale?: readonly number[] | null;
+  /** Of these, those whose end is late (D9): their claims hold. */
+  readonly late?: readonly number[] | null;
   readonly inbox?: readonly (readonly [number, ...InboxColumns])[] | null;
   readonly others?: readonly OtherAnswer[] | null;
   readonly due?: boolean | null;
@@ -151,6 +153,7 @@ interface CommitAnswer {
 }
 interface OtherAnswer {
   readonly stale?: boolean;
+  readonly late?: boolean;
   readonly inbox?: readonly InboxColumns[];
   readonly sent?: readonly SentAnswer[] | null;
   readonly length?: number;
@@ -180,10 +183,12 @@ export function commitResults(
   const results: CommitResult[] = new Array(commits.length);
   for (const at of usual) results[at] = { status: "committed", inbox: [] };
   for (const i of answer.stale ?? []) results[usual[i - 1] as number] = { status: "stale" };
+  for (const i of answer.late ?? []) results[usual[i - 1] as number] = { status: "late", inbox: [] };
   for (const [i, ...columns] of answer.inbox ?? []) {
     const at = usual[i - 1] as number;
     const result = results[at];
-    if (result?.status === "committed") results[at] = readable(() => ({ ...result, inbox: [...result.inbox, inboxMessage(columns)] }));
+    if (result !== undefined && result.status !== "stale")
+      results[at] = readable(() => ({ ...result, inbox: [...result.inbox, inboxMessage(columns)] }));
   }
   for (const [n, at] of others.entries()) results[at] = readable(() => otherResult(answer.others?.[n] ?? { stale: true }));
   return { results, due: answer.due === true, family: answer.family === true };
@@ -197,8 +202,9 @@ function readable(read: () => CommitResult): CommitResult {
     return { status: "stale" };
   }
 }
-function otherResult({ stale, inbox = [], sent, length }: OtherAnswer): CommitResult {
+function otherResult({ stale, late, inbox = [], sent, length }: OtherAnswer): CommitResult {
   if (stale === true) return { status: "stale" };
+  if (late === true) return { status: "late", inbox: inbox.map(inboxMessage) };
   return {
     status: "committed",
     inbox: inbox.map(inboxMessage),

@@ -2,7 +2,7 @@
 // Owns: the short names of their fields, which `schema/turns.ts` reads; which turns are usual ones; which other runs a turn may reach.
 // Invariants: P8 (values as `columns.ts` writes them); ids that could not be found again with SQL are refused before anything is written.
 
-import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast";
+import type { LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast";
 import { attributesOf, json, optionalJson, optionalPayload, optionalText, payload, text, time } from "./columns.ts";
 import { recordsOf, rowsOf, trimsOf } from "./history.ts";
 import type { Names } from "./names.ts";
@@ -66,9 +66,14 @@ export function rowFields(i: number, { status, waitingFor, wakeAt, blocked }: Tu
   const error = blocked === undefined ? undefined : json(blocked.error);
   return { i, s: status, wf: waitingForOf(waitingFor), wake: time(wakeAt), er: error, bc: optionalText(blocked?.code) };
 }
-/** The same of one that ends: c status it ends with, o output, er error, rs resumable. */
-export function endFields(i: number, { status, output, error, resumable }: RunClose): object {
-  return { i, c: status, o: optionalPayload(output), er: optionalJson(error), rs: resumable };
+/** The same of one that ends: c status it ends with, o output, er error, rs resumable; lc, ls: what makes it late (D9). */
+export function endFields(i: number, close: RunClose, lateIf: LateIf | undefined): object {
+  const { status, output, error, resumable } = close;
+  return { i, c: status, o: optionalPayload(output), er: optionalJson(error), rs: resumable, ...lateFields(lateIf) };
+}
+/** D9: lc a cancellation makes the end late, ls so do signals of these names. */
+function lateFields(lateIf: LateIf | undefined): object {
+  return lateIf === undefined ? {} : { lc: lateIf.cancel, ls: lateIf.signals.map(text) };
 }
 
 // ── all others ──
@@ -98,7 +103,7 @@ export function commitFields(commit: TurnCommit, names: Names, birth: Birth | un
     children: listed((children ?? []).map((child): NewRunFields => newRunFields(child, names, reach))),
     cancelChildren: commit.cancelChildren,
     sends: listed((sends ?? []).map(({ seq, runId, message }) => ({ ...messageFields(message), r: text(runId), seq }))),
-    close: close === undefined ? undefined : closeFields(close),
+    ...(close !== undefined && { close: closeFields(close), ...lateFields(commit.lateIf) }),
   };
 }
 function listed<T>(list: readonly T[]): readonly T[] | undefined {

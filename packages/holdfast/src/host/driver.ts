@@ -1,7 +1,7 @@
 // One run in the memory of a worker: the way from jobs to commits and back.
 // Owns: the pipeline of one run: inbox → jobs → activation → commit → effects → jobs; steps.ts and timers.ts have their own.
 // Invariants: D1 (effects after the commit), D2 (one commit a turn), D4 (a stale epoch ends it), D5 (parks only when no step is in
-// flight), D9 (parks with what it has seen), V4 (blocked).
+// flight), D9 (parks with what it has seen; takes back an end that messages came before), V4 (blocked).
 
 import {
   type Activation,
@@ -16,7 +16,6 @@ import {
   type Limits,
   type Logger,
   type OpeningCommand,
-  type ReplayTurn,
   recordCount,
   replayView,
   type SerializedError,
@@ -27,9 +26,10 @@ import {
   trimmed,
 } from "@holdfast/core";
 import { isRefusal } from "../store/errors.ts";
-import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
+import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow, TurnCommit } from "../store/port.ts";
 import type { Attempt, AttemptEnd } from "./attempts.ts";
 import { unguardedCodec } from "./guard.ts";
+import { isMixed, JobQueue, type TurnJobs } from "./jobs.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost } from "./steps.ts";
 import { Timers } from "./timers.ts";
@@ -46,6 +46,7 @@ export interface DriverHost extends StepsHost {
   readonly freezeStates: boolean;
   /** Tells one of the two, later. */
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
+  history(runId: string): Promise<readonly Turn[]>;
   attempts(runId: string): Promise<readonly (AttemptRow & { readonly task?: boolean })[]>;
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
@@ -77,9 +78,9 @@ const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "c
 /** To give a run back: by then its lease is over, as a rule. */
 const MOST_TRIES = 50;
 const LONGEST_PAUSE = 1_000;
-/** A turn takes no more messages than this; what a run has more goes into the next ones. */
-const MESSAGES_A_TURN = 200;
-const NONE: readonly number[] = [];
+const NO_JOBS: TurnJobs = { jobs: [], messages: [] };
+/** D9, K1: most ends look for nothing but a cancellation. */
+const LATE_IF_CANCELED: LateIf = { cancel: true, signals: [] };
 const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
@@ -94,9 +95,7 @@ export class Driver {
   readonly #timers: Timers;
   /** D10: what is asked of others again with the turn of the resume. */
   #askAgain: Asked[] = [];
-  #jobs: Job[] = [];
-  /** Messages whose jobs are among them: each with how many jobs there are up to its own. */
-  #consumed: { readonly id: number; readonly jobs: number }[] = [];
+  readonly #queue = new JobQueue();
   #seen = 0;
   /** Messages above `#seen` that were delivered before those between: outcomes of transactions, known without reading the inbox. */
   readonly #ahead = new Set<number>();
@@ -114,6 +113,8 @@ export class Driver {
   #closed = false;
   #released = false;
   #stopping = false;
+  /** W4: it has left something to others that they can do at once. */
+  #leavesWork = false;
   /** S1: it stays so until the run has ended, whatever its rollbacks wait for. */
   #rollingBack = false;
   /** When it is to be tried again as a whole (D10): until then no code runs. */
@@ -152,7 +153,7 @@ export class Driver {
   }
   /** Is a turn or a commit under way? */
   get busy(): boolean {
-    return this.#busy || this.#delivering > 0 || this.#jobs.length > 0;
+    return this.#busy || this.#delivering > 0 || !this.#queue.isEmpty;
   }
   /** Steps that run. */
   get running(): string[] {
@@ -190,7 +191,10 @@ export class Driver {
     this.#hasBegun = true;
     const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
     const completion = await this.#inTurn(() => this.#executor.activate(activation));
-    return completion.status === "ok" ? this.#draft(activation, completion) : undefined;
+    if (completion.status !== "ok") return undefined;
+    const draft = this.#draft(activation, completion);
+    draft.lateIf = undefined; // D9: a run that does not exist has no message but its own
+    return draft;
   }
   /** It exists, and has a lease that can be renewed; it goes on when it is told that it has begun. */
   born(): void {
@@ -230,7 +234,7 @@ export class Driver {
     }
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
     // Before anything that arrives while it recovers: a cancellation that overtook the start would be lost.
-    if (claim.run.turns === 0) this.#jobs.push(this.#startJob());
+    if (claim.run.turns === 0) this.#queue.push(this.#startJob());
     const isNew = claim.run.turns === 0 && !this.#hasBegun;
     this.#hasBegun = true;
     if (claim.turns === undefined) this.#steps.recount(claim);
@@ -243,14 +247,12 @@ export class Driver {
     }
     await this.deliver(claim.inbox);
     this.#fireDue();
-    if (this.#jobs.length === 0 && this.#executor.hasWork) return this.#activate();
+    if (this.#queue.isEmpty && this.#executor.hasWork) return this.#activate();
     this.#pump();
   }
   /** M7: what the claim before was given too late, as it parked, is in the inbox of this one, unless others have taken it. */
   #forgetMessages(isReplayed: boolean): void {
-    // K8: a timer that fired meanwhile is set no more: without a replay nobody else knows of it.
-    this.#jobs = isReplayed ? [] : this.#jobs.filter(({ type }) => type === "fire");
-    this.#consumed = [];
+    this.#queue.clear(isReplayed ? "drop fires" : "keep fires");
     this.#seen = 0;
     this.#ahead.clear();
   }
@@ -273,29 +275,33 @@ export class Driver {
 
   async #recover(claim: ClaimedRun, resumed: boolean): Promise<Error | undefined> {
     const turns = claim.turns ?? [];
-    this.#executor = this.#createExecutor();
     this.#steps.clear();
     this.#timers.clear();
     this.#turns = claim.run.turns;
     this.#notBefore = Math.max(this.#notBefore, turns.at(-1)?.time ?? 0); // P7: also of a turn that a resume voids
     this.#rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
-    let view: ReplayTurn[] = replayView(turns);
     const fail = lastFailure(turns);
     const goesOn = fail !== undefined && (resumed || fail.retryAfter !== undefined);
-    if (goesOn) {
-      const job: Job = { type: "resume", attempt: claim.run.attempt, voids: fail.causes ?? [] };
-      const turn: Turn = { index: claim.run.turns, time: 0, historyLength: 0, jobs: [job], commands: [] };
-      view = replayView([...turns, turn]).slice(0, -1);
-      this.#jobs.push(job);
-    }
-    const completion = await this.#inTurn(async () => (this.#released ? undefined : this.#executor.replay(view)));
-    if (completion === undefined) return undefined;
-    if (completion.status === "failed") return completion.error;
-    this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#jobs }], claim.attempts);
+    const resume: Job | undefined = goesOn ? { type: "resume", attempt: claim.run.attempt, voids: fail.causes ?? [] } : undefined;
+    if (resume !== undefined) this.#queue.push(resume);
+    const failure = await this.#replay(turns, resume);
+    if (failure !== undefined || this.#released) return failure;
+    this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#queue.jobs }], claim.attempts);
     this.#reopen(turns);
     this.#steps.recount(claim);
     this.#askAgain = goesOn ? await this.#asked(turns, resumed ? undefined : (fail.causes ?? [])) : [];
     return undefined;
+  }
+  /** A new executor, as these turns have left it, and with a `resume` as if they had not failed. */
+  async #replay(turns: readonly Turn[], resume: Job | undefined): Promise<Error | undefined> {
+    const executor = this.#createExecutor();
+    this.#executor = executor;
+    const view =
+      resume === undefined
+        ? replayView(turns)
+        : replayView([...turns, { index: this.#turns, time: 0, historyLength: 0, jobs: [resume], commands: [] }]).slice(0, -1);
+    const completion = await this.#inTurn(async () => (this.#released ? undefined : executor.replay(view)));
+    return completion?.status === "failed" ? completion.error : undefined;
   }
   /** What the run had asked of others and has no answer to: these operations, or all (its end has dropped what was under way). */
   async #asked(turns: readonly Turn[], only: readonly number[] | undefined): Promise<Asked[]> {
@@ -307,7 +313,7 @@ export class Driver {
       else if (job.type === "childStarted") started.add(job.seq);
       else if (job.type === "resume") for (const seq of job.voids) answered.delete(seq);
     }
-    for (const job of this.#jobs) if (job.type === "resume") for (const seq of job.voids) answered.delete(seq);
+    for (const job of this.#queue.jobs) if (job.type === "resume") for (const seq of job.voids) answered.delete(seq);
     const commands = turns
       .flatMap((turn) => turn.commands)
       .filter((command): command is OpeningCommand => "n" in command && ASKED.has(command.type))
@@ -346,16 +352,14 @@ export class Driver {
       if (this.#ahead.delete(message.id)) continue;
       const job = message.job.type === "resume" ? undefined : await this.#host.checked(this.workflow, message.job);
       if (epoch !== this.#epoch) return;
-      if (job !== undefined) this.#jobs.push(job); // of a resume the host has its own, with what it voids
-      this.#consumed.push({ id: message.id, jobs: this.#jobs.length });
+      this.#queue.pushMessage(message.id, job); // of a resume the host has its own, with what it voids
     }
   }
   /** A message that is known without reading the inbox. M2: what others have sent before it may not have been read yet. */
   #takeAhead({ id, job }: InboxMessage): void {
     if (id <= this.#seen) return; // somebody has read the inbox meanwhile
     this.#ahead.add(id);
-    this.#jobs.push(job);
-    this.#consumed.push({ id, jobs: this.#jobs.length });
+    this.#queue.pushMessage(id, job);
   }
   async receive(messages: readonly InboxMessage[]): Promise<void> {
     await this.deliver(messages);
@@ -364,7 +368,7 @@ export class Driver {
   #fireDue(): void {
     const { fired, retries, latest } = this.#timers.take();
     this.#notBefore = Math.max(this.#notBefore, latest);
-    for (const seq of fired) this.#jobs.push({ type: "fire", seq });
+    for (const seq of fired) this.#queue.push({ type: "fire", seq });
     this.#steps.due(retries);
   }
   #alarm(): void {
@@ -382,7 +386,7 @@ export class Driver {
   #pump(): void {
     if (this.#busy || this.#delivering > 0 || this.#released || this.#closed) return;
     if (this.#stopping && this.#steps.inFlight > 0) return; // W4: they may finish first
-    if (this.#jobs.length > 0) this.#activate();
+    if (!this.#queue.isEmpty) this.#activate();
     else if (this.#steps.hasNews) this.#write(this.#bare("running"));
     else if (this.#steps.inFlight === 0) this.#write(this.#bare("sleeping"));
   }
@@ -397,33 +401,25 @@ export class Driver {
       this.#host.computing--;
       return;
     }
-    const { jobs, consumed } = this.#takeJobs();
+    const turn = this.#queue.take();
     const time = Math.max(this.#host.now(), this.#notBefore);
-    const activation: Activation = { time, jobs, historyLength: this.#historyLength };
+    const activation: Activation = { time, jobs: turn.jobs, historyLength: this.#historyLength };
     void this.#executor.activate(activation).then((completion) =>
       this.#host.turnstile.leave(() => {
         this.#host.computing--;
-        this.#computed(activation, completion, consumed);
+        this.#computed(activation, completion, turn);
       }),
     );
   };
-  /** What has become ready by now shares the turn: steps that end together cost one commit. But a turn ends in time (X9), however many write. */
-  #takeJobs(): { jobs: Job[]; consumed: readonly number[] } {
-    const jobs = this.#jobs;
-    const consumed = this.#consumed; // M7: what arrives during the turn is consumed by the next
-    const count = consumed[MESSAGES_A_TURN - 1]?.jobs ?? jobs.length;
-    this.#jobs = count === jobs.length ? [] : jobs.splice(count);
-    if (consumed.length === 0) return { jobs, consumed: NONE };
-    this.#consumed = consumed.splice(MESSAGES_A_TURN).map(({ id, jobs }) => ({ id, jobs: jobs - count }));
-    return { jobs, consumed: consumed.map(({ id }) => id) };
-  }
-  #computed(activation: Activation, completion: Completion, consumed: readonly number[]): void {
+  #computed(activation: Activation, completion: Completion, turn: TurnJobs): void {
     if (this.#released) return;
     if (completion.status === "failed") return void this.#block(completion.error);
     this.#busy = false;
     const draft = this.#draft(activation, completion);
-    if (consumed.length > 0) draft.consumed = consumed;
-    this.#write(draft);
+    if (turn.messages.length > 0) draft.consumed = turn.messages.map(({ id }) => id);
+    // D9: a timer or an outcome of its own has overtaken a signal that a wait had asked for.
+    if (draft.close !== undefined && completion.overtaken !== undefined && isMixed(turn)) void this.#takeBack(draft, turn, []);
+    else this.#write(draft, turn);
   }
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const { turnstile } = this.#host;
@@ -461,16 +457,18 @@ export class Driver {
     };
     const draft = draftOf(context, activation, completion);
     for (const { command, attempts, isStarted } of this.#askAgain) askAgain(context, command, draft, attempts, isStarted);
-    if (this.#askAgain.length > 0) this.#askAgain = [];
+    // D9: of an end, which may be taken back, nothing is noted here: the run is over with its commit, or goes on from before it.
+    const goesOn = draft.close === undefined;
+    if (!goesOn) draft.lateIf = lateIfOf(completion);
     for (const job of activation.jobs) {
       if (job.type === "resolve") this.#steps.answered(job.seq);
-      if (job.type === "resolve" || job.type === "fire") this.#settled(job.seq);
+      if (goesOn && (job.type === "resolve" || job.type === "fire")) this.#settled(job.seq);
     }
     // P7: not before the last turn, though the estimate of the store's time may have been set back since.
     const { time = activation.time } = completion;
-    for (const command of completion.commands) this.#apply(command, time);
+    if (goesOn) for (const command of completion.commands) this.#apply(command, time);
     const fail = completion.commands.find((command) => command.type === "fail");
-    if (fail?.type === "fail" && fail.retryAfter !== undefined && draft.close === undefined) {
+    if (fail?.type === "fail" && fail.retryAfter !== undefined && goesOn) {
       this.#retryRunAt = time + fail.retryAfter;
       this.#seen = 0; // what came meanwhile is the next claim's
       draft.attempt = this.#run.attempt + 1;
@@ -478,14 +476,16 @@ export class Driver {
       this.#timers.clear();
     }
     this.#rollingBack ||= draft.status === "rolling_back";
-    if (this.#rollingBack && draft.close === undefined) draft.status = "rolling_back";
+    if (this.#rollingBack && goesOn) draft.status = "rolling_back";
     draft.rollbacks = this.#executor.rollbacks;
     return draft;
   }
   /** Keeps track of what the commands open, settle and give up; effects wait for the commit. */
   #apply(command: Command, time: number): void {
-    if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) this.#settled(command.seq);
-    else if ("n" in command) this.#opened(command, time);
+    if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) {
+      this.#settled(command.seq);
+      if (!this.#queue.isEmpty) this.#queue.dropFire(command.seq);
+    } else if ("n" in command) this.#opened(command, time);
   }
   #opened(command: OpeningCommand, time: number): void {
     if (command.type === "sleep") this.#timers.set(command.seq, command.until ?? time + (command.duration ?? 0));
@@ -498,40 +498,75 @@ export class Driver {
     this.#steps.settled(seq);
   }
 
-  #write(draft: Draft): void {
+  /** `turn`: what it was computed from, if it is a turn's. */
+  #write(draft: Draft, turn?: TurnJobs): void {
     this.#busy = true;
+    const isOver = draft.close !== undefined;
     const halting = this.#stopping && this.#steps.inFlight === 0;
-    const { starting, exhausted } = halting ? NOTHING_DUE : this.#steps.announceDue();
-    for (const job of exhausted) this.#jobs.push(job);
+    const { starting, exhausted } = halting || isOver ? NOTHING_DUE : this.#steps.announceDue();
+    for (const job of exhausted) this.#queue.push(job);
     const fresh = openedSteps(draft);
     const working =
       fresh.length > 0 ||
       starting.length > 0 ||
       this.#steps.hasDue || // W4: halting, it leaves them to others, at once
       this.#steps.inFlight > 0 ||
-      this.#jobs.length > 0 ||
+      !this.#queue.isEmpty ||
       this.#delivering > 0;
-    if (halting) this.#steps.notBegun(fresh.map(({ seq }) => seq));
+    const leaves = halting && !isOver;
+    if (leaves) this.#steps.notBegun(fresh.map(({ seq }) => seq));
+    this.#leavesWork ||= leaves && working;
     const attempts = this.#steps.takeRows(draft.turn);
     if (attempts.length > 0) draft.attempts = attempts;
-    if (draft.close === undefined && (halting || !working || this.#retryRunAt !== undefined)) {
+    // D6: outcomes that are in memory alone are recorded first.
+    const parks = (halting && !this.#queue.hasOutcomes) || !working || this.#retryRunAt !== undefined;
+    if (!isOver && parks) {
       draft.lease = "park";
       draft.status = draft.status === "rolling_back" ? "rolling_back" : "sleeping";
       draft.waitingFor = this.#waitingFor();
-      draft.wakeAt = this.#retryRunAt ?? (halting && working ? 0 : this.#timers.next);
+      draft.wakeAt = this.#retryRunAt ?? (this.#leavesWork ? 0 : this.#timers.next);
     }
     draft.seen = this.#seen;
     this.#host.commit(
       draft,
-      (result) => this.#written(draft, starting, result),
+      (result) => this.#written(draft, turn, starting, result),
       (error) => this.#unwritten(error),
     );
   }
-  #written(draft: Draft, starting: Due["starting"], result: CommitResult): void {
+  #written(draft: Draft, turn: TurnJobs | undefined, starting: Due["starting"], result: CommitResult): void {
     if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
+    if (result.status === "late") return void this.#takeBack(draft, turn ?? NO_JOBS, result.inbox);
     this.#busy = false;
     if (result.status === "committed") for (const { seq, number } of starting) this.#steps.start(seq, number);
     this.#committed(draft, result);
+  }
+  /**
+   * D9: the run has not ended: messages were acknowledged before that the end should have waited for. Nothing of the turn was written. The
+   * run goes on from the turn before it, with those messages first. Steps in flight run on, and no step runs again.
+   */
+  async #takeBack(draft: Draft, turn: TurnJobs, late: readonly InboxMessage[]): Promise<void> {
+    this.#busy = true; // what arrives meanwhile waits
+    this.#steps.takeBack(draft);
+    this.#evict();
+    await this.deliver(late);
+    try {
+      const turns = await this.#host.history(this.runId);
+      const failure = this.#released
+        ? undefined
+        : await this.#replay(
+            turns,
+            turn.jobs.find(({ type }) => type === "resume"),
+          );
+      if (this.#released) return;
+      if (failure !== undefined) return void this.#block(failure);
+    } catch (error) {
+      return this.#unwritten(error);
+    }
+    this.#queue.takeBack(turn);
+    this.#busy = false;
+    this.#fireDue();
+    this.#arm();
+    this.#pump();
   }
   #unwritten(error: unknown): void {
     // V4: whoever computes this turn again has the same refused. The run is unharmed, and somebody has to mend what stands against it.
@@ -558,10 +593,11 @@ export class Driver {
   }
 
   /** After the commit: effects (D1). */
-  #committed(commit: TurnCommit, result: CommitResult): void {
+  #committed(commit: TurnCommit, result: Exclude<CommitResult, { status: "late" }>): void {
     if (result.status === "stale") return this.lose(new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" }));
     const { turn } = commit;
     if (turn !== undefined) {
+      if (this.#askAgain.length > 0) this.#askAgain = [];
       this.#turns++;
       this.#historyLength = result.historyLength ?? this.#historyLength + recordCount(turn);
       this.#host.blocked.delete(this.runId);
@@ -578,7 +614,7 @@ export class Driver {
     if (this.#retryRunAt !== undefined) return this.#write(this.#bare("sleeping"));
     for (const command of turn?.commands ?? []) {
       if (command.type === "cancel") this.#steps.cancel(command.seq, command.join === true);
-      else if ("n" in command && isStep(command)) this.#steps.start(command.seq, 1);
+      else if ("n" in command && isStep(command) && !this.#leavesWork) this.#steps.start(command.seq, 1);
     }
     if (result.inbox.length > 0) void this.receive(result.inbox);
     this.#fireDue();
@@ -606,7 +642,7 @@ export class Driver {
     } else {
       if (end.outcome.status === "failed") this.#steps.failed(attempt, end.outcome.error, undefined);
       else this.#steps.completed(attempt, false);
-      this.#jobs.push({ type: "resolve", seq: attempt.seq, outcome: end.outcome });
+      this.#queue.push({ type: "resolve", seq: attempt.seq, outcome: end.outcome });
     }
     this.#pump();
   }
@@ -623,7 +659,7 @@ export class Driver {
   /** K7: the deadline can't be met any more: the run fails now. */
   #expire(): void {
     const error = new DeadlineExceededError({ runId: this.runId, deadline: this.#run.deadlineAt ?? 0 });
-    this.#jobs.push({ type: "expire", error: serializeError(error) });
+    this.#queue.push({ type: "expire", error: serializeError(error) });
     this.#pump();
   }
 
@@ -704,13 +740,22 @@ export class Driver {
     this.#busy = false;
     this.#timers.disarm();
     this.#steps.abandonAll(reason);
-    if (how !== "parked") void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
+    if (how !== "parked") this.#evict();
     this.#host.released(this, how);
   }
   /** Out of the cache (W5). */
   evict(): void {
+    this.#evict();
+  }
+  #evict(): void {
     void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
   }
+}
+
+/** D9: which messages make this end late. Undefined: none. */
+function lateIfOf({ heedsCancel, stillWanted }: Completion & { status: "ok" }): LateIf | undefined {
+  if (stillWanted === undefined) return heedsCancel === true ? LATE_IF_CANCELED : undefined;
+  return { cancel: heedsCancel === true, signals: stillWanted };
 }
 
 function openedSteps({ turn }: TurnCommit): OpeningCommand[] {

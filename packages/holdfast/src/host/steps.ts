@@ -16,7 +16,7 @@ import {
   serializeError,
   type Turn,
 } from "@holdfast/core";
-import type { AttemptRow, ClaimedRun, InboxMessage } from "../store/port.ts";
+import type { AttemptRow, ClaimedRun, InboxMessage, TurnCommit } from "../store/port.ts";
 import { type Attempt, type AttemptEnd, Attempts, Recorded, retryAfter } from "./attempts.ts";
 import type { Environment } from "./environment.ts";
 import type { Timers } from "./timers.ts";
@@ -218,6 +218,14 @@ export class Steps {
     const rows = this.#rows;
     if (rows.length > 0) this.#rows = [];
     return rows;
+  }
+
+  /** D9: a commit was not written, and its turn counts for nothing: a later one says this of attempts. */
+  takeBack({ attempts = NO_ROWS, turn }: Pick<TurnCommit, "attempts" | "turn">): void {
+    const isOutcome = ({ seq, status }: AttemptRow): boolean =>
+      status === "completed" && turn?.jobs.some((job) => job.type === "resolve" && job.seq === seq) === true;
+    this.#rows.unshift(...attempts.filter((row) => !isOutcome(row)));
+    this.#settledRows.unshift(...attempts.filter(isOutcome));
   }
 
   start(seq: number, number: number): void {

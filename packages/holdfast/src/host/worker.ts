@@ -268,6 +268,9 @@ export class WorkerHost implements DriverHost {
     await given;
     this.#givenBack.delete(given);
   }
+  history(runId: string): ReturnType<Store["history"]> {
+    return this.#ports.store.history(runId);
+  }
   attempts(runId: string): ReturnType<Store["attempts"]> {
     return this.#ports.store.attempts(runId);
   }

@@ -1,7 +1,7 @@
 // The port between the embedded host and whatever keeps its runs.
 // Owns: the words of storage: run, record, inbox, attempt, task, epoch, lease. A store implements `Store`; nothing else.
 // Invariants: D2 (a turn's commit is all or nothing), D3 (many in one transaction), D4 (every write of a run carries its epoch),
-// D9 (the commit that parks a run sees every message acknowledged before it), W2 W3 (order of claims, leases), one clock: the store's.
+// D9 (the commit that parks or ends a run sees every message acknowledged before it), W2 W3 (order of claims, leases), one clock: the store's.
 //
 // For implementers. Every method takes a batch and answers item by item, in order; what is wrong with an item (a claim that is over, an id
 // that is taken) is its answer, and no concern of the others. A call that rejects has written nothing of its batch. One that has to be
@@ -214,6 +214,16 @@ export interface TurnCommit {
   readonly updates?: readonly { readonly id: string; readonly outcome: UpdateOutcome }[] | undefined;
   /** The end of the execution (P1): the parent is told, children follow their parentClose (K6), in this same commit. */
   readonly close?: RunClose | undefined;
+  /**
+   * D9, K1: the end is late if the inbox holds, besides `consumed`, a signal of one of these names or, with `cancel`, a cancellation. It was
+   * acknowledged before the end and is given to no turn: messages leave the inbox with the turn that they are given to. Only with `close` as
+   * completed, failed or canceled, never with the first turn of a new run; absent: the end looks at no messages.
+   */
+  readonly lateIf?: LateIf | undefined;
+}
+export interface LateIf {
+  readonly cancel: boolean;
+  readonly signals: readonly string[];
 }
 export interface RunClose {
   readonly status: Extract<RunStatus, "completed" | "failed" | "canceled" | "terminated" | "continued">;
@@ -238,6 +248,8 @@ export type CommitResult =
       /** Records in the history now; needed where a trim has made them fewer (L4) and the lease is kept. */
       readonly historyLength?: number;
     }
+  /** The claim holds, but nothing was written: the end came too late for messages that `lateIf` names. `inbox`: what has arrived since `seen`. */
+  | { readonly status: "late"; readonly inbox: readonly InboxMessage[] }
   /** Somebody else has the run now, or it is closed: nothing was written. */
   | { readonly status: "stale" };
 

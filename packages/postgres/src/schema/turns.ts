@@ -1,7 +1,7 @@
 // In SQL: new runs, turns, and the trimming of history.
 // Owns: the fence around every commit, the order of its effects, what happens when a run of that id or key exists.
-// Invariants: D2 (all or nothing), D3 (many in one call, each stands alone), D4 (a stale epoch writes nothing), D9 (parking sees every
-// message), P10, M8, L4 R11.
+// Invariants: D2 (all or nothing), D3 (many in one call, each stands alone), D4 (a stale epoch writes nothing), D9 (parking and ending see
+// every message), P10, M8, L4 R11.
 //
 // The usual turn (records in, the row of the run changed) goes through a few statements for the whole batch; whatever else a turn may ask
 // for goes one by one. Rows are locked first, in order of id; each statement after that sees what is there then.
@@ -170,6 +170,12 @@ BEGIN
   RETURN QUERY SELECT o.run FROM jsonb_array_elements(p_runs) WITH ORDINALITY AS o(run, i) WHERE v_keys[o.i] = 0;
 END $$;
 
+-- D9: does the inbox of a run hold something that the end of the run should have waited for: a cancellation, a signal of one of these names?
+CREATE FUNCTION ${s}.is_late_1(p_run bigint, p_cancel boolean, p_signals text[], p_consumed bigint[]) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT 1 FROM ${s}.inbox b WHERE b.run = p_run
+    AND (b.type = 'cancel' AND p_cancel OR b.type = 'signal' AND b.name = ANY (p_signals)) AND b.id <> ALL (coalesce(p_consumed, '{}')))
+$$;
+
 -- One turn of one run, with whatever it may ask for.
 CREATE FUNCTION ${s}.commit_turn_1(p_commit jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -185,9 +191,12 @@ BEGIN
   SELECT * INTO c FROM jsonb_to_record(p_commit) AS x(id text, x integer, e integer, t integer, n integer, s text, k boolean, wf text, wake bigint,
     seen bigint, rb integer, ra integer, er text, bc text, state text, attributes jsonb, removed text[], "turnIndex" integer, trims jsonb,
     records jsonb, attempts jsonb, consumed bigint[], updates jsonb, tasks jsonb, "cancelTasks" integer[], children jsonb,
-    "cancelChildren" integer[], sends jsonb, close jsonb);
+    "cancelChildren" integer[], sends jsonb, close jsonb, lc boolean, ls text[]);
   SELECT * INTO v_run FROM ${s}.runs WHERE id = c.id FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND OR v_run.worker_id IS NULL OR v_run.epoch <> c.e OR v_run.execution <> c.x THEN RETURN '{"stale":true}'; END IF;
+  IF c.ls IS NOT NULL AND v_run.last_message > 0 AND ${s}.is_late_1(v_run.key, c.lc, c.ls, c.consumed) THEN
+    RETURN jsonb_build_object('late', true, 'inbox', ${s}.inbox_after_1(v_run.key, c.seen));
+  END IF;
   PERFORM ${s}.settle_1(v_run.key);
   IF c.records IS NOT NULL THEN
     INSERT INTO ${s}.records (run, ${RECORD_COLUMNS}) SELECT v_run.key, c.x, ${RECORD_VALUES} FROM jsonb_to_recordset(c.records) AS r(${RECORD});
@@ -282,9 +291,11 @@ DECLARE
   v_answer text;
   v_more json := p_more::json;
   v_keys bigint[] := '{}';
+  v_held bigint[];
   v_again integer[];
   v_open boolean;
   v_ended bigint[];
+  v_late integer[];
   v_turnless bigint[];
   v_news boolean;
   v_messages boolean;
@@ -318,7 +329,19 @@ BEGIN
       FOR NO KEY UPDATE
     ) l ON true;
   v_keys := coalesce(v_keys, '{}');
+  v_held := v_keys;
   v_now := ${s}.clock_1(p_now);
+  IF v_messages AND v_ended IS NOT NULL THEN
+    SELECT array_agg(t.i) INTO v_late FROM json_to_recordset(p_turns::json) AS t(i integer, lc boolean, ls text[])
+      WHERE t.ls IS NOT NULL AND v_keys[t.i] <> 0 AND ${s}.is_late_1(v_keys[t.i], t.lc, t.ls,
+        ARRAY (SELECT m.id FROM json_to_recordset(v_more -> 'consumed') AS m(i integer, id bigint) WHERE m.i = t.i));
+    IF v_late IS NOT NULL THEN
+      -- Nothing of them is written: as if they had lost their claims.
+      v_ended := ARRAY (SELECT e.key FROM unnest(v_ended) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_late));
+      v_turnless := ARRAY (SELECT e.key FROM unnest(v_turnless) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_late));
+      v_keys := ARRAY (SELECT CASE WHEN u.i = ANY (v_late) THEN 0 ELSE u.key END FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) ORDER BY u.i);
+    END IF;
+  END IF;
   -- A turn says what its row has to count; where there is none, the row is brought up to date first.
   IF v_turnless IS NOT NULL THEN PERFORM ${s}.settle_1(k.key) FROM unnest(v_turnless) AS k(key); END IF;
   IF p_places IS NOT NULL THEN
@@ -387,8 +410,8 @@ BEGIN
   IF v_news THEN
     SELECT json_agg(json_build_array(t.i, b.id, b.type, b.seq, b.name, b.refs, b.data, b.value) ORDER BY b.id) INTO v_inbox
       FROM generate_subscripts(p_ids, 1) AS t(i)
-      CROSS JOIN LATERAL (SELECT * FROM ${s}.inbox x WHERE x.run = v_keys[t.i] AND x.id > ${ofTurn("seen")} OFFSET 0) b
-      WHERE ${ofTurn("kind")} IN (${TURN_KINDS.runsOn}, ${TURN_KINDS.keeps});
+      CROSS JOIN LATERAL (SELECT * FROM ${s}.inbox x WHERE x.run = v_held[t.i] AND x.id > ${ofTurn("seen")} OFFSET 0) b
+      WHERE ${ofTurn("kind")} IN (${TURN_KINDS.runsOn}, ${TURN_KINDS.keeps}) OR t.i = ANY (v_late);
   END IF;
   IF p_others IS NOT NULL THEN
     v_results := '[]';
@@ -401,7 +424,7 @@ BEGIN
   IF 0 <> ALL (v_keys) AND v_inbox IS NULL AND v_results IS NULL AND v_due IS NOT TRUE AND v_family IS NULL AND v_told IS NOT TRUE THEN RETURN '{}'; END IF;
   RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object(
     'stale', (SELECT json_agg(i) FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) WHERE key = 0),
-    'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL OR v_told)::text);
+    'late', to_json(v_late), 'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL OR v_told)::text);
 END $$;
 
 -- The parent learns that its child exists.

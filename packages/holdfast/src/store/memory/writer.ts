@@ -1,6 +1,6 @@
 // What creates runs and commits their turns, in memory.
 // Owns: the fence around every commit.
-// Invariants: D2 (all of a commit or nothing), D4 (a claim that is over writes nothing), D9 (parking sees the inbox), L4 (trimming).
+// Invariants: D2 (all of a commit or nothing), D4 (a claim that is over writes nothing), D9 (parking and ending see the inbox), L4 (trimming).
 
 import {
   jsonCodec,
@@ -91,6 +91,7 @@ export class Writer {
   commit(commit: TurnCommit, now: number): CommitResult {
     const run = this.#book.get(commit.runId);
     if (!holds(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
+    if (isLate(run, commit)) return { status: "late", inbox: unseen(run, commit) };
     this.#write(run, commit);
     this.#carryOut(run, commit, now);
     if (commit.close !== undefined) this.#book.close(run, commit.close, now);
@@ -181,6 +182,16 @@ export class Writer {
 const isSameLink = (a: ParentLink, b: ParentLink): boolean => a.runId === b.runId && a.execution === b.execution && a.seq === b.seq;
 
 const unseen = (run: KeptRun, { seen = 0 }: TurnCommit) => run.inbox.filter(({ id }) => id > seen);
+
+/** D9: does the inbox hold something that the end should have waited for? */
+function isLate(run: KeptRun, { close, lateIf, consumed }: TurnCommit): boolean {
+  if (close === undefined || lateIf === undefined || run.inbox.length === 0) return false;
+  const taken = new Set(consumed);
+  return run.inbox.some(({ id, job }) => {
+    if (taken.has(id)) return false;
+    return job.type === "cancel" ? lateIf.cancel : job.type === "signal" && lateIf.signals.includes(job.name);
+  });
+}
 
 const openedIn = (turns: readonly Turn[]): number[] =>
   turns.flatMap(({ commands }) => commands.flatMap((command) => ("n" in command ? [command.seq] : [])));

@@ -1,6 +1,6 @@
 // One turn of one run: all that it decided, or nothing.
 // Owns: the fence, the order of effects, the next state of the run's row.
-// Invariants: D2 (all or nothing, in the caller's transaction), D4 (a stale epoch writes nothing), D9 (parking sees every message),
+// Invariants: D2 (all or nothing, in the caller's transaction), D4 (a stale epoch writes nothing), D9 (parking and ending see every message),
 // P10 (continuing). A turn of a step costs two statements, and writes only one of them: is the claim held, and its records.
 
 import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotFoundError, serializeError } from "@holdfast/core";
@@ -13,7 +13,7 @@ import type { Connection } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { findOpenChildren, findRun, headOfFirst, isHeld, type RunHead } from "./findRun.ts";
 import type { HeldRun } from "./heldRuns.ts";
-import { carryOver, consume, putMessage, readInbox } from "./inbox.ts";
+import { carryOver, consume, holdsAwaited, putMessage, readInbox } from "./inbox.ts";
 import { continueRun, createRun, deadlineOf } from "./insertRun.ts";
 import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
 import type { Birth } from "./recordCodec.ts";
@@ -75,7 +75,7 @@ function mayTrim({ turn }: TurnCommit): boolean {
 function committed(
   inbox: ReturnType<typeof readInbox>,
   sent: readonly SendResult[] | undefined,
-): Exclude<CommitResult, { status: "stale" }> {
+): Extract<CommitResult, { status: "committed" }> {
   return sent === undefined ? { status: "committed", inbox } : { status: "committed", inbox, sent };
 }
 
@@ -85,6 +85,7 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   const { db } = session;
   const run = session.find(commit.runId);
   if (run === undefined || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
+  if (isLate(db, run, commit)) return { status: "late", inbox: readInbox(db, run.key, commit.seen) };
   const { sent, forgotten } = writeEffects(session, run.key, commit, now, birth ?? session.held.find(run.id)?.birth);
   const records = recordsOf(commit) - forgotten;
   if (commit.close !== undefined) {
@@ -94,6 +95,11 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   updateRun(session, run, commit, records, now);
   const result = committed(commit.lease === "keep" ? readInbox(db, run.key, commit.seen) : [], sent);
   return mayTrim(commit) ? { ...result, historyLength: run.historyLength + records } : result;
+}
+
+/** D9: does the inbox hold something that the end should have waited for? A run that never had a message is not looked up. */
+function isLate(db: Connection, { key, lastMessage }: RunHead, { close, lateIf, consumed }: TurnCommit): boolean {
+  return close !== undefined && lateIf !== undefined && lastMessage > 0 && holdsAwaited(db, key, lateIf, consumed ?? []);
 }
 
 const SET = `SET status = ?1, waiting_for = ?2, error = ?3, blocked_code = ?4, attempt = coalesce(?5, attempt),

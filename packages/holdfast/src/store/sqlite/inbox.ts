@@ -3,8 +3,8 @@
 // Invariants: M1 (in the inbox when the transaction commits, or not at all), D9 (a parked run with a message is available), ids only grow.
 
 import type { Outcome } from "@holdfast/core";
-import type { InboxJob, InboxMessage } from "../port.ts";
-import { readNumber } from "./columns.ts";
+import type { InboxJob, InboxMessage, LateIf } from "../port.ts";
+import { readNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Value } from "./driver.ts";
 import { jobOf, toColumns } from "./recordCodec.ts";
@@ -51,6 +51,14 @@ export function readInbox(db: Connection, run: number, after = 0): InboxMessage[
     const columns = [type, seq, null, name, null, data, value] as Value[];
     return { id: readNumber(id), job: jobOf(columns) as InboxJob };
   });
+}
+
+/** D9: is one of the awaited messages there that the turn has not taken? Of one more than it has taken, one is not. */
+export function holdsAwaited(db: Connection, run: number, { cancel, signals }: LateIf, consumed: readonly number[]): boolean {
+  const names = signals.map(() => "?").join(", ");
+  const sql = `SELECT id FROM holdfast_inbox WHERE run = ? AND (type = 'cancel' AND ? OR type = 'signal' AND name IN (${names})) LIMIT ?`;
+  const found = db.all(sql, [run, cancel ? 1 : 0, ...signals.map(text), consumed.length + 1]);
+  return found.some(([id]) => !consumed.includes(readNumber(id)));
 }
 
 export function consume(db: Connection, run: number, ids: readonly number[]): void {

@@ -16,6 +16,7 @@ import { deadlines } from "./deadlines.ts";
 import { endings } from "./endings.ts";
 import { families } from "./families.ts";
 import { fencing } from "./fencing.ts";
+import { lateEnds } from "./lateEnds.ts";
 import { looking } from "./looking.ts";
 import { messages } from "./messages.ts";
 import { reopening } from "./reopening.ts";
@@ -26,7 +27,7 @@ import { turns } from "./turns.ts";
 import { updates } from "./updates.ts";
 
 const groups = [
-  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, reopening, endings, deadlines, activities, looking, crashes, sharing,
+  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, reopening, endings, deadlines, lateEnds, activities, looking, crashes, sharing,
 ]; // biome-ignore format: a list
 
 export interface StoreConformanceOptions {

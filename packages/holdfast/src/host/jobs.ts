@@ -1,0 +1,111 @@
+// Jobs that wait for the next turns of one run.
+// Owns: their order; which of them are messages of the inbox, and so leave it with the turn that takes them.
+// Invariants: M2 (messages in order of arrival), M7 (what a turn takes is consumed by its commit, what comes during it by a later one),
+// X9 (a turn takes no more than so many), D9 (a turn that is taken back: messages first, in a turn of their own, then its other jobs).
+
+import type { Job } from "@holdfast/core";
+
+/** A message of the inbox. */
+export interface QueuedMessage {
+  readonly id: number;
+  /** Of a resume the host has a job of its own, with what it voids. */
+  readonly job: Job | undefined;
+}
+/** What a turn takes. */
+export interface TurnJobs {
+  readonly jobs: readonly Job[];
+  readonly messages: readonly QueuedMessage[];
+}
+
+/** A turn takes no more messages than this; what a run has more goes into the next ones. */
+const MESSAGES_A_TURN = 200;
+const NO_MESSAGES: readonly QueuedMessage[] = [];
+/** Jobs that a turn begins with, whatever else it takes. */
+const FIRST: ReadonlySet<string> = new Set(["start", "resume"]);
+
+interface Queued extends QueuedMessage {
+  /** How many jobs there are up to its own. */
+  readonly jobs: number;
+}
+
+export class JobQueue {
+  #jobs: Job[] = [];
+  #messages: Queued[] = [];
+  /** D9: jobs that wait until all messages up to this one have had their turn. */
+  #held: { readonly jobs: readonly Job[]; readonly until: number } | undefined;
+
+  get isEmpty(): boolean {
+    return this.#jobs.length === 0;
+  }
+  get jobs(): readonly Job[] {
+    return this.#jobs;
+  }
+  /** Outcomes of steps among them that are in memory alone. */
+  get hasOutcomes(): boolean {
+    const messages = new Set(this.#messages.map(({ job }) => job));
+    const isOutcome = (job: Job): boolean => job.type === "resolve" && !messages.has(job);
+    return this.#jobs.some(isOutcome) || this.#held?.jobs.some(isOutcome) === true;
+  }
+  push(job: Job): void {
+    this.#jobs.push(job);
+  }
+  pushMessage(id: number, job: Job | undefined): void {
+    if (job !== undefined) this.#jobs.push(job);
+    this.#messages.push({ id, job, jobs: this.#jobs.length });
+  }
+  /** The operation is settled: a timer of it that has fired and waits here is none any more. */
+  dropFire(seq: number): void {
+    const at = this.#jobs.findIndex((job) => job.type === "fire" && job.seq === seq);
+    if (at < 0) return;
+    this.#jobs.splice(at, 1);
+    this.#messages = this.#messages.map(({ id, job, jobs }) => ({ id, job, jobs: jobs > at ? jobs - 1 : jobs }));
+  }
+  /** A claim begins with an inbox of its own. K8: a timer that fired is set no more; without a replay nobody else knows of it. */
+  clear(fires: "keep fires" | "drop fires"): void {
+    const jobs = [...this.#jobs, ...(this.#held?.jobs ?? [])];
+    this.#jobs = fires === "keep fires" ? jobs.filter(({ type }) => type === "fire") : [];
+    this.#messages = [];
+    this.#held = undefined;
+  }
+
+  /** What has become ready by now shares the turn: steps that end together cost one commit. But a turn ends in time (X9), however many write. */
+  take(): TurnJobs {
+    const jobs = this.#jobs;
+    const messages = this.#messages; // M7: what arrives during the turn is consumed by the next
+    const count = messages[MESSAGES_A_TURN - 1]?.jobs ?? jobs.length;
+    this.#jobs = count === jobs.length ? [] : jobs.splice(count);
+    if (messages.length === 0) return { jobs, messages: NO_MESSAGES };
+    this.#messages = messages.splice(MESSAGES_A_TURN).map(({ id, job, jobs }) => ({ id, job, jobs: jobs - count }));
+    this.#release();
+    return { jobs, messages };
+  }
+  /** The messages that they waited for have their turn: they are in the turn after. */
+  #release(): void {
+    const held = this.#held;
+    if (held === undefined || this.#messages.some(({ id }) => id <= held.until)) return;
+    this.#held = undefined;
+    this.#jobs.unshift(...held.jobs);
+    this.#messages = this.#messages.map(({ id, job, jobs }) => ({ id, job, jobs: jobs + held.jobs.length }));
+  }
+
+  /**
+   * D9: a turn that counts for nothing. Its messages and those that have come since, in order of arrival, have a turn of their own; its
+   * other jobs come in the turn after.
+   */
+  takeBack(turn: TurnJobs): void {
+    const messages = [...turn.messages, ...this.#messages].sort((a, b) => a.id - b.id);
+    const ofMessages = new Set(messages.map(({ job }) => job));
+    const others = [...turn.jobs, ...(this.#held?.jobs ?? []), ...this.#jobs].filter((job) => !ofMessages.has(job));
+    this.#jobs = others.filter(({ type }) => FIRST.has(type));
+    this.#messages = [];
+    for (const { id, job } of messages) this.pushMessage(id, job);
+    const jobs = others.filter(({ type }) => !FIRST.has(type));
+    this.#held = jobs.length === 0 ? undefined : { jobs, until: messages.at(-1)?.id ?? 0 };
+  }
+}
+
+/** Does the turn have jobs that are neither messages nor its beginning: timers, outcomes of steps? */
+export function isMixed({ jobs, messages }: TurnJobs): boolean {
+  const ofMessages = new Set(messages.map(({ job }) => job));
+  return messages.length > 0 && jobs.some((job) => !ofMessages.has(job) && !FIRST.has(job.type));
+}
