@@ -178,7 +178,9 @@ export class Network {
   #toldCommitted({ told }: SimProcess, turns: readonly TurnCommit[], given: Answer<readonly CommitResult[]>): void {
     const { age } = this.#world;
     for (const [i, { runId, execution, epoch, close, turn }] of turns.entries()) {
-      const isOver = !("value" in given) || given.value[i]?.status === "stale" || close !== undefined;
+      const status = "value" in given ? given.value[i]?.status : undefined;
+      if (status === "late") continue; // nothing was written
+      const isOver = status !== "committed" || close !== undefined;
       if (isOver) told.lost(runId, epoch, age);
       else for (const command of turn?.commands ?? []) if (command.type === "cancel") told.gaveUp(runId, execution, command.seq, age);
     }

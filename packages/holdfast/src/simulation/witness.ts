@@ -326,7 +326,9 @@ export class Witness {
     for (const [i, commit] of commits.entries()) {
       const run = this.run(commit.runId);
       this.#world.note("db", `commit ${described(commit, this.#world.now)}: ${results[i]?.status}`);
-      if (results[i]?.status !== "committed") continue;
+      const result = results[i];
+      if (result?.status === "late") for (const message of result.inbox) this.#saw(run, message);
+      if (result?.status !== "committed") continue;
       const isAgain = commits.slice(0, i).some(({ runId }) => runId === commit.runId);
       if (!isAgain) this.#fenced(run, commit, before[i]);
       this.#wrote(run, commit, after[i]);
@@ -335,7 +337,7 @@ export class Witness {
       this.#aftermath.committed(commit, isLast ? after[i] : undefined);
       if (commit.close?.status === "continued" && !isAgain && isLast) this.#aftermath.continued(before[i], after[i]);
       if (run.isClosed) await this.#aftermath.closed(run.id);
-      for (const message of results[i]?.inbox ?? []) this.#saw(run, message);
+      for (const message of result.inbox) this.#saw(run, message);
     }
     await this.#childrenOf(commits, results);
     for (const [i, commit] of commits.entries())
@@ -375,6 +377,7 @@ export class Witness {
       this.#checkRetry(opened, row);
     }
     this.#consumption(run, commit);
+    this.#checkEnd(run, commit);
     if (commit.state !== undefined) run.published.push(commit.state);
     for (const child of commit.children ?? []) this.#order.opened(child.id);
     for (const { id, outcome } of commit.updates ?? []) {
@@ -567,6 +570,20 @@ export class Witness {
     for (const [name, count] of taken) {
       if (count > 0 && (name.startsWith("signal ") || name === "cancel") && turn !== undefined)
         this.#broken("consumption", "M7", `a turn of ${run.id} has ${name}, which is still in its inbox`);
+    }
+  }
+
+  /** D9, K1: an end comes after every message that was acknowledged before it and would have changed it. */
+  #checkEnd(run: SeenRun, { turn, close, lateIf }: TurnCommit): void {
+    if (turn === undefined || close === undefined || close.status === "continued" || close.status === "canceled") return;
+    const end = turn.commands.at(-1);
+    const isPast = end?.type === "fail" && (end.rolledBack === true || end.error.name === "DeadlineExceededError");
+    for (const [id, { job, isConsumed }] of run.inbox) {
+      if (isConsumed) continue;
+      if (job.type === "cancel" && !run.isCanceled && !isPast)
+        this.#broken("ends", "K1", `${run.id} ended ${close.status}, and was asked to cancel before: message ${id}`);
+      if (job.type === "signal" && lateIf?.signals.includes(job.name) === true)
+        this.#broken("ends", "D9", `${run.id} ended ${close.status}, and had asked for ${job.name}: message ${id} came before`);
     }
   }
 

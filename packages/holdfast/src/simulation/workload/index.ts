@@ -8,6 +8,7 @@ import { again } from "./again.ts";
 import { chain } from "./chain.ts";
 import { crossing } from "./crossing.ts";
 import { deploy } from "./deploy.ts";
+import { drains } from "./drains.ts";
 import { entity } from "./entity.ts";
 import { errands } from "./errands.ts";
 import { family } from "./family.ts";
@@ -36,15 +37,17 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   rush,
   relay,
   trials,
+  drains,
 };
 export const SCENES = Object.keys(MAKERS);
 /** Random programs do everything: they come most often. Rushes are asked for. */
-const APART: readonly string[] = ["crossing", "rush", "relay", "trials"];
+const APART: readonly string[] = ["crossing", "rush", "relay", "trials", "drains"];
 const MIX: readonly string[] = [...SCENES.filter((kind) => !APART.includes(kind)), "programs", "programs", "programs"];
-/** Crossings, relays and trials need no company, and bear any: some worlds have one besides. */
+/** Crossings, relays, trials and drains need no company, and bear any: some worlds have one besides. */
 const CROSSINGS = 0.15;
 const RELAYS = 0.15;
 const TRIALS = 0.2;
+const DRAINS = 0.2;
 
 /** One to three scenes of the kinds that are asked for; without a word, of the usual mix. */
 export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] {
@@ -56,5 +59,6 @@ export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] 
   if (random.chance(CROSSINGS)) scenes.push(crossing(random, `crossing${scenes.length}`));
   if (random.chance(RELAYS)) scenes.push(relay(random, `relay${scenes.length}`));
   if (random.chance(TRIALS)) scenes.push(trials(random, `trials${scenes.length}`));
+  if (random.chance(DRAINS)) scenes.push(drains(random, `drains${scenes.length}`));
   return scenes;
 }

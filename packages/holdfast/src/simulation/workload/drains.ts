@@ -1,0 +1,122 @@
+// Drains: runs that hear what clients send until nothing more comes, and clients that send until the run has ended.
+// Owns: which signals and cancellations were acknowledged, and what each run says that it has heard.
+// Invariants: M1 D9 (every acknowledged signal is in the output, however the wait ends: by its timeout, by a sleep, by a step), M3 M7 (once),
+// K1 (a run whose cancellation was acknowledged ends canceled).
+
+import { type AnyWorkflow, Receive, signal, workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+import type { Stage } from "../stage.ts";
+
+const KINDS = ["listen", "race", "step", "receive", "cancel"] as const;
+type Kind = (typeof KINDS)[number];
+interface Plan {
+  readonly id: string;
+  readonly kind: Kind;
+  /** Without a signal for so long, it ends. */
+  readonly timeout: number;
+  /** What a wait takes at once. */
+  readonly count: number;
+  /** For each client the pauses before its signals: about as long as the timeout. */
+  readonly clients: readonly (readonly number[])[];
+}
+const RETRY = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
+
+export function drains(random: Random, name: string): Scene {
+  const plans = Array.from({ length: random.between(1, 2) }, (_, i): Plan => {
+    const timeout = random.between(5, 60);
+    const pause = (): number => (random.chance(0.8) ? timeout * (0.5 + random.next()) : random.next() * 5 * timeout);
+    const clients = Array.from({ length: random.between(1, 2) }, () => Array.from({ length: random.between(1, 12) }, pause));
+    return { id: `${name}-${i}`, kind: random.pick(KINDS), timeout, count: random.pick([1, 2, 100]), clients };
+  });
+  return {
+    name,
+    workflows: (hands) => code(hands, name),
+    async play(stage) {
+      await Promise.all(plans.map((plan) => (plan.kind === "cancel" ? playCancel(stage, name, plan) : playDrain(stage, name, plan))));
+    },
+  };
+}
+
+async function playDrain(stage: Stage, name: string, { id, kind, ...plan }: Plan): Promise<void> {
+  await stage.start(`${name}-${kind}`, plan, { id });
+  const acknowledged = (await Promise.all(plan.clients.map((pauses, client) => sender(stage, id, client, pauses)))).flat();
+  const told = await stage.end(id);
+  const broken = (rule: string, message: string): void => stage.violate("drains", rule, `${id} (${kind}) ${message}`);
+  if ("error" in told) return broken("P1", `gave ${told.error.message}`);
+  const heard = told.value as readonly string[];
+  for (const key of acknowledged)
+    if (!heard.includes(key)) broken("D9", `ended without ${key}, which was acknowledged: ${heard.join(" ")}`);
+  for (const key of heard) if (!acknowledged.includes(key)) broken("M12", `has heard ${key}, which was refused`);
+  if (new Set(heard).size !== heard.length) broken("M7", `has heard something twice: ${heard.join(" ")}`);
+}
+/** What was acknowledged: all, until the run has ended. */
+async function sender(stage: Stage, id: string, client: number, pauses: readonly number[]): Promise<string[]> {
+  const acknowledged: string[] = [];
+  for (const [n, pause] of pauses.entries()) {
+    await stage.sleep(pause);
+    const key = `${client}-${n}`;
+    const told = await stage.signal(id, "tick", key, key);
+    if ("error" in told) break;
+    acknowledged.push(key);
+  }
+  return acknowledged;
+}
+
+async function playCancel(stage: Stage, name: string, { id, kind, ...plan }: Plan): Promise<void> {
+  await stage.start(`${name}-${kind}`, plan, { id });
+  await stage.sleep(plan.clients[0]?.[0] ?? 0);
+  const told = await stage.cancel(id);
+  await stage.end(id);
+  const row = await stage.row(id);
+  if ("value" in told && row?.status !== "canceled")
+    stage.violate("drains", "K1", `the cancellation of ${id} was acknowledged, and it ended ${row?.status}`);
+}
+
+function code(hands: Hands, name: string): AnyWorkflow[] {
+  const named = (kind: Kind) => ({ name: `${name}-${kind}`, signals: { tick: signal<string>() } });
+  type Input = Omit<Plan, "id" | "kind">;
+  return [
+    workflow(named("listen"), async (ctx, { timeout, count }: Input) => {
+      const heard: string[] = [];
+      for (;;) {
+        const batch = await ctx.listen(["tick"], { count, timeout });
+        if (batch.length === 0) return heard;
+        heard.push(...batch.map(({ payload }) => payload as string));
+      }
+    }),
+    workflow(named("race"), async (ctx, { timeout }: Input) => {
+      const heard: string[] = [];
+      for (;;) {
+        const { winner, value } = await ctx.race("first", {
+          tick: (branch) => branch.waitForSignal("tick"),
+          time: (branch) => branch.sleep(timeout),
+        });
+        if (winner === "time") return heard;
+        heard.push(value as string);
+      }
+    }),
+    workflow(named("step"), async (ctx, { timeout }: Input) => {
+      const heard: string[] = [];
+      await ctx.race("first", {
+        work: (branch) => branch.step("work", (info) => hands.step(info, 1, { takes: 2 * timeout }), { retry: RETRY }),
+        ticks: async (branch) => {
+          for (;;) heard.push(await branch.waitForSignal("tick"));
+        },
+      });
+      return heard;
+    }),
+    workflow(named("receive"), async (ctx, { timeout }: Input) => {
+      const { state } = await ctx.receive<string[]>([], {
+        signals: { tick: (key, heard) => Receive.noreply([...heard, key]) },
+        timeout: 3 * timeout,
+      });
+      return state;
+    }),
+    workflow(named("cancel"), async (ctx, { timeout }: Input) => {
+      await ctx.step("first", (info) => hands.step(info, 1, { takes: timeout }), { retry: RETRY });
+      return ctx.step("last", (info) => hands.step(info, 1), { retry: RETRY });
+    }),
+  ];
+}
