@@ -6,13 +6,12 @@ import {
   type AnyWorkflow,
   type Codec,
   DEFAULT_LIMITS,
+  encodeLimited,
   HoldfastError,
   InvalidInputError,
-  LimitExceededError,
   type Limits,
   type Logger,
   type Payload,
-  payloadSize,
   type RunInfo,
 } from "@holdfast/core";
 import { readable } from "./codecs.ts";
@@ -121,13 +120,7 @@ export class Engine {
   }
 
   encode(value: unknown, what: string): Payload {
-    const payload = this.codec.encode(value);
-    if (payload.length * 3 > this.limits.payloadBytes) {
-      const actual = payloadSize(payload);
-      if (actual > this.limits.payloadBytes)
-        throw new LimitExceededError({ limit: "payloadBytes", actual, max: this.limits.payloadBytes, what });
-    }
-    return payload;
+    return encodeLimited(this.codec, value, this.limits, what);
   }
 
   // ── workers ──

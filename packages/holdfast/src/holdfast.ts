@@ -195,7 +195,7 @@ export class Holdfast implements AsyncDisposable {
     const given = checkedWorkflow(workflow);
     const definition = typeof given === "string" ? this.#engine.servedAs(given) : given;
     const name = typeof given === "string" ? given : given.name;
-    const value = await validated(`the input of workflow ${name}`, definition?.options.input as never, input);
+    const { value } = await validated(`the input of workflow ${name}`, definition?.options.input as never, input);
     const deadline = options.deadline ?? definition?.options.deadline;
     return {
       id: checkedId("start", options.id) ?? timeOrderedId(this.#engine.environment),

@@ -6,19 +6,17 @@ import {
   type AnyWorkflow,
   DEFAULT_LIMITS,
   type Duration,
+  encodeLimited,
   evaluateQuery,
   type History,
   HoldfastError,
   type InputArgs,
   jsonCodec,
-  LimitExceededError,
   type Logger,
   logLine,
   type Outcome,
   type Payload,
   parseDuration,
-  payloadExceeds,
-  payloadSize,
   type Queries,
   QueryFailedError,
   RunBlockedError,
@@ -220,14 +218,12 @@ export class Handle {
   }
   async #input(input: unknown): Promise<Payload> {
     const what = `the input of workflow ${this.#workflow.name}`;
-    return this.#encode(await validated(what, this.#workflow.options.input as never, input), what);
+    return this.#encode((await validated(what, this.#workflow.options.input as never, input)).value, what);
   }
   /** P9: what a sender sends is within the limits too. */
   #encode(value: unknown, what: string): Payload {
-    const payload = this.#settings.codec.encode(value);
-    const max = this.#settings.limits.payloadBytes ?? DEFAULT_LIMITS.payloadBytes;
-    if (payloadExceeds(payload, max)) throw new LimitExceededError({ limit: "payloadBytes", actual: payloadSize(payload), max, what });
-    return payload;
+    const { payloadBytes = DEFAULT_LIMITS.payloadBytes } = this.#settings.limits;
+    return encodeLimited(this.#settings.codec, value, { payloadBytes }, what);
   }
   /** The session that is under way, if there is one. */
   async #live(): Promise<Session | undefined> {

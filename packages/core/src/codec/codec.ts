@@ -2,7 +2,7 @@
 // Owns the fast paths; what is not plain JSON is left to encode.ts and decode.ts.
 // Invariants: P8 (plain JSON is stored as JSON.stringify writes it; decode(encode(x)) is x; encode(decode(encode(x))) is encode(x)).
 import { decodeTree, malformed } from "./decode.ts";
-import { encodeTree } from "./encode.ts";
+import { encodeTree, TOO_LARGE } from "./encode.ts";
 import type { Json } from "./json.ts";
 import { isPlainJson, isPlainNumber } from "./plain.ts";
 
@@ -16,26 +16,7 @@ const UNDEFINED = '{"$undefined":true}';
 /** JSON text, with tags for what JSON lacks (see json.ts). */
 export const jsonCodec = {
   encode(value: unknown): string {
-    switch (typeof value) {
-      case "undefined":
-        return UNDEFINED;
-      case "boolean":
-        return value ? "true" : "false";
-      case "string":
-        return JSON.stringify(value);
-      case "number":
-        if (isPlainNumber(value)) return String(value);
-        break;
-      case "object":
-        if (value === null) return "null";
-        if (isPlain(value)) return JSON.stringify(value);
-        break;
-      case "bigint":
-      case "function":
-      case "symbol":
-        break;
-    }
-    return canonical(JSON.stringify(encodeTree(value)));
+    return encodeJson(value, Number.POSITIVE_INFINITY) ?? "";
   },
 
   decode(data: Uint8Array | string): unknown {
@@ -48,6 +29,38 @@ export const jsonCodec = {
 } as const satisfies Codec;
 
 /**
+ * P9: undefined if the text would have more than `maxBytes`, found without writing it: a value may be far too large to be written at all. For
+ * codecs of users it takes the codec's own answer to know.
+ */
+export function encodeWithin(codec: Codec, value: unknown, maxBytes: number): Uint8Array | string | undefined {
+  return codec === jsonCodec ? encodeJson(value, maxBytes) : codec.encode(value);
+}
+
+function encodeJson(value: unknown, maxBytes: number): string | undefined {
+  switch (typeof value) {
+    case "undefined":
+      return UNDEFINED;
+    case "boolean":
+      return value ? "true" : "false";
+    case "string":
+      return value.length > maxBytes ? undefined : JSON.stringify(value);
+    case "number":
+      if (isPlainNumber(value)) return String(value);
+      break;
+    case "object":
+      if (value === null) return "null";
+      if (isPlain(value, maxBytes)) return JSON.stringify(value);
+      break;
+    case "bigint":
+    case "function":
+    case "symbol":
+      break;
+  }
+  const tree = encodeTree(value, maxBytes);
+  return tree === TOO_LARGE ? undefined : canonical(JSON.stringify(tree));
+}
+
+/**
  * Class instances that share an object are written with references, and come back as plain objects that share it. Those are plain JSON,
  * and must be written as such now, or the same value would have two texts.
  */
@@ -58,9 +71,9 @@ function canonical(text: string): string {
 }
 
 /** A getter that throws is met again on the slow path, which knows where it is. */
-function isPlain(value: object): boolean {
+function isPlain(value: object, maxBytes: number): boolean {
   try {
-    return isPlainJson(value);
+    return isPlainJson(value, maxBytes);
   } catch {
     return false;
   }

@@ -10,14 +10,23 @@ import { hasPlainPrototype, isPlainNumber } from "./plain.ts";
 
 /** Deeper values are refused: walking them would overflow the stack, here or in JSON.stringify. */
 const MAX_DEPTH = 1_000;
+/** `{"$undefined":true}` */
+const UNDEFINED_BYTES = 19;
+/** Of an error: fields and causes that would make it larger are dropped. */
+const MAX_ERROR_BYTES = 1_048_576;
 /** Of an error: what comes after them is cut. */
 export const MAX_CAUSES = 16;
 
-export function encodeTree(value: unknown): Json {
-  const encoder = new Encoder();
+/** Instead of a tree whose text would be over the limit. */
+export const TOO_LARGE = Symbol("too large");
+
+/** Stops as soon as it is sure that the text would have more than `maxBytes` (P9). */
+export function encodeTree(value: unknown, maxBytes = Number.POSITIVE_INFINITY): Json | typeof TOO_LARGE {
+  const encoder = new Encoder(maxBytes);
   try {
     return encoder.finish(encoder.encode(value));
   } catch (error) {
+    if (error === TOO_LARGE) return TOO_LARGE;
     throw encoder.explain(error);
   }
 }
@@ -25,7 +34,7 @@ export function encodeTree(value: unknown): Json {
 /** What was thrown, with its causes. Never throws. */
 export function encodeError(thrown: unknown): SerializedError {
   try {
-    const encoder = new Encoder();
+    const encoder = new Encoder(MAX_ERROR_BYTES, "dropped");
     // What the encoder writes for an error has this shape.
     return encoder.finish(encoder.encodeRootError(toError(thrown))) as unknown as SerializedError;
   } catch {
@@ -50,8 +59,24 @@ class Encoder {
   /** Objects that are being written and that nothing can refer to: errors in the place of a cause, objects with toJSON. */
   readonly #open = new Set<object>();
   readonly #path: Segment[] = [];
+  readonly #max: number;
+  /** No more than what is written so far takes as text. */
+  #bytes = 0;
+
+  /** What becomes of a part of an error that is too large: it is dropped, or the value is refused as a whole. */
+  readonly #large: "dropped" | "refused";
+
+  constructor(max: number, large: "dropped" | "refused" = "refused") {
+    this.#max = max;
+    this.#large = large;
+  }
+  #spend(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#bytes > this.#max) throw TOO_LARGE;
+  }
 
   encode(value: unknown): Json {
+    this.#spend(typeof value === "string" ? value.length + 2 : value === undefined ? UNDEFINED_BYTES : 1);
     switch (typeof value) {
       case "string":
       case "boolean":
@@ -94,6 +119,7 @@ class Encoder {
       case "Set":
         return this.#set(value as Set<unknown>);
       case "ArrayBuffer":
+        this.#spend((value as ArrayBuffer).byteLength);
         return this.#remember(value, tagged("$buffer", toBase64(new Uint8Array(value as ArrayBuffer))));
       case "URL":
         return tagged("$url", (value as URL).href);
@@ -112,6 +138,7 @@ class Encoder {
   #array(array: readonly unknown[]): Json {
     const node: Json[] = [];
     this.#remember(array, node);
+    this.#spend(array.length); // commas; before any of them is looked at
     for (let i = 0; i < array.length; i++) node.push(this.#at(i, array[i]));
     return node;
   }
@@ -121,6 +148,7 @@ class Encoder {
     this.#remember(object, node);
     for (const key of Object.keys(object)) {
       this.#path.push(key);
+      this.#spend(key.length + 3);
       setOwn(node, escapeKey(key), this.encode((object as Record<string, unknown>)[key]));
       this.#path.pop();
     }
@@ -130,6 +158,7 @@ class Encoder {
   #map(map: Map<unknown, unknown>): Json {
     const entries: [Json, Json][] = [];
     const node = this.#remember(map, tagged("$map", entries));
+    this.#spend(map.size * 4); // brackets and commas; before any of them is looked at
     this.#path.push(ENTRIES);
     for (const [key, value] of map) {
       this.#path.push(entries.length);
@@ -143,6 +172,7 @@ class Encoder {
   #set(set: Set<unknown>): Json {
     const items: Json[] = [];
     const node = this.#remember(set, tagged("$set", items));
+    this.#spend(set.size);
     this.#path.push(VALUES);
     for (const item of set) items.push(this.#at(items.length, item));
     this.#path.pop();
@@ -150,6 +180,7 @@ class Encoder {
   }
 
   #view(view: ArrayBufferView): Json {
+    this.#spend(view.byteLength);
     const base64 = toBase64(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
     const type = tagOf(view);
     return this.#remember(view, type === "Uint8Array" ? tagged("$bytes", base64) : tagged("$view", [type, base64]));
@@ -234,12 +265,15 @@ class Encoder {
     const path = this.#path.length;
     const trail = this.#trail.length;
     const refs = this.#refs.length;
+    const bytes = this.#bytes;
     this.#path.push(segment);
     try {
       const node = encode();
       this.#path.pop();
       return node;
-    } catch {
+    } catch (error) {
+      if (error === TOO_LARGE && this.#large === "refused") throw error;
+      this.#bytes = bytes;
       this.#path.length = path;
       this.#refs.length = refs;
       for (const object of this.#trail.splice(trail)) this.#written.delete(object);

@@ -1,7 +1,7 @@
 // The door of codec/: how values are stored, measured, embedded in JSON and compared.
 // Owns nothing.
 // Invariants: P8.
-export { type Codec, jsonCodec } from "./codec.ts";
+export { type Codec, encodeWithin, jsonCodec } from "./codec.ts";
 export type { Json } from "./json.ts";
 export { payloadExceeds, payloadFromJson, payloadSize, payloadToJson } from "./payload.ts";
 export { sameValue } from "./sameValue.ts";

@@ -45,13 +45,14 @@ export class LimitExceededError extends HoldfastError {
   }
   /** The name of the limit, as in `limits`. */
   readonly limit: string;
+  /** Or more, where it is far over the limit. */
   readonly actual: number;
   readonly max: number;
   readonly what: string | undefined;
-  constructor(details: { limit: string; actual: number; max: number; what?: string }) {
-    const { limit, actual, max, what } = details;
+  constructor(details: { limit: string; actual: number; isMore?: boolean; max: number; what?: string }) {
+    const { limit, actual, isMore, max, what } = details;
     const who = what === undefined ? "" : `${what} is over the limit: `;
-    super(advise("LimitExceededError", `${who}${limit} allows ${max}, and this is ${actual}`));
+    super(advise("LimitExceededError", `${who}${limit} allows ${max}, and this is ${isMore === true ? "more than " : ""}${actual}`));
     this.limit = limit;
     this.actual = actual;
     this.max = max;

@@ -21,7 +21,7 @@ import type { Answer, Command, OpeningCommand, Payload, SettleCommand, StartJob 
 import { Blame } from "./blame.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
-import { checkSize, type Limits, tooLong } from "./limits.ts";
+import { encodeLimited, type Limits, tooLong } from "./limits.ts";
 import { lookForLost } from "./lost.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { Matcher } from "./matcher.ts";
@@ -324,9 +324,7 @@ export class Execution implements RunningTurn {
 
   /** P9: what history has accepted is over no limit. */
   encode(value: unknown, what: string): Payload {
-    const payload = this.codec.encode(value);
-    if (this.matcher === undefined) checkSize(payload, this.limits, what);
-    return payload;
+    return this.matcher === undefined ? encodeLimited(this.codec, value, this.limits, what) : this.codec.encode(value);
   }
 
   /** The same for a value that is no operation's: a refusal is recorded, so that replay takes the same way under other limits (Y4). */

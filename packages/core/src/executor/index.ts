@@ -5,7 +5,7 @@
 export { type Barrier, createBarrier } from "./barrier.ts";
 export { Executor, type ExecutorOptions } from "./executor.ts";
 export { uncheckedSeed } from "./inputs.ts";
-export { DEFAULT_LIMITS, type Limits } from "./limits.ts";
+export { DEFAULT_LIMITS, encodeLimited, type Limits } from "./limits.ts";
 export { describeOperation, formatLocation, type LocationPart, NameRegistry } from "./location.ts";
 export { isDeliveredError } from "./operation.ts";
 export { evaluateQuery } from "./queries.ts";

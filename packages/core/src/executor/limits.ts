@@ -2,7 +2,7 @@
 // Owns: the limits, their defaults, and the errors that name them.
 // Invariants: P9 (explicit, configurable, an error names the limit).
 
-import { payloadExceeds, payloadSize } from "../codec/index.ts";
+import { type Codec, encodeWithin, payloadExceeds, payloadSize } from "../codec/index.ts";
 import { LimitExceededError } from "../errors/index.ts";
 import type { Payload } from "../protocol/index.ts";
 
@@ -13,8 +13,15 @@ export interface Limits {
 }
 export const DEFAULT_LIMITS: Limits = { payloadBytes: 2 * 1024 * 1024, historyWarn: 10_000, historyMax: 50_000 };
 
-export function checkSize(payload: Payload, { payloadBytes: max }: Limits, what: string): void {
+/** Values up to twice the limit are encoded all the same, so that the error can tell their size. */
+const MEASURED = 2;
+
+/** P9: what the codec makes of the value, if it is within the limit. */
+export function encodeLimited(codec: Codec, value: unknown, { payloadBytes: max }: Pick<Limits, "payloadBytes">, what: string): Payload {
+  const payload = encodeWithin(codec, value, max * MEASURED);
+  if (payload === undefined) throw new LimitExceededError({ limit: "payloadBytes", actual: max * MEASURED, isMore: true, max, what });
   if (payloadExceeds(payload, max)) throw new LimitExceededError({ limit: "payloadBytes", actual: payloadSize(payload), max, what });
+  return payload;
 }
 
 /** `length` is what it has: another record is one too many. */

@@ -94,10 +94,15 @@ export function codeOf(workflow: AnyWorkflow): string {
 }
 
 /** The value as the schema has it; throws InvalidInputError with every issue. */
-export async function validated<T>(what: string, schema: StandardSchemaV1<unknown, T> | undefined, value: unknown): Promise<T> {
-  if (schema === undefined) return value as T;
+/** In a box: a promise would look for a `then` in the value, and call it. */
+export async function validated<T>(
+  what: string,
+  schema: StandardSchemaV1<unknown, T> | undefined,
+  value: unknown,
+): Promise<{ readonly value: T }> {
+  if (schema === undefined) return { value: value as T };
   const result = await schema["~standard"].validate(value);
-  if (result.issues === undefined) return result.value;
+  if (result.issues === undefined) return { value: result.value };
   throw new InvalidInputError({
     what,
     issues: result.issues.map(({ message, path }) =>
@@ -142,7 +147,7 @@ async function checkedPayload(
     return { unreadable: error instanceof Error ? error.message : String(error) };
   }
   try {
-    return codec.encode(await validated(what, schema, value));
+    return codec.encode((await validated(what, schema, value)).value);
   } catch (error) {
     return { refused: error instanceof Error ? error.message : String(error) };
   }

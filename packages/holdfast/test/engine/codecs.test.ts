@@ -3,9 +3,11 @@
 import {
   activity,
   type Codec,
+  Holdfast,
   HoldfastError,
   InvalidInputError,
   jsonCodec,
+  LimitExceededError,
   Receive,
   RunBlockedError,
   signal,
@@ -184,4 +186,32 @@ describe.each(["memory", "sqlite"] as const)("codecs on %s", (store) => {
     const run = await engine.start(echo, 1);
     expect((await run.describe()).error?.message).toMatch(/the codec: decode must return the value at once, not a promise/);
   });
+});
+
+test("P8 P9 what can't be read, a thenable and what is far too large are refused by type, wherever they are handed over", async () => {
+  const engine = await Holdfast.open("memory:");
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  let called = 0;
+  // biome-ignore lint/suspicious/noThenProperty: this is what is tested
+  const thenable = Object.fromEntries([["then", () => called++]]);
+  const run = await engine.start(echo, 1, { delay: "1h" });
+  const cases = [
+    [proxy, UnserializableValueError],
+    [thenable, UnserializableValueError],
+    [new Array(20_000_000), LimitExceededError],
+  ] as const;
+  for (const [value, type] of cases) {
+    const calls = [
+      engine.start(echo, value),
+      engine.startMany(echo, [{ input: value }]),
+      run.signal("go", value),
+      run.update("go", value),
+      engine.start(echo, 1, { signals: [{ name: "go", payload: value }] }),
+    ];
+    for (const call of calls) expect(await errorOf(call)).toBeInstanceOf(type);
+  }
+  expect(called).toBe(0);
+  expect((await engine.list()).runs).toHaveLength(1);
+  await engine.close();
 });

@@ -121,11 +121,15 @@ export function checkedCodec(codec: Codec): Codec {
   return typedCodec(codec);
 }
 
-/** The value as the schema has it; throws InvalidInputError with every issue. */
-export async function validated<T>(what: string, schema: StandardSchemaV1<unknown, T> | undefined, value: unknown): Promise<T> {
-  if (schema === undefined) return value as T;
+/** The value as the schema has it; throws InvalidInputError with every issue. In a box: a promise would look for a `then` in it, and call it. */
+export async function validated<T>(
+  what: string,
+  schema: StandardSchemaV1<unknown, T> | undefined,
+  value: unknown,
+): Promise<{ readonly value: T }> {
+  if (schema === undefined) return { value: value as T };
   const result = await schema["~standard"].validate(value);
-  if (result.issues === undefined) return result.value;
+  if (result.issues === undefined) return { value: result.value };
   throw new InvalidInputError({
     what,
     issues: result.issues.map(({ message, path }) =>
@@ -163,7 +167,7 @@ async function refined<F extends "payload" | "input">(
     return kind === "signals" ? { unreadable: reasonOf(error) } : { refused: reasonOf(error) };
   }
   try {
-    const value = await validated(`${job.type} ${job.name}`, schema as StandardSchemaV1<unknown, unknown>, given);
+    const { value } = await validated(`${job.type} ${job.name}`, schema as StandardSchemaV1<unknown, unknown>, given);
     return { [field]: codec.encode(value) } as { readonly [K in F]: Payload };
   } catch (error) {
     return { refused: reasonOf(error) };
