@@ -27,6 +27,7 @@ import {
   type SignalInput,
   type SignalSpec,
   type Signals,
+  sealed,
   toHistory,
   UpdateFailedError,
   type UpdateOutput,
@@ -62,6 +63,7 @@ import type { AnyOpenOptions, AnyRunOptions, SendOptions } from "./options.ts";
 import { decode } from "./storage/binary.ts";
 import type { End, MessageJob, ParentLink, Status, UpdateOutcome } from "./storage/contents.ts";
 import { KEY } from "./storage/layout.ts";
+import { read } from "./storage/sealing.ts";
 import { Storage } from "./storage/storage.ts";
 
 export interface RunDescription {
@@ -188,7 +190,7 @@ export class Handle {
   /** `input`: of a child, as its parent's call has made it. */
   async create(options: AnyRunOptions, input?: Payload): Promise<void> {
     const birth = await this.#birth(options, input);
-    await create(this.#namespace, this.id, this.#workflow, birth, this.#settings.environment).catch(rethrow);
+    await create(this.#namespace, this.id, this.#workflow, birth, this.#settings).catch(rethrow);
   }
   #refuseSecond(): void {
     if (this.#namespace.live !== undefined) throw new RunLiveError({ runId: this.id });
@@ -251,10 +253,10 @@ export class Handle {
     if (live !== undefined) return live.result;
     const own = await (await this.#starting)?.result; // a session that could not write says so
     await this.#head();
-    const status: Status = (await this.#namespace.status()) ?? { status: "pending" };
+    const status: Status = (await this.#namespace.status(this.#settings.codec)) ?? { status: "pending" };
     if (own !== undefined && !isClosed(status.status)) return own;
     const end = await this.#settings.driver.get(KEY.end);
-    return resultOf(status, end === undefined ? undefined : (decode(end) as End), this.#settings.codec);
+    return resultOf(status, end === undefined ? undefined : (read(end, this.#settings.codec) as End), this.#settings.codec);
   }
 
   // ── messages ──
@@ -273,7 +275,7 @@ export class Handle {
   }
   async #send(job: MessageJob, key?: string): Promise<void> {
     await this.#starting;
-    await this.#namespace.append(this.id, key === undefined ? { job } : { job, key }, this.#settings.environment).catch(rethrow);
+    await this.#namespace.append(this.id, key === undefined ? { job } : { job, key }, this.#settings).catch(rethrow);
   }
   cancel(reason?: string): Promise<void> {
     return this.#send({ type: "cancel", reason });
@@ -283,9 +285,9 @@ export class Handle {
   }
   async recover(): Promise<void> {
     const head = await this.#head();
-    const status = (await this.#namespace.status())?.status;
+    const status = (await this.#namespace.status(this.#settings.codec))?.status;
     const end = await this.#settings.driver.get(KEY.end);
-    const isUndone = end !== undefined && (decode(end) as End).resumable !== true;
+    const isUndone = end !== undefined && (read(end, this.#settings.codec) as End).resumable !== true;
     if (isClosed(status) && (status !== "failed" || isUndone || isOverdue(head, this.#settings.environment))) {
       const message = `Run ${this.id} is ${status}: only a failed run whose rollbacks have not run and whose deadline has not passed can be recovered once it has ended.`;
       throw new HoldfastError(message, { code: "HF_NOT_RESUMABLE" });
@@ -314,7 +316,7 @@ export class Handle {
     const key = checkedKey(options.idempotencyKey);
     const id = key ?? this.#settings.environment.uuid();
     await this.#starting;
-    const known = key === undefined ? undefined : await this.#namespace.updateOutcome(id);
+    const known = key === undefined ? undefined : await this.#namespace.updateOutcome(id, this.#settings.codec);
     return this.#reply(name, known ?? (await this.#outcome({ type: "update", id, name, input: encoded }, key, timeout)));
   }
   /** M10: once it is durable. */
@@ -341,11 +343,12 @@ export class Handle {
       await this.#send(job, key === undefined ? undefined : `\0update/${key}`); // no key of a signal's
     } catch (error) {
       // M10: one that ended before its run closed still has its outcome.
-      const ended = error instanceof RunClosedError ? await this.#namespace.updateOutcome(job.id) : undefined;
+      const ended = error instanceof RunClosedError ? await this.#namespace.updateOutcome(job.id, this.#settings.codec) : undefined;
       if (ended === undefined) throw error;
       return ended;
     }
-    if (this.#namespace.live === undefined && (await this.#namespace.status())?.status !== "blocked") await this.#wake("update");
+    if (this.#namespace.live === undefined && (await this.#namespace.status(this.#settings.codec))?.status !== "blocked")
+      await this.#wake("update");
     return this.#stored(job.id, pauses);
   }
   /** Looks until it is there: the run may have moved on to another driver, which can't tell of it here. */
@@ -353,8 +356,8 @@ export class Handle {
     for (;;) {
       const { live } = this.#namespace;
       if (live instanceof Session) await live.result.catch(() => {}); // while it is here it tells
-      const status = await this.#namespace.status();
-      const outcome = await this.#namespace.updateOutcome(id);
+      const status = await this.#namespace.status(this.#settings.codec);
+      const outcome = await this.#namespace.updateOutcome(id, this.#settings.codec);
       if (outcome !== undefined) return outcome;
       if (status === undefined) throw new RunNotFoundError({ runId: this.id });
       if (isClosed(status.status)) throw adviseHere(new RunClosedError({ runId: this.id, status: status.status }));
@@ -403,7 +406,10 @@ export class Handle {
   }
   async describe(): Promise<RunDescription> {
     const { id, workflow, version, execution, attempt, createdAt, deadlineAt, parent } = await this.#head();
-    const [status, attributes] = await Promise.all([this.#namespace.status(), this.#settings.driver.get(KEY.attributes)]);
+    const [status, attributes] = await Promise.all([
+      this.#namespace.status(this.#settings.codec),
+      this.#settings.driver.get(KEY.attributes),
+    ]);
     return {
       ...{ id, workflow, version, execution, attempt, parent },
       status: status?.status ?? "pending",
@@ -415,9 +421,10 @@ export class Handle {
     };
   }
   async history(): Promise<History> {
+    const { codec } = this.#settings;
     await this.#head();
-    const { turns, status } = await Storage.load(this.#settings.driver);
-    return toHistory(turns, status?.status ?? "pending");
+    const { turns, status } = await Storage.load(this.#settings.driver, codec);
+    return toHistory(sealed(turns, codec), status?.status ?? "pending");
   }
 }
 

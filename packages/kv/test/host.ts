@@ -5,6 +5,7 @@
 import {
   type AnyWorkflow,
   CanceledError,
+  type Codec,
   type Duration,
   type Logger,
   parseDuration,
@@ -171,6 +172,7 @@ export interface KvHostOptions {
   readonly maxBatchBytes?: number;
   readonly maxBatchWrites?: number;
   readonly logger?: Logger;
+  readonly codec?: Codec;
 }
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -276,7 +278,7 @@ export class KvHost implements Host {
     return openWorkflow(this.options(workflow, id)) as WorkflowHandle<unknown>;
   }
   options(workflow: AnyWorkflow, id: string): OpenOptions<unknown, unknown> {
-    const { activities, routed = true, logger = SILENT } = this.#options;
+    const { activities, routed = true, logger = SILENT, codec } = this.#options;
     return {
       driver: this.driver(id) as EngineDriver,
       workflow,
@@ -284,6 +286,7 @@ export class KvHost implements Host {
       environment: this.world,
       logger,
       ...(activities !== undefined && { activities }),
+      ...(codec !== undefined && { codec }),
       ...(routed && { router: this.#router }),
     };
   }

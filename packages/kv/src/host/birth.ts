@@ -6,7 +6,7 @@ import { type AnyWorkflow, type Payload, RunAlreadyExistsError } from "@holdfast
 import type { Head } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
 import type { Environment } from "./environment.ts";
-import type { Namespace } from "./namespace.ts";
+import type { Namespace, Sender } from "./namespace.ts";
 
 /** What a run is created with. */
 export interface Birth {
@@ -39,15 +39,15 @@ export function putSignals(storage: Storage, namespace: Namespace, birth: Birth,
 }
 
 /** Creates a run that its alarm will wake: durable, with that alarm, when this resolves. */
-export function create(namespace: Namespace, id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Promise<void> {
+export function create(namespace: Namespace, id: string, workflow: AnyWorkflow, birth: Birth, creator: Sender): Promise<void> {
   return namespace.open(async () => {
     await namespace.live?.begun;
-    await write(namespace, id, workflow, birth, environment);
+    await write(namespace, id, workflow, birth, creator);
   });
 }
-async function write(namespace: Namespace, id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Promise<void> {
+async function write(namespace: Namespace, id: string, workflow: AnyWorkflow, birth: Birth, { environment, codec }: Sender): Promise<void> {
   const { driver } = namespace;
-  const storage = await Storage.load(driver);
+  const storage = await Storage.load(driver, codec);
   if (storage.head !== undefined) throw new RunAlreadyExistsError({ runId: storage.head.id });
   const head = headOf(id, workflow, birth, environment);
   bear(storage, head, birth);

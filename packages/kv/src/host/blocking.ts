@@ -33,11 +33,11 @@ export async function storeBlocked(
   namespace: Namespace,
   flusher: Flusher,
 ): Promise<number | undefined> {
-  const { driver, environment } = settings;
+  const { driver, environment, codec } = settings;
   let wakeAt: number | undefined;
   let refusal: unknown;
   for (const form of tellableForms(error)) {
-    const storage = await Storage.load(driver); // what the turn would have changed is forgotten
+    const storage = await Storage.load(driver, codec); // what the turn would have changed is forgotten
     const isNew = storage.head === undefined;
     if (isNew) keepBirth(storage, head, settings, namespace);
     const status = blockedStatus(form, mayPass(error), storage.status, environment.now(), head.deadlineAt);

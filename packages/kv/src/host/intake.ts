@@ -4,9 +4,9 @@
 // outcome for an execution that is over is nobody's).
 
 import type { Job } from "@holdfast/core";
-import { decode } from "../storage/binary.ts";
 import type { InboxMessage, Message, MessageJob } from "../storage/contents.ts";
 import { PREFIX, usedKey } from "../storage/layout.ts";
+import { read } from "../storage/sealing.ts";
 import type { Storage } from "../storage/storage.ts";
 import { checkedSignal, checkedUpdate } from "./definitions.ts";
 import type { Execution } from "./execution.ts";
@@ -53,8 +53,9 @@ export class Intake {
   }
   async look(): Promise<void> {
     this.#hinted = false;
-    const entries = await this.#settings.driver.list(PREFIX.messages);
-    this.add(entries.map(({ key, value }) => ({ ...(decode(value) as Message), at: key })));
+    const { driver, codec } = this.#settings;
+    const entries = await driver.list(PREFIX.messages);
+    this.add(entries.map(({ key, value }) => ({ ...(read(value, codec) as Message), at: key })));
   }
   /** Messages that nobody has taken. */
   get waiting(): number {
@@ -106,7 +107,7 @@ export class Intake {
   }
   /** M3, M10: no second delivery; who sent it again gets the outcome of the first, if that is there. */
   async #sentBefore({ job }: InboxMessage): Promise<void> {
-    const outcome = job.type === "update" ? await this.#namespace.updateOutcome(job.id) : undefined;
+    const outcome = job.type === "update" ? await this.#namespace.updateOutcome(job.id, this.#settings.codec) : undefined;
     if (job.type === "update" && outcome !== undefined) this.#namespace.tellUpdate(job.id, outcome);
   }
   async #jobOf({ job }: InboxMessage, { storage, head, effects }: Execution): Promise<Job | undefined> {

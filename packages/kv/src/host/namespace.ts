@@ -3,12 +3,13 @@
 // Invariants: H1 (one live executor a namespace), H2 H5 (outside writers only append messages, and take back their own), M1 (a send is acknowledged when it is durable,
 // and the run will be woken for it), M2 H4 (the key of a message is behind those of all that were acknowledged before it was sent).
 
-import { RunClosedError, RunNotFoundError } from "@holdfast/core";
+import { type Codec, RunClosedError, RunNotFoundError } from "@holdfast/core";
 import type { EngineDriver } from "../driver.ts";
 import { RunClosingError } from "../errors.ts";
-import { decode, encode } from "../storage/binary.ts";
+import { decode } from "../storage/binary.ts";
 import type { Head, InboxMessage, Message, Status, UpdateOutcome } from "../storage/contents.ts";
 import { KEY, messageKey, PREFIX, placeOf, updateKey } from "../storage/layout.ts";
+import { read, write } from "../storage/sealing.ts";
 import { assertFits } from "../storage/storage.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { isClosed } from "./results.ts";
@@ -25,11 +26,17 @@ export interface LiveRun {
   readonly decided: Promise<void> | undefined;
 }
 
+/** What a sender sends with. */
+export interface Sender {
+  readonly environment: Environment;
+  readonly codec: Codec;
+}
+
 /** A message that was stored and is not acknowledged yet. */
 interface Sent {
   readonly runId: string;
   readonly at: Uint8Array;
-  readonly environment: Environment;
+  readonly sender: Sender;
   readonly job: Message["job"]["type"];
 }
 
@@ -88,30 +95,31 @@ export class Namespace {
     if (head === undefined) throw new RunNotFoundError({ runId });
     return decode(head) as Head;
   }
-  async status(): Promise<Status | undefined> {
+  async status(codec: Codec): Promise<Status | undefined> {
     const status = await this.driver.get(KEY.status);
-    return status === undefined ? undefined : (decode(status) as Status);
+    return status === undefined ? undefined : (read(status, codec) as Status);
   }
-  async updateOutcome(id: string): Promise<UpdateOutcome | undefined> {
+  async updateOutcome(id: string, codec: Codec): Promise<UpdateOutcome | undefined> {
     const outcome = await this.driver.get(updateKey(id));
-    return outcome === undefined ? undefined : (decode(outcome) as UpdateOutcome);
+    return outcome === undefined ? undefined : (read(outcome, codec) as UpdateOutcome);
   }
 
   // ── appending ──
 
   /** M12: to an open run; what makes a closed one go on, to that too. */
-  async append(runId: string, message: Message, environment: Environment): Promise<void> {
+  async append(runId: string, message: Message, sender: Sender): Promise<void> {
+    const { environment, codec } = sender;
     await this.opened();
     await this.live?.begun;
-    const status = (await this.status())?.status; // written with the head: it tells both that there is a run and how it stands
+    const status = (await this.status(codec))?.status; // written with the head: it tells both that there is a run and how it stands
     if (status === undefined) throw new RunNotFoundError({ runId });
     if (message.job.type !== "recover" && isClosed(status)) throw new RunClosedError({ runId, status });
     const last = await this.#lastKey();
     const at = this.newKey(last, environment);
-    const value = encode(message);
+    const value = write(message, codec);
     assertFits(this.driver, 1, at.length + value.length, `a ${message.job.type}`);
     await this.driver.batch([{ type: "set", key: at, value }]);
-    const sent: Sent = { runId, at, environment, job: message.job.type };
+    const sent: Sent = { runId, at, sender, job: message.job.type };
     const { live } = this;
     if (live === undefined) return this.#acknowledge(sent);
     // H5: the session looks at what it has been given before it ends the run. Once it has decided to, what came of it is stored.
@@ -124,11 +132,12 @@ export class Namespace {
   }
   /** H5: the message is stored; how the run stood after that says whether a turn will be given it. */
   async #acknowledge(sent: Sent): Promise<void> {
-    const { runId, at, environment, job } = sent;
+    const { runId, at, sender, job } = sent;
+    const { environment, codec } = sender;
     const patience = environment.elapsed() + PATIENCE;
     let isWoken = false;
     for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_LOOK)) {
-      const status = await this.status();
+      const status = await this.status(codec);
       if (status === undefined) throw new RunNotFoundError({ runId });
       if (isClosed(status.status) && job !== "recover") return this.#refuseAfterEnd(sent, status);
       // V4: messages don't wake a blocked run. Whatever unblocks it finds them.

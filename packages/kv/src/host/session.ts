@@ -151,7 +151,7 @@ export class Session implements LiveRun {
   /** One execution, as far as it can be advanced with one executor. */
   async #execute(): Promise<Ending> {
     this.#intake.putBack();
-    const storage = await Storage.load(this.#settings.driver);
+    const storage = await Storage.load(this.#settings.driver, this.#settings.codec);
     this.#intake.add(storage.inbox);
     const isNew = storage.head === undefined;
     const head = this.#checkedHead(storage) ?? (await this.#bear(storage));

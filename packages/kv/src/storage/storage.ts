@@ -3,7 +3,18 @@
 // Invariants: D2 H2 (one atomic batch a turn, refused if it is too large and never split); a value that is as it was is not written again;
 // L4 R11 (trimming, in the batch of the state it led to, by range where all of the range goes).
 
-import { type CommitCommand, LimitExceededError, type OpeningCommand, type Payload, recordCount, type Turn, trimmed } from "@holdfast/core";
+import {
+  type Codec,
+  type CommitCommand,
+  LimitExceededError,
+  type OpeningCommand,
+  opened,
+  type Payload,
+  recordCount,
+  sealed,
+  type Turn,
+  trimmed,
+} from "@holdfast/core";
 import type { EngineDriver, KvEntry, KvWrite } from "../driver.ts";
 import { KvFormatError } from "../errors.ts";
 import { decode, encode } from "./binary.ts";
@@ -32,6 +43,7 @@ import {
   WAKE,
 } from "./layout.ts";
 import { decodeRecord, encodeRecord, type HistoryRecord, isOpening, isPlacedByUnit, type TurnFacts } from "./records.ts";
+import { read, write } from "./sealing.ts";
 import { compareBytes, type Element, unpack } from "./tuple.ts";
 
 interface LoadedRecord {
@@ -49,6 +61,8 @@ export type Attributes = Readonly<Record<string, string | number | boolean>>;
 
 export class Storage {
   readonly #driver: EngineDriver;
+  /** Of errors and reasons (E1): payloads are encoded already. */
+  readonly #codec: Codec;
   #locations = new Locations();
   #turns: Turn[] = [];
   #turnCount = 0;
@@ -73,15 +87,16 @@ export class Storage {
   #writes: KvWrite[] = [];
   #bytes = 0;
 
-  constructor(driver: EngineDriver) {
+  constructor(driver: EngineDriver, codec: Codec) {
     this.#driver = driver;
+    this.#codec = codec;
   }
 
   // ── reading ──
 
   /** One pass over all that a wake needs. */
-  static async load(driver: EngineDriver): Promise<Storage> {
-    const storage = new Storage(driver);
+  static async load(driver: EngineDriver, codec: Codec): Promise<Storage> {
+    const storage = new Storage(driver, codec);
     storage.#read(await driver.list(WAKE));
     return storage;
   }
@@ -156,13 +171,17 @@ export class Storage {
           records.push(this.#readRecord(undefined, first, second, value));
           break;
         case MESSAGES:
-          this.#inbox.push({ ...(decode(value) as Message), at: key });
+          this.#inbox.push({ ...(read(value, this.#codec) as Message), at: key });
           break;
         case RUN:
           this.#readRun(first as number, value);
           break;
         case ATTEMPTS: {
-          const attempt = { ...(decode(value) as Omit<Attempt, "seq" | "number">), seq: first as number, number: second as number };
+          const attempt = {
+            ...(read(value, this.#codec) as Omit<Attempt, "seq" | "number">),
+            seq: first as number,
+            number: second as number,
+          };
           this.#rowsOf(attempt.seq).push(attempt);
           break;
         }
@@ -173,7 +192,7 @@ export class Storage {
         }
         case OUTBOX:
           this.#lastLetter = first as number;
-          this.#outbox.set(this.#lastLetter, decode(value) as Letter);
+          this.#outbox.set(this.#lastLetter, read(value, this.#codec) as Letter);
           break;
         default:
           break; // of a later version, which this one does without
@@ -183,10 +202,10 @@ export class Storage {
   }
   #readRecord(parts: readonly Element[] | undefined, turn: unknown, position: unknown, value: Uint8Array): LoadedRecord {
     const { record, isCommand, facts } = decodeRecord(value, parts, this.#locations);
-    return { turn: turn as number, position: position as number, record, isCommand, facts };
+    return { turn: turn as number, position: position as number, record: opened(record, this.#codec), isCommand, facts };
   }
   #readRun(which: number, value: Uint8Array): void {
-    const content = decode(value);
+    const content = read(value, this.#codec);
     for (const [name, index] of Object.entries(RUN_KEYS)) if (index === which) this.#stored.set(name as RunKey, value);
     if (which === RUN_KEYS.head) {
       this.#head = content as Head;
@@ -244,7 +263,7 @@ export class Storage {
     return this.#putStatus(this.#status ?? { status: "running" });
   }
   #putStatus(status: Status): Promise<void> {
-    const value = encode(status);
+    const value = write(status, this.#codec);
     this.#stored.set("status", value);
     return this.#driver.batch([{ type: "set", key: KEY.status, value }]);
   }
@@ -273,7 +292,7 @@ export class Storage {
     this.#putRun("attributes", merged);
   }
   #putRun(key: RunKey, content: unknown): void {
-    const bytes = encode(content);
+    const bytes = write(content, this.#codec);
     const before = this.#stored.get(key);
     if (before !== undefined && compareBytes(before, bytes) === 0) return;
     this.#stored.set(key, bytes);
@@ -286,7 +305,7 @@ export class Storage {
     if (at < 0) rows.push(attempt);
     else rows[at] = attempt;
     const { seq, number, ...content } = attempt;
-    this.#set(attemptKey(seq, number), encode(content));
+    this.#set(attemptKey(seq, number), write(content, this.#codec));
   }
   /** M7: with the turn that takes it. */
   consume(message: InboxMessage): void {
@@ -296,7 +315,7 @@ export class Storage {
     this.#set(usedKey(key), encode(true));
   }
   setUpdate(id: string, outcome: UpdateOutcome): void {
-    this.#set(updateKey(id), encode(outcome));
+    this.#set(updateKey(id), write(outcome, this.#codec));
   }
   putChild(seq: number, link: ChildLink): void {
     const execution = this.#head?.execution ?? 1;
@@ -308,7 +327,7 @@ export class Storage {
   }
   putLetter(letter: Letter): void {
     this.#outbox.set(++this.#lastLetter, letter);
-    this.#set(outboxKey(this.#lastLetter), encode(letter));
+    this.#set(outboxKey(this.#lastLetter), write(letter, this.#codec));
   }
   removeLetter(n: number): void {
     if (this.#outbox.delete(n)) this.#delete(outboxKey(n));
@@ -327,7 +346,7 @@ export class Storage {
   }
   #appendRecord(record: HistoryRecord, isCommand: boolean, turn: number, position: number, facts: TurnFacts): void {
     if (isOpening(record)) this.#operations.set(record.seq, record);
-    this.#set(this.#keyOf(record, turn, position), encodeRecord(record, isCommand, facts));
+    this.#set(this.#keyOf(record, turn, position), encodeRecord(sealed(record, this.#codec), isCommand, facts));
   }
   #keyOf(record: HistoryRecord, turn: number, position: number): Uint8Array {
     if (isPlacedByUnit(record)) return pathRecordKey(this.#locations.prefixOf(record.unit), turn, position);
@@ -405,7 +424,7 @@ export class Storage {
   }
   /** A message of the run's own: a signal that the execution before did not consume. */
   putMessage(at: Uint8Array, message: Message): void {
-    this.#set(at, encode(message));
+    this.#set(at, write(message, this.#codec));
   }
 
   // ── writing ──
