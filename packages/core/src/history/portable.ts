@@ -7,6 +7,7 @@ import { preview } from "../errors/text.ts";
 import type { History, RunStatus } from "../model/index.ts";
 import { PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
 import { checkTurn, malformed } from "./check.ts";
+import { checkOrder } from "./order.ts";
 
 export const HISTORY_FORMAT = "holdfast-history/1";
 
@@ -35,12 +36,14 @@ export function fromHistory(history: History): Turn[] {
   if (typeof history.run !== "object" || history.run === null) throw malformed("It does not say of which run it is.", "run");
   if (typeof history.run.workflow !== "string") throw malformed("It does not say of which workflow it is.", "run.workflow");
   if (!Array.isArray(history.turns)) throw malformed("It has no list of turns.", "turns");
-  return Array.from(history.turns, (turn, i) =>
+  const turns = Array.from(history.turns, (turn, i) =>
     checkTurn(
       mapPayloads(turn, (value) => payloadFromJson(value)),
       i,
     ),
   );
+  checkOrder(turns);
+  return turns;
 }
 
 /** Copies a tree of records; payload fields pass through `convert`. Errors are kept as they are: their `data` is their own. */

@@ -6,11 +6,13 @@ import {
   activity,
   type History,
   InvalidInputError,
+  type Job,
   type Logger,
   Loop,
   NondeterminismError,
   Receive,
   replay,
+  type Turn,
   type UnitContext,
   type WorkflowContext,
   workflow,
@@ -772,6 +774,44 @@ describe("records and resolutions", () => {
     expect(await h.turn({ type: "resolve", seq: 99, outcome: { status: "completed", value: "1" } }, { type: "fire", seq: 98 })).toEqual([]);
     await h.resolve("a");
     await crashAnywhere(h);
+  });
+
+  it("Y3 Y5 a history whose turns were repeated, moved or invented is refused, and the error names the place", async () => {
+    const program = wf(async (ctx) => {
+      await ctx.step("a", nothing);
+      await ctx.waitForSignal("go");
+      return ctx.step("b", nothing);
+    });
+    const h = await Harness.start(program);
+    await h.resolve("a");
+    await h.signal("go");
+    await h.resolve("b");
+    const history = h.history();
+    await expect(replay(program, history)).resolves.toBeUndefined();
+    const turns = history.turns as readonly Turn[];
+    const [first, second, third, last] = turns as [Turn, Turn, Turn, Turn];
+    const numbered = (all: readonly Turn[]) => all.map((turn, index) => ({ ...turn, index }));
+    const unknown: Job = { type: "resolve", seq: 99, outcome: { status: "completed", value: "1" } };
+    const changed: Record<string, readonly unknown[]> = {
+      "the first turn repeated": [first, ...turns],
+      "the first turn repeated, and numbered anew": numbered([first, ...turns]),
+      "a later turn repeated": [first, second, second, third, last],
+      "a later turn repeated, and numbered anew": numbered([first, second, second, third, last]),
+      "the last turn repeated, and numbered anew": numbered([...turns, last]),
+      "turns in another order": [first, third, second, last],
+      "a turn that comes too early": numbered([first, third, second, last]),
+      "all of it twice": numbered([...turns, ...turns]),
+      "no start": turns.slice(1),
+      "an answer to an operation that nothing opened": numbered([first, { ...second, jobs: [...second.jobs, unknown] }, third, last]),
+      "an answer before its operation": numbered([{ ...first, jobs: [...first.jobs, ...second.jobs] }, third, last]),
+      "two operations of one number": numbered([{ ...first, commands: [...first.commands, ...first.commands] }, second, third, last]),
+    };
+    for (const [name, list] of Object.entries(changed)) {
+      const error: unknown = await replay(program, { ...history, turns: list }).catch((thrown: unknown) => thrown);
+      const isRefused = error instanceof InvalidInputError && error.issues[0]?.path?.[0]?.toString().startsWith("turns[") === true;
+      expect([name, isRefused || error instanceof NondeterminismError]).toEqual([name, true]);
+      if (name.includes("repeated")) expect([name, isRefused]).toEqual([name, true]);
+    }
   });
 
   it("Y3 a record is consumed once: code that does it twice has an extra operation", async () => {
