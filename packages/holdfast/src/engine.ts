@@ -15,6 +15,7 @@ import {
   type RunInfo,
 } from "@holdfast/core";
 import { readable } from "./codecs.ts";
+import { BlockedLog } from "./host/blocking.ts";
 import { Batcher, Committer } from "./host/committer.ts";
 import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
@@ -47,6 +48,7 @@ export class Engine {
   /** Of each name the last that was started here, for queries of processes that have no worker. */
   readonly #started = new Map<string, AnyWorkflow>();
   readonly #results: Results;
+  readonly #blockedLog: BlockedLog;
   #unwatch: () => void = () => {};
   readonly #timers: Timer[] = [];
   #closure: Promise<void> | undefined;
@@ -66,7 +68,9 @@ export class Engine {
     this.codec = options.codec;
     this.logger = options.logger;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.#results = new Results(this.store, options.environment, options.logger);
+    this.#blockedLog = new BlockedLog(options.logger);
+    const isTrying = (): boolean => [...this.#workers].some((worker) => worker.isTryingBlocked);
+    this.#results = new Results(this.store, options.environment, options.logger, isTrying);
     this.#committer = new Committer(
       this.store,
       options.environment,
@@ -107,6 +111,7 @@ export class Engine {
     this.#unwatch();
     for (const timer of this.#timers) timer.cancel();
     this.#results.close();
+    this.#blockedLog.flush();
     await this.store.close();
   }
   /** What can't be begun once `close` was called. */
@@ -135,6 +140,8 @@ export class Engine {
       limits: this.limits,
       encode: (value, what) => this.encode(value, what),
       commit: (turn, done, failed) => this.#committer.commit(turn, done, failed),
+      blockedLog: this.#blockedLog,
+      lookAtDeadlines: () => void this.#expire(),
       stopped: (one) => {
         this.#workers.delete(one);
         forgetSignals(one);
@@ -215,12 +222,13 @@ export class Engine {
       this.#retiring = false;
     }
   }
-  /** Deadlines that are near are looked at when they strike. */
+  /** Deadlines that are near are looked at when they strike; those that are over already, at once. */
   #expectDeadlines(runs: readonly NewRun[]): void {
     for (const { deadline, deadlineAt } of runs) {
       const after = deadline ?? (deadlineAt === undefined ? undefined : deadlineAt - this.environment.now());
       // Later ones are found in time by looking now and then; a timer each would be dear.
-      if (after !== undefined && after <= 1_000) this.environment.after(after, () => void this.#expire());
+      if (after !== undefined && after <= 0) void this.#expire();
+      else if (after !== undefined && after <= 1_000) this.environment.after(after, () => void this.#expire());
     }
   }
 
@@ -233,7 +241,6 @@ export class Engine {
       return created as CreateResult;
     }
     if (workflow !== undefined) this.#started.set(workflow.name, workflow);
-    this.#expectDeadlines([run]);
     const begun = await this.#begin(run, workflow);
     if (begun === undefined) return this.#create(run);
     let result: CreateResult;
@@ -263,6 +270,7 @@ export class Engine {
   }
   async #create(run: NewRun): Promise<CreateResult> {
     const result = await this.#handOver(run);
+    this.#expectDeadlines([run]);
     const { deadline, deadlineAt } = run;
     // A deadline ends it without its worker.
     if (result.status === "created" && deadline === undefined && deadlineAt === undefined && this.#serves(run))

@@ -126,7 +126,7 @@ export class PostgresStore implements Store {
     });
     this.#sends = new Line((messages, wait) => this.#send(messages, wait), { ...waits, keyOf: ({ runId }) => runId });
     this.#answers = new Line((answers, wait) => this.#answer(answers, wait), { ...waits, keyOf: ({ id }) => String(id) });
-    this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(10)})`;
+    this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(11)})`;
   }
   static fromUrl(url: string, options?: FromUrlOptions): PostgresStore {
     return new PostgresStore(optionsOf(url, options));
@@ -317,9 +317,10 @@ export class PostgresStore implements Store {
   }
   async claim(request: ClaimRequest): Promise<ClaimResult> {
     const { connections } = this.#use();
-    const { workerId, queue, serves, limit, lease, cached } = request;
+    const { workerId, queue, serves, limit, lease, cached, blockedAfter = null } = request;
+    if (blockedAfter !== null) await this.expire(); // K7: a blocked run that it would pass over is not passed over for good
     const most = Math.max(0, Math.min(limit, PORTION * 10));
-    const values = [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease)];
+    const values = [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease), blockedAfter];
     const rows = await connections.call<ClaimRow>(() => ({ sql: this.#claimRuns, values }), { tellAgain: true });
     const found = rows.filter((row) => row["key"] !== null);
     const broken = new Map<number, unknown>();
@@ -337,7 +338,8 @@ export class PostgresStore implements Store {
     const runs = claims.flatMap((claim) => readable(claim.key, () => claimedRun(claim, cached)));
     for (const { run } of runs) if (run.turns === 0) this.#remember(run);
     if (broken.size > 0) await this.#block(found.flatMap((row) => this.#blocking(row, workerId, broken)));
-    return { now: Number(rows[0]?.now), runs, nextAt: nextAtOf(rows[0]) };
+    const last = found.length > 0 && found.length === most ? Math.max(...found.map((row) => Number(row["key"]))) : undefined;
+    return { now: Number(rows[0]?.now), runs, nextAt: nextAtOf(rows[0]), lastBlocked: blockedAfter === null ? undefined : last };
   }
   /** Runs whose rows can't be read: out of the way of others, until somebody has mended them and calls `resume`. */
   async #block(commits: readonly TurnCommit[]): Promise<void> {
@@ -417,13 +419,6 @@ export class PostgresStore implements Store {
       this.#tell({ work: true, messages: true });
       return JSON.parse(answer) as ("resumed" | "not-found" | "not-resumable")[];
     }); // biome-ignore format: one call
-  }
-  async unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
-    if (workflows.length === 0) return 0;
-    const fields = workflows.map(({ workflow, code }) => ({ w: text(workflow), c: text(code) }));
-    const count = Number(await this.#ask("unblock_runs_1", [this.#given(), JSON.stringify(fields)]));
-    if (count > 0) this.#tell({ work: true });
-    return count;
   }
 
   // ── what time does ──

@@ -28,6 +28,7 @@ import {
 import { isRefusal } from "../store/errors.ts";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow, TurnCommit } from "../store/port.ts";
 import type { Attempt, AttemptEnd } from "./attempts.ts";
+import { type BlockedLog, isBrokenRule, reasonOf } from "./blocking.ts";
 import { unguardedCodec } from "./guard.ts";
 import { isMixed, JobQueue, type TurnJobs } from "./jobs.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
@@ -51,8 +52,11 @@ export interface DriverHost extends StepsHost {
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
   codeOf(workflow: AnyWorkflow): string;
-  /** How often in a row runs were blocked here, for the backoff (V4). */
-  readonly blocked: Map<string, number>;
+  /** K7: a deadline seems to have passed: the store is to look. */
+  lookAtDeadlines(): void;
+  /** How often in a row runs were blocked here or set back, for the backoff, and why the last time (V4). */
+  readonly blocked: Map<string, { readonly times: number; readonly reason?: string }>;
+  readonly blockedLog: BlockedLog;
   readonly turnstile: Turnstile;
   /** Turns that are being computed: their commits come soon. */
   computing: number;
@@ -78,6 +82,8 @@ const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "c
 /** To give a run back: by then its lease is over, as a rule. */
 const MOST_TRIES = 50;
 const LONGEST_PAUSE = 1_000;
+/** Until a run whose deadline seems to have passed may be claimed again: by then the store has looked. */
+const DEADLINE_PAUSE = 100;
 const NO_JOBS: TurnJobs = { jobs: [], messages: [] };
 /** D9, K1: most ends look for nothing but a cancellation. */
 const LATE_IF_CANCELED: LateIf = { cancel: true, signals: [] };
@@ -184,14 +190,14 @@ export class Driver {
 
   // ── beginning ──
 
-  /** The first turn of a run that does not exist yet; undefined if it can't be computed (then let a claim do it). */
-  async firstTurn(jobs: readonly Job[]): Promise<TurnCommit | undefined> {
+  /** The first turn of a run that does not exist yet. V4: one that breaks a rule creates the run blocked, it is not computed again. */
+  async firstTurn(jobs: readonly Job[]): Promise<TurnCommit> {
     this.#busy = true;
     this.#unborn = true;
     this.#hasBegun = true;
     const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
     const completion = await this.#inTurn(() => this.#executor.activate(activation));
-    if (completion.status !== "ok") return undefined;
+    if (completion.status !== "ok") return this.#blocked(completion.error);
     const draft = this.#draft(activation, completion);
     draft.lateIf = undefined; // D9: a run that does not exist has no message but its own
     return draft;
@@ -226,7 +232,12 @@ export class Driver {
       return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
     }
     const retryRunAt = retryRunAtOf(claim.turns ?? []);
-    if (retryRunAt !== undefined && retryRunAt > this.#host.now() && !claim.inbox.some(({ job }) => OVERRULING.has(job.type))) {
+    if (
+      retryRunAt !== undefined &&
+      retryRunAt > this.#host.now() &&
+      !this.#isAfterDeadline(retryRunAt) &&
+      !claim.inbox.some(({ job }) => OVERRULING.has(job.type))
+    ) {
       // Messages came while it waits to be tried again: they wait with it.
       this.#retryRunAt = retryRunAt;
       this.#seen = claim.inbox.at(-1)?.id ?? 0;
@@ -247,7 +258,7 @@ export class Driver {
     }
     await this.deliver(claim.inbox);
     this.#fireDue();
-    if (this.#queue.isEmpty && this.#executor.hasWork) return this.#activate();
+    if (this.#queue.isEmpty && this.#executor.hasWork && !this.#isOverdue()) return this.#activate();
     this.#pump();
   }
   /** M7: what the claim before was given too late, as it parked, is in the inbox of this one, unless others have taken it. */
@@ -284,6 +295,8 @@ export class Driver {
     const goesOn = fail !== undefined && (resumed || fail.retryAfter !== undefined);
     const resume: Job | undefined = goesOn ? { type: "resume", attempt: claim.run.attempt, voids: fail.causes ?? [] } : undefined;
     if (resume !== undefined) this.#queue.push(resume);
+    // K7 S1: another attempt would come too late: it fails as it did, once its steps are undone.
+    if (goesOn && !resumed && this.#isAfterDeadline(retryRunAtOf(turns) ?? 0)) this.#queue.push({ type: "expire", error: fail.error });
     const failure = await this.#replay(turns, resume);
     if (failure !== undefined || this.#released) return failure;
     this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#queue.jobs }], claim.attempts);
@@ -386,7 +399,8 @@ export class Driver {
   #pump(): void {
     if (this.#busy || this.#delivering > 0 || this.#released || this.#closed) return;
     if (this.#stopping && this.#steps.inFlight > 0) return; // W4: they may finish first
-    if (!this.#queue.isEmpty) this.#activate();
+    if (this.#isOverdue()) this.#standAside(undefined);
+    else if (!this.#queue.isEmpty) this.#activate();
     else if (this.#steps.hasNews) this.#write(this.#bare("running"));
     else if (this.#steps.inFlight === 0) this.#write(this.#bare("sleeping"));
   }
@@ -469,7 +483,8 @@ export class Driver {
     if (goesOn) for (const command of completion.commands) this.#apply(command, time);
     const fail = completion.commands.find((command) => command.type === "fail");
     if (fail?.type === "fail" && fail.retryAfter !== undefined && goesOn) {
-      this.#retryRunAt = time + fail.retryAfter;
+      const retryRunAt = time + fail.retryAfter;
+      this.#retryRunAt = this.#isAfterDeadline(retryRunAt) ? time : retryRunAt;
       this.#seen = 0; // what came meanwhile is the next claim's
       draft.attempt = this.#run.attempt + 1;
       draft.status = "sleeping";
@@ -537,7 +552,7 @@ export class Driver {
     if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
     if (result.status === "late") return void this.#takeBack(draft, turn ?? NO_JOBS, result.inbox);
     this.#busy = false;
-    if (result.status === "committed") for (const { seq, number } of starting) this.#steps.start(seq, number);
+    if (result.status === "committed" && !this.#isOverdue()) for (const { seq, number } of starting) this.#steps.start(seq, number);
     this.#committed(draft, result);
   }
   /**
@@ -609,9 +624,11 @@ export class Driver {
       if (status === "failed") this.#host.logger.warn("A run failed.", { runId: this.runId, workflow: this.workflow.name, error });
       return;
     }
+    if (commit.blocked !== undefined) return this.#release("blocked", undefined);
     // D10: a run that is to be tried again begins with a replay that leaves out what failed: this executor is of no more use.
     if (commit.lease === "park") return this.#release(this.#retryRunAt === undefined ? "parked" : "closed", undefined);
     if (this.#retryRunAt !== undefined) return this.#write(this.#bare("sleeping"));
+    if (this.#isOverdue()) return this.#standAside(commit);
     for (const command of turn?.commands ?? []) {
       if (command.type === "cancel") this.#steps.cancel(command.seq, command.join === true);
       else if ("n" in command && isStep(command) && !this.#leavesWork) this.#steps.start(command.seq, 1);
@@ -654,7 +671,21 @@ export class Driver {
   }
   /** K7: a retry after the deadline is none. Rollbacks are exempt. */
   #isTooLate(seq: number, retryAt: number): boolean {
-    return this.#run.deadlineAt !== undefined && retryAt >= this.#run.deadlineAt && this.#steps.command(seq)?.type !== "rollback";
+    return this.#isAfterDeadline(retryAt) && this.#steps.command(seq)?.type !== "rollback";
+  }
+  #isAfterDeadline(moment: number): boolean {
+    return this.#run.deadlineAt !== undefined && moment >= this.#run.deadlineAt;
+  }
+  /** K7: by the estimate of the store's time its deadline has passed: no turn and no step begins. What undoes it is exempt. */
+  #isOverdue(): boolean {
+    if (this.#run.deadlineAt === undefined || this.#rollingBack) return false;
+    return this.#isAfterDeadline(this.#host.now()) && !this.#queue.jobs.some(({ type }) => type === "expire");
+  }
+  /** K7: the store decides, by its own clock: it ends the run, or hands it out once more. None of the steps of `turn` has begun. */
+  #standAside(turn: TurnCommit | undefined): void {
+    if (turn !== undefined) this.#steps.notBegun(openedSteps(turn).map(({ seq }) => seq));
+    const reason = new DeadlineExceededError({ runId: this.runId, deadline: this.#run.deadlineAt ?? 0 });
+    void this.#handOver(reason, this.#host.now() + DEADLINE_PAUSE, this.#seen).then(() => this.#host.lookAtDeadlines());
   }
   /** K7: the deadline can't be met any more: the run fails now. */
   #expire(): void {
@@ -666,21 +697,28 @@ export class Driver {
   // ── the end of a claim ──
 
   /** V4: the run is unharmed; it is tried again later, or when other code comes. */
-  async #block(error: Error, remedy = "code that can replay it"): Promise<void> {
+  async #block(error: Error, remedy?: string): Promise<void> {
     if (this.#released) return;
     this.#busy = true; // nobody parks it meanwhile: its timers are not set
-    const times = this.#host.blocked.get(this.runId) ?? 0;
-    this.#host.blocked.set(this.runId, times + 1);
-    const backoff = Math.min(1_000 * 2 ** times, 300_000);
-    this.#host.logger.error(`Run ${this.runId} is blocked: ${error.message}`, { runId: this.runId, workflow: this.workflow.name, error });
+    await this.#handIn(this.#blocked(error, remedy));
+    this.#release("blocked", error);
+  }
+  #blocked(error: Error, remedy = isBrokenRule(error) ? "code that keeps to the rules" : "code that can replay it"): Draft {
+    const { blocked, blockedLog } = this.#host;
+    const code = this.#host.codeOf(this.workflow);
+    const run = { runId: this.runId, workflow: this.workflow.name, code, error };
+    const reason = reasonOf(run);
+    const before = blocked.get(this.runId);
+    const times = before?.times ?? 0;
+    blocked.set(this.runId, { times: times + 1, reason });
+    if (before?.reason !== reason) blockedLog.note(run, reason);
     const draft = this.#bare("blocked");
-    draft.blocked = { error: serializeError(error), code: this.#host.codeOf(this.workflow) };
+    draft.blocked = { error: serializeError(error), code };
     draft.lease = "park";
-    draft.wakeAt = this.#host.now() + backoff;
+    if (!isBrokenRule(error)) draft.wakeAt = this.#host.now() + Math.min(1_000 * 2 ** times, 300_000);
     draft.seen = Number.MAX_SAFE_INTEGER;
     draft.waitingFor = [`${remedy} (${error.name})`];
-    await this.#handIn(draft);
-    this.#release("blocked", error);
+    return draft;
   }
   /** D4: somebody else has it. Its steps are told, nothing more is written. */
   lose(reason: unknown): void {
@@ -698,8 +736,8 @@ export class Driver {
   }
   /** A commit failed. The run is free for others after a while: what this worker could not write, they may not be able to either. */
   async #setBack(reason: unknown): Promise<void> {
-    const times = this.#host.blocked.get(this.runId) ?? 0;
-    this.#host.blocked.set(this.runId, times + 1);
+    const { times, ...why } = this.#host.blocked.get(this.runId) ?? { times: 0 };
+    this.#host.blocked.set(this.runId, { ...why, times: times + 1 });
     // Jitter: whoever failed together need not meet again.
     const pause = Math.min(100 * 2 ** times, 30_000) * (0.5 + this.#host.environment.random());
     await this.#handOver(reason, this.#host.now() + Math.ceil(pause), this.#seen);

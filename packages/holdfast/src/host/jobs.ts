@@ -72,10 +72,14 @@ export class JobQueue {
   take(): TurnJobs {
     const jobs = this.#jobs;
     const messages = this.#messages; // M7: what arrives during the turn is consumed by the next
-    const count = messages[MESSAGES_A_TURN - 1]?.jobs ?? jobs.length;
+    // K7: what came before a deadline is recorded with it, and moves no code.
+    const isLast = messages.length > MESSAGES_A_TURN && jobs.some(({ type }) => type === "expire");
+    const count = isLast ? jobs.length : (messages[MESSAGES_A_TURN - 1]?.jobs ?? jobs.length);
     this.#jobs = count === jobs.length ? [] : jobs.splice(count);
     if (messages.length === 0) return { jobs, messages: NO_MESSAGES };
-    this.#messages = messages.splice(MESSAGES_A_TURN).map(({ id, job, jobs }) => ({ id, job, jobs: jobs - count }));
+    this.#messages = messages
+      .splice(isLast ? messages.length : MESSAGES_A_TURN)
+      .map(({ id, job, jobs }) => ({ id, job, jobs: jobs - count }));
     this.#release();
     return { jobs, messages };
   }

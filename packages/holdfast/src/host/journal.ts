@@ -39,8 +39,8 @@ export interface JournalContext {
   readonly deadlineAt: number | undefined;
   /** Gives seeds. */
   readonly environment: Pick<Environment, "uuid">;
-  /** Knows the definitions of children. */
-  readonly executor: { childWorkflow(seq: number): AnyWorkflow | undefined };
+  /** Knows the definitions of children, and how many steps there are to undo. */
+  readonly executor: { childWorkflow(seq: number): AnyWorkflow | undefined; readonly rollbacks: number };
 }
 
 export type Draft = Mutable<TurnCommit>;
@@ -174,7 +174,8 @@ function childOf(context: JournalContext, command: ChildCommand): NewRun {
 function end(context: JournalContext, command: TerminalCommand, draft: Draft): void {
   if (command.type === "fail" && command.retryAfter !== undefined) {
     const retryAt = (draft.turn?.time ?? 0) + command.retryAfter;
-    if (context.deadlineAt === undefined || retryAt < context.deadlineAt) return; // D10: it goes on as another attempt, if in time (K7)
+    // D10: it goes on as another attempt, if in time (K7). If not, it is replayed for what there is to undo (S1).
+    if (context.deadlineAt === undefined || retryAt < context.deadlineAt || context.executor.rollbacks > 0) return;
   }
   const close = closeOf(context, command);
   draft.close = close;

@@ -57,15 +57,18 @@ export class Results {
   #hints = 0;
   /** Of late, by others: of a run that is created the end may be known before the answer. */
   readonly #endedElsewhere = new Set<string>();
+  readonly #isTrying: () => boolean;
   #looking = 0;
   #nextLook = 0;
   #scheduled: "nothing" | "unexpected" | "everything" = "nothing";
   #closed = false;
 
-  constructor(store: Store, environment: Environment, logger: Logger) {
+  /** `isTrying`: may a worker of this process be about to try blocked runs? */
+  constructor(store: Store, environment: Environment, logger: Logger, isTrying: () => boolean = () => false) {
     this.#store = store;
     this.#environment = environment;
     this.#logger = logger;
+    this.#isTrying = isTrying;
   }
   get waiting(): boolean {
     return this.#awaited.size > 0;
@@ -275,10 +278,10 @@ export class Results {
     if (row !== undefined && status === "blocked") return this.#isTriedSoon(row) ? undefined : blockedError(row);
     return ENDED.has(status) ? new RunClosedError({ runId, status }) : undefined;
   }
-  /** The update itself has made a blocked run available: what comes of that is waited for. */
+  /** It was resumed, or a worker has just started: what comes of that is waited for. */
   #isTriedSoon({ availableAt, workerId }: RunRow): boolean {
     const late = this.#environment.now() - (availableAt ?? Number.POSITIVE_INFINITY);
-    return workerId !== undefined || (late >= 0 && late < TRIED_AGAIN_WITHIN);
+    return workerId !== undefined || this.#isTrying() || (late >= 0 && late < TRIED_AGAIN_WITHIN);
   }
 }
 

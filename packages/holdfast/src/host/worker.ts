@@ -19,8 +19,9 @@ import {
   type TurnWatch,
 } from "@holdfast/core";
 import { isRefusal, StoreError } from "../store/errors.ts";
-import type { ClaimedRun, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
+import type { ClaimedRun, ClaimResult, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
+import type { BlockedLog } from "./blocking.ts";
 import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
@@ -55,10 +56,12 @@ export interface WorkerPorts {
   readonly codec: Codec;
   readonly logger: Logger;
   readonly limits: Partial<Limits>;
+  readonly blockedLog: BlockedLog;
   /** P9: within the limits. */
   encode(value: unknown, what: string): Payload;
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
   stopped(worker: WorkerHost): void;
+  lookAtDeadlines(): void;
 }
 
 /** Until a run that is due is asked for again, in milliseconds. */
@@ -79,7 +82,8 @@ export class WorkerHost implements DriverHost {
   readonly #settings: WorkerSettings;
   readonly #ports: WorkerPorts;
   readonly #activities: ActivityRunner;
-  readonly blocked = new Map<string, number>();
+  readonly blocked: DriverHost["blocked"] = new Map();
+  readonly blockedLog: BlockedLog;
   computing = 0;
   readonly #active = new Map<string, Driver>();
   /** Parked runs, least recently used first (W5). */
@@ -92,6 +96,8 @@ export class WorkerHost implements DriverHost {
   /** A claim that is under way. */
   #claiming: Promise<void> | undefined;
   #claimScheduled = false;
+  /** V4: this worker has tried the blocked runs up to here; undefined: all that there were when it started. */
+  #blockedUpTo: number | undefined = 0;
   #again = false;
   readonly #givenBack = new Set<Promise<void>>();
   #renewing: Promise<boolean> | undefined;
@@ -111,6 +117,7 @@ export class WorkerHost implements DriverHost {
     this.codec = ports.codec;
     this.logger = ports.logger;
     this.limits = ports.limits;
+    this.blockedLog = ports.blockedLog;
     this.turnTimeout = settings.turnTimeout;
     this.maxRecoveries = settings.maxRecoveries;
     this.freezeStates = settings.determinism !== "off";
@@ -165,7 +172,6 @@ export class WorkerHost implements DriverHost {
     const asked = this.#local();
     this.#offset = Number.NEGATIVE_INFINITY;
     this.#setClock(asked, await store.now());
-    await store.unblock(this.#settings.workflows.all.map((workflow) => ({ workflow: workflow.name, code: codeOf(workflow) })));
     if (this.#stopping !== undefined)
       throw new HoldfastError("The engine was closed as this worker started.", { code: "HF_ENGINE_CLOSED" });
     this.#intolerant = tolerateRejections();
@@ -321,6 +327,9 @@ export class WorkerHost implements DriverHost {
   codeOf(workflow: AnyWorkflow): string {
     return codeOf(workflow);
   }
+  lookAtDeadlines(): void {
+    this.#ports.lookAtDeadlines();
+  }
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void {
     if (this.#active.get(driver.runId) === driver) {
       this.#active.delete(driver.runId);
@@ -370,9 +379,7 @@ export class WorkerHost implements DriverHost {
     const driver = new Driver(workflow, unborn(run, this.id, this.now()), this);
     this.#active.set(run.id, driver);
     const commit = await driver.firstTurn([]);
-    if (commit !== undefined) return { first: { workerId: this.id, lease: this.#settings.lease, commit }, driver };
-    this.#active.delete(run.id);
-    return undefined;
+    return { first: { workerId: this.id, lease: this.#settings.lease, commit }, driver };
   }
   /** The run turned out to exist, or could not be created. */
   forget(driver: Driver): void {
@@ -408,38 +415,55 @@ export class WorkerHost implements DriverHost {
   }
   async #claimUpTo(room: number): Promise<void> {
     try {
-      const { lease, queue } = this.#settings;
-      const asked = this.#local();
-      const leasedAt = this.environment.elapsed();
-      const result = await this.#ports.store.claim({
-        workerId: this.id,
-        queue,
-        serves: this.#settings.workflows.serves,
-        limit: room,
-        lease,
-        cached: (runId) => {
-          const driver = this.#cache.get(runId);
-          if (driver === undefined) return undefined;
-          this.#promised.add(runId);
-          return { execution: driver.execution, turns: driver.turns };
-        },
-      });
-      this.#setClock(asked, result.now);
-      if (this.#stopping !== undefined) {
-        // W4: it was asked for before; others may have it.
-        await Promise.all(result.runs.map((claim) => this.#driverOf(claim)?.giveBack()));
-        return;
-      }
-      for (const claim of result.runs) this.#take(claim, leasedAt);
+      const tried = this.#blockedUpTo === undefined ? 0 : await this.#tryBlocked(Math.ceil(room / 2), this.#blockedUpTo);
+      const left = room - tried;
+      if (left <= 0) this.#again = true; // when a slot is free
+      if (left <= 0 || this.#stopping !== undefined) return;
+      const result = await this.#claimSome(left);
+      if (this.#stopping !== undefined) return;
       this.#alarm?.cancel();
       if (result.nextAt !== undefined) this.#claimAfter(result.nextAt - result.now, result.runs.length);
-      if (result.runs.length === room) this.#again = true;
+      if (result.runs.length === left || this.#blockedUpTo !== undefined) this.#again = true;
     } catch (error) {
       this.logger.error("Runs could not be claimed; trying again.", { error });
     } finally {
       this.#promised.clear();
       while (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
     }
+  }
+  /** V4: once by each worker that starts, whatever its code looks like; beside other work. */
+  async #tryBlocked(limit: number, after: number): Promise<number> {
+    const { runs, lastBlocked } = await this.#claimSome(limit, after);
+    this.#blockedUpTo = lastBlocked;
+    return runs.length;
+  }
+  async #claimSome(limit: number, blockedAfter?: number): Promise<ClaimResult> {
+    const { lease, queue } = this.#settings;
+    const asked = this.#local();
+    const leasedAt = this.environment.elapsed();
+    const result = await this.#ports.store.claim({
+      workerId: this.id,
+      queue,
+      serves: this.#settings.workflows.serves,
+      limit,
+      lease,
+      blockedAfter,
+      cached: (runId) => {
+        const driver = this.#cache.get(runId);
+        if (driver === undefined) return undefined;
+        this.#promised.add(runId);
+        return { execution: driver.execution, turns: driver.turns };
+      },
+    });
+    this.#setClock(asked, result.now);
+    // W4: it was asked for before; others may have it.
+    if (this.#stopping !== undefined) await Promise.all(result.runs.map((claim) => this.#driverOf(claim)?.giveBack()));
+    else for (const claim of result.runs) this.#take(claim, leasedAt);
+    return result;
+  }
+  /** V4: has it yet to try runs that were blocked when it started? */
+  get isTryingBlocked(): boolean {
+    return this.#blockedUpTo !== undefined && this.#stopping === undefined && this.#settings.workflows.serves.length > 0;
   }
   /** What is due and was not claimed, somebody has locked just now. */
   #claimAfter(ms: number, claimed: number): void {

@@ -144,7 +144,6 @@ export class Network {
       terminate: call("terminate", store.terminate),
       resume: call("resume", store.resume),
       expire: call("expire", store.expire),
-      unblock: call("unblock", store.unblock),
       ...(store.transact !== undefined && { transact: call("transact", store.transact) }),
       claimTasks: call("claimTasks", store.claimTasks),
       heartbeat: call("heartbeat", store.heartbeat),

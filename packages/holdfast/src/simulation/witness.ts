@@ -191,7 +191,6 @@ export class Witness {
         if (open.length > 0) await this.#expired(open, before);
         return count;
       },
-      unblock: (workflows) => inner.unblock(workflows),
       ...(inner.transact !== undefined && {
         transact: async (claim, body) => {
           const result = await inner.transact?.(claim, body);
@@ -259,7 +258,7 @@ export class Witness {
   async #claim(request: ClaimRequest): Promise<ClaimResult> {
     const before = await this.#order.look();
     const result = await this.#inner.claim(request);
-    this.#order.check(before, request, result);
+    if (request.blockedAfter === undefined) this.#order.check(before, request, result);
     this.workers.add(request.workerId);
     if (result.runs.length > request.limit) this.#broken("room", "W1", `${result.runs.length} runs for ${request.limit} slots`);
     for (const claim of result.runs) this.#claimed(claim, request);

@@ -266,6 +266,11 @@ export interface ClaimRequest {
   readonly serves: readonly Served[];
   readonly limit: number;
   readonly lease: number;
+  /**
+   * V4: blocked runs instead, whenever they are to be tried again, in the order of their creation and after the one that an earlier claim
+   * went up to (0: from the first on). So each worker that starts can try each of them once.
+   */
+  readonly blockedAfter?: number | undefined;
   /** Turns that this worker has in memory, by `runId`: if the run has just as many in the same execution, its history is left out. */
   readonly cached: (runId: string) => { readonly execution: number; readonly turns: number } | undefined;
 }
@@ -285,6 +290,8 @@ export interface ClaimResult {
   readonly runs: readonly ClaimedRun[];
   /** When the next run of these is due, if none is now: at a wake-up, a start time, the end of somebody's lease. */
   readonly nextAt: number | undefined;
+  /** Of a claim of blocked runs: up to which one it went. Undefined: there are no more. */
+  readonly lastBlocked?: number | undefined;
 }
 
 // ─────────────────────────── activities ─────────────────────────
@@ -402,8 +409,6 @@ export interface Store {
    * back already goes on undisturbed. Each deadline counts once; a run that failed by it is not resumable. Also ends attempts of activities whose time is up (D11). Returns how many runs.
    */
   expire(): Promise<number>;
-  /** V4: blocked runs of these workflows whose code was another become available. */
-  unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number>;
   /**
    * D6: runs `body` in a transaction of the database that also records the outcome as a `resolve` of `seq` in the run's inbox, if the
    * epoch still holds. A throw rolls back. Absent where the store has no transactions to offer; a store whose transactions can't wait

@@ -64,4 +64,113 @@ describe.each(STORES)("deadlines on %s", (store) => {
     expect(error.cause).toBeInstanceOf(DeadlineExceededError);
     expect(undone).toEqual(["room, by the living"]);
   });
+
+  test("K7 a deadline that passes while no process is there ends runs that slept, and runs never begun: none of their steps starts", async () => {
+    const began: string[] = [];
+    const order = workflow("order", async (ctx) => {
+      began.push("code");
+      await ctx.sleep(1_400);
+      await ctx.step("charge", () => void began.push("charge"));
+    });
+    const before = await engines.open();
+    await before.worker({ workflows: [order] });
+    const deadline = new Date(Date.now() + 1_500);
+    const slept = await Promise.all([1, 2, 3, 4].map(() => before.start(order, undefined, { deadline, delay: 10 })));
+    const unbegun = await Promise.all([1, 2].map(() => before.start(order, undefined, { deadline, queue: "later" })));
+    await until(() => began.length === slept.length, "all of them to sleep");
+    await before.close();
+    began.length = 0;
+    await until(() => Date.now() > deadline.getTime(), "the deadline");
+    const engine = await engines.open();
+    await Promise.all([engine.worker({ workflows: [order] }), engine.worker({ workflows: [order], queue: "later" })]);
+    for (const { id } of [...slept, ...unbegun]) {
+      const error = await errorOf(engine.run(id).result({ timeout: "8s" }));
+      expect(error.cause).toBeInstanceOf(DeadlineExceededError);
+      expect((await engine.run(id).describe()).finishedAt?.getTime()).toBeLessThan(Date.now() + 1);
+    }
+    expect(began).toEqual([]);
+  });
+
+  test.each([0, new Date(0)])(
+    "K7 a deadline that is over (%s) is accepted, and fails the run at once, with or without a worker",
+    async (deadline) => {
+      const began: string[] = [];
+      const work = workflow("work", async () => void began.push("code"));
+      const engine = await engines.open();
+      const alone = await errorOf((await engine.start(work, undefined, { deadline })).result({ timeout: "8s" }));
+      await engine.worker({ workflows: [work] });
+      const served = await errorOf((await engine.start(work, undefined, { deadline })).result({ timeout: "8s" }));
+      expect([alone.cause, served.cause].every((cause) => cause instanceof DeadlineExceededError)).toBe(true);
+      expect(began).toEqual([]);
+    },
+  );
+
+  test("K7 S1 steps are undone whose deadline passed while no process was there; nothing else runs", async () => {
+    const log: string[] = [];
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("book", () => void log.push("book"), { rollback: () => void log.push("unbook") });
+      await ctx.sleep(50);
+      await ctx.step("pay", () => void log.push("pay"));
+    });
+    const before = await engines.open();
+    await before.worker({ workflows: [trip] });
+    const deadline = new Date(Date.now() + 1_000);
+    const { id } = await before.start(trip, undefined, { deadline });
+    await until(() => log.length === 1, "the booking");
+    await before.close();
+    await until(() => Date.now() > deadline.getTime(), "the deadline");
+    const engine = await engines.open();
+    await engine.worker({ workflows: [trip] });
+    expect((await errorOf(engine.run(id).result({ timeout: "8s" }))).cause).toBeInstanceOf(DeadlineExceededError);
+    expect(log).toEqual(["book", "unbook"]);
+  });
+
+  test("K7 while the store does not look at deadlines, no turn and no step of a run past its own begins", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const began: string[] = [];
+    const first = new Gate();
+    const work = workflow("work", async (ctx) => {
+      await ctx.step("first", () => {
+        began.push("first");
+        return first.passed;
+      });
+      began.push("code");
+      await ctx.step("second", () => void began.push("second"));
+    });
+    await engine.worker({ workflows: [work] });
+    let asked = 0;
+    wire.intercept("expire", async () => {
+      asked++;
+      return 0;
+    });
+    wire.intercept("claim", async (pass, request) =>
+      began.length === 0 ? pass(request) : { now: Date.now(), runs: [], nextAt: undefined },
+    );
+    const deadline = new Date(Date.now() + 500);
+    const run = await engine.start(work, undefined, { deadline });
+    await until(() => began.length === 1, "the first step");
+    await until(() => Date.now() > deadline.getTime() + 20, "the deadline");
+    asked = 0;
+    first.open();
+    await until(async () => (await run.describe()).workerId === undefined, "the run to be given back");
+    await until(() => asked > 0, "a look at deadlines");
+    wire.intercept("expire", undefined);
+    wire.intercept("claim", undefined);
+    expect((await errorOf(run.result({ timeout: "8s" }))).cause).toBeInstanceOf(DeadlineExceededError);
+    expect(began).toEqual(["first"]);
+  });
+
+  test("K7 S1 D10 another attempt of the run that would come after its deadline is none: it fails now, its steps undone", async () => {
+    const log: string[] = [];
+    const trip = workflow({ name: "trip", retry: { maxAttempts: 3, initialInterval: "1h" } }, async (ctx) => {
+      await ctx.step("book", () => void log.push("book"), { rollback: () => void log.push("unbook") });
+      await ctx.step("pay", () => Promise.reject(new Error("no money")), { retry: { maxAttempts: 1 } });
+    });
+    const engine = await engines.open();
+    await engine.worker({ workflows: [trip] });
+    const error = await errorOf((await engine.start(trip, undefined, { deadline: "10m" })).result({ timeout: "8s" }));
+    expect(error.message).toContain("no money");
+    expect(log).toEqual(["book", "unbook"]);
+  });
 });

@@ -456,7 +456,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     const engine = await engines.open({ wire });
     const asked = new Gate();
     const answered = new Gate();
-    wire.intercept("unblock", async (pass, ...args) => {
+    wire.intercept("now", async (pass, ...args) => {
       asked.open();
       await answered.passed;
       return pass(...args);

@@ -163,7 +163,7 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     expect(info).toMatchObject({ status: "blocked", error: { name: "NondeterminismError" } });
     expect(info.waitingFor[0]).toMatch(/code that can replay it/);
     expect(JSON.stringify((await run.history()).turns)).toBe(history);
-    expect(engines.log.some(({ level, message }) => level === "error" && message.includes(`Run ${id} is blocked`))).toBe(true);
+    await until(() => engines.log.some(({ level, message }) => level === "error" && message.includes(`Run ${id} is blocked`)), "the log");
 
     // Other code unblocks it at once, in this process or in another.
     await worker.stop();
@@ -217,12 +217,75 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     const run = engine.run(id, mended);
     await run.signal("go", 1);
     await until(() => blocked === 1);
+    const { availableAt } = await run.describe();
     await run.signal("go", 2);
-    await until(() => blocked === 2, "the message to have it tried once more");
+    expect((await run.describe()).availableAt).toEqual(availableAt);
     fits = true; // the same code by its text, but it fits now
     await run.resume();
     await until(async () => (await run.describe()).status === "completed");
     expect(await run.result()).toEqual(["reserved", 1]);
+  });
+
+  test("V4 each worker that starts tries a blocked run once, whatever its code looks like", async () => {
+    const engine = await engines.open();
+    const tries: string[] = [];
+    const strays = (who: string) =>
+      workflow("strays", async (ctx) => {
+        tries.push(who);
+        if (who !== "fixed") await new Promise((resolve) => setImmediate(resolve));
+        return ctx.step("work", () => who);
+      });
+    const first = await engine.worker({ workflows: [strays("first")] });
+    const run = await engine.start(strays("first"), undefined, { delay: 1 });
+    expect((await errorOf(run.result())).cause).toMatchObject({ name: "ForeignAwaitError" });
+    await engine.worker({ workflows: [strays("second")] }); // beside the first, which leaves it alone
+    await until(() => tries.length === 2, "the second try");
+    await until(async () => (await run.describe()).workerId === undefined, "the second worker to be through with it");
+    expect(await run.describe()).toMatchObject({ status: "blocked", availableAt: undefined });
+    await first.stop();
+    const other = await engines.open();
+    await other.worker({ workflows: [strays("fixed")] });
+    expect(await until(async () => (await run.describe()).output)).toBe("fixed");
+    expect(tries).toEqual(["first", "second", "fixed"]);
+  });
+
+  test("V4 a turn that broke a rule is not tried by time, nor by messages: what it did outside of steps happens once", async () => {
+    const engine = await engines.open();
+    let posted = 0;
+    const posts = workflow("posts", async (ctx) => {
+      posted++;
+      await new Promise((resolve) => setImmediate(resolve));
+      await ctx.waitForSignal("go");
+    });
+    await engine.worker({ workflows: [posts] });
+    // One that is begun before it is created, and one that is claimed.
+    for (const delay of [0, 1]) {
+      posted = 0;
+      const run = await engine.start(posts, undefined, { delay });
+      const error = await errorOf(run.result());
+      expect(error.cause).toMatchObject({ name: "ForeignAwaitError" });
+      await run.signal("go");
+      expect(await run.describe()).toMatchObject({ status: "blocked", availableAt: undefined });
+      expect(posted).toBe(1);
+      await run.resume();
+      await until(() => posted === 2, "the try that resume() asks for");
+      await until(async () => (await run.describe()).workerId === undefined);
+      expect((await run.describe()).availableAt).toBeUndefined();
+    }
+  });
+
+  test("V4 many runs that are blocked for one reason are one line, with their number", async () => {
+    const ids = await Promise.all(Array.from({ length: 30 }, () => waiting()));
+    const engine = await engines.open();
+    await engine.worker({ workflows: [diverged] });
+    await Promise.all(ids.map((id) => engine.run(id).signal("go")));
+    for (const id of ids) await errorOf(engine.run(id).result());
+    await engine.close();
+    const lines = engines.log.filter(({ level }) => level === "error");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatchObject({ fields: { runs: 30, workflow: "order", code: "HF_NONDETERMINISM" } });
+    expect(lines[0]?.message).toMatch(/^30 runs of workflow "order" are blocked/);
+    expect(JSON.stringify(lines[0]).match(/step \\"reserve\\"/g)).toHaveLength(1); // once: not in the fields again
   });
 
   test("V4 a blocked run is tried again by itself", async () => {

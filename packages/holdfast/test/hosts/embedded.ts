@@ -128,7 +128,6 @@ function broughtSomething(method: string, result: unknown): boolean {
     case "claimTasks":
       return (result as Awaited<ReturnType<Store["claimTasks"]>>).tasks.length > 0;
     case "expire":
-    case "unblock":
       return (result as number) > 0;
     case "renew":
       return (result as Awaited<ReturnType<Store["renew"]>>).some(({ held, inbox }) => !held || inbox.length > 0);

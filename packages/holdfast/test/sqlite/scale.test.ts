@@ -1,8 +1,7 @@
 // Claims, wake-ups and lists among very many runs: what they cost does not grow with what they do not concern.
 
 import { beforeAll, describe, expect, test } from "vitest";
-import { DAMAGED_RUNS, DUE_RUNS, LANE_HEADS, LATER_RUN } from "../../src/store/sqlite/claimRuns.ts";
-import { BLOCKED } from "../../src/store/sqlite/overruleRuns.ts";
+import { BLOCKED, DAMAGED_RUNS, DUE_RUNS, LANE_HEADS, LATER_RUN } from "../../src/store/sqlite/claimRuns.ts";
 import { type Bench, LEASE, range, runIds } from "../../src/testing/storeConformance/bench.ts";
 import { newPath, openBench, openShell, type Shell } from "./support.ts";
 

@@ -25,6 +25,7 @@ export const runTables = (s: string): string =>
 /** K7: whose deadline has passed, those excepted that are claimed for their rollbacks. `expire` ends them within a second. */
 const notLate = (run: string): string =>
   `(${run}.deadline_at IS NULL OR ${run}.deadline_at > v_now OR ${run}.expired OR ${run}.status = 'rolling_back')`;
+const claimable = "CASE WHEN p_after IS NULL THEN r.available_at <= v_now ELSE r.status = 'blocked' END";
 const ofLateRun = (s: string, task: string): string =>
   `EXISTS (SELECT 1 FROM ${s}.runs x WHERE x.key = ${task}.run AND x.deadline_at <= v_now)`;
 
@@ -65,9 +66,9 @@ BEGIN
   RETURN json_build_object('lanes', v_lanes, 'workers', v_workers)::text;
 END $$;
 
--- p_serves: w workflow, v version, a all versions. At least one row comes back; with key null it only tells the time and what is next.
+-- p_serves: w workflow, v version, a all versions. p_after: blocked runs instead (V4), after this one. At least one row comes back; with key null it only tells the time and what is next.
 CREATE FUNCTION ${s}.claim_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_worker text, p_queue text, p_serves text,
-  p_limit integer, p_lease bigint, p_again boolean)
+  p_limit integer, p_lease bigint, p_after bigint, p_again boolean)
 RETURNS TABLE (now bigint, next_at bigint, recovered boolean, records json, attempts json, inbox json, last_time bigint, ${RUN_TYPES}) LANGUAGE plpgsql ${BY_INDEX} AS $$
 #variable_conflict use_column
 DECLARE
@@ -87,16 +88,19 @@ BEGIN
       WHERE x.w = l.workflow AND (x.a OR x.v IS NOT DISTINCT FROM l.version));
   IF p_again THEN v_answer := coalesce(${s}.begin_call_1(p_instance, p_slot, p_token), 'begun'); END IF;
   WHILE coalesce(v_answer, 'begun') = 'begun' LOOP
-    v_new := ARRAY (
+    v_new := CASE WHEN p_after IS NOT NULL THEN ARRAY (
+      SELECT r.key FROM ${s}.runs r WHERE r.blocked_code IS NOT NULL AND r.status = 'blocked' AND r.lane = ANY (v_lanes) AND r.key > p_after
+        AND r.key <> ALL (v_tried) AND ${notLate("r")} ORDER BY r.key LIMIT p_limit - cardinality(v_keys))
+    ELSE ARRAY (
       SELECT c.key FROM unnest(v_lanes, v_priorities) AS l(lane, priority) CROSS JOIN LATERAL (
         SELECT r.key, r.available_at FROM ${s}.runs r WHERE r.lane = l.lane AND r.available_at <= v_now AND r.key <> ALL (v_tried) AND ${notLate("r")}
         ORDER BY r.available_at, r.key LIMIT p_limit - cardinality(v_keys)
-      ) c ORDER BY l.priority DESC, c.available_at, c.key LIMIT p_limit - cardinality(v_keys));
+      ) c ORDER BY l.priority DESC, c.available_at, c.key LIMIT p_limit - cardinality(v_keys)) END;
     EXIT WHEN cardinality(v_new) = 0;
     IF v_answer IS NULL THEN v_answer := coalesce(${s}.begin_call_1(p_instance, p_slot, p_token), 'begun'); END IF;
     EXIT WHEN v_answer <> 'begun';
     -- Whoever has one of them locked claims it, or has something to say about it: passed over.
-    v_locked := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = ANY (v_new) AND r.available_at <= v_now AND r.lane = ANY (v_lanes)
+    v_locked := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = ANY (v_new) AND ${claimable} AND r.lane = ANY (v_lanes)
       FOR NO KEY UPDATE SKIP LOCKED);
     v_keys := v_keys || ARRAY (SELECT u.key FROM unnest(v_new) WITH ORDINALITY AS u(key, ord) WHERE u.key = ANY (v_locked) ORDER BY u.ord);
     v_tried := v_tried || v_new;
@@ -106,7 +110,7 @@ BEGIN
     -- All that is due is in somebody's hands for a moment: worth a moment, but no wait for a lock. A row that had changed when it was
     -- locked stays locked though it was not returned, so that we may hold what the others wait for.
     PERFORM pg_sleep(0.002);
-    v_keys := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = v_tried[1] AND r.available_at <= v_now AND r.lane = ANY (v_lanes)
+    v_keys := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = v_tried[1] AND ${claimable} AND r.lane = ANY (v_lanes)
       FOR NO KEY UPDATE SKIP LOCKED);
   END IF;
   IF v_answer IS NOT NULL AND v_answer <> 'begun' THEN

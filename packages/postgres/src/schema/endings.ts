@@ -248,22 +248,4 @@ BEGIN
   END LOOP;
   RETURN json_build_object('n', v_count, 'b', v_busy)::text;
 END $$;
-
--- V4. p_workflows: w workflow, c the code that is there now.
-CREATE FUNCTION ${s}.unblock_runs_1(p_now bigint, p_workflows text) RETURNS integer LANGUAGE plpgsql ${BY_INDEX} AS $$
-DECLARE
-  v_now bigint := ${s}.clock_1(p_now);
-  v_keys bigint[];
-  v_count integer;
-BEGIN
-  SELECT array_agg(r.key) INTO v_keys FROM json_to_recordset(p_workflows::json) AS t(w text, c text)
-    CROSS JOIN LATERAL (SELECT x.key FROM ${s}.runs x
-      WHERE x.workflow = t.w AND x.blocked_code IS NOT NULL AND x.blocked_code <> t.c AND x.status = 'blocked' OFFSET 0) r;
-  IF v_keys IS NULL THEN RETURN 0; END IF;
-  -- One that somebody has locked is tried again when its time comes.
-  v_keys := ARRAY (SELECT key FROM ${s}.runs WHERE key = ANY (v_keys) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
-  UPDATE ${s}.runs SET available_at = least(available_at, v_now) WHERE key = ANY (v_keys) AND status = 'blocked';
-  GET DIAGNOSTICS v_count = ROW_COUNT;
-  RETURN v_count;
-END $$;
 `;

@@ -101,11 +101,22 @@ export class MemoryStore implements Store {
       const { queue, limit } = request;
       const accepts = (name: string, version: string | undefined): boolean =>
         request.serves.some(({ workflow, versions }) => workflow === name && (versions === "*" || versions.includes(version)));
+      if (request.blockedAfter !== undefined) return this.#claimBlocked(request, accepts, request.blockedAfter, now);
       const due = this.#due(queue, accepts, limit, now);
       // Asked before they are leased: their own leases are no news to the one who takes them.
       const nextAt = this.#book.agenda.next(queue, accepts);
       return { now, runs: due.map((run) => this.#claim(run, request, now)), nextAt };
     });
+  }
+  /** V4. */
+  #claimBlocked(request: ClaimRequest, accepts: Accepts, after: number, now: number): ClaimResult {
+    const isServed = ({ status, queue, workflow, version, order }: KeptRun): boolean =>
+      status === "blocked" && order > after && queue === request.queue && accepts(workflow, version);
+    const blocked = [...this.#book.all()].filter(isServed).sort((a, b) => a.order - b.order);
+    const found = blocked.slice(0, request.limit);
+    for (const run of found) if (this.#book.isLate(run, now)) this.#book.expire(run, now);
+    const runs = found.filter(isOpen).map((run) => this.#claim(run, request, now));
+    return { now, runs, nextAt: undefined, lastBlocked: found.length < blocked.length ? found.at(-1)?.order : undefined };
   }
   /** K7: those past their deadline are ended, and leave room for others. */
   #due(queue: string, accepts: Accepts, limit: number, now: number): KeptRun[] {
@@ -203,18 +214,6 @@ export class MemoryStore implements Store {
     const deadlines = [...this.#book.deadlines].flatMap(({ deadlineAt }) => deadlineAt ?? []);
     const limits = [...deadlines, this.#book.tasks.nextLimit ?? []].flat();
     return limits.length === 0 ? undefined : Math.min(...limits);
-  }
-  unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
-    return this.#change((now) => {
-      const codes = new Map(workflows.map(({ workflow, code }) => [workflow, code]));
-      let unblocked = 0;
-      for (const run of this.#book.all()) {
-        if (run.status !== "blocked" || !codes.has(run.workflow) || codes.get(run.workflow) === run.blockedCode) continue;
-        this.#book.availableNow(run, now);
-        unblocked++;
-      }
-      return unblocked;
-    });
   }
 
   // ── activities ──

@@ -41,17 +41,24 @@ export const DUE_RUNS = `SELECT key, available_at FROM holdfast_runs WHERE lane 
 export const LATER_RUN = "SELECT min(available_at) FROM holdfast_runs WHERE lane = ? AND available_at > ? AND available_at < 9e999";
 export const DAMAGED_RUNS = "SELECT key FROM holdfast_runs WHERE lane = ? AND available_at >= 9e999";
 
-/** The lanes of a queue that the worker serves, and that are not empty. */
-export function findLanes(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">): Lane[] {
+function served(all: readonly Served[]): (workflow: string, version: string | undefined) => boolean {
   const serves = new Map<string, Served["versions"]>();
-  for (const { workflow, versions } of request.serves) {
+  for (const { workflow, versions } of all) {
     const known = serves.get(workflow);
     serves.set(workflow, known === "*" || versions === "*" ? "*" : [...(known ?? []), ...versions]);
   }
+  return (workflow, version) => {
+    const versions = serves.get(workflow);
+    return versions !== undefined && (versions === "*" || versions.includes(version));
+  };
+}
+
+/** The lanes of a queue that the worker serves, and that are not empty. */
+export function findLanes(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">): Lane[] {
+  const isServed = served(request.serves);
   const lanes: Lane[] = [];
   for (const [lane, workflow, version, priority, head, isDamaged] of db.all(LANE_HEADS, [text(request.queue)])) {
-    const versions = serves.get(readText(workflow));
-    if (versions === undefined || (versions !== "*" && !versions.includes(readOptionalText(version)))) continue;
+    if (!isServed(readText(workflow), readOptionalText(version))) continue;
     const rank = typeof priority === "number" ? priority : undefined;
     lanes.push({ lane: readNumber(lane), priority: rank, head: readOptionalNumber(head), isDamaged: isDamaged === 1 });
   }
@@ -83,6 +90,23 @@ export function findDue(db: Connection, lanes: readonly Lane[], limit: number, n
     sooner(candidates[taken.length]?.availableAt);
   }
   return { due, nextAt };
+}
+
+/** Few are blocked: they are sorted out here. */
+export const BLOCKED = "SELECT key, lane FROM holdfast_runs WHERE status = 'blocked'";
+
+/** V4: those that the worker serves. */
+export function findBlocked(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">, after: number, limit: number): number[] {
+  const isServed = served(request.serves);
+  const lanes = new Set<unknown>();
+  for (const [lane, workflow, version] of db.all("SELECT lane, workflow, version FROM holdfast_lanes WHERE queue = ?", [
+    text(request.queue),
+  ]))
+    if (isServed(readText(workflow), readOptionalText(version))) lanes.add(lane);
+  if (lanes.size === 0) return [];
+  const blocked = db.all(BLOCKED, []).filter(([, lane]) => lanes.has(lane));
+  const keys = blocked.map(([key]) => readNumber(key)).filter((key) => key > after);
+  return keys.sort((a, b) => a - b).slice(0, limit);
 }
 
 /** Runs whose `available_at` is no moment, which no order of claims has a place for. */
@@ -120,7 +144,7 @@ export interface Claim {
   readonly lastTime: number | undefined;
 }
 
-/** Undefined: its deadline had passed, and it has ended, or can be claimed once more for its rollbacks. */
+/** Undefined: its deadline had passed, and it has ended, with nothing to undo. */
 export function claimRun(
   session: Session,
   key: number,
@@ -136,7 +160,7 @@ export function claimRun(
   if (found.deadlineAt !== undefined && found.deadlineAt <= now && expired === 0 && found.status !== "rolling_back") {
     const late = findRun(db, found.id);
     if (late !== undefined) expireRun(session, late, now);
-    return undefined;
+    return findRun(db, found.id)?.isOpen === true ? claimRun(session, key, worker, cached, now) : undefined;
   }
   const { run, recovered } = taken(found, worker, now);
   const { epoch, status, recoveries, availableAt, startedAt, turns, historyLength } = run;

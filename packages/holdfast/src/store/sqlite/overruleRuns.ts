@@ -1,11 +1,11 @@
-// What is done to runs over their heads: termination, deadlines, resuming, another try for blocked ones.
-// Owns: these four; none of them runs workflow code.
-// Invariants: K6 (terminate), K7 (deadlines, rollbacks exempt), D10 (resume, refused after rollbacks), V4 (unblock).
+// What is done to runs over their heads: termination, deadlines, resuming.
+// Owns: these three; none of them runs workflow code.
+// Invariants: K6 (terminate), K7 (deadlines, rollbacks exempt), D10 (resume, refused after rollbacks), V4 (also of a blocked one).
 
 import { DeadlineExceededError, serializeError } from "@holdfast/core";
 import type { SendResult } from "../port.ts";
 import { overrule, terminateRun } from "./closeRun.ts";
-import { readNumber, readText, text } from "./columns.ts";
+import { readText } from "./columns.ts";
 import { findLate, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session, Swept } from "./session.ts";
@@ -64,17 +64,6 @@ export function expireRun(session: Session, run: RunHead, now: number): void {
   session.held.forget(run.key);
   session.db.run(EXPIRE, [now, run.turns, run.historyLength, run.key]);
   putMessage(session, run.key, { type: "expire", error }, now);
-}
-
-// The plus keeps SQLite from going through all runs of the workflow: few are blocked.
-export const BLOCKED = "SELECT key FROM holdfast_runs WHERE status = 'blocked' AND +workflow = ? AND blocked_code IS NOT ?";
-
-/** Blocked runs of a workflow that other code than this has given up. Returns how many. */
-export function unblockRuns(session: Session, workflow: string, code: string, now: number): number {
-  const blocked = session.db.all(BLOCKED, [text(workflow), text(code)]);
-  for (const [key] of blocked) session.db.run(AVAILABLE, [now, readNumber(key)]);
-  if (blocked.length > 0) session.changed("work");
-  return blocked.length;
 }
 
 const BLOCK = `UPDATE holdfast_runs SET status = 'blocked', worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = '', error = ?

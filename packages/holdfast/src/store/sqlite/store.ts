@@ -24,7 +24,7 @@ import type {
   UpdateOutcome,
   Wakeup,
 } from "../port.ts";
-import { type Claim, claimedRun, claimRun, findDamaged, findDue, findLanes, type Lane } from "./claimRuns.ts";
+import { type Claim, claimedRun, claimRun, findBlocked, findDamaged, findDue, findLanes, type Lane } from "./claimRuns.ts";
 import { claimTask, findTasks, type Heartbeat, heartbeatTask, readFresh } from "./claimTasks.ts";
 import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
@@ -33,7 +33,7 @@ import { answerTask, sweepTasks } from "./endTasks.ts";
 import { isDamage, isUnreadable, storeError } from "./failures.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
-import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate, unblockRuns } from "./overruleRuns.ts";
+import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate } from "./overruleRuns.ts";
 import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
@@ -174,6 +174,7 @@ export class SqliteStore implements Store {
   }
   async claim(request: ClaimRequest): Promise<ClaimResult> {
     const now = this.#clock();
+    if (request.blockedAfter !== undefined) return this.#claimBlocked(request, request.blockedAfter);
     const look = await this.#read((db) => {
       const lanes = findLanes(db, request);
       return { lanes, ...findDue(db, lanes, request.limit, now) };
@@ -181,6 +182,14 @@ export class SqliteStore implements Store {
     for (const lane of look.lanes) if (lane.priority === undefined) this.#tellOfLane(lane);
     const isNeeded = look.due.length > 0 || look.lanes.some(({ isDamaged }) => isDamaged);
     if (!isNeeded || request.limit <= 0) return { now, runs: [], nextAt: look.nextAt };
+    return this.#claimFound(request);
+  }
+  /** V4. */
+  async #claimBlocked(request: ClaimRequest, after: number): Promise<ClaimResult> {
+    const some = request.limit <= 0 ? [] : await this.#read((db) => findBlocked(db, request, after, 1));
+    return some.length === 0 ? { now: this.#clock(), runs: [], nextAt: undefined } : this.#claimFound(request);
+  }
+  async #claimFound(request: ClaimRequest): Promise<ClaimResult> {
     try {
       return await this.#claimDue(request, 0);
     } catch (error) {
@@ -191,12 +200,12 @@ export class SqliteStore implements Store {
   }
   /** `refused`: so many of them may be refused, each by itself. */
   async #claimDue(request: ClaimRequest, refused: number): Promise<ClaimResult> {
-    const { workerId: id, lease, cached, limit } = request;
+    const { workerId: id, lease, cached, limit, blockedAfter } = request;
     const block = (session: Session, key: number, cause: unknown): BlockedRun => {
       const error = new StoreCorruptError({ where: this.path, cause });
       return { ...blockDamaged(session, key, error), error };
     };
-    const { now, claims, nextAt, blocked, refusal } = await this.#write(limit, (session, now) => {
+    const { now, claims, nextAt, blocked, refusal, lastBlocked } = await this.#write(limit, (session, now) => {
       const { db } = session;
       const lanes = findLanes(db, request);
       // In this transaction: in the next, somebody may have mended and claimed them.
@@ -213,6 +222,12 @@ export class SqliteStore implements Store {
           else claims.push(claim);
         }
       };
+      if (blockedAfter !== undefined) {
+        const found = findBlocked(db, request, blockedAfter, limit + 1);
+        const { refusal } = session.each(found.slice(0, limit), claimOne);
+        const lastBlocked = found.length > limit ? found[limit - 1] : undefined;
+        return { now, claims, nextAt: undefined, blocked, refusal, lastBlocked };
+      }
       let { due, nextAt } = findDue(db, lanes, limit + refused, now);
       if (refused === 0) {
         due.forEach(claimOne);
@@ -221,11 +236,11 @@ export class SqliteStore implements Store {
           before = late;
           ({ due, nextAt } = findDue(db, lanes, limit - claims.length, now));
         }
-        return { now, claims, nextAt, blocked, refusal: undefined };
+        return { now, claims, nextAt, blocked, refusal: undefined, lastBlocked: undefined };
       }
       const { refusal } = session.each(due, (key) => claims.length < limit && claimOne(key));
       // Those that stay are due for ever: when to look again, the worker knows by itself.
-      return { now, claims, nextAt: nextAt !== undefined && nextAt > now ? nextAt : undefined, blocked, refusal };
+      return { now, claims, nextAt: nextAt !== undefined && nextAt > now ? nextAt : undefined, blocked, refusal, lastBlocked: undefined };
     });
     if (refusal !== undefined) this.#tellOfRefusal(storeError(refusal, this.path));
     const damaged: { readonly key: number; readonly error: unknown }[] = [];
@@ -237,7 +252,7 @@ export class SqliteStore implements Store {
     );
     const unreadable = await this.#writeEach(damaged, (session, { key, error }) => block(session, key, error));
     for (const run of [...blocked, ...unreadable]) this.#tellOfRun(run);
-    return { now, runs, nextAt };
+    return { now, runs, nextAt, lastBlocked };
   }
   #tellOfRun({ id, isOpen, error }: BlockedRun): void {
     const what = isOpen
@@ -302,10 +317,6 @@ export class SqliteStore implements Store {
     if (now >= (this.#latest ?? Number.POSITIVE_INFINITY)) this.#latest = now;
     else if (await this.#read((db) => hasLongLeases(db, now))) await this.#write(1, ({ db }, now) => cutLeases(db, now));
     this.#latest ??= now;
-  }
-  async unblock(workflows: readonly { readonly workflow: string; readonly code: string }[]): Promise<number> {
-    const counts = await this.#writeEach(workflows, (session, { workflow, code }, now) => unblockRuns(session, workflow, code, now));
-    return counts.reduce((sum, count) => sum + count, 0);
   }
   async transact(claim: TransactionClaim, body: (tx: unknown) => Payload | Promise<Payload>): Promise<InboxMessage | "stale"> {
     const result = await this.#write(1, (session, now) => transact(session, claim, body, now));

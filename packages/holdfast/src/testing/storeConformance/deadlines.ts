@@ -194,6 +194,17 @@ export function deadlines({ test }: Suite): void {
     await bench.store.resume(["with"]);
     same(jobsOf((await bench.claimRun("with")).inbox).map(({ type }) => type), ["expire"]); // biome-ignore format: one line
   });
+  test("K7 V4 a worker that starts claims a blocked run past its deadline for its rollbacks alone", async (bench) => {
+    for (const [id, rollbacks] of [["with", 1], ["without", 0]] as const) {
+      const held = await bench.running(id, { queue: "one", deadline: 100 });
+      await bench.commit(held, { turn: bench.turn(held), rollbacks });
+      await bench.park(held, BLOCKED);
+    } // biome-ignore format: pairs
+    bench.time += 100;
+    const { runs } = await bench.claim({ queue: "one", blockedAfter: 0 });
+    same(runs.map(({ run, inbox }) => [run.id, jobsOf(inbox).map(({ type }) => type)]), [["with", ["expire"]]]); // biome-ignore format: one line
+    same((await bench.row("without")).status, "failed");
+  });
 
   // ── activities ──
 

@@ -1,5 +1,5 @@
 // Conformance: how runs end, go on under the same id, and come back.
-// Owns: tests of `close`, of the next execution, of `terminate`, `resume` and `unblock`.
+// Owns: tests of `close`, of the next execution, of `terminate` and `resume`; of blocked runs.
 // Invariants tested: P1, P7, P10, K5, K6, D10, V4.
 
 import assert from "node:assert/strict";
@@ -367,20 +367,47 @@ export function endings({ test }: Suite): void {
     await bench.store.resume(["a"]);
     same(jobsOf((await bench.claimRun("a")).inbox).map((job) => "seq" in job && job.seq), [1, 2]); // biome-ignore format: one line
   });
-  test("V4 other code makes blocked runs of its workflow available", async (bench) => {
-    for (const [id, workflow, code] of [
-      ["a", "order", "code 1"],
-      ["b", "order", "code 2"],
-      ["c", "ship", "code 1"],
-    ] as const) {
-      // biome-ignore format: triples
-      const held = await bench.running(id, { workflow });
-      await bench.park(held, { status: "blocked", blocked: { error: failure("diverged"), code }, wakeAt: START + 9_000 });
+  test("V4 a worker that starts claims each blocked run that it serves once, whenever it is to be tried again, and no other", async (bench) => {
+    const queue = "one";
+    const ids = ["a", "b", "c", "d", "e"];
+    for (const [i, id] of ids.entries()) {
+      const held = await bench.running(id, { queue });
+      const wakeAt = [undefined, START + 9_000][i % 2];
+      await bench.park(held, { turn: bench.turn(held), status: "blocked", blocked: { error: failure("no"), code: "1" }, wakeAt });
     }
-    await bench.parked("healthy");
-    assert.equal(await bench.store.unblock([{ workflow: "order", code: "code 2" }, { workflow: "bill", code: "x" }]), 1); // biome-ignore format: one line
-    same(await Promise.all(["a", "b", "c", "healthy"].map((id) => bench.isClaimable(id))), [true, false, false, false]);
-    same((await bench.row("a")).status, "blocked");
+    const others = { workflow: "ship", version: "v2" };
+    for (const [id, more] of [["of another", { queue, ...others }], ["elsewhere", {}]] as const) {
+      const held = await bench.running(id, more);
+      await bench.park(held, { status: "blocked", blocked: { error: failure("no"), code: "1" } });
+    } // biome-ignore format: pairs
+    await bench.parked("healthy", { queue: "two" });
+    const serves = [{ workflow: "order", versions: [undefined] }] as const;
+    const claimed: string[] = [];
+    let after: number | undefined = 0;
+    for (; after !== undefined; ) {
+      const result = await bench.claim({ queue, serves, limit: 2, blockedAfter: after });
+      for (const claim of result.runs) {
+        claimed.push(claim.run.id);
+        same([claim.run.status, claim.recovered, claim.turns?.length], ["running", false, 1]);
+        // It is blocked again, and not claimed again.
+        await bench.park(heldOf(claim), { status: "blocked", blocked: { error: failure("no"), code: "2" } });
+      }
+      after = result.lastBlocked;
+    }
+    same(claimed, ids);
+    same(runIds(await bench.claim({ queue: "two", blockedAfter: 0 })), []);
+    same(runIds(await bench.claim({ queue, serves: [{ workflow: "ship", versions: "*" }], blockedAfter: 0 })), ["of another"]);
+  });
+  test("V4 a run may be created blocked: with the reason, and without a turn", async (bench) => {
+    const blocked = { error: failure("foreign"), code: "1" };
+    const commit = { runId: "a", execution: 1, epoch: 1, workerId: "w1", status: "blocked", lease: "park", blocked } as const;
+    const seen = Number.MAX_SAFE_INTEGER;
+    await bench.created("a", { first: { workerId: "w1", lease: LEASE, commit: { ...commit, seen, waitingFor: ["code"] } } });
+    const { status, error, turns, workerId, waitingFor } = await bench.row("a");
+    same([status, error?.message, turns, workerId, waitingFor], ["blocked", "foreign", 0, undefined, ["code"]]);
+    assert.equal(await bench.isClaimable("a"), false);
+    const [claim] = (await bench.claim({ queue: "queue of a", blockedAfter: 0 })).runs;
+    same([claim?.run.id, claim?.turns, claim?.run.epoch], ["a", [], 2]);
   });
   test("V4 resume makes a blocked run available now, and leaves its attempt alone", async (bench) => {
     await bench.park(await bench.running("a"), {

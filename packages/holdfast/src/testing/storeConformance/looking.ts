@@ -169,11 +169,11 @@ export function looking({ test }: Suite): void {
       await wake;
     }
   });
-  test("W1 resumed and unblocked runs wake who claims", async (bench) => {
+  test("W1 resumed runs, blocked or failed, wake who claims", async (bench) => {
     const held = await bench.running("a");
     await bench.park(held, { status: "blocked", blocked: { error: { name: "Error", message: "no" }, code: "1" } });
     const wake = woken(bench, "work");
-    await bench.store.unblock([{ workflow: "order", code: "2" }]);
+    await bench.store.resume(["a"]);
     await wake;
     const failed = await bench.running("b");
     await bench.close(failed, { status: "failed", error: { name: "Error", message: "no" } }, { turn: bench.turn(failed) });

@@ -1,0 +1,93 @@
+// Blocked runs: which are tried again by time, and how people hear of them.
+// Owns: the reasons that were not logged yet, with the runs that have them.
+// Invariants: V4 (backoff only where the cause may pass; runs blocked for one reason are one line with their number, at most one every
+// ten seconds).
+
+import { ForeignAwaitError, HoldfastError, IllegalCallError, IllegalReturnError, type Logger, OutOfTurnError } from "@holdfast/core";
+
+/** A line waits until no more runs have joined it for this long … */
+const QUIET_MS = 500;
+/** … but no longer than this, and no other of the same reason comes sooner after it. */
+const INTERVAL_MS = 10_000;
+/** Of so many different reasons lines are held apart. */
+const MOST = 1_000;
+const { setTimeout, clearTimeout } = globalThis; // neither fake timers nor the determinism guard are for these
+
+/** D7, and what the determinism guard finds: rules without a class. */
+const RULE_CODES: ReadonlySet<string> = new Set(["HF_TOO_MANY_RECOVERIES", "HF_NONDETERMINISTIC_CALL"]);
+
+/** V4: a turn that broke a rule of N or X would do again what it has done outside of steps; a run that kills its workers, too. */
+export function isBrokenRule(error: unknown): boolean {
+  if (error instanceof ForeignAwaitError || error instanceof OutOfTurnError) return true;
+  if (error instanceof IllegalCallError || error instanceof IllegalReturnError) return true;
+  return error instanceof HoldfastError && RULE_CODES.has(error.code);
+}
+
+export interface BlockedRun {
+  readonly runId: string;
+  readonly workflow: string;
+  /** The code that could not advance it. */
+  readonly code: string;
+  readonly error: Error;
+}
+
+/** What runs have in common that are blocked for one reason. */
+export function reasonOf({ runId, workflow, code, error }: BlockedRun): string {
+  const { location, field } = error as { readonly location?: unknown; readonly field?: unknown };
+  const what = error instanceof HoldfastError ? [error.code, location, field] : [error.message.replaceAll(runId, "")];
+  return JSON.stringify([workflow, code, error.name, ...what]);
+}
+
+interface Gathered {
+  /** Blocked since the last line. */
+  readonly runs: Set<string>;
+  latest: BlockedRun;
+  timer: NodeJS.Timeout | undefined;
+  /** When the line is written, come what may. */
+  latestAt: number;
+  /** Not before then. */
+  notBefore: number;
+}
+
+export class BlockedLog {
+  readonly #logger: Logger;
+  readonly #reasons = new Map<string, Gathered>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+  note(run: BlockedRun, reason: string): void {
+    const now = performance.now();
+    const known = this.#reasons.get(reason);
+    if (known === undefined && this.#reasons.size >= MOST) this.flush();
+    const gathered = known ?? { runs: new Set(), latest: run, timer: undefined, latestAt: 0, notBefore: 0 };
+    this.#reasons.set(reason, gathered);
+    if (gathered.runs.size === 0) gathered.latestAt = Math.max(now + INTERVAL_MS, gathered.notBefore);
+    gathered.runs.add(run.runId);
+    gathered.latest = run;
+    clearTimeout(gathered.timer);
+    const at = Math.min(Math.max(now + QUIET_MS, gathered.notBefore), gathered.latestAt);
+    gathered.timer = setTimeout(() => this.#write(gathered), at - now).unref();
+  }
+  /** What was gathered so far; then it begins anew. */
+  flush(): void {
+    for (const gathered of this.#reasons.values()) this.#write(gathered);
+    this.#reasons.clear();
+  }
+  #write(gathered: Gathered): void {
+    clearTimeout(gathered.timer);
+    const { runs, latest } = gathered;
+    if (runs.size === 0) return;
+    const { runId, workflow, error } = latest;
+    const count = runs.size;
+    runs.clear();
+    gathered.notBefore = performance.now() + INTERVAL_MS;
+    const message =
+      count === 1
+        ? `Run ${runId} is blocked: ${error.message}`
+        : `${count} runs of workflow "${workflow}" are blocked for the same reason, run ${runId} among them: ${error.message}`;
+    const { code } = error as { readonly code?: unknown };
+    // The message says what the error says: it is not repeated beside it.
+    this.#logger.error(message, { runId, workflow, runs: count, ...(typeof code === "string" && { code }) });
+  }
+}
