@@ -4,7 +4,7 @@
 
 import assert from "node:assert/strict";
 import { CanceledError, Receive, signal, workflow } from "@holdfast/core";
-import { fails, failure, never, type Suite, same } from "./suite.ts";
+import { fails, failure, macrotasks, never, range, type Suite, same } from "./suite.ts";
 
 export function cancellation({ test }: Suite): void {
   test("K1 K2 K3 cancellation reaches every unit, cleanup is shielded, the run ends canceled", async (host) => {
@@ -31,6 +31,25 @@ export function cancellation({ test }: Suite): void {
     assert.ok((await failure(run.result())) instanceof CanceledError);
     await fails(run.result(), /enough/);
     same([seen, aborted], [["CanceledError", "clean"], [true]]);
+  });
+
+  test("K1 D9 a cancel that is sent as its run ends is heard, or refused", async (host) => {
+    const last = workflow("last", async (ctx) => {
+      await ctx.sleep("1s");
+      return "done";
+    });
+    for (const moment of range(16)) {
+      const run = await host.start(last, undefined, { id: `last-${moment}` });
+      const skipped = host.skip("1s");
+      await macrotasks(moment);
+      const isAcknowledged = await run.cancel().then(
+        () => true,
+        () => false,
+      );
+      await skipped;
+      await host.skip("1s");
+      same(await run.status(), isAcknowledged ? "canceled" : "completed");
+    }
   });
 
   test("K1 K5 a cancel is not overwritten by a run in progress", async (host) => {

@@ -1,9 +1,9 @@
 // Conformance of hosts: signals.
 // Owns: tests of messages that are sent, kept and taken.
-// Invariants tested: M1–M6, M8, M12, M13, R1, R2, R8.
+// Invariants tested: M1–M6, M8, M12, M13, D9, R1, R2, R8.
 
 import { Receive, signal, workflow } from "@holdfast/core";
-import { fails, numbers, type Suite, same } from "./suite.ts";
+import { fails, macrotasks, numbers, range, type Suite, same } from "./suite.ts";
 
 export function messages({ test }: Suite): void {
   test("M1 M2 M4 signals are buffered in order, across a crash, and popped by name", async (host) => {
@@ -48,6 +48,42 @@ export function messages({ test }: Suite): void {
     await run.signal("word", "late");
     await host.skip("1m");
     same(await run.result(), [true, "late"]);
+  });
+
+  test("M1 D9 a signal that is sent as its run ends is in the output, or refused", async (host) => {
+    const drain = workflow("drain", async (ctx) => {
+      const heard: unknown[] = [];
+      for (;;) {
+        const batch = await ctx.listen(["tick"], { count: 10, timeout: "1s" });
+        if (batch.length === 0) return heard;
+        heard.push(...batch.map(({ payload }) => payload));
+      }
+    });
+    for (const moment of range(16)) {
+      const run = await host.start(drain, undefined, { id: `drain-${moment}` });
+      const skipped = host.skip("1s");
+      await macrotasks(moment);
+      const isAcknowledged = await run.signal("tick", moment).then(
+        () => true,
+        () => false,
+      );
+      await skipped;
+      await host.skip("2s");
+      same(await run.result(), isAcknowledged ? [moment] : []);
+    }
+  });
+
+  test("D9 a signal that comes with the timer that ends its wait is heard", async (host) => {
+    const race = workflow("race", (ctx) =>
+      ctx.race("first", { heard: (branch) => branch.waitForSignal("go"), slept: (branch) => branch.sleep("1m") }),
+    );
+    const run = await host.start(race);
+    // The process dies before it could take the signal; when it is back, the timer is due as well.
+    host.dieAt(2, "before");
+    await run.signal("go", "now").catch(() => {});
+    await host.skip("2m").catch(() => {});
+    await host.crash();
+    same(await run.result(), { winner: "heard", value: "now" });
   });
 
   test("M8 signals that are sent with the start are there in the first turn", async (host) => {

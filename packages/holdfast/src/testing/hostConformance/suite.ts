@@ -47,6 +47,10 @@ export function says(lines: readonly string[], what: RegExp): void {
   assert.match(lines[0] ?? "", what);
 }
 export const never = (): Promise<never> => new Promise<never>(() => {});
+/** So many rounds of the event loop: for tests that try one moment after the other. */
+export async function macrotasks(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise<void>((resolve) => void setImmediate(resolve));
+}
 export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
 /** Takes numbers that pass. */
