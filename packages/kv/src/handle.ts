@@ -63,6 +63,7 @@ import type { AnyOpenOptions, AnyRunOptions, SendOptions } from "./options.ts";
 import { decode } from "./storage/binary.ts";
 import type { End, MessageJob, ParentLink, Status, UpdateOutcome } from "./storage/contents.ts";
 import { KEY } from "./storage/layout.ts";
+import { updateId } from "./storage/outcomes.ts";
 import { read } from "./storage/sealing.ts";
 import { Storage } from "./storage/storage.ts";
 
@@ -314,7 +315,7 @@ export class Handle {
     const encoded = this.#encode(input, `the input of update ${name}`);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
     const key = checkedKey(options.idempotencyKey);
-    const id = key ?? this.#settings.environment.uuid();
+    const id = updateId(key, () => this.#settings.environment.uuid());
     await this.#starting;
     const known = key === undefined ? undefined : await this.#namespace.updateOutcome(id, this.#settings.codec);
     return this.#reply(name, known ?? (await this.#outcome({ type: "update", id, name, input: encoded }, key, timeout)));
@@ -423,8 +424,8 @@ export class Handle {
   async history(): Promise<History> {
     const { codec } = this.#settings;
     await this.#head();
-    const { turns, status } = await Storage.load(this.#settings.driver, codec);
-    return toHistory(sealed(turns, codec), status?.status ?? "pending");
+    const { turns, status, head } = await Storage.load(this.#settings.driver, codec);
+    return toHistory(sealed(turns, codec), status?.status ?? "pending", head);
   }
 }
 

@@ -14,17 +14,21 @@ export const HISTORY_FORMAT = "holdfast-history/1";
 /** Far above how deep records are nested, and far below what overflows the stack. */
 const MAX_DEPTH = 1_000;
 
-export function toHistory(turns: readonly Turn[], status: RunStatus): History {
+/** What a run was started with, as its host keeps it. */
+export interface StartFacts {
+  readonly id: string;
+  readonly workflow: string;
+  readonly version?: string | undefined;
+  readonly input: Payload;
+}
+
+/** `facts`: for a run that has not had its first turn, which says all of this. */
+export function toHistory(turns: readonly Turn[], status: RunStatus, facts?: StartFacts): History {
   const start = turns[0]?.jobs.find((job): job is StartJob => job.type === "start");
+  const { id, workflow, version, input } = start === undefined ? { id: "", workflow: "", ...facts } : { ...start, id: start.runId };
   return {
     format: HISTORY_FORMAT,
-    run: {
-      id: start?.runId ?? "",
-      workflow: start?.workflow ?? "",
-      version: start?.version,
-      input: start === undefined ? undefined : payloadToJson(start.input),
-      status,
-    },
+    run: { id, workflow, version, input: input === undefined ? undefined : payloadToJson(input), status },
     turns: turns.map((turn) => mapPayloads(turn, (value) => payloadToJson(value as Payload))),
   };
 }

@@ -30,7 +30,7 @@ async function refuseLeftovers({ storage, settings }: Execution, intake: Intake,
       const { job } = message;
       if (job.type === "update") answers.push({ id: job.id, outcome: { status: "rejected", error: closedError(settings.id, status) } });
     }
-    for (const { id, outcome } of answers) storage.setUpdate(id, outcome);
+    for (const { id, outcome } of answers) storage.setUpdate(id, outcome, settings.environment.now());
     await flusher.flush(storage);
     flusher.tell(answers);
   }

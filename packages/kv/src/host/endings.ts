@@ -44,12 +44,12 @@ export function endWants(execution: Execution, completion: Completion & { status
 
 /** Status, end, and word for family and callers, all into the batch; returns the answers to updates that it leaves open. */
 export function close(execution: Execution, command: ClosingCommand): Answer[] {
-  const { storage, head, updates } = execution;
+  const { storage, head, updates, settings } = execution;
   const status = STATUS_OF[command.type];
   storage.setStatus({ status });
   storage.setEnd(endOf(command, head.id));
   const answers = updates.fail(closedError(head.id, status));
-  for (const { id, outcome } of answers) storage.setUpdate(id, outcome);
+  for (const { id, outcome } of answers) storage.setUpdate(id, outcome, settings.environment.now());
   tellFamily(execution);
   return answers;
 }

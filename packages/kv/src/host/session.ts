@@ -323,7 +323,9 @@ export class Session implements LiveRun {
     const turn = taken === undefined ? undefined : recordTurn(storage.turnCount, storage.historyLength, taken.activation, taken.completion);
     const starting = effects.prepare(taken?.activation.jobs ?? []);
     const answers = taken === undefined ? [] : answersOf(taken.completion);
-    for (const { id, outcome } of answers) storage.setUpdate(id, outcome);
+    const now = this.#settings.environment.now();
+    for (const { id, outcome } of answers) storage.setUpdate(id, outcome, now);
+    if (answers.length > 0) await storage.dropOutcomes(now);
     const terminal = taken === undefined ? undefined : record(execution, turn, taken.activation, taken.completion);
     let ending: Ending | undefined;
     if (terminal !== undefined) ending = this.#end(execution, terminal, turn?.time ?? this.#flusher.turnTime, answers);

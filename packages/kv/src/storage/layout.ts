@@ -19,6 +19,8 @@
 //   (6, seq, number)                    an attempt that did not just succeed         before it begins; when it fails
 //   (7, execution, seq)                 a child that has not ended                   with the turn that starts it
 //   (8, n)                              word for another run, not delivered yet      with the turn that has it; deleted once delivered
+//   (9, hour)                           there are outcomes of this hour that may go  with the first of them; deleted with the last
+//   ("e", hour, id)                     an outcome of this hour that may go          with the turn that ended the update
 //   ("k", key)                          a sender's key that was used                 with the turn that took the message
 //   ("u", id)                           the outcome of an update                     with the turn that ended it
 //
@@ -50,6 +52,7 @@ export const RUN_RECORDS = 5;
 export const ATTEMPTS = 6;
 export const CHILDREN = 7;
 export const OUTBOX = 8;
+export const OUTCOME_HOURS = 9;
 
 /** Positive numbers of one byte begin with it. */
 export const WAKE = pack([NAMES]).slice(0, 1);
@@ -83,6 +86,10 @@ export const childKey = (execution: number, seq: number): Uint8Array => pack([CH
 export const outboxKey = (n: number): Uint8Array => pack([OUTBOX, n]);
 export const usedKey = (key: string): Uint8Array => pack(["k", key]);
 export const updateKey = (id: string): Uint8Array => pack(["u", id]);
+
+export const outcomeHourKey = (hour: number): Uint8Array => pack([OUTCOME_HOURS, hour]);
+export const outcomePrefix = (hour: number): Uint8Array => pack(["e", hour]);
+export const outcomeKey = (hour: number, id: string): Uint8Array => pack(["e", hour, id]);
 
 /** Of a record at a unit, or whatever else has a path. */
 export const pathRecordKey = (prefix: Uint8Array, turn: number, position: number): Uint8Array => packTwo(prefix, turn, position);

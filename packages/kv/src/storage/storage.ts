@@ -31,6 +31,7 @@ import {
   NAMES,
   nameKey,
   OUTBOX,
+  OUTCOME_HOURS,
   outboxKey,
   PREFIX,
   pathRecordKey,
@@ -42,6 +43,7 @@ import {
   usedKey,
   WAKE,
 } from "./layout.ts";
+import { Outcomes } from "./outcomes.ts";
 import { decodeRecord, encodeRecord, type HistoryRecord, isOpening, isPlacedByUnit, type TurnFacts } from "./records.ts";
 import { read, write } from "./sealing.ts";
 import { compareBytes, type Element, unpack } from "./tuple.ts";
@@ -75,6 +77,7 @@ export class Storage {
   readonly #children = new Map<string, ChildLink & { readonly execution: number; readonly seq: number }>();
   readonly #outbox = new Map<number, Letter>();
   #lastLetter = 0;
+  readonly #outcomes = new Outcomes();
   #isStored = false;
   #head: Head | undefined;
   #status: Status | undefined;
@@ -193,6 +196,9 @@ export class Storage {
         case OUTBOX:
           this.#lastLetter = first as number;
           this.#outbox.set(this.#lastLetter, read(value, this.#codec) as Letter);
+          break;
+        case OUTCOME_HOURS:
+          this.#outcomes.found(first as number);
           break;
         default:
           break; // of a later version, which this one does without
@@ -314,8 +320,14 @@ export class Storage {
   markUsed(key: string): void {
     this.#set(usedKey(key), encode(true));
   }
-  setUpdate(id: string, outcome: UpdateOutcome): void {
+  /** `time`: now, from which on it is kept (M10). */
+  setUpdate(id: string, outcome: UpdateOutcome, time: number): void {
     this.#set(updateKey(id), write(outcome, this.#codec));
+    for (const beside of this.#outcomes.recorded(id, time)) this.#write(beside);
+  }
+  /** M10: with a batch that records an outcome, those that are over go. */
+  async dropOutcomes(now: number): Promise<void> {
+    for (const gone of await this.#outcomes.over(this.#driver, now)) this.#write(gone);
   }
   putChild(seq: number, link: ChildLink): void {
     const execution = this.#head?.execution ?? 1;
@@ -431,14 +443,13 @@ export class Storage {
 
   #set(key: Uint8Array, value: Uint8Array): void {
     this.#write({ type: "set", key, value });
-    this.#bytes += key.length + value.length;
   }
   #delete(key: Uint8Array): void {
     this.#write({ type: "delete", key });
-    this.#bytes += key.length;
   }
   #write(write: KvWrite): void {
     this.#writes.push(write);
+    if ("key" in write) this.#bytes += write.key.length + (write.type === "set" ? write.value.length : 0);
   }
 
   /** Would a flush write anything? */

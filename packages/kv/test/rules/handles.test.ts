@@ -2,7 +2,7 @@
 // Owns: nothing.
 // Invariants: real time where it must be, in milliseconds, and always by waiting for what is to come.
 
-import { Receive, signal, update, workflow } from "@holdfast/core";
+import { Receive, replay, signal, update, workflow } from "@holdfast/core";
 import {
   createChild,
   createWorkflow,
@@ -117,6 +117,22 @@ describe("yield", () => {
     await handle.cancel("changed my mind");
     expect(await handle.wake()).toEqual({ status: "canceled", reason: "changed my mind" });
     expect(turns).toBe(1);
+  });
+
+  test("Y5 the history of a run without a first turn says whose it is, and replays", async () => {
+    const w = workflow({ name: "w", version: "3" }, async (ctx, n: number) => (n < 2 ? ctx.continueAsNew(n + 1) : n));
+    const options = { driver: new MemoryDriver(), workflow: w, id: "r", logger: silent };
+    const handle = await createWorkflow({ ...options, input: 1 });
+    const created = await handle.history();
+    expect(created).toMatchObject({ run: { id: "r", workflow: "w", version: "3", input: 1, status: "pending" }, turns: [] });
+    await replay(w, created);
+    await runWorkflow({ ...options, input: 1 });
+    const continued = await handle.history();
+    expect(continued).toMatchObject({ run: { id: "r", workflow: "w", version: "3", input: 2, status: "pending" }, turns: [] });
+    await replay(w, continued);
+    const other = { ...options, driver: new MemoryDriver() };
+    await runWorkflow({ ...other, input: 1, deadline: 0 });
+    expect(await openWorkflow(other).history()).toMatchObject({ run: { id: "r", workflow: "w", input: 1, status: "failed" }, turns: [] });
   });
 
   test("P10 the input of a start counts once; the next execution has its own", async () => {

@@ -5,6 +5,8 @@
 import { Receive, signal, update, workflow } from "@holdfast/core";
 import { type EngineDriver, type Environment, MemoryDriver, openWorkflow, realEnvironment, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
+import { unpack } from "../../src/storage/tuple.ts";
+import { KvHost } from "../host.ts";
 
 const three = workflow({ name: "three", signals: { word: signal<string>() } }, async (ctx) => {
   const words: string[] = [];
@@ -102,6 +104,8 @@ describe("the order of messages", () => {
   });
 });
 
+/** What the key of an entry begins with. */
+const unpackedGroup = (key: string) => String(unpack(Uint8Array.from(key, (letter) => letter.charCodeAt(0)))[0]);
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
 describe("callers of updates", () => {
@@ -191,6 +195,42 @@ describe("callers of updates", () => {
       await runWorkflow({ ...there, workflow: other as never });
       expect(["HF_UPDATE_REJECTED", code]).toContain(await asked);
     }
+  });
+
+  test("M10 an outcome without a key is kept for an hour, and goes with a later one; one with a key stays", async () => {
+    const host = new KvHost();
+    const run = await host.start(adder);
+    const { namespace } = host.driver("run");
+    const stored = (group: string) => [...namespace.entries.keys()].filter((key) => unpackedGroup(key) === group).length;
+    for (let i = 0; i < 20; i++) await run.update("add", 1);
+    await run.update("add", 1, { idempotencyKey: "k" });
+    expect([stored("u"), stored("e")]).toEqual([21, 20]);
+    await host.skip("59m");
+    await run.update("add", 1);
+    expect([stored("u"), stored("e")]).toEqual([22, 21]);
+    await host.skip("2h");
+    await host.handle("run").wake();
+    expect(stored("u")).toBe(22); // nothing was recorded since
+    await host.crash();
+    await run.update("add", 1);
+    expect([stored("u"), stored("e"), stored("9")]).toEqual([2, 1, 1]);
+    expect(await run.update("add", 1, { idempotencyKey: "k" })).toBe(21); // the outcome of the first
+    expect(await run.update("add", 1)).toBe(24);
+  });
+
+  test("M10 P9 where batches are bounded, outcomes that are over go by and by", async () => {
+    const host = new KvHost({ maxBatchWrites: 48 });
+    const run = await host.start(adder);
+    const { namespace } = host.driver("run");
+    const stored = () => [...namespace.entries.keys()].filter((key) => unpackedGroup(key) === "u").length;
+    for (let i = 0; i < 10; i++) await run.update("add", 1);
+    await host.skip("3h");
+    const counts: number[] = [];
+    for (let i = 0; i < 6; i++) {
+      await run.update("add", 1);
+      counts.push(stored());
+    }
+    expect([await run.status(), counts[0], counts.at(-1)]).toEqual(["sleeping", 8, 6]);
   });
 
   test("V4 an update to a blocked run says so, runs none of its code, and is kept", async () => {
