@@ -5,15 +5,18 @@
 // known before it rejects, so that no part of it is asked for under another token while a copy may still be carried out (D2); nothing of
 // ours waits for an answer for ever, and what was given up keeps no lock, no connection and no name that others may need.
 
-import { randomBytes } from "node:crypto";
+import type { Logger } from "@holdfast/core";
 import { StoreClosedError, StoreError } from "holdfast";
-import { Client, type ClientConfig, Pool, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
+import { Client, type ClientConfig, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
 import { Abandoned } from "./abandoned.ts";
 import type { Alone } from "./alone.ts";
+import { type CallName, CallNames } from "./callNames.ts";
+import { Clients, Room } from "./clients.ts";
 import {
   allInUse,
   isAnswer,
   isContended,
+  isFull,
   isHeldUp,
   isLost,
   isNameLost,
@@ -26,21 +29,10 @@ import {
   storeError,
   unavailable,
 } from "./failures.ts";
-import { cut, Wire } from "./wire.ts";
+import { cut, prepareSession, Wire } from "./wire.ts";
 
 /** What goes to the server. */
 export type Parameter = string | number | boolean | null | undefined;
-
-interface Slot {
-  readonly number: number;
-  token: number;
-}
-/** Names a call: by process, slot and a number that only grows. */
-export interface CallName {
-  readonly instance: string;
-  readonly slot: number;
-  readonly token: number;
-}
 
 export interface Statement {
   readonly sql: string;
@@ -70,6 +62,7 @@ export interface ConnectionsOptions {
   /** The schema, quoted. */
   readonly s: string;
   readonly where: string;
+  readonly logger: Logger;
   /** How long a call is tried again, in milliseconds. */
   readonly patience: number;
   /** An attempt that has no answer after this long is given up, with its connection. Milliseconds. */
@@ -83,7 +76,7 @@ const CONNECT_MS = 10_000;
 const NO_HINT_MS = 10_000;
 /** A connection on which nothing came for this long is asked whether it is still there. */
 const KEEP_ALIVE_MS = 10_000;
-/** A connection that nobody uses is closed after this long. */
+/** The connection for turns is closed when it was not used for this long. */
 const IDLE_MS = 30_000;
 const FIRST_WAIT_MS = 20;
 const LONGEST_WAIT_MS = 1_000;
@@ -101,27 +94,23 @@ const typeParsers = {
 };
 
 export class Connections {
-  readonly instance: string = randomBytes(9).toString("base64url");
   readonly where: string;
   readonly #fate: string;
   readonly #patience: number;
   readonly #noAnswer: number;
   readonly #config: ClientConfig;
-  readonly #calls: Pool;
+  readonly #room: Room;
+  readonly #calls: Clients;
   /** Turns go one batch behind the other, on a connection of their own: the next is there when the server is through with the one before. */
   readonly #turns: Wire;
   /** Transactions of steps wait for users' code: they must not keep calls from a connection. */
-  readonly #transactions: Pool;
+  readonly #transactions: Clients;
   readonly #most: number;
   #sessions = 0;
   /** Who waits for one of them. */
   readonly #queue: (() => void)[] = [];
-  readonly #clients = new Set<PoolClient>();
-  /** Those that go no further than whoever has them. */
-  readonly #dropped = new WeakSet<object>();
   readonly #abandoned: Abandoned;
-  readonly #free: Slot[] = [];
-  #slots = 0;
+  readonly #callNames = new CallNames();
   #isClosed = false;
   #wasThere = false;
   #isReadCommitted = true;
@@ -129,7 +118,7 @@ export class Connections {
   areOwn = false;
   readonly #names = new Map<string, string>();
 
-  constructor({ connectionString, connections, s, where, patience, noAnswer = NO_ANSWER_MS }: ConnectionsOptions) {
+  constructor({ connectionString, connections, s, where, patience, noAnswer = NO_ANSWER_MS, logger }: ConnectionsOptions) {
     this.where = where;
     this.#fate = `SELECT ${s}.give_up_call_1($1, $2, $3) AS answer`;
     this.#patience = patience;
@@ -143,18 +132,11 @@ export class Connections {
       connectionTimeoutMillis: Math.min(CONNECT_MS, noAnswer),
       application_name: "holdfast",
     };
-    const pool = (max = connections): Pool => {
-      const made = new Pool({ ...this.#config, max, idleTimeoutMillis: IDLE_MS, allowExitOnIdle: true });
-      // A connection that is lost while nobody uses it is no news to anybody; one that is used fails its query as well.
-      made.on("error", () => undefined);
-      made.on("connect", (client) => {
-        client.on("error", () => undefined);
-        this.#clients.add(client);
-      });
-      made.on("remove", (client) => this.#clients.delete(client));
-      return made;
-    };
-    this.#calls = pool();
+    this.#room = new Room(logger, connections);
+    const shared = { config: this.#config, room: this.#room };
+    // One of them is the one that turns share.
+    this.#calls = new Clients({ ...shared, most: Math.max(1, connections - 1), keepsOne: true });
+    this.#transactions = new Clients({ ...shared, most: connections, keepsOne: false });
     this.#abandoned = new Abandoned({
       lone: () => this.lone(),
       patiently: (attempt) => this.#patiently(attempt, patience),
@@ -162,9 +144,18 @@ export class Connections {
     });
     const onGivenUp = (client: Client): void => this.#abandoned.add(client);
     this.#turns = new Wire({ config: this.#config, onConnect: prepareSession, onGivenUp, noAnswer, idle: IDLE_MS });
-    this.#transactions = pool();
   }
 
+  get instance(): string {
+    return this.#callNames.instance;
+  }
+  /** The server had no connection left, a moment ago. */
+  get isFull(): boolean {
+    return this.#room.isFull;
+  }
+  full(error: unknown): void {
+    this.#room.full(error);
+  }
   get #noHint(): number {
     return Math.min(this.#noAnswer, NO_HINT_MS);
   }
@@ -180,7 +171,8 @@ export class Connections {
     let timer: NodeJS.Timeout | undefined;
     const overdue = new Promise<void>((resolve) => {
       timer = setTimeout(() => {
-        for (const client of this.#clients) cut(client);
+        this.#calls.cutAll();
+        this.#transactions.cutAll();
         resolve();
       }, this.#noAnswer);
     });
@@ -216,7 +208,7 @@ export class Connections {
             copies--;
             return result as QueryResult<never>;
           } catch (error) {
-            if (isAnswer(error)) copies--;
+            if (isAnswer(error) || isFull(error)) copies--; // it was carried out, or never sent
             throw error;
           }
         };
@@ -252,30 +244,28 @@ export class Connections {
   }
   /** One behind the other; but none waits for long for one that waits for somebody's lock (D3): it is asked again elsewhere, under its name. */
   async #inLine<T>(ask: (send: Send) => Promise<T>): Promise<T> {
-    if (this.#turns.delay >= LONG_TURNS_MS) return ask(this.#attempt);
+    // Where there is one connection for all, or no room for another.
+    const hasLine = this.#most > 1 && (this.#turns.isMade || !this.#room.isFull);
+    if (!hasLine || this.#turns.delay >= LONG_TURNS_MS) return ask(this.#attempt);
     let isBehind = false;
-    const answer = ask(async (text, values, name) => {
+    const answer = ask(async <R extends QueryResultRow>(text: string, values: readonly Parameter[], name?: string) => {
       if (this.#isClosed) throw new StoreClosedError({ where: this.where });
       isBehind = this.#turns.isBusy;
-      return this.#turns.query({ name, text, values } as QueryConfig<unknown[]>);
+      try {
+        return await this.#turns.query<R>(queryOf(text, values as unknown[], name));
+      } catch (error) {
+        if (!isFull(error)) throw error;
+        this.#room.full(error);
+        return this.#attempt<R>(text, values, name);
+      }
     });
     // Who is first is not held up by others; after the end there is nowhere else to ask.
     const left = (): number => LONG_TURNS_MS - (isBehind && !this.#isClosed ? this.#turns.delay : 0);
     return orElse(answer, left, () => ask(this.#attempt));
   }
-  /** Lends a name for the length of the work. One whose call was given up is nobody's: the server may be at it, and others would wait. */
-  async named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
-    const slot = this.#free.pop() ?? { number: ++this.#slots, token: 0 };
-    slot.token++;
-    let isFree = true;
-    try {
-      return await work({ instance: this.instance, slot: slot.number, token: slot.token });
-    } catch (error) {
-      isFree = !isUnavailable(error);
-      throw error;
-    } finally {
-      if (isFree) this.#free.push(slot);
-    }
+  /** Lends a name for the length of the work. */
+  named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
+    return this.#callNames.lend(work);
   }
 
   #nameOf(sql: string): string {
@@ -290,44 +280,42 @@ export class Connections {
     name: string | undefined,
     within: number,
   ): Promise<QueryResult<R>> {
-    const client = await this.#checkOut(this.#calls);
     const values = given as unknown[];
+    // The server is full, and the connection for turns is all that there is.
+    if (this.#room.isFull && this.#calls.count === 0 && this.#turns.isMade) return this.#turns.query<R>(queryOf(sql, values, name));
+    const from = this.#calls;
+    const client = await this.#checkOut(from);
     try {
-      if (!this.#isReadCommitted) return await this.#readCommitted(client, () => sent<R>(client, sql, values, name), within);
-      return await this.#limited(client, sent<R>(client, sql, values, name), within);
+      if (!this.#isReadCommitted) return await this.#readCommitted({ client, from }, () => sent<R>(client, sql, values, name), within);
+      return await this.#limited({ client, from }, sent<R>(client, sql, values, name), within);
     } finally {
-      this.#giveBack(client);
+      from.giveBack(client);
     }
   }
   /** Where the role has another level by default: that can't be told a session which a pooler may give to others. */
-  async #readCommitted<T>(client: PoolClient, query: () => Promise<T>, within: number): Promise<T> {
-    await this.#limited(client, client.query("BEGIN ISOLATION LEVEL READ COMMITTED"), within);
+  async #readCommitted<T>(lent: Lent, query: () => Promise<T>, within: number): Promise<T> {
+    const { client, from } = lent;
+    await this.#limited(lent, client.query("BEGIN ISOLATION LEVEL READ COMMITTED"), within);
     try {
-      const result = await this.#limited(client, query(), within);
-      await this.#limited(client, client.query("COMMIT"), within);
+      const result = await this.#limited(lent, query(), within);
+      await this.#limited(lent, client.query("COMMIT"), within);
       return result;
     } catch (error) {
-      if (!this.#dropped.has(client)) await this.#limited(client, client.query("ROLLBACK"), within).catch(() => this.#dropped.add(client));
+      if (!from.isDropped(client)) await this.#limited(lent, client.query("ROLLBACK"), within).catch(() => from.drop(client));
       throw error;
     }
   }
-  async #checkOut(pool: Pool): Promise<PoolClient> {
-    for (;;) {
-      if (this.#isClosed) throw new StoreClosedError({ where: this.where });
-      const client = await pool.connect();
-      if (!this.#dropped.has(client)) return client;
-      this.#giveBack(client);
-    }
+  async #checkOut(from: Clients): Promise<PoolClient> {
+    if (this.#isClosed) throw new StoreClosedError({ where: this.where });
+    return from.checkOut();
   }
   /** After a failover: where these go to nothing can be written any more. New ones may go elsewhere. */
   leaveAll(): void {
-    for (const client of this.#clients) this.#dropped.add(client);
-  }
-  #giveBack(client: PoolClient): void {
-    client.release(this.#dropped.has(client));
+    this.#calls.dropAll();
+    this.#transactions.dropAll();
   }
   /** Settles with the query, or gives the connection up when no answer comes. One that is lost is of no use to others. */
-  async #limited<T>(client: PoolClient, query: Promise<T>, within: number): Promise<T> {
+  async #limited<T>({ client, from }: Lent, query: Promise<T>, within: number): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     const overdue = new Promise<never>((_, reject) => {
       timer = setTimeout(() => reject(new NoAnswer(`no answer within ${within / 1_000} s`)), within);
@@ -336,7 +324,7 @@ export class Connections {
     try {
       return await Promise.race([query, overdue]);
     } catch (error) {
-      if (isLost(error)) this.#dropped.add(client);
+      if (isLost(error)) from.drop(client);
       if (isSilence(error)) {
         cut(client);
         this.#abandoned.add(client);
@@ -386,13 +374,13 @@ export class Connections {
 
   /** Several statements on one connection; it is given back whatever happens. What begins them may be done again, on another one. */
   async session<B, T>(begin: (session: Session) => Promise<B>, work: (session: Session, begun: B) => Promise<T>): Promise<T> {
-    await this.#room();
+    await this.#turn();
     try {
-      const { session, begun } = await this.#patiently(() => this.#begun(this.#transactions, begin), this.#patience);
+      const { session, begun } = await this.#patiently(() => this.#begun(this.#transactional, begin), this.#patience);
       try {
         return await work(session, begun);
       } finally {
-        this.#giveBack(session.client);
+        session.giveBack();
       }
     } finally {
       const next = this.#queue.shift();
@@ -400,8 +388,13 @@ export class Connections {
       else next();
     }
   }
+  /** Where the server is full and has none for transactions, they share those for calls. */
+  get #transactional(): Clients {
+    const { isFull } = this.#room;
+    return isFull && this.#transactions.count === 0 && this.#calls.count > 0 ? this.#calls : this.#transactions;
+  }
   /** One after the other, as they came. */
-  async #room(): Promise<void> {
+  async #turn(): Promise<void> {
     if (this.#sessions < this.#most) {
       this.#sessions++;
       return;
@@ -427,27 +420,37 @@ export class Connections {
     };
     const { session } = await this.#patiently(() => this.#begun(this.#calls, begin), patience, this.#patience);
     this.#wasThere = true;
-    this.#giveBack(session.client);
+    session.giveBack();
   }
-  async #begun<B>(pool: Pool, begin: (session: Session) => Promise<B>): Promise<{ session: Session; begun: B }> {
-    const client = await this.#checkOut(pool);
-    const session: Session = {
+  async #begun<B>(from: Clients, begin: (session: Session) => Promise<B>): Promise<{ session: Lending; begun: B }> {
+    const client = await this.#checkOut(from);
+    const session: Lending = {
       client,
       ask: <R extends QueryResultRow>(sql: string, values: readonly Parameter[] = []) =>
-        this.#limited(client, client.query<R>(sql, values as unknown[]), this.#noAnswer),
-      drop: () => {
-        this.#dropped.add(client);
-      },
+        this.#limited({ client, from }, client.query<R>(sql, values as unknown[]), this.#noAnswer),
+      drop: () => from.drop(client),
+      giveBack: () => from.giveBack(client),
     };
     try {
       return { session, begun: await begin(session) };
     } catch (error) {
-      this.#giveBack(client);
+      session.giveBack();
       throw error;
     }
   }
 }
 
+interface Lent {
+  readonly client: PoolClient;
+  readonly from: Clients;
+}
+interface Lending extends Session {
+  giveBack(): void;
+}
+
+function queryOf(text: string, values: unknown[], name: string | undefined): QueryConfig<unknown[]> {
+  return name === undefined ? { text, values } : { name, text, values };
+}
 function sent<R extends QueryResultRow>(
   client: PoolClient,
   text: string,
@@ -483,15 +486,4 @@ function orElse<T>(answer: Promise<T>, left: () => number, other: () => Promise<
     look();
     answer.then(resolve, reject).finally(() => clearTimeout(timer));
   });
-}
-
-/**
- * Statements that have a name keep the plan that was made for them, perhaps when the tables were small: so rows are to be found by index
- * in any case. And they are for READ COMMITTED, whatever the role has by default. Only where it is a session of ours: who comes through a pooler is told another process than it has.
- */
-function prepareSession(client: Client): void {
-  const { processID } = client as unknown as { readonly processID: number | null };
-  const sql = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false)
-    WHERE pg_backend_pid() = $1`;
-  client.query(sql, [processID]).catch(() => undefined); // what is wrong with it, the next call finds out
 }

@@ -45,6 +45,18 @@ const UNWELCOME: ReadonlySet<string> = new Set(["28000", "28P01", "3D000", "4250
 const LOST_MESSAGE =
   /Connection terminated|Client (?:has encountered a connection error|was closed)|timeout exceeded when trying to connect|timeout expired|Query read timeout|server closed/i;
 
+const TOO_MANY = "53300";
+/** FATAL, of servers and poolers that have other codes for it: too many connections of a role or database, of clients, of a pool. */
+const FULL_MESSAGE =
+  /too many (?:clients|connections)|no more connections allowed|connection slots are reserved|max client|max_client_conn/i;
+
+/** There is a server, and it has no connection left for us. */
+export function isFull(error: unknown): boolean {
+  if (codeOf(error) === TOO_MANY) return true;
+  if (!(error instanceof DatabaseError) || !LAST_WORDS.has(error.severity)) return false;
+  return codeOf(error) === "53400" || FULL_MESSAGE.test(error.message);
+}
+
 /** The connection is gone, or can't be made just now, or is of no use any more: the call may or may not have been carried out. */
 export function isLost(error: unknown): boolean {
   if (error instanceof StoreError) return false;
@@ -72,12 +84,12 @@ export function isUnavailable(error: unknown): boolean {
   return error instanceof StoreError && error.code === UNAVAILABLE;
 }
 
-/** admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections: it has said itself that it can't just now. */
-const THERE: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03", "53300"]);
+/** admin_shutdown, crash_shutdown, cannot_connect_now: it has said itself that it can't just now. */
+const THERE: ReadonlySet<string> = new Set(["57P01", "57P02", "57P03"]);
 
 /** There is a server, and it will be of use soon. */
 export function isThere(error: unknown): boolean {
-  return THERE.has(codeOf(error));
+  return THERE.has(codeOf(error)) || isFull(error);
 }
 
 /** No answer came in time. */
@@ -159,6 +171,13 @@ export function allInUse(connections: number, patience: number, where: string): 
 }
 
 export function unavailable(cause: unknown, where: string): StoreError {
+  if (isFull(cause)) {
+    return new StoreError(
+      `${where} has no connection left: ${cause instanceof Error ? cause.message : String(cause)}.\n` +
+        'Let each process have fewer ("?connections=…" in the url), or raise max_connections of the server. Nothing of this call was written, unless its connection was lost before.',
+      { code: UNAVAILABLE, cause, retryable: true },
+    );
+  }
   return new StoreError(
     `${where} can't be reached: ${cause instanceof Error ? cause.message || cause.name : String(cause)}.\n` +
       `Look whether the server runs and accepts connections${isReadOnly(cause) ? ", and is the one that can be written to" : ""}. What was asked for last may or may not have been written; asking again is safe.`,

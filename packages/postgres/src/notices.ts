@@ -12,6 +12,7 @@ import type { Logger } from "@holdfast/core";
 import type { Wakeup, WakeupKind } from "holdfast";
 import type { Client } from "pg";
 import type { Connections } from "./connections.ts";
+import { isFull } from "./failures.ts";
 import { takeLeave } from "./wire.ts";
 
 type Kind = WakeupKind | "mail";
@@ -128,7 +129,9 @@ export class Notices {
       );
       return;
     }
-    this.#logger.warn("LISTEN does not work yet: Holdfast looks for news twice a second, and goes on trying.", { error: heard });
+    // Where the server has no connection left, that is said once, and not for each of them.
+    if (isFull(heard)) this.#connections.full(heard);
+    else this.#logger.warn("LISTEN does not work yet: Holdfast looks for news twice a second, and goes on trying.", { error: heard });
     void this.#listenLater();
   }
   async #hear(): Promise<void> {
@@ -224,13 +227,23 @@ export class Notices {
     });
     return true;
   }
+  /** Calls come first: where there is one connection for both, it is theirs. */
+  async #listenBehind(): Promise<true | "nothing" | Error> {
+    try {
+      await this.#connections.query("SELECT 1", [], 0);
+    } catch (error) {
+      return error instanceof Error ? error : new Error(String(error));
+    }
+    return this.#listen();
+  }
   /** What was said meanwhile is lost: everybody looks. */
   async #listenAgain(): Promise<void> {
     this.#client = undefined;
     this.#others = true;
-    while (!this.#isStopped && (await this.#listen()) !== true) {
+    for (let wait = LISTEN_AGAIN_MS; !this.#isStopped && (await this.#listenBehind()) !== true; ) {
       this.#tellHere(ANYTHING);
-      await passed(LISTEN_AGAIN_MS);
+      await passed(wait);
+      if (this.#connections.isFull) wait = Math.min(wait * 2, LISTEN_AGAIN_AT_MOST_MS);
     }
     if (this.#isStopped) return;
     await this.#attend();

@@ -9,7 +9,7 @@ export interface PostgresStoreOptions {
   readonly connectionString: string;
   /** Where the tables are. Default "holdfast". */
   readonly schema?: string | undefined;
-  /** Most connections for calls; transactions of steps have as many again, and notifications one. Default 10. */
+  /** Most connections for calls and turns; transactions of steps have as many again, and notifications one. Default 4. */
   readonly connections?: number | undefined;
   /** False: no LISTEN, only polling (behind PgBouncer in transaction mode). Default: tried, and given up if it does not work. */
   readonly listen?: boolean | undefined;

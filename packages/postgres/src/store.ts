@@ -63,7 +63,7 @@ import { type TransactionClaim, Transactions } from "./transact.ts";
 type Message = AddressedMessage;
 type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
 
-const DEFAULT_CONNECTIONS = 10;
+const DEFAULT_CONNECTIONS = 4;
 const DEFAULT_PATIENCE_MS = 30_000;
 /** At the first connection a server that says it is starting is waited for, one that is not there is soon said to be missing. */
 const OPEN_PATIENCE_MS = 5_000;
@@ -151,7 +151,7 @@ export class PostgresStore implements Store {
       listen = true,
     } = this.#options;
     const { s, where } = this.#place;
-    const connections = new Connections({ connectionString, connections: most, s, where, patience, noAnswer });
+    const connections = new Connections({ connectionString, connections: most, s, where, patience, noAnswer, logger });
     const notices = new Notices(connections, this.#place, logger, () => void this.#deliverMail().catch(() => undefined));
     try {
       const prepare = async (session: Session): Promise<void> => {

@@ -8,8 +8,9 @@ import type { EventEmitter } from "node:events";
 import type { Payload } from "@holdfast/core";
 import { type InboxJob, type InboxMessage, StoreError } from "holdfast";
 import type { PoolClient } from "pg";
+import type { CallName } from "./callNames.ts";
 import { text } from "./columns.ts";
-import type { CallName, Connections, Session } from "./connections.ts";
+import type { Connections, Session } from "./connections.ts";
 import { isContended, isLost, isReadOnly, storeError, unavailable } from "./failures.ts";
 import { messageFields } from "./runs.ts";
 

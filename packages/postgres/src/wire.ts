@@ -49,6 +49,10 @@ export class Wire {
   get isBusy(): boolean {
     return this.#connecting !== undefined || (this.#made?.waiting ?? 0) > 0;
   }
+  /** There is a connection, and it can be used. */
+  get isMade(): boolean {
+    return this.#made !== undefined;
+  }
   /** For how long the server is at the one that stands first. Milliseconds. */
   get delay(): number {
     return this.#made === undefined || this.#made.waiting === 0 ? 0 : performance.now() - this.#made.since;
@@ -140,4 +144,15 @@ export async function takeLeave(client: Client, within: number = GOODBYE_MS): Pr
 /** Whoever waits for an answer on it learns that it is gone. */
 export function cut(client: object): void {
   (client as { connection?: { stream?: { destroy(): void } } }).connection?.stream?.destroy();
+}
+
+/**
+ * Statements that have a name keep the plan that was made for them, perhaps when the tables were small: so rows are to be found by index
+ * in any case. And they are for READ COMMITTED, whatever the role has by default. Only where it is a session of ours: who comes through a pooler is told another process than it has.
+ */
+export function prepareSession(client: Client): void {
+  const { processID } = client as unknown as { readonly processID: number | null };
+  const sql = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false)
+    WHERE pg_backend_pid() = $1`;
+  client.query(sql, [processID]).catch(() => undefined); // what is wrong with it, the next call finds out
 }

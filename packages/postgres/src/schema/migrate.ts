@@ -106,7 +106,7 @@ const MOST_NAMED = 3;
 function functionsOf(s: string): Map<string, string> {
   const text = MIGRATIONS.map((migration) => migration(s)).join("\n");
   return new Map(
-    Array.from(text.matchAll(/^CREATE FUNCTION .+\.(\w+)\([\s\S]*?\$\$([\s\S]*?)\$\$/gm), ([, name = "", body = ""]) => [name, body]),
+    Array.from(text.matchAll(/^CREATE FUNCTION [^(]+\.(\w+)\([\s\S]*?\$\$([\s\S]*?)\$\$/gm), ([, name = "", body = ""]) => [name, body]),
   );
 }
 
