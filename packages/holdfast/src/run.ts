@@ -203,7 +203,7 @@ export class RunHandle {
   }
   async history(): Promise<History> {
     const row = await this.#row();
-    return toHistory(sealed(await this.#engine.readable.history(this.id), this.#engine.codec), row.status);
+    return toHistory(sealed(await this.#engine.readable.history(this.id), this.#engine.codec), row);
   }
   async operations(): Promise<OperationInfo[]> {
     const { finishedAt } = await this.#row();

@@ -423,9 +423,9 @@ export class Handle {
   }
   async history(): Promise<History> {
     const { codec } = this.#settings;
-    await this.#head();
-    const { turns, status, head } = await Storage.load(this.#settings.driver, codec);
-    return toHistory(sealed(turns, codec), status?.status ?? "pending", head);
+    const head = await this.#head();
+    const { turns, status } = await Storage.load(this.#settings.driver, codec);
+    return toHistory(sealed(turns, codec), { ...head, status: status?.status ?? "pending" });
   }
 }
 

@@ -3,7 +3,7 @@
 // Invariants: Y1, Y5.
 
 export { checkCommand, checkJob } from "./needed.ts";
-export { fromHistory, HISTORY_FORMAT, toHistory } from "./portable.ts";
+export { fromHistory, HISTORY_FORMAT, type HistoryOf, toHistory } from "./portable.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";
 export { type ReplayOptions, replay } from "./replay.ts";
 export { opened, sealed } from "./sealing.ts";

@@ -14,21 +14,22 @@ export const HISTORY_FORMAT = "holdfast-history/1";
 /** Far above how deep records are nested, and far below what overflows the stack. */
 const MAX_DEPTH = 1_000;
 
-/** What a run was started with, as its host keeps it. */
-export interface StartFacts {
+/** What a host knows of the run besides its turns: there may be none yet (Y5). */
+export interface HistoryOf {
   readonly id: string;
   readonly workflow: string;
   readonly version?: string | undefined;
   readonly input: Payload;
+  readonly status: RunStatus;
 }
 
-/** `facts`: for a run that has not had its first turn, which says all of this. */
-export function toHistory(turns: readonly Turn[], status: RunStatus, facts?: StartFacts): History {
+export function toHistory(turns: readonly Turn[], run: HistoryOf): History {
   const start = turns[0]?.jobs.find((job): job is StartJob => job.type === "start");
-  const { id, workflow, version, input } = start === undefined ? { id: "", workflow: "", ...facts } : { ...start, id: start.runId };
+  // Once there are turns they say so themselves: a host may have read them after the run went on to its next execution.
+  const { workflow, version, input } = start ?? run;
   return {
     format: HISTORY_FORMAT,
-    run: { id, workflow, version, input: input === undefined ? undefined : payloadToJson(input), status },
+    run: { id: start?.runId ?? run.id, workflow, version, input: payloadToJson(input), status: run.status },
     turns: turns.map((turn) => mapPayloads(turn, (value) => payloadToJson(value as Payload))),
   };
 }

@@ -266,7 +266,8 @@ export class Harness {
   // ── history ──
 
   history(): History {
-    return toHistory(this.turns, this.status);
+    const { id = "run-1", version } = this.options;
+    return toHistory(this.turns, { id, workflow: this.workflow.name, version, input: this.codec.encode(undefined), status: this.status });
   }
   /** Throws away the executor and replays history into a new one, with the same code or other. The run goes on there. */
   async recover(workflow: AnyWorkflow = this.workflow): Promise<void> {

@@ -424,7 +424,7 @@ class Simulation {
         const code = workflows.find(({ name, version, options }) => name === row.workflow && serves(options, version, row.version));
         if (code === undefined || isReplayed) continue;
         try {
-          await replay(code as AnyWorkflow, toHistory(turns, row.status));
+          await replay(code as AnyWorkflow, toHistory(turns, row));
           isReplayed = true;
         } catch (error) {
           failures.push((error as Error).message);

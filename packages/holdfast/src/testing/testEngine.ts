@@ -169,7 +169,7 @@ export class TestEngine extends Holdfast {
     const turns = await this.#store.history(row.id);
     if (workflow === undefined || turns.length === 0) return [];
     try {
-      await replay(workflow, toHistory(turns, row.status), { codec: this.#engine.codec });
+      await replay(workflow, toHistory(turns, row), { codec: this.#engine.codec });
       return [];
     } catch (cause) {
       return [new HoldfastError(`The history of run ${row.id} does not replay: ${(cause as Error).message}`, { cause })];

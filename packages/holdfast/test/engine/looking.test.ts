@@ -298,6 +298,30 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     await expect(replay(make("charge"), history)).rejects.toMatchObject({ name: "NondeterminismError" });
   });
 
+  test("Y5 history() of a run without a first turn says of which run it is, and replays", async () => {
+    const engine = await engines.open();
+    const order = workflow({ name: "order", version: "2" }, async (ctx, input: { n: number }) => {
+      if (input.n > 1) return ctx.continueAsNew({ n: input.n - 1 });
+      return ctx.step("charge", () => input.n);
+    });
+    const other = workflow("other", async () => {});
+    await engine.start(order, { n: 1 }, { id: "new" });
+    await engine.start(order, { n: 1 }, { id: "late", delay: "1h" });
+    await (await engine.start(order, { n: 1 }, { id: "canceled" })).cancel();
+    await (await engine.start(order, { n: 1 }, { id: "ended" })).terminate();
+    for (const [id, status] of Object.entries({ new: "pending", late: "pending", canceled: "canceled", ended: "terminated" })) {
+      const history = JSON.parse(JSON.stringify(await engine.run(id).history()));
+      expect(history).toEqual({
+        format: "holdfast-history/1",
+        run: { id, workflow: "order", version: "2", input: { n: 1 }, status },
+        turns: [],
+      });
+      await replay(order, history);
+      await expect(replay(other, history)).rejects.toThrow(/of workflow "order"/);
+      expect(await engine.run(id).operations()).toEqual([]);
+    }
+  });
+
   test("P8 inputs, outputs and states of every kind come back as they were", async () => {
     const engine = await engines.open();
     await engine.worker({ workflows: [echo] });

@@ -352,6 +352,16 @@ describe("live", () => {
     expect((await handle.history()).run.status).toBe("terminated");
   });
 
+  test("Y5 history() of a run without a first turn says of which run it is, and replays", async () => {
+    const driver = new MemoryDriver();
+    const w = workflow({ name: "w", version: "2" }, async (_ctx, input: { n: number }) => input.n);
+    const handle = await createWorkflow({ driver, workflow: w, id: "r", input: { n: 1 } });
+    const history = JSON.parse(JSON.stringify(await handle.history()));
+    const run = { id: "r", workflow: "w", version: "2", input: { n: 1 }, status: "pending" };
+    expect(history).toEqual({ format: "holdfast-history/1", run, turns: [] });
+    await replay(w, history);
+  });
+
   test("X11 an operation that fails while nobody awaits it yet does not end the process", async () => {
     const driver = new MemoryDriver();
     const w = workflow("w", async (ctx) => {
