@@ -14,11 +14,11 @@ import {
   type Payload,
   type RunInfo,
 } from "@holdfast/core";
-import { readable } from "./codecs.ts";
 import { BlockedLog } from "./host/blocking.ts";
 import { Batcher, Committer } from "./host/committer.ts";
 import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
+import { Looking } from "./host/looking.ts";
 import { oneByOne } from "./host/oneByOne.ts";
 import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { forgetSignals } from "./host/shutdown.ts";
@@ -49,6 +49,9 @@ export class Engine {
   readonly #started = new Map<string, AnyWorkflow>();
   readonly #results: Results;
   readonly #blockedLog: BlockedLog;
+  readonly #looking: Looking;
+  /** What was warned of: nothing alive, as far as this process knows, could fulfil what is waited for. */
+  readonly #warned = new Set<string>();
   #unwatch: () => void = () => {};
   readonly #timers: Timer[] = [];
   #closure: Promise<void> | undefined;
@@ -69,8 +72,11 @@ export class Engine {
     this.logger = options.logger;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#blockedLog = new BlockedLog(options.logger);
-    const isTrying = (): boolean => [...this.#workers].some((worker) => worker.isTryingBlocked);
-    this.#results = new Results(this.store, options.environment, options.logger, isTrying);
+    this.#looking = new Looking(options.codec, options.environment, () => this.#workers);
+    this.#results = new Results(this.store, options.environment, options.logger, {
+      isTrying: () => [...this.#workers].some((worker) => worker.isTryingBlocked),
+      describe: (runId) => this.describe(runId),
+    });
     this.#committer = new Committer(
       this.store,
       options.environment,
@@ -93,6 +99,7 @@ export class Engine {
         if (!this.#expiring) void this.#expire();
       }),
       this.environment.every(1_000, () => this.#results.look()),
+      this.environment.every(1_000, () => void this.#warnOfUnserved()),
       this.environment.every(60_000, () => void this.#retire()),
     );
   }
@@ -168,6 +175,14 @@ export class Engine {
   /** Does anybody in this process wait for a result or an update? */
   get waiting(): boolean {
     return this.#results.waiting;
+  }
+  /** Does anybody wait for as long as it takes? */
+  get waitingForEver(): boolean {
+    return this.#results.waitingForEver;
+  }
+  /** Tells those who wait for as long as it takes, run by run, that they wait in vain. */
+  giveUp(why: (runId: string) => Promise<Error>): Promise<void> {
+    return this.#results.giveUp(why);
   }
   /** What a start by name takes: the last of that name in the list of a worker of this engine. */
   servedAs(name: string): AnyWorkflow | undefined {
@@ -331,46 +346,39 @@ export class Engine {
   // ── looking ──
 
   infoOf(row: RunRow): RunInfo {
-    const date = (time: number | undefined) => (time === undefined ? undefined : new Date(time));
-    const input = readable(this.codec, row.input);
-    const output = readable(this.codec, row.output);
-    return {
-      id: row.id,
-      workflow: row.workflow,
-      version: row.version,
-      status: row.status,
-      queue: row.queue,
-      priority: row.priority,
-      input: input.value,
-      output: output.value,
-      error: row.error ?? input.error ?? output.error,
-      waitingFor: this.#waitingFor(row),
-      execution: row.execution,
-      attempt: row.attempt,
-      parentId: row.parent?.runId,
-      attributes: { ...row.attributes },
-      createdAt: new Date(row.createdAt),
-      startedAt: date(row.startedAt),
-      availableAt: date(row.availableAt),
-      deadlineAt: date(row.deadlineAt),
-      finishedAt: date(row.finishedAt),
-      workerId: row.workerId,
-      historyLength: row.historyLength,
-    };
+    return this.#looking.infoOf(row);
   }
-  /** What its row says, or what a run that nobody has begun with waits for. */
-  #waitingFor(row: RunRow): readonly string[] {
-    const { status, workflow, version, availableAt, waitingFor } = row;
-    const isResumed = status === "sleeping" && waitingFor.length === 0; // D10: it waits for a worker as a new one does
-    if (status !== "pending" && !isResumed) return waitingFor;
-    const isLater = availableAt !== undefined && availableAt > this.environment.now();
-    const isServed = [...this.#workers].some((worker) => worker.hasCodeFor(row));
-    return [
-      ...(isLater ? [`start at ${new Date(availableAt).toISOString()}`] : []),
-      ...(isServed ? [] : [`no worker here serves ${workflow}${version === undefined ? "" : `@${version}`}`]),
-    ];
+  /** As `infoOf`, with what history and attempts add to it. */
+  describeRow(row: RunRow): Promise<RunInfo> {
+    return this.#looking.describe(row, this.readable);
+  }
+  /** Undefined: there is no such run. */
+  async describe(runId: string): Promise<RunInfo | undefined> {
+    const [row] = await this.readable.get([runId]);
+    return row === undefined ? undefined : this.describeRow(row);
+  }
+  /** Says once of each workflow and activity that a caller has waited for in vain, with no worker here that serves it. */
+  async #warnOfUnserved(): Promise<void> {
+    const waited = this.#results.takeWaited(UNSERVED_AFTER);
+    if (waited.length === 0) return;
+    try {
+      const rows = await this.store.get(waited);
+      for (const row of rows) if (row !== undefined) await this.#warnIfUnserved(row);
+    } catch {
+      // Whatever is wrong with the store, others say so.
+    }
+  }
+  async #warnIfUnserved(row: RunRow): Promise<void> {
+    const why = this.#looking.unserved(row) ?? (await this.#looking.unservedActivity(row, this.store));
+    if (why === undefined || this.#warned.has(why)) return;
+    this.#warned.add(why);
+    const text = `The result of run ${row.id} is waited for, and nothing has taken it up: ${why}. Start a worker for it, here or in another process.`;
+    this.logger.warn(text, { runId: row.id, workflow: row.workflow });
   }
 }
+
+/** How long a result is waited for before it is asked what could fulfil it, in milliseconds. */
+const UNSERVED_AFTER = 5_000;
 
 function engineClosed(): HoldfastError {
   return new HoldfastError("This engine is closed. Open another: Holdfast.open(url).", { code: "HF_ENGINE_CLOSED" });

@@ -32,7 +32,6 @@ import type { Engine } from "./engine.ts";
 import { declaredMessage, validated } from "./host/definitions.ts";
 import { operationsOf } from "./host/operations.ts";
 import { blockedError, type RunEnd } from "./host/results.ts";
-import { waitingForOf } from "./host/waiting.ts";
 import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./inputs.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
 
@@ -193,13 +192,7 @@ export class RunHandle {
     return state === undefined ? undefined : this.#engine.codec.decode(state);
   }
   async describe(): Promise<RunInfo> {
-    const row = await this.#row();
-    const info = this.#engine.infoOf(row);
-    if (row.workerId === undefined) return info;
-    // A worker has it, and has written down only what history needs: what is open follows from that.
-    const { readable: store } = this.#engine;
-    const [turns, attempts] = await Promise.all([store.history(this.id), store.attempts(this.id)]);
-    return { ...info, waitingFor: waitingForOf(turns, attempts) };
+    return this.#engine.describeRow(await this.#row());
   }
   async history(): Promise<History> {
     const row = await this.#row();

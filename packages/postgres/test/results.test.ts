@@ -308,16 +308,18 @@ describe("notices of others", () => {
   });
 });
 
+const later = (ms: number, callback: () => void) => {
+  const timer = setTimeout(callback, ms).unref();
+  return { cancel: () => clearTimeout(timer) };
+};
 /** The real one, but for what is done now and then. */
 const withoutLooks: NonNullable<Parameters<typeof Holdfast.with>[0]["environment"]> = {
   now: () => Date.now(),
   steady: () => Math.floor(performance.now()),
   elapsed: () => performance.now(),
   worked: () => performance.now(),
-  after: (ms, callback) => {
-    const timer = setTimeout(callback, ms).unref();
-    return { cancel: () => clearTimeout(timer) };
-  },
+  after: later,
+  patience: later,
   every: () => ({ cancel: () => undefined }),
   stayAlive: () => {
     const timer = setInterval(() => undefined, 60_000);

@@ -20,6 +20,8 @@ export interface Environment {
   worked(): number;
   /** Calls back once, not before `ms` have passed. Does not keep the process alive. */
   after(ms: number, callback: () => void): Timer;
+  /** As `after`, for callers that don't want to wait longer: where time is skipped in tests, theirs is not. */
+  patience(ms: number, callback: () => void): Timer;
   /** Calls back again and again, about this often: for looking after what hints may have missed (D9). */
   every(ms: number, callback: () => void): Timer;
   /** Keeps the process alive until it is cancelled: a worker that waits for work, a client that waits for a result. */
@@ -50,20 +52,23 @@ function processorTime(): () => number {
   };
 }
 
+function after(ms: number, callback: () => void): Timer {
+  let timer: NodeJS.Timeout;
+  const arm = (left: number): void => {
+    timer = left > LONGEST_TIMER ? setTimeout(() => arm(left - LONGEST_TIMER), LONGEST_TIMER) : setTimeout(callback, left);
+    timer.unref();
+  };
+  arm(Math.max(0, Math.ceil(ms)));
+  return { cancel: () => clearTimeout(timer) };
+}
+
 export const realEnvironment: Environment = {
   now: () => now(),
   steady: () => Math.floor(elapsed()),
   elapsed: () => elapsed(),
   worked: createTurnClock(() => elapsed(), processor),
-  after(ms, callback) {
-    let timer: NodeJS.Timeout;
-    const arm = (left: number): void => {
-      timer = left > LONGEST_TIMER ? setTimeout(() => arm(left - LONGEST_TIMER), LONGEST_TIMER) : setTimeout(callback, left);
-      timer.unref();
-    };
-    arm(Math.max(0, Math.ceil(ms)));
-    return { cancel: () => clearTimeout(timer) };
-  },
+  after,
+  patience: after,
   every(ms, callback) {
     const timer = setInterval(callback, Math.min(ms, LONGEST_TIMER));
     timer.unref();

@@ -2,7 +2,16 @@
 // Owns: who waits for what, and when to look it up.
 // Invariants: M10 (a caller gets the outcome once it is durable), D9 (hints may be lost: it also looks now and then), V4 (blocked runs).
 
-import { HoldfastError, type Logger, RunBlockedError, RunClosedError, RunNotFoundError, type RunStatus, reviveError } from "@holdfast/core";
+import {
+  HoldfastError,
+  type Logger,
+  RunBlockedError,
+  RunClosedError,
+  type RunInfo,
+  RunNotFoundError,
+  type RunStatus,
+  reviveError,
+} from "@holdfast/core";
 import { StoreCorruptError } from "../store/errors.ts";
 import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
 import { onAbort } from "./aborts.ts";
@@ -14,17 +23,28 @@ export type RunEnd = Pick<RunRow, "id" | "status" | "output" | "error" | "resuma
 interface Waiter {
   readonly resolve: (value: RunEnd | UpdateOutcome) => void;
   readonly reject: (error: unknown) => void;
+  /** It ends its waiting by itself. */
+  readonly isLimited: boolean;
 }
 /** Something that is waited for: a run's end, or with `update` that of one of its updates. */
 interface Awaited {
   readonly runId: string;
   readonly update: string | undefined;
   readonly waiters: Set<Waiter>;
+  /** When the first began to wait, in monotonic milliseconds. */
+  readonly since: number;
 }
 interface AwaitedUpdate {
   readonly runId: string;
   readonly id: string;
   readonly waiters: ReadonlySet<Waiter>;
+}
+/** What an engine knows besides its store. */
+interface Surroundings {
+  /** May a worker of this process be about to try blocked runs? */
+  readonly isTrying?: () => boolean;
+  /** How a run stands, in words. */
+  readonly describe?: (runId: string) => Promise<RunInfo | undefined>;
 }
 export interface WaitOptions {
   readonly timeout?: number | undefined;
@@ -37,6 +57,10 @@ const SHARE = 0.03;
 /** How long a blocked run that is due may wait for a worker to try it again before it counts as blocked, in milliseconds. */
 const TRIED_AGAIN_WITHIN = 10_000;
 const MOST_REMEMBERED = 10_000;
+/** How long a caller whose time is up is kept waiting for what to tell it, in milliseconds. */
+const WORDS_WITHIN = 1_000;
+/** The most runs that are looked at in one go for what could fulfil them. */
+const MOST_WAITED = 200;
 /** The longest that a look at one run takes on any store, in milliseconds, outages apart. */
 const LONGEST_EACH = 0.03;
 
@@ -44,9 +68,12 @@ export class Results {
   readonly #store: Store;
   readonly #environment: Environment;
   readonly #logger: Logger;
+  readonly #describe: (runId: string) => Promise<RunInfo | undefined>;
   readonly #awaited = new Map<string, Awaited>();
   /** The keys of updates that are waited for, by their runs. */
   readonly #updatesOf = new Map<string, Set<string>>();
+  /** Those whose chances nobody has looked into yet, the oldest first. */
+  readonly #unasked = new Set<Awaited>();
   /** Keeps the process alive while somebody waits. */
   #alive: Timer | undefined;
   /** Waited for and never looked up. */
@@ -63,12 +90,12 @@ export class Results {
   #scheduled: "nothing" | "unexpected" | "everything" = "nothing";
   #closed = false;
 
-  /** `isTrying`: may a worker of this process be about to try blocked runs? */
-  constructor(store: Store, environment: Environment, logger: Logger, isTrying: () => boolean = () => false) {
+  constructor(store: Store, environment: Environment, logger: Logger, { isTrying, describe }: Surroundings = {}) {
+    this.#describe = describe ?? (async () => undefined);
     this.#store = store;
     this.#environment = environment;
     this.#logger = logger;
-    this.#isTrying = isTrying;
+    this.#isTrying = isTrying ?? (() => false);
   }
   get waiting(): boolean {
     return this.#awaited.size > 0;
@@ -99,40 +126,90 @@ export class Results {
     const { timeout, signal } = options;
     signal?.throwIfAborted();
     const key = keyOf(runId, update);
-    const awaited = this.#awaited.get(key) ?? { runId, update, waiters: new Set<Waiter>() };
-    this.#awaited.set(key, awaited);
+    let awaited = this.#awaited.get(key);
+    if (awaited === undefined) {
+      awaited = { runId, update, waiters: new Set<Waiter>(), since: this.#environment.elapsed() };
+      this.#awaited.set(key, awaited);
+      if (update === undefined) this.#unasked.add(awaited);
+    }
+    const { waiters } = awaited;
     if (update !== undefined) this.#updatesOf.set(runId, (this.#updatesOf.get(runId) ?? new Set()).add(key));
     this.#alive ??= this.#environment.stayAlive();
     let timer: Timer | undefined;
     let stop: (() => void) | undefined;
     try {
       return await new Promise((resolve, reject) => {
-        const waiter = { resolve, reject };
-        awaited.waiters.add(waiter);
+        const waiter = { resolve, reject, isLimited: timeout !== undefined };
+        waiters.add(waiter);
         const forget = signal === undefined ? undefined : onAbort(signal, () => reject(signal.reason));
         stop = () => {
-          awaited.waiters.delete(waiter);
+          waiters.delete(waiter);
           forget?.();
         };
-        if (timeout !== undefined) timer = this.#environment.after(timeout, () => reject(tooLate(what, timeout)));
+        if (timeout !== undefined) timer = this.#environment.patience(timeout, () => void this.#tooLate(what, runId, timeout).then(reject));
         // Unless somebody else may have ended it before anybody waited.
         if (update !== undefined || this.#expected.get(runId) !== this.#hints) this.#lookAtFresh(key);
       });
     } finally {
       timer?.cancel();
       stop?.();
-      if (awaited.waiters.size === 0 && this.#awaited.get(key) === awaited) this.#forget(key, runId);
+      if (waiters.size === 0 && this.#awaited.get(key) === awaited) this.#forget(key, awaited);
       if (this.#awaited.size === 0) {
         this.#alive?.cancel();
         this.#alive = undefined;
       }
     }
   }
-  #forget(key: string, runId: string): void {
+  #forget(key: string, awaited: Awaited): void {
+    const { runId } = awaited;
     this.#awaited.delete(key);
+    this.#unasked.delete(awaited);
     const updates = this.#updatesOf.get(runId);
     updates?.delete(key);
     if (updates?.size === 0) this.#updatesOf.delete(runId);
+  }
+  /** What its run waits for is worth a moment more; if its end comes meanwhile, all the better. */
+  async #tooLate(what: string, runId: string, timeout: number): Promise<HoldfastError> {
+    const words = await new Promise<string>((resolve) => {
+      const timer = this.#environment.patience(WORDS_WITHIN, () => resolve(""));
+      const tell = (text: string): void => {
+        timer.cancel();
+        resolve(text);
+      };
+      this.#describe(runId).then(
+        (info) => tell(info === undefined ? "" : standing(info)),
+        () => tell(""),
+      );
+    });
+    return new HoldfastError(`${what} did not come within ${timeout} ms.${words} It may still come: ask again.`, {
+      code: "HF_WAIT_TIMEOUT",
+      retryable: true,
+    });
+  }
+  /** The runs whose end has been waited for this long, each once. */
+  takeWaited(ms: number): string[] {
+    const before = this.#environment.elapsed() - ms;
+    const taken: string[] = [];
+    for (const awaited of this.#unasked) {
+      if (awaited.since > before || taken.length >= MOST_WAITED) break;
+      this.#unasked.delete(awaited);
+      taken.push(awaited.runId);
+    }
+    return taken;
+  }
+  /** Those who would wait for ever; who has a timeout is told when it is over. */
+  async giveUp(why: (runId: string) => Promise<Error>): Promise<void> {
+    for (const { runId, waiters } of [...this.#awaited.values()]) {
+      const waiting = [...waiters].filter(({ isLimited }) => !isLimited);
+      if (waiting.length === 0) continue;
+      const error = await why(runId);
+      for (const waiter of waiting) waiter.reject(error);
+    }
+  }
+  /** Does anybody wait for as long as it takes? */
+  get waitingForEver(): boolean {
+    for (const { waiters } of this.#awaited.values()) for (const { isLimited } of waiters) if (!isLimited) return true;
+    return false;
   }
   close(): void {
     this.#closed = true;
@@ -294,9 +371,7 @@ export function blockedError({ id, error }: RunEnd): RunBlockedError {
 function keyOf(runId: string, update: string | undefined): string {
   return update === undefined ? runId : `${runId}\n${update}`;
 }
-function tooLate(what: string, timeout: number): HoldfastError {
-  return new HoldfastError(`${what} did not come within ${timeout} ms. It may still come: ask again.`, {
-    code: "HF_WAIT_TIMEOUT",
-    retryable: true,
-  });
+/** How a run stands, as a sentence that goes with another. */
+function standing({ status, waitingFor }: RunInfo): string {
+  return waitingFor.length === 0 ? ` The run is ${status}.` : ` The run is ${status} and waits for: ${waitingFor.join(", ")}.`;
 }

@@ -1,8 +1,16 @@
 // What a run that a worker has waits for, in words, from its history and its attempts.
-// Owns: nothing; a pure reading. A parked run says so itself: its driver knew more.
+// Owns: nothing; a pure reading. A parked run says so itself: its driver knew more, but not what became of activities since.
 // Invariants: P11 (what an open run waits for can be seen from outside), D10 (what a resume has voided is open again).
 
-import { type Command, describeOperation, type Job, type OpeningCommand, replayView, type Turn } from "@holdfast/core";
+import {
+  type Command,
+  describeOperation,
+  type Job,
+  type OpeningCommand,
+  replayView,
+  type SerializedError,
+  type Turn,
+} from "@holdfast/core";
 import type { AttemptRow } from "../store/port.ts";
 
 /** Operations that somebody or something else settles. Scopes are left out: what is inside them tells more. */
@@ -18,12 +26,56 @@ interface Open {
 }
 
 export function waitingForOf(turns: readonly Turn[], attempts: readonly AttemptRow[]): string[] {
+  return [...openOf(turns).values()].map((one) => describe(one, attempts));
+}
+function openOf(turns: readonly Turn[]): Map<number, Open> {
   const open = new Map<number, Open>();
   for (const { jobs, commands, time } of replayView(turns)) {
     for (const job of jobs) settleByJob(open, job);
     for (const command of commands) apply(open, command, time);
   }
-  return [...open.values()].map((one) => describe(one, attempts));
+  return open;
+}
+
+/** Do history and attempts say more than these words of a parked run: of activities, and of what is tried again? */
+export function needsMore(waitingFor: readonly string[]): boolean {
+  return waitingFor.some((text) => isActivity(text) || text.includes("attempt "));
+}
+export function isActivity(text: string): boolean {
+  return text.startsWith("activity ");
+}
+
+export interface OpenActivity {
+  /** As its driver names it among what a parked run waits for. */
+  readonly operation: string;
+  /** With the attempt that runs, or comes. */
+  readonly description: string;
+  readonly name: string;
+  /** Undefined: the run's. */
+  readonly queue: string | undefined;
+  /** Has any worker ever had it? */
+  readonly isAttempted: boolean;
+}
+export function openActivities(turns: readonly Turn[], attempts: readonly AttemptRow[]): OpenActivity[] {
+  return [...openOf(turns).values()].flatMap((one) => {
+    const { command } = one;
+    if (command.type !== "activity") return [];
+    const { seq, unit, name, n, queue } = command;
+    const isAttempted = attempts.some((row) => row.seq === seq);
+    return { operation: describeOperation("activity", unit, name, n), description: describe(one, attempts), name, queue, isAttempted };
+  });
+}
+
+/** Why the last attempt failed, of whatever waits for its next one: an operation, or the run as a whole (D8, D10). */
+export function lastFailure(turns: readonly Turn[], attempts: readonly AttemptRow[]): SerializedError | undefined {
+  const failed = turns.at(-1)?.commands.at(-1);
+  if (failed?.type === "fail") return failed.error;
+  const open = openOf(turns);
+  const newest = new Map<number, AttemptRow>();
+  for (const row of attempts) if (open.has(row.seq) && row.number >= (newest.get(row.seq)?.number ?? 0)) newest.set(row.seq, row);
+  let last: AttemptRow | undefined;
+  for (const row of newest.values()) if (row.error !== undefined && (row.endedAt ?? 0) >= (last?.endedAt ?? 0)) last = row;
+  return last?.error;
 }
 
 function apply(open: Map<number, Open>, command: Command, time: number): void {

@@ -367,6 +367,10 @@ export class WorkerHost implements DriverHost {
     return run.queue === this.#settings.queue && this.#settings.workflows.find(run.workflow, run.version) !== undefined;
   }
 
+  hasActivity(name: string, queue: string): boolean {
+    return queue === this.#settings.queue && this.#settings.activities.has(name);
+  }
+
   /** Can it take a new run of this workflow at once? */
   hasRoomFor(workflow: AnyWorkflow, queue: string, version: string | undefined): boolean {
     if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue || this.#room <= 0) return false;

@@ -95,6 +95,7 @@ export class SimProcess implements Owner {
     elapsed: () => this.#elapsed * (1 + this.#clock.drift),
     worked: () => this.#elapsed * (1 + this.#clock.drift),
     after: (ms, callback) => this.world.after(Math.max(0, ms) / (1 + this.#clock.drift), this, callback),
+    patience: (ms, callback) => this.world.after(Math.max(0, ms) / (1 + this.#clock.drift), this, callback),
     every: (ms, callback) => this.#every(ms / (1 + this.#clock.drift), callback),
     stayAlive: () => ({ cancel: () => {} }),
     soon: (callback) => this.#soon(callback),

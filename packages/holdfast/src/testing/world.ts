@@ -14,6 +14,7 @@ export class TestWorld implements Environment {
   #time: number;
   #alarms: Alarm[] = [];
   readonly #chores = new Set<() => void>();
+  readonly #alive = new Set<Timer>();
   #order = 0;
   #soon = 0;
 
@@ -39,13 +40,27 @@ export class TestWorld implements Environment {
       },
     };
   }
+  patience(ms: number, callback: () => void): Timer {
+    return realEnvironment.patience(ms, callback);
+  }
   /** Chores are done whenever time has moved: they look for what became due. */
   every(_ms: number, callback: () => void): Timer {
     this.#chores.add(callback);
     return { cancel: () => this.#chores.delete(callback) };
   }
   stayAlive(): Timer {
-    return realEnvironment.stayAlive();
+    const timer = realEnvironment.stayAlive();
+    this.#alive.add(timer);
+    return {
+      cancel: () => {
+        this.#alive.delete(timer);
+        timer.cancel();
+      },
+    };
+  }
+  /** Timers that do nothing but keep the process alive. */
+  get alive(): number {
+    return this.#alive.size;
   }
   soon(callback: () => void): void {
     this.#soon++;

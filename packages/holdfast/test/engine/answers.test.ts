@@ -197,7 +197,7 @@ describe.each(STORES)("answers of the store on %s", (store) => {
     const run = await engine.start(quick, undefined);
     await hint();
     expect(claims).toEqual([]);
-    expect((await run.describe()).waitingFor).toEqual(["no worker here serves quick"]);
+    expect((await run.describe()).waitingFor).toEqual(["no worker in this process serves quick"]);
     await engine.worker({ workflows: [quick] });
     expect(await run.result({ timeout: "8s" })).toBe("done");
   });

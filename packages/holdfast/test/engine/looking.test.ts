@@ -267,6 +267,88 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     ]);
   });
 
+  test("P11 W6 a run whose message or timer is there waits for a worker, not for that any more", async () => {
+    const engine = await engines.open();
+    const work = workflow({ name: "work", version: "2", signals: { go: signal() } }, async (ctx) => ctx.waitForSignal("go"));
+    const nap = workflow("nap", async (ctx) => ctx.sleep(50));
+    const worker = await engine.worker({ workflows: [work, nap] });
+    const [run, napping] = [await engine.start(work), await engine.start(nap)];
+    await until(async () => (await run.describe()).status === "sleeping");
+    await until(async () => (await napping.describe()).status !== "pending");
+    await worker.stop();
+    await run.signal("go");
+    expect(await run.describe()).toMatchObject({ status: "sleeping", waitingFor: ["no worker in this process serves work@2"] });
+    const info = await until(async () => {
+      const now = await napping.describe();
+      return now.status === "completed" || (now.waitingFor[0]?.startsWith("no worker") === true && now);
+    });
+    if (info !== true) expect(info).toMatchObject({ status: "sleeping", waitingFor: ["no worker in this process serves nap"] });
+    const listed = (await engine.list({ workflow: "work" })).runs;
+    expect(listed.map(({ waitingFor }) => waitingFor)).toEqual([["no worker in this process serves work@2"]]);
+    const elsewhere = await engine.start(work, undefined, { queue: "slow", delay: "1h" });
+    expect((await elsewhere.describe()).waitingFor).toEqual([
+      expect.stringMatching(/^start at /),
+      'no worker in this process serves work@2 in queue "slow"',
+    ]);
+    await engine.worker({ workflows: [work] });
+    await run.result();
+  });
+
+  test("P11 D11 of an activity that no worker has taken up it is said that none here serves it, and in which queue", async () => {
+    const engine = await engines.open();
+    const held = new Gate();
+    const render = activity("render", async () => held.passed, { queue: "gpu" });
+    const page = workflow("page", async (ctx) => ctx.activity(render));
+    await engine.worker({ workflows: [page] });
+    const run = await engine.start(page);
+    const words = async () => (await run.describe()).waitingFor;
+    await until(async () => (await run.describe()).status === "sleeping");
+    expect(await words()).toEqual(['activity render (no worker in this process serves it in queue "gpu")']);
+    const elsewhere = await engines.open();
+    await elsewhere.worker({ workflows: [], activities: [render], queue: "gpu" });
+    await until(async () => (await words())[0] === "activity render");
+    held.open();
+    await run.result();
+    expect(await words()).toEqual([]);
+  });
+
+  test("P11 M10 a caller whose time is up is told what the run waits for", async () => {
+    const engine = await engines.open();
+    const work = workflow({ name: "work", signals: { go: signal() } }, async (ctx) => ctx.waitForSignal("go"));
+    const unserved = await engine.start(work, undefined, { id: "u" });
+    await expect(unserved.result({ timeout: 1 })).rejects.toMatchObject({
+      code: "HF_WAIT_TIMEOUT",
+      message:
+        "The result of run u did not come within 1 ms. The run is pending and waits for: no worker in this process serves work. It may still come: ask again.",
+    });
+    await engine.worker({ workflows: [work] });
+    await until(async () => (await unserved.describe()).status === "sleeping");
+    await expect(unserved.result({ timeout: 1 })).rejects.toThrow("The run is sleeping and waits for: signal go.");
+    await expect(engine.run("nobody").result({ timeout: 1 })).rejects.toThrow();
+  });
+
+  test("D12 describe() tells the last failure while a step, an activity or the run waits for its next attempt", async () => {
+    const engine = await engines.open();
+    const fails = async (message: string) => Promise.reject(new RangeError(message));
+    const retry = { initialInterval: "1h" } as const;
+    const act = activity("act", () => fails("of the activity"), { retry });
+    const cases = {
+      step: workflow("step", async (ctx) => ctx.step("charge", () => fails("of the step"), { retry })),
+      activity: workflow("activity", async (ctx) => ctx.activity(act)),
+      run: workflow({ name: "run", retry: { maxAttempts: 3, ...retry } }, async () => fails("of the run")),
+    };
+    await engine.worker({ workflows: Object.values(cases), activities: [act] });
+    for (const [kind, one] of Object.entries(cases)) {
+      const run = await engine.start(one);
+      const info = await until(async () => {
+        const now = await run.describe();
+        return now.status === "sleeping" && now.error !== undefined && now;
+      });
+      expect(info.error).toMatchObject({ name: "RangeError", message: `of the ${kind}` });
+      expect(info.waitingFor.join()).toMatch({ step: /attempt 2 at/, activity: /attempt 2/, run: /another attempt at/ }[kind] ?? /never/);
+    }
+  });
+
   test("an unknown run is a RunNotFoundError, whatever is asked", async () => {
     const engine = await engines.open();
     const run = engine.run("nobody");

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { FatalError, Holdfast, update, workflow } from "holdfast";
+import { activity, FatalError, Holdfast, update, workflow } from "holdfast";
 import { expect, test, vi } from "vitest";
 import { realEnvironment } from "../../src/host/environment.ts";
 import { Results } from "../../src/host/results.ts";
@@ -212,4 +212,38 @@ test("P7 D10 the turn of a resume is not before the turn that failed, though the
   const times = (await store.history(run.id)).map((turn) => turn.time);
   expect(times).toEqual(times.toSorted((a, b) => a - b));
   await engine.close();
+});
+
+test("W6 of a result that nothing alive can fulfil, as far as this process knows, it warns once", async () => {
+  const warned: string[] = [];
+  const logger = { ...quiet, warn: (message: string) => void warned.push(message) };
+  // Time that is looked at passes a hundred times as fast.
+  const environment = {
+    ...realEnvironment,
+    elapsed: () => realEnvironment.elapsed() * 100,
+    every: (ms: number, callback: () => void) => realEnvironment.every(ms / 100, callback),
+  };
+  await using engine = await Holdfast.with({ store: new MemoryStore(), environment }, { logger });
+  const render = activity("render", async () => 1);
+  const order = workflow({ name: "order", version: "2" }, async () => 1);
+  const page = workflow("page", async (ctx) => ctx.activity(render));
+  const wait = workflow("wait", async (ctx) => ctx.waitForSignal("go"));
+  await engine.worker({ workflows: [page, wait] });
+  const waits = [order, order, page, wait].map(async (one, i) => {
+    const run = await engine.start(one, undefined, { id: `r${i}` });
+    return run.result().catch(() => {});
+  });
+  await vi.waitUntil(() => warned.length >= 2);
+  const third = (await engine.start(order, undefined, { id: "r4" })).result().catch(() => {});
+  const last = (await engine.start("other", undefined, { id: "r5" })).result().catch(() => {});
+  await vi.waitUntil(() => warned.some((text) => text.includes("serves other")));
+  expect(warned).toEqual([
+    expect.stringMatching(
+      /^The result of run r[01] is waited for, and nothing has taken it up: no worker in this process serves order@2\. Start a worker/,
+    ),
+    expect.stringMatching(/run r2 .*: activity render \(no worker in this process serves it\)\./),
+    expect.stringMatching(/run r5 .*: no worker in this process serves other\./),
+  ]);
+  await engine.close();
+  await Promise.all([...waits, third, last]);
 });
