@@ -21,6 +21,19 @@ export const engineErrors: readonly HostErrorEntry[] = [
     whatToDo: "Ask again: it may still come. The run goes on either way.",
   },
   {
+    code: "HF_TEST_STUCK",
+    retryable: false,
+    summary:
+      "In a test engine: a result or a reply is waited for, and nothing is left that could bring it on but a message of the test itself.",
+    whatToDo: "Send what the run waits for (the message names it) before you await the result, or give the test engine what is missing.",
+  },
+  {
+    code: "HF_UNUSED_STAND_IN",
+    retryable: false,
+    summary: "In a test engine that is closed: no step or activity of that name has run, so its stand-in in `replace` was never used.",
+    whatToDo: "Check the name, or leave the stand-in out.",
+  },
+  {
     code: "HF_ENGINE_CLOSED",
     retryable: false,
     summary: "The engine was closed, or is closing, or was closed while something waited for it.",

@@ -12,6 +12,7 @@ import {
   type OptionNames,
   parseDuration,
   RunBlockedError,
+  type RunInfo,
   replay,
   reviveError,
   type StepInfo,
@@ -46,8 +47,8 @@ export interface TestEngineOptions {
 }
 
 /**
- * An engine in memory with a worker of its own. Closing it replays every history and fails on a difference, and on a run that is blocked
- * and whose RunBlockedError nobody was given.
+ * An engine in memory with a worker of its own. Closing it replays every history and fails on a difference, on a stand-in that nothing
+ * used, and on a run that is blocked and whose RunBlockedError no caller was given.
  */
 export class TestEngine extends Holdfast {
   readonly #world: TestWorld;
@@ -55,6 +56,10 @@ export class TestEngine extends Holdfast {
   readonly #store: MemoryStore;
   readonly #workflows: readonly AnyWorkflow[];
   readonly #skipTime: boolean;
+  readonly #standIns: StandIns;
+  /** A worker for each queue that anything was put into. */
+  readonly #serve: (queue: string) => Promise<unknown>;
+  readonly #served = new Set<string>();
   #closing = false;
   /** Blocked runs that somebody was told of. */
   readonly #told = new Set<string>();
@@ -63,9 +68,20 @@ export class TestEngine extends Holdfast {
   #running = { names: "", since: 0 };
   /** What this process waited for before anything ran here: the business of the test runner. */
   readonly #resources = activeResources();
+  /** Since when nothing can happen any more, in real time, and how often that was seen in a row. */
+  readonly #stuck = { since: 0, times: 0 };
 
-  constructor(engine: Engine, internals: Internals & { store: MemoryStore; environment: TestWorld }, options: TestEngineOptions) {
+  constructor(
+    engine: Engine,
+    internals: Internals & { store: MemoryStore; environment: TestWorld },
+    options: TestEngineOptions,
+    standIns: StandIns,
+  ) {
     super(engine, internals);
+    this.#standIns = standIns;
+    const { workflows, activities = [] } = options;
+    this.#serve = (queue) =>
+      this.worker({ workflows, activities, queue, turnTimeout: "1m", determinism: "error", lease: LEASE, gracePeriod: 0 });
     this.#world = internals.environment;
     this.#engine = engine;
     this.#store = internals.store;
@@ -73,6 +89,19 @@ export class TestEngine extends Holdfast {
     this.#skipTime = options.skipTime ?? true;
     engine.onBlockedResult = (runId) => void this.#told.add(runId);
     this.#loop = this.#live();
+  }
+  static async create(...given: ConstructorParameters<typeof TestEngine>): Promise<TestEngine> {
+    const test = new TestEngine(...given);
+    await test.#serveQueues();
+    return test;
+  }
+  /** Every queue has a worker: the first from the start, others from when something is put into them. */
+  async #serveQueues(): Promise<void> {
+    for (const queue of ["default", ...this.#store.queues]) {
+      if (this.#served.has(queue) || this.#closing) continue;
+      this.#served.add(queue);
+      await this.#serve(queue);
+    }
   }
   now(): Date {
     return new Date(this.#world.now());
@@ -103,7 +132,12 @@ export class TestEngine extends Holdfast {
       await macrotask();
       if (this.#engine.busy || !this.#world.idle) quiet = 0;
       else if (this.#mayGoOn()) await idleTick();
-      else quiet++;
+      else {
+        await this.#serveQueues();
+        quiet++;
+        continue;
+      }
+      this.#stuck.times = 0;
     }
   }
   /** Does code of users run that may come to an end by itself? */
@@ -111,17 +145,38 @@ export class TestEngine extends Holdfast {
     const names = this.#engine.running.join();
     if (names !== this.#running.names) this.#running = { names, since: this.#world.elapsed() };
     if (names === "") return false;
-    const waitsForReal = [...activeResources()].some(([kind, count]) => count > (this.#resources.get(kind) ?? 0));
-    return this.#world.elapsed() - this.#running.since < (waitsForReal ? LONG_PATIENCE : SHORT_PATIENCE);
+    return this.#world.elapsed() - this.#running.since < (this.#waitsForReal() ? LONG_PATIENCE : SHORT_PATIENCE);
+  }
+  /** Is something of this process under way: a timer, a socket, a file? `ownTimers` of them are the engine's. */
+  #waitsForReal(ownTimers = 0): boolean {
+    const spared = (kind: string) => (this.#resources.get(kind) ?? 0) + (kind === "Timeout" ? ownTimers : 0);
+    return [...activeResources()].some(([kind, count]) => count > spared(kind));
   }
   /** Skips time whenever nothing can run and somebody waits. */
   async #live(): Promise<void> {
-    while (!this.#closing && this.#skipTime) {
+    while (!this.#closing) {
       await this.#settled();
       const next = this.#next;
-      if (this.#closing || !this.#engine.waiting || next === undefined) await idleTick();
-      else this.#world.moveTo(next);
+      if (this.#closing || !this.#engine.waiting || next === undefined || !this.#skipTime) {
+        if (!this.#closing && next === undefined) await this.#giveUpIfStuck();
+        await idleTick();
+      } else this.#world.moveTo(next);
     }
+  }
+  /**
+   * Nothing runs, no timer is set, and a caller waits: only a message could help, and only the test could send it. It is given some real
+   * time for that, less if nothing else is under way in this process.
+   */
+  async #giveUpIfStuck(): Promise<void> {
+    if (this.#engine.running.length > 0 || !this.#engine.waitingForEver) {
+      this.#stuck.times = 0;
+      return;
+    }
+    if (this.#stuck.times++ === 0) this.#stuck.since = this.#world.elapsed();
+    const patience = this.#waitsForReal(this.#world.alive) ? LONG_TEST_PATIENCE : TEST_PATIENCE;
+    if (this.#stuck.times < FEWEST_TIMES || this.#world.elapsed() - this.#stuck.since < patience) return;
+    await this.#engine.giveUp(async (runId) => stuck(runId, await this.#engine.describe(runId)));
+    this.#stuck.times = 0;
   }
 
   override async close(): Promise<void> {
@@ -130,7 +185,7 @@ export class TestEngine extends Holdfast {
     this.#engine.refuse();
     await this.#loop;
     await this.#settled();
-    const failures = await this.#lookAtAll();
+    const failures = [...(await this.#lookAtAll()), ...this.#standIns.failures];
     await this.#closeNow();
     if (failures.length === 1) throw failures[0];
     if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join("\n"));
@@ -192,6 +247,49 @@ const LEASE = "5000w";
 /** Real milliseconds that steps and activities may take before they are taken for waiting: with something real to wait for, and without. */
 const LONG_PATIENCE = 1_000;
 const SHORT_PATIENCE = 50;
+/**
+ * Real milliseconds that a test may take to send what a run waits for, longer with something real under way, and how often it must be seen
+ * waiting for nothing else. Within the five seconds that test runners give a test: who reads the error has the reason.
+ */
+const TEST_PATIENCE = 1_000;
+const LONG_TEST_PATIENCE = 3_000;
+const FEWEST_TIMES = 10;
+
+function stuck(runId: string, info: RunInfo | undefined): HoldfastError {
+  const who = `Run ${runId}${info === undefined ? "" : ` of workflow "${info.workflow}"`}`;
+  const what = info === undefined || info.waitingFor.length === 0 ? "something" : info.waitingFor.join(", ");
+  return new HoldfastError(
+    `${who} waits for: ${what}. Nothing is left in this test that could bring it on: no timer, no step, no other run. ` +
+      "Send what it waits for before you await its result, or give the test engine the workflow or activity that is missing.",
+    { code: "HF_TEST_STUCK" },
+  );
+}
+
+/** The stand-ins of a test, and which of them something has used. */
+class StandIns {
+  readonly #unused = new Set<string>();
+  readonly replaceStep: (name: string) => ((info: unknown) => unknown) | undefined;
+  readonly replaceActivity: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
+
+  constructor({ steps = {}, activities = {} }: NonNullable<TestEngineOptions["replace"]>) {
+    for (const name of Object.keys(steps)) this.#unused.add(`step "${name}"`);
+    for (const name of Object.keys(activities)) this.#unused.add(`activity "${name}"`);
+    this.replaceStep = (name) => this.#use("step", name, steps as Record<string, (info: unknown) => unknown>);
+    this.replaceActivity = (name) => this.#use("activity", name, activities);
+  }
+  #use<T>(kind: "step" | "activity", name: string, of: Record<string, T>): T | undefined {
+    if (!Object.hasOwn(of, name)) return undefined;
+    this.#unused.delete(`${kind} "${name}"`);
+    return of[name];
+  }
+  /** A test whose stand-in nothing used has tested something else than it says. */
+  get failures(): Error[] {
+    if (this.#unused.size === 0) return [];
+    const names = [...this.#unused].join(" and ");
+    const message = `The stand-in for ${names} was never used: nothing of that name ran. Check the name, or leave it out.`;
+    return [new HoldfastError(message, { code: "HF_UNUSED_STAND_IN" })];
+  }
+}
 
 /** Sockets, files, timers and the like that keep this process busy, by kind. */
 function activeResources(): Map<string, number> {
@@ -208,23 +306,10 @@ export async function testEngine(given: TestEngineOptions): Promise<TestEngine> 
   const options = checkedOptions("testEngine", given, OPTIONS);
   const world = new TestWorld(moment("testEngine", "startTime", options.startTime ?? new Date(Date.UTC(2026, 0, 1))));
   const store = new MemoryStore({ clock: () => world.now() });
-  const { steps = {}, activities = {} } = checkedOptions("testEngine", options.replace, STAND_INS);
-  const internals = {
-    store,
-    environment: world,
-    replaceStep: (name: string) => steps[name] as ((info: unknown) => unknown) | undefined,
-    replaceActivity: (name: string) => activities[name],
-  };
+  const standIns = new StandIns(checkedOptions("testEngine", options.replace, STAND_INS));
+  const { replaceStep, replaceActivity } = standIns;
+  const internals = { store, environment: world, replaceStep, replaceActivity };
   const engine = new Engine({ store, environment: world, codec: jsonCodec, logger: consoleLogger, limits: {} });
   await engine.open();
-  const test = new TestEngine(engine, internals, options);
-  await test.worker({
-    workflows: options.workflows,
-    activities: options.activities ?? [],
-    turnTimeout: "1m",
-    determinism: "error",
-    lease: LEASE,
-    gracePeriod: 0,
-  });
-  return test;
+  return TestEngine.create(engine, internals, options, standIns);
 }

@@ -68,7 +68,7 @@ test("D11 activities run, are retried and time out in skipped time", async () =>
     await ctx.activity(act, undefined),
     await ctx.activity(unserved, undefined).catch((error: Error) => error.name),
   ]);
-  const engine = await testEngine({ workflows: [both], activities: [act, unserved] });
+  const engine = await testEngine({ workflows: [both], activities: [act] });
   expect(await (await engine.start(both, undefined)).result()).toEqual([3, "ActivityFailedError"]);
   await engine.close();
 });
@@ -336,4 +336,101 @@ describe("under fake timers", () => {
       await other.close();
     });
   }
+});
+
+test("D11 an activity is served on whichever queue it is put, and so is a run", async () => {
+  const render = activity("render", async (page: number) => page * 2, { queue: "gpu" });
+  const mail = activity("mail", async (to: string) => `to ${to}`);
+  const kid = workflow("kid", async (ctx) => ctx.activity(render, 4));
+  const all = workflow("all", async (ctx) => [
+    await ctx.activity(render, 1),
+    await ctx.activity(mail, "ada", { queue: "post" }),
+    await ctx.child(kid, undefined, { queue: "kids" }),
+  ]);
+  await using engine = await testEngine({ workflows: [all, kid], activities: [render, mail] });
+  expect(await (await engine.start(all)).result()).toEqual([2, "to ada", 8]);
+  const elsewhere = await engine.start(all, undefined, { queue: "elsewhere" });
+  expect(await elsewhere.result()).toEqual([2, "to ada", 8]);
+});
+
+describe("when nothing can happen any more", () => {
+  const wait = workflow({ name: "wait", signals: { go: signal<number>() } }, async (ctx) => ctx.waitForSignal("go"));
+
+  test("P11 result() of a run that only a message can wake says what it waits for", async () => {
+    await using engine = await testEngine({ workflows: [wait] });
+    const run = await engine.start(wait, undefined, { id: "r1" });
+    await expect(run.result()).rejects.toMatchObject({
+      code: "HF_TEST_STUCK",
+      message: expect.stringMatching(/^Run r1 of workflow "wait" waits for: signal go\. Nothing is left in this test/),
+    });
+    await run.signal("go", 1);
+    expect(await run.result()).toBe(1);
+  });
+
+  test("P11 so does update(), and result() of a run that no worker serves", async () => {
+    const slow = workflow({ name: "slow", signals: { confirm: signal() }, updates: { add: update<number, number>() } }, async (ctx) => {
+      await ctx.receive(0, {
+        updates: {
+          add: async (n, sum, own) => {
+            await own.waitForSignal("confirm");
+            return Receive.reply(sum + n, sum + n);
+          },
+        },
+      });
+    });
+    await using engine = await testEngine({ workflows: [slow] });
+    const run = await engine.start(slow);
+    await expect(run.update("add", 1)).rejects.toThrow(/waits for: receive, signal .*confirm/);
+    const unknown = await engine.start("unknown");
+    await expect(unknown.result()).rejects.toThrow(/waits for: no worker in this process serves unknown/);
+    const given = activity("given", () => 1);
+    const calls = workflow("calls", async (ctx) => ctx.activity(given));
+    await engine.worker({ workflows: [calls] });
+    await expect((await engine.start(calls)).result()).rejects.toThrow(/waits for: activity given.*no worker/);
+  });
+
+  test("what the test does meanwhile counts: a message may come from a timer, a socket, a file", async () => {
+    await using engine = await testEngine({ workflows: [wait] });
+    const run = await engine.start(wait);
+    setTimeout(() => void run.signal("go", 7), 300);
+    expect(await run.result()).toBe(7);
+    const other = await engine.start(wait);
+    const result = other.result();
+    for (let i = 0; i < 10; i++) await new Promise(setImmediate);
+    await other.signal("go", 8);
+    expect(await result).toBe(8);
+  });
+
+  test("a caller's timeout is its own: real time, whatever the run does with the engine's", async () => {
+    const patient = workflow("patient", async (ctx) => {
+      await ctx.sleep("30d");
+      return "rested";
+    });
+    await using engine = await testEngine({ workflows: [patient, wait] });
+    // The thirty days pass at once; ten seconds of the caller's don't.
+    expect(await (await engine.start(patient)).result({ timeout: "10s" })).toBe("rested");
+    const began = performance.now();
+    const run = await engine.start(wait);
+    await expect(run.result({ timeout: 400 })).rejects.toMatchObject({
+      code: "HF_WAIT_TIMEOUT",
+      message: expect.stringContaining("signal go"),
+    });
+    expect(performance.now() - began).toBeGreaterThanOrEqual(399);
+  });
+});
+
+test("closing fails for a stand-in that nothing used, and names it", async () => {
+  const charge = activity("charge", async (n: number) => n);
+  const order = workflow("order", async (ctx) => [await ctx.step("reserve", () => 1), await ctx.activity(charge, 1)]);
+  const open = (replace: { steps?: Record<string, () => unknown>; activities?: Record<string, () => unknown> }) =>
+    testEngine({ workflows: [order], activities: [charge], replace });
+  const used = await open({ steps: { reserve: () => 2 }, activities: { charge: () => 3 } });
+  expect(await (await used.start(order)).result()).toEqual([2, 3]);
+  await used.close();
+  const unused = await open({ steps: { reserv: () => 2, reserve: () => 3 }, activities: { charg: () => 3 } });
+  await (await unused.start(order)).result();
+  await expect(unused.close()).rejects.toMatchObject({
+    code: "HF_UNUSED_STAND_IN",
+    message: expect.stringMatching(/step "reserv" and activity "charg" .*never used/),
+  });
 });

@@ -32,6 +32,10 @@ export class Agenda<T extends Claimable> {
   readonly #placeOf = new WeakMap<T, Place<T>>();
 
   /** Call it whenever `availableAt` has changed. */
+  /** Every queue that something was ever put into. */
+  get queues(): Iterable<string> {
+    return this.#queues.keys();
+  }
   put(queue: string, name: string, variant: string | undefined, item: T): void {
     const { availableAt, priority, order } = item;
     if (availableAt === undefined) return;

@@ -41,6 +41,10 @@ export class MemoryStore implements Store {
   constructor(options: { clock?: () => number } = {}) {
     this.#clock = options.clock ?? Date.now;
   }
+  /** Every queue that a run or an activity was ever put into. */
+  get queues(): Set<string> {
+    return new Set([...this.#book.agenda.queues, ...this.#book.tasks.queues]);
+  }
   async open(): Promise<void> {}
   async close(): Promise<void> {}
   async now(): Promise<number> {

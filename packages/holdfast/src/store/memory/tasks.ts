@@ -41,6 +41,10 @@ export class Tasks {
 
   // ── the queue ──
 
+  get queues(): Iterable<string> {
+    return this.#agenda.queues;
+  }
+
   add(runId: string, execution: number, task: NewTask, now: number): void {
     const id = ++this.#lastId;
     const kept: KeptTask = {
