@@ -62,7 +62,7 @@ export const engineErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_NOT_RESUMABLE",
     retryable: false,
-    summary: "`resume()` on a run that is neither blocked nor failed, whose rollbacks have run, or whose deadline has passed.",
+    summary: "`resume()` on a run that has ended and did not fail, whose rollbacks have run, or whose deadline has passed.",
     whatToDo: "Start a new run if the work is still wanted.",
   },
   {

@@ -154,8 +154,9 @@ export class RunHandle {
     if (result === "not-found") throw new RunNotFoundError({ runId: this.id });
     if (result === "not-resumable") {
       const row = await this.#row();
+      if (row.finishedAt === undefined) return; // it has not begun: there is nothing to wake
       throw new HoldfastError(
-        `Run ${this.id} is ${row.status}: only a failed run whose rollbacks have not run, or a blocked one, can be resumed.`,
+        `Run ${this.id} is ${row.status}: of runs that have ended, only a failed one whose rollbacks have not run can be resumed.`,
         {
           code: "HF_NOT_RESUMABLE",
         },

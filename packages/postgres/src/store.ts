@@ -15,6 +15,7 @@ import {
   isRefusal,
   type NewRun,
   partlyWritten,
+  type ResumeResult,
   type RunQuery,
   type RunRow,
   type SendResult,
@@ -413,11 +414,11 @@ export class PostgresStore implements Store {
       return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
     }); // biome-ignore format: one call
   }
-  async resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]> {
+  async resume(runIds: readonly string[]): Promise<ResumeResult[]> {
     return inPortions(runIds, () => 0, async (portion) => {
       const answer = await this.#call("resume_runs_1", [this.#given(), JSON.stringify(portion.map(text))]);
       this.#tell({ work: true, messages: true });
-      return JSON.parse(answer) as ("resumed" | "not-found" | "not-resumable")[];
+      return JSON.parse(answer) as ResumeResult[];
     }); // biome-ignore format: one call
   }
 

@@ -378,6 +378,8 @@ export interface Wakeup {
 }
 export type WakeupKind = Exclude<keyof Wakeup, "ended" | "isOwn">;
 
+export type ResumeResult = "resumed" | "woken" | "not-found" | "not-resumable";
+
 export interface Store {
   /** How many commits it is worth having under way at once, each of other runs, where the store works elsewhere: a process then hands over half of its runs at a time, and works on the others meanwhile. Absent: one, of all that is ready. */
   readonly commitsAtOnce?: number;
@@ -401,8 +403,11 @@ export interface Store {
   ): Promise<{ readonly held: boolean; readonly inbox: readonly InboxMessage[] }[]>;
   /** K6: ends runs at once, running no workflow code; their claims are stale from then on. */
   terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]>;
-  /** D10: reopens failed runs with a `resume` job in their inbox (attempt + 1, voids left to the host), or makes blocked ones available now. */
-  resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]>;
+  /**
+   * D10: reopens failed runs with a `resume` job in their inbox (attempt + 1, voids left to the host), or makes blocked ones available now
+   * ("resumed"). V3: a run that is open, begun and not blocked is available now, if no worker has it ("woken").
+   */
+  resume(runIds: readonly string[]): Promise<ResumeResult[]>;
   /**
    * K7: ends the runs whose deadline has passed. Without rollbacks they fail at once, with no turn, their parent told and their
    * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available; one that is rolling

@@ -179,7 +179,7 @@ BEGIN
   RETURN ${s}.end_call_1(p_instance, p_slot, v_results::text);
 END $$;
 
--- D10, or another try for a blocked run (V4). The run is locked.
+-- D10, another try for a blocked run (V4), or a wake-up for one that waits (V3). The run is locked.
 CREATE FUNCTION ${s}.resume_run_1(p_run bigint, p_now bigint) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_run ${s}.runs;
@@ -188,6 +188,10 @@ BEGIN
   IF v_run.status = 'blocked' THEN
     UPDATE ${s}.runs SET available_at = least(available_at, p_now) WHERE key = p_run;
     RETURN 'resumed';
+  END IF;
+  IF v_run.finished_at IS NULL AND v_run.status <> 'pending' THEN
+    IF v_run.worker_id IS NULL THEN UPDATE ${s}.runs SET available_at = least(available_at, p_now) WHERE key = p_run; END IF;
+    RETURN 'woken';
   END IF;
   IF v_run.status <> 'failed' OR NOT v_run.resumable OR v_run.turns = 0 THEN RETURN 'not-resumable'; END IF;
   UPDATE ${s}.runs SET status = 'sleeping', ended_as = NULL, attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL,

@@ -14,7 +14,7 @@ import {
   serializeError,
 } from "@holdfast/core";
 import { canceledBy } from "../canceled.ts";
-import type { AddressedMessage, InboxJob, NewMessage, NewRun, RunClose, SendResult, Wakeup, WakeupKind } from "../port.ts";
+import type { AddressedMessage, InboxJob, NewMessage, NewRun, ResumeResult, RunClose, SendResult, Wakeup, WakeupKind } from "../port.ts";
 import { Agenda } from "./agenda.ts";
 import { isOpen, type KeptRun, type UsedKey, unbegun } from "./state.ts";
 import { Tasks } from "./tasks.ts";
@@ -168,7 +168,8 @@ export class Book {
   }
 
   /** D10, or another try for a blocked run. */
-  resume(run: KeptRun, now: number): "resumed" | "not-resumable" {
+  resume(run: KeptRun, now: number): ResumeResult {
+    if (isOpen(run) && run.status !== "blocked") return this.#wakeUp(run, now);
     if (run.status !== "blocked") {
       if (run.status !== "failed" || !run.resumable || run.turns === 0) return "not-resumable";
       run.status = "sleeping";
@@ -180,6 +181,12 @@ export class Book {
     }
     this.availableNow(run, now);
     return "resumed";
+  }
+  /** V3: an open run that waits. */
+  #wakeUp(run: KeptRun, now: number): ResumeResult {
+    if (run.status === "pending") return "not-resumable";
+    if (run.workerId === undefined) this.availableNow(run, now);
+    return "woken";
   }
 
   // ── ends ──

@@ -15,6 +15,7 @@ import type {
   InboxJob,
   InboxMessage,
   NewRun,
+  ResumeResult,
   RunQuery,
   RunRow,
   SendResult,
@@ -190,7 +191,7 @@ export class MemoryStore implements Store {
       }),
     );
   }
-  resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]> {
+  resume(runIds: readonly string[]): Promise<ResumeResult[]> {
     return this.#change((now) =>
       runIds.map((id) => {
         const run = this.#book.get(id);

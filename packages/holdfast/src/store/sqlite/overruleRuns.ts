@@ -1,9 +1,10 @@
 // What is done to runs over their heads: termination, deadlines, resuming.
 // Owns: these three; none of them runs workflow code.
-// Invariants: K6 (terminate), K7 (deadlines, rollbacks exempt), D10 (resume, refused after rollbacks), V4 (also of a blocked one).
+// Invariants: K6 (terminate), K7 (deadlines, rollbacks exempt), D10 (resume, refused after rollbacks), V3 V4 (also of an open or
+// blocked one).
 
 import { DeadlineExceededError, serializeError } from "@holdfast/core";
-import type { SendResult } from "../port.ts";
+import type { ResumeResult, SendResult } from "../port.ts";
 import { overrule, terminateRun } from "./closeRun.ts";
 import { readText } from "./columns.ts";
 import { findLate, type RunHead } from "./findRun.ts";
@@ -22,15 +23,17 @@ const AVAILABLE = "UPDATE holdfast_runs SET available_at = min(coalesce(availabl
 const REOPEN = `UPDATE holdfast_runs SET status = 'sleeping', attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL,
   available_at = ? WHERE key = ?`;
 
-export function resume(session: Session, runId: string, now: number): "resumed" | "not-found" | "not-resumable" {
+export function resume(session: Session, runId: string, now: number): ResumeResult {
   const { db } = session;
   const run = session.find(runId);
   if (run === undefined) return "not-found";
-  if (run.status === "blocked") {
+  const isBlocked = run.status === "blocked";
+  if (run.isOpen && run.status !== "pending") {
+    if (!isBlocked && run.isLeased) return "woken"; // V3: a worker has it
     session.held.forget(run.key);
     db.run(AVAILABLE, [now, run.key]);
     session.changed("work");
-    return "resumed";
+    return isBlocked ? "resumed" : "woken";
   }
   if (run.status !== "failed" || !run.isResumable || run.turns === 0) return "not-resumable";
   session.held.forget(run.key);

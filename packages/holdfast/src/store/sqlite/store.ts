@@ -14,6 +14,7 @@ import type {
   CreateResult,
   InboxMessage,
   NewRun,
+  ResumeResult,
   RunQuery,
   RunRow,
   SendResult,
@@ -293,7 +294,7 @@ export class SqliteStore implements Store {
   terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
     return this.#writeEach(runs, (session, { runId, reason }, now) => terminate(session, runId, reason, now));
   }
-  resume(runIds: readonly string[]): Promise<("resumed" | "not-found" | "not-resumable")[]> {
+  resume(runIds: readonly string[]): Promise<ResumeResult[]> {
     return this.#writeEach(runIds, resume);
   }
   async expire(): Promise<number> {

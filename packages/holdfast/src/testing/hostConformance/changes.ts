@@ -42,6 +42,47 @@ export function changes({ test }: Suite): void {
     same(await run.result(), "new");
   });
 
+  test("V3 resume of an open run is a wake-up: code that has taken out the operation it waits at goes on", async (host) => {
+    const waits = [
+      ["never", "signal"],
+      ["sleep", "sleep"],
+      ["receive", "receive"],
+    ] as const;
+    for (const [name, kind] of waits) {
+      const before = workflow("w", async (ctx) => {
+        await ctx.step("first", async () => 1);
+        if (kind === "signal") await ctx.waitForSignal(name);
+        else if (kind === "sleep") await ctx.sleep("30d");
+        else await ctx.receive(0, { timeout: "30d" });
+        return "old";
+      });
+      const after = workflow("w", async (ctx) => {
+        const first = await ctx.step("first", async () => 2);
+        ctx.removed(name, kind);
+        return ctx.step("new", async () => `new ${first}`);
+      });
+      await host.start(before, undefined, { id: kind });
+      await host.crash();
+      const run = host.run(after, kind);
+      await run.recover();
+      same(await run.result(), "new 1");
+    }
+  });
+
+  test("V3 resume of a run that has nothing to go on with changes nothing", async (host) => {
+    let runs = 0;
+    const wait = workflow("w", async (ctx) => {
+      await ctx.step("first", async () => ++runs);
+      return ctx.waitForSignal("go");
+    });
+    const run = await host.start(wait);
+    await run.recover();
+    await run.recover();
+    same(await run.status(), "sleeping");
+    await run.signal("go", "on");
+    same([await run.result(), runs], ["on", 1]);
+  });
+
   test("Y2 a changed retry policy or timeout blocks no run: a step keeps what was recorded with it, the next one gets the new", async (host) => {
     const attempts: string[] = [];
     const make = (maxAttempts: number) =>

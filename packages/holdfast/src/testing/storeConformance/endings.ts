@@ -246,7 +246,7 @@ export function endings({ test }: Suite): void {
     await bench.hold("a", { workerId: "w2" });
     assert.equal((await bench.tryCommit(held, { close: COMPLETED })).status, "stale");
   });
-  test("D10 resume is refused where there is nothing to resume, or rollbacks have run", async (bench) => {
+  test("D10 resume is refused where there is nothing to resume or to wake, or rollbacks have run", async (bench) => {
     await bench.created("pending");
     const rolledBack = await bench.running("rolled-back");
     await bench.close(rolledBack, { status: "failed", error: failure("no"), resumable: false }, { turn: bench.turn(rolledBack) });
@@ -317,6 +317,17 @@ export function endings({ test }: Suite): void {
     same((await bench.store.get(["late", "no turn"])).map((row) => row?.resumable), [false, false]); // biome-ignore format: one line
     await bench.store.resume(["failed"]);
     assert.equal((await bench.row("failed")).resumable, undefined);
+  });
+  test("V3 resume of an open run that waits makes it available now, and changes nothing else", async (bench) => {
+    const parked = await bench.running("a");
+    await bench.park(parked, { wakeAt: START + 9_000 });
+    await bench.running("held");
+    await bench.parked("idle"); // until a message comes
+    const before = await bench.row("a");
+    same(await bench.store.resume(["a", "held", "idle"]), ["woken", "woken", "woken"]);
+    same(await Promise.all(["a", "held", "idle"].map((id) => bench.isClaimable(id))), [true, false, true]);
+    const { run, inbox } = await bench.claimRun("a");
+    same([run.attempt, run.turns, run.status, inbox], [before.attempt, before.turns, "running", []]);
   });
   test("D10 of two that resume a run at the same time one does", async (bench) => {
     const held = await bench.running("a");
