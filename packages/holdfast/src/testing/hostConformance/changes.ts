@@ -161,6 +161,29 @@ export function changes({ test }: Suite): void {
     same(await run.result(), 1);
   });
 
+  test("V4 a turn that broke a rule is not computed again by itself, nor for messages, which are kept", async (host) => {
+    let posted = 0;
+    const make = (bad: boolean) =>
+      workflow("w", async (ctx) => {
+        await ctx.waitForSignal("go");
+        if (bad) {
+          posted++; // what it does outside of steps
+          await new Promise((resolve) => setTimeout(resolve, 1));
+        }
+        return ctx.waitForSignal("word");
+      });
+    const run = await host.start(make(true));
+    await run.signal("go");
+    same(await run.status(), "blocked");
+    await run.signal("word", "kept");
+    await host.skip("1d");
+    same([await run.status(), posted], ["blocked", 1]);
+    host.run(make(false), "run");
+    await run.recover();
+    same(await run.result(), "kept");
+    same(posted, 1);
+  });
+
   test("K6 V4 terminate ends a run that its code can't advance", async (host) => {
     const make = (name: string) =>
       workflow("w", async (ctx) => {

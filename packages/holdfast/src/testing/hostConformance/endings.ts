@@ -37,6 +37,47 @@ export function endings({ test }: Suite): void {
     await fails(run.result(), /deadline/);
   });
 
+  test("K7 a run whose deadline passes while every process is down is not advanced, and none of its steps starts", async (host) => {
+    const ran: string[] = [];
+    const late = workflow({ name: "late", signals: { go: signal() } }, async (ctx) => {
+      await ctx.step("book", async () => void ran.push("book"), { rollback: async () => void ran.push("undo book") });
+      await ctx.waitForSignal("go");
+      await ctx.sleep("30m");
+      await ctx.step("charge", async () => void ran.push("charge"));
+    });
+    const run = await host.start(late, undefined, { deadline: "1h" });
+    await run.signal("go");
+    const doom = host.dieAt(1, "before"); // the turn of the timer is never written
+    await host.skip("2h");
+    same(doom.struck, true);
+    await host.crash();
+    await fails(run.result(), /deadline/);
+    same(ran, ["book", "undo book"]);
+  });
+
+  test("K7 a deadline that is over is accepted, and fails the run at once: it is not begun", async (host) => {
+    const ran: string[] = [];
+    const late = workflow("late", async (ctx) => {
+      ran.push("code");
+      await ctx.step("charge", async () => void ran.push("charge"));
+    });
+    const run = await host.start(late, undefined, { deadline: 0 });
+    await host.skip("1s");
+    await fails(run.result(), /deadline/);
+    same(ran, []);
+  });
+
+  test("K7 S1 an attempt of the run that would come after the deadline is none: what the run did is undone", async (host) => {
+    const ran: string[] = [];
+    const late = workflow({ name: "late", retry: { maxAttempts: 5, initialInterval: "2h", jitter: 0 } }, async (ctx) => {
+      await ctx.step("book", async () => void ran.push("book"), { rollback: async () => void ran.push("undo book") });
+      throw new Error("on purpose");
+    });
+    const run = await host.start(late, undefined, { deadline: "1h" });
+    await fails(run.result(), /on purpose/);
+    same(ran, ["book", "undo book"]);
+  });
+
   test("P10 continueAsNew begins anew with an empty history; signals nobody took move on, in order", async (host) => {
     const chain = workflow({ name: "chain", signals: { word: signal<string>(), go: signal() } }, async (ctx, n: number) => {
       await ctx.waitForSignal("go");
