@@ -20,6 +20,7 @@ import type { Driver } from "./host/driver.ts";
 import type { Environment, Timer } from "./host/environment.ts";
 import { Looking } from "./host/looking.ts";
 import { oneByOne } from "./host/oneByOne.ts";
+import { OutageLog } from "./host/outages.ts";
 import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
@@ -52,6 +53,7 @@ export class Engine {
   readonly #looking: Looking;
   /** What was warned of: nothing alive, as far as this process knows, could fulfil what is waited for. */
   readonly #warned = new Set<string>();
+  readonly #outages: OutageLog;
   #unwatch: () => void = () => {};
   readonly #timers: Timer[] = [];
   #closure: Promise<void> | undefined;
@@ -69,11 +71,12 @@ export class Engine {
     this.store = sealedStore(options.store, options.codec);
     this.environment = options.environment;
     this.codec = options.codec;
-    this.logger = options.logger;
+    this.#outages = new OutageLog(options.logger);
+    this.logger = this.#outages;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#blockedLog = new BlockedLog(options.logger);
     this.#looking = new Looking(options.codec, options.environment, () => this.#workers);
-    this.#results = new Results(this.store, options.environment, options.logger, {
+    this.#results = new Results(this.store, options.environment, this.logger, {
       isTrying: () => [...this.#workers].some((worker) => worker.isTryingBlocked),
       describe: (runId) => this.describe(runId),
     });
@@ -216,6 +219,7 @@ export class Engine {
       this.#expireAgain = false;
       try {
         await this.store.expire();
+        this.#outages.reached();
         this.#lateError = undefined;
       } catch (error) {
         const isTold = this.#lateError === String(error);

@@ -24,6 +24,7 @@ export type ClaimRow = RunColumns & {
   readonly now: number;
   readonly next_at: number | null;
   readonly recovered: boolean | null;
+  readonly recovered_from: string | null;
   readonly records: readonly HistoryRow[] | null;
   readonly attempts: readonly AttemptColumns[] | null;
   readonly inbox: readonly InboxColumns[] | null;
@@ -38,6 +39,7 @@ export interface Claim {
   readonly attempts: ClaimedRun["attempts"];
   readonly inbox: readonly InboxMessage[];
   readonly recovered: boolean;
+  readonly recoveredFrom: string | undefined;
   readonly lastTime: number | undefined;
 }
 export function claimOf(row: ClaimRow): Claim {
@@ -49,6 +51,7 @@ export function claimOf(row: ClaimRow): Claim {
     attempts: (row.attempts ?? []).map(attemptRow),
     inbox: (row.inbox ?? []).map(inboxMessage),
     recovered: row.recovered === true,
+    recoveredFrom: row.recovered_from ?? undefined,
     lastTime: readOptionalNumber(row.last_time),
   };
 }
@@ -66,9 +69,9 @@ export function isCached({ id, execution, turns }: RunRow, cached: ClaimRequest[
   return known !== undefined && known.execution === execution && known.turns === turns;
 }
 export function claimedRun(claim: Claim, cached: ClaimRequest["cached"]): ClaimedRun {
-  const { run, records, attempts, inbox, recovered, lastTime } = claim;
+  const { run, records, attempts, inbox, recovered, recoveredFrom, lastTime } = claim;
   const turns: Turn[] | undefined = isCached(run, cached) ? undefined : turnsOf(records ?? [], birthOf(run));
-  return { run, turns, attempts, inbox, recovered, lastTime };
+  return { run, turns, attempts, inbox, recovered, recoveredFrom, lastTime };
 }
 
 // ── renewals ──

@@ -26,6 +26,7 @@ import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { type Determinism, Guard } from "./guard.ts";
+import { TakeoverLog } from "./outages.ts";
 import { tolerateRejections } from "./rejections.ts";
 import { Turnstile } from "./turnstile.ts";
 import type { WorkflowTable } from "./versions.ts";
@@ -98,6 +99,7 @@ export class WorkerHost implements DriverHost {
   #claimScheduled = false;
   /** V4: this worker has tried the blocked runs up to here; undefined: all that there were when it started. */
   #blockedUpTo: number | undefined = 0;
+  readonly #takeovers: TakeoverLog;
   #again = false;
   readonly #givenBack = new Set<Promise<void>>();
   #renewing: Promise<boolean> | undefined;
@@ -118,6 +120,7 @@ export class WorkerHost implements DriverHost {
     this.logger = ports.logger;
     this.limits = ports.limits;
     this.blockedLog = ports.blockedLog;
+    this.#takeovers = new TakeoverLog(ports.logger);
     this.turnTimeout = settings.turnTimeout;
     this.maxRecoveries = settings.maxRecoveries;
     this.freezeStates = settings.determinism !== "off";
@@ -463,6 +466,7 @@ export class WorkerHost implements DriverHost {
     // W4: it was asked for before; others may have it.
     if (this.#stopping !== undefined) await Promise.all(result.runs.map((claim) => this.#driverOf(claim)?.giveBack()));
     else for (const claim of result.runs) this.#take(claim, leasedAt);
+    for (const { recoveredFrom } of result.runs) if (recoveredFrom !== undefined) this.#takeovers.note(recoveredFrom);
     return result;
   }
   /** V4: has it yet to try runs that were blocked when it started? */
@@ -587,6 +591,7 @@ export class WorkerHost implements DriverHost {
     for (const timer of this.#timers) timer.cancel(); // not before: one of them keeps the process alive
     for (const driver of this.#cache.values()) driver.evict();
     this.#cache.clear();
+    this.#takeovers.flush();
     this.#intolerant();
     this.#guard?.stop();
     this.#ports.stopped(this);

@@ -282,6 +282,8 @@ export interface ClaimedRun {
   readonly inbox: readonly InboxMessage[];
   /** It was taken from a worker whose lease ran out (D7). */
   readonly recovered: boolean;
+  /** That worker's id. */
+  readonly recoveredFrom?: string | undefined;
   /** Of an execution after the first that has no turn yet: the time of the last turn before it (P7). */
   readonly lastTime?: number | undefined;
 }

@@ -69,7 +69,7 @@ END $$;
 -- p_serves: w workflow, v version, a all versions. p_after: blocked runs instead (V4), after this one. At least one row comes back; with key null it only tells the time and what is next.
 CREATE FUNCTION ${s}.claim_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_worker text, p_queue text, p_serves text,
   p_limit integer, p_lease bigint, p_after bigint, p_again boolean)
-RETURNS TABLE (now bigint, next_at bigint, recovered boolean, records json, attempts json, inbox json, last_time bigint, ${RUN_TYPES}) LANGUAGE plpgsql ${BY_INDEX} AS $$
+RETURNS TABLE (now bigint, next_at bigint, recovered boolean, recovered_from text, records json, attempts json, inbox json, last_time bigint, ${RUN_TYPES}) LANGUAGE plpgsql ${BY_INDEX} AS $$
 #variable_conflict use_column
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
@@ -126,6 +126,7 @@ BEGIN
       WITH claimed AS (
         UPDATE ${s}.runs r SET epoch = r.epoch + 1, status = CASE r.status WHEN 'rolling_back' THEN r.status ELSE 'running' END,
             recovered = r.worker_id IS NOT NULL, recoveries = r.recoveries + (r.worker_id IS NOT NULL)::integer, worker_id = p_worker,
+            parked_by = coalesce(r.worker_id, r.parked_by),
             lease = p_lease, available_at = v_now + p_lease, started_at = coalesce(r.started_at, v_now), turns = ${turnsOfAny(s)}, history_length = ${lengthOfAny(s)}
           WHERE r.key = ANY (v_keys) RETURNING r.key, r.recovered
       )
@@ -144,7 +145,7 @@ BEGIN
     RETURN NEXT;
     RETURN;
   END IF;
-  RETURN QUERY SELECT v_now, v_next, r.key = ANY (coalesce(v_recovered, '{}')),
+  RETURN QUERY SELECT v_now, v_next, r.key = ANY (coalesce(v_recovered, '{}')), CASE WHEN r.key = ANY (v_recovered) THEN r.parked_by END,
     -- Who parked it has its history, as a rule: whoever has not asks again.
     CASE WHEN r.turns > 0 AND r.parked_by IS DISTINCT FROM p_worker THEN ${historyOf(s, "r.key", "r.execution")} END,
     CASE WHEN r.turns > 0 THEN ${attemptsOf(s, "r.key", "r.execution", "NOT a.task")} END,

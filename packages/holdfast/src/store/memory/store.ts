@@ -142,7 +142,8 @@ export class MemoryStore implements Store {
     return taken;
   }
   #claim(run: KeptRun, request: ClaimRequest, now: number): ClaimedRun {
-    const recovered = run.workerId !== undefined;
+    const recoveredFrom = run.workerId;
+    const recovered = recoveredFrom !== undefined;
     if (recovered) {
       run.recoveries++;
       run.attempts = run.attempts.map((row) => (row.status === "running" ? { ...row, status: "lost", endedAt: now } : row));
@@ -160,6 +161,7 @@ export class MemoryStore implements Store {
       attempts: [...run.attempts],
       inbox: [...run.inbox],
       recovered,
+      recoveredFrom,
       lastTime: run.turns === 0 ? run.lastTime : undefined,
     };
   }

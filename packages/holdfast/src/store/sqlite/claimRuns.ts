@@ -141,6 +141,7 @@ export interface Claim {
   readonly attempts: ClaimedRun["attempts"];
   readonly inbox: ClaimedRun["inbox"];
   readonly recovered: boolean;
+  readonly recoveredFrom: string | undefined;
   readonly lastTime: number | undefined;
 }
 
@@ -180,6 +181,7 @@ export function claimRun(
     attempts: isNew ? [] : readAttempts(db, key, run.execution, "steps"),
     inbox: lastMessage === 0 ? [] : readInbox(db, key),
     recovered,
+    recoveredFrom: found.workerId,
     lastTime: isNew && run.execution > 1 ? readLastTime(db, key, run.execution) : undefined,
   };
 }
@@ -199,6 +201,14 @@ function taken(run: RunRow, worker: { readonly id: string; readonly lease: numbe
   return { run: claimed, recovered };
 }
 
-export function claimedRun({ run, records, attempts, inbox, recovered, lastTime }: Claim): ClaimedRun {
-  return { run, turns: records === undefined ? undefined : turnsOf(records, birthOf(run)), attempts, inbox, recovered, lastTime };
+export function claimedRun({ run, records, attempts, inbox, recovered, recoveredFrom, lastTime }: Claim): ClaimedRun {
+  return {
+    run,
+    turns: records === undefined ? undefined : turnsOf(records, birthOf(run)),
+    attempts,
+    inbox,
+    recovered,
+    recoveredFrom,
+    lastTime,
+  };
 }

@@ -1,0 +1,87 @@
+// What operators hear of a store that can't be used, and of runs that are taken over from dead workers.
+// Owns: since when the store is gone, and the lines that say the same again.
+// Invariants: one line when the database is gone and one when it is back, however many calls fail meanwhile; W3 (who had the runs).
+
+import { formatDuration, type Logger } from "@holdfast/core";
+import { StoreError } from "../store/errors.ts";
+
+/** A line about a store that passes is not repeated sooner than this. */
+const REPEAT_MS = 10_000;
+/** Runs that are taken over within this time share a line. */
+const GATHER_MS = 1_000;
+/** Of so many different lines it is remembered when they were written. */
+const MOST = 1_000;
+const { setTimeout, clearTimeout } = globalThis; // neither fake timers nor the determinism guard are for these
+
+/** A logger for everything that talks to the store. */
+export class OutageLog implements Logger {
+  readonly #logger: Logger;
+  #goneSince: number | undefined;
+  readonly #written = new Map<string, number>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+  debug(message: string, fields?: object): void {
+    this.#logger.debug(message, fields);
+  }
+  info(message: string, fields?: object): void {
+    this.#logger.info(message, fields);
+  }
+  warn(message: string, fields?: object): void {
+    if (!this.#isKnown(message, fields)) this.#logger.warn(message, fields);
+  }
+  error(message: string, fields?: object): void {
+    if (!this.#isKnown(message, fields)) this.#logger.error(message, fields);
+  }
+  /** The store has answered. */
+  reached(): void {
+    if (this.#goneSince === undefined) return;
+    const length = performance.now() - this.#goneSince;
+    this.#goneSince = undefined;
+    this.#logger.info(`Database reachable again after ${formatDuration(Math.max(1_000, Math.round(length / 1_000) * 1_000))}.`);
+  }
+  /** Has it been said already? Everything that fails because the database is gone is one line. */
+  #isKnown(message: string, fields: object | undefined): boolean {
+    const { error } = (fields ?? {}) as { readonly error?: unknown };
+    if (!(error instanceof StoreError) || !error.retryable) return false;
+    if (error.code === "HF_STORE_UNAVAILABLE") {
+      if (this.#goneSince === undefined) {
+        this.#goneSince = performance.now();
+        this.#logger.error("Database unreachable: runs wait until it is back. Trying again.", { error });
+      }
+      return true;
+    }
+    const line = `${error.code} ${message}`;
+    const now = performance.now();
+    if (now - (this.#written.get(line) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return true;
+    if (this.#written.size >= MOST) this.#written.clear();
+    this.#written.set(line, now);
+    return false;
+  }
+}
+
+/** W3: who had them, and how many they are. */
+export class TakeoverLog {
+  readonly #logger: Logger;
+  readonly #counts = new Map<string, number>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+  note(from: string): void {
+    this.#counts.set(from, (this.#counts.get(from) ?? 0) + 1);
+    this.#timer ??= setTimeout(() => this.flush(), GATHER_MS).unref();
+  }
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    for (const [from, count] of this.#counts)
+      this.#logger.info(`Took over ${count} ${count === 1 ? "run" : "runs"} from ${from} (lease expired).`, {
+        workerId: from,
+        runs: count,
+      });
+    this.#counts.clear();
+  }
+}
