@@ -28,9 +28,11 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
 
   test("M1 D9 a run that drains its signals until none comes has seen every one that was acknowledged", async () => {
     const engine = await engines.open();
+    const sender = await engines.open();
     await engine.worker({ workflows: [drain] });
     const rounds = counted(12).map(async (round) => {
-      const run = await engine.start(drain, undefined, { id: `drain-${round}` });
+      await engine.start(drain, undefined, { id: `drain-${round}` });
+      const run = sender.run(`drain-${round}`, drain);
       let acknowledged = 0;
       for (let gap = 12; ; gap = gap === 26 ? 12 : gap + 1) {
         try {
@@ -45,7 +47,7 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
       expect(await run.result()).toEqual(counted(acknowledged));
     });
     await Promise.all(rounds);
-  }, 30_000);
+  }, 60_000);
 
   test("M1 D9 a signal that is acknowledged while the last turn is written is taken, and what that turn did is undone", async () => {
     const wire = new Wire();
@@ -100,6 +102,31 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
     await expect(run.result()).rejects.toMatchObject({ code: "HF_CANCELED" });
     expect((await run.describe()).status).toBe("canceled");
   });
+
+  test("K1 a run whose cancellation was acknowledged ends canceled, whenever it came", async () => {
+    const engine = await engines.open();
+    const sender = await engines.open();
+    const short = workflow("short", async (ctx) => {
+      for (const n of counted(3)) await ctx.step("work", () => new Promise((resolve) => setTimeout(resolve, 2 * n)));
+      return "done";
+    });
+    await engine.worker({ workflows: [short] });
+    const rounds = counted(40).map(async (round) => {
+      const run = await engine.start(short, undefined, { id: `short-${round}` });
+      await new Promise((resolve) => setTimeout(resolve, round));
+      const isAcknowledged = await sender.run(run.id, short).cancel().then(
+        () => true,
+        () => false,
+      ); // biome-ignore format: one call
+      await run.result().catch(() => {});
+      expect([run.id, isAcknowledged, (await run.describe()).status]).toEqual([
+        run.id,
+        isAcknowledged,
+        isAcknowledged ? "canceled" : "completed",
+      ]);
+    });
+    await Promise.all(rounds);
+  }, 60_000);
 
   test("K1 K3 a cooperative workflow that hears of a late cancellation decides about its end", async () => {
     const wire = new Wire();

@@ -34,6 +34,18 @@ test("D8 D11 C7 K7 M6 R1 R6 P10 trials end as they have to", async () => {
   expect(await explore({ seeds: 6, scenes: only("trials"), store: "sqlite" })).toBeGreaterThan(100);
 }, 120_000);
 
+test("M1 D9 K1 runs that end as clients still send have heard all that was acknowledged", async () => {
+  expect(await explore({ seeds: 60, scenes: only("drains") })).toBeGreaterThan(1_000);
+  expect(await explore({ seeds: 6, scenes: only("drains"), store: "sqlite" })).toBeGreaterThan(100);
+}, 120_000);
+
+test("D9 bugs in how runs end are found", async () => {
+  const output = await hunted("late-end-written,overtaken-signal-lost,race-not-unmet");
+  expect(output).toMatch(/`late-end-written`\) \| (ends|drains) \| D9 \|/);
+  expect(output).toMatch(/`overtaken-signal-lost`\) \| drains \| D9 \|/);
+  expect(output).toMatch(/`race-not-unmet`\) \| drains \| D9 \|/);
+}, 120_000);
+
 test("W2 M11 D12 bugs in what is told and in the order of claims are found", async () => {
   const output = await hunted("newest-first,query-remembered,lost-attempts-unlisted");
   expect(output).toMatch(/`newest-first`\) \| claim order \| W2 \|/);
