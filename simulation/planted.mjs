@@ -275,7 +275,7 @@ export const planted = [
     "consumed-apart",
     "a message leaves the inbox with the commit after the one that took it",
     `${host}/driver.ts`,
-    "if (turn.messages.length > 0) draft.consumed = turn.messages.map(({ id }) => id);",
+    "if (turn.messages.length > 0) this.#consume(draft, turn, completion);",
     "const owing = this as { owed?: number[] };\n    draft.consumed = owing.owed ?? [];\n    owing.owed = turn.messages.map(({ id }) => id);",
   ),
   bug(

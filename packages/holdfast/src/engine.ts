@@ -11,8 +11,11 @@ import {
   InvalidInputError,
   type Limits,
   type Logger,
+  NOT_ACCEPTED_IN_TIME,
   type Payload,
   type RunInfo,
+  serializeError,
+  UpdateRejectedError,
 } from "@holdfast/core";
 import { BlockedLog } from "./host/blocking.ts";
 import { Batcher, Committer } from "./host/committer.ts";
@@ -26,6 +29,10 @@ import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
 import type { AddressedMessage, CreateResult, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
 import { sealedStore } from "./store/sealedStore.ts";
+
+/** M8: after the time that an update may wait, in milliseconds, until its sender rejects it; and between tries. */
+const REJECT_LATER_MS = 100;
+const REJECT_AGAIN_MS = 500;
 
 export interface EngineOptions {
   readonly store: Store;
@@ -340,6 +347,39 @@ export class Engine {
   waitForUpdate(runId: string, id: string, options: WaitOptions): Promise<UpdateOutcome> {
     if (this.#closed) throw engineClosed();
     return this.#results.update(runId, id, options);
+  }
+  /**
+   * M8: what waits for an update that may wait to be accepted also rejects it, once its time is over. A little later than that: a turn that
+   * has just accepted it is likely to be in the store by then.
+   */
+  async waitForAcceptance(
+    update: { runId: string; id: string; name: string; within: number },
+    options: WaitOptions,
+  ): Promise<UpdateOutcome> {
+    const { runId, id, name, within } = update;
+    const error = serializeError(new UpdateRejectedError({ update: name, reason: NOT_ACCEPTED_IN_TIME }));
+    let timer: Timer | undefined;
+    let isOver = false;
+    const again = (ms: number): void => {
+      if (!isOver) timer = this.environment.after(ms, () => void reject());
+    };
+    const reject = async (): Promise<void> => {
+      if (isOver || this.#closed) return;
+      try {
+        const [outcome] = await this.store.rejectUpdates([{ runId, id, error }]);
+        if (outcome === "waiting") again(REJECT_AGAIN_MS);
+        else if (outcome !== undefined) this.#results.tellUpdate(runId, id, outcome);
+      } catch {
+        again(REJECT_AGAIN_MS); // the store can't be asked now
+      }
+    };
+    again(within + REJECT_LATER_MS);
+    try {
+      return await this.waitForUpdate(runId, id, options);
+    } finally {
+      isOver = true;
+      timer?.cancel();
+    }
   }
   /** Also while it closes: a run may end meanwhile. */
   waitForEnd(runId: string, options: WaitOptions): Promise<RunEnd> {

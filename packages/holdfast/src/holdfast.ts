@@ -160,8 +160,9 @@ export class Holdfast implements AsyncDisposable {
       throw new RunAlreadyExistsError({ runId: run.id, workflow: other });
     // M10: the send is repeated under the same id, so that an update that ended before the run closed still has its outcome.
     const handle = new RunHandle(this.#engine, created.id, workflow, true);
-    const { name, input: sent, timeout } = update;
-    const result = await handle.update(name, sent, { idempotencyKey: message.job.id, ...(timeout !== undefined && { timeout }) });
+    const { name, input: sent, timeout, acceptWithin } = update;
+    const waits = { ...(timeout !== undefined && { timeout }), ...(acceptWithin !== undefined && { acceptWithin }) };
+    const result = await handle.update(name, sent, { idempotencyKey: message.job.id, ...waits });
     return { run: handle as unknown as Run<unknown>, result };
   }
   /**

@@ -72,7 +72,7 @@ export const START: OptionNames<StartOptions> = {
 const ITEM: OptionNames<{ input?: unknown } & StartOptions> = { ...START, input: true };
 const SEND: OptionNames<SendOptions> = { idempotencyKey: true, tx: true };
 /** `tx` is here to be refused with a reason of its own. */
-export const UPDATE: OptionNames<UpdateOptions & { tx?: unknown }> = { idempotencyKey: true, timeout: true, tx: true };
+export const UPDATE: OptionNames<UpdateOptions & { tx?: unknown }> = { idempotencyKey: true, timeout: true, acceptWithin: true, tx: true };
 const START_UPDATE: OptionNames<{ name: unknown; input: unknown } & UpdateOptions & { tx?: unknown }> = {
   ...UPDATE,
   name: true,

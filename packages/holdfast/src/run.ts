@@ -43,6 +43,12 @@ interface SendOptions {
   readonly tx?: unknown;
 }
 
+interface UpdateOptions extends SendOptions {
+  readonly timeout?: Duration;
+  readonly acceptWithin?: Duration;
+}
+type UpdateMessage = NewMessage & { readonly job: Extract<NewMessage["job"], { type: "update" }> };
+
 export class RunHandle {
   readonly id: string;
   readonly #engine: Engine;
@@ -89,7 +95,7 @@ export class RunHandle {
     const job = { type: "signal", id, name, payload: this.#engine.encode(payload, `the payload of signal ${name}`) } as const;
     await this.#send({ job, idempotencyKey: options.idempotencyKey }, options.tx);
   }
-  async update(name: string, input?: unknown, given?: SendOptions & { timeout?: Duration }): Promise<unknown> {
+  async update(name: string, input?: unknown, given?: UpdateOptions): Promise<unknown> {
     const options = checkedOptions("update", given, UPDATE);
     const message = await this.updateMessage(name, input, options);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
@@ -100,24 +106,27 @@ export class RunHandle {
       if (ended === undefined) throw new RunClosedError({ runId: this.id, status: result.runStatus });
       return this.#reply(name, ended);
     }
-    return this.#reply(name, await this.#outcomeOf(message.job.id, timeout));
+    return this.#reply(name, await this.#outcomeOf(message, timeout));
   }
-  async #outcomeOf(updateId: string, timeout: number | undefined): Promise<UpdateOutcome> {
+  async #outcomeOf({ job: { id, name }, acceptWithin: within }: UpdateMessage, timeout: number | undefined): Promise<UpdateOutcome> {
     try {
-      return await this.#engine.waitForUpdate(this.id, updateId, { timeout });
+      if (within === undefined) return await this.#engine.waitForUpdate(this.id, id, { timeout });
+      return await this.#engine.waitForAcceptance({ runId: this.id, id, name, within }, { timeout });
     } catch (error) {
       if (error instanceof RunBlockedError) this.#engine.onBlockedResult(this.id);
       throw error;
     }
   }
-  async updateMessage(name: string, input: unknown, given?: SendOptions) {
-    const options = checkedSend("update", name, given);
+  async updateMessage(name: string, input: unknown, given?: UpdateOptions): Promise<UpdateMessage> {
+    const options: UpdateOptions = checkedSend("update", name, given);
     refuseTx(options);
     const spec = declaredMessage<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
     await validated(`update ${name}`, spec?.schema as never, input);
     const id = options.idempotencyKey ?? this.#engine.environment.uuid();
     const job = { type: "update", id, name, input: this.#engine.encode(input, `the input of update ${name}`) } as const;
-    return { job, idempotencyKey: id };
+    // M8: no time at all is the same as none given: the activation that delivers it decides.
+    const acceptWithin = options.acceptWithin === undefined ? 0 : parseDuration(options.acceptWithin);
+    return { job, idempotencyKey: options.idempotencyKey, acceptWithin: acceptWithin === 0 ? undefined : acceptWithin };
   }
   #reply(name: string, outcome: UpdateOutcome): unknown {
     if (outcome.status === "completed") return this.#engine.codec.decode(outcome.value);

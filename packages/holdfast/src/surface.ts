@@ -58,6 +58,8 @@ export interface UpdateOptions {
   idempotencyKey?: string;
   /** How long to wait for the outcome; the update goes on. */
   timeout?: Duration;
+  /** Keep offering it until a `receive` accepts it, for at most this long. Default: once. */
+  acceptWithin?: Duration;
 }
 export interface RunFilter {
   status?: RunStatus | readonly RunStatus[];

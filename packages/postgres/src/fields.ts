@@ -13,8 +13,9 @@ import { attemptFields, type MessageFields, messageFields, waitingForOf } from "
 
 /** Records in, messages taken, state, attempts, outcomes of updates; it keeps its lease, parks or ends. Nothing that concerns another run or an index. */
 export function isUsual(commit: TurnCommit): boolean {
-  const { children, sends, tasks, cancelTasks, cancelChildren, attributes, attempt, turn, close } = commit;
+  const { children, sends, tasks, cancelTasks, cancelChildren, attributes, attempt, turn, close, accepts } = commit;
   return (
+    accepts === undefined &&
     children === undefined &&
     sends === undefined &&
     tasks === undefined &&
@@ -97,6 +98,7 @@ export function commitFields(commit: TurnCommit, names: Names, birth: Birth | un
     records: turn === undefined ? undefined : rowsOf(turn, names.worker(commit.workerId), birth),
     attempts: listed(lastOfEach(commit.attempts ?? [], ({ seq, number }) => `${seq}.${number}`).map(attemptFields)),
     consumed: commit.consumed,
+    accepts: commit.accepts?.map(text),
     updates: listed(firstOfEach(updates ?? []).map(updateFields)),
     tasks: listed((tasks ?? []).map(taskFields)),
     cancelTasks: commit.cancelTasks,

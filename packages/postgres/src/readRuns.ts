@@ -64,13 +64,18 @@ export async function readUpdates(
     [JSON.stringify(keys.map(({ runId, id }, i) => ({ i, run: text(runId), id: text(id) })))],
   );
   const outcomes: (UpdateOutcome | undefined)[] = keys.map(() => undefined);
-  for (const { i, status, value, error } of rows) {
-    outcomes[i] =
-      status === "completed"
-        ? { status, value: readPayload(value) }
-        : { status: status === "rejected" ? "rejected" : "failed", error: readError(error) ?? { name: "Error", message: "" } };
-  }
+  for (const { i, status, value, error } of rows) outcomes[i] = updateOutcome(status, value, error);
   return outcomes;
+}
+function updateOutcome(status: string, value: string | null, error: string | null): UpdateOutcome {
+  if (status === "completed") return { status, value: readPayload(value) };
+  return { status: status === "rejected" ? "rejected" : "failed", error: readError(error) ?? { name: "Error", message: "" } };
+}
+/** What `reject_updates_1` says of one: it is not there or was taken, it waits, or how it ended. */
+export type RejectedAnswer = null | "waiting" | readonly [status: string, value: string | null, error: string | null];
+export function rejectedOutcome(answer: RejectedAnswer): UpdateOutcome | "waiting" | undefined {
+  if (answer === null) return undefined;
+  return answer === "waiting" ? answer : updateOutcome(...answer);
 }
 
 export async function listRuns(db: Connections, s: string, query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {

@@ -17,6 +17,7 @@ import {
   readPayload,
   readText,
   text,
+  time,
   type Value,
 } from "./columns.ts";
 import { type Birth, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
@@ -79,16 +80,21 @@ export function birthOf({ id, workflow, version, seed, input }: RunRow): Birth {
 
 // ── messages ──
 
-/** A message on its way: what makes it a record, and k its key, u the id of an update. */
+/** A message on its way: what makes it a record, and k its key, u the id of an update, kl that it has no key, aw how long it may wait. */
 export interface MessageFields extends RecordFields {
   k?: string;
   u?: string;
+  kl?: true;
+  aw?: number | undefined;
 }
 
-export function messageFields({ job, idempotencyKey }: NewMessage): MessageFields {
+export function messageFields({ job, idempotencyKey, acceptWithin }: NewMessage): MessageFields {
   const fields: MessageFields = toFields(job);
-  if (job.type === "update") fields.u = text(job.id);
-  else if (idempotencyKey !== undefined) fields.k = text(idempotencyKey);
+  if (job.type === "update") {
+    fields.u = text(job.id);
+    if (idempotencyKey === undefined) fields.kl = true;
+    if (acceptWithin !== undefined) fields.aw = time(acceptWithin);
+  } else if (idempotencyKey !== undefined) fields.k = text(idempotencyKey);
   return fields;
 }
 

@@ -47,12 +47,14 @@ import {
   countRuns,
   listRuns,
   parseCursor,
+  type RejectedAnswer,
   readAttempts,
   readHistories,
   readHistory,
   readRuns,
   readUpdates,
   readWorkers,
+  rejectedOutcome,
 } from "./readRuns.ts";
 import type { Birth } from "./recordCodec.ts";
 import { addressedFields, birthOf } from "./runs.ts";
@@ -641,6 +643,14 @@ export class PostgresStore implements Store {
   }
   async workers(runId: string): Promise<ReadonlyMap<number, string>> {
     return this.#understood(readWorkers(this.#use().connections, this.#place.s, runId));
+  }
+  rejectUpdates(updates: Parameters<Store["rejectUpdates"]>[0]): ReturnType<Store["rejectUpdates"]> {
+    return inPortions(updates, () => 0, async (portion) => {
+      const fields = portion.map(({ runId, id, error }) => ({ r: text(runId), u: text(id), e: json(error) }));
+      const answer = await this.#call("reject_updates_1", [this.#given(), JSON.stringify(fields)]);
+      this.#tell({ results: true });
+      return (JSON.parse(answer) as RejectedAnswer[]).map(rejectedOutcome);
+    }); // biome-ignore format: one call
   }
   async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
     return this.#understood(readUpdates(this.#use().connections, this.#place.s, keys));

@@ -17,7 +17,7 @@ import {
 import type { ReplayTurn } from "../history/index.ts";
 import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
-import type { Activation, Completion, Job, Payload, QueryJob, StartJob } from "../protocol/index.ts";
+import type { Activation, Completion, Job, Payload, QueryJob, StartJob, UpdateJob } from "../protocol/index.ts";
 import { type Barrier, sharedBarrier } from "./barrier.ts";
 import { childEnded } from "./children.ts";
 import { sameBy } from "./comparison.ts";
@@ -55,6 +55,8 @@ export interface ExecutorOptions {
 }
 
 const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
+/** M8: also what a sender says who gave up waiting. */
+export const NOT_ACCEPTED_IN_TIME = "no receive accepted it within the time that its sender gave it";
 const NO_ACTIVATION: Activation = { time: 0, jobs: [] };
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -228,19 +230,7 @@ export class Executor {
         else execution.log("warn", `Signal "${job.name}" was refused by its schema and is delivered to nobody: ${job.refused}`);
         break;
       case "update":
-        if (job.refused !== undefined) {
-          const error = new UpdateRejectedError({ update: job.name, reason: job.refused });
-          execution.replies.push({ type: "rejectUpdate", id: job.id, error: serializeError(error) });
-          break;
-        }
-        execution.mailbox.add({
-          type: "update",
-          id: job.id,
-          name: job.name,
-          input: job.input,
-          validate: job.validate ?? true,
-          accepted: false,
-        });
+        this.#deliverUpdate(job);
         break;
       case "query":
         break; // answered at the end
@@ -263,6 +253,15 @@ export class Executor {
       case "evict":
         break; // only alone
     }
+  }
+
+  #deliverUpdate({ id, name, input, validate = true, refused, acceptUntil }: UpdateJob): void {
+    const { mailbox, replies, time } = this.#execution;
+    const isLate = acceptUntil !== undefined && time >= acceptUntil;
+    if (refused === undefined && !isLate)
+      return mailbox.add({ type: "update", id, name, input, validate, isPatient: acceptUntil !== undefined, accepted: false });
+    const reason = refused ?? NOT_ACCEPTED_IN_TIME;
+    replies.push({ type: "rejectUpdate", id, error: serializeError(new UpdateRejectedError({ update: name, reason })) });
   }
 
   #start(job: StartJob): void {

@@ -3,7 +3,7 @@
 // Invariants: X1.
 
 export { type Barrier, createBarrier } from "./barrier.ts";
-export { Executor, type ExecutorOptions } from "./executor.ts";
+export { Executor, type ExecutorOptions, NOT_ACCEPTED_IN_TIME } from "./executor.ts";
 export { uncheckedSeed } from "./inputs.ts";
 export { DEFAULT_LIMITS, encodeLimited, type Limits } from "./limits.ts";
 export { describeOperation, formatLocation, type LocationPart, NameRegistry } from "./location.ts";

@@ -20,6 +20,8 @@ export interface Update {
   readonly name: string;
   readonly input: Payload;
   readonly validate: boolean;
+  /** It may wait for a later activation (M8). */
+  readonly isPatient: boolean;
   /** Accepted and waiting for the handler before it (R7). */
   accepted: boolean;
   /** Its input, where nobody but its handler has seen it. */
@@ -136,7 +138,8 @@ export class Mailbox {
     for (const message of messages) {
       const index = restored.findIndex((one) => isSame(one, message));
       if (index >= 0) at = index + 1;
-      else restored.splice(at++, 0, message.type === "update" ? { ...message, validate: false, accepted: true } : message);
+      else
+        restored.splice(at++, 0, message.type === "update" ? { ...message, validate: false, isPatient: false, accepted: true } : message);
     }
     this.#replace(restored);
   }
@@ -244,7 +247,7 @@ export class Mailbox {
     this.#execution.replies.push({ type: "rejectUpdate", id: update.id, error: serializeError(error) });
   }
 
-  /** The end of the activation: updates are accepted behind a busy handler (R7), or rejected (M8). */
+  /** The end of the activation: updates are accepted behind a busy handler (R7), given back if they may wait, or rejected (M8). */
   closeTurn(): void {
     const undecided = this.#undecided;
     this.#undecided = [];
@@ -255,6 +258,10 @@ export class Mailbox {
         if (!this.#accept(message, receive)) this.#remove(message);
       } else {
         this.#remove(message);
+        if (message.isPatient) {
+          this.#execution.replies.push({ type: "keepUpdate", id: message.id });
+          continue;
+        }
         const reason = `the run is not in a receive that handles it now`;
         this.#reject(message, new UpdateRejectedError({ update: message.name, reason }));
       }

@@ -21,11 +21,11 @@ export function recordTurn(index: number, historyLength: number, activation: Act
   return state === undefined ? turn : { ...turn, state };
 }
 
-/** The jobs of a turn that enter history: not queries, evictions and rejected updates (M8, M9, M11). */
+/** The jobs of a turn that enter history: not queries, evictions and updates that were rejected or wait on (M8, M9, M11). */
 export function recordedJobs(jobs: readonly Job[], replies: readonly Answer[]): readonly Job[] {
   if (replies.length === 0 && jobs.every((job) => job.type !== "evict")) return jobs;
-  const rejected = new Set(replies.map((reply) => (reply.type === "rejectUpdate" ? reply.id : undefined)));
-  return jobs.filter((job) => job.type !== "query" && job.type !== "evict" && !(job.type === "update" && rejected.has(job.id)));
+  const unaccepted = new Set(replies.map((reply) => (reply.type === "rejectUpdate" || reply.type === "keepUpdate" ? reply.id : undefined)));
+  return jobs.filter((job) => job.type !== "query" && job.type !== "evict" && !(job.type === "update" && unaccepted.has(job.id)));
 }
 
 /** How many records a turn counts for. */

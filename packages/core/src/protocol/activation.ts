@@ -21,6 +21,8 @@ export interface Activation {
 /** An answer that leaves no trace in history. */
 export type Answer =
   | { readonly type: "rejectUpdate"; readonly id: string; readonly error: SerializedError }
+  /** M8: no receive has taken it up, and it may still wait for one: the host offers it again with the next activation. */
+  | { readonly type: "keepUpdate"; readonly id: string }
   | { readonly type: "answerQuery"; readonly id: string; readonly value: Payload }
   | { readonly type: "failQuery"; readonly id: string; readonly error: SerializedError };
 

@@ -65,6 +65,11 @@ export interface UpdateJob {
   readonly input: Payload;
   /** False where the update was accepted before (replay on hosts that match commands themselves). Default true. */
   readonly validate?: boolean;
+  /**
+   * M8: it may wait until then (the store's time) for a receive that handles it: an activation that no receive takes it up in gives it back
+   * with `keepUpdate`, and one at that time or later rejects it. Absent: the activation that delivers it decides.
+   */
+  readonly acceptUntil?: number | undefined;
   /** The receiver's schema refused it; it is rejected, whoever waits. */
   readonly refused?: string;
 }

@@ -66,6 +66,56 @@ describe("M8 updates that nobody accepts", () => {
     expect(h.updateResult("v")).toMatchObject({ error: { name: "UpdateRejectedError" } });
   });
 
+  it("M8 one that may wait is given back until a receive takes it up, and only then is in history", async () => {
+    const wf = workflow("later", async (ctx) => {
+      await ctx.step("work", () => 0);
+      await ctx.step("more", () => 0);
+      const draw = ctx.random();
+      await ctx.receive(0, { updates: { change: (input: unknown) => Receive.stop(input, 1) } });
+      return draw;
+    });
+    const h = await Harness.start(wf);
+    const patient = { ...h.updateJob("change", "kept", "u"), acceptUntil: h.time + 60_000 } as Job;
+    const turns = h.turns.length;
+    expect(await h.turn(patient)).toEqual([]);
+    expect(h.answers.at(-1)).toEqual({ type: "keepUpdate", id: "u" });
+    expect(h.turns).toHaveLength(turns); // nothing enters history
+    await h.turn(patient, h.resolved("work"));
+    expect(h.answers.at(-1)).toEqual({ type: "keepUpdate", id: "u" });
+    expect(h.turns.at(-1)?.jobs.map(({ type }) => type)).toEqual(["resolve"]);
+    await h.turn(patient, h.resolved("more"));
+    expect(h.updateResult("u")).toEqual({ value: "kept" });
+    expect(h.turns.at(-1)?.jobs.map(({ type }) => type)).toEqual(["update", "resolve"]);
+    expect(h.status).toBe("completed");
+    await crashAnywhere(h);
+  });
+
+  it("M8 M9 the refusal of a validator is final, however long an update may wait", async () => {
+    const refuse = (): void => {
+      throw new Error("no");
+    };
+    const wf = workflow("picky", async (ctx) =>
+      ctx.receive(0, { updates: { change: { validate: refuse, handle: () => Receive.stop(1, 1) } } }),
+    );
+    const h = await Harness.start(wf);
+    await h.turn({ ...h.updateJob("change", 1, "u"), acceptUntil: h.time + 60_000 } as Job);
+    expect(h.updateResult("u")).toMatchObject({ error: { message: expect.stringContaining("no") } });
+    expect(h.answers.filter(({ type }) => type === "keepUpdate")).toEqual([]);
+  });
+
+  it("M8 once its time is over the next activation rejects it, though a receive would take it", async () => {
+    const wf = workflow("open", async (ctx) => ctx.receive(0, { updates: { change: () => Receive.stop(1, 1) } }));
+    const h = await Harness.start(wf);
+    const late = { ...h.updateJob("change", 1, "u"), acceptUntil: h.time } as Job;
+    const turns = h.turns.length;
+    await h.turn(late);
+    expect(h.updateResult("u")).toMatchObject({
+      error: { name: "UpdateRejectedError", message: expect.stringContaining("within the time") },
+    });
+    expect(h.turns).toHaveLength(turns);
+    expect(h.status).toBe("sleeping");
+  });
+
   it("M8 it is not kept for a receive of a later activation", async () => {
     const wf = workflow("later", async (ctx) => {
       await ctx.step("work", () => 0);

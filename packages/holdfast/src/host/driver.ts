@@ -30,7 +30,7 @@ import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow
 import type { Attempt, AttemptEnd } from "./attempts.ts";
 import { type BlockedLog, isBrokenRule, reasonOf } from "./blocking.ts";
 import { unguardedCodec } from "./guard.ts";
-import { isMixed, JobQueue, type TurnJobs } from "./jobs.ts";
+import { isMixed, isPatient, JobQueue, type TurnJobs } from "./jobs.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost } from "./steps.ts";
 import { Timers } from "./timers.ts";
@@ -77,6 +77,10 @@ interface Asked {
 const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
 /** What steps are told that are still running when their run has ended; one for all, an error is dear to make. */
 const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
+/** M8: what steps are told of a run that is replayed without an update. */
+const REJECTED_MEANWHILE = new HoldfastError("An update was rejected as the run accepted it: the turn is undone.", {
+  code: "HF_CLAIM_LOST",
+});
 /** Operations that others carry out. */
 const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "cancelRun"]);
 /** To give a run back: by then its lease is over, as a rule. */
@@ -430,10 +434,25 @@ export class Driver {
     if (completion.status === "failed") return void this.#block(completion.error);
     this.#busy = false;
     const draft = this.#draft(activation, completion);
-    if (turn.messages.length > 0) draft.consumed = turn.messages.map(({ id }) => id);
+    if (turn.messages.length > 0) this.#consume(draft, turn, completion);
     // D9: a timer or an outcome of its own has overtaken a signal that a wait had asked for.
     if (draft.close !== undefined && completion.overtaken !== undefined && isMixed(turn)) void this.#takeBack(draft, turn, []);
     else this.#write(draft, turn);
+  }
+  /** M7: what the turn has taken leaves the inbox. M8: what it has given back stays there, and is offered to the next one. */
+  #consume(draft: Draft, turn: TurnJobs, { replies }: Completion & { status: "ok" }): void {
+    const patient = turn.messages.filter(isPatient);
+    if (patient.length === 0) {
+      draft.consumed = turn.messages.map(({ id }) => id);
+      return;
+    }
+    const replyTo = new Map(replies.map((reply) => [reply.id, reply.type]));
+    const accepts = patient.flatMap(({ job }) => (replyTo.has(job.id) ? [] : [job.id]));
+    if (accepts.length > 0) draft.accepts = accepts;
+    const left = patient.filter(({ job }) => replyTo.get(job.id) === "keepUpdate");
+    if (left.length > 0) this.#queue.keep(left);
+    const kept = new Set(left.map(({ id }) => id));
+    draft.consumed = turn.messages.flatMap(({ id }) => (kept.has(id) ? [] : [id]));
   }
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const { turnstile } = this.#host;
@@ -609,6 +628,8 @@ export class Driver {
 
   /** After the commit: effects (D1). */
   #committed(commit: TurnCommit, result: Exclude<CommitResult, { status: "late" }>): void {
+    // M8: or an update that this turn accepts was rejected meanwhile. Then the claim holds, and the run is to be replayed without it.
+    if (result.status === "stale" && commit.accepts !== undefined) return void this.#handOver(REJECTED_MEANWHILE, 0, 0);
     if (result.status === "stale") return this.lose(new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" }));
     const { turn } = commit;
     if (turn !== undefined) {

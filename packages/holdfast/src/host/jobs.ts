@@ -1,9 +1,10 @@
 // Jobs that wait for the next turns of one run.
 // Owns: their order; which of them are messages of the inbox, and so leave it with the turn that takes them.
 // Invariants: M2 (messages in order of arrival), M7 (what a turn takes is consumed by its commit, what comes during it by a later one),
-// X9 (a turn takes no more than so many), D9 (a turn that is taken back: messages first, in a turn of their own, then its other jobs).
+// X9 (a turn takes no more than so many), D9 (a turn that is taken back: messages first, in a turn of their own, then its other jobs),
+// M8 (an update that may wait goes with every turn until one takes it).
 
-import type { Job } from "@holdfast/core";
+import type { Job, UpdateJob } from "@holdfast/core";
 
 /** A message of the inbox. */
 export interface QueuedMessage {
@@ -31,6 +32,8 @@ interface Queued extends QueuedMessage {
 export class JobQueue {
   #jobs: Job[] = [];
   #messages: Queued[] = [];
+  /** M8: updates that no receive has taken up yet. They go with the next turn, and are no reason for one. */
+  #kept: readonly QueuedMessage[] = [];
   /** D9: jobs that wait until all messages up to this one have had their turn. */
   #held: { readonly jobs: readonly Job[]; readonly until: number } | undefined;
 
@@ -65,11 +68,25 @@ export class JobQueue {
     const jobs = [...this.#jobs, ...(this.#held?.jobs ?? [])];
     this.#jobs = fires === "keep fires" ? jobs.filter(({ type }) => type === "fire") : [];
     this.#messages = [];
+    this.#kept = [];
     this.#held = undefined;
+  }
+  /** M8: the turn that had these messages has left them for the next. */
+  keep(messages: readonly QueuedMessage[]): void {
+    this.#kept = messages;
   }
 
   /** What has become ready by now shares the turn: steps that end together cost one commit. But a turn ends in time (X9), however many write. */
   take(): TurnJobs {
+    const turn = this.#takeNew();
+    if (this.#kept.length === 0) return turn;
+    const kept = this.#kept;
+    this.#kept = [];
+    const first = turn.jobs.filter(({ type }) => FIRST.has(type));
+    const others = turn.jobs.filter(({ type }) => !FIRST.has(type));
+    return { jobs: [...first, ...kept.flatMap(({ job }) => job ?? []), ...others], messages: [...kept, ...turn.messages] };
+  }
+  #takeNew(): TurnJobs {
     const jobs = this.#jobs;
     const messages = this.#messages; // M7: what arrives during the turn is consumed by the next
     // K7: what came before a deadline is recorded with it, and moves no code.
@@ -97,6 +114,7 @@ export class JobQueue {
    * other jobs come in the turn after.
    */
   takeBack(turn: TurnJobs): void {
+    this.#kept = []; // they are among its messages
     const messages = [...turn.messages, ...this.#messages].sort((a, b) => a.id - b.id);
     const ofMessages = new Set(messages.map(({ job }) => job));
     const others = [...turn.jobs, ...(this.#held?.jobs ?? []), ...this.#jobs].filter((job) => !ofMessages.has(job));
@@ -108,8 +126,12 @@ export class JobQueue {
   }
 }
 
+/** M8: an update that may wait to be accepted. */
+export function isPatient(message: QueuedMessage): message is QueuedMessage & { readonly job: UpdateJob } {
+  return message.job?.type === "update" && message.job.acceptUntil !== undefined;
+}
 /** Does the turn have jobs that are neither messages nor its beginning: timers, outcomes of steps? */
 export function isMixed({ jobs, messages }: TurnJobs): boolean {
   const ofMessages = new Set(messages.map(({ job }) => job));
-  return messages.length > 0 && jobs.some((job) => !ofMessages.has(job) && !FIRST.has(job.type));
+  return messages.some((message) => !isPatient(message)) && jobs.some((job) => !ofMessages.has(job) && !FIRST.has(job.type));
 }

@@ -153,6 +153,7 @@ export class Network {
       attempts: call("attempts", store.attempts),
       ...(store.workers !== undefined && { workers: call("workers", store.workers) }),
       updates: call("updates", store.updates),
+      rejectUpdates: call("rejectUpdates", store.rejectUpdates),
       list: call("list", store.list),
       count: call("count", store.count),
       watch: (onWakeup) => this.#watch(process, onWakeup),

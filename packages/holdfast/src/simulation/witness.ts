@@ -31,6 +31,7 @@ import type {
   TaskAnswer,
   TurnCommit,
 } from "../store/port.ts";
+import { Acceptances } from "./acceptances.ts";
 import { Aftermath } from "./aftermath.ts";
 import { ClaimOrder } from "./claimOrder.ts";
 import type { SimProcess } from "./process.ts";
@@ -100,6 +101,7 @@ export class Witness {
   readonly #aftermath: Aftermath;
   readonly #order: ClaimOrder;
   readonly #startKeys: StartKeys;
+  readonly #acceptances: Acceptances;
   readonly runs = new Map<string, SeenRun>();
   /** Steps and activities by what they know themselves by: their idempotency key. */
   readonly steps = new Map<string, SeenStep>();
@@ -115,6 +117,7 @@ export class Witness {
     this.#aftermath = new Aftermath(world, inner);
     this.#order = new ClaimOrder(world, inner);
     this.#startKeys = new StartKeys(world);
+    this.#acceptances = new Acceptances(world);
     this.#tasks = new Tasks(world);
   }
   #broken(oracle: string, rule: string, message: string): void {
@@ -222,6 +225,11 @@ export class Witness {
       attempts: (id) => inner.attempts(id),
       ...(inner.workers !== undefined && { workers: inner.workers.bind(inner) }),
       updates: (keys) => inner.updates(keys),
+      rejectUpdates: async (updates) => {
+        const results = await inner.rejectUpdates(updates);
+        for (const [i, update] of updates.entries()) this.#acceptances.rejected(update, results[i]);
+        return results;
+      },
       list: (query) => inner.list(query),
       count: (query) => inner.count(query),
       watch: (onWakeup) => inner.watch(onWakeup),
@@ -379,7 +387,9 @@ export class Witness {
     this.#checkEnd(run, commit);
     if (commit.state !== undefined) run.published.push(commit.state);
     for (const child of commit.children ?? []) this.#order.opened(child.id);
+    this.#acceptances.committed(commit);
     for (const { id, outcome } of commit.updates ?? []) {
+      if (this.#acceptances.isRejected(run.id, id)) continue;
       if (run.updates.has(id)) this.#broken("outcome", "M10", `update ${id} of ${run.id} ended twice`);
       if (outcome.status === "rejected" && commit.turn?.jobs.some((job) => job.type === "update" && job.id === id) === true)
         this.#broken("outcome", "M8", `update ${id} of ${run.id} was rejected, and is in its history`);

@@ -121,8 +121,13 @@ export interface RunRow {
 export type InboxJob = Extract<Job, { type: "signal" | "update" | "cancel" | "resolve" | "childStarted" | "expire" | "resume" }>;
 export interface NewMessage {
   readonly job: InboxJob;
-  /** A repeated send with the same key is one delivery (M3). For updates the key is the update's id (M10). */
+  /**
+   * A repeated send with the same key is one delivery (M3). For updates the key is the update's id, whether or not it is named here; the
+   * outcome of one that is not is kept for an hour at least, and goes with a later commit of the run that records an outcome (M10).
+   */
   readonly idempotencyKey?: string | undefined;
+  /** Of an update: how long it may wait in the inbox to be accepted. The store makes `acceptUntil` of its job of that (M8). */
+  readonly acceptWithin?: number | undefined;
 }
 export interface InboxMessage {
   /** Grows with arrival within the store. */
@@ -212,6 +217,8 @@ export interface TurnCommit {
   /** Children that are asked to cancel, by the `seq` that started them. */
   readonly cancelChildren?: readonly number[] | undefined;
   readonly updates?: readonly { readonly id: string; readonly outcome: UpdateOutcome }[] | undefined;
+  /** M8: updates with `acceptUntil` that the turn accepts. If one of them has an outcome by now, nothing is written: it is stale. */
+  readonly accepts?: readonly string[] | undefined;
   /** The end of the execution (P1): the parent is told, children follow their parentClose (K6), in this same commit. */
   readonly close?: RunClose | undefined;
   /**
@@ -452,6 +459,13 @@ export interface Store {
   /** Who committed each turn of the newest execution that is kept, by its index: whoever recorded a step also began it (D12). */
   workers?(runId: string): Promise<ReadonlyMap<number, string>>;
   updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]>;
+  /**
+   * M8: rejects updates whose `acceptUntil` is over, that are still in the inbox and have no outcome, and takes them out of it. Answers
+   * with the outcome as it is then; "waiting": its time is not over; undefined: it was taken, or there is none of that id.
+   */
+  rejectUpdates(
+    updates: readonly { readonly runId: string; readonly id: string; readonly error: SerializedError }[],
+  ): Promise<(UpdateOutcome | "waiting" | undefined)[]>;
   list(query: RunQuery): Promise<{ readonly runs: RunRow[]; readonly cursor: string | undefined }>;
   count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>>;
 

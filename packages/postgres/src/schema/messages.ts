@@ -57,6 +57,13 @@ const GIVEN_UP = "given up";
 /** What an operation without a value has as its value. */
 export const NOTHING: string = literal(jsonCodec.encode(undefined));
 
+/** M10: milliseconds for which the outcome of an update without a key is kept at least. */
+export const KEYLESS_OUTCOME_KEPT = 3_600_000;
+
+/** Data of a message with that time: M8, an update that may wait to be accepted. Such a one has no data of its own. */
+const dataUntil = (data: string, within: string, now: string): string =>
+  `CASE WHEN ${within} IS NULL THEN ${data} ELSE json_build_object('acceptUntil', ${now} + ${within})::text END`;
+
 export const messages = (s: string): string => `
 -- The store's time: the server's, unless a test has a clock of its own.
 CREATE FUNCTION ${s}.clock_1(p_now bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
@@ -187,7 +194,8 @@ DECLARE
   v_id bigint := nextval('${s}.inbox_ids');
 BEGIN
   INSERT INTO ${s}.inbox (run, id, received_at, type, seq, name, refs, data, value)
-    SELECT p_run, v_id, p_now, m.y, m.q, m.m, m.f, m.d, m.v FROM jsonb_to_record(p_message) AS m(y text, q integer, m text, f text[], d text, v text);
+    SELECT p_run, v_id, p_now, m.y, m.q, m.m, m.f, ${dataUntil("m.d", "m.aw", "p_now")}, m.v
+      FROM jsonb_to_record(p_message) AS m(y text, q integer, m text, f text[], d text, v text, aw bigint);
   UPDATE ${s}.runs SET last_message = v_id,
       available_at = CASE WHEN worker_id IS NULL AND status NOT IN ('pending', 'blocked') THEN least(available_at, p_now) ELSE available_at END
     WHERE key = p_run;
@@ -204,7 +212,7 @@ BEGIN
 END $$;
 
 -- From a message for a run id to the inbox, once. A message has: y type, q seq, m name, f refs, d data, v value; k idempotency key,
--- u id of the update, wf the workflow that the run has to be of (M3). Answers with s status and either i inbox id, r status of the run or
+-- u id of the update, kl that its sender gave no key, aw how long it may wait to be accepted, wf the workflow that the run has to be of (M3). Answers with s status and either i inbox id, r status of the run or
 -- w its workflow.
 CREATE FUNCTION ${s}.deliver_1(p_run text, p_message jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
@@ -225,7 +233,8 @@ BEGIN
   IF p_message ->> 'y' = 'cancel' THEN v_known := ${s}.cancel_run_1(v_run.key, p_message, p_now);
   ELSE v_known := ${s}.put_1(v_run.key, p_message, p_now);
   END IF;
-  IF v_update IS NOT NULL THEN INSERT INTO ${s}.updates (run, id, inbox_id) VALUES (v_run.key, v_update, v_known);
+  IF v_update IS NOT NULL THEN INSERT INTO ${s}.updates (run, id, inbox_id, keyless, accept_until)
+      VALUES (v_run.key, v_update, v_known, coalesce((p_message ->> 'kl')::boolean, false), p_now + (p_message ->> 'aw')::bigint);
   ELSIF v_key IS NOT NULL THEN INSERT INTO ${s}.message_keys (run, key, inbox_id) VALUES (v_run.key, v_key, v_known);
   END IF;
   RETURN jsonb_build_object('s', 'sent', 'i', v_known);
@@ -266,14 +275,15 @@ BEGIN
     SELECT o.*, CASE WHEN o.key = ANY (v_free) AND o.finished_at IS NULL AND o.known IS NULL AND (o.wf IS NULL OR o.wf = o.workflow)
       THEN nextval('${s}.inbox_ids') END AS inbox_id
     FROM (SELECT m.*, r.key, r.finished_at, r.status, r.workflow, k.inbox_id AS known
-      FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text, u text, wf text)
+      FROM json_to_recordset(p_plain::json) AS m(o integer, r text, y text, m text, f text[], d text, v text, u text, wf text, kl boolean, aw bigint)
       LEFT JOIN LATERAL (SELECT x.key, x.finished_at, x.status, x.workflow FROM ${s}.runs x WHERE x.id = m.r OFFSET 0) r ON true
       LEFT JOIN LATERAL (SELECT x.inbox_id FROM ${s}.updates x WHERE (x.run, x.id) = (r.key, m.u) OFFSET 0) k ON true ORDER BY m.o) o
   ), put AS (
     INSERT INTO ${s}.inbox (run, id, received_at, type, name, refs, data, value)
-      SELECT key, inbox_id, v_now, y, m, f, d, v FROM found WHERE inbox_id IS NOT NULL
+      SELECT key, inbox_id, v_now, y, m, f, ${dataUntil("d", "aw", "v_now")}, v FROM found WHERE inbox_id IS NOT NULL
   ), asked AS (
-    INSERT INTO ${s}.updates (run, id, inbox_id) SELECT key, u, inbox_id FROM found WHERE inbox_id IS NOT NULL AND u IS NOT NULL
+    INSERT INTO ${s}.updates (run, id, inbox_id, keyless, accept_until)
+      SELECT key, u, inbox_id, coalesce(kl, false), v_now + aw FROM found WHERE inbox_id IS NOT NULL AND u IS NOT NULL
   )
   SELECT jsonb_agg(CASE WHEN wf <> workflow THEN jsonb_build_object('s', 'other-workflow', 'w', workflow)
       WHEN known IS NOT NULL THEN jsonb_build_object('s', 'duplicate', 'i', known) WHEN inbox_id IS NOT NULL THEN jsonb_build_object('s', 'sent', 'i', inbox_id)
@@ -285,6 +295,36 @@ BEGIN
       available_at = CASE WHEN r.worker_id IS NULL AND r.status NOT IN ('pending', 'blocked') THEN least(r.available_at, v_now) ELSE r.available_at END
     WHERE r.key = ANY (v_keys);
   RETURN ${s}.end_call_1(p_instance, p_slot, v_results::text);
+END $$;
+
+-- M8: rejects updates that have waited too long to be accepted. p_updates: r run id, u update, e the error. Answers with null, "waiting" or
+-- [status, value, error].
+CREATE FUNCTION ${s}.reject_updates_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_updates text) RETURNS text LANGUAGE plpgsql ${BY_INDEX} AS $$
+DECLARE
+  v_now bigint := ${s}.clock_1(p_now);
+  v_answer text := ${s}.begin_call_1(p_instance, p_slot, p_token);
+  v_results json[] := '{}';
+  v_item record;
+  v_update ${s}.updates;
+  v_waits boolean;
+BEGIN
+  IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
+  -- With the row of the run, as whoever accepts one has it: one of the two is first.
+  PERFORM ${s}.lock_runs_1(ARRAY (SELECT r FROM json_to_recordset(p_updates::json) AS x(r text)), ARRAY[]::text[]);
+  FOR v_item IN SELECT * FROM json_to_recordset(p_updates::json) AS x(r text, u text, e text) LOOP
+    SELECT * INTO v_update FROM ${s}.updates WHERE run = (SELECT key FROM ${s}.runs WHERE id = v_item.r) AND id = v_item.u;
+    v_waits := v_update.status IS NULL AND v_update.accept_until IS NOT NULL
+      AND EXISTS (SELECT 1 FROM ${s}.inbox WHERE run = v_update.run AND id = v_update.inbox_id);
+    IF v_waits AND v_update.accept_until <= v_now THEN
+      UPDATE ${s}.updates SET status = 'rejected', error = v_item.e, forget_at = CASE WHEN keyless THEN v_now + ${KEYLESS_OUTCOME_KEPT} END
+        WHERE run = v_update.run AND id = v_update.id RETURNING * INTO v_update;
+      DELETE FROM ${s}.inbox WHERE run = v_update.run AND id = v_update.inbox_id;
+      v_waits := false;
+    END IF;
+    v_results := v_results || CASE WHEN v_waits THEN '"waiting"'::json WHEN v_update.status IS NULL THEN 'null'::json
+      ELSE json_build_array(v_update.status, v_update.value, v_update.error) END;
+  END LOOP;
+  RETURN ${s}.end_call_1(p_instance, p_slot, to_json(v_results)::text);
 END $$;
 
 -- A message inside the transaction of whoever sends it. No run is locked: that would hold up its worker until the transaction ends.

@@ -24,7 +24,8 @@
 //   mail          Messages that callers sent in transactions of their own: they go into the inbox once those have committed.
 //                 `error` says why one can't: it stays, and others go on. With null there it is tried again.
 //   message_keys  Idempotency keys of messages (M3), for the life of the run.
-//   updates       Updates by id, and how they ended (M10).
+//   updates       Updates by id, and how they ended (M10). `accept_until` is how long one may wait to be accepted (M8), `forget_at` when
+//                 the outcome of one without a key may go.
 //   attempts      Attempts of steps that were tried more than once, and of activities (D12).
 //   tasks         Activities that are waiting or being carried out (D11). `due_at` is when the store has to look at one again: a lease, a
 //                 timeout or a missed heartbeat.
@@ -173,11 +174,15 @@ CREATE TABLE ${s}.updates (
   run bigint NOT NULL,
   id text COLLATE "C" NOT NULL,
   inbox_id bigint NOT NULL,
+  accept_until bigint,
+  forget_at bigint,
+  keyless boolean NOT NULL DEFAULT false,
   status text COLLATE "C",
   value text,
   error text,
   PRIMARY KEY (run, id)
 );
+CREATE INDEX updates_to_forget ON ${s}.updates (run, forget_at) WHERE forget_at IS NOT NULL;
 CREATE INDEX updates_open ON ${s}.updates (run) WHERE status IS NULL;
 
 CREATE TABLE ${s}.attempts (

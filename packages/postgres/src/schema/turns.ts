@@ -9,7 +9,7 @@
 // Plans are kept for as long as a connection lives, and may have been made when the tables were small. So rows are named by `= ANY (array)`,
 // or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
 
-import { BY_INDEX, beginCall, literal, NOT_LONG, NOTHING } from "./messages.ts";
+import { BY_INDEX, beginCall, KEYLESS_OUTCOME_KEPT, literal, NOT_LONG, NOTHING } from "./messages.ts";
 
 /** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. An index of -1: no turn, nothing was decided. */
 export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "records", "worker"] as const;
@@ -63,6 +63,10 @@ export const newRunValues = (
 const ATTEMPT = "seq integer, number integer, status text, worker text, started bigint, ended bigint, retry bigint, error text";
 const WRITE_ATTEMPT = `ON CONFLICT (run, execution, seq, number) DO UPDATE SET status = excluded.status, worker_id = excluded.worker_id,
   started_at = excluded.started_at, ended_at = excluded.ended_at, retry_at = excluded.retry_at, error = excluded.error`;
+
+/** M10: the first outcome counts. One without a key may go after a while, with a statement that records another. */
+const settleUpdate = (now: string): string => `ON CONFLICT (run, id) DO UPDATE SET status = excluded.status, value = excluded.value,
+        error = excluded.error, forget_at = CASE WHEN u.keyless THEN ${now} + ${KEYLESS_OUTCOME_KEPT} END WHERE u.status IS NULL`;
 
 const TASK =
   "seq integer, activity text, queue text, location text, input text, retry text, stc bigint, sc bigint, ss bigint, hb bigint, ma double precision, ii double precision, bo double precision, mi double precision, ji double precision, at integer";
@@ -190,12 +194,16 @@ DECLARE
 BEGIN
   SELECT * INTO c FROM jsonb_to_record(p_commit) AS x(id text, x integer, e integer, t integer, n integer, s text, k boolean, wf text, wake bigint,
     seen bigint, rb integer, ra integer, er text, bc text, state text, attributes jsonb, removed text[], "turnIndex" integer, trims jsonb,
-    records jsonb, attempts jsonb, consumed bigint[], updates jsonb, tasks jsonb, "cancelTasks" integer[], children jsonb,
+    records jsonb, attempts jsonb, consumed bigint[], updates jsonb, accepts text[], tasks jsonb, "cancelTasks" integer[], children jsonb,
     "cancelChildren" integer[], sends jsonb, close jsonb, lc boolean, ls text[]);
   SELECT * INTO v_run FROM ${s}.runs WHERE id = c.id FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND OR v_run.worker_id IS NULL OR v_run.epoch <> c.e OR v_run.execution <> c.x THEN RETURN '{"stale":true}'; END IF;
   IF c.ls IS NOT NULL AND v_run.last_message > 0 AND ${s}.is_late_1(v_run.key, c.lc, c.ls, c.consumed) THEN
     RETURN jsonb_build_object('late', true, 'inbox', ${s}.inbox_after_1(v_run.key, c.seen));
+  END IF;
+  -- M8: its sender was faster.
+  IF c.accepts IS NOT NULL AND EXISTS (SELECT 1 FROM ${s}.updates WHERE run = v_run.key AND id = ANY (c.accepts) AND status IS NOT NULL) THEN
+    RETURN '{"stale":true}';
   END IF;
   PERFORM ${s}.settle_1(v_run.key);
   IF c.records IS NOT NULL THEN
@@ -212,9 +220,10 @@ BEGIN
   END IF;
   IF c.consumed IS NOT NULL THEN DELETE FROM ${s}.inbox WHERE run = v_run.key AND id = ANY (c.consumed); END IF;
   IF c.updates IS NOT NULL THEN
+    WITH gone AS (DELETE FROM ${s}.updates WHERE run = v_run.key AND forget_at <= p_now)
     INSERT INTO ${s}.updates AS u (run, id, inbox_id, status, value, error)
       SELECT v_run.key, x.id, 0, x.status, x.value, x.error FROM jsonb_to_recordset(c.updates) AS x(id text, status text, value text, error text)
-      ON CONFLICT (run, id) DO UPDATE SET status = excluded.status, value = excluded.value, error = excluded.error WHERE u.status IS NULL;
+      ${settleUpdate("p_now")};
   END IF;
   IF c.tasks IS NOT NULL THEN
     INSERT INTO ${s}.tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close, schedule_to_close, schedule_to_start, heartbeat,
@@ -363,10 +372,14 @@ BEGIN
       SELECT v_keys[a.i], a.x, a.seq, a.number, false, a.status, a.worker, a.started, a.ended, a.retry, a.error
       FROM json_to_recordset(v_more -> 'attempts') AS a(i integer, x integer, ${ATTEMPT}) WHERE v_keys[a.i] <> 0
       ${WRITE_ATTEMPT};
-    INSERT INTO ${s}.updates AS u (run, id, inbox_id, status, value, error)
-      SELECT v_keys[m.i], m.id, 0, m.status, m.value, m.error
+    WITH settled AS MATERIALIZED (
+      SELECT v_keys[m.i] AS run, m.id, m.status, m.value, m.error
       FROM json_to_recordset(v_more -> 'updates') AS m(i integer, id text, status text, value text, error text) WHERE v_keys[m.i] <> 0
-      ON CONFLICT (run, id) DO UPDATE SET status = excluded.status, value = excluded.value, error = excluded.error WHERE u.status IS NULL;
+    ), gone AS (
+      DELETE FROM ${s}.updates WHERE run = ANY (ARRAY (SELECT x.run FROM settled x)) AND forget_at <= v_now
+    )
+    INSERT INTO ${s}.updates AS u (run, id, inbox_id, status, value, error) SELECT run, id, 0, status, value, error FROM settled
+      ${settleUpdate("v_now")};
   END IF;
   IF v_again IS NOT NULL THEN
     -- They had waited, or been recovered.

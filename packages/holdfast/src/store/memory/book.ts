@@ -14,7 +14,20 @@ import {
   serializeError,
 } from "@holdfast/core";
 import { canceledBy } from "../canceled.ts";
-import type { AddressedMessage, InboxJob, NewMessage, NewRun, ResumeResult, RunClose, SendResult, Wakeup, WakeupKind } from "../port.ts";
+import type {
+  AddressedMessage,
+  InboxJob,
+  NewMessage,
+  NewRun,
+  ResumeResult,
+  RunClose,
+  SendResult,
+  Store,
+  UpdateOutcome,
+  Wakeup,
+  WakeupKind,
+} from "../port.ts";
+import { arrivingJob, KEYLESS_OUTCOME_KEPT } from "../updates.ts";
 import { Agenda } from "./agenda.ts";
 import { isOpen, type KeptRun, type UsedKey, unbegun } from "./state.ts";
 import { Tasks } from "./tasks.ts";
@@ -22,6 +35,7 @@ import { Tasks } from "./tasks.ts";
 const NOTHING: Payload = jsonCodec.encode(undefined);
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type RejectedUpdate = Parameters<Store["rejectUpdates"]>[0][number];
 type Beginning = Pick<NewRun, "input" | "version" | "seed">;
 
 export class Book {
@@ -147,10 +161,11 @@ export class Book {
     const used = usedKey(run, message);
     if (used !== undefined) return used.inboxId;
     const key = keyOf(message);
-    const inboxId = this.append(run, message.job);
+    const inboxId = this.append(run, arrivingJob(message, now));
     if (key !== undefined) {
       run.keys ??= new Map();
-      run.keys.set(key, { inboxId, update: message.job.type === "update" ? message.job.id : undefined });
+      const update = message.job.type === "update" ? message.job.id : undefined;
+      run.keys.set(key, { inboxId, update, isKeyless: message.idempotencyKey === undefined });
     }
     if (run.workerId === undefined && run.status !== "pending" && run.status !== "blocked") this.availableNow(run, now);
     return inboxId;
@@ -247,6 +262,33 @@ export class Book {
     run.updates ??= new Map();
     for (const id of open) run.updates.set(id, { status: waiting.has(id) ? "rejected" : "failed", error });
   }
+  /** M10: the first outcome counts. Those without a key that have been kept for long enough go with it. */
+  settleUpdate(run: KeptRun, id: string, outcome: UpdateOutcome, now: number): void {
+    while (run.forgettable?.[0] !== undefined && run.forgettable[0].at <= now) this.#forgetUpdate(run, run.forgettable.shift()?.id ?? "");
+    run.updates ??= new Map();
+    if (run.updates.has(id)) return;
+    run.updates.set(id, outcome);
+    this.wake("results");
+    if (run.keys?.get(updateKey(id))?.isKeyless !== true) return;
+    run.forgettable ??= [];
+    run.forgettable.push({ id, at: now + KEYLESS_OUTCOME_KEPT });
+  }
+  #forgetUpdate(run: KeptRun, id: string): void {
+    run.updates?.delete(id);
+    run.keys?.delete(updateKey(id));
+  }
+  /** M8: what has waited in vain for a receive. */
+  rejectUpdate({ runId, id, error }: RejectedUpdate, now: number): UpdateOutcome | "waiting" | undefined {
+    const run = this.#runs.get(runId);
+    const waiting = run?.inbox.find(({ job }) => job.type === "update" && job.id === id);
+    const known = run?.updates?.get(id);
+    if (run === undefined || known !== undefined || waiting?.job.type !== "update" || waiting.job.acceptUntil === undefined) return known;
+    if (waiting.job.acceptUntil > now) return "waiting";
+    run.inbox = run.inbox.filter((message) => message !== waiting);
+    const outcome: UpdateOutcome = { status: "rejected", error };
+    this.settleUpdate(run, id, outcome, now);
+    return outcome;
+  }
   tellParent(run: KeptRun, now: number): void {
     const { parent } = run;
     const waiting = parent === undefined ? undefined : this.#runs.get(parent.runId);
@@ -309,9 +351,11 @@ const isAnswer = (job: InboxJob): boolean => job.type === "resolve" || job.type 
 /** No two pairs of texts have the same: the length of the first is part of it. */
 const startKey = (workflow: string, key: string): string => `${workflow.length} ${workflow} ${key}`;
 
+const updateKey = (id: string): string => `update ${id}`;
+
 /** For updates the key is the update's id (M10): no other message's key is the same. */
 function keyOf({ job, idempotencyKey }: NewMessage): string | undefined {
-  if (job.type === "update") return `update ${job.id}`;
+  if (job.type === "update") return updateKey(job.id);
   return idempotencyKey === undefined ? undefined : `key ${idempotencyKey}`;
 }
 

@@ -50,11 +50,15 @@ export interface KeptRun {
   /** Both undefined until they are needed: most runs get no message. */
   keys: Map<string, UsedKey> | undefined;
   updates: Map<string, UpdateOutcome> | undefined;
+  /** M10: outcomes whose senders gave no key, and when each may go, oldest first. */
+  forgettable: { readonly id: string; readonly at: number }[] | undefined;
 }
 export interface UsedKey {
   readonly inboxId: number;
   /** The id of an update: somebody waits for its outcome (M10). */
   readonly update: string | undefined;
+  /** Its sender named no key (M10). */
+  readonly isKeyless: boolean;
 }
 
 export interface KeptTask extends NewTask {
@@ -156,6 +160,7 @@ export function unbegun(order: number, { id, workflow, version, queue, priority,
     inbox: [],
     keys: undefined,
     updates: undefined,
+    forgettable: undefined,
   };
 }
 

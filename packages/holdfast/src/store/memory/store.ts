@@ -266,6 +266,9 @@ export class MemoryStore implements Store {
   async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
     return keys.map(({ runId, id }) => this.#book.get(runId)?.updates?.get(id));
   }
+  rejectUpdates(updates: Parameters<Store["rejectUpdates"]>[0]): ReturnType<Store["rejectUpdates"]> {
+    return this.#change((now) => updates.map((update) => this.#book.rejectUpdate(update, now)));
+  }
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
     const found = [...this.#book.all()].filter((run) => matches(query, run));
     found.sort((a, b) => b.createdAt - a.createdAt || b.order - a.order);

@@ -92,14 +92,15 @@ export class Writer {
     const run = this.#book.get(commit.runId);
     if (!holds(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
     if (isLate(run, commit)) return { status: "late", inbox: unseen(run, commit) };
-    this.#write(run, commit);
+    if (commit.accepts?.some((id) => run.updates?.has(id)) === true) return { status: "stale" }; // M8
+    this.#write(run, commit, now);
     this.#carryOut(run, commit, now);
     if (commit.close !== undefined) this.#book.close(run, commit.close, now);
     else if (commit.lease === "park") this.#park(run, commit, now);
     return { status: "committed", inbox: unseen(run, commit), historyLength: run.historyLength };
   }
   /** What it says of the run itself. */
-  #write(run: KeptRun, commit: TurnCommit): void {
+  #write(run: KeptRun, commit: TurnCommit, now: number): void {
     if (commit.turn !== undefined) this.#appendTurn(run, commit.turn, commit.workerId);
     for (const row of commit.attempts ?? []) upsertAttempt(run, row);
     const consumed = new Set(commit.consumed ?? []);
@@ -115,11 +116,7 @@ export class Writer {
       if (value === null) delete run.attributes[key];
       else run.attributes[key] = value;
     }
-    for (const { id, outcome } of commit.updates ?? []) {
-      run.updates ??= new Map();
-      run.updates.set(id, outcome);
-      this.#book.wake("results");
-    }
+    for (const { id, outcome } of commit.updates ?? []) this.#book.settleUpdate(run, id, outcome, now);
     if (commit.status === "blocked") this.#book.wake("results"); // V4: who waits for a result learns of it
   }
   #appendTurn(run: KeptRun, turn: Turn, workerId: string): void {

@@ -129,7 +129,7 @@ function byPriority(lanes: readonly Lane[]): [number, Lane[]][] {
 }
 
 // To read and then to write: an UPDATE that returns the row takes half as long again as both (20 µs against 12 on node:sqlite).
-const AVAILABLE = `SELECT ${CLAIM_COLUMNS}, r.last_message, r.rollbacks, r.expired FROM ${RUN_TABLES} WHERE r.key = ? AND r.finished_at IS NULL`;
+const AVAILABLE = `SELECT ${CLAIM_COLUMNS}, r.last_message, r.rollbacks, r.expired, r.forget_at FROM ${RUN_TABLES} WHERE r.key = ? AND r.finished_at IS NULL`;
 const CLAIM = `UPDATE holdfast_runs SET epoch = ?, status = ?, recovered = ?, recoveries = ?, worker_id = ?, lease = ?, available_at = ?, started_at = ?,
     waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ?, history_length = ? WHERE key = ?`;
 
@@ -156,7 +156,7 @@ export function claimRun(
   const { db } = session;
   const row = db.get(AVAILABLE, [key]);
   if (row === undefined) throw new TypeError("A run was available that has ended, or has no execution.");
-  const [last, rollbacks, expired] = row.slice(-3);
+  const [last, rollbacks, expired, forgetAt] = row.slice(-4);
   const found = runRow(row);
   if (found.deadlineAt !== undefined && found.deadlineAt <= now && expired === 0 && found.status !== "rolling_back") {
     const late = findRun(db, found.id);
@@ -173,7 +173,8 @@ export function claimRun(
   const isNew = run.turns === 0;
   const lastMessage = readNumber(last);
   const isBare = isNew && run.execution === 1 && run.attempt === 1 && lastMessage === 0;
-  session.held.hold(headOfClaimed(key, run, readNumber(rollbacks), lastMessage), { isBare, birth: isNew ? birthOf(run) : undefined });
+  const head = headOfClaimed(key, run, { rollbacks: readNumber(rollbacks), lastMessage, forgetAt: readOptionalNumber(forgetAt) });
+  session.held.hold(head, { isBare, birth: isNew ? birthOf(run) : undefined });
   return {
     key,
     run,

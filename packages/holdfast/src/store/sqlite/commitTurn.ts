@@ -21,7 +21,7 @@ import { appendTurn } from "./records.ts";
 import type { Session } from "./session.ts";
 import { addTask, dropTasks } from "./tasks.ts";
 import { trimRecords } from "./trimRecords.ts";
-import { settleUpdate } from "./updates.ts";
+import { hasOutcome, settleUpdates } from "./updates.ts";
 
 /** `birth`: of a run that is created with this turn; otherwise it is looked up if it is needed. */
 export function commitTurn(session: Session, commit: TurnCommit, now: number, birth?: Birth): CommitResult {
@@ -39,7 +39,7 @@ export function commitFirst(session: Session, key: number, run: NewRun, commit: 
   session.held.hold(headOfFirst(key, run, commit, deadlineOf(run, now)), {
     isBare: (run.messages ?? []).length === 0 && !hasOthers(commit),
   });
-  writeEffects(session, key, commit, now, birth);
+  writeEffects(session, { key, forgetAt: undefined }, commit, now, birth);
 }
 
 // ── a worker that goes on ──
@@ -47,11 +47,11 @@ export function commitFirst(session: Session, key: number, run: NewRun, commit: 
 /** The usual turn: the lease stays, the status too, the row of the run is as it was. Undefined: it is not one of these, or it is stale. */
 function commitKeeping(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult | undefined {
   const { execution, epoch, status, rollbacks, seen = 0 } = commit;
-  if (!isPlain(commit) || recordsOf(commit) === 0 || mayTrim(commit)) return undefined;
+  if (!isPlain(commit) || recordsOf(commit) === 0 || mayTrim(commit) || commit.accepts !== undefined) return undefined;
   const run = heldRun(session, commit.runId);
   if (run === undefined || run.epoch !== epoch || run.execution !== execution) return undefined;
   if (run.status !== status || (rollbacks ?? run.rollbacks) !== run.rollbacks) return undefined;
-  const { sent } = writeEffects(session, run.key, commit, now, birth ?? run.birth);
+  const { sent } = writeEffects(session, run, commit, now, birth ?? run.birth);
   run.turns += turnsOf(commit);
   run.historyLength += recordsOf(commit);
   run.birth = undefined;
@@ -86,7 +86,8 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   const run = session.find(commit.runId);
   if (run === undefined || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
   if (isLate(db, run, commit)) return { status: "late", inbox: readInbox(db, run.key, commit.seen) };
-  const { sent, forgotten } = writeEffects(session, run.key, commit, now, birth ?? session.held.find(run.id)?.birth);
+  if (commit.accepts !== undefined && hasOutcome(db, run.key, commit.accepts)) return { status: "stale" }; // M8
+  const { sent, forgotten } = writeEffects(session, run, commit, now, birth ?? session.held.find(run.id)?.birth);
   const records = recordsOf(commit) - forgotten;
   if (commit.close !== undefined) {
     end(session, run, commit, commit.close, records, now);
@@ -166,8 +167,15 @@ interface Effects {
   readonly forgotten: number;
 }
 
-function writeEffects(session: Session, key: number, commit: TurnCommit, now: number, birth: Birth | undefined): Effects {
+function writeEffects(
+  session: Session,
+  run: Pick<RunHead, "key" | "forgetAt">,
+  commit: TurnCommit,
+  now: number,
+  birth: Birth | undefined,
+): Effects {
   const { db } = session;
+  const { key } = run;
   const { execution, turn } = commit;
   let forgotten = 0;
   if (turn !== undefined) {
@@ -178,7 +186,7 @@ function writeEffects(session: Session, key: number, commit: TurnCommit, now: nu
   if (commit.state !== undefined) db.run("INSERT OR REPLACE INTO holdfast_states (run, state) VALUES (?, ?)", [key, payload(commit.state)]);
   for (const row of commit.attempts ?? []) writeAttempt(db, key, execution, row, "step");
   if (commit.consumed !== undefined) consume(db, key, commit.consumed);
-  for (const { id, outcome } of commit.updates ?? []) settleUpdate(session, key, id, outcome);
+  if (commit.updates !== undefined) settleUpdates(session, run, commit.updates, now);
   for (const task of commit.tasks ?? []) addTask(session, key, execution, task, now);
   if (commit.cancelTasks !== undefined) dropTasks(session, key, now, commit.cancelTasks);
   for (const child of commit.children ?? []) createChild(session, key, child, now);

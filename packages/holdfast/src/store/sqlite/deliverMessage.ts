@@ -3,8 +3,9 @@
 // Invariants: M3 (a repeated key is one delivery), M10 (an update's key is its id), M12 (closed, unknown, of another workflow: M3), K9.
 
 import type { AddressedMessage, NewMessage, SendResult } from "../port.ts";
+import { arrivingJob } from "../updates.ts";
 import { cancelRun } from "./closeRun.ts";
-import { readOptionalNumber, text } from "./columns.ts";
+import { numberOrNull, readOptionalNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
@@ -22,9 +23,9 @@ export function deliverMessage(session: Session, { runId, message, workflow }: A
 }
 
 function acceptMessage(session: Session, run: RunHead, message: NewMessage, now: number): number {
-  const { job } = message;
+  const job = arrivingJob(message, now);
   const inboxId = job.type === "cancel" ? cancelRun(session, run, job.reason, now) : putMessage(session, run.key, job, now);
-  rememberDelivery(session.db, run.key, message, inboxId);
+  rememberDelivery(session.db, run.key, { ...message, job }, inboxId);
   return inboxId;
 }
 
@@ -37,8 +38,10 @@ function earlierDelivery(db: Connection, run: number, { job, idempotencyKey }: N
 }
 
 function rememberDelivery(db: Connection, run: number, { job, idempotencyKey }: NewMessage, inboxId: number): void {
-  if (job.type === "update") db.run("INSERT INTO holdfast_updates (run, id, inbox_id) VALUES (?, ?, ?)", [run, text(job.id), inboxId]);
-  else if (idempotencyKey !== undefined) {
+  if (job.type === "update") {
+    const sql = "INSERT INTO holdfast_updates (run, id, inbox_id, keyless, accept_until) VALUES (?, ?, ?, ?, ?)";
+    db.run(sql, [run, text(job.id), inboxId, idempotencyKey === undefined ? 1 : 0, numberOrNull(job.acceptUntil)]);
+  } else if (idempotencyKey !== undefined) {
     db.run("INSERT INTO holdfast_message_keys (run, key, inbox_id) VALUES (?, ?, ?)", [run, text(idempotencyKey), inboxId]);
   }
 }

@@ -29,6 +29,8 @@ export interface RunHead {
   /** The highest inbox id that it ever had. */
   readonly lastMessage: number;
   readonly deadlineAt: number | undefined;
+  /** M10: when an outcome of an update may have to go. */
+  readonly forgetAt: number | undefined;
   /** Known never to have had a message, a child or an activity. */
   readonly isBare?: boolean;
   readonly parent: { readonly runId: string; readonly execution: number; readonly seq: number; readonly close: string } | undefined;
@@ -40,7 +42,7 @@ export function isHeld(run: RunHead, epoch: number): boolean {
 }
 
 const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, ${TURNS_NOW}, ${HISTORY_LENGTH_NOW},
-  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close, recoveries, workflow
+  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close, recoveries, workflow, forget_at
   FROM holdfast_runs r`;
 
 export function findRun(db: Connection, id: string): RunHead | undefined {
@@ -71,8 +73,19 @@ export function findLate(db: Connection, now: number, limit: number): RunHead[] 
 
 function headOf(row: Row): RunHead {
   const [key, id, status, finishedAt, workerId, resumable, execution, epoch, turns, historyLength, ...more] = row;
-  const [attempt, rollbacks, lastMessage, deadlineAt, parentId = null, parentExecution, parentSeq, parentClose, recoveries, workflow] =
-    more;
+  const [
+    attempt,
+    rollbacks,
+    lastMessage,
+    deadlineAt,
+    parentId = null,
+    parentExecution,
+    parentSeq,
+    parentClose,
+    recoveries,
+    workflow,
+    forgetAt,
+  ] = more;
   return {
     key: readNumber(key),
     id: readText(id),
@@ -90,6 +103,7 @@ function headOf(row: Row): RunHead {
     recoveries: readNumber(recoveries),
     lastMessage: readNumber(lastMessage),
     deadlineAt: readOptionalNumber(deadlineAt),
+    forgetAt: readOptionalNumber(forgetAt),
     parent:
       parentId === null
         ? undefined
@@ -118,11 +132,16 @@ export function headOfFirst(key: number, run: NewRun, first: TurnCommit, deadlin
     recoveries: 0,
     lastMessage: 0,
     deadlineAt,
+    forgetAt: undefined,
     parent: linkOf(run.parent),
   };
 }
 /** Of a run that was just claimed. */
-export function headOfClaimed(key: number, run: RunRow, rollbacks: number, lastMessage: number): RunHead {
+export function headOfClaimed(
+  key: number,
+  run: RunRow,
+  known: { readonly rollbacks: number; readonly lastMessage: number; readonly forgetAt: number | undefined },
+): RunHead {
   return {
     key,
     id: run.id,
@@ -136,9 +155,8 @@ export function headOfClaimed(key: number, run: RunRow, rollbacks: number, lastM
     turns: run.turns,
     historyLength: run.historyLength,
     attempt: run.attempt,
-    rollbacks,
     recoveries: run.recoveries,
-    lastMessage,
+    ...known,
     deadlineAt: run.deadlineAt,
     parent: linkOf(run.parent),
   };

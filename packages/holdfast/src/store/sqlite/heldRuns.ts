@@ -12,6 +12,7 @@ export interface HeldRun extends RunHead {
   turns: number;
   historyLength: number;
   lastMessage: number;
+  forgetAt: number | undefined;
   /** Never had a message, a child or an activity: there is nothing to clean up after it. */
   isBare: boolean;
   /** Until its first turn is written. */
@@ -50,6 +51,11 @@ export class HeldRuns {
     if (held === undefined) return;
     held.lastMessage = message;
     held.isBare = false;
+  }
+  /** M10: the earliest that an outcome may go. */
+  forgetsAt(key: number, at: number | undefined): void {
+    const held = this.#byKey.get(key);
+    if (held !== undefined) held.forgetAt = at;
   }
   clear(): void {
     this.#byId.clear();

@@ -23,7 +23,8 @@
 //                 first row. A `start` says nothing that its execution says already.
 //   inbox         Messages that wait for their run's next turn (M1), in order of `id`.
 //   message_keys  Idempotency keys of messages (M3), for the life of the run.
-//   updates       Updates by id, and how they ended (M10).
+//   updates       Updates by id, and how they ended (M10). `accept_until` is how long one may wait to be accepted (M8), `forget_at` when
+//                 the outcome of one without a key may go; the column of that name in `runs` is the earliest of these, or earlier.
 //   attempts      Attempts of steps that were tried more than once, and of activities (D12).
 //   tasks         Activities that are waiting or being carried out (D11). `due_at` is when the store has to look at one again: a lease, a
 //                 timeout or a missed heartbeat.
@@ -73,6 +74,7 @@ CREATE TABLE holdfast_runs (
   parent_seq INTEGER,
   parent_close TEXT,
   parent_announce INTEGER,
+  forget_at INTEGER,
   blocked_code TEXT,
   error TEXT,
   output
@@ -150,11 +152,16 @@ CREATE TABLE holdfast_updates (
   run INTEGER NOT NULL,
   id TEXT NOT NULL,
   inbox_id INTEGER NOT NULL,
+  keyless INTEGER NOT NULL,
+  accept_until INTEGER,
+  forget_at INTEGER,
   status TEXT,
   value,
   error TEXT,
   PRIMARY KEY (run, id)
 ) WITHOUT ROWID;
+
+CREATE INDEX holdfast_updates_to_forget ON holdfast_updates (run, forget_at) WHERE forget_at IS NOT NULL;
 
 CREATE TABLE holdfast_attempts (
   run INTEGER NOT NULL,

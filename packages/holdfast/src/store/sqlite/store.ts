@@ -40,7 +40,7 @@ import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, rene
 import { Session } from "./session.ts";
 import { findDueTasks } from "./tasks.ts";
 import { Thrown, type TransactionClaim, transact } from "./transact.ts";
-import { readUpdate } from "./updates.ts";
+import { readUpdate, rejectUpdate } from "./updates.ts";
 import { Watchers } from "./watchers.ts";
 import { Writer } from "./writer.ts";
 
@@ -370,6 +370,9 @@ export class SqliteStore implements Store {
   }
   updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
     return this.#read((db) => keys.map(({ runId, id }) => readUpdate(db, runId, id)));
+  }
+  rejectUpdates(updates: Parameters<Store["rejectUpdates"]>[0]): ReturnType<Store["rejectUpdates"]> {
+    return this.#writeEach(updates, rejectUpdate);
   }
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
     if (query.cursor !== undefined) parseCursor(query.cursor); // what is wrong with it is no fault of the file's
