@@ -67,6 +67,7 @@ export class Conditions implements Behaviour {
 export function condition(unit: Unit, predicate: () => unknown, timeout: Duration | undefined): Promise<unknown> {
   const execution = unit.execution;
   const operation = execution.open(unit, "condition", "condition", timeout === undefined ? undefined : { timeout: parseDuration(timeout) });
+  operation.timed = timeout !== undefined;
   if (!operation.closed) execution.conditions.add(operation, predicate);
   return operation.promise;
 }

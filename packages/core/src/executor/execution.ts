@@ -17,12 +17,20 @@ import {
   toError,
 } from "../errors/index.ts";
 import { type AnyWorkflow, isReceiveResult, type Logger } from "../model/index.ts";
-import type { Answer, Command, OpeningCommand, Payload, SettleCommand, StartJob } from "../protocol/index.ts";
+import {
+  type Answer,
+  type Command,
+  HOST_KINDS,
+  type OpeningCommand,
+  type Payload,
+  type SettleCommand,
+  type StartJob,
+} from "../protocol/index.ts";
 import { Blame } from "./blame.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
 import { encodeLimited, type Limits, tooLong } from "./limits.ts";
-import { lookForLost } from "./lost.ts";
+import { lookForLost, reportUnheard } from "./lost.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { Matcher } from "./matcher.ts";
 import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
@@ -244,6 +252,7 @@ export class Execution implements RunningTurn {
   #letGo(operation: Operation): void {
     operation.unit.open.delete(operation);
     operation.beforeDelivery?.();
+    if (operation.settlement?.ok === false && HOST_KINDS.has(operation.kind)) reportUnheard(operation, operation.settlement.error);
   }
   /** The executor settles an operation of its own: with a record. */
   conclude(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {

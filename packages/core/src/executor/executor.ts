@@ -28,6 +28,7 @@ import { Execution } from "./execution.ts";
 import { isUnchecked, validatedInput } from "./inputs.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { Matcher } from "./matcher.ts";
+import type { Operation } from "./operation.ts";
 import { evaluateQuery } from "./queries.ts";
 import type { StepBody } from "./steps.ts";
 import { Stopwatch } from "./stopwatch.ts";
@@ -59,6 +60,11 @@ const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop",
 export const NOT_ACCEPTED_IN_TIME = "no receive accepted it within the time that its sender gave it";
 const NO_ACTIVATION: Activation = { time: 0, jobs: [] };
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** C6: does it end by what the workflow itself does, and by nothing else? */
+function isInternal({ kind, timed }: Operation): boolean {
+  return kind === "ivar" || (kind === "condition" && !timed);
+}
 
 /** Does an activation consist of jobs of this kind alone? */
 function isOnly(jobs: readonly Job[], type: Job["type"]): boolean {
@@ -416,9 +422,9 @@ export class Executor {
   }
   /** What the run waits for, in words: `step charge`, `signal approve`. Scopes are left out: what is inside them tells more. */
   get waiting(): { readonly seq: number; readonly description: string }[] {
-    return [...this.#execution.operations.values()]
-      .filter((operation) => !SCOPES.has(operation.kind))
-      .map(({ seq, description }) => ({ seq, description }));
+    const waiting = [...this.#execution.operations.values()].filter((operation) => !SCOPES.has(operation.kind));
+    const stuck = waiting.every(isInternal) ? ", which nothing under way can end" : "";
+    return waiting.map(({ seq, description }) => ({ seq, description: description + stuck }));
   }
   get waitingFor(): string[] {
     return this.waiting.map(({ description }) => description);

@@ -1,7 +1,10 @@
-// Messages that go to waits which nothing hears.
+// Messages and failures that no code hears.
 // Owns: nothing; what was said is kept by the execution, what is suspected by the unit.
-// Invariants: C5 (a wait that lost a Promise.race stays a waiter; a message that goes to it is warned of once a location and run).
+// Invariants: C5 (a wait that lost a Promise.race stays a waiter; a message that goes to it is warned of once a location and run), P3 (the
+// outcome of an operation whose unit has returned is recorded and not delivered; a failure is in the log).
 
+import { CanceledError, messageOf } from "../errors/index.ts";
+import type { Operation } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 
 /**
@@ -21,4 +24,11 @@ export function lookForLost(unit: Unit, { wait, calls }: NonNullable<Unit["conte
     unit,
     { location: wait.location },
   );
+}
+
+/** P3: the unit returned without awaiting it. What was cancelled is no failure. */
+export function reportUnheard({ unit, kind, location, description }: Operation, error: Error): void {
+  if (error instanceof CanceledError || kind === "sleep") return;
+  const message = `The failure of ${description} reaches no code: the function that began it returned without awaiting it. ${messageOf(error)}`;
+  unit.execution.log("warn", message, unit, { location });
 }

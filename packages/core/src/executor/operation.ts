@@ -69,6 +69,8 @@ export class Operation {
   recorded: OpeningCommand | undefined;
   /** A wait or timer: given up when its unit's function returns (P3). Others are joined. */
   floating = false;
+  /** Of a condition: it has a timeout. */
+  timed = false;
   /** A cancel was sent and the outcome is still awaited (C7). */
   joining = false;
   /** What jobs and cancellation do to it. */

@@ -613,6 +613,31 @@ describe("C5 operations of one unit side by side", () => {
     }
   });
 
+  it("P3 a step that fails after the function that began it has returned is in the log, once; what was cancelled is not", async () => {
+    const wf = workflow("forgets", async (ctx) => {
+      void ctx.step("audit", () => 0);
+      void ctx.step("fine", () => 0);
+      void ctx.sleep("1h");
+      return "done";
+    });
+    const { lines, logger } = warnings();
+    const h = await Harness.start(wf, undefined, { logger });
+    await h.fail("audit", new Error("disk full"));
+    await h.resolve("fine");
+    expect(h.output).toBe("done");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("step audit");
+    expect(lines[0]).toContain("disk full");
+    const canceled = await Harness.start(wf, undefined, { logger });
+    await canceled.cancel();
+    expect(lines).toHaveLength(1);
+    await h.recover();
+    expect(lines).toHaveLength(1);
+    const together = await Harness.start(wf, undefined, { logger });
+    await together.turn(together.failed("audit", new Error("disk full")), together.resolved("fine"));
+    expect(lines).toHaveLength(2);
+  });
+
   it("C5 ctx.race is the way to give a wait up", async () => {
     const wf = workflow("given up", async (ctx) => {
       const first = await ctx.race("r", { signal: (c) => c.waitForSignal("go"), timeout: (c) => c.sleep("1m") });
@@ -738,6 +763,20 @@ describe("C6 conditions and cells", () => {
     await h.signal("late");
     expect(h.output).toEqual({ before: [false, undefined], reader: "made", late: [true, "made", "made"] });
     await crashAnywhere(h);
+  });
+
+  it("C6 a run that waits for a cell or a condition that nothing under way can end says so", async () => {
+    const stuck = workflow("stuck", async (ctx) => {
+      const cell = ctx.ivar<number>();
+      await ctx.join("j", { cell: () => cell.wait(), never: (c) => c.condition(() => false), first: (c) => c.step("s", () => 0) });
+    });
+    const h = await Harness.start(stuck);
+    expect(h.executor.waitingFor).toEqual(["j/cell/ivar", "j/never/condition", "step j/first/s"]);
+    await h.resolve("s");
+    const reason = ", which nothing under way can end";
+    expect(h.executor.waitingFor).toEqual([`j/cell/ivar${reason}`, `j/never/condition${reason}`]);
+    const timed = await Harness.start(workflow("timed", (ctx) => ctx.condition(() => false, "1h")));
+    expect(timed.executor.waitingFor).toEqual(["condition"]);
   });
 
   it("C6 a second put throws, and the first value stays", async () => {
