@@ -119,6 +119,8 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
 /** Milliseconds. */
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 30_000;
+/** How long a caller whose time is up is kept waiting for what to tell it. */
+const WORDS_WITHIN = 1_000;
 
 const QUIET: Pick<Logger, "debug" | "info"> = { debug() {}, info() {} };
 const consoleLogger: Logger = {
@@ -330,7 +332,7 @@ export class Handle {
       return await new Promise<UpdateOutcome>((resolve, reject) => {
         stops.push(this.#namespace.onUpdate(job.id, resolve));
         if (timeout !== undefined) {
-          const timer = environment.after(timeout, () => reject(tooLate(job.name, this.id, timeout)));
+          const timer = environment.after(timeout, () => void this.#tooLate(job.name, timeout).then(reject));
           stops.push(() => timer.cancel());
         }
         this.#sendAndRun(job, key, pauses).then(resolve, reject);
@@ -338,6 +340,23 @@ export class Handle {
     } finally {
       for (const stop of stops) stop();
     }
+  }
+  /** What its run waits for is worth a moment more; if the reply comes meanwhile, all the better. */
+  async #tooLate(update: string, timeout: number): Promise<HoldfastError> {
+    const words = await new Promise<string>((resolve) => {
+      const timer = this.#settings.environment.after(WORDS_WITHIN, () => resolve(""));
+      const tell = (text: string): void => {
+        timer.cancel();
+        resolve(text);
+      };
+      this.describe().then(
+        ({ status, waitingFor }) =>
+          tell(` The run is ${status}${waitingFor.length === 0 ? "" : ` and waits for: ${waitingFor.join(", ")}`}.`),
+        () => tell(""),
+      );
+    });
+    const message = `The reply to update ${update} of run ${this.id} did not come within ${timeout} ms.${words} It may still come: ask again.`;
+    return new HoldfastError(message, { code: "HF_WAIT_TIMEOUT", retryable: true });
   }
   async #sendAndRun(job: UpdateJob, key: string | undefined, pauses: Pauses): Promise<UpdateOutcome> {
     try {
@@ -457,14 +476,4 @@ class Pauses {
     this.#wait = 0;
     this.#timer?.cancel();
   }
-}
-
-function tooLate(update: string, runId: string, timeout: number): HoldfastError {
-  return new HoldfastError(
-    `The reply to update ${update} of run ${runId} did not come within ${timeout} ms. It may still come: ask again.`,
-    {
-      code: "HF_WAIT_TIMEOUT",
-      retryable: true,
-    },
-  );
 }
