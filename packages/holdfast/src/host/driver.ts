@@ -582,19 +582,15 @@ export class Driver {
     this.#busy = true; // what arrives meanwhile waits
     this.#steps.takeBack(draft);
     this.#evict();
-    await this.deliver(late);
+    const resume = turn.jobs.find(({ type }) => type === "resume");
     try {
+      await this.deliver(late);
       const turns = await this.#host.history(this.runId);
-      const failure = this.#released
-        ? undefined
-        : await this.#replay(
-            turns,
-            turn.jobs.find(({ type }) => type === "resume"),
-          );
+      const failure = this.#released ? undefined : await this.#replay(turns, resume);
       if (this.#released) return;
       if (failure !== undefined) return void this.#block(failure);
     } catch (error) {
-      return this.#unwritten(error);
+      return this.#released ? undefined : this.#unwritten(error);
     }
     this.#queue.takeBack(turn);
     this.#busy = false;
