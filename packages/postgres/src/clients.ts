@@ -16,6 +16,8 @@ const ROTATE_MS = 20_000;
 /** How long no more connections are asked for once there was none left. */
 const FULL_MS = 2_000;
 const FULL_AT_MOST_MS = 60_000;
+/** As long, once there were hardly any left; longer than the connection for turns stays when it is not used. */
+const TIGHT_MS = 40_000;
 
 /** What is known of the room that the server has for connections of this process. */
 export class Room {
@@ -32,6 +34,10 @@ export class Room {
   /** It was full a moment ago: more than is needed is not worth asking for. */
   get isFull(): boolean {
     return performance.now() < this.#until;
+  }
+  /** There are hardly any left: those that others need more are not taken. */
+  tight(): void {
+    this.#until = Math.max(this.#until, performance.now() + TIGHT_MS);
   }
   /** There was no connection to be had. */
   full(error: unknown): void {

@@ -156,6 +156,12 @@ export class Connections {
   full(error: unknown): void {
     this.#room.full(error);
   }
+  /** Looks whether the server has hardly any connection left: then this process does with less, for the sake of others that have none. */
+  async isTight(): Promise<boolean> {
+    const [row] = await this.query<{ tight: boolean }>(TIGHT, [], 0);
+    if (row?.tight === true) this.#room.tight();
+    return row?.tight === true;
+  }
   get #noHint(): number {
     return Math.min(this.#noAnswer, NO_HINT_MS);
   }
@@ -245,7 +251,7 @@ export class Connections {
   /** One behind the other; but none waits for long for one that waits for somebody's lock (D3): it is asked again elsewhere, under its name. */
   async #inLine<T>(ask: (send: Send) => Promise<T>): Promise<T> {
     // Where there is one connection for all, or no room for another.
-    const hasLine = this.#most > 1 && (this.#turns.isMade || !this.#room.isFull);
+    const hasLine = this.#most > 1 && !this.#room.isFull;
     if (!hasLine || this.#turns.delay >= LONG_TURNS_MS) return ask(this.#attempt);
     let isBehind = false;
     const answer = ask(async <R extends QueryResultRow>(text: string, values: readonly Parameter[], name?: string) => {
@@ -459,6 +465,11 @@ function sent<R extends QueryResultRow>(
 ): Promise<QueryResult<R>> {
   return name === undefined ? client.query<R>(text, values) : client.query<R>({ name, text, values });
 }
+
+/** A twentieth is left, beside those that are reserved. Limits of roles and databases are not looked at. */
+const TIGHT = `SELECT count(*) FILTER (WHERE backend_type = 'client backend') >= 0.95 * (current_setting('max_connections')::integer
+    - current_setting('superuser_reserved_connections')::integer - coalesce(current_setting('reserved_connections', true), '0')::integer) AS tight
+  FROM pg_stat_activity`;
 
 function takenApart(error: unknown): never {
   if (!isHeldUp(error)) throw error;

@@ -139,6 +139,7 @@ export class Notices {
     this.#every(ATTEND_EVERY_MS, () => {
       void this.#attend();
       void this.#isHeard();
+      void this.#giveWay();
     });
     await this.#attend();
     await this.#hello();
@@ -149,6 +150,18 @@ export class Notices {
   #poll(): void {
     this.#every(POLL_EVERY_MS, () => this.#tellHere(ANYTHING));
     this.#every(ATTEND_EVERY_MS, () => void this.#tidy());
+  }
+  /** Where the server has hardly any connection left, the one that listens is left to others: news come by polling, until there is room. */
+  async #giveWay(): Promise<void> {
+    const isTight = await this.#connections.isTight().catch(() => false);
+    const client = this.#client;
+    if (!isTight || client === undefined) return;
+    this.#client = undefined;
+    this.#others = true;
+    this.#stopTimers();
+    this.#poll();
+    await takeLeave(client);
+    await this.#listenLater(LISTEN_AGAIN_AT_MOST_MS);
   }
   /** A connection on which nothing comes may be one on which nothing comes any more: one that does not answer is made anew. */
   async #isHeard(): Promise<void> {
@@ -250,11 +263,12 @@ export class Notices {
     await this.#hello();
     this.#tellHere(ANYTHING);
   }
-  /** It did not work at first: the server was busy or restarting. */
-  async #listenLater(): Promise<void> {
-    for (let wait = LISTEN_AGAIN_MS; ; wait = Math.min(wait * 2, LISTEN_AGAIN_AT_MOST_MS)) {
+  /** It did not work at first, the server was busy or restarting; or there was no room for it. */
+  async #listenLater(first: number = LISTEN_AGAIN_MS): Promise<void> {
+    for (let wait = first; ; wait = Math.min(wait * 2, LISTEN_AGAIN_AT_MOST_MS)) {
       await passed(wait);
       if (this.#isStopped) return;
+      if (await this.#connections.isTight().catch(() => true)) continue;
       const heard = await this.#listen();
       if (heard === "nothing" || this.#isStopped) return;
       if (heard !== true) continue;

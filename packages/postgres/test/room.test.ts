@@ -1,11 +1,12 @@
 // A server with few connections: each process makes do with those that it gets, nothing starves, and the log says once what to change.
 
 import { Holdfast, type Logger, workflow } from "holdfast";
+import type { Client } from "pg";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { isFull } from "../src/failures.ts";
 import type { PostgresTransaction } from "../src/index.ts";
 import { canOwnServers } from "./server/index.ts";
-import { type Database, draft, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import { claim, type Database, draft, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
 
 interface Line {
   readonly message: string;
@@ -22,6 +23,16 @@ const countOf = async (on: Database): Promise<number> => {
   );
   return row?.n ?? 0;
 };
+
+/** Takes all connections that there are. */
+async function fill(on: Database): Promise<Client[]> {
+  const taken: Client[] = [];
+  for (;;) {
+    const client = await on.client().catch(() => undefined);
+    if (client === undefined) return taken;
+    taken.push(client);
+  }
+}
 
 /** As many engines, each with a worker and its share of the runs. What went wrong, and what was said, by engine. */
 async function work(url: string, { engines, runs }: { engines: number; runs: number }): Promise<{ failed: unknown[]; said: Line[][] }> {
@@ -64,14 +75,8 @@ if (canOwnServers) {
       const url = `${small.url}?schema=${schema}&patience=3s`;
       const first = await Holdfast.open(url);
       await first.close();
-      // All but one are taken.
-      const others = [];
-      for (;;) {
-        const client = await small.client().catch((error: unknown) => error);
-        if (client instanceof Error) break;
-        others.push(client as Awaited<ReturnType<Database["client"]>>);
-      }
-      await others.pop()?.end();
+      const others = await fill(small);
+      await others.pop()?.end(); // one is left
       const greet = workflow("greet", async (ctx, name: string) => {
         await ctx.waitForSignal("go");
         return ctx.transaction(
@@ -89,18 +94,21 @@ if (canOwnServers) {
     }, 60_000);
     test("HF_STORE_UNAVAILABLE has none left: that is said, with the setting; as soon as there is one it is used", async () => {
       const schema = small.newSchema();
-      const others = [];
-      for (;;) {
-        const client = await small.client().catch((error: unknown) => error);
-        if (client instanceof Error) break;
-        others.push(client as Awaited<ReturnType<Database["client"]>>);
-      }
+      const others = await fill(small);
       const error: unknown = await small.open({ schema, patience: 300 }).catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({ code: "HF_STORE_UNAVAILABLE", retryable: true, message: expect.stringContaining("max_connections") });
       const opening = small.open({ schema, patience: 20_000 });
       await others.pop()?.end();
       const store = await opening;
       expect(await store.create([newRun("a")])).toMatchObject([{ status: "created" }]);
+    }, 60_000);
+    test("has none left for a process that comes late: those before it leave it the one on which they listen", async () => {
+      const schema = small.newSchema();
+      const first = await small.open({ schema });
+      await fill(small);
+      const second = await small.open({ schema, patience: 50_000 });
+      expect(await second.create([newRun("a")])).toMatchObject([{ status: "created" }]);
+      expect(await claim(first)).toHaveLength(1);
     }, 60_000);
   });
 }
