@@ -77,8 +77,8 @@ export const planted = [
     "short-lease",
     "a lease ends before the worker thinks",
     `${memory}/store.ts`,
-    "this.#book.setAvailable(run, now + request.lease);",
-    "this.#book.setAvailable(run, now + request.lease / 2);",
+    "this.#book.lend(run, request.lease, now);",
+    "this.#book.lend(run, request.lease / 2, now);",
   ),
   bug(
     "epoch-stands-still",
@@ -532,15 +532,22 @@ export const planted = [
     "retry-after-deadline",
     "a step is to be tried again after the deadline of its run",
     `${host}/driver.ts`,
-    "this.#run.deadlineAt !== undefined && retryAt >= this.#run.deadlineAt &&",
-    "this.#run.deadlineAt !== undefined && retryAt < 0 &&",
+    "return this.#isAfterDeadline(retryAt) && this.#steps",
+    "return this.#isAfterDeadline(Math.min(0, retryAt)) && this.#steps",
   ),
   bug(
     "deadline-keeps-epoch",
     "whoever works on a run keeps it after its deadline",
+    `${memory}/book.ts`,
+    '    run.epoch++;\n    run.workerId = undefined;\n    if (status === "running")',
+    '    run.workerId = undefined;\n    if (status === "running")',
+  ),
+  bug(
+    "claimed-after-deadline",
+    "a run whose deadline has passed is claimed, and goes on",
     `${memory}/store.ts`,
-    '    run.epoch++;\n    run.workerId = undefined;\n    if (run.status === "running")',
-    '    run.workerId = undefined;\n    if (run.status === "running")',
+    "if (!this.#book.isLate(run, now)) taken.push(run);",
+    "if (!this.#book.isLate(run, 0)) taken.push(run);",
   ),
 
   // ── waiting, replay, sagas ──

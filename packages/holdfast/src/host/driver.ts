@@ -52,6 +52,8 @@ export interface DriverHost extends StepsHost {
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
   checked(workflow: AnyWorkflow, job: Job): Promise<Job>;
   codeOf(workflow: AnyWorkflow): string;
+  /** W4: a run is on its way back; a worker that stops waits for it. */
+  givesBack(given: Promise<void>): void;
   /** K7: a deadline seems to have passed: the store is to look. */
   lookAtDeadlines(): void;
   /** How often in a row runs were blocked here or set back, for the backoff, and why the last time (V4). */
@@ -702,7 +704,8 @@ export class Driver {
   #standAside(turn: TurnCommit | undefined): void {
     if (turn !== undefined) this.#steps.notBegun(openedSteps(turn).map(({ seq }) => seq));
     const reason = new DeadlineExceededError({ runId: this.runId, deadline: this.#run.deadlineAt ?? 0 });
-    void this.#handOver(reason, this.#host.now() + DEADLINE_PAUSE, this.#seen).then(() => this.#host.lookAtDeadlines());
+    const given = this.#handOver(reason, this.#host.now() + DEADLINE_PAUSE, this.#seen);
+    this.#host.givesBack(given.then(() => this.#host.lookAtDeadlines()));
   }
   /** K7: the deadline can't be met any more: the run fails now. */
   #expire(): void {

@@ -270,12 +270,15 @@ export class WorkerHost implements DriverHost {
       if (!(await this.#renew())) await this.#passed(this.#settings.lease / 20);
     }
   }
-  /** Whoever stops the worker waits for it. */
-  async #giveBack(driver: Driver, turn: TurnCommit): Promise<void> {
+  #giveBack(driver: Driver, turn: TurnCommit): Promise<void> {
     const given = driver.giveBack(turn);
+    this.givesBack(given);
+    return given;
+  }
+  givesBack(given: Promise<void>): void {
+    const forget = (): void => void this.#givenBack.delete(given);
     this.#givenBack.add(given);
-    await given;
-    this.#givenBack.delete(given);
+    given.then(forget, forget);
   }
   history(runId: string): ReturnType<Store["history"]> {
     return this.#ports.store.history(runId);

@@ -113,6 +113,10 @@ export class Aftermath {
     if (!CLOSED.has(after.status) && before.status !== "rolling_back" && after.epoch === before.epoch)
       this.#world.violate("deadlines", "K7", `${after.id} is at epoch ${after.epoch} as before, and its deadline has struck`);
   }
+  /** It has struck beside a look at deadlines: a claim found it late, or an attempt would have come too late. */
+  struckAlready(runId: string): void {
+    this.#struck.add(runId);
+  }
   /** K9: a run without a first turn is canceled at once, without a worker. */
   canceled({ job }: NewMessage, before: RunRow | undefined, after: RunRow | undefined): void {
     if (job.type !== "cancel" || before === undefined || after === undefined) return;

@@ -26,6 +26,9 @@ export interface Effect {
 /** Milliseconds that a process has to tell its steps. */
 const MOMENT = 5;
 
+/** K7: no worker is further behind the store's clock: by its claims it knows it, as late as an answer may be. */
+const CLOCK_TOLERANCE = 1_000;
+
 export class Ledger {
   readonly #world: World;
   readonly #witness: Witness;
@@ -60,6 +63,7 @@ export class Ledger {
     const before = attempts.get(attempt - 1);
     if (!isActivity && before?.end === "none" && !opened.failed.has(attempt - 1) && run.losses === opened.announced.get(attempt - 1))
       this.#world.violate("parking", "D5", `attempt ${attempt} of ${key} began while attempt ${attempt - 1} runs, and nobody lost the run`);
+    if (!isActivity && opened.command.type !== "rollback") this.#witness.deadlines.began(run.id, key, CLOCK_TOLERANCE);
     const early = (opened.failed.get(attempt - 1) ?? 0) - this.#world.now;
     if (!isActivity && early > DRIFT_TOLERANCE)
       this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began ${early} ms before it was due`);

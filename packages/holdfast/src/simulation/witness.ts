@@ -34,6 +34,7 @@ import type {
 import { Acceptances } from "./acceptances.ts";
 import { Aftermath } from "./aftermath.ts";
 import { ClaimOrder } from "./claimOrder.ts";
+import { Deadlines } from "./deadlines.ts";
 import type { SimProcess } from "./process.ts";
 import { StartKeys } from "./startKeys.ts";
 import { Tasks } from "./tasks.ts";
@@ -110,6 +111,7 @@ export class Witness {
   /** When deadlines were last looked at. */
   #expiredAt = 0;
   readonly #tasks: Tasks;
+  readonly deadlines: Deadlines;
 
   constructor(world: World, inner: Store) {
     this.#world = world;
@@ -119,6 +121,7 @@ export class Witness {
     this.#startKeys = new StartKeys(world);
     this.#acceptances = new Acceptances(world);
     this.#tasks = new Tasks(world);
+    this.deadlines = new Deadlines(world);
   }
   #broken(oracle: string, rule: string, message: string): void {
     this.#world.violate(oracle, rule, message);
@@ -204,18 +207,19 @@ export class Witness {
         },
       }),
       claimTasks: async (request) => {
-        const result = await inner.claimTasks(request);
+        const result = await this.#withDeadlines(() => inner.claimTasks(request));
         this.workers.add(request.workerId);
         for (const task of result.tasks) {
           const { id, runId, attempt, activity } = task;
           this.#world.note("db", `task ${id} (${activity} of ${runId}) attempt ${attempt} goes to ${request.workerId}`);
           this.#tasks.claimed(task);
+          this.deadlines.handedOut(task);
         }
         if (result.tasks.length > request.limit) this.#broken("room", "W1", `${result.tasks.length} activities for ${request.limit} slots`);
         return result;
       },
       heartbeat: async (tasks) => {
-        const results = await inner.heartbeat(tasks);
+        const results = await this.#withDeadlines(() => inner.heartbeat(tasks));
         for (const [i, { id }] of tasks.entries()) if (results[i] === true) this.#tasks.heldOn(id);
         return results;
       },
@@ -269,8 +273,35 @@ export class Witness {
     if (request.blockedAfter === undefined) this.#order.check(before, request, result);
     this.workers.add(request.workerId);
     if (result.runs.length > request.limit) this.#broken("room", "W1", `${result.runs.length} runs for ${request.limit} slots`);
+    const late = [...before.values()].filter(({ deadlineAt = Number.POSITIVE_INFINITY }) => deadlineAt <= this.#world.now);
+    if (late.length > 0) await this.#overruled(late);
     for (const claim of result.runs) this.#claimed(claim, request);
     return result;
+  }
+  /** K7: an attempt of an activity that would come after the deadline of its run ends the run. */
+  async #withDeadlines<T>(call: () => Promise<T>): Promise<T> {
+    const open = this.#aftermath.hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
+    const before = await this.#inner.get(open.map(({ id }) => id));
+    const result = await call();
+    await this.#overruled(before.flatMap((row) => (row?.deadlineAt === undefined ? [] : row)));
+    return result;
+  }
+  /** K7: a claim may end runs past their deadline, or claim them for their rollbacks. */
+  async #overruled(late: readonly RunRow[]): Promise<void> {
+    const after = await this.#inner.get(late.map(({ id }) => id));
+    for (const [i, was] of late.entries()) {
+      const is = after[i];
+      if (is === undefined || is.epoch === was.epoch || was.status === "rolling_back") continue;
+      this.#aftermath.struckAlready(was.id);
+      const run = this.run(was.id);
+      run.losses++;
+      run.holder = undefined;
+      run.leasedUntil = 0;
+      if (!CLOSED.has(is.status)) continue;
+      this.#world.note("db", `expire ${run.id}, as others are claimed: ${is.status}`);
+      this.#closed(run);
+      await this.#aftermath.closed(run.id);
+    }
   }
   #claimed(claim: ClaimedRun, request: ClaimRequest): void {
     const { run: row, recovered } = claim;
@@ -295,6 +326,7 @@ export class Witness {
     if (row.turns !== run.turns.length)
       this.#broken("last commit", "W3", `${row.id} was claimed at turn ${row.turns}; ${run.turns.length} were committed`);
     this.#aftermath.claimed(claim, run.isCanceled);
+    this.deadlines.claimed(claim);
     for (const turn of claim.turns ?? []) this.#compare(run, turn);
     for (const message of claim.inbox) this.#saw(run, message);
     if (recovered) run.losses++;
@@ -615,7 +647,9 @@ export class Witness {
         run.losses++;
       }
       const isItsOwn = is.error?.name === "DeadlineExceededError" || !CLOSED.has(is.status);
-      if (isItsOwn && was.deadlineAt !== undefined && was.deadlineAt > this.#world.now)
+      // An activity's next attempt may come too late.
+      const isBusy = [...run.opened.values()].some(({ command, isResolved }) => command.type === "activity" && !isResolved);
+      if (isItsOwn && !isBusy && was.deadlineAt !== undefined && was.deadlineAt > this.#world.now)
         this.#broken("deadlines", "K7", `${run.id} was ended ${was.deadlineAt - this.#world.now} ms before its deadline`);
     }
   }
@@ -623,7 +657,7 @@ export class Witness {
   // ── activities ──
 
   async #answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
-    const results = await this.#inner.answerTasks(answers);
+    const results = await this.#withDeadlines(() => this.#inner.answerTasks(answers));
     for (const [i, answer] of answers.entries()) {
       this.#world.note("db", `task ${answer.id} ${answer.outcome.status}: ${results[i] === true ? "taken" : "dropped"}`);
       if (results[i] === true) this.#tasks.answered(answer);

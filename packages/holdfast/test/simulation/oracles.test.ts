@@ -86,6 +86,25 @@ test("D4 what a connection of SQLite remembers of a run is held against what oth
   }
 }, 120_000);
 
+test("K7 nothing of a run past its deadline is handed out or begun, and a store that does so is found", async () => {
+  expect(await explore({ seeds: 100, scenes: only("limits") })).toBeGreaterThan(1_000);
+  const { bundle, load } = (await import(pathToFileURL(join(root, "simulation/bundle.mjs")).href)) as Bundler;
+  const path = await bundle([
+    { file: "packages/holdfast/src/store/memory/store.ts", from: "!this.#book.isLate(run, now)", to: "!this.#book.isLate(run, 0)" },
+  ]);
+  try {
+    const broken = await load(path);
+    const found = new Set<string>();
+    for (let seed = 1; seed <= 100 && found.size === 0; seed++) {
+      const { violation } = await broken.simulate({ seed, scenes: (random) => broken.drawnScenes(random, ["limits"]) });
+      if (violation !== undefined) found.add(`${violation.oracle} ${violation.rule}`);
+    }
+    expect([...found]).toEqual(["deadlines K7"]);
+  } finally {
+    rmSync(dirname(path), { recursive: true, force: true });
+  }
+}, 120_000);
+
 interface Bundler {
   bundle(replacements: readonly { file: string; from: string; to: string }[]): Promise<string>;
   load(path: string): Promise<typeof import("../../src/simulation/index.ts")>;
