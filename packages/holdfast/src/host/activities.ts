@@ -16,6 +16,7 @@ import {
 } from "@holdfast/core";
 import { isRefusal } from "../store/errors.ts";
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
+import { quietControllerOf } from "./attempts.ts";
 import { Batcher } from "./committer.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { oneByOne } from "./oneByOne.ts";
@@ -145,7 +146,7 @@ export class ActivityRunner {
     const { codec, encode, environment, activities } = this.#options;
     const running: Running = {
       task,
-      controller: new AbortController(),
+      controller: quietControllerOf(this.#options.logger, `activity ${task.activity}`),
       hasEnded: false,
       timer: undefined,
       tooLong: undefined,

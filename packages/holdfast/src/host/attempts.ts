@@ -7,8 +7,13 @@ import {
   askedWait,
   type Codec,
   HoldfastError,
+  isError,
+  isInstance,
   isRetryable,
+  type Logger,
+  messageOf,
   type Outcome,
+  quietController,
   resolveRetry,
   retryDelay,
   type SerializedError,
@@ -53,13 +58,17 @@ export interface AttemptsOptions {
   readonly encode: (value: unknown, what: string) => ReturnType<Codec["encode"]>;
   readonly now: () => number;
   readonly onEnd: (end: AttemptEnd) => void;
+  readonly logger: Logger;
   /** Stand-ins for bodies, by the name of the step (tests). */
   readonly replace?: ((name: string) => ((info: unknown) => unknown) | undefined) | undefined;
 }
 
-function controllerOf(attempt: Attempt): AbortController {
-  attempt.controller ??= new AbortController();
-  return attempt.controller;
+/** X11: what a listener of its signal throws is a line in the log, and ends nothing. */
+function warnOfListener(logger: Logger, of: string): (error: unknown) => void {
+  return (error) => logger.warn(`A listener of the signal of ${of} failed: ${messageOf(error)}. Handle errors inside the listener.`, {});
+}
+export function quietControllerOf(logger: Logger, of: string): AbortController {
+  return quietController(warnOfListener(logger, of));
 }
 
 export class Attempts {
@@ -94,10 +103,11 @@ export class Attempts {
       const { timeout } = body;
       attempt.timer = environment.after(timeout, () => {
         const error = new StepTimeoutError({ step: body.name, timeout, attempt: number });
-        controllerOf(attempt).abort(error);
+        this.#controllerOf(attempt).abort(error);
         this.#failed(attempt, error);
       });
     }
+    const controller = () => this.#controllerOf(attempt);
     // Own properties: a body may hand on a copy (`{ ...info }`). The key and the signal are made when it asks for them.
     const info = {
       attempt: number,
@@ -105,10 +115,14 @@ export class Attempts {
         return idempotencyKey();
       },
       get signal() {
-        return controllerOf(attempt).signal;
+        return controller().signal;
       },
     };
     void this.#run(attempt, info);
+  }
+  #controllerOf(attempt: Attempt): AbortController {
+    attempt.controller ??= quietControllerOf(this.#options.logger, `step ${attempt.body.name}`);
+    return attempt.controller;
   }
   /** A body that throws at once is an attempt like others. */
   async #run(attempt: Attempt, info: object): Promise<void> {
@@ -154,7 +168,7 @@ export class Attempts {
   cancel(seq: number, reason: unknown, join: boolean): void {
     const attempt = this.#inFlight.get(seq);
     if (attempt === undefined) return;
-    controllerOf(attempt).abort(reason);
+    this.#controllerOf(attempt).abort(reason);
     if (!join) this.#drop(attempt);
   }
   /** It has ended as others know already: what it still has to say is dropped. */
@@ -167,7 +181,7 @@ export class Attempts {
   abandonAll(reason: unknown): Attempt[] {
     const attempts = [...this.#inFlight.values()];
     for (const attempt of attempts) {
-      controllerOf(attempt).abort(reason);
+      this.#controllerOf(attempt).abort(reason);
       this.#drop(attempt);
     }
     return attempts;
@@ -190,9 +204,17 @@ export function retryAfter(body: StepBody, attempt: number, error: unknown, rand
 /** D6: a body that has ended its transaction by itself, or was about to, would do so again, and may have written something. */
 function isMisuse(error: unknown): boolean {
   const seen = new Set<unknown>(); // libraries wrap what `tx` has thrown
-  for (let at = error; at instanceof Error && !seen.has(at); at = at.cause) {
-    if (at instanceof HoldfastError && at.code === "HF_STORE_TRANSACTION") return true;
+  for (let at = error; isError(at) && !seen.has(at); at = causeOf(at)) {
+    if (isInstance(at, HoldfastError) && at.code === "HF_STORE_TRANSACTION") return true;
     seen.add(at);
   }
   return false;
+}
+/** Code throws what it likes: reading it may throw, too. */
+function causeOf(error: Error): unknown {
+  try {
+    return error.cause;
+  } catch {
+    return undefined;
+  }
 }

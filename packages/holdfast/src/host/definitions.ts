@@ -10,6 +10,7 @@ import {
   HoldfastError,
   InvalidInputError,
   type Job,
+  messageOf,
   type Payload,
   type SignalSpec,
 } from "@holdfast/core";
@@ -144,12 +145,12 @@ async function checkedPayload(
   try {
     value = codec.decode(payload);
   } catch (error) {
-    return { unreadable: error instanceof Error ? error.message : String(error) };
+    return { unreadable: messageOf(error) };
   }
   try {
     return codec.encode((await validated(what, schema, value)).value);
   } catch (error) {
-    return { refused: error instanceof Error ? error.message : String(error) };
+    return { refused: messageOf(error) };
   }
 }
 

@@ -9,6 +9,7 @@ import {
   formatLocation,
   HoldfastError,
   type Job,
+  type Logger,
   type OpeningCommand,
   type Outcome,
   type StepBody,
@@ -25,6 +26,7 @@ export interface StepsHost {
   readonly workerId: string;
   readonly environment: Environment;
   readonly codec: Codec;
+  readonly logger: Logger;
   now(): number;
   replaceStep(name: string): ((info: unknown) => unknown) | undefined;
   /** D6: a step in a transaction of the store. */
@@ -83,6 +85,7 @@ export class Steps {
       encode: (value, what) => run.executor.encode(value, what),
       now: () => host.now(),
       onEnd,
+      logger: host.logger,
       replace: (name) => host.replaceStep(name),
     });
   }

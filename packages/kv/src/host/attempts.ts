@@ -7,8 +7,11 @@ import {
   type ActivityLimit,
   askedWait,
   isRetryable,
+  type Logger,
+  messageOf,
   type Outcome,
   type Payload,
+  quietController,
   type RetryPolicy,
   resolveRetry,
   retryDelay,
@@ -58,8 +61,10 @@ export class Running {
   dropped = false;
   /** Made when the body asks for its signal, or is aborted before that: most never do. */
   #controller: AbortController | undefined = undefined;
+  readonly #logger: Logger;
 
-  constructor(seq: number, number: number, forgiven: number, startedAt: number, body: Body, idempotencyKey: string) {
+  constructor(seq: number, number: number, forgiven: number, startedAt: number, body: Body, idempotencyKey: string, logger: Logger) {
+    this.#logger = logger;
     this.seq = seq;
     this.number = number;
     this.forgiven = forgiven;
@@ -68,7 +73,11 @@ export class Running {
     this.idempotencyKey = idempotencyKey;
   }
   get controller(): AbortController {
-    this.#controller ??= new AbortController();
+    // X11: what a listener throws is a line in the log, and ends nothing.
+    this.#controller ??= quietController((error) => {
+      const message = `A listener of the signal of ${this.body.title} failed: ${messageOf(error)}. Handle errors inside the listener.`;
+      this.#logger.warn(message, {});
+    });
     return this.#controller;
   }
   stopTimers(): void {
@@ -104,6 +113,7 @@ export interface AttemptsOptions {
   readonly environment: Environment;
   readonly encode: (value: unknown, what: string) => Payload;
   readonly onEnd: (end: AttemptEnd) => void;
+  readonly logger: Logger;
 }
 
 export class Attempts {
@@ -118,8 +128,8 @@ export class Attempts {
   }
 
   start(seq: number, body: Body, number: number, forgiven: number, idempotencyKey: string): void {
-    const { environment } = this.#options;
-    const attempt = new Running(seq, number, forgiven, environment.now(), body, idempotencyKey);
+    const { environment, logger } = this.#options;
+    const attempt = new Running(seq, number, forgiven, environment.now(), body, idempotencyKey, logger);
     this.#inFlight.set(seq, attempt);
     const { timeout, heartbeat, closeAt, scheduleToClose = 0 } = body;
     if (timeout !== undefined) attempt.timer = this.#limit(attempt, body.isActivity ? "startToClose" : undefined, timeout);

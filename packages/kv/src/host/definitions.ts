@@ -9,6 +9,7 @@ import {
   checkOptionNames,
   HoldfastError,
   InvalidInputError,
+  messageOf,
   type OptionNames,
   type Payload,
   type SignalJob,
@@ -159,18 +160,17 @@ async function refined<F extends "payload" | "input">(
   const specs = workflow.options[kind] as Readonly<Record<string, { readonly schema?: unknown }>> | undefined;
   const schema = specs !== undefined && Object.hasOwn(specs, job.name) ? specs[job.name]?.schema : undefined;
   if (schema === undefined) return {};
-  const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
   let given: unknown;
   try {
     given = codec.decode(job[field]);
   } catch (error) {
-    return kind === "signals" ? { unreadable: reasonOf(error) } : { refused: reasonOf(error) };
+    return kind === "signals" ? { unreadable: messageOf(error) } : { refused: messageOf(error) };
   }
   try {
     const { value } = await validated(`${job.type} ${job.name}`, schema as StandardSchemaV1<unknown, unknown>, given);
     return { [field]: codec.encode(value) } as { readonly [K in F]: Payload };
   } catch (error) {
-    return { refused: reasonOf(error) };
+    return { refused: messageOf(error) };
   }
 }
 

@@ -9,6 +9,7 @@ import {
   formatLocation,
   HoldfastError,
   type Job,
+  type Logger,
   type OpeningCommand,
   type Outcome,
   type Payload,
@@ -26,6 +27,7 @@ export interface EffectsOptions {
   readonly storage: Storage;
   readonly bodies: BodyContext;
   readonly deadlineAt: number | undefined;
+  readonly logger: Logger;
   /** Something has ended, or become due. */
   readonly onChange: () => void;
 }
@@ -63,10 +65,11 @@ export class Effects {
   #expired = false;
 
   constructor(options: EffectsOptions) {
-    const { environment, deadlineAt, bodies } = options;
+    const { environment, deadlineAt, bodies, logger } = options;
     this.#options = options;
     this.#attempts = new Attempts({
       environment,
+      logger,
       encode: (value: unknown, what: string): Payload => bodies.executor().encode(value, what),
       onEnd: (end) => this.#ended(end),
     });

@@ -42,7 +42,7 @@ export class Execution {
     const attemptsOf = (seq: number) => storage.attemptsOf(seq);
     const executor = () => this.executor;
     this.#bodies = { runId, execution, executor, codec, activities, router, attemptsOf };
-    this.effects = new Effects({ environment, storage, bodies: this.#bodies, deadlineAt, onChange });
+    this.effects = new Effects({ environment, storage, bodies: this.#bodies, deadlineAt, logger, onChange });
     this.post = new Post({ storage, router, environment, logger, runId, onChange });
   }
 

@@ -1,6 +1,6 @@
 // Conformance of hosts: steps, their attempts, time and values.
 // Owns: tests of what a run computes by itself.
-// Invariants tested: D6, D8, D10, K7, K8, P6, P7, P8.
+// Invariants tested: D6, D7, D8, D10, K1, K7, K8, P6, P7, P8, X11.
 
 import assert from "node:assert/strict";
 import { DeadlineExceededError, FatalError, RetryLaterError, RunFailedError, StepFailedError, workflow } from "@holdfast/core";
@@ -26,6 +26,65 @@ export function steps({ test }: Suite): void {
     await host.skip("1h");
     same(await run.result(), { reserved: { at: new Date(5), tags: new Set(["a"]), none: undefined }, charged: 42 });
     same(ran, ["reserve", "charge"]);
+  });
+
+  test("X11 D7 a step or rollback that throws what can't be read fails like any other, and ends nothing", async (host) => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    const hostile: readonly (() => unknown)[] = [
+      () => proxy,
+      () => Object.defineProperty(new Error("no"), "cause", { get: () => assert.fail("a getter that throws") }),
+      () => new Error("no", { cause: proxy }),
+      () => Object.create(null),
+      () => Symbol("no"),
+    ];
+    const bad = workflow("bad", async (ctx, which: number) => {
+      const once = { retry: { maxAttempts: 1 } };
+      const fail = (): never => {
+        throw hostile[which]?.();
+      };
+      await ctx.step("kept", () => 1, { ...once, rollback: fail });
+      await ctx.step("caught", fail, once).catch(() => {});
+      await ctx.step("thrown", fail, { retry: { maxAttempts: 2, nonRetryable: async () => Promise.reject(new Error("async")) } as never });
+    });
+    for (const which of hostile.keys()) {
+      const run = await host.start(bad, which, { id: `r${which}` });
+      await host.skip("1h");
+      same(await run.status(), "failed");
+    }
+    const fine = await host.start(
+      workflow("fine", async (ctx) => ctx.step("one", () => 1)),
+      undefined,
+      { id: "fine" },
+    );
+    same(await fine.result(), 1);
+  });
+
+  test("X11 K1 a listener that throws when its signal aborts, of ctx or of a step, ends nothing", async (host) => {
+    const aborted: string[] = [];
+    const listen = (signal: AbortSignal, name: string): void => {
+      signal.addEventListener("abort", () => {
+        aborted.push(name);
+        throw new Error(name);
+      });
+      signal.addEventListener("abort", async () => {
+        throw new Error(`${name}, later`);
+      });
+      signal.onabort = () => {
+        throw new Error(`${name}, too`);
+      };
+    };
+    const waits = workflow("waits", async (ctx) => {
+      listen(ctx.signal, "ctx");
+      await ctx.step("hangs", ({ signal }) => {
+        listen(signal, "step");
+        return new Promise(() => {});
+      });
+    });
+    const run = await host.start(waits);
+    await run.cancel("enough");
+    same(await run.status(), "canceled");
+    same(aborted.sort(), ["ctx", "step"]);
   });
 
   test("K8 a sleep survives the process, and is never early", async (host) => {
