@@ -413,15 +413,24 @@ export class Engine {
     }
   }
   async #warnIfUnserved(row: RunRow): Promise<void> {
-    const why = this.#looking.unserved(row) ?? (await this.#looking.unservedActivity(row, this.store));
+    const now = this.environment.now();
+    const unserved = this.#looking.unserved(row);
+    if (unserved !== undefined && now - (row.availableAt ?? now) < UNSERVED_AFTER) return this.#results.askAgain(row.id);
+    const why = unserved ?? (await this.#looking.unservedActivity(row, this.store));
     if (why === undefined || this.#warned.has(why)) return;
+    if (unserved !== undefined && (await this.#isServedElsewhere(row, now))) return;
     this.#warned.add(why);
     const text = `The result of run ${row.id} is waited for, and nothing has taken it up: ${why}. Start a worker for it, here or in another process.`;
     this.logger.warn(text, { runId: row.id, workflow: row.workflow });
   }
+  /** Has a worker that lives another run of it? Then it may just be busy. */
+  async #isServedElsewhere({ workflow, version, queue }: RunRow, now: number): Promise<boolean> {
+    const { runs } = await this.store.list({ workflow, queue, status: ["running"], limit: 100 });
+    return runs.some((one) => one.version === version && one.workerId !== undefined && (one.availableAt ?? 0) > now);
+  }
 }
 
-/** How long a result is waited for before it is asked what could fulfil it, in milliseconds. */
+/** How long a result is waited for, and its run for a worker, before it is asked what could fulfil it, in milliseconds. */
 const UNSERVED_AFTER = 5_000;
 
 function engineClosed(): HoldfastError {

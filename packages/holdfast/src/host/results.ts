@@ -197,6 +197,11 @@ export class Results {
     }
     return taken;
   }
+  /** It was too early to say of this one. */
+  askAgain(runId: string): void {
+    const awaited = this.#awaited.get(keyOf(runId, undefined));
+    if (awaited !== undefined) this.#unasked.add(awaited);
+  }
   /** Those who would wait for ever; who has a timeout is told when it is over. */
   async giveUp(why: (runId: string) => Promise<Error>): Promise<void> {
     for (const { runId, waiters } of [...this.#awaited.values()]) {

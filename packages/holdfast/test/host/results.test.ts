@@ -214,16 +214,36 @@ test("P7 D10 the turn of a resume is not before the turn that failed, though the
   await engine.close();
 });
 
+test("W6 it does not warn of a run that waits for a busy worker of another process", async () => {
+  const warned: string[] = [];
+  const logger = { ...quiet, warn: (message: string) => void warned.push(message) };
+  const environment = fast();
+  const store = new MemoryStore({ clock: environment.now });
+  await using elsewhere = await Holdfast.with({ store, environment }, { logger: quiet });
+  await using client = await Holdfast.with({ store, environment }, { logger });
+  let free: (value: unknown) => void = () => {};
+  const held = new Promise((resolve) => {
+    free = resolve;
+  });
+  const order = workflow("order", async (ctx) => ctx.step("work", () => held));
+  await elsewhere.worker({ workflows: [order], concurrency: 1, lease: "1h" });
+  const first = await client.start(order);
+  await vi.waitUntil(async () => (await first.describe()).status === "running");
+  const second = (await client.start(order)).result();
+  const other = (await client.start("other")).result().catch(() => {});
+  await vi.waitUntil(() => warned.length > 0);
+  expect(warned).toEqual([expect.stringContaining("serves other.")]);
+  free(1);
+  expect(await second).toBe(1);
+  await client.close();
+  await other;
+});
+
 test("W6 of a result that nothing alive can fulfil, as far as this process knows, it warns once", async () => {
   const warned: string[] = [];
   const logger = { ...quiet, warn: (message: string) => void warned.push(message) };
-  // Time that is looked at passes a hundred times as fast.
-  const environment = {
-    ...realEnvironment,
-    elapsed: () => realEnvironment.elapsed() * 100,
-    every: (ms: number, callback: () => void) => realEnvironment.every(ms / 100, callback),
-  };
-  await using engine = await Holdfast.with({ store: new MemoryStore(), environment }, { logger });
+  const environment = fast();
+  await using engine = await Holdfast.with({ store: new MemoryStore({ clock: environment.now }), environment }, { logger });
   const render = activity("render", async () => 1);
   const order = workflow({ name: "order", version: "2" }, async () => 1);
   const page = workflow("page", async (ctx) => ctx.activity(render));
@@ -247,3 +267,14 @@ test("W6 of a result that nothing alive can fulfil, as far as this process knows
   await engine.close();
   await Promise.all([...waits, third, last]);
 });
+
+/** Time that is looked at passes a hundred times as fast. */
+function fast(): typeof realEnvironment {
+  const began = realEnvironment.now();
+  return {
+    ...realEnvironment,
+    now: () => began + (realEnvironment.now() - began) * 100,
+    elapsed: () => realEnvironment.elapsed() * 100,
+    every: (ms, callback) => realEnvironment.every(ms / 100, callback),
+  };
+}
