@@ -231,14 +231,14 @@ export const planted = [
     "lost-steps-go-on",
     "the steps of a claim that is lost are not told",
     `${host}/attempts.ts`,
-    "      controllerOf(attempt).abort(reason);\n      this.#drop(attempt);",
+    "      this.#controllerOf(attempt).abort(reason);\n      this.#drop(attempt);",
     "      this.#drop(attempt);",
   ),
   bug(
     "canceled-step-goes-on",
     "a step that its run has given up is not told",
     `${host}/attempts.ts`,
-    "    controllerOf(attempt).abort(reason);\n    if (!join)",
+    "    this.#controllerOf(attempt).abort(reason);\n    if (!join)",
     "    if (!join)",
   ),
   bug(
