@@ -33,7 +33,7 @@ import {
 import type { Doom, Host, HostRun, HostSend, HostStart } from "holdfast/testing";
 
 /** See docs/hosts.md: "What a host can't offer". */
-export const LACKS = ["transaction", "operations", "startOptions"] as const;
+export const LACKS = ["transaction", "operations", "startOptions", "acceptWithin"] as const;
 
 // ── time ──
 

@@ -13,6 +13,7 @@ export {
   type HostRun,
   type HostSend,
   type HostStart,
+  type HostUpdate,
   hostConformance,
   type RuleId,
 } from "./hostConformance/index.ts";

@@ -4,7 +4,7 @@
 
 import { type Activity, type AnyWorkflow, type Duration, jsonCodec, type Logger, parseDuration } from "@holdfast/core";
 import { Holdfast, type Run, type Store, type Worker } from "holdfast";
-import type { Doom, Host, HostOptions, HostRun, HostSend, HostStart } from "holdfast/testing";
+import type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "holdfast/testing";
 import { Engine } from "../../src/engine.ts";
 import { TestWorld } from "../../src/testing/world.ts";
 
@@ -382,7 +382,7 @@ class EmbeddedRun implements HostRun {
   signal(name: string, payload?: unknown, options: HostSend = {}) {
     return this.#do((run) => run.signal(name, payload, options));
   }
-  async update(name: string, input?: unknown, options: HostSend & { readonly timeout?: Duration } = {}) {
+  async update(name: string, input?: unknown, options: HostUpdate = {}) {
     const reply = this.#asked((run) => run.update(name, input, options));
     reply.catch(() => {}); // who awaits it hears of it
     await this.#host.settle();

@@ -52,6 +52,11 @@ export interface HostStart {
 export interface HostSend {
   readonly idempotencyKey?: string;
 }
+export interface HostUpdate extends HostSend {
+  readonly timeout?: Duration;
+  /** Hosts that lack "acceptWithin" are not given it. */
+  readonly acceptWithin?: Duration;
+}
 export interface HostRun {
   readonly id: string;
   /** What it has come to, once nothing can advance: its output, or thrown why there is none. Thrown too if it has not ended. */
@@ -60,7 +65,7 @@ export interface HostRun {
   waitingFor(): Promise<readonly string[]>;
   signal(name: string, payload?: unknown, options?: HostSend): Promise<void>;
   /** Resolves with the reply, which may need time to pass meanwhile. */
-  update(name: string, input?: unknown, options?: HostSend & { readonly timeout?: Duration }): Promise<unknown>;
+  update(name: string, input?: unknown, options?: HostUpdate): Promise<unknown>;
   query(name: string, args?: unknown): Promise<unknown>;
   state(): Promise<unknown>;
   cancel(reason?: string): Promise<void>;

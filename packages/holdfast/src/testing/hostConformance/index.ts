@@ -22,7 +22,7 @@ import { steps } from "./steps.ts";
 import type { HostCapability, Suite } from "./suite.ts";
 import { updates } from "./updates.ts";
 
-export type { Doom, Host, HostOptions, HostRun, HostSend, HostStart } from "./host.ts";
+export type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "./host.ts";
 export type { HostCapability } from "./suite.ts";
 
 const groups = [

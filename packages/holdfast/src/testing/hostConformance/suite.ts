@@ -8,7 +8,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Host } from "./host.ts";
 
 /** What a host may not offer, besides rules: left out by name. */
-export type HostCapability = "transaction" | "operations" | "startOptions";
+export type HostCapability = "transaction" | "operations" | "startOptions" | "acceptWithin";
 
 export interface TestNeeds {
   // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments

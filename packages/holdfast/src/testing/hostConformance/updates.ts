@@ -42,7 +42,102 @@ const account = workflow(
   },
 );
 
-export function updates({ test }: Suite): void {
+/** Its receive is open once it was told to go. */
+const late = workflow(
+  { name: "late", signals: { go: signal() }, updates: { add: update<number, number>(numbers((n) => n > 0)) } },
+  async (ctx) => {
+    await ctx.waitForSignal("go");
+    const { state } = await ctx.receive(0, {
+      updates: {
+        add: {
+          validate(n) {
+            if (n > 100) throw new Error("too much");
+          },
+          handle: (n, sum) => Receive.stop(sum + n, sum + n),
+        },
+      },
+    });
+    return state;
+  },
+);
+
+function patience({ test }: Suite): void {
+  const needs = { needs: "acceptWithin" } as const;
+  test(
+    "M8 with acceptWithin an update waits for the receive that accepts it, and leaves no trace before",
+    async (host) => {
+      const run = await host.start(late);
+      const asked = run.update("add", 5, { acceptWithin: "1h" });
+      await fails(run.update("add", 6), "HF_UPDATE_REJECTED");
+      await host.skip("59m");
+      await run.signal("go");
+      same([await asked, await run.result()], [5, 5]);
+      const jobs = (await run.history()).turns.flatMap((turn) => (turn as { jobs: { type: string }[] }).jobs);
+      same(jobs.filter(({ type }) => type === "update").length, 1);
+      await replay(late, await run.history());
+    },
+    needs,
+  );
+  test(
+    "M8 M10 it outlives the process, and who comes back under its key gets its outcome",
+    async (host) => {
+      const run = await host.start(late);
+      const asked = failure(run.update("add", 5, { acceptWithin: "1h", idempotencyKey: "k" }));
+      await host.settle();
+      await host.crash();
+      await asked; // the process died under it
+      await host.skip("10m");
+      await run.signal("go");
+      same([await run.update("add", 5, { idempotencyKey: "k" }), await run.result()], [5, 5]);
+    },
+    needs,
+  );
+  test(
+    "M8 once its time is over it is rejected, and no receive sees it",
+    async (host) => {
+      const run = await host.start(late);
+      const asked = failure(run.update("add", 5, { acceptWithin: "1h", idempotencyKey: "k" }));
+      await host.skip("1h1s");
+      const error = await asked;
+      same(error.code, "HF_UPDATE_REJECTED");
+      assert.match(error.message, /within the time/);
+      await run.signal("go");
+      await fails(run.update("add", 5, { idempotencyKey: "k" }), "HF_UPDATE_REJECTED");
+      same([await run.update("add", 7), await run.result()], [7, 7]);
+    },
+    needs,
+  );
+  test(
+    "M8 one whose caller has gone is rejected by the next activation after its time",
+    async (host) => {
+      const run = await host.start(late);
+      const asked = failure(run.update("add", 5, { acceptWithin: "1h", idempotencyKey: "k" }));
+      await host.settle();
+      await host.crash();
+      await asked; // the process died under it
+      await host.skip("2h");
+      await run.signal("go");
+      await fails(run.update("add", 5, { idempotencyKey: "k" }), "HF_UPDATE_REJECTED");
+      same(await run.status(), "sleeping");
+    },
+    needs,
+  );
+  test(
+    "M8 M9 a validator's refusal is final, and so is that of its schema",
+    async (host) => {
+      const run = await host.start(late);
+      await run.signal("go");
+      await fails(run.update("add", 500, { acceptWithin: "1h" }), /too much/);
+      await fails(run.update("add", -1, { acceptWithin: "1h" }), "HF_INVALID_INPUT");
+      same([await run.update("add", 7, { acceptWithin: "1h" }), await run.result()], [7, 7]);
+    },
+    needs,
+  );
+}
+
+export function updates(suite: Suite): void {
+  patience(suite);
+  const { test } = suite;
   test("M3 M10 an update and a signal under the same key are two messages", async (host) => {
     const run = await host.start(account);
     same(await run.update("deposit", 30, { idempotencyKey: "k" }), 30);
