@@ -8,6 +8,7 @@ import type { ClaimedRun, ClaimRequest, RunRow, Served } from "../port.ts";
 import { loseRunningAttempts, readAttempts } from "./attempts.ts";
 import { numberOrNull, readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import { readingRow } from "./damage.ts";
 import type { Row } from "./driver.ts";
 import { findRun, headOfClaimed } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
@@ -150,25 +151,28 @@ export function claimRun(
   session: Session,
   key: number,
   worker: { readonly id: string; readonly lease: number },
-  cached: ClaimRequest["cached"],
+  request: Pick<ClaimRequest, "cached" | "queue" | "serves">,
   now: number,
 ): Claim | undefined {
   const { db } = session;
   const row = db.get(AVAILABLE, [key]);
   if (row === undefined) throw new TypeError("A run was available that has ended, or has no execution.");
   const [last, rollbacks, expired, forgetAt] = row.slice(-4);
-  const found = runRow(row);
+  const found = readingRow("holdfast_runs", `key ${key}`, () => runRow(row));
+  // It was found by its lane: a run that says something else would wait for a worker that has no code for it.
+  if (found.queue !== request.queue || !isServed(request.serves, found))
+    throw new TypeError(`holdfast_runs, key ${key}: its queue, workflow and version are not those of its lane.`);
   if (found.deadlineAt !== undefined && found.deadlineAt <= now && expired === 0 && found.status !== "rolling_back") {
     const late = findRun(db, found.id);
     if (late !== undefined) expireRun(session, late, now);
-    return findRun(db, found.id)?.isOpen === true ? claimRun(session, key, worker, cached, now) : undefined;
+    return findRun(db, found.id)?.isOpen === true ? claimRun(session, key, worker, request, now) : undefined;
   }
   const { run, recovered } = taken(found, worker, now);
   const { epoch, status, recoveries, availableAt, startedAt, turns, historyLength } = run;
   const moments = [numberOrNull(availableAt), numberOrNull(startedAt)];
   db.run(CLAIM, [epoch, status, recovered ? 1 : 0, recoveries, text(worker.id), worker.lease, ...moments, turns, historyLength, key]);
   if (recovered) loseRunningAttempts(db, key, run.execution, now);
-  const known = cached(run.id);
+  const known = request.cached(run.id);
   const isCached = known !== undefined && known.execution === run.execution && known.turns === run.turns;
   const isNew = run.turns === 0;
   const lastMessage = readNumber(last);
@@ -179,12 +183,16 @@ export function claimRun(
     key,
     run,
     records: isCached ? undefined : isNew ? [] : readRecords(db, key, run.execution),
-    attempts: isNew ? [] : readAttempts(db, key, run.execution, "steps"),
+    attempts: isNew ? [] : readingRow("holdfast_attempts", `run ${key}`, () => readAttempts(db, key, run.execution, "steps")),
     inbox: lastMessage === 0 ? [] : readInbox(db, key),
     recovered,
     recoveredFrom: found.workerId,
     lastTime: isNew && run.execution > 1 ? readLastTime(db, key, run.execution) : undefined,
   };
+}
+
+function isServed(serves: readonly Served[], { workflow, version }: RunRow): boolean {
+  return serves.some((one) => one.workflow === workflow && (one.versions === "*" || one.versions.includes(version)));
 }
 
 /** The run as the claim leaves it. */
@@ -202,14 +210,7 @@ function taken(run: RunRow, worker: { readonly id: string; readonly lease: numbe
   return { run: claimed, recovered };
 }
 
-export function claimedRun({ run, records, attempts, inbox, recovered, recoveredFrom, lastTime }: Claim): ClaimedRun {
-  return {
-    run,
-    turns: records === undefined ? undefined : turnsOf(records, birthOf(run)),
-    attempts,
-    inbox,
-    recovered,
-    recoveredFrom,
-    lastTime,
-  };
+export function claimedRun({ key, run, records, attempts, inbox, recovered, recoveredFrom, lastTime }: Claim): ClaimedRun {
+  const turns = records === undefined ? undefined : readingRow("holdfast_records", `run ${key}`, () => turnsOf(records, birthOf(run)));
+  return { run, turns, attempts, inbox, recovered, recoveredFrom, lastTime };
 }

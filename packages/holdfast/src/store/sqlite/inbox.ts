@@ -6,16 +6,19 @@ import type { Outcome } from "@holdfast/core";
 import type { InboxJob, InboxMessage, LateIf } from "../port.ts";
 import { readNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
-import type { Value } from "./driver.ts";
+import { blockById, readingRow } from "./damage.ts";
+import type { Row, Value } from "./driver.ts";
+import { isDamage } from "./failures.ts";
+import type { RunHead } from "./findRun.ts";
 import { jobOf, toColumns } from "./recordCodec.ts";
 import type { Session } from "./session.ts";
 
 const INSERT = "INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at) VALUES (?, ?, ?, ?, ?, ?, ?)";
 const MOVE = `INSERT INTO holdfast_inbox (run, type, seq, name, data, value, received_at)
   SELECT run, type, seq, name, data, value, received_at FROM holdfast_inbox WHERE id = ?`;
-/** A run that is parked becomes available now; one that has not begun keeps its start, one that is leased its lease, a blocked one stays so (V4). */
+/** A run that is parked becomes available now; one that has not begun keeps its start, one that is leased its lease (which has an end), a blocked one stays so (V4). */
 const ARRIVED = `UPDATE holdfast_runs SET last_message = ?1,
-  available_at = CASE WHEN worker_id IS NULL AND status NOT IN ('pending', 'blocked') THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
+  available_at = CASE WHEN (worker_id IS NULL OR available_at IS NULL) AND status NOT IN ('pending', 'blocked') THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
   WHERE key = ?3`;
 
 /** Into the inbox of an open run. Returns the message's id. */
@@ -34,7 +37,16 @@ function insertMessage(db: Connection, run: number, job: InboxJob, now: number):
 
 /** The answer to an operation, if it still is one of the run's: closed runs and later executions did not ask. */
 export function answerOperation(session: Session, runId: string, execution: number, seq: number, outcome: Outcome, now: number): void {
-  const run = session.find(runId);
+  let run: RunHead | undefined;
+  try {
+    run = session.find(runId);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    // It is not lost: it waits for the run to be read again.
+    const key = blockById(session, runId, new TypeError(`holdfast_runs, id ${runId}: ${(error as Error).message}`, { cause: error }));
+    if (key !== undefined) insertMessage(session.db, key, { type: "resolve", seq, outcome }, now);
+    return;
+  }
   if (run?.isOpen === true && run.execution === execution) putMessage(session, run.key, { type: "resolve", seq, outcome }, now);
 }
 
@@ -45,12 +57,13 @@ const MESSAGES: ReadonlySet<unknown> = new Set([
 /** Throws a TypeError at a row that is no message: somebody has changed it. */
 export function readInbox(db: Connection, run: number, after = 0): InboxMessage[] {
   const sql = "SELECT id, type, seq, name, data, value FROM holdfast_inbox WHERE run = ? AND id > ? ORDER BY id";
-  return db.all(sql, [run, after]).map((row) => {
-    const [id, type, seq, name, data, value] = row;
-    if (!MESSAGES.has(type)) throw new TypeError(`There is no message of the type "${String(type)}".`);
-    const columns = [type, seq, null, name, null, data, value] as Value[];
-    return { id: readNumber(id), job: jobOf(columns) as InboxJob };
-  });
+  return db.all(sql, [run, after]).map((row) => readingRow("holdfast_inbox", `row ${String(row[0])}`, () => messageOf(row)));
+}
+function messageOf(row: Row): InboxMessage {
+  const [id, type, seq, name, data, value] = row;
+  if (!MESSAGES.has(type)) throw new TypeError(`There is no message of the type "${String(type)}".`);
+  const columns = [type, seq, null, name, null, data, value] as Value[];
+  return { id: readNumber(id), job: jobOf(columns) as InboxJob };
 }
 
 /** D9: is one of the awaited messages there that the turn has not taken? Of one more than it has taken, one is not. */

@@ -6,7 +6,6 @@
 import { DeadlineExceededError, serializeError } from "@holdfast/core";
 import type { ResumeResult, SendResult } from "../port.ts";
 import { overrule, terminateRun } from "./closeRun.ts";
-import { readText } from "./columns.ts";
 import { findLate, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
 import type { Session, Swept } from "./session.ts";
@@ -67,20 +66,4 @@ export function expireRun(session: Session, run: RunHead, now: number): void {
   session.held.forget(run.key);
   session.db.run(EXPIRE, [now, run.turns, run.historyLength, run.key]);
   putMessage(session, run.key, { type: "expire", error }, now);
-}
-
-const BLOCK = `UPDATE holdfast_runs SET status = 'blocked', worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = '', error = ?
-  WHERE key = ? AND finished_at IS NULL RETURNING id`;
-const WITHDRAW = "UPDATE holdfast_runs SET available_at = NULL WHERE key = ? AND finished_at IS NOT NULL RETURNING id";
-
-/**
- * A run whose rows can't be read: out of the way of others, until somebody has mended them and calls `resume`. One that has ended stays as
- * it is; it is only never available.
- */
-export function blockDamaged(session: Session, key: number, reason: Error): { readonly id: string; readonly isOpen: boolean } {
-  session.held.forget(key);
-  const blocked = session.db.get(BLOCK, [JSON.stringify(serializeError(reason)), key]);
-  if (blocked === undefined) return { id: readText(session.db.get(WITHDRAW, [key])?.[0]), isOpen: false };
-  session.changed("results");
-  return { id: readText(blocked[0]), isOpen: true };
 }

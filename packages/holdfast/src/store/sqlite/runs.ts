@@ -14,7 +14,7 @@ import {
   readPayload,
   readText,
 } from "./columns.ts";
-import type { Row } from "./driver.ts";
+import type { Row, Value } from "./driver.ts";
 import type { Birth } from "./recordCodec.ts";
 import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
 
@@ -41,9 +41,18 @@ export const RUN_TABLES = `holdfast_runs r
   JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
   LEFT JOIN holdfast_states s ON s.run = r.key`;
 
+const STATUSES: ReadonlySet<string> = new Set([
+  "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated",
+] satisfies RunStatus[]); // biome-ignore format: one line reads best
+
+function readStatus(value: Value | undefined): RunStatus {
+  if (typeof value === "string" && STATUSES.has(value)) return value as RunStatus;
+  throw new TypeError(`There is no status "${readText(value)}".`);
+}
+
 /** By index: to take thirty columns apart by pattern makes an object for each. */
 export function runRow(row: Row): RunRow {
-  const status = readText(row[AT.status]) as RunStatus;
+  const status = readStatus(row[AT.status]);
   const turns = readNumber(row[AT.turns]);
   return {
     id: readText(row[AT.id]),

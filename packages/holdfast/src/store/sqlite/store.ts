@@ -29,12 +29,14 @@ import { type Claim, claimedRun, claimRun, findBlocked, findDamaged, findDue, fi
 import { claimTask, findTasks, type Heartbeat, heartbeatTask, readFresh } from "./claimTasks.ts";
 import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
+import { blockDamaged } from "./damage.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { answerTask, sweepTasks } from "./endTasks.ts";
 import { isDamage, isUnreadable, storeError } from "./failures.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
-import { blockDamaged, expireRuns, LATE_AT_ONCE, resume, terminate } from "./overruleRuns.ts";
+import { findBrokenLanes, repairLanes } from "./lanes.ts";
+import { expireRuns, LATE_AT_ONCE, resume, terminate } from "./overruleRuns.ts";
 import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
@@ -61,6 +63,8 @@ interface BlockedRun {
 
 /** Items of one call that share a transaction; what it has more goes into further ones. */
 const PORTION = 500;
+/** How often lanes are compared with their runs. */
+const LANES_EVERY = 5_000;
 /** Runs that can't be claimed and are passed over for others. */
 const MOST_REFUSED = 100;
 
@@ -71,6 +75,7 @@ export class SqliteStore implements Store {
   readonly #watchers = new Watchers(() => this.#session?.db);
   readonly #toldLanes = new Set<number>();
   #toldRefusal: string | undefined;
+  #lanesAt = 0;
   /** The latest time that deadlines were looked at. */
   #latest: number | undefined;
   #session: Session | undefined;
@@ -100,7 +105,16 @@ export class SqliteStore implements Store {
       understood: (error) => this.#understood(error),
       gather: this.#options.gather,
     });
+    await this.#repairLanes();
     this.#watchers.start();
+  }
+  /** Now and then: something else may write to them at any time, and no claim would find their runs. */
+  async #repairLanes(): Promise<void> {
+    this.#lanesAt = performance.now();
+    if ((await this.#read(findBrokenLanes)) === undefined) return;
+    const lanes = await this.#write(1, repairLanes);
+    const message = `Rows of holdfast_lanes in ${this.path} did not fit their runs (${lanes.join(", ")}): something else has written to them. They are put right, or their runs are blocked.`;
+    this.#options.logger?.error(message, { lanes });
   }
   async close(): Promise<void> {
     await this.#opening?.catch(() => undefined);
@@ -201,7 +215,7 @@ export class SqliteStore implements Store {
   }
   /** `refused`: so many of them may be refused, each by itself. */
   async #claimDue(request: ClaimRequest, refused: number): Promise<ClaimResult> {
-    const { workerId: id, lease, cached, limit, blockedAfter } = request;
+    const { workerId: id, lease, limit, blockedAfter } = request;
     const block = (session: Session, key: number, cause: unknown): BlockedRun => {
       const error = new StoreCorruptError({ where: this.path, cause });
       return { ...blockDamaged(session, key, error), error };
@@ -215,7 +229,7 @@ export class SqliteStore implements Store {
       let late = 0;
       const claimOne = (key: number): void => {
         const claimed = readable(
-          () => claimRun(session, key, { id, lease }, cached, now),
+          () => claimRun(session, key, { id, lease }, request, now),
           (error) => blocked.push(block(session, key, error)),
         );
         for (const claim of claimed) {
@@ -300,6 +314,7 @@ export class SqliteStore implements Store {
   async expire(): Promise<number> {
     const now = this.#clock();
     await this.#checkClock(now);
+    if (performance.now() - this.#lanesAt > LANES_EVERY) await this.#repairLanes();
     const isDue = await this.#read((db) => findLate(db, now, 1).length > 0 || findDueTasks(db, now, 1).length > 0);
     let total = 0;
     for (let count = isDue ? LATE_AT_ONCE : 0; count === LATE_AT_ONCE; total += count) {

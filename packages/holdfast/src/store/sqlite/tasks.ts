@@ -21,6 +21,7 @@ import {
   text,
 } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import { blockById } from "./damage.ts";
 import type { Row } from "./driver.ts";
 import { isDamage } from "./failures.ts";
 import { answerOperation } from "./inbox.ts";
@@ -88,11 +89,16 @@ function readTask(row: Row, damaged: (error: unknown) => void): Task | undefined
     return undefined;
   }
 }
-/** The operation fails, with what can't be read. If not even that can be told, the task is put aside. */
+/** The operation fails, with what can't be read. If it can't be told which operation, its run is blocked and the task put aside. */
 function endDamaged(session: Session, row: Row, cause: unknown, now: number): void {
   const [id, , runId, execution, seq] = row;
   if (typeof execution !== "number" || typeof seq !== "number") {
     session.db.run("UPDATE holdfast_tasks SET available_at = NULL, due_at = NULL WHERE id = ?", [readNumber(id)]);
+    blockById(
+      session,
+      readText(runId),
+      new TypeError(`holdfast_tasks, row ${String(id)}: its execution or seq is not a number.`, { cause }),
+    );
     return;
   }
   const error = serializeError(new StoreCorruptError({ where: session.db.path, cause }));
