@@ -209,6 +209,26 @@ describe("a file that can't be used", () => {
 });
 
 describe("a file that changes under an open store", () => {
+  test.each([
+    ["all of it, with random bytes", "size", 0],
+    ["its first page", "4096", 0],
+    ["all but its first page", "size - 4096", 4_096],
+  ])("overwritten, %s: the next write is refused, and says so", async (_what, length, at) => {
+    const path = newPath();
+    const bench = await openBench(path);
+    for (let i = 0; i < 300; i++) await bench.create(`run-${i}`);
+    const shell = openShell(path);
+    expect(shell.rows("PRAGMA wal_checkpoint(TRUNCATE)")).toMatchObject([{ busy: 0 }]);
+    shell.close();
+    await bench.created("before"); // the last that is acknowledged
+    // By another process: whoever closes the file here takes away the locks of this one.
+    const garbage = `const fs = require("node:fs"), [path, at] = process.argv.slice(1), { size } = fs.statSync(path), fd = fs.openSync(path, "r+");
+      fs.writeSync(fd, require("node:crypto").randomBytes(${length}), 0, ${length}, Number(at))`;
+    expect(spawnSync(process.execPath, ["-e", garbage, path, String(at)], { encoding: "utf8" }).stderr).toBe("");
+    expect((await failureOf(bench.create("after"))).code).toBe("HF_STORE_CORRUPT");
+    expect((await failureOf(bench.store.claim({ workerId: "w", queue: "q", serves: [], limit: 1, lease: 1, cached: () => undefined }))).code).toBe("HF_STORE_CORRUPT"); // biome-ignore format: one line
+    await bench.store.close();
+  });
   test("deleted: nothing more is written", async () => {
     const path = newPath();
     const bench = await openBench(path);

@@ -5,7 +5,7 @@
 
 import { closeSync, mkdirSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { StoreBusyError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
+import { StoreBusyError, StoreCorruptError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
 import { type Driver, type DriverName, type NamedStatement, openDriver, type Row, type Statement, type Value } from "./driver.ts";
 import { isBusy, storeError } from "./failures.ts";
 import { migrate, needsMigration } from "./schema.ts";
@@ -22,6 +22,11 @@ const DEFAULT_PATIENCE = 30_000;
 /** How long a look at the files is good for who goes on with work: it takes as long as the write itself, and they may go at any moment. */
 const TRUST = 10;
 const CACHE_KIB = 16_384;
+const FIRST_PAGES = ["runs", "executions", "states", "records", "inbox", "updates", "attempts", "tasks", "lanes", "workers"].map(
+  (table) => ({
+    sql: `SELECT 1 FROM holdfast_${table} LIMIT 1`,
+  }),
+);
 /** Far more than there are, but for the shapes of turns, which nobody can count. */
 const MOST_STATEMENTS = 1_000;
 
@@ -34,9 +39,15 @@ export class Connection {
   readonly #beside: readonly OpenFile[];
   readonly #statements = new Map<string, Statement>();
   #checkedAt = Number.NEGATIVE_INFINITY;
+  /** When and how large the file was when its content was last looked at. */
+  #writtenAt: number;
+  #size: number;
+  readonly #driverName: DriverName | undefined;
 
-  private constructor(path: string, driver: Driver, patience: number) {
+  private constructor(path: string, driver: Driver, { patience = DEFAULT_PATIENCE, driver: name }: ConnectionOptions) {
     this.path = path;
+    this.#driverName = name;
+    ({ mtimeMs: this.#writtenAt, size: this.#size } = statSync(path));
     this.#driver = driver;
     this.#patience = patience;
     this.#file = new OpenFile(path);
@@ -58,7 +69,7 @@ export class Connection {
         const isNew = needsMigration(driver, full);
         useWal(driver, full);
         set(driver, `synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}`, `cache_size = -${CACHE_KIB}`);
-        const connection = new Connection(full, driver, patience);
+        const connection = new Connection(full, driver, options);
         if (isNew) connection.transaction(() => migrate(driver, full));
         return connection;
       } catch (error) {
@@ -106,10 +117,29 @@ export class Connection {
   checkFiles(trusting: boolean): void {
     const now = performance.now();
     const isOld = now - this.#checkedAt > TRUST;
-    if (isOld || !trusting) this.#file.check();
+    if (isOld || !trusting) this.#checkContent(this.#file.check());
     if (!isOld) return;
     for (const file of this.#beside) file.check();
     this.#checkedAt = now;
+  }
+
+  /**
+   * With a log, the file is only written to when commits are copied into it, by SQLite in some process; or by something else. What this
+   * connection has in its cache would hide that from it: so a connection that has nothing in it looks, at the first page of each table.
+   */
+  #checkContent(found: Stats | undefined): void {
+    if (found === undefined || (found.mtimeMs === this.#writtenAt && found.size === this.#size)) return;
+    const fresh = openDriver(this.path, this.#driverName);
+    try {
+      set(fresh, "busy_timeout = 0");
+      for (const { sql } of FIRST_PAGES) fresh.prepare(sql).get([]);
+      [this.#writtenAt, this.#size] = [found.mtimeMs, found.size];
+    } catch (cause) {
+      if (!isBusy(cause)) throw new StoreCorruptError({ where: this.path, cause, isFile: true });
+      // Somebody has it for a moment: the next look tells.
+    } finally {
+      fresh.close();
+    }
   }
 
   // ── transactions ──
@@ -177,10 +207,10 @@ class OpenFile {
   isThere(): void {
     this.#first ??= statSync(this.#path, { throwIfNoEntry: false });
   }
-  check(): void {
-    if (this.#first === undefined) return;
+  check(): Stats | undefined {
+    if (this.#first === undefined) return undefined;
     const found = statSync(this.#path, { throwIfNoEntry: false });
-    if (found?.ino === this.#first.ino && found.dev === this.#first.dev) return;
+    if (found?.ino === this.#first.ino && found.dev === this.#first.dev) return found;
     throw new StoreMovedError({ where: this.#path, what: found === undefined ? "deleted" : "replaced" });
   }
 }
