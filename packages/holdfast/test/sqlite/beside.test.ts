@@ -9,7 +9,7 @@ import { payload, range } from "../../src/testing/storeConformance/bench.ts";
 import { DRIVERS, failureOf, newPath, openBench, openShell, openStore } from "./support.ts";
 
 const TABLES = [
-  "attempts", "executions", "inbox", "lanes", "message_keys", "records", "runs", "schema", "states", "tasks", "updates", "workers",
+  "attempts", "executions", "inbox", "lanes", "message_keys", "records", "runs", "schema", "start_keys", "states", "tasks", "updates", "workers",
 ].map((name) => `holdfast_${name}`); // biome-ignore format: one list
 
 describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {

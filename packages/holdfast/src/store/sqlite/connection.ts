@@ -23,9 +23,7 @@ const DEFAULT_PATIENCE = 30_000;
 const TRUST = 10;
 const CACHE_KIB = 16_384;
 const FIRST_PAGES = ["runs", "executions", "states", "records", "inbox", "updates", "attempts", "tasks", "lanes", "workers"].map(
-  (table) => ({
-    sql: `SELECT 1 FROM holdfast_${table} LIMIT 1`,
-  }),
+  (table) => `SELECT 1 FROM holdfast_${table} LIMIT 1`,
 );
 /** Far more than there are, but for the shapes of turns, which nobody can count. */
 const MOST_STATEMENTS = 1_000;
@@ -132,9 +130,10 @@ export class Connection {
     const fresh = openDriver(this.path, this.#driverName);
     try {
       set(fresh, "busy_timeout = 0");
-      for (const { sql } of FIRST_PAGES) fresh.prepare(sql).get([]);
+      for (const sql of FIRST_PAGES) fresh.prepare(sql).get([]);
       [this.#writtenAt, this.#size] = [found.mtimeMs, found.size];
     } catch (cause) {
+      // biome-ignore lint/style/useErrorCause: it is among the details
       if (!isBusy(cause)) throw new StoreCorruptError({ where: this.path, cause, isFile: true });
       // Somebody has it for a moment: the next look tells.
     } finally {
