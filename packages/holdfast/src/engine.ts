@@ -62,6 +62,7 @@ export class Engine {
   readonly #warned = new Set<string>();
   readonly #outages: OutageLog;
   #unwatch: () => void = () => {};
+  #unwatchOutages: (() => void) | undefined;
   readonly #timers: Timer[] = [];
   #closure: Promise<void> | undefined;
   #closing = false;
@@ -98,6 +99,10 @@ export class Engine {
   }
   async open(): Promise<void> {
     await this.store.open();
+    this.#unwatchOutages = this.store.watchOutages?.({
+      gone: (error, since) => this.#outages.gone(error, since),
+      back: () => this.#outages.reached(),
+    });
     this.#unwatch = this.store.watch((wakeup) => {
       for (const worker of this.#workers) worker.wake(wakeup);
       if (wakeup.results !== true) return;
@@ -126,6 +131,7 @@ export class Engine {
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     this.#closed = true;
     this.#unwatch();
+    this.#unwatchOutages?.();
     for (const timer of this.#timers) timer.cancel();
     this.#results.close();
     this.#blockedLog.flush();

@@ -29,6 +29,7 @@ import {
   storeError,
   unavailable,
 } from "./failures.ts";
+import { Outage } from "./outage.ts";
 import { cut, prepareSession, Wire } from "./wire.ts";
 
 /** What goes to the server. */
@@ -111,6 +112,7 @@ export class Connections {
   readonly #queue: (() => void)[] = [];
   readonly #abandoned: Abandoned;
   readonly #callNames = new CallNames();
+  readonly outage: Outage;
   #isClosed = false;
   #wasThere = false;
   #isReadCommitted = true;
@@ -120,6 +122,7 @@ export class Connections {
 
   constructor({ connectionString, connections, s, where, patience, noAnswer = NO_ANSWER_MS, logger }: ConnectionsOptions) {
     this.where = where;
+    this.outage = new Outage(where);
     this.#fate = `SELECT ${s}.give_up_call_1($1, $2, $3) AS answer`;
     this.#patience = patience;
     this.#noAnswer = noAnswer;
@@ -350,8 +353,11 @@ export class Connections {
     let isForgiven = patience <= 0;
     for (;;) {
       const { areOwn } = this;
+      const began = performance.now();
       try {
-        return await attempt();
+        const result = await attempt();
+        this.outage.reached();
+        return result;
       } catch (error) {
         if (isNameLost(error) && areOwn) {
           this.areOwn = false; // a pooler has come between
@@ -360,6 +366,8 @@ export class Connections {
         const contended = isContended(error);
         if (isReadOnly(error)) this.leaveAll();
         const isGone = isLost(error) || (this.#wasThere && isNameless(error));
+        if (isGone) this.outage.failed(error, began);
+        else this.outage.reached();
         if (isThere(error)) until = Math.min(performance.now() + patience, end);
         if (this.#isClosed || (!contended && !isGone)) throw storeError(error, this.where);
         // Silence may have taken all of the patience: what it was about is asked once more in any case.

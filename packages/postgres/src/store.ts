@@ -14,6 +14,7 @@ import {
   type InboxMessage,
   isRefusal,
   type NewRun,
+  type OutageListener,
   partlyWritten,
   type ResumeResult,
   type RunQuery,
@@ -98,6 +99,7 @@ export class PostgresStore implements Store {
   readonly #place: Place;
   readonly #clock: (() => number) | undefined;
   readonly #watchers = new Set<{ readonly watcher: (wakeup: Wakeup) => void; stop: () => void }>();
+  readonly #outageWatchers = new Set<{ readonly listener: OutageListener; stop: () => void }>();
   /** While the server carries out one batch, the process makes the next: two keep both at work. */
   readonly commitsAtOnce = 2;
   readonly gathers = true;
@@ -174,6 +176,7 @@ export class PostgresStore implements Store {
       transactions: new Transactions(connections, s, () => this.#given()),
     };
     for (const one of this.#watchers) one.stop = notices.watch(one.watcher);
+    for (const one of this.#outageWatchers) one.stop = connections.outage.watch(one.listener);
   }
   async close(): Promise<void> {
     await this.#opening?.catch(() => undefined);
@@ -199,6 +202,15 @@ export class PostgresStore implements Store {
     this.#watchers.add(one);
     return () => {
       this.#watchers.delete(one);
+      one.stop();
+    };
+  }
+
+  watchOutages(listener: OutageListener): () => void {
+    const one = { listener, stop: this.#opened?.connections.outage.watch(listener) ?? (() => undefined) };
+    this.#outageWatchers.add(one);
+    return () => {
+      this.#outageWatchers.delete(one);
       one.stop();
     };
   }

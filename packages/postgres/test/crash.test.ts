@@ -118,6 +118,38 @@ if (canOwnServers) {
     await elsewhere.run("a", waits).signal("go", "there");
     expect(await result).toBe("there");
   }, 60_000);
+
+  test("D9 the log says once that the server is gone, long before a call gives up, and once that it is back, with how long it was", async () => {
+    const lines: string[] = [];
+    const note = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
+    const logger = { debug() {}, info: note("info"), warn: note("warn"), error: note("error") };
+    const engine = await Holdfast.open(`${database.url}?schema=${database.newSchema()}`, { logger });
+    onTestFinished(() => engine.close());
+    const waits = workflow("waits", async (ctx) => ctx.waitForSignal("go"));
+    await engine.worker({ workflows: [waits] });
+    const run = await engine.start(waits, undefined, { id: "a" });
+    await database.server.kill();
+    await until(() => lines.length > 0, "the news that it is gone");
+    await database.server.restart();
+    await until(() => lines.length > 1, "the news that it is back");
+    await run.signal("go", "there");
+    expect(await run.result()).toBe("there");
+    expect(lines).toEqual([
+      "error Database unreachable: runs wait until it is back. Trying again.",
+      expect.stringMatching(/^info Database reachable again after \d+ ?s\.$/),
+    ]);
+  }, 60_000);
+  test("D9 connections that are lost and made again are not worth a line", async () => {
+    const told: unknown[] = [];
+    const store = await database.open({ schema: database.newSchema() });
+    store.watchOutages({ gone: (error) => told.push(error), back: () => told.push("back") });
+    await running(store, "a");
+    for (const _ of range(5)) {
+      await database.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdfast'");
+      await store.get(["a"]);
+    }
+    expect(told).toEqual([]);
+  });
 } else {
   test("a server that is not ours is not killed", () => expect(canOwnServers).toBe(false));
 }

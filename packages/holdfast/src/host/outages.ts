@@ -34,6 +34,12 @@ export class OutageLog implements Logger {
   error(message: string, fields?: object): void {
     if (!this.#isKnown(message, fields)) this.#logger.error(message, fields);
   }
+  /** The store can't be reached, since then by `performance.now()`. */
+  gone(error: unknown, since: number = performance.now()): void {
+    if (this.#goneSince !== undefined) return;
+    this.#goneSince = since;
+    this.#logger.error("Database unreachable: runs wait until it is back. Trying again.", { error });
+  }
   /** The store has answered. */
   reached(): void {
     if (this.#goneSince === undefined) return;
@@ -46,10 +52,7 @@ export class OutageLog implements Logger {
     const { error } = (fields ?? {}) as { readonly error?: unknown };
     if (!(error instanceof StoreError) || !error.retryable) return false;
     if (error.code === "HF_STORE_UNAVAILABLE") {
-      if (this.#goneSince === undefined) {
-        this.#goneSince = performance.now();
-        this.#logger.error("Database unreachable: runs wait until it is back. Trying again.", { error });
-      }
+      this.gone(error);
       return true;
     }
     const line = `${error.code} ${message}`;

@@ -469,6 +469,14 @@ export interface Store {
   list(query: RunQuery): Promise<{ readonly runs: RunRow[]; readonly cursor: string | undefined }>;
   count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>>;
 
+  /** Calls back when the store can't be reached, and when it can again, long before a call gives up. Returns how to stop. */
+  watchOutages?(listener: OutageListener): () => void;
   /** Calls back when something may have changed, also by other processes. Returns how to stop. */
   watch(onWakeup: (wakeup: Wakeup) => void): () => void;
+}
+
+export interface OutageListener {
+  /** No call gets through, `since` then, by `performance.now()`. */
+  readonly gone: (error: unknown, since: number) => void;
+  readonly back: () => void;
 }
