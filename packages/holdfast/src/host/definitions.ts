@@ -148,10 +148,26 @@ async function checkedPayload(
     return { unreadable: messageOf(error) };
   }
   try {
-    return codec.encode((await validated(what, schema, value)).value);
+    const checked = await inTime(validated(what, schema, value));
+    return checked === undefined
+      ? { unreadable: `Its schema has not answered within ${SCHEMA_MS / 1_000} s.` }
+      : codec.encode(checked.value);
   } catch (error) {
     return { refused: messageOf(error) };
   }
+}
+
+/** X11: a schema that never answers holds up no run for good. */
+const SCHEMA_MS = 10_000;
+const { setTimeout, clearTimeout } = globalThis; // neither fake timers nor the determinism guard are for these
+
+/** Undefined: it took too long. */
+function inTime<T>(work: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, SCHEMA_MS, undefined).unref();
+  });
+  return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
 
 /** What a workflow says of this signal or update; one that declares some has no others. */
