@@ -29,7 +29,8 @@ export type Answer =
 /**
  * What the end of an execution asks of its messages (D9, K1); never in history. Only with a `complete`, `fail` or `canceled` command, and
  * not after a deadline. A host that finds such a message acknowledged, and given to no turn, before it could write the end takes the turn
- * back: the messages of the turn and the late ones, in order of arrival, are a turn of their own, and its other jobs come in the turn after.
+ * back: the messages of the turn and the late ones, in order of arrival, are a turn of their own; timers and outcomes of operations come in
+ * the turn after.
  */
 export interface EndWants {
   /**
@@ -40,7 +41,7 @@ export interface EndWants {
   readonly stillWanted?: readonly string[];
   /**
    * Names of signals of this very activation that were left alone though a wait or `receive` for them ended in it, as above. If the
-   * activation had jobs that did not come as messages (timers, outcomes of steps), the host takes the turn back in the same way.
+   * activation had timers or outcomes of operations as well, the host takes the turn back in the same way.
    */
   readonly overtaken?: readonly string[];
   /** A cancellation would change the end: none has reached the run yet, and it has not rolled back. */

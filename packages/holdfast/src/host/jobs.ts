@@ -1,7 +1,7 @@
 // Jobs that wait for the next turns of one run.
 // Owns: their order; which of them are messages of the inbox, and so leave it with the turn that takes them.
 // Invariants: M2 (messages in order of arrival), M7 (what a turn takes is consumed by its commit, what comes during it by a later one),
-// X9 (a turn takes no more than so many), D9 (a turn that is taken back: messages first, in a turn of their own, then its other jobs),
+// X9 (a turn takes no more than so many), D9 (a turn that is taken back: messages first, in a turn of their own, then timers and outcomes),
 // M8 (an update that may wait goes with every turn until one takes it).
 
 import type { Job, UpdateJob } from "@holdfast/core";
@@ -29,13 +29,19 @@ interface Queued extends QueuedMessage {
   readonly jobs: number;
 }
 
+interface HeldJob {
+  readonly job: Job;
+  /** Of an answer in the inbox. */
+  readonly id: number | undefined;
+}
+
 export class JobQueue {
   #jobs: Job[] = [];
   #messages: Queued[] = [];
   /** M8: updates that no receive has taken up yet. They go with the next turn, and are no reason for one. */
   #kept: readonly QueuedMessage[] = [];
-  /** D9: jobs that wait until all messages up to this one have had their turn. */
-  #held: { readonly jobs: readonly Job[]; readonly until: number } | undefined;
+  /** D9: timers and outcomes that wait until all messages up to this one have had their turn. Answers of others are in the inbox. */
+  #held: { readonly jobs: readonly HeldJob[]; readonly until: number } | undefined;
 
   get isEmpty(): boolean {
     return this.#jobs.length === 0;
@@ -45,9 +51,8 @@ export class JobQueue {
   }
   /** Outcomes of steps among them that are in memory alone. */
   get hasOutcomes(): boolean {
-    const messages = new Set(this.#messages.map(({ job }) => job));
-    const isOutcome = (job: Job): boolean => job.type === "resolve" && !messages.has(job);
-    return this.#jobs.some(isOutcome) || this.#held?.jobs.some(isOutcome) === true;
+    const isOwn = ({ job, id }: HeldJob): boolean => job.type === "resolve" && id === undefined;
+    return heldJobs(this.#jobs, this.#messages).some(isOwn) || this.#held?.jobs.some(isOwn) === true;
   }
   push(job: Job): void {
     this.#jobs.push(job);
@@ -65,7 +70,7 @@ export class JobQueue {
   }
   /** A claim begins with an inbox of its own. K8: a timer that fired is set no more; without a replay nobody else knows of it. */
   clear(fires: "keep fires" | "drop fires"): void {
-    const jobs = [...this.#jobs, ...(this.#held?.jobs ?? [])];
+    const jobs = [...this.#jobs, ...(this.#held?.jobs ?? []).map(({ job }) => job)];
     this.#jobs = fires === "keep fires" ? jobs.filter(({ type }) => type === "fire") : [];
     this.#messages = [];
     this.#kept = [];
@@ -104,34 +109,51 @@ export class JobQueue {
   #release(): void {
     const held = this.#held;
     if (held === undefined || this.#messages.some(({ id }) => id <= held.until)) return;
+    const [jobs, messages] = [this.#jobs, this.#messages];
     this.#held = undefined;
-    this.#jobs.unshift(...held.jobs);
-    this.#messages = this.#messages.map(({ id, job, jobs }) => ({ id, job, jobs: jobs + held.jobs.length }));
+    this.#jobs = [];
+    this.#messages = [];
+    for (const { job, id } of held.jobs) {
+      if (id === undefined) this.push(job);
+      else this.pushMessage(id, job);
+    }
+    const before = this.#jobs.length;
+    this.#jobs.push(...jobs);
+    for (const { id, job, jobs } of messages) this.#messages.push({ id, job, jobs: jobs + before });
   }
 
   /**
-   * D9: a turn that counts for nothing. Its messages and those that have come since, in order of arrival, have a turn of their own; its
-   * other jobs come in the turn after.
+   * D9: a turn that counts for nothing. Its messages and those that have come since, in order of arrival, have a turn of their own; timers
+   * and outcomes come in the turn after, with what others have answered: they would end the same waits again.
    */
   takeBack(turn: TurnJobs): void {
     this.#kept = []; // they are among its messages
-    const messages = [...turn.messages, ...this.#messages].sort((a, b) => a.id - b.id);
-    const ofMessages = new Set(messages.map(({ job }) => job));
-    const others = [...turn.jobs, ...(this.#held?.jobs ?? []), ...this.#jobs].filter((job) => !ofMessages.has(job));
-    this.#jobs = others.filter(({ type }) => FIRST.has(type));
+    const queued = [...turn.messages, ...this.#messages];
+    const jobs = [...heldJobs(turn.jobs, queued), ...(this.#held?.jobs ?? []), ...heldJobs(this.#jobs, queued)];
+    const messages = queued.filter(({ job }) => job === undefined || !isOutcome(job)).sort((a, b) => a.id - b.id);
+    this.#jobs = jobs.flatMap(({ job }) => (FIRST.has(job.type) ? [job] : []));
     this.#messages = [];
     for (const { id, job } of messages) this.pushMessage(id, job);
-    const jobs = others.filter(({ type }) => !FIRST.has(type));
-    this.#held = jobs.length === 0 ? undefined : { jobs, until: messages.at(-1)?.id ?? 0 };
+    const held = jobs.filter(({ job, id }) => isOutcome(job) || (id === undefined && !FIRST.has(job.type)));
+    this.#held = held.length === 0 ? undefined : { jobs: held, until: messages.at(-1)?.id ?? 0 };
   }
 }
 
+/** Each with its id, if it is a message's. */
+function heldJobs(jobs: readonly Job[], messages: readonly QueuedMessage[]): HeldJob[] {
+  const ids = new Map(messages.map(({ id, job }) => [job, id]));
+  return jobs.map((job) => ({ job, id: ids.get(job) }));
+}
+/** What came of an operation: no message that somebody has sent. */
+function isOutcome({ type }: Job): boolean {
+  return type === "fire" || type === "resolve" || type === "childStarted";
+}
 /** M8: an update that may wait to be accepted. */
 export function isPatient(message: QueuedMessage): message is QueuedMessage & { readonly job: UpdateJob } {
   return message.job?.type === "update" && message.job.acceptUntil !== undefined;
 }
-/** Does the turn have jobs that are neither messages nor its beginning: timers, outcomes of steps? */
+/** Does the turn have messages beside timers and outcomes? */
 export function isMixed({ jobs, messages }: TurnJobs): boolean {
-  const ofMessages = new Set(messages.map(({ job }) => job));
-  return messages.some((message) => !isPatient(message)) && jobs.some((job) => !ofMessages.has(job) && !FIRST.has(job.type));
+  const isSent = (message: QueuedMessage): boolean => message.job !== undefined && !isOutcome(message.job) && !isPatient(message);
+  return messages.some(isSent) && jobs.some(isOutcome);
 }

@@ -70,6 +70,19 @@ it("D9 the other jobs wait until every late message has had its turn, and surviv
   expect(sizes).toEqual([200, 200, 200, 50, 0]);
 });
 
+it("D9 answers of others wait like outcomes of steps, and leave the inbox with the turn that has them", () => {
+  const queue = new JobQueue();
+  queue.pushMessage(3, outcome(1));
+  queue.push(fire(2));
+  queue.pushMessage(4, signal(4));
+  queue.takeBack(queue.take());
+  expect(queue.hasOutcomes).toBe(false); // it is in the inbox
+  queue.pushMessage(5, signal(5));
+  expect(shown(queue.take())).toBe("s4 s5 | 4 5");
+  queue.pushMessage(6, signal(6));
+  expect(shown(queue.take())).toBe("resolve1 fire2 s6 | 3 6");
+});
+
 it("D9 a timer whose operation was settled meanwhile fires no more", () => {
   const queue = new JobQueue();
   queue.push(fire(1));
@@ -82,11 +95,12 @@ it("D9 a timer whose operation was settled meanwhile fires no more", () => {
   expect(shown(queue.take())).toBe("fire2 s2 | 2");
 });
 
-it("D9 a turn is mixed if it has messages and jobs that are no beginning of it", () => {
+it("D9 a turn is mixed if it has messages beside timers and outcomes", () => {
   const message = { id: 1, job: signal(1) };
   expect(isMixed({ jobs: [start, message.job], messages: [message] })).toBe(false);
   expect(isMixed({ jobs: [fire(1)], messages: [] })).toBe(false);
   expect(isMixed({ jobs: [fire(1), message.job], messages: [message] })).toBe(true);
   const answer = { id: 2, job: outcome(3) };
-  expect(isMixed({ jobs: [answer.job, message.job], messages: [answer, message] })).toBe(false);
+  expect(isMixed({ jobs: [answer.job, message.job], messages: [answer, message] })).toBe(true);
+  expect(isMixed({ jobs: [answer.job], messages: [answer] })).toBe(false);
 });

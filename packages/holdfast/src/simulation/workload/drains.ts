@@ -1,15 +1,15 @@
 // Drains: runs that hear what clients send until nothing more comes, and clients that send until the run has ended.
 // Owns: which signals and cancellations were acknowledged, and what each run says that it has heard.
-// Invariants: M1 D9 (every acknowledged signal is in the output, however the wait ends: by its timeout, by a sleep, by a step), M3 M7 (once),
+// Invariants: M1 D9 (every acknowledged signal is in the output, however the wait ends: by its timeout, by a sleep, by a step, activity or child), M3 M7 (once),
 // K1 (a run whose cancellation was acknowledged ends canceled).
 
-import { type AnyWorkflow, Receive, signal, workflow } from "@holdfast/core";
+import { type AnyWorkflow, activity, Receive, signal, workflow } from "@holdfast/core";
 import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
 import type { Scene } from "../scene.ts";
 import type { Stage } from "../stage.ts";
 
-const KINDS = ["listen", "race", "step", "receive", "cancel"] as const;
+const KINDS = ["listen", "race", "step", "errand", "child", "receive", "cancel"] as const;
 type Kind = (typeof KINDS)[number];
 interface Plan {
   readonly id: string;
@@ -32,6 +32,7 @@ export function drains(random: Random, name: string): Scene {
   });
   return {
     name,
+    activities: (hands) => [errand(hands, name)],
     workflows: (hands) => code(hands, name),
     async play(stage) {
       await Promise.all(plans.map((plan) => (plan.kind === "cancel" ? playCancel(stage, name, plan) : playDrain(stage, name, plan))));
@@ -74,7 +75,12 @@ async function playCancel(stage: Stage, name: string, { id, kind, ...plan }: Pla
     stage.violate("drains", "K1", `the cancellation of ${id} was acknowledged, and it ended ${row?.status}`);
 }
 
+const errand = (hands: Hands, name: string) =>
+  activity<number, number>(`${name}-work`, (n, info) => hands.activity(info, n, { takes: n }), { retry: RETRY });
+
 function code(hands: Hands, name: string): AnyWorkflow[] {
+  const work = errand(hands, name);
+  const sleeper = workflow(`${name}-sleeper`, (ctx, length: number) => ctx.sleep(length));
   const named = (kind: Kind) => ({ name: `${name}-${kind}`, signals: { tick: signal<string>() } });
   type Input = Omit<Plan, "id" | "kind">;
   return [
@@ -101,6 +107,27 @@ function code(hands: Hands, name: string): AnyWorkflow[] {
       const heard: string[] = [];
       await ctx.race("first", {
         work: (branch) => branch.step("work", (info) => hands.step(info, 1, { takes: 2 * timeout }), { retry: RETRY }),
+        ticks: async (branch) => {
+          for (;;) heard.push(await branch.waitForSignal("tick"));
+        },
+      });
+      return heard;
+    }),
+    workflow(named("errand"), async (ctx, { timeout }: Input) => {
+      const heard: string[] = [];
+      await ctx.race("first", {
+        work: (branch) => branch.activity(work, 2 * timeout),
+        ticks: async (branch) => {
+          for (;;) heard.push(await branch.waitForSignal("tick"));
+        },
+      });
+      return heard;
+    }),
+    sleeper,
+    workflow(named("child"), async (ctx, { timeout }: Input) => {
+      const heard: string[] = [];
+      await ctx.race("first", {
+        work: (branch) => branch.child(sleeper, 2 * timeout),
         ticks: async (branch) => {
           for (;;) heard.push(await branch.waitForSignal("tick"));
         },
