@@ -303,7 +303,7 @@ export const planted = [
     "taken-back-outcomes-lost",
     "a turn that is taken back loses the outcomes of its steps",
     `${host}/jobs.ts`,
-    "this.#held = jobs.length === 0 ? undefined : { jobs, until: messages.at(-1)?.id ?? 0 };",
+    "this.#held = held.length === 0 ? undefined : { jobs: held, until: messages.at(-1)?.id ?? 0 };",
     "this.#held = undefined;",
   ),
   bug(

@@ -1,6 +1,6 @@
 // M1, M7, D9, K1: messages that are acknowledged while their run is ending.
 
-import { Receive, RunClosedError, signal, type TurnCommit, update, workflow } from "holdfast";
+import { activity, Receive, RunClosedError, signal, type TurnCommit, update, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -90,6 +90,36 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
     await engine.worker({ workflows: [race, wait] });
     expect(await runs[0].result()).toEqual({ winner: "heard", value: "there" });
     expect(await runs[1].result()).toBe(1);
+  });
+
+  test("D9 a race of a wait with an activity or a child hears the signal that came before its end was written", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const work = activity("work", async () => "worked");
+    const child = workflow("child", async () => "grown");
+    const signals = { more: signal<string>() };
+    const both = (name: string, other: "activity" | "child") =>
+      workflow({ name, signals }, async (ctx) => {
+        const heard: string[] = [];
+        const { winner } = await ctx.race("first", {
+          other: (branch) => (other === "activity" ? branch.activity(work) : branch.child(child)),
+          hear: async (branch) => {
+            for (;;) heard.push(await branch.waitForSignal("more"));
+          },
+        });
+        return [winner, heard];
+      });
+    const workflows = [both("errand", "activity"), both("parent", "child")] as const;
+    const runs = await Promise.all(workflows.map((one) => engine.start(one, undefined, { id: one.name })));
+    const sent = new Set<string>();
+    beforeEnds(wire, async ({ runId }) => {
+      if (runId !== "errand" && runId !== "parent") return;
+      if (sent.has(runId)) return;
+      sent.add(runId);
+      await runs.find(({ id }) => id === runId)?.signal("more", "late");
+    });
+    await engine.worker({ workflows: [...workflows, child], activities: [work] });
+    for (const run of runs) expect(await run.result()).toEqual(["other", ["late"]]);
   });
 
   test("K1 a cancellation that is acknowledged while the last turn is written is heard", async () => {
