@@ -5,7 +5,6 @@
 import {
   type AnyWorkflow,
   DEFAULT_LIMITS,
-  type Duration,
   encodeLimited,
   evaluateQuery,
   type History,
@@ -53,13 +52,14 @@ import {
   specOf,
   validated,
 } from "./host/definitions.ts";
-import { type Environment, realEnvironment, type Timer } from "./host/environment.ts";
+import { realEnvironment } from "./host/environment.ts";
 import { Namespace } from "./host/namespace.ts";
+import { Pauses } from "./host/pauses.ts";
 import { isClosed, type RunResult, resultOf } from "./host/results.ts";
 import type { RoutedSignal } from "./host/router.ts";
 import { type BegunBy, Session } from "./host/session.ts";
 import type { Settings } from "./host/settings.ts";
-import type { AnyOpenOptions, AnyRunOptions, SendOptions } from "./options.ts";
+import type { AnyOpenOptions, AnyRunOptions, SendOptions, UpdateOptions } from "./options.ts";
 import { decode } from "./storage/binary.ts";
 import type { End, MessageJob, ParentLink, Status, UpdateOutcome } from "./storage/contents.ts";
 import { KEY } from "./storage/layout.ts";
@@ -89,10 +89,7 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
   /** Resolves when the signal is durable and the run has an alarm for it. */
   signal<K extends keyof S & string>(name: K, ...payload: InputArgs<SignalInput<S[K]>, SendOptions>): Promise<void>;
   /** Resolves with the reply. Runs the run, if nobody does. */
-  update<K extends keyof U & string>(
-    name: K,
-    ...input: InputArgs<UpdateSent<U[K]>, SendOptions & { readonly timeout?: Duration }>
-  ): Promise<UpdateOutput<U[K]>>;
+  update<K extends keyof U & string>(name: K, ...input: InputArgs<UpdateSent<U[K]>, UpdateOptions>): Promise<UpdateOutput<U[K]>>;
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; whatever the state is, the arguments follow it
   query<K extends keyof Q & string>(name: K, ...args: Parameters<Q[K]> extends [any?, ...infer A] ? A : []): Promise<ReturnType<Q[K]>>;
   /** Asks it to stop: durable when this resolves, whatever the run is doing (K1). */
@@ -116,10 +113,7 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
   childEnded(parent: ParentLink, outcome: Outcome): Promise<void>;
 }
 
-/** Milliseconds. */
-const FIRST_PAUSE = 100;
-const LONGEST_PAUSE = 30_000;
-/** How long a caller whose time is up is kept waiting for what to tell it. */
+/** Milliseconds: how long a caller whose time is up is kept waiting for what to tell it. */
 const WORDS_WITHIN = 1_000;
 
 const QUIET: Pick<Logger, "debug" | "info"> = { debug() {}, info() {} };
@@ -310,17 +304,19 @@ export class Handle {
     }
   }
 
-  async update(name: string, input?: unknown, options: SendOptions & { readonly timeout?: Duration } = {}): Promise<unknown> {
+  async update(name: string, input?: unknown, options: UpdateOptions = {}): Promise<unknown> {
     checkedSend("update", options);
     const spec = specOf<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
     await validated(`update ${name}`, spec?.schema as never, input);
     const encoded = this.#encode(input, `the input of update ${name}`);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
+    const acceptWithin = options.acceptWithin === undefined ? 0 : parseDuration(options.acceptWithin);
     const key = checkedKey(options.idempotencyKey);
     const id = updateId(key, () => this.#settings.environment.uuid());
     await this.#starting;
     const known = key === undefined ? undefined : await this.#namespace.updateOutcome(id, this.#settings.codec);
-    return this.#reply(name, known ?? (await this.#outcome({ type: "update", id, name, input: encoded }, key, timeout)));
+    const job = { type: "update", id, name, input: encoded, ...(acceptWithin > 0 && { acceptWithin }) } as const;
+    return this.#reply(name, known ?? (await this.#outcome(job, key, timeout)));
   }
   /** M10: once it is durable. */
   async #outcome(job: UpdateJob, key: string | undefined, timeout: number | undefined): Promise<UpdateOutcome> {
@@ -369,10 +365,11 @@ export class Handle {
     }
     if (this.#namespace.live === undefined && (await this.#namespace.status(this.#settings.codec))?.status !== "blocked")
       await this.#wake("update");
-    return this.#stored(job.id, pauses);
+    return this.#stored(job, pauses);
   }
   /** Looks until it is there: the run may have moved on to another driver, which can't tell of it here. */
-  async #stored(id: string, pauses: Pauses): Promise<UpdateOutcome> {
+  async #stored({ id, acceptWithin }: UpdateJob, pauses: Pauses): Promise<UpdateOutcome> {
+    const isPatient = acceptWithin !== undefined;
     for (;;) {
       const { live } = this.#namespace;
       if (live instanceof Session) await live.result.catch(() => {}); // while it is here it tells
@@ -383,6 +380,9 @@ export class Handle {
       if (isClosed(status.status)) throw adviseHere(new RunClosedError({ runId: this.id, status: status.status }));
       if (status.status === "blocked") throw this.#blocked(status);
       await pauses.next();
+      // M8: it parked with an update that may be accepted until then, and no other host may mind its alarm.
+      const isDue = isPatient && (status.wakeAt ?? Number.POSITIVE_INFINITY) <= this.#settings.environment.now();
+      if (isDue && this.#namespace.live === undefined) await this.#wake("update");
     }
   }
   /** V4: the update is kept, and offered to the run when it goes on. */
@@ -452,28 +452,4 @@ type UpdateJob = MessageJob & { readonly type: "update" };
 
 function rethrow(error: unknown): never {
   throw adviseHere(error);
-}
-
-/** Between looks at something that another process may change: longer each time, and over at once if nothing is looked for any more. */
-class Pauses {
-  readonly #environment: Environment;
-  #wait = FIRST_PAUSE;
-  #timer: Timer | undefined;
-
-  constructor(environment: Environment) {
-    this.#environment = environment;
-  }
-  /** Never resolves after the end. */
-  next(): Promise<void> {
-    const wait = this.#wait;
-    this.#wait = Math.min(wait * 1.5, LONGEST_PAUSE);
-    if (wait === 0) return new Promise(() => {});
-    return new Promise((resolve) => {
-      this.#timer = this.#environment.after(wait, resolve);
-    });
-  }
-  end(): void {
-    this.#wait = 0;
-    this.#timer?.cancel();
-  }
 }

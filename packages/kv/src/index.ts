@@ -109,6 +109,6 @@ export type { Environment, Timer } from "./host/environment.ts";
 export { realEnvironment } from "./host/environment.ts";
 export type { RunResult } from "./host/results.ts";
 export type { ChildStart, Delivery, RoutedSignal, Router } from "./host/router.ts";
-export type { OpenOptions, RunOptions, SendOptions } from "./options.ts";
+export type { OpenOptions, RunOptions, SendOptions, UpdateOptions } from "./options.ts";
 export { createChild, createWorkflow, openWorkflow, runWorkflow } from "./runWorkflow.ts";
 export type { ParentLink } from "./storage/contents.ts";

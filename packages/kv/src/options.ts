@@ -60,6 +60,13 @@ export interface SendOptions {
   readonly idempotencyKey?: string;
 }
 
+export interface UpdateOptions extends SendOptions {
+  /** How long to wait for the reply. The update goes on without it. */
+  readonly timeout?: Duration;
+  /** Keep offering it until a `receive` accepts it, for at most this long by the run's clock (M8). Default: once. */
+  readonly acceptWithin?: Duration;
+}
+
 // biome-ignore lint/suspicious/noExplicitAny: inference helpers; the only arguments that every workflow is assignable to
 export type AnyOpenOptions = OpenOptions<any, any, any, any, any>;
 export type AnyRunOptions = AnyOpenOptions & StartOptions & { readonly input?: unknown };

@@ -30,10 +30,10 @@ import {
   runWorkflow,
   type WorkflowHandle,
 } from "@holdfast/kv";
-import type { Doom, Host, HostRun, HostSend, HostStart } from "holdfast/testing";
+import type { Doom, Host, HostRun, HostSend, HostStart, HostUpdate } from "holdfast/testing";
 
 /** See docs/hosts.md: "What a host can't offer". */
-export const LACKS = ["transaction", "operations", "startOptions", "acceptWithin"] as const;
+export const LACKS = ["transaction", "operations", "startOptions"] as const;
 
 // ── time ──
 
@@ -380,7 +380,7 @@ class KvRun implements HostRun {
     await this.#host.process.asked(sender.signal(name, payload as never, options));
     await this.#host.settle();
   }
-  async update(name: string, input?: unknown, options: HostSend & { readonly timeout?: Duration } = {}) {
+  async update(name: string, input?: unknown, options: HostUpdate = {}) {
     const reply = this.#asked((handle) => handle.update(name, input as never, options));
     reply.catch(() => {}); // who awaits it hears of it
     await this.#host.settle();

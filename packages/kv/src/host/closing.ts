@@ -59,3 +59,7 @@ export class Closing {
 export function isOutcome({ type }: Job): boolean {
   return type === "resolve" || type === "fire" || type === "childStarted";
 }
+/** What begins an execution, or an attempt of it: first in its turn. */
+export function isBeginning({ type }: Job): boolean {
+  return type === "start" || type === "resume";
+}

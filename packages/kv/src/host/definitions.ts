@@ -17,7 +17,7 @@ import {
   type UpdateJob,
 } from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import type { AnyOpenOptions, AnyRunOptions, SendOptions, StartOptions } from "../options.ts";
+import type { AnyOpenOptions, AnyRunOptions, SendOptions, StartOptions, UpdateOptions } from "../options.ts";
 import type { AnyActivity } from "./bodies.ts";
 
 export function invalid(what: string, message: string, path?: string): InvalidInputError {
@@ -82,7 +82,7 @@ const OPEN: OptionNames<AnyOpenOptions> = {
 };
 const START: OptionNames<StartOptions> = { signals: true, deadline: true, retry: true, version: true, attributes: true, parent: true };
 const RUN: OptionNames<AnyRunOptions & { mode: unknown }> = { ...OPEN, ...START, input: true, mode: true };
-const SEND: OptionNames<SendOptions & { timeout: unknown }> = { idempotencyKey: true, timeout: true };
+const SEND: OptionNames<UpdateOptions> = { idempotencyKey: true, timeout: true, acceptWithin: true };
 
 /** What a run is opened or started with: an object, with no other names than these. */
 export function checkedOptions<T extends object>(what: string, options: T): T {

@@ -30,6 +30,8 @@ export class Execution {
   rollingBack = false;
   /** When the run is to be tried again as a whole (D10): until then no code runs. */
   retryRunAt: number | undefined;
+  /** M8: when the first update that waits to be accepted is to be given up. */
+  acceptUntil: number | undefined;
   readonly #bodies: BodyContext;
 
   constructor(settings: Settings, storage: Storage, head: Head, onChange: () => void) {
@@ -84,9 +86,13 @@ export class Execution {
   /** When something is due next, in milliseconds since 1970. */
   get nextDue(): number | undefined {
     if (this.retryRunAt !== undefined) return this.retryRunAt;
-    const { nextDue } = this.effects;
-    const { nextAt } = this.post;
-    return nextDue === undefined ? nextAt : nextAt === undefined ? nextDue : Math.min(nextDue, nextAt);
+    let next = this.effects.nextDue;
+    for (const at of [this.post.nextAt, this.acceptUntil]) if (at !== undefined && (next === undefined || at < next)) next = at;
+    return next;
+  }
+  /** M8: an update has waited for as long as it may: the next turn rejects it. */
+  get isPatienceOver(): boolean {
+    return this.acceptUntil !== undefined && this.acceptUntil <= this.settings.environment.now();
   }
   get isDue(): boolean {
     const due = this.nextDue;

@@ -1,9 +1,10 @@
 // How messages become jobs of a turn.
-// Owns: the inbox of a live run, messages that were taken and not yet written off, and keys that are used by those.
-// Invariants: M3 (one delivery a key), M7 (a message leaves with the batch of the turn that takes its job, and not before), M13, P10 (an
+// Owns: the inbox of a live run, messages that were taken and not yet written off, updates that wait to be accepted, and keys that are
+// used by those.
+// Invariants: M8 (an update that may wait is offered to each turn until one takes it up, or its time is over by the run's clock), M3 (one delivery a key), M7 (a message leaves with the batch of the turn that takes its job, and not before), M13, P10 (an
 // outcome for an execution that is over is nobody's).
 
-import type { Job } from "@holdfast/core";
+import type { Job, UpdateJob } from "@holdfast/core";
 import type { InboxMessage, Message, MessageJob } from "../storage/contents.ts";
 import { PREFIX, usedKey } from "../storage/layout.ts";
 import { read } from "../storage/sealing.ts";
@@ -27,6 +28,8 @@ export class Intake {
   readonly #namespace: Namespace;
   readonly #inbox = new Inbox();
   #taken: Taken[] = [];
+  /** M8: updates that were offered to a turn in vain, oldest first. */
+  #patient: Taken[] = [];
   readonly #used = new Set<string>();
   #hinted = false;
   #terminated: Extract<MessageJob, { type: "terminate" }> | undefined;
@@ -110,13 +113,13 @@ export class Intake {
     const outcome = job.type === "update" ? await this.#namespace.updateOutcome(job.id, this.#settings.codec) : undefined;
     if (job.type === "update" && outcome !== undefined) this.#namespace.tellUpdate(job.id, outcome);
   }
-  async #jobOf({ job }: InboxMessage, { storage, head, effects }: Execution): Promise<Job | undefined> {
+  async #jobOf({ job }: InboxMessage, { storage, head, effects, lastTime }: Execution): Promise<Job | undefined> {
     const { workflow, codec } = this.#settings;
     switch (job.type) {
       case "signal":
         return checkedSignal(workflow, job, codec);
       case "update":
-        return checkedUpdate(workflow, job, codec);
+        return checkedUpdate(workflow, this.#patientJob(job, lastTime), codec);
       case "cancel":
         return job;
       case "resolve": {
@@ -131,6 +134,45 @@ export class Intake {
         effects.hurry();
         return undefined;
     }
+  }
+
+  // ── waiting to be accepted ──
+
+  /** M8: its time counts from when the run first sees it, by the run's clock, which never goes back (P7). */
+  #patientJob({ acceptWithin, ...job }: Extract<MessageJob, { type: "update" }>, lastTime: number): UpdateJob {
+    if (acceptWithin === undefined || job.acceptUntil !== undefined) return job;
+    return { ...job, acceptUntil: Math.ceil(Math.max(lastTime, this.#settings.environment.now()) + acceptWithin) };
+  }
+  /** When the first of those that wait is to be given up; undefined if none waits. */
+  get acceptUntil(): number | undefined {
+    let first: number | undefined;
+    for (const { job } of this.#patient) {
+      const until = job?.type === "update" ? job.acceptUntil : undefined;
+      if (until !== undefined && (first === undefined || until < first)) first = until;
+    }
+    return first;
+  }
+  /** For the next turn, before what has come since. */
+  offer(): Job[] {
+    if (this.#patient.length === 0) return [];
+    const offered = this.#patient;
+    this.#patient = [];
+    this.#taken = [...offered, ...this.#taken];
+    return offered.flatMap(({ job }) => job ?? []);
+  }
+  /** The turn has not taken these up. How long they may wait is stored with the first that has not. */
+  keep(storage: Storage, ids: ReadonlySet<string>): void {
+    if (ids.size === 0) return;
+    const isKept = ({ job }: Taken): boolean => job?.type === "update" && ids.has(job.id);
+    for (const taken of this.#taken.filter(isKept)) this.#patient.push(this.#noted(storage, taken));
+    this.#taken = this.#taken.filter((taken) => !isKept(taken));
+  }
+  #noted(storage: Storage, { message, job, key }: Taken): Taken {
+    const sent = message.job;
+    if (sent.type !== "update" || job?.type !== "update" || sent.acceptUntil !== undefined) return { message, job, key };
+    const noted: Message = { ...(message.key !== undefined && { key: message.key }), job: { ...sent, acceptUntil: job.acceptUntil } };
+    storage.putMessage(message.at, noted);
+    return { message: { ...noted, at: message.at }, job, key };
   }
 
   // ── being written off ──
@@ -160,20 +202,21 @@ export class Intake {
   }
   /** Messages that the execution before had taken for a turn that it did not come to: they are still stored, and are taken again. */
   putBack(): void {
-    for (const { message, key } of this.#taken) {
+    for (const { message, key } of [...this.#patient, ...this.#taken]) {
       this.#inbox.forget(message);
       if (key !== undefined) this.#used.delete(key);
     }
     this.#taken = [];
+    this.#patient = [];
   }
   /**
-   * Of a run that is over: the updates, which are owed an answer, and all that was asked of it twice. Its other messages stay where they
+   * Of a run that is over: the updates, which are owed an answer. Its other messages stay where they
    * are: each sender sees by that that no turn was given its message (H5), and a failed run that goes on takes them (D10).
    */
   takeLeftovers(isResumable: boolean): InboxMessage[] {
     const waiting = this.#inbox.take();
     this.#inbox.putBack(waiting.filter(({ job }) => isResumable && job.type === "recover"));
-    const left = [...this.#taken.splice(0).map(({ message }) => message), ...waiting];
+    const left = [...[...this.#patient.splice(0), ...this.#taken.splice(0)].map(({ message }) => message), ...waiting];
     return left.filter(({ job }) => job.type === "update");
   }
 }

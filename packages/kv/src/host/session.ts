@@ -21,7 +21,7 @@ import { Bell } from "./bell.ts";
 import { bear, headOf } from "./birth.ts";
 import { notServed, storeBlocked } from "./blocking.ts";
 import { serves } from "./bodies.ts";
-import { Closing } from "./closing.ts";
+import { Closing, isBeginning } from "./closing.ts";
 import { expired, isOverdue, mayRollBack } from "./deadline.ts";
 import { checkedSignal } from "./definitions.ts";
 import { type ClosingCommand, close, continueAsNew, endWants, retryTimeOf } from "./endings.ts";
@@ -36,7 +36,7 @@ import { isClosed, type RunResult, resultOf } from "./results.ts";
 import { isTooLarge, jobsThatFit } from "./room.ts";
 import type { Settings } from "./settings.ts";
 import { begin, beginsEffects, record } from "./turns.ts";
-import { type Answer, answersOf } from "./updates.ts";
+import { type Answer, answersOf, keptBy } from "./updates.ts";
 
 /** The executor of an execution is of no more use, but the run goes on: with another one. */
 const AGAIN = Symbol("again");
@@ -247,8 +247,8 @@ export class Session implements LiveRun {
       if (execution.jobs.length === 0) execution.messagesFirst = false;
       if (!execution.messagesFirst) execution.add(effects.takeJobs());
       post.deliver();
-      if (execution.jobs.length > 0 || isFreed || effects.pending || this.#intake.hasTaken) {
-        const isTurn = execution.jobs.length > 0 || isFreed;
+      const isTurn = execution.jobs.length > 0 || isFreed || execution.isPatienceOver;
+      if (isTurn || effects.pending || this.#intake.hasTaken) {
         isFreed = false;
         const ending = await (isTurn ? this.#turn(execution) : this.#write(execution, undefined));
         if (ending !== undefined) return ending;
@@ -311,6 +311,8 @@ export class Session implements LiveRun {
     // K7: a turn that is told of the deadline runs no code, whatever else it is told; no turn after the deadline is without that.
     const expiry = execution.jobs.findIndex(({ type }) => type === "expire");
     if (expiry >= 0) jobs.push(...execution.jobs.splice(expiry, 1));
+    const offered = this.#intake.offer();
+    if (offered.length > 0) jobs.splice(jobs.filter(isBeginning).length, 0, ...offered);
     const time = Math.max(execution.lastTime, Math.ceil(environment.now())); // as it is recorded: whole milliseconds
     this.#flusher.turnTime = time;
     return { time, jobs, historyLength: execution.storage.historyLength };
@@ -319,6 +321,8 @@ export class Session implements LiveRun {
   /** One batch: what a turn decided, if there was one, and what has happened to attempts. */
   async #write(execution: Execution, taken: Taken | undefined): Promise<Ending | undefined> {
     const { storage, effects } = execution;
+    if (taken !== undefined) this.#intake.keep(storage, keptBy(taken.completion));
+    execution.acceptUntil = this.#intake.acceptUntil;
     const consumed = this.#intake.consume(storage, execution.jobs);
     const turn = taken === undefined ? undefined : recordTurn(storage.turnCount, storage.historyLength, taken.activation, taken.completion);
     const starting = effects.prepare(taken?.activation.jobs ?? []);

@@ -26,6 +26,13 @@ export class Updates {
   }
 }
 
+/** M8: those that no receive has taken up, and that may wait on. */
+export function keptBy({ replies }: Completion & { status: "ok" }): ReadonlySet<string> {
+  const kept = new Set<string>();
+  for (const reply of replies) if (reply.type === "keepUpdate") kept.add(reply.id);
+  return kept;
+}
+
 export function answersOf({ commands, replies }: Completion & { status: "ok" }): Answer[] {
   const answers: Answer[] = [];
   for (const reply of replies)

@@ -53,7 +53,9 @@ export interface End {
 
 /** What may be appended to a namespace from outside (H2). */
 export type MessageJob =
-  | Extract<Job, { type: "signal" | "update" | "cancel" }>
+  | Extract<Job, { type: "signal" | "cancel" }>
+  /** `acceptWithin`: milliseconds that it may wait for a receive, as its sender said; the run says until when (M8). */
+  | (Extract<Job, { type: "update" }> & { readonly acceptWithin?: number | undefined })
   /** A child has ended. It counts for one execution only. */
   | (Extract<Job, { type: "resolve" }> & { readonly execution: number })
   | { readonly type: "terminate"; readonly reason?: string | undefined }

@@ -5,6 +5,7 @@
 import { Receive, signal, update, workflow } from "@holdfast/core";
 import { type EngineDriver, type Environment, MemoryDriver, openWorkflow, realEnvironment, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
+import { PREFIX } from "../../src/storage/layout.ts";
 import { unpack } from "../../src/storage/tuple.ts";
 import { KvHost } from "../host.ts";
 
@@ -231,6 +232,26 @@ describe("callers of updates", () => {
       counts.push(stored());
     }
     expect([await run.status(), counts[0], counts.at(-1)]).toEqual(["sleeping", 8, 6]);
+  });
+
+  test("M8 its caller is answered when its time is over, by the run's clock, though no host minds the alarm", async () => {
+    const waits = workflow({ name: "waits", signals: { go: signal() }, updates: { add: update<number, number>() } }, async (ctx) => {
+      await ctx.waitForSignal("go");
+      await ctx.receive(0, { updates: { add: (n, sum) => Receive.stop(sum + n, sum + n) } });
+    });
+    const driver = new MemoryDriver();
+    const options = { driver, workflow: waits, id: "r", logger: silent };
+    await runWorkflow(options);
+    const handle = openWorkflow(options);
+    await expect(handle.update("add", 1, { acceptWithin: 50 })).rejects.toMatchObject({ code: "HF_UPDATE_REJECTED" });
+    expect((await driver.list(PREFIX.messages)).length).toBe(0);
+    // A sender whose clock is an hour behind, or ahead, gives it no less and no more.
+    const sender = openWorkflow({ ...options, driver: elsewhere(driver), environment: clockAt(-HOUR) });
+    const asked = sender.update("add", 1, { acceptWithin: "1m", timeout: "2s" });
+    await expect.poll(async () => (await handle.describe()).wakeAt).toBeInstanceOf(Date);
+    await handle.signal("go");
+    await handle.wake();
+    expect(await asked).toBe(1);
   });
 
   test("V4 an update to a blocked run says so, runs none of its code, and is kept", async () => {

@@ -61,6 +61,21 @@ const late = workflow(
   },
 );
 
+/** Its receive is two signals and an execution away. */
+const distant = workflow(
+  { name: "distant", signals: { go: signal() }, updates: { add: update<number, number>() } },
+  async (ctx, n: number) => {
+    await ctx.waitForSignal("go");
+    if (n < 2) return ctx.continueAsNew(n + 1);
+    await ctx.waitForSignal("go");
+    const validate = (amount: number): void => {
+      if (amount < 0) throw new Error("too little");
+    };
+    const handle = (amount: number, sum: number) => (amount === 0 ? Receive.stop(sum, sum) : Receive.reply(sum + amount, sum + amount));
+    return (await ctx.receive(0, { updates: { add: { validate, handle } } })).state;
+  },
+);
+
 function patience({ test }: Suite): void {
   const needs = { needs: "acceptWithin" } as const;
   test(
@@ -130,6 +145,44 @@ function patience({ test }: Suite): void {
       await fails(run.update("add", 500, { acceptWithin: "1h" }), /too much/);
       await fails(run.update("add", -1, { acceptWithin: "1h" }), "HF_INVALID_INPUT");
       same([await run.update("add", 7, { acceptWithin: "1h" }), await run.result()], [7, 7]);
+    },
+    needs,
+  );
+  test(
+    "M8 an update that may wait is offered to each turn until a receive takes it up, through crashes and executions",
+    async (host) => {
+      const run = await host.start(distant, 1);
+      const ask = (amount: number, key: string) => {
+        const reply = run.update("add", amount, { acceptWithin: "1h", idempotencyKey: key });
+        reply.catch(() => {}); // the process may die under it
+        return host.settle().then(() => ({ reply }));
+      };
+      await ask(5, "first");
+      await ask(7, "second");
+      await fails(run.update("add", 1), "HF_UPDATE_REJECTED"); // one that may not wait
+      await run.signal("go");
+      await host.crash();
+      await run.signal("go");
+      await host.skip("10m");
+      const first = await ask(5, "first");
+      const refused = await ask(-1, "refused");
+      await run.signal("go");
+      same(await first.reply, 5); // in the order in which they came
+      await fails(refused.reply, /too little/);
+      same(await run.update("add", 7, { idempotencyKey: "second" }), 12);
+      await run.update("add", 0);
+      same(await run.result(), 12);
+    },
+    needs,
+  );
+  test(
+    "M8 one that waits when its run ends is answered so",
+    async (host) => {
+      const run = await host.start(distant, 2);
+      const asked = failure(run.update("add", 5, { acceptWithin: "10m" }));
+      await host.settle();
+      await run.cancel();
+      same((await asked).code, "HF_RUN_CLOSED");
     },
     needs,
   );
