@@ -172,7 +172,7 @@ export const errorCatalog = [
     code: "HF_RUN_BLOCKED",
     retryable: true,
     summary: "The code, or the codec, that the workers have can't advance the run. The run itself is unharmed.",
-    whatToDo: "Deploy code that fits the run: it is tried again by itself, and at once after run.resume().",
+    whatToDo: "Deploy code that fits the run: each worker that starts tries it again, and run.resume() does so at once.",
   },
 
   // What workflow code may not do.
