@@ -92,7 +92,10 @@ export class Looking {
 
   #waitingFor(row: RunRow): readonly string[] {
     const { availableAt, status, waitingFor } = row;
-    if (this.#isDue(row)) return [this.#serves(row) ? "a free worker" : noWorker(row)];
+    if (this.#isDue(row)) {
+      if (!this.#serves(row)) return [noWorker(row)];
+      return status === "pending" ? [] : ["a free worker"]; // a new one is as good as begun
+    }
     if (status !== "pending" || availableAt === undefined) return waitingFor;
     return [`start at ${new Date(availableAt).toISOString()}`, ...(this.#serves(row) ? [] : [noWorker(row)])];
   }

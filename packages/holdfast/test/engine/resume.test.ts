@@ -237,11 +237,11 @@ describe.each(STORES)("resuming on %s", (store) => {
     const run = await first.start(order, undefined, { retry: { maxAttempts: 2, initialInterval: 600, jitter: 0 } });
     const info = await until(async () => {
       const seen = await run.describe();
-      return seen.waitingFor.length > 0 && seen;
+      return seen.status === "sleeping" && seen.waitingFor.length > 0 && seen;
     });
     wire.cut();
     fail = false;
-    expect(info).toMatchObject({ status: "sleeping", attempt: 2, error: undefined });
+    expect(info).toMatchObject({ status: "sleeping", attempt: 2, error: { message: "try again" } });
     expect(info.waitingFor).toEqual([expect.stringMatching(/^another attempt at \d{4}-.*Z$/)]);
     await second.worker({ workflows: [order] });
     expect(await second.run(run.id).result()).toBe(2);
