@@ -237,7 +237,7 @@ export class Context {
       callable("sideEffect", fn);
       return sideEffect(this.#unit, fn);
     };
-    return execution.sideEffects === "inline" && !this.#unit.mustWait ? guarded(this.#unit, run) : this.#pausing("sideEffect", run);
+    return execution.options.sideEffects === "inline" && !this.#unit.mustWait ? guarded(this.#unit, run) : this.#pausing("sideEffect", run);
   }
   publishState(state: unknown): void {
     this.#now("publishState", () => publishState(this.#unit, state));

@@ -20,7 +20,7 @@ const SCHEDULED: Behaviour = {
 
 export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
   const execution = unit.execution;
-  if (execution.sideEffects === "scheduled") {
+  if (execution.options.sideEffects === "scheduled") {
     const operation = execution.open(unit, "sideEffect", "sideEffect");
     if (!operation.closed) {
       operation.behaviour = SCHEDULED;

@@ -53,6 +53,7 @@ export interface ExecutionOptions {
   readonly freezeStates: boolean;
   /** Replay: changed options of operations are divergence too (Y2). */
   readonly strictReplay: boolean;
+  readonly withholdsRejections: boolean;
 }
 
 /** A child that `startChild` has started. */
@@ -67,7 +68,6 @@ export class Execution implements RunningTurn {
   readonly workflow: AnyWorkflow;
   readonly codec: Codec;
   readonly limits: Limits;
-  readonly sideEffects: "inline" | "scheduled";
   readonly scheduler = new Scheduler();
   readonly mailbox: Mailbox;
   readonly conditions: Conditions;
@@ -81,8 +81,7 @@ export class Execution implements RunningTurn {
   readonly notifiedPatches = new Set<string>();
   readonly logger: Logger;
   readonly watch: TurnWatch | undefined;
-  readonly freezeStates: boolean;
-  readonly strictReplay: boolean;
+  readonly options: ExecutionOptions;
 
   start: StartJob | undefined;
   seed = "";
@@ -120,8 +119,9 @@ export class Execution implements RunningTurn {
   hasFailed = false;
   liveUnits = 0;
   #lastSeq = 0;
-  /** Where messages were lost to waits that nothing hears (C5). */
+  /** Where messages were lost to waits that nothing hears (C5); operations that failed and whose promise no code handles so far (X11). */
   readonly lostAt = new Set<string>();
+  readonly unheard = new Set<Operation>();
   #warnedOfLength = false;
   /** D10: operations that are settled by an outcome from before, at the end of the step. */
   #reused: { operation: Operation; reusable: Reusable }[] = [];
@@ -130,11 +130,9 @@ export class Execution implements RunningTurn {
     this.workflow = options.workflow;
     this.codec = options.codec;
     this.limits = options.limits;
-    this.sideEffects = options.sideEffects;
     this.logger = options.logger;
     this.watch = options.watch;
-    this.freezeStates = options.freezeStates;
-    this.strictReplay = options.strictReplay;
+    this.options = options;
     this.mailbox = new Mailbox(this);
     this.conditions = new Conditions(this);
     this.saga = new Saga(this);
@@ -398,9 +396,7 @@ export class Execution implements RunningTurn {
     }
   }
 
-  /**
-   * K1: calls the listeners of a `ctx.signal`. No unit has the turn, so a call of theirs on ctx breaks a rule (X7).
-   */
+  /** K1: calls the listeners of a `ctx.signal`. No unit has the turn, so a call of theirs on ctx breaks a rule (X7). */
   abort(controller: AbortController, error: CanceledError): void {
     this.#aborting = true;
     controller.abort(error);

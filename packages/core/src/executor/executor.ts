@@ -27,6 +27,7 @@ import { cancelAttempt, endWants, expire, rootEnded, validatedOutput } from "./e
 import { Execution } from "./execution.ts";
 import { isUnchecked, validatedInput } from "./inputs.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
+import { reportAllUnheard } from "./lost.ts";
 import { Matcher } from "./matcher.ts";
 import type { Operation } from "./operation.ts";
 import { evaluateQuery } from "./queries.ts";
@@ -53,6 +54,11 @@ export interface ExecutorOptions {
   readonly freezeStates?: boolean;
   /** Replay: options of operations that code has changed are divergence too (Y2). */
   readonly strictReplay?: boolean;
+  /**
+   * The host withholds rejections of workflow code from the process (`withholdRejections`), and says which were not handled
+   * (`noteUnhandled`, `noteHandled`, `reportUnheard`): then a failure that no code awaits is in the log. Without it, such rejections never surface.
+   */
+  readonly withholdsRejections?: boolean;
 }
 
 const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
@@ -95,6 +101,7 @@ export class Executor {
       watch: options.watch,
       freezeStates: options.freezeStates ?? false,
       strictReplay: options.strictReplay ?? false,
+      withholdsRejections: options.withholdsRejections ?? false,
     });
     this.#barrier = options.barrier ?? sharedBarrier();
     this.#turnTimeout = options.turnTimeout ?? 2_000;
@@ -452,6 +459,10 @@ export class Executor {
   /** A rule was broken between turns: the next turn will fail with this (X7). */
   get violation(): Error | undefined {
     return this.#execution.poison;
+  }
+  /** X11: for hosts that withhold rejections, in the macrotask after a turn: logs failures that no code can handle any more. */
+  reportUnheard(): void {
+    if (this.#execution.unheard.size > 0) reportAllUnheard(this.#execution.unheard);
   }
   /** M11: evaluated on the last published state; advances nothing. */
   query(name: string, args: unknown): unknown {

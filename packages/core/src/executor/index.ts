@@ -7,6 +7,7 @@ export { Executor, type ExecutorOptions, NOT_ACCEPTED_IN_TIME } from "./executor
 export { uncheckedSeed } from "./inputs.ts";
 export { DEFAULT_LIMITS, encodeLimited, type Limits } from "./limits.ts";
 export { describeOperation, formatLocation, type LocationPart, NameRegistry } from "./location.ts";
+export { noteHandled, noteUnhandled } from "./lost.ts";
 export { isDeliveredError } from "./operation.ts";
 export { evaluateQuery } from "./queries.ts";
 export { type RejectionFilter, withholdRejections } from "./rejections.ts";

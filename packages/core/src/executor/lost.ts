@@ -26,9 +26,35 @@ export function lookForLost(unit: Unit, { wait, calls }: NonNullable<Unit["conte
   );
 }
 
-/** P3: the unit returned without awaiting it. What was cancelled is no failure. */
+/** The code that began it goes on without it. What was cancelled is no failure. */
 export function reportUnheard({ unit, kind, location, description }: Operation, error: Error): void {
   if (error instanceof CanceledError || kind === "sleep") return;
-  const message = `The failure of ${description} reaches no code: the function that began it returned without awaiting it. ${messageOf(error)}`;
+  const message = `The failure of ${description} reaches no code: its promise is not awaited. Await it, or catch its error. ${messageOf(error)}`;
   unit.execution.log("warn", message, unit, { location });
+}
+
+// Where a host withholds the rejections of workflow code from the process, it is told by the runtime which of them no code has handled.
+
+const failures = new WeakMap<Promise<unknown>, Operation>();
+
+/** Its promise is about to be rejected. */
+export function watchFailure(operation: Operation): void {
+  failures.set(operation.promise, operation);
+}
+/** X11: no code handles this promise, so far. */
+export function noteUnhandled(promise: Promise<unknown>): void {
+  const operation = failures.get(promise);
+  if (operation !== undefined) operation.unit.execution.unheard.add(operation);
+}
+export function noteHandled(promise: Promise<unknown>): void {
+  const operation = failures.get(promise);
+  operation?.unit.execution.unheard.delete(operation);
+}
+/** Of units that are over: their code can't handle it any more. */
+export function reportAllUnheard(unheard: Set<Operation>): void {
+  for (const operation of unheard) {
+    if (!operation.unit.over) continue;
+    unheard.delete(operation);
+    if (operation.settlement?.ok === false) reportUnheard(operation, operation.settlement.error);
+  }
 }

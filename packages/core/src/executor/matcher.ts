@@ -103,10 +103,10 @@ export class Matcher {
   /** Y2: what was recorded stays in force; a strict replay reports the difference, any other says so once a workflow. */
   #compareOptions(actual: Command, record: Command): void {
     const execution = this.#execution;
-    if (!execution.strictReplay && saidOf.has(execution.workflow)) return;
+    if (!execution.options.strictReplay && saidOf.has(execution.workflow)) return;
     const field = changedOption(actual, record, this.#same);
     if (field === undefined) return;
-    if (execution.strictReplay) return this.#divergence.reportOption(record, actual, field);
+    if (execution.options.strictReplay) return this.#divergence.reportOption(record, actual, field);
     saidOf.add(execution.workflow);
     const [location, recorded, code] = [this.#divergence.locate(record), fieldOf(record, field), fieldOf(actual, field)];
     execution.say("info", changedOptionText(location, field, recorded, code), undefined, { location, field, recorded, code });

@@ -15,6 +15,7 @@ import {
   type SettleCommand,
 } from "../protocol/index.ts";
 import { describeOperation, formatLocation } from "./location.ts";
+import { watchFailure } from "./lost.ts";
 import type { StepBody } from "./steps.ts";
 import type { Unit } from "./unit.ts";
 
@@ -121,7 +122,9 @@ export class Operation {
     }
   }
   #fail(error: Error): void {
-    this.promise.catch(ignore); // X11: nobody may be awaiting it yet
+    const { options, replaying } = this.unit.execution;
+    if (options.withholdsRejections && !replaying) watchFailure(this);
+    else this.promise.catch(ignore); // X11: no code may be awaiting it yet
     remember(error);
     this.#reject(error);
   }

@@ -18,7 +18,7 @@ export function copyOfState(execution: Execution, state: unknown): unknown {
 
 /** R9: the state, frozen where the host asks for it. Every state passes here before code sees it again. */
 export function guardedState(execution: Execution, state: unknown): unknown {
-  if (execution.freezeStates) freeze(state);
+  if (execution.options.freezeStates) freeze(state);
   return state;
 }
 

@@ -191,6 +191,7 @@ export class Driver {
       turnTimeout,
       watch,
       freezeStates,
+      withholdsRejections: true,
     });
   }
 
@@ -435,6 +436,7 @@ export class Driver {
     if (this.#released) return;
     if (completion.status === "failed") return void this.#block(completion.error);
     this.#busy = false;
+    this.#executor.reportUnheard();
     const draft = this.#draft(activation, completion);
     if (turn.messages.length > 0) this.#consume(draft, turn, completion);
     // D9: a timer or an outcome of its own has overtaken a signal that a wait had asked for.

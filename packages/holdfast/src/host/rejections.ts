@@ -1,10 +1,10 @@
 // Unhandled rejections of workflow code: the workflow's affair, not the process's.
 // Owns: a filter on what the process emits while workers run in it, and the errors of workflow code that are not awaited yet.
 // Invariants: X11 (a promise of workflow code that rejects before it is awaited ends nothing and reaches no listener; one that an
-// operation has failed is not spoken of, one that fails by itself is, if it is not awaited for a while; everything else does what it
+// operation has failed is in the log if no code awaits it, one that fails by itself is spoken of, if it is not awaited for a while; everything else does what it
 // always has).
 
-import { isDeliveredError, withholdRejections } from "@holdfast/core";
+import { isDeliveredError, noteHandled, noteUnhandled, withholdRejections } from "@holdfast/core";
 
 /** Milliseconds: code that wants to await a promise of its own has done so by then, or waits for something that takes long. */
 const A_WHILE = 1_000;
@@ -28,7 +28,10 @@ export function leaveTurns(): void {
 }
 
 function isOurs(reason: unknown, promise: Promise<unknown> | undefined): boolean {
-  if (isDeliveredError(reason)) return true;
+  if (isDeliveredError(reason)) {
+    if (promise !== undefined) noteUnhandled(promise);
+    return true;
+  }
   if (isTurn && promise !== undefined) floating.set(promise, { reason, timer: setTimeout(warn, A_WHILE, promise).unref() });
   return isTurn;
 }
@@ -52,6 +55,10 @@ function textOf(reason: unknown): string {
     return "(a value that can't be shown)";
   }
 }
+function onHandled(promise: Promise<unknown>): void {
+  noteHandled(promise);
+  forgetFloating(promise);
+}
 function forgetFloating(promise: Promise<unknown>): { readonly reason: unknown } | undefined {
   const found = floating.get(promise);
   clearTimeout(found?.timer);
@@ -68,7 +75,7 @@ function forget(): void {
 export function tolerateRejections(): () => void {
   // Each time: other code may have put back the `process.emit` that it knew.
   const replaced = restore;
-  restore = withholdRejections(process, { isOurs, onHandled: forgetFloating });
+  restore = withholdRejections(process, { isOurs, onHandled });
   replaced();
   users++;
   let done = false;
