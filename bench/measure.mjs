@@ -4,6 +4,7 @@
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { observe } from "./observer.mjs";
 import { contenders } from "./plan.mjs";
 import { byCallers, quantile, timed } from "./statistics.mjs";
@@ -20,6 +21,9 @@ const REPEAT_MS = 1_500;
 const LATENCIES_MS = 3_000;
 const CLIENTS = 50;
 const POKES = 15;
+/** How often the event loop is asked whether it is late: what it is late by is beyond that. */
+const DELAY_RESOLUTION_MS = 1;
+const delayMs = (nanoseconds) => Math.max(0, nanoseconds / 1e6 - DELAY_RESOLUTION_MS);
 /** Runs of a crowd that only warm up. */
 const VANGUARD = 100;
 
@@ -53,8 +57,16 @@ async function latencies(subject, times) {
 const measured = {
   async W1(subject) {
     await warmUp(20, () => subject.throughput(half), LONG_WARM_UP_MS);
+    const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+    delay.enable();
     const { ms, times, processorMs } = await observer.counted(() => repeated(() => subject.throughput(size)), size);
-    return { rate: perSecond(size, ms), processorMs: processorMs === undefined ? undefined : processorMs / times };
+    delay.disable();
+    return {
+      rate: perSecond(size, ms),
+      processorMs: processorMs === undefined ? undefined : processorMs / times,
+      delayP99: delayMs(delay.percentile(99)),
+      delayMax: delayMs(delay.max),
+    };
   },
   async W2(subject) {
     await warmUp(Math.min(50, half), () => subject.latency());

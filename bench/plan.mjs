@@ -44,7 +44,12 @@ export const workloads = [
   {
     id: "W1",
     title: "throughput: runs of 5 steps, concurrency 100",
-    metrics: [rate("rate", "W1 runs of 5 steps", "runs/s"), fact("processorMs", "W1 processor time a run", "ms")],
+    metrics: [
+      rate("rate", "W1 runs of 5 steps", "runs/s"),
+      fact("processorMs", "W1 processor time a run", "ms"),
+      fact("delayP99", "W1 event loop late by, p99", "ms"),
+      fact("delayMax", "W1 event loop late by, most", "ms"),
+    ],
     on: {
       sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
       postgres: all(1_000, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),

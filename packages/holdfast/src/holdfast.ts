@@ -93,6 +93,9 @@ export interface Internals {
   readonly replaceActivity?: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
 }
 
+/** Of `startMany`. */
+const CHECKED_AT_ONCE = 500;
+
 export class Holdfast implements AsyncDisposable {
   readonly #engine: Engine;
   readonly #internals: Internals;
@@ -175,7 +178,7 @@ export class Holdfast implements AsyncDisposable {
   ): Promise<Run<O, S, U, Q>[]>;
   async startMany(workflow: AnyWorkflow, items: Iterable<{ input?: unknown } & StartOptions>): Promise<Run<unknown>[]> {
     const given = checkedItems(items);
-    const runs = await Promise.all(given.map(({ input, ...options }) => this.#newRun(workflow, input, options)));
+    const runs = await this.#newRuns(workflow, given);
     const ends = await Promise.allSettled(runs.map((run, i) => this.#create(run, workflow, given[i]?.tx)));
     const failures = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));
     if (failures.length > 0) throw startFailure(failures, runs.length);
@@ -183,6 +186,16 @@ export class Holdfast implements AsyncDisposable {
   }
   // biome-ignore-end lint/suspicious/noExplicitAny: end of the inference helpers
 
+  /** All of them before any is created. Other work of the process has a turn now and then: to check and encode thousands takes a while. */
+  async #newRuns(workflow: AnyWorkflow, items: readonly ({ input?: unknown } & StartOptions)[]): Promise<NewRun[]> {
+    const runs: NewRun[] = [];
+    for (let from = 0; from < items.length; from += CHECKED_AT_ONCE) {
+      if (from > 0) await new Promise<void>((done) => this.#engine.environment.soon(done));
+      const some = items.slice(from, from + CHECKED_AT_ONCE);
+      runs.push(...(await Promise.all(some.map(({ input, ...options }) => this.#newRun(workflow, input, options)))));
+    }
+    return runs;
+  }
   /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
   async #create(run: NewRun, definition: AnyWorkflow | undefined, tx: unknown): Promise<string> {
     const result = await this.#engine.start(run, definition, tx);

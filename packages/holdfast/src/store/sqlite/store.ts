@@ -44,7 +44,7 @@ import { findDueTasks } from "./tasks.ts";
 import { Thrown, type TransactionClaim, transact } from "./transact.ts";
 import { readUpdate, rejectUpdate } from "./updates.ts";
 import { Watchers } from "./watchers.ts";
-import { Writer } from "./writer.ts";
+import { nextTurn, Writer } from "./writer.ts";
 
 export interface SqliteStoreOptions extends ConnectionOptions {
   /** Milliseconds since 1970. Default: Date.now. */
@@ -61,8 +61,11 @@ interface BlockedRun {
   readonly error: StoreCorruptError;
 }
 
-/** Items of one call that share a transaction; what it has more goes into further ones. */
-const PORTION = 500;
+/**
+ * Items of one call that share a transaction; what it has more goes into further ones, and the event loop has a turn in between. To create
+ * a run takes 50 µs: with 500 at a time and no turn in between, 5,000 starts held the event loop up for 260 ms of processor time.
+ */
+const PORTION = 200;
 /** How often lanes are compared with their runs. */
 const LANES_EVERY = 5_000;
 /** Runs that can't be claimed and are passed over for others. */
@@ -163,6 +166,7 @@ export class SqliteStore implements Store {
     const results: R[] = [];
     // One after the other: what comes after a portion that fails must not overtake it.
     for (let from = 0; from < items.length; from += PORTION) {
+      if (from > 0) await nextTurn();
       try {
         results.push(...(await this.#writeEach(items.slice(from, from + PORTION), work, isTurn)));
       } catch (error) {

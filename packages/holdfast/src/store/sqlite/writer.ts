@@ -22,7 +22,7 @@ interface Write {
 }
 
 /** A transaction takes no more items than this, so that the event loop is not held up for long. */
-const HEAVIEST = 1_000;
+const HEAVIEST = 300;
 const NONE: readonly Write[] = [];
 
 interface WriterOptions {
@@ -184,6 +184,6 @@ export class Writer {
 }
 
 /** Of the event loop. */
-function nextTurn(): Promise<void> {
+export function nextTurn(): Promise<void> {
   return new Promise((done) => setImmediate(done));
 }
