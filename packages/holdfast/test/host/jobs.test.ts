@@ -104,3 +104,13 @@ it("D9 a turn is mixed if it has messages beside timers and outcomes", () => {
   expect(isMixed({ jobs: [answer.job, message.job], messages: [answer, message] })).toBe(true);
   expect(isMixed({ jobs: [answer.job], messages: [answer] })).toBe(false);
 });
+
+it("K7 a deadline shares its turn with all that came before it, however much that is: none of it moves code first", () => {
+  const queue = new JobQueue();
+  for (let id = 1; id <= 250; id++) queue.pushMessage(id, signal(id));
+  queue.pushMessage(251, { type: "expire", error: { name: "DeadlineExceededError", message: "late" } });
+  const { jobs, messages } = queue.take();
+  expect([jobs.length, messages.length, jobs.at(-1)?.type, queue.isEmpty]).toEqual([251, 251, "expire", true]);
+  queue.pushMessage(252, signal(252));
+  expect(shown(queue.take())).toBe("s252 | 252");
+});
