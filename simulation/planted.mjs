@@ -257,6 +257,39 @@ export const planted = [
     "if (tx === undefined) return this.#sends.add(message);",
     'if (tx === undefined) {\n      const sent = this.#sends.add(message);\n      sent.catch(() => {});\n      return message.message.job.type === "signal" ? { status: "sent", inboxId: 0 } : sent;\n    }',
   ),
+  {
+    name: "start-keys-shared",
+    what: "a start under another workflow's idempotency key is given that workflow's run",
+    replacements: [
+      { file: `${memory}/book.ts`, from: "this.#startKeys.get(startKey(workflow, key))", to: 'this.#startKeys.get(startKey("", key))' },
+      {
+        file: `${memory}/book.ts`,
+        from: "this.#startKeys.set(startKey(workflow, key), kept)",
+        to: 'this.#startKeys.set(startKey("", key), kept)',
+      },
+    ],
+  },
+  bug(
+    "other-workflow-found",
+    "a start finds a run of another workflow under its id",
+    `${memory}/writer.ts`,
+    'if (run.onConflict === "reject" || existing.workflow !== run.workflow) return conflict;',
+    'if (run.onConflict === "reject") return conflict;',
+  ),
+  bug(
+    "accepted-after-rejected",
+    "a turn accepts an update that its sender has rejected meanwhile",
+    `${memory}/writer.ts`,
+    'if (commit.accepts?.some((id) => run.updates?.has(id)) === true) return { status: "stale" }; // M8',
+    "",
+  ),
+  bug(
+    "patient-update-dropped",
+    "an update that may wait leaves the inbox with the first turn that does not accept it",
+    `${host}/driver.ts`,
+    "draft.consumed = turn.messages.flatMap(({ id }) => (kept.has(id) ? [] : [id]));",
+    "draft.consumed = turn.messages.map(({ id }) => id);",
+  ),
   bug(
     "told-before-durable",
     "the reply to an update is told before its commit",

@@ -131,10 +131,16 @@ export class Stage {
       this.violate("acknowledged", "M1", `signal ${key} to ${runId} was acknowledged and is not in the store`);
     return told;
   }
-  async update(runId: string, name: string, input: unknown, key: string): Promise<Asked<unknown>> {
+  async update(
+    runId: string,
+    name: string,
+    input: unknown,
+    key: string,
+    options: { readonly acceptWithin?: number } = {},
+  ): Promise<Asked<unknown>> {
     const told = await this.told(
       `update ${name} ${key} of ${runId}`,
-      (engine) => (engine.run(runId) as Run<unknown>).update(name as never, input as never, { idempotencyKey: key } as never),
+      (engine) => (engine.run(runId) as Run<unknown>).update(name as never, input as never, { idempotencyKey: key, ...options } as never),
       (first, second) => {
         const [a, b] = [shown(first), shown(second)];
         if (a !== b) this.violate("acknowledged", "M10", `update ${key} of ${runId} was answered ${a}, and under the same key ${b}`);

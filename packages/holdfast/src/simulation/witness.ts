@@ -231,7 +231,13 @@ export class Witness {
       updates: (keys) => inner.updates(keys),
       rejectUpdates: async (updates) => {
         const results = await inner.rejectUpdates(updates);
-        for (const [i, update] of updates.entries()) this.#acceptances.rejected(update, results[i]);
+        for (const [i, update] of updates.entries()) {
+          this.#acceptances.rejected(update, results[i]);
+          if (!this.#acceptances.isRejected(update.runId, update.id)) continue;
+          // It leaves the inbox, under whatever number a continuation has given it.
+          const { inbox } = this.run(update.runId);
+          for (const [id, { job }] of inbox) if (job.type === "update" && job.id === update.id) inbox.delete(id);
+        }
         return results;
       },
       list: (query) => inner.list(query),

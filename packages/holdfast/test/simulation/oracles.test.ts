@@ -39,6 +39,20 @@ test("M1 D9 K1 runs that end as clients still send have heard all that was ackno
   expect(await explore({ seeds: 6, scenes: only("drains"), store: "sqlite" })).toBeGreaterThan(100);
 }, 120_000);
 
+test("M3 M8 starts get their own workflow's runs, and updates that wait are accepted once or rejected", async () => {
+  for (const kind of ["namesakes", "patience"]) {
+    expect(await explore({ seeds: 40, scenes: only(kind) })).toBeGreaterThan(1_000);
+    expect(await explore({ seeds: 4, scenes: only(kind), store: "sqlite" })).toBeGreaterThan(100);
+  }
+}, 120_000);
+
+test("M3 M8 bugs in keys of starts and in updates that wait are found", async () => {
+  const output = await hunted("start-keys-shared,other-workflow-found,patient-update-dropped");
+  expect(output).toMatch(/`start-keys-shared`\) \| (keys|namesakes) \| M3 \|/);
+  expect(output).toMatch(/`other-workflow-found`\) \| (keys|namesakes) \| M3 \|/);
+  expect(output).toMatch(/`patient-update-dropped`\) \| (consumption|patience) \| M[78] \|/);
+}, 120_000);
+
 test("D9 bugs in how runs end are found", async () => {
   const output = await hunted("late-end-written,overtaken-signal-lost,race-not-unmet");
   expect(output).toMatch(/`late-end-written`\) \| (ends|drains) \| D9 \|/);

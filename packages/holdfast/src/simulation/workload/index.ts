@@ -14,6 +14,8 @@ import { errands } from "./errands.ts";
 import { family } from "./family.ts";
 import { limits } from "./limits.ts";
 import { looper } from "./looper.ts";
+import { namesakes } from "./namesakes.ts";
+import { patience } from "./patience.ts";
 import { programs } from "./programs.ts";
 import { relay } from "./relay.ts";
 import { rush } from "./rush.ts";
@@ -38,16 +40,20 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   relay,
   trials,
   drains,
+  patience,
+  namesakes,
 };
 export const SCENES = Object.keys(MAKERS);
 /** Random programs do everything: they come most often. Rushes are asked for. */
-const APART: readonly string[] = ["crossing", "rush", "relay", "trials", "drains"];
+const APART: readonly string[] = ["crossing", "rush", "relay", "trials", "drains", "patience", "namesakes"];
 const MIX: readonly string[] = [...SCENES.filter((kind) => !APART.includes(kind)), "programs", "programs", "programs"];
-/** Crossings, relays, trials and drains need no company, and bear any: some worlds have one besides. */
+/** Crossings, relays, trials, drains, patience and namesakes need no company, and bear any: some worlds have one besides. */
 const CROSSINGS = 0.15;
 const RELAYS = 0.15;
 const TRIALS = 0.2;
 const DRAINS = 0.2;
+const PATIENCE = 0.1;
+const NAMESAKES = 0.1;
 
 /** One to three scenes of the kinds that are asked for; without a word, of the usual mix. */
 export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] {
@@ -60,5 +66,7 @@ export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] 
   if (random.chance(RELAYS)) scenes.push(relay(random, `relay${scenes.length}`));
   if (random.chance(TRIALS)) scenes.push(trials(random, `trials${scenes.length}`));
   if (random.chance(DRAINS)) scenes.push(drains(random, `drains${scenes.length}`));
+  if (random.chance(PATIENCE)) scenes.push(patience(random, `patience${scenes.length}`));
+  if (random.chance(NAMESAKES)) scenes.push(namesakes(random, `namesakes${scenes.length}`));
   return scenes;
 }

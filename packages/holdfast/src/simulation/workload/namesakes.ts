@@ -1,0 +1,66 @@
+// Namesakes: starts of several workflows under the same keys and the same ids.
+// Owns: which run each key has started, as clients were told.
+// Invariants: M3 (keys are kept by workflow; a start never gets a run of another workflow; a repeated start is the same run).
+
+import { RunAlreadyExistsError, workflow } from "@holdfast/core";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+import type { Stage } from "../stage.ts";
+
+interface Plan {
+  readonly workflow: string;
+  readonly key: string | undefined;
+  readonly id: string;
+  readonly onConflict: "reject" | "use-existing" | "restart-if-closed";
+  readonly pause: number;
+}
+
+export function namesakes(random: Random, name: string): Scene {
+  const names = [`${name}-a`, `${name}-b`];
+  const plans = Array.from(
+    { length: random.between(4, 12) },
+    (): Plan => ({
+      workflow: random.pick(names),
+      key: random.chance(0.7) ? `k${random.between(0, 2)}` : undefined,
+      id: `${name}-${random.between(0, 4)}`,
+      onConflict: random.pick(["reject", "use-existing", "restart-if-closed"]),
+      pause: random.span(60),
+    }),
+  );
+  return {
+    name,
+    workflows: () => names.map(code),
+    async play(stage) {
+      const started = new Map<string, string>();
+      await Promise.all(plans.map((plan) => play(stage, plan, started)));
+      const ids = new Set(plans.map(({ id }) => id));
+      for (const id of ids) if (stage.witness.runs.has(id)) await stage.end(id);
+    },
+  };
+}
+
+async function play(stage: Stage, plan: Plan, started: Map<string, string>): Promise<void> {
+  const { workflow: name, key, id, onConflict, pause } = plan;
+  await stage.sleep(pause);
+  const told = await stage.told(`start ${name} as ${id} under ${key}`, (engine) =>
+    engine.start(name, undefined, { id, onConflict, ...(key !== undefined && { idempotencyKey: key }) }),
+  );
+  if ("error" in told) {
+    if (told.error instanceof RunAlreadyExistsError) return; // of whichever workflow: the witness knows
+    return stage.violate("namesakes", "M3", `a start of ${name} as ${id} was answered ${told.error.name}`);
+  }
+  const run = told.value;
+  const row = await stage.row(run.id);
+  if (row?.workflow !== name) stage.violate("namesakes", "M3", `a start of ${name} was given ${run.id}, a run of ${row?.workflow}`);
+  if (key === undefined) return;
+  const known = started.get(`${name} ${key}`);
+  if (known !== undefined && known !== run.id) stage.violate("namesakes", "M3", `key ${key} of ${name} was ${known}, and is ${run.id}`);
+  started.set(`${name} ${key}`, run.id);
+}
+
+function code(name: string) {
+  return workflow(name, async (ctx) => {
+    await ctx.sleep(20);
+    return name;
+  });
+}

@@ -1,0 +1,65 @@
+// Patience: updates that wait until a run is ready for them, or until their time is over.
+// Owns: what clients were told of each update, and what the run has counted.
+// Invariants: M8 M10 (what was told as accepted is counted once, what was told as rejected never; the witness holds each acceptance).
+
+import { Receive, update, workflow } from "@holdfast/core";
+import type { Hands } from "../hands.ts";
+import type { Random } from "../random.ts";
+import type { Scene } from "../scene.ts";
+import type { Asked } from "../stage.ts";
+
+interface Plan {
+  readonly key: string;
+  readonly pause: number;
+  readonly acceptWithin: number;
+}
+interface Input {
+  readonly rounds: number;
+  readonly counted: readonly string[];
+}
+
+export function patience(random: Random, name: string): Scene {
+  const id = `${name}-0`;
+  const rounds = random.between(1, 3);
+  const plans = Array.from(
+    { length: random.between(2, 8) },
+    (_, i): Plan => ({ key: `u${i}`, pause: random.span(300), acceptWithin: Math.ceil(random.span(400)) + 1 }),
+  );
+  return {
+    name,
+    workflows: (hands) => [code(hands, name)],
+    async play(stage) {
+      await stage.start(name, { rounds, counted: [] } satisfies Input, { id });
+      const told = new Map<string, Asked<unknown>>();
+      const asked = plans.map(async ({ key, pause, acceptWithin }) => {
+        await stage.sleep(pause);
+        told.set(key, await stage.update(id, "count", key, key, { acceptWithin }));
+      });
+      await Promise.all(asked);
+      const end = await stage.end(id);
+      if (!("value" in end)) return stage.violate("patience", "M8", `${id} ended with ${end.error.name}`);
+      const counted = end.value as readonly string[];
+      for (const [key, answer] of told) {
+        const times = counted.filter((one) => one === key).length;
+        if (times > 1) stage.violate("patience", "M8", `update ${key} of ${id} was counted ${times} times`);
+        if ("value" in answer && times === 0) stage.violate("patience", "M8", `update ${key} of ${id} was accepted, and is not counted`);
+        if ("error" in answer && times > 0)
+          stage.violate("patience", "M8", `update ${key} of ${id} was answered ${answer.error.name}, and is counted`);
+      }
+    },
+  };
+}
+
+/** Each round is busy for a while and then listens for a while; the next one is another execution. */
+function code(hands: Hands, name: string) {
+  const retry = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
+  return workflow({ name, updates: { count: update<string, string>() } }, async (ctx, { rounds, counted }: Input) => {
+    await ctx.step("work", (info) => hands.step(info, rounds, { takes: 200 }), { retry });
+    await ctx.sleep(100);
+    const { state } = await ctx.receive(counted, {
+      updates: { count: (key, before) => Receive.reply(key, [...before, key]) },
+      timeout: 150,
+    });
+    return rounds > 1 ? ctx.continueAsNew({ rounds: rounds - 1, counted: state }) : state;
+  });
+}
