@@ -26,7 +26,13 @@ interface Open {
 }
 
 export function waitingForOf(turns: readonly Turn[], attempts: readonly AttemptRow[]): string[] {
-  return [...openOf(turns).values()].map((one) => describe(one, attempts));
+  return [...nextAttempt(turns.at(-1)), ...[...openOf(turns).values()].map((one) => describe(one, attempts))];
+}
+/** Of a run whose last turn failed, and which is tried again as a whole (D10). */
+function nextAttempt(last: Turn | undefined): string[] {
+  const failed = last?.commands.at(-1);
+  if (last === undefined || failed?.type !== "fail" || failed.retryAfter === undefined) return [];
+  return [`another attempt at ${iso(last.time + failed.retryAfter)}`];
 }
 function openOf(turns: readonly Turn[]): Map<number, Open> {
   const open = new Map<number, Open>();
