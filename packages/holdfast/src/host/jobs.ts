@@ -68,7 +68,7 @@ export class JobQueue {
     this.#jobs.splice(at, 1);
     this.#messages = this.#messages.map(({ id, job, jobs }) => ({ id, job, jobs: jobs > at ? jobs - 1 : jobs }));
   }
-  /** A claim begins with an inbox of its own. K8: a timer that fired is set no more; without a replay nobody else knows of it. */
+  /** A claim begins with an inbox of its own. K8: a timer that fired is set no more; without a replay only this queue knows of it. */
   clear(fires: "keep fires" | "drop fires"): void {
     const jobs = [...this.#jobs, ...(this.#held?.jobs ?? []).map(({ job }) => job)];
     this.#jobs = fires === "keep fires" ? jobs.filter(({ type }) => type === "fire") : [];
@@ -144,7 +144,7 @@ function heldJobs(jobs: readonly Job[], messages: readonly QueuedMessage[]): Hel
   const ids = new Map(messages.map(({ id, job }) => [job, id]));
   return jobs.map((job) => ({ job, id: ids.get(job) }));
 }
-/** What came of an operation: no message that somebody has sent. */
+/** What an operation resulted in, not a message that was sent. */
 function isOutcome({ type }: Job): boolean {
   return type === "fire" || type === "resolve" || type === "childStarted";
 }
