@@ -16,9 +16,10 @@ import {
   type RunningTurn,
   type StepBody,
   type StepInfo,
+  serializeError,
   type TurnWatch,
 } from "@holdfast/core";
-import { isRefusal, StoreError } from "../store/errors.ts";
+import { isRefusal, StoreCorruptError, StoreError } from "../store/errors.ts";
 import type { ClaimedRun, ClaimResult, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import type { BlockedLog } from "./blocking.ts";
@@ -496,7 +497,7 @@ export class WorkerHost implements DriverHost {
     const reusable = claim.turns === undefined && cached !== undefined;
     if (!reusable) cached?.evict();
     const driver = reusable ? cached : this.#driverOf(claim);
-    if (driver === undefined) return;
+    if (driver === undefined) return this.#blockUnserved(claim);
     // D4: a worker that stood still until its lease had run out may claim the same run again: the claim before is lost.
     this.#active.get(run.id)?.lose(new HoldfastError("The lease of this run was lost.", { code: "HF_CLAIM_LOST" }));
     this.#active.set(run.id, driver);
@@ -505,6 +506,33 @@ export class WorkerHost implements DriverHost {
       this.logger.error(`Run ${run.id} could not be driven; it is given back when its lease ends.`, { runId: run.id, error });
       driver.lose(error);
     });
+  }
+
+  /** V4: handed out by a row that something else has written to. Kept, it would lie here until its lease ends, again and again. */
+  #blockUnserved({ run, inbox }: ClaimedRun): void {
+    const { id: runId, execution, epoch, workflow, version } = run;
+    const cause = new TypeError(
+      `Run ${runId} was handed out as one that this worker serves, and says that it is of ${workflow}@${version ?? ""}.`,
+    );
+    const error = new StoreCorruptError({ where: "The store", cause });
+    this.logger.error(`Run ${runId} is blocked: this worker has no code for what its row says.`, { runId, error: cause });
+    const blocked = { error: serializeError(error), code: "" };
+    const turn: TurnCommit = {
+      runId,
+      execution,
+      epoch,
+      workerId: this.id,
+      status: "blocked",
+      blocked,
+      lease: "park",
+      seen: inbox.at(-1)?.id ?? 0,
+    };
+    this.#ports.commit(
+      turn,
+      () => {},
+      (failure) =>
+        this.logger.error(`Run ${runId} could not be blocked; it is tried again when its lease ends.`, { runId, error: failure }),
+    );
   }
 
   // ── leases ──

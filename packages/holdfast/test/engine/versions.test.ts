@@ -7,6 +7,27 @@ import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 describe.each(STORES)("versions on %s", (store) => {
   const engines = enginesOn(store);
 
+  test("V4 a run that is handed out to a worker without code for it, by a damaged row, is blocked and says so", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const order = workflow("order", async () => "done");
+    const run = await engine.start(order, undefined);
+    let isDamaged = true;
+    wire.intercept("claim", async (pass, request) => {
+      const result = await pass(request);
+      if (!isDamaged) return result;
+      return { ...result, runs: result.runs.map((claim) => ({ ...claim, run: { ...claim.run, version: "other" } })) };
+    });
+    await engine.worker({ workflows: [order] });
+    await until(async () => (await run.describe()).status === "blocked", "it to be blocked");
+    const error = await errorOf(run.result());
+    expect(error).toBeInstanceOf(RunBlockedError);
+    expect(error.cause).toMatchObject({ code: "HF_STORE_CORRUPT", cause: { message: expect.stringContaining("order@other") } });
+    isDamaged = false;
+    await run.resume();
+    await until(async () => (await run.describe()).status === "completed", "its end");
+  });
+
   test("V2 ctx.version is the version the run was started with; a worker claims only what it serves", async () => {
     const engine = await engines.open();
     const make = (version: string | undefined, serves?: readonly string[] | "*") =>
