@@ -42,12 +42,14 @@ function report(what, details) {
   }
   findings.set(what, (findings.get(what) ?? 0) + 1);
 }
+/** A server that is killed, or slow for long, is said to be gone: so it is. @param {string} message */
+const isOutage = (message) => options.store === "postgres" && message.startsWith("Database unreachable");
 const logger = {
   debug() {},
   info() {},
   warn() {},
   error: (/** @type {string} */ message, /** @type {any} */ fields) =>
-    report(`the client logged: ${message}`, { error: String(fields?.error?.stack ?? fields?.error) }),
+    isOutage(message) || report(`the client logged: ${message}`, { error: String(fields?.error?.stack ?? fields?.error) }),
 };
 
 // ── the load ──
@@ -229,7 +231,7 @@ async function check(engine, observer, pool) {
   }
   const counts = checkEffects(effects, traces, Number(lease), report);
   if (options.store !== "memory") checkLedger(infos, ledger, report);
-  for (const effect of complaints(effects)) report(`a worker logged: ${effect.message}`, effect);
+  for (const effect of complaints(effects)) if (!isOutage(effect.message)) report(`a worker logged: ${effect.message}`, effect);
   for (const finding of pool.findings) report(finding);
   return { table, counts, runs: infos.length, operations: operationCount, rows: ledger.length };
 }

@@ -175,7 +175,7 @@ describe("a backend that is ended in the middle", () => {
     ["D2 commit", (store, held) => store.commit([draft(held, { turn: turnOf(held) })]), [{ status: "committed" }]],
     ["M1 send", (store) => store.send([{ runId: "a", message: { job: signal("s1") } }]), [{ status: "sent" }]],
     ["K6 terminate", (store) => store.terminate([{ runId: "a", reason: undefined }]), [{ status: "sent" }]],
-    ["D10 resume", (store) => store.resume(["a"]), ["not-resumable"]],
+    ["V3 resume", (store) => store.resume(["a"]), ["woken"]],
     [
       "M8 create",
       (store) => store.create([newRun("a", { onConflict: "use-existing", messages: [{ job: signal("s1") }] })]),

@@ -171,9 +171,9 @@ describe("notices that name nobody", () => {
     [
       "the deadline of its parent is over",
       async (store) => {
-        const held = await running(store, "p", { deadline: 0 });
+        const held = await running(store, "p", { deadline: 3_000 });
         await store.commit([draft(held, { turn: turnOf(held), children: [newRun("c", { parent: childOf("p", "cancel") })] })]);
-        return store.expire();
+        return until(async () => (await store.expire()) > 0, "the deadline");
       },
     ],
     [
