@@ -65,7 +65,7 @@ interface Proofs {
   StopWith: Equal<ours.StopWith<Item, 1>, designed.StopWith<Item, 1>>;
   Loop: Alike<typeof ours.Loop, typeof designed.Loop>;
   SendOptions: Equal<ours.SendOptions, designed.SendOptions>;
-  UpdateOptions: Equal<Omit<ours.UpdateOptions, "acceptWithin">, Omit<designed.UpdateOptions, "acceptWithin">>;
+  UpdateOptions: Equal<ours.UpdateOptions, designed.UpdateOptions>;
   StartOptions: Alike<Omit<ours.StartOptions, "onConflict">, Omit<designed.StartOptions, "onConflict" | "key" | "after" | "maxDelay">>;
   RunInfo: Equal<ours.RunInfo, Omit<designed.RunInfo, "key" | "schedule" | "tick" | "forkedFrom">>;
   OperationInfo: Equal<ours.OperationInfo, designed.OperationInfo>;
