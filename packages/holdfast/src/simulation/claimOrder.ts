@@ -30,7 +30,7 @@ export class ClaimOrder {
     return open;
   }
   check(before: ReadonlyMap<string, RunRow>, request: ClaimRequest, { now, runs }: ClaimResult): void {
-    const taken = runs.flatMap(({ run: { id } }) => before.get(id) ?? []);
+    const taken = runs.flatMap(({ run: { id } }) => before.get(id) ?? []).filter((row) => !isLate(row, now));
     for (const [i, row] of taken.entries()) {
       const next = taken[i + 1];
       if (next !== undefined && isBefore(next, row)) this.#broken(next, row, "was given out after");
@@ -39,7 +39,8 @@ export class ClaimOrder {
     if (last === undefined) return;
     const ids = new Set(taken.map(({ id }) => id));
     for (const row of before.values())
-      if (!ids.has(row.id) && isDue(row, request, now) && isBefore(row, last)) this.#broken(row, last, "was left behind for");
+      if (!ids.has(row.id) && isDue(row, request, now) && !isLate(row, now) && isBefore(row, last))
+        this.#broken(row, last, "was left behind for");
   }
   #broken(first: RunRow, second: RunRow, how: string): void {
     this.#world.violate("claim order", "W2", `${this.#shown(first)} ${how} ${this.#shown(second)}`);
@@ -49,6 +50,10 @@ export class ClaimOrder {
   }
 }
 
+/** K7: past its deadline it is ended as it is found, or claimed for its rollbacks, after the others. */
+function isLate({ deadlineAt = Number.POSITIVE_INFINITY }: RunRow, now: number): boolean {
+  return deadlineAt <= now;
+}
 /** Those that became available in the same moment have no order here. */
 function isBefore(a: RunRow, b: RunRow): boolean {
   return a.priority === b.priority ? (a.availableAt ?? 0) < (b.availableAt ?? 0) : a.priority > b.priority;
