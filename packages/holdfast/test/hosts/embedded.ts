@@ -9,6 +9,8 @@ import { Engine } from "../../src/engine.ts";
 import { TestWorld } from "../../src/testing/world.ts";
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+/** Calls of a store that are no calls of its server: they answer at once. */
+const DIRECT: ReadonlySet<PropertyKey> = new Set(["close", "open", "watch", "watchOutages", "within"]);
 const START = Date.UTC(2026, 0, 1);
 /** Time jumps further than any worker could renew a lease. */
 const LEASE = "5000w";
@@ -82,7 +84,7 @@ class Line {
         const value: unknown = Reflect.get(target, key, target);
         if (typeof value !== "function") return value;
         const pass = (args: unknown[]): unknown => value.apply(target, args);
-        if (key === "close" || key === "open" || key === "watch" || key === "within") return (...args: unknown[]) => pass(args);
+        if (DIRECT.has(key)) return (...args: unknown[]) => pass(args);
         return (...args: unknown[]) => this.#call(String(key), args, pass);
       },
     });

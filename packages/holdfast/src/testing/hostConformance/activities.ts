@@ -1,9 +1,9 @@
 // Conformance of hosts: activities, wherever they run.
 // Owns: tests of their attempts and limits.
-// Invariants tested: D8, D11.
+// Invariants tested: D8, D11, K7.
 
 import { activity, RetryLaterError, workflow } from "@holdfast/core";
-import { type Suite, same } from "./suite.ts";
+import { failure, type Suite, same } from "./suite.ts";
 
 const resize = activity(
   "resize",
@@ -37,6 +37,16 @@ export function activities({ test }: Suite): void {
       same(await run.status(), "sleeping");
       await host.skip("2s");
       same(await run.result(), 2);
+    },
+    { activities: [throttled] },
+  );
+  test(
+    "K7 D8 D11 time that an activity asks for beyond the deadline of its run fails the run now",
+    async (host) => {
+      const call = workflow("call", (ctx) => ctx.activity(throttled, undefined));
+      const run = await host.start(call, undefined, { deadline: "30m" });
+      await host.skip("2s");
+      same((await failure(run.result())).cause.code, "HF_DEADLINE_EXCEEDED");
     },
     { activities: [throttled] },
   );
