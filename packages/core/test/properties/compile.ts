@@ -325,7 +325,9 @@ class Code {
       const { refuses } = handler;
       if (refuses === undefined) return handle;
       const validate = (input: unknown, state: State) => {
-        if ((Number(input) + state.length) % refuses === 0) throw new Error("refused");
+        const isRefused = (Number(input) + state.length) % refuses === 0;
+        (state as unknown[]).push("seen by a validator"); // M9: it never counts
+        if (isRefused) throw new Error("refused");
       };
       return { validate, handle };
     };
