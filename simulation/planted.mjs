@@ -245,7 +245,7 @@ export const planted = [
     "lease-not-given-back",
     "a worker that stops keeps the runs whose steps have not ended",
     `${host}/driver.ts`,
-    "const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen);",
+    "const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen, unsure);",
     "const given = wakeAt + seen < 0 ? this.#returnLease() : undefined;",
   ),
 

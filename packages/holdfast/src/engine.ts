@@ -27,6 +27,7 @@ import { OutageLog } from "./host/outages.ts";
 import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
 import { forgetSignals } from "./host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
+import { isRefusal } from "./store/errors.ts";
 import type { AddressedMessage, CreateResult, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
 import { sealedStore } from "./store/sealedStore.ts";
 
@@ -280,7 +281,8 @@ export class Engine {
     try {
       result = await this.#handOver({ ...run, first: begun.first });
     } catch (error) {
-      begun.worker.forget(begun.driver);
+      if (isRefusal(error)) begun.worker.forget(begun.driver);
+      else void begun.driver.notBorn(error, begun.first.commit);
       throw error;
     }
     if (result.status !== "created") begun.worker.forget(begun.driver);

@@ -25,14 +25,14 @@ import {
   type TurnWatch,
   trimmed,
 } from "@holdfast/core";
-import { isRefusal } from "../store/errors.ts";
+import { isRefusal, StoreError } from "../store/errors.ts";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow, TurnCommit } from "../store/port.ts";
 import type { Attempt, AttemptEnd } from "./attempts.ts";
 import { type BlockedLog, isBrokenRule, reasonOf } from "./blocking.ts";
 import { unguardedCodec } from "./guard.ts";
 import { isMixed, isPatient, JobQueue, type TurnJobs } from "./jobs.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
-import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost } from "./steps.ts";
+import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost, type Unsure } from "./steps.ts";
 import { Timers } from "./timers.ts";
 import type { Turnstile } from "./turnstile.ts";
 
@@ -47,6 +47,8 @@ export interface DriverHost extends StepsHost {
   readonly freezeStates: boolean;
   /** Tells one of the two, later. */
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
+  /** Its row, if there is one. */
+  look(runId: string): Promise<RunRow | undefined>;
   history(runId: string): Promise<readonly Turn[]>;
   attempts(runId: string): Promise<readonly (AttemptRow & { readonly task?: boolean })[]>;
   /** Refines a signal by the workflow's schema before it is delivered (M13). */
@@ -57,7 +59,7 @@ export interface DriverHost extends StepsHost {
   /** K7: a deadline seems to have passed: the store is to look. */
   lookAtDeadlines(): void;
   /** How often in a row runs were blocked here or set back, for the backoff, and why the last time (V4). */
-  readonly blocked: Map<string, { readonly times: number; readonly reason?: string }>;
+  readonly blocked: Map<string, { readonly times: number; readonly reason?: string; readonly unsure?: Unsure }>;
   readonly blockedLog: BlockedLog;
   readonly turnstile: Turnstile;
   /** Turns that are being computed: their commits come soon. */
@@ -255,7 +257,7 @@ export class Driver {
     if (claim.run.turns === 0) this.#queue.push(this.#startJob());
     const isNew = claim.run.turns === 0 && !this.#hasBegun;
     this.#hasBegun = true;
-    if (claim.turns === undefined) this.#steps.recount(claim);
+    if (claim.turns === undefined) this.#steps.recount(claim, this.#unsure);
     else if (!isNew) {
       this.#busy = true; // what arrives meanwhile waits
       const failure = await this.#recover(claim, resume !== undefined);
@@ -308,9 +310,14 @@ export class Driver {
     if (failure !== undefined || this.#released) return failure;
     this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#queue.jobs }], claim.attempts);
     this.#reopen(turns);
-    this.#steps.recount(claim);
+    this.#steps.recount(claim, this.#unsure);
     this.#askAgain = goesOn ? await this.#asked(turns, resumed ? undefined : (fail.causes ?? [])) : [];
     return undefined;
+  }
+  /** D7: what this worker did not begin under the claim before, if nobody has had the run between. */
+  get #unsure(): Unsure | undefined {
+    const unsure = this.#host.blocked.get(this.runId)?.unsure;
+    return unsure?.epoch === this.#epoch - 1 && unsure.seed === this.#run.seed ? unsure : undefined;
   }
   /** A new executor, as these turns have left it, and with a `resume` as if they had not failed. */
   async #replay(turns: readonly Turn[], resume: Job | undefined): Promise<Error | undefined> {
@@ -568,7 +575,7 @@ export class Driver {
     this.#host.commit(
       draft,
       (result) => this.#written(draft, turn, starting, result),
-      (error) => this.#unwritten(error),
+      (error) => this.#unwritten(error, draft, starting),
     );
   }
   #written(draft: Draft, turn: TurnJobs | undefined, starting: Due["starting"], result: CommitResult): void {
@@ -602,10 +609,11 @@ export class Driver {
     this.#arm();
     this.#pump();
   }
-  #unwritten(error: unknown): void {
+  /** `unsure`: it may have been written all the same; `starting`: attempts that it announces. */
+  #unwritten(error: unknown, unsure?: TurnCommit, starting: Due["starting"] = NOTHING_DUE.starting): void {
     // V4: whoever computes this turn again has the same refused. The run is unharmed, and somebody has to mend what stands against it.
     if (isRefusal(error)) return void this.#block(error, "the store to take what it writes");
-    void this.#setBack(error); // whatever becomes of the message
+    void this.#setBack(error, unsure, starting); // whatever becomes of the message
     this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
   }
   #waitingFor(): string[] {
@@ -757,32 +765,61 @@ export class Driver {
     await this.#handOver(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }), 0, 0);
   }
   /** A commit failed. The run is free for others after a while: what this worker could not write, they may not be able to either. */
-  async #setBack(reason: unknown): Promise<void> {
+  async #setBack(reason: unknown, unsure?: TurnCommit, starting: Due["starting"] = NOTHING_DUE.starting): Promise<void> {
     const { times, ...why } = this.#host.blocked.get(this.runId) ?? { times: 0 };
-    this.#host.blocked.set(this.runId, { ...why, times: times + 1 });
+    this.#host.blocked.set(this.runId, { ...why, times: times + 1, unsure: this.#unsureOf(unsure, starting) });
     // Jitter: whoever failed together need not meet again.
     const pause = Math.min(100 * 2 ** times, 30_000) * (0.5 + this.#host.environment.random());
-    await this.#handOver(reason, this.#host.now() + Math.ceil(pause), this.#seen);
+    await this.#handOver(reason, this.#host.now() + Math.ceil(pause), this.#seen, unsure);
   }
-  async #handOver(reason: unknown, wakeAt: number, seen: number): Promise<void> {
+  #unsureOf(commit: TurnCommit | undefined, starting: Due["starting"]): Unsure {
+    const opened = openedSteps(commit).map(({ seq }) => ({ seq, number: 1 }));
+    return { seed: this.#run.seed, epoch: this.#epoch, attempts: [...starting, ...opened] };
+  }
+  /** Its run may have been created, with this first turn: the answer was lost. If so, it is given back, else it was none. */
+  async notBorn(reason: unknown, first: TurnCommit): Promise<void> {
+    const { blocked } = this.#host;
+    blocked.set(this.runId, { times: 0, unsure: this.#unsureOf(first, NOTHING_DUE.starting) });
+    this.#release("lost", reason);
+    const draft = this.#parking(0, 0);
+    const found = await this.#addNotBegun(draft, first).catch(() => "not known");
+    if (found === "not written") blocked.delete(this.runId);
+    if (found === "written") await this.#handIn(draft); // D4: otherwise there may be a run of others under its id
+  }
+  async #handOver(reason: unknown, wakeAt: number, seen: number, unsure?: TurnCommit): Promise<void> {
     if (this.#released) return;
     this.#steps.loseAll(reason);
-    const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen);
+    const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen, unsure);
     this.#release("lost", reason);
     await given;
   }
-  async #returnLease(wakeAt = 0, seen = 0): Promise<void> {
+  #returnLease(wakeAt = 0, seen = 0, unsure?: TurnCommit): Promise<void> {
+    return this.#handIn(this.#parking(wakeAt, seen), unsure);
+  }
+  #parking(wakeAt: number, seen: number): Draft {
     const draft = this.#bare("sleeping");
     draft.attempts = this.#steps.takeRows(undefined);
     draft.lease = "park";
     draft.wakeAt = wakeAt;
     draft.seen = seen;
-    await this.#handIn(draft);
+    return draft;
+  }
+  /** D7: the steps of a turn that was written, though this worker was not told, have not begun: whoever comes next begins with attempt 1. */
+  async #addNotBegun(draft: Draft, unsure: TurnCommit): Promise<"written" | "not written"> {
+    const row = await this.#host.look(this.runId);
+    const isOurs = row?.seed === this.#run.seed && row.execution === this.#run.execution && row.epoch === this.#epoch;
+    if (!isOurs || row.turns <= (unsure.turn?.index ?? row.turns)) return "not written";
+    this.#steps.notBegun(openedSteps(unsure).map(({ seq }) => seq));
+    draft.attempts = [...(draft.attempts ?? []), ...this.#steps.takeRows(undefined)];
+    return "written";
   }
   /** The last word of a claim. A store that can't take it now (a full disk) is asked again; once somebody else has the run, it is stale (D4). */
-  async #handIn(draft: Draft, tries = 0): Promise<void> {
+  async #handIn(draft: Draft, unsure?: TurnCommit, tries = 0): Promise<void> {
     const { environment, logger } = this.#host;
+    let left = unsure;
     try {
+      if (left !== undefined) await this.#addNotBegun(draft, left).catch(unlessAway);
+      left = undefined;
       await new Promise((resolve, reject) => this.#host.commit(draft, resolve, reject));
     } catch (error) {
       if (tries === 0)
@@ -791,7 +828,7 @@ export class Driver {
           error,
         });
       const isOver = tries === MOST_TRIES || isRefusal(error) || (error as { code?: unknown } | undefined)?.code === "HF_STORE_CLOSED";
-      if (!isOver) environment.after(Math.min(100 * 2 ** tries, LONGEST_PAUSE), () => void this.#handIn(draft, tries + 1));
+      if (!isOver) environment.after(Math.min(100 * 2 ** tries, LONGEST_PAUSE), () => void this.#handIn(draft, left, tries + 1));
     }
   }
   #release(how: "parked" | "closed" | "blocked" | "lost", reason: unknown): void {
@@ -812,15 +849,20 @@ export class Driver {
   }
 }
 
+/** A row that can't be read keeps no run from being given back. */
+function unlessAway(error: unknown): void {
+  if (error instanceof StoreError && error.retryable) throw error;
+}
+
 /** D9: which messages make this end late. Undefined: none. */
 function lateIfOf({ heedsCancel, stillWanted }: Completion & { status: "ok" }): LateIf | undefined {
   if (stillWanted === undefined) return heedsCancel === true ? LATE_IF_CANCELED : undefined;
   return { cancel: heedsCancel === true, signals: stillWanted };
 }
 
-function openedSteps({ turn }: TurnCommit): OpeningCommand[] {
+function openedSteps(commit: TurnCommit | undefined): OpeningCommand[] {
   const steps: OpeningCommand[] = [];
-  for (const command of turn?.commands ?? []) if ("n" in command && isStep(command)) steps.push(command);
+  for (const command of commit?.turn?.commands ?? []) if ("n" in command && isStep(command)) steps.push(command);
   return steps;
 }
 

@@ -55,6 +55,13 @@ export interface Due {
   readonly starting: readonly { readonly seq: number; readonly number: number }[];
   readonly exhausted: readonly Job[];
 }
+/** Attempts that a commit has announced of which this worker does not know whether it was written: it has not begun them. */
+export interface Unsure {
+  /** Of its execution, and its claim. */
+  readonly seed: string;
+  readonly epoch: number;
+  readonly attempts: Due["starting"];
+}
 export const NOTHING_DUE: Due = { starting: [], exhausted: [] };
 const NO_ROWS: readonly AttemptRow[] = [];
 
@@ -139,16 +146,24 @@ export class Steps {
       for (const job of jobs) {
         if (job.type !== "resume") continue;
         for (const seq of job.voids) {
-          const before = attempts.filter((row) => row.seq === seq && (row.endedAt ?? 0) <= time);
+          // One that has not ended may be the first after the resume, announced in the same commit.
+          const isBefore = ({ startedAt, endedAt }: AttemptRow): boolean => (endedAt === undefined ? startedAt < time : endedAt <= time);
+          const before = attempts.filter((row) => row.seq === seq && isBefore(row));
           this.#forgiven.set(seq, Math.max(1, ...before.map((row) => row.number)));
         }
       }
     }
   }
   /** Where they stand: since this worker parked the run, others may have made attempts without a turn (D7, D8). */
-  recount({ attempts, inbox }: ClaimedRun): void {
+  recount({ attempts, inbox }: ClaimedRun, unsure: Unsure | undefined): void {
     this.#due = [];
-    for (const step of this.#open.values()) this.#recountOne(step, attempts.filter((row) => row.seq === step.command.seq).at(-1), inbox);
+    for (const step of this.#open.values()) {
+      const last = attempts.filter((row) => row.seq === step.command.seq).at(-1);
+      if (unsure !== undefined && isNotBegun(step, last, unsure)) {
+        step.tried = (last?.number ?? 1) - 1;
+        this.#timers.setRetry(step.command.seq, 0);
+      } else this.#recountOne(step, last, inbox);
+    }
   }
   #recountOne(step: OpenStep, last: AttemptRow | undefined, inbox: readonly InboxMessage[]): void {
     const { seq } = step.command;
@@ -279,4 +294,10 @@ export class Steps {
     for (const { seq, number, startedAt } of this.#attempts.abandonAll(reason))
       this.#rows.push({ seq, number, status: "lost", startedAt, endedAt, workerId: this.#host.workerId });
   }
+}
+
+/** D7: the last attempt that the store knows of is one that was announced, and no more. */
+function isNotBegun({ command: { seq } }: OpenStep, last: AttemptRow | undefined, { attempts }: Unsure): boolean {
+  if (last?.status === "failed" || last?.status === "completed") return false;
+  return attempts.some((one) => one.seq === seq && one.number === (last?.number ?? 1));
 }

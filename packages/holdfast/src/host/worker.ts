@@ -281,6 +281,9 @@ export class WorkerHost implements DriverHost {
     this.#givenBack.add(given);
     given.then(forget, forget);
   }
+  async look(runId: string): Promise<RunRow | undefined> {
+    return (await this.#ports.store.get([runId]))[0];
+  }
   history(runId: string): ReturnType<Store["history"]> {
     return this.#ports.store.history(runId);
   }
