@@ -33,6 +33,7 @@ import { declaredMessage, validated } from "./host/definitions.ts";
 import { operationsOf } from "./host/operations.ts";
 import { blockedError, type RunEnd } from "./host/results.ts";
 import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./inputs.ts";
+import { StoreCorruptError } from "./store/errors.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
 
 /** What a sender is told of a run that it may write to. */
@@ -229,7 +230,10 @@ function resultOf(row: RunEnd, engine: Engine): unknown {
   const cause = row.error === undefined ? undefined : reviveError(row.error);
   switch (row.status) {
     case "completed":
-      return row.output === undefined ? undefined : engine.codec.decode(row.output);
+      // A run that completes always has one, if only that of `undefined`: it is gone.
+      if (row.output === undefined)
+        throw new StoreCorruptError({ where: `The store of run ${row.id}`, cause: new TypeError("It has completed, and has no output.") });
+      return engine.codec.decode(row.output);
     case "canceled":
       throw cause instanceof CanceledError ? cause : new CanceledError(cause?.message);
     case "terminated":

@@ -78,7 +78,13 @@ const OUTPUTS: Readonly<Record<string, unknown>> = {
  */
 const PLAUSIBLE: ReadonlySet<string> = new Set([
   ...["inbox.name", "inbox.run", "runs.parent_id", "tasks.activity", "tasks.queue", "tasks.run"],
-  ...["tasks.execution", "tasks.seq", "tasks.input", "tasks.last_heartbeat", "attempts.retry_at"],
+  ...["tasks.input", "tasks.last_heartbeat", "attempts.retry_at"],
+]);
+/** The same for numbers and values that are missing. */
+const PLAUSIBLE_NUMBERS: ReadonlySet<string> = new Set([
+  ...PLAUSIBLE,
+  ...["runs.parent_execution", "runs.parent_seq", "runs.output", "executions.input", "inbox.id", "inbox.value"],
+  ...["tasks.start_to_close", "tasks.heartbeat"],
 ]);
 
 interface Cell {
@@ -86,7 +92,7 @@ interface Cell {
   readonly column: string;
   readonly where: string;
 }
-function cellsOf(path: string): Cell[] {
+function cellsOf(path: string, plausible: ReadonlySet<string>): Cell[] {
   const shell = openShell(path);
   const tables = shell.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'holdfast@_%' ESCAPE '@'");
   const cells = tables.flatMap(({ name }) => {
@@ -96,7 +102,7 @@ function cellsOf(path: string): Cell[] {
     // Another row for each column, so that all of them have their turn.
     return columns.flatMap((column, i): Cell[] => {
       const row = rows[i % Math.max(rows.length, 1)];
-      if (row === undefined || PLAUSIBLE.has(`${table.slice("holdfast_".length)}.${column}`)) return [];
+      if (row === undefined || plausible.has(`${table.slice("holdfast_".length)}.${column}`)) return [];
       return [{ table, column, where: columns.map((one) => `${one} IS ${String(row[one])}`).join(" AND ") }];
     });
   });
@@ -104,10 +110,10 @@ function cellsOf(path: string): Cell[] {
   return cells;
 }
 /** False: the table does not take it. */
-function damage(path: string, { table, column, where }: Cell): boolean {
+function damage(path: string, { table, column, where }: Cell, value: string): boolean {
   const shell = openShell(path);
   try {
-    shell.exec(`UPDATE ${table} SET ${column} = 'x' WHERE ${where}`);
+    shell.exec(`UPDATE ${table} SET ${column} = ${value} WHERE ${where}`);
     return true;
   } catch {
     return false;
@@ -154,28 +160,99 @@ async function findings(path: string): Promise<string[]> {
   return found;
 }
 
-test("V4 whatever column of whatever row is damaged: each run ends as it should, or says what is wrong", async () => {
-  const base = newPath();
-  mkdirSync(dirname(base), { recursive: true });
-  await prepare(base);
-  const copy = (): string => {
-    const path = newPath();
-    mkdirSync(dirname(path), { recursive: true });
-    copyFileSync(base, path);
-    return path;
-  };
-  expect(await findings(copy())).toEqual([]);
-  const cells = cellsOf(base);
-  expect(cells.length).toBeGreaterThan(80);
-  const wrong: Record<string, string[]> = {};
-  const work = async (): Promise<void> => {
-    for (let cell = cells.shift(); cell !== undefined; cell = cells.shift()) {
-      const path = copy();
-      if (!damage(path, cell)) continue;
-      const found = await findings(path);
-      if (found.length > 0) wrong[`${cell.table}.${cell.column}`] = found;
-    }
-  };
-  await Promise.all(Array.from({ length: 6 }, work));
-  expect(wrong).toEqual({});
-}, 180_000);
+const newFile = (): string => {
+  const path = newPath();
+  mkdirSync(dirname(path), { recursive: true });
+  return path;
+};
+const copyOf = (base: string): string => {
+  const path = newFile();
+  copyFileSync(base, path);
+  return path;
+};
+const DAMAGES = [
+  ["a text", "'x'", PLAUSIBLE],
+  ["bytes", "x'00ff'", PLAUSIBLE],
+  ["nothing", "NULL", PLAUSIBLE_NUMBERS],
+  ["a number below all", "-1", PLAUSIBLE_NUMBERS],
+] as const;
+
+test.each(DAMAGES)(
+  "V4 %s in whatever column of whatever row: each run ends as it should, or says what is wrong",
+  async (_, value, plausible) => {
+    const base = newFile();
+    await prepare(base);
+    expect(await findings(copyOf(base))).toEqual([]);
+    const cells = cellsOf(base, plausible);
+    expect(cells.length).toBeGreaterThan(70);
+    const wrong: Record<string, string[]> = {};
+    const work = async (): Promise<void> => {
+      for (let cell = cells.shift(); cell !== undefined; cell = cells.shift()) {
+        const path = copyOf(base);
+        if (!damage(path, cell, value)) continue;
+        const found = await findings(path);
+        if (found.length > 0) wrong[`${cell.table}.${cell.column}`] = found;
+      }
+    };
+    await Promise.all(Array.from({ length: 6 }, work));
+    expect(wrong).toEqual({});
+  },
+  180_000,
+);
+
+/** Whichever row the test above happens to damage: these are the ones that nothing would ever wake. */
+test.each([
+  ["a parked run with messages", "UPDATE holdfast_runs SET available_at = NULL WHERE id <> 'retrier' AND status <> 'pending'"],
+  ["a run that does not know of its messages", "UPDATE holdfast_runs SET last_message = 0"],
+  ["a run that has not begun", "UPDATE holdfast_runs SET available_at = NULL WHERE status = 'pending'"],
+  [
+    "a lease without an end",
+    "UPDATE holdfast_runs SET available_at = NULL, worker_id = 'gone', status = 'running' WHERE status <> 'pending'",
+  ],
+  ["an open run that has an end", "UPDATE holdfast_runs SET finished_at = 0 WHERE finished_at IS NULL"],
+  ["an activity that waits", "UPDATE holdfast_tasks SET available_at = NULL"],
+  ["an activity of another execution", "UPDATE holdfast_tasks SET execution = 2"],
+])("V4 W1 %s: none is left waiting", async (_, sql) => {
+  const path = newFile();
+  await prepare(path);
+  const shell = openShell(path);
+  shell.exec(sql);
+  shell.close();
+  expect(await findings(path)).toEqual([]);
+});
+
+test("V4 an activity that can't be told blocks its run again whenever it is tried again", async () => {
+  const path = newFile();
+  await prepare(path);
+  const shell = openShell(path);
+  shell.exec("UPDATE holdfast_tasks SET seq = 'x'");
+  const engine = await open(path);
+  const run = engine.run("acts");
+  const epoch = () => Number(shell.rows("SELECT epoch FROM holdfast_runs WHERE id = 'acts'")[0]?.["epoch"]);
+  const isBlocked = async () => (await run.describe()).status === "blocked";
+  await engine.worker({ workflows, activities: [mail] });
+  await until(isBlocked, "the activity to be found");
+  for (let i = 0; i < 2; i++) {
+    const before = epoch();
+    await run.resume();
+    await until(async () => epoch() > before && (await isBlocked()), "it to be tried, and found again");
+    await expect(run.result()).rejects.toThrow(/holdfast_tasks|rows that can't be read/);
+  }
+  shell.close();
+  await engine.close();
+});
+
+test("V4 the output of a completed run that is gone is an error, not undefined", async () => {
+  const path = newFile();
+  await prepare(path);
+  const engine = await open(path);
+  await engine.worker({ workflows, activities: [mail] });
+  await engine.run("steps").result();
+  const shell = openShell(path);
+  shell.exec("UPDATE holdfast_runs SET output = NULL WHERE id = 'steps'");
+  shell.close();
+  await engine.close();
+  const again = await open(path);
+  await expect(again.run("steps").result()).rejects.toMatchObject({ code: "HF_STORE_CORRUPT" });
+  await again.close();
+});

@@ -16,6 +16,7 @@ import { expireRun } from "./overruleRuns.ts";
 import { readLastTime, readRecords, turnsOf } from "./records.ts";
 import { birthOf, CLAIM_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
 import type { Session } from "./session.ts";
+import { putBack } from "./stranded.ts";
 
 export interface Lane {
   readonly lane: number;
@@ -172,6 +173,7 @@ export function claimRun(
   const moments = [numberOrNull(availableAt), numberOrNull(startedAt)];
   db.run(CLAIM, [epoch, status, recovered ? 1 : 0, recoveries, text(worker.id), worker.lease, ...moments, turns, historyLength, key]);
   if (recovered) loseRunningAttempts(db, key, run.execution, now);
+  if (found.status === "blocked") putBack(session, key, now);
   const known = request.cached(run.id);
   const isCached = known !== undefined && known.execution === run.execution && known.turns === run.turns;
   const isNew = run.turns === 0;

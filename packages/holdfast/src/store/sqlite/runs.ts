@@ -45,6 +45,8 @@ const STATUSES: ReadonlySet<string> = new Set([
   "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated",
 ] satisfies RunStatus[]); // biome-ignore format: one line reads best
 
+const ENDS: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
+
 function readStatus(value: Value | undefined): RunStatus {
   if (typeof value === "string" && STATUSES.has(value)) return value as RunStatus;
   throw new TypeError(`There is no status "${readText(value)}".`);
@@ -54,6 +56,9 @@ function readStatus(value: Value | undefined): RunStatus {
 export function runRow(row: Row): RunRow {
   const status = readStatus(row[AT.status]);
   const turns = readNumber(row[AT.turns]);
+  if (turns < 0 || !Number.isSafeInteger(turns)) throw new TypeError(`A run can't have ${turns} turns.`);
+  if (ENDS.has(status) !== (row[AT.finished_at] !== null))
+    throw new TypeError(`Its status is ${status}, and its finished_at says otherwise.`);
   return {
     id: readText(row[AT.id]),
     workflow: readText(row[AT.workflow]),

@@ -40,6 +40,7 @@ import { expireRuns, LATE_AT_ONCE, resume, terminate } from "./overruleRuns.ts";
 import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
+import { findStranded, repairStranded } from "./stranded.ts";
 import { findDueTasks } from "./tasks.ts";
 import { Thrown, type TransactionClaim, transact } from "./transact.ts";
 import { readUpdate, rejectUpdate } from "./updates.ts";
@@ -109,7 +110,14 @@ export class SqliteStore implements Store {
       gather: this.#options.gather,
     });
     await this.#repairLanes();
+    await this.#repairStranded();
     this.#watchers.start();
+  }
+  async #repairStranded(): Promise<void> {
+    if ((await this.#read(findStranded)) === undefined) return;
+    const count = await this.#write(1, repairStranded);
+    const message = `${count} runs or activities in ${this.path} would never have been taken up: something else has written to their rows. They are put right, or blocked.`;
+    this.#options.logger?.error(message, { count });
   }
   /** Now and then: something else may write to them at any time, and no claim would find their runs. */
   async #repairLanes(): Promise<void> {

@@ -67,7 +67,7 @@ export function addTask(session: Session, run: number, execution: number, task: 
 
 const TASK = `SELECT t.id, t.run, r.id, t.execution, t.seq, t.activity, t.queue, t.location, t.input, t.retry, t.start_to_close,
   t.schedule_to_close, t.schedule_to_start, t.heartbeat, t.scheduled_at, t.attempt, t.token, t.worker_id, t.started_at, t.leased_until,
-  t.heartbeat_at, t.last_heartbeat, r.deadline_at
+  t.heartbeat_at, t.last_heartbeat, r.deadline_at, r.execution
   FROM holdfast_tasks t JOIN holdfast_runs r ON r.key = t.run`;
 
 export function findTask(session: Session, id: number, now: number): Task | undefined {
@@ -92,12 +92,12 @@ function readTask(row: Row, damaged: (error: unknown) => void): Task | undefined
 /** The operation fails, with what can't be read. If it can't be told which operation, its run is blocked and the task put aside. */
 function endDamaged(session: Session, row: Row, cause: unknown, now: number): void {
   const [id, , runId, execution, seq] = row;
-  if (typeof execution !== "number" || typeof seq !== "number") {
+  if (typeof execution !== "number" || typeof seq !== "number" || !isOfRun(row)) {
     session.db.run("UPDATE holdfast_tasks SET available_at = NULL, due_at = NULL WHERE id = ?", [readNumber(id)]);
     blockById(
       session,
       readText(runId),
-      new TypeError(`holdfast_tasks, row ${String(id)}: its execution or seq is not a number.`, { cause }),
+      new TypeError(`holdfast_tasks, row ${String(id)}: its execution or seq is none of its run's.`, { cause }),
     );
     return;
   }
@@ -108,8 +108,14 @@ function endDamaged(session: Session, row: Row, cause: unknown, now: number): vo
   answerOperation(session, readText(runId), execution, seq, outcome, now);
 }
 
+/** Tasks go with their execution: one of another was not written by us. */
+function isOfRun(row: Row): boolean {
+  const [execution, seq] = row.slice(3, 5);
+  return execution === row.at(-1) && Number(seq) >= 0;
+}
 function taskOf(row: Row): Task {
   const [id, run, runId, execution, seq, activity, queue, location, input, retry, startToClose, scheduleToClose, scheduleToStart] = row;
+  if (!isOfRun(row)) throw new TypeError("It is of no operation of its run.");
   const [heartbeat, scheduledAt, attempt, token, workerId, startedAt, leasedUntil, heartbeatAt, lastHeartbeat, deadlineAt] = row.slice(13);
   return {
     id: readNumber(id),
