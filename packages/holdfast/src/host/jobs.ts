@@ -63,6 +63,8 @@ export class JobQueue {
   }
   /** The operation is settled: a timer of it that has fired and waits here is none any more. */
   dropFire(seq: number): void {
+    const held = this.#held;
+    if (held !== undefined) this.#held = { ...held, jobs: held.jobs.filter(({ job }) => job.type !== "fire" || job.seq !== seq) };
     const at = this.#jobs.findIndex((job) => job.type === "fire" && job.seq === seq);
     if (at < 0) return;
     this.#jobs.splice(at, 1);

@@ -50,6 +50,19 @@ it("D9 a turn that is taken back: its messages and later ones by arrival, then i
   expect(shown(queue.take())).toBe("fire1 resolve2 s10 | 10");
 });
 
+it("D9 K8 a timer of a turn that is taken back, which a message has settled meanwhile, does not fire", () => {
+  const queue = new JobQueue();
+  queue.push(fire(1));
+  queue.push(fire(2));
+  const turn = queue.take();
+  for (let id = 1; id <= 250; id++) queue.pushMessage(id, signal(id));
+  queue.takeBack(turn);
+  queue.take();
+  queue.dropFire(1);
+  queue.take();
+  expect(shown(queue.take())).toBe("fire2 | ");
+});
+
 it("D9 the other jobs wait until every late message has had its turn, and survive another taking back", () => {
   const queue = new JobQueue();
   queue.push(fire(1));
