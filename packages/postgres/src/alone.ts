@@ -43,7 +43,8 @@ export class Alones {
     if (close !== undefined) {
       const { status, output, error, resumable = null } = close;
       const end = [status, optionalPayload(output), optionalJson(error), resumable, now, turn.historyLength + recordsOf(turn)];
-      return this.#made(`end ${records.shape}`, () => this.#end(records), [...values, ...end, ...records.values]);
+      const mail = (commit.lateIf?.signals.length ?? 0) > 0 ? "looks for mail" : "";
+      return this.#made(`end ${mail} ${records.shape}`, () => this.#end(records, mail), [...values, ...end, ...records.values]);
     }
     const { lease, status, waitingFor, blocked, seen = 0, rollbacks = -1 } = commit;
     if (lease !== "keep" || status !== "running" || waitingFor !== undefined || blocked !== undefined || recordsOf(turn) === 0)
@@ -82,13 +83,15 @@ export class Alones {
       ), noted AS (${note(s, "held")} RETURNING held.key)
       ${records.insert(s, "noted", "$5::integer", "$7::integer")}`;
   }
-  // Only turns of its own give a run children and activities; who never had a message has no update that waits for an answer.
-  #end(records: Records): string {
+  // Only turns of its own give a run children and activities; who never had a message has no update that waits for an answer. D9: by mail
+  // come signals alone, so that most ends need not look for any.
+  #end(records: Records, mail: "looks for mail" | ""): string {
     const s = this.#s;
+    const noMail = mail === "" ? "" : `AND NOT EXISTS (SELECT 1 FROM ${s}.mail m WHERE m.run_id = $4 AND m.error IS NULL)`;
     return `WITH held AS (
         SELECT r.key FROM ${s}.runs r WHERE ${HOLDS} AND r.last_message = 0 AND r.parent_id IS NULL
           AND NOT EXISTS (SELECT 1 FROM ${s}.runs c WHERE c.parent_id = $4 AND c.finished_at IS NULL)
-          AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key) FOR NO KEY UPDATE OF r
+          AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key) ${noMail} FOR NO KEY UPDATE OF r
       ), noted AS (${note(s, "held")} RETURNING held.key, ${s}.clock_1($12::bigint) AS v_now
       ), written AS (${records.insert(s, "noted", "$5::integer", "$7::integer")})
       UPDATE ${s}.runs r SET status = $8::text, ended_as = $8::text, output = $9::text, error = $10::text,

@@ -2,10 +2,12 @@
 
 import { ask } from "@holdfast/postgres-server";
 import {
+  activity,
   InvalidInputError,
   RunFailedError,
   RunNotFoundError,
   StepFailedError,
+  signal,
   UnserializableValueError,
   type Wakeup,
   workflow,
@@ -240,6 +242,56 @@ describe("a caller's own transaction on postgres", () => {
       await client.end();
     }
     expect(await orders()).toEqual(["kept"]);
+  });
+
+  test("M1 D9 a run that is about to end hears the signal of a transaction that has committed, though it is not in the inbox yet", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const long = activity("long", () => new Promise<void>(() => {}));
+    const signals = { go: signal<number>() };
+    const plain = workflow({ name: "plain", signals }, async (ctx) => {
+      const heard: number[] = [];
+      for (;;) {
+        const { timedOut, payload } = await ctx.waitForSignal("go", { timeout: 20 });
+        if (timedOut) return heard;
+        heard.push(payload);
+      }
+    });
+    const busy = workflow({ name: "busy", signals }, async (ctx) => {
+      const heard: number[] = [];
+      await ctx.race("first", {
+        slept: (branch) => branch.sleep(20),
+        worked: (branch) => branch.activity(long),
+        hear: async (branch) => {
+          for (;;) heard.push(await branch.waitForSignal("go"));
+        },
+      });
+      return heard;
+    });
+    const client = await connected();
+    const postman = await connected();
+    try {
+      await postman.query(`SELECT pg_advisory_lock(hashtextextended('"holdfast" mail', 0))`); // no mail is delivered
+      const sent = new Set<string>();
+      wire.intercept("commit", async (pass, turns) => {
+        for (const { runId, close } of turns) {
+          if (close === undefined || sent.has(runId)) continue;
+          sent.add(runId);
+          await client.query("BEGIN");
+          for (const n of [1, 2]) await engine.run(runId).signal("go", n, { tx: client });
+          await client.query("COMMIT");
+        }
+        return pass(turns);
+      });
+      for (const each of [plain, busy]) {
+        const worker = await engine.worker({ workflows: [each] });
+        expect(await (await engine.start(each, undefined)).result()).toEqual([1, 2]);
+        await worker.stop();
+      }
+      expect(await ask(database(), "SELECT id FROM holdfast.mail")).toEqual([]);
+    } finally {
+      await Promise.all([client.end(), postman.end()]);
+    }
   });
 
   test("W1 D9 the commit of the transaction wakes others, and nothing does before", async () => {

@@ -357,6 +357,40 @@ BEGIN
   RETURN v_results::text;
 END $$;
 
+-- One letter into the inbox of its run, which is locked: whoever has the run delivers its mail. False: somebody was faster.
+CREATE FUNCTION ${s}.deliver_letter_1(p_id bigint, p_run text, p_message jsonb, p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_result jsonb;
+BEGIN
+  DELETE FROM ${s}.mail WHERE id = p_id;
+  IF NOT FOUND THEN RETURN false; END IF;
+  v_result := ${s}.deliver_1(p_run, p_message, p_now);
+  -- M10: the run has closed since, and somebody waits for the outcome.
+  IF v_result ->> 's' = 'closed' AND p_message ? 'u' THEN
+    INSERT INTO ${s}.updates (run, id, inbox_id, status, error)
+      SELECT key, p_message ->> 'u', 0, 'rejected', ${s}.error_1('closed', id, status) FROM ${s}.runs WHERE id = p_run;
+  END IF;
+  RETURN true;
+END $$;
+
+-- M1, D9: runs that are about to end, and are locked, get the mail that was posted by now. What can't be delivered is left for
+-- deliver_mail_1, which says why. Was there any?
+CREATE FUNCTION ${s}.take_mail_1(p_runs text[], p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+  v_mail record;
+  v_any boolean := false;
+BEGIN
+  FOR v_mail IN SELECT id, run_id, message FROM ${s}.mail WHERE error IS NULL AND run_id = ANY (p_runs) ORDER BY id LOOP
+    BEGIN
+      v_any := ${s}.deliver_letter_1(v_mail.id, v_mail.run_id, v_mail.message, p_now) OR v_any;
+    EXCEPTION
+      WHEN insufficient_resources THEN RAISE;
+      WHEN OTHERS THEN NULL;
+    END;
+  END LOOP;
+  RETURN v_any;
+END $$;
+
 -- Puts mail into the inboxes, those of each run in order: one process at a time does it. What can't be delivered stays, with the reason, and
 -- stops no other. What is for a run that somebody has locked is left for later, with p_wait if it does not come free soon. Answers with how
 -- many were delivered (n) and whether some were left (b).
@@ -367,7 +401,6 @@ DECLARE
   v_busy text[] := '{}';
   v_count integer := 0;
   v_mail record;
-  v_result jsonb;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended(${literal(`${s} mail`)}, 0));
   FOR v_mail IN SELECT id, run_id, message FROM ${s}.mail WHERE error IS NULL ORDER BY id LOOP
@@ -377,14 +410,8 @@ BEGIN
       IF p_wait AND clock_timestamp() < v_until THEN
         PERFORM ${s}.lock_soon_1(ARRAY (SELECT key FROM ${s}.runs WHERE id = v_mail.run_id));
       END IF;
-      v_result := ${s}.deliver_1(v_mail.run_id, v_mail.message, v_now);
-      -- M10: the run has closed since, and somebody waits for the outcome.
-      IF v_result ->> 's' = 'closed' AND v_mail.message ? 'u' THEN
-        INSERT INTO ${s}.updates (run, id, inbox_id, status, error)
-          SELECT key, v_mail.message ->> 'u', 0, 'rejected', ${s}.error_1('closed', id, status) FROM ${s}.runs WHERE id = v_mail.run_id;
-      END IF;
-      DELETE FROM ${s}.mail WHERE id = v_mail.id;
-      v_count := v_count + 1;
+      PERFORM 1 FROM ${s}.runs WHERE id = v_mail.run_id FOR NO KEY UPDATE NOWAIT;
+      IF ${s}.deliver_letter_1(v_mail.id, v_mail.run_id, v_mail.message, v_now) THEN v_count := v_count + 1; END IF;
     EXCEPTION
       WHEN lock_not_available OR serialization_failure OR deadlock_detected THEN v_busy := v_busy || v_mail.run_id;
       WHEN insufficient_resources THEN RAISE; -- nobody's mail can be written

@@ -162,6 +162,7 @@ CREATE TABLE ${s}.mail (
   error text
 );
 CREATE INDEX mail_to_deliver ON ${s}.mail (id) WHERE error IS NULL;
+CREATE INDEX mail_of_run ON ${s}.mail (run_id) WHERE error IS NULL;
 
 CREATE TABLE ${s}.message_keys (
   run bigint NOT NULL,

@@ -191,6 +191,7 @@ DECLARE
   v_gone integer := 0;
   v_child record;
   v_answer jsonb;
+  v_mailed boolean;
 BEGIN
   SELECT * INTO c FROM jsonb_to_record(p_commit) AS x(id text, x integer, e integer, t integer, n integer, s text, k boolean, wf text, wake bigint,
     seen bigint, rb integer, ra integer, er text, bc text, state text, attributes jsonb, removed text[], "turnIndex" integer, trims jsonb,
@@ -198,7 +199,8 @@ BEGIN
     "cancelChildren" integer[], sends jsonb, close jsonb, lc boolean, ls text[]);
   SELECT * INTO v_run FROM ${s}.runs WHERE id = c.id FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND OR v_run.worker_id IS NULL OR v_run.epoch <> c.e OR v_run.execution <> c.x THEN RETURN '{"stale":true}'; END IF;
-  IF c.ls IS NOT NULL AND v_run.last_message > 0 AND ${s}.is_late_1(v_run.key, c.lc, c.ls, c.consumed) THEN
+  IF c.ls IS NOT NULL THEN v_mailed := ${s}.take_mail_1(ARRAY[c.id], p_now); END IF;
+  IF c.ls IS NOT NULL AND (v_mailed OR v_run.last_message > 0) AND ${s}.is_late_1(v_run.key, c.lc, c.ls, c.consumed) THEN
     RETURN jsonb_build_object('late', true, 'inbox', ${s}.inbox_after_1(v_run.key, c.seen));
   END IF;
   -- M8: its sender was faster.
@@ -340,6 +342,11 @@ BEGIN
   v_keys := coalesce(v_keys, '{}');
   v_held := v_keys;
   v_now := ${s}.clock_1(p_now);
+  IF v_ended IS NOT NULL AND EXISTS (SELECT 1 FROM ${s}.mail WHERE error IS NULL AND run_id = ANY (p_ids))
+    AND ${s}.take_mail_1(ARRAY (SELECT u.id FROM unnest(p_ids, v_keys) AS u(id, key) WHERE u.key = ANY (v_ended)), v_now) THEN
+    v_messages := true;
+    v_news := true;
+  END IF;
   IF v_messages AND v_ended IS NOT NULL THEN
     SELECT array_agg(t.i) INTO v_late FROM json_to_recordset(p_turns::json) AS t(i integer, lc boolean, ls text[])
       WHERE t.ls IS NOT NULL AND v_keys[t.i] <> 0 AND ${s}.is_late_1(v_keys[t.i], t.lc, t.ls,
