@@ -264,6 +264,110 @@ describe.each(STORES)("errors under a codec of the user's on %s", (name) => {
     expect(await fourth.run(run.id, remember("")).result()).toContain(secret("step"));
   });
 
+  test("E1 nor is what comes by rarer ways: attempts of runs, refused updates, continued runs, branches, children, transactions", async () => {
+    const tap = new Tap();
+    const engine = await engines.open({ codec: encrypting, wire: tap });
+    const once = { retry: { maxAttempts: 1 } };
+    const silent = activity("silent", (_: string, { heartbeat, signal }) => {
+      heartbeat(secret("beat"));
+      return new Promise<string>((_resolve, reject) => signal.addEventListener("abort", () => reject(new Error(secret("abort")))));
+    });
+    const retried = workflow({ name: "retried", retry: { maxAttempts: 3, initialInterval: "1h" } }, async () => fail("attempt"));
+    const thrower = workflow("thrower", async () => {
+      throw secret("no-error");
+    });
+    const kid = workflow("kid", async (ctx, _word: string) => {
+      await ctx.waitForSignal("never");
+    });
+    const odd = workflow(
+      {
+        name: "odd",
+        signals: { first: signal<string>(), kept: signal<string>(), stop: signal<void>() },
+        updates: { strict: update<string, string>(z.string().startsWith("ok", secret("update-schema"))), late: update<string, string>() },
+      },
+      async (ctx, { round }: { round: number; word: string }): Promise<unknown> => {
+        if (round === 1) {
+          await ctx.waitForSignal("first");
+          return ctx.continueAsNew({ round: 2, word: secret("continued") });
+        }
+        const seen: string[] = [];
+        const note = async (work: () => PromiseLike<unknown>) => {
+          try {
+            await work();
+          } catch (error) {
+            seen.push(texts(error));
+          }
+        };
+        await note(() => ctx.join("both", { a: async () => fail("join-a"), b: (c) => c.step("b", () => fail("join-b"), once) }));
+        await note(() => ctx.race("any", { a: async () => fail("race") }));
+        await ctx.parallel([async () => fail("branch")]);
+        await note(() => ctx.activity(silent, secret("silent"), { startToClose: 300, ...TWICE }));
+        const handle = await ctx.startChild(kid, secret("kid-input"), { id: `kid of ${ctx.run.id}` });
+        await ctx.signalRun(handle.id, "other", secret("signal-run"));
+        if (name !== "memory") await note(() => ctx.transaction("tx", () => fail("transaction"), once));
+        await ctx.receive(secret("state"), {
+          signals: { stop: (_, state) => Receive.stop(state) },
+          updates: { strict: (word, state) => Receive.reply(secret(word), state) },
+        });
+        await note(() => handle.result());
+        return seen.join(" ");
+      },
+    );
+    await engine.worker({ workflows: [odd, kid, retried, thrower], activities: [silent] });
+    const run = await engine.start(odd, { round: 1, word: secret("first") });
+    const waits = (what: string) => until(async () => (await run.describe()).waitingFor.some((text) => text.includes(what)), what);
+    await waits("first");
+    await run.signal("kept", secret("carried"));
+    await run.signal("first", secret("first-signal"));
+    await waits("receive");
+    expect(await errorOf(run.update("late", secret("late-args"), { acceptWithin: 50 }))).toBeInstanceOf(UpdateRejectedError);
+    const refused = engine.run(run.id).update("strict", secret("refused-args"), { idempotencyKey: "s" });
+    expect(texts(await errorOf(refused))).toContain(secret("update-schema"));
+    const again = await engine.start(retried, undefined);
+    await until(async () => (await again.describe()).error?.message === secret("attempt"), "a failed attempt");
+    await again.cancel(secret("retry-cancel"));
+    expect(texts(await errorOf((await engine.start(thrower, undefined)).result()))).toContain(secret("no-error"));
+    await engine.run(`kid of ${run.id}`).terminate(secret("kid-reason"));
+    await run.signal("stop");
+    const seen = await run.result();
+    for (const what of ["join-a", "join-b", "race", "kid-reason"]) expect(seen).toContain(secret(what));
+    await expectSealed(engine, tap);
+  });
+
+  test("E1 a codec that reads plain values too goes on with runs whose errors and reasons were recorded plain", async () => {
+    const lenient: Codec = {
+      encode: encrypting.encode,
+      decode: (data) => (typeof data === "string" ? jsonCodec.decode(data) : encrypting.decode(data)),
+    };
+    const both = workflow("both", async (ctx) => {
+      const said = await ctx.step("fail", () => fail("step"), { retry: { maxAttempts: 1 } }).catch(texts);
+      await ctx.child(child, undefined).catch(() => {});
+      await ctx.waitForSignal("go");
+      return said;
+    });
+    const plain = await engines.open();
+    const worker = await plain.worker({ workflows: [both, child, patient] });
+    const run = await plain.start(both, undefined);
+    const [canceled, terminated] = [await plain.start(patient, undefined), await plain.start(patient, undefined)];
+    for (const one of [run, canceled, terminated])
+      await until(async () => (await one.describe()).waitingFor.some((text) => text.includes("signal")), "the wait");
+    const failed = await plain.start(child, undefined);
+    await errorOf(failed.result());
+    await terminated.terminate("enough");
+    await worker.stop();
+    await canceled.cancel("because");
+    if (name !== "memory") await plain.close();
+
+    const engine = await engines.open({ codec: lenient });
+    await engine.worker({ workflows: [both, child, patient] });
+    await engine.run(run.id).signal("go");
+    expect(await engine.run(run.id).result()).toContain(secret("step"));
+    expect(texts(await errorOf(engine.run(failed.id).result()))).toContain(secret("child"));
+    expect(await errorOf(engine.run(canceled.id).result())).toMatchObject({ name: "CanceledError", reason: "because" });
+    expect(await errorOf(engine.run(terminated.id).result())).toMatchObject({ reason: "enough" });
+    expect((await engine.run(run.id).operations()).find(({ kind }) => kind === "step")?.attempts[0]?.error?.message).toBe(secret("step"));
+  });
+
   test("E1 with the default codec errors are stored as they are", async () => {
     const tap = new Tap();
     const engine = await engines.open({ wire: tap });
