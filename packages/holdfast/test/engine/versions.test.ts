@@ -1,6 +1,6 @@
 // V2, V4, X7, X11: versions, code that does not fit, and promises that nobody awaits.
 
-import { FatalError, Receive, RunBlockedError, signal, update, workflow } from "holdfast";
+import { activity, FatalError, Receive, RunBlockedError, signal, update, workflow } from "holdfast";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -26,6 +26,63 @@ describe.each(STORES)("versions on %s", (store) => {
     isDamaged = false;
     await run.resume();
     await until(async () => (await run.describe()).status === "completed", "its end");
+  });
+
+  test("Y2 a deploy that changes retry policies, timeouts, queues and parentClose under running runs blocks none; what was recorded stays in force", async () => {
+    const engine = await engines.open();
+    const calls: string[] = [];
+    const mail = activity("mail", async (to: string, { attempt }) => {
+      calls.push(`${to} ${attempt}`);
+      throw new Error("no");
+    });
+    const kid = workflow("kid", async (ctx) => {
+      await ctx.waitForSignal("never");
+    });
+    interface Deploy {
+      readonly queue: string;
+      readonly maxAttempts: number;
+      readonly timeout: number;
+      readonly parentClose: "abandon" | "terminate";
+    }
+    const before: Deploy = { queue: "old", maxAttempts: 2, timeout: 60_000, parentClose: "abandon" };
+    const after: Deploy = { queue: "new", maxAttempts: 5, timeout: 1, parentClose: "terminate" };
+    const make = ({ queue, maxAttempts, timeout, parentClose }: Deploy) =>
+      workflow("order", async (ctx, via: "step" | "activity") => {
+        const retry = { maxAttempts, initialInterval: 300, backoff: 1, jitter: 0 };
+        const handle = await ctx.startChild(kid, undefined, {
+          id: `kid of ${ctx.run.id}`,
+          parentClose,
+          queue: "kids",
+          priority: maxAttempts,
+        });
+        await ctx.step("passed", () => "", { retry, timeout });
+        const failing = ({ attempt }: { attempt: number }): never => {
+          calls.push(`${via} ${attempt}`);
+          throw new Error("no");
+        };
+        if (via === "step") await ctx.step("flaky", failing, { retry, timeout }).catch(() => {});
+        else await ctx.activity(mail, "ann", { retry, queue, startToClose: timeout, heartbeat: timeout }).catch(() => {});
+        return handle.id;
+      });
+    const first = await engine.worker({ workflows: [make(before)] });
+    const runs = await Promise.all([engine.start(make(before), "step"), engine.start(make(before), "activity")]);
+    await until(() => calls.includes("step 1"), "the first attempt");
+    await until(async () => (await runs[1].describe()).waitingFor.some((text) => text.includes("mail")), "the activity to wait");
+    await first.stop();
+
+    const other = await engines.open();
+    await other.worker({ workflows: [make(after)] });
+    const asked = await Promise.all([
+      other.worker({ workflows: [], activities: [mail], queue: "old" }),
+      other.worker({ workflows: [], activities: [mail], queue: "new" }),
+    ]);
+    expect(asked).toHaveLength(2);
+    const ids = await Promise.all(runs.map((run) => other.run(run.id).result()));
+    expect(calls.sort()).toEqual(["ann 1", "ann 2", "step 1", "step 2"]);
+    for (const id of ids) expect((await other.run(String(id)).describe()).status).toBe("pending"); // abandoned: their queue has no worker
+    const changed = engines.log.filter(({ message }) => message.includes("recorded"));
+    expect(changed.map(({ level }) => level)).toEqual(["info"]);
+    expect(engines.log.filter(({ level }) => level === "error")).toEqual([]);
   });
 
   test("V2 ctx.version is the version the run was started with; a worker claims only what it serves", async () => {
