@@ -13,7 +13,7 @@ export function preview(value: unknown): string {
   try {
     switch (typeof value) {
       case "string":
-        return shorten(JSON.stringify(value));
+        return shorten(JSON.stringify(excerpt(value)));
       case "bigint":
         return shorten(`${value}n`);
       case "function":
@@ -21,7 +21,7 @@ export function preview(value: unknown): string {
       case "object": {
         if (value === null) return "null";
         if (value instanceof Error) return shorten(`${value.name}: ${firstLine(value.message)}`);
-        return shorten(JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? `${item}n` : item)) ?? tagOf(value));
+        return shorten(JSON.stringify(value, excerpts()) ?? tagOf(value));
       }
       default:
         return Object.is(value, -0) ? "-0" : String(value);
@@ -29,6 +29,26 @@ export function preview(value: unknown): string {
   } catch {
     return tagOf(value);
   }
+}
+
+/** For JSON.stringify: of a value of any size no more is looked at than a preview shows. */
+function excerpts(): (key: string, item: unknown) => unknown {
+  let left = LONGEST_PREVIEW;
+  return (_key, item) => {
+    if (typeof item === "bigint") return `${item}n`;
+    if (typeof item === "string") return excerpt(item);
+    if (typeof item !== "object" || item === null) return item;
+    if (left-- <= 0) return null;
+    if (Array.isArray(item)) return item.length > LONGEST_PREVIEW ? item.slice(0, LONGEST_PREVIEW) : item;
+    if (ArrayBuffer.isView(item)) return "subarray" in item ? (item as Uint8Array).subarray(0, LONGEST_PREVIEW) : item;
+    const keys = Object.keys(item);
+    if (keys.length <= LONGEST_PREVIEW) return item;
+    return Object.fromEntries(keys.slice(0, LONGEST_PREVIEW).map((key) => [key, (item as Record<string, unknown>)[key]]));
+  };
+}
+/** One letter more than is shown, so that it is seen to be cut. */
+function excerpt(text: string): string {
+  return text.length > LONGEST_PREVIEW ? text.slice(0, LONGEST_PREVIEW + 1) : text;
 }
 
 /** `instanceof` for values from outside: a revoked Proxy, or one with traps that throw, is an instance of nothing. */

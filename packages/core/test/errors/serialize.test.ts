@@ -324,6 +324,32 @@ describe("serializeError and reviveError", () => {
     ).toBeInstanceOf(ActivityFailedError);
   });
 
+  it("P9 of a thrown value no more is read than is kept of it, however large it is", () => {
+    let reads = 0;
+    const counted = (value: object): object =>
+      new Proxy(value, {
+        get(target, key): unknown {
+          reads++;
+          return Reflect.get(target, key);
+        },
+      });
+    const sparse: unknown[] = [];
+    sparse.length = 20_000_000;
+    for (const thrown of [counted(sparse), { response: { body: counted(sparse) } }, new Float64Array(20_000_000)]) {
+      reads = 0;
+      const { name, message } = serializeError(thrown);
+      expect(name).toBe("NonError");
+      expect(message.length).toBeLessThan(300);
+      expect(reads).toBeLessThan(2_000);
+    }
+    expect(serializeError(sparse).message).toMatch(/^\[null,null,.*… was thrown/);
+    const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`key${i}`, i]));
+    expect(serializeError(wide).message).toMatch(/^\{"key0":0,"key1":1,.*… was thrown/);
+    let shared: unknown = "leaf";
+    for (let i = 0; i < 60; i++) shared = [shared, shared]; // 2⁶⁰ leaves
+    expect(serializeError(shared).message).toMatch(/^\[{60}"leaf","leaf"\]/);
+  });
+
   it("P8 serializeError(reviveError(x)) is x, for every error", () => {
     const names = fc.constantFrom(
       "Error",
