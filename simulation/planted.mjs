@@ -40,7 +40,7 @@ export const planted = [
     "transaction-taken-for-failed",
     "found: a transaction whose answer is lost is taken for failed",
     `${host}/worker.ts`,
-    "if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);",
+    "if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.doubt(claim.epoch, error);",
     "",
   ),
   bug(

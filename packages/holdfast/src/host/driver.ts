@@ -754,6 +754,10 @@ export class Driver {
   lose(reason: unknown): void {
     this.#release("lost", reason);
   }
+  /** D6: a transaction of this claim may have been carried out, and may not. From the give-back on it can't be, and the next claim finds out. */
+  doubt(epoch: number, reason: unknown): void {
+    if (epoch === this.#epoch) void this.#setBack(reason);
+  }
   /** W4: no more turns are begun once its steps have ended. */
   stop(): void {
     this.#stopping = true;

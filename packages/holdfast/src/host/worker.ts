@@ -320,7 +320,7 @@ export class WorkerHost implements DriverHost {
       } catch (error) {
         if (hasThrown && error === own) throw error; // whatever it is
         // D6: what the store could not do, it may have done all the same: the inbox tells, at the next claim.
-        if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.lose(error);
+        if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.doubt(claim.epoch, error);
         if (!isTakenBack(error)) throw error;
         // D8: attempts are those of the user's function. The store may have room again later, or the lock.
         this.logger.warn(`The store could not carry out transaction ${body.name}; trying again.`, { runId: claim.runId, error });

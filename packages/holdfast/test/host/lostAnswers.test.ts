@@ -139,6 +139,30 @@ describe.each(STORES)("answers that are lost, on %s", (store) => {
     expect(ran).toEqual(["deadly 1"]);
   });
 
+  if (store !== "memory") {
+    test.each(["was", "was not"])(
+      "D6 W3 a transaction that %s carried out is found out about at once, not when its lease is over",
+      async (how) => {
+        const { wire, engine } = await open();
+        const pay = workflow("pay", async (ctx) =>
+          ctx.transaction("charge", (_: unknown, { attempt }: { attempt: number }) => {
+            ran.push(`charge ${attempt}`);
+            return store === "sqlite" ? (attempt as never) : (Promise.resolve(attempt) as never);
+          }),
+        );
+        await engine.worker({ workflows: [pay], lease: "10m" });
+        wire.intercept("transact", async (pass, claim, body) => {
+          wire.intercept("transact", undefined);
+          if (how === "was") await pass(claim, body);
+          throw away();
+        });
+        const run = await engine.start(pay, undefined);
+        expect(await run.result({ timeout: "20s" })).toBe(how === "was" ? 1 : 2);
+        expect(ran).toEqual(how === "was" ? ["charge 1"] : ["charge 2"]);
+      },
+    );
+  }
+
   test("D4 a start that never arrived touches no run of others under its id", async () => {
     const { wire, engine } = await open();
     await engine.worker({ workflows: [order], ...LEASE });
