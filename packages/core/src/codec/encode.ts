@@ -3,7 +3,7 @@
 // Invariants: P8 (a value that can't be stored is refused by its path, but never for a field of an error); ends on every value.
 import { type ErrorParts, isError, NON_ERROR, type SerializedError, takeApart, toError } from "../errors/anatomy.ts";
 import { UnserializableValueError } from "../errors/inputs.ts";
-import { isInstance, tagOf } from "../errors/text.ts";
+import { isInstance, shorten, tagOf } from "../errors/text.ts";
 import { toBase64 } from "./base64.ts";
 import { escapeKey, type Json, type JsonObject, setOwn, tagged } from "./json.ts";
 import { hasPlainPrototype, isPlainNumber } from "./plain.ts";
@@ -16,6 +16,8 @@ const UNDEFINED_BYTES = 19;
 const MAX_ERROR_BYTES = 1_048_576;
 /** Of an error: what comes after them is cut. */
 export const MAX_CAUSES = 16;
+/** Of an error: letters of its message, and of its stack, which begins with the message. */
+const MAX_ERROR_TEXT = MAX_ERROR_BYTES / 8;
 
 /** Instead of a tree whose text would be over the limit. */
 export const TOO_LARGE = Symbol("too large");
@@ -218,8 +220,8 @@ class Encoder {
       const parts = takeApart(error);
       const { name, message, stack, cause } = parts;
       node["name"] = name;
-      node["message"] = message;
-      if (stack !== undefined) node["stack"] = stack;
+      node["message"] = this.#text(message);
+      if (stack !== undefined) node["stack"] = this.#text(stack);
       const causeNode = this.#cause(cause, causes + 1);
       if (causeNode !== undefined) node["cause"] = causeNode;
       const data = this.#errorData(parts);
@@ -228,6 +230,10 @@ class Encoder {
     } finally {
       this.#open.delete(error);
     }
+  }
+
+  #text(text: string): string {
+    return this.#large === "dropped" ? shorten(text, MAX_ERROR_TEXT) : text;
   }
 
   /** A chain that turns back on itself or goes on for too long is cut. */

@@ -350,6 +350,16 @@ describe("serializeError and reviveError", () => {
     expect(serializeError(shared).message).toMatch(/^\[{60}"leaf","leaf"\]/);
   });
 
+  it("P9 the message and stack of an error that is stored are cut where they would be larger than what the limits allow a value", () => {
+    const long = new Error(`it begins ${"x".repeat(5_000_000)}`, { cause: new TypeError("y".repeat(5_000_000)) });
+    const stored = serializeError(long);
+    expect(JSON.stringify(stored).length).toBeLessThan(1_048_576);
+    expect(stored.message).toMatch(/^it begins x+…$/);
+    expect(stored.cause?.message).toMatch(/^y+…$/);
+    expect(serializeError(reviveError(stored))).toEqual(stored);
+    expect((jsonCodec.decode(jsonCodec.encode(long)) as Error).message).toBe(long.message); // a value is stored whole, or refused
+  });
+
   it("P8 serializeError(reviveError(x)) is x, for every error", () => {
     const names = fc.constantFrom(
       "Error",
