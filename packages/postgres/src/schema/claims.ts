@@ -355,6 +355,12 @@ DECLARE
 BEGIN
   UPDATE ${s}.runs SET available_at = v_now + lease WHERE key = ANY (ARRAY (SELECT key FROM ${s}.runs
     WHERE ended_as IS NULL AND worker_id IS NOT NULL AND available_at > v_now + lease * 1.1 ORDER BY id FOR NO KEY UPDATE SKIP LOCKED));
+  -- W1: what was due by the old time is due. All of it was written after now.
+  UPDATE ${s}.runs SET available_at = v_now WHERE key = ANY (ARRAY (SELECT key FROM ${s}.runs r
+    WHERE ended_as IS NULL AND worker_id IS NULL AND available_at > v_now AND CASE status WHEN 'pending' THEN available_at <= created_at WHEN 'blocked' THEN false
+      ELSE EXISTS (SELECT 1 FROM ${s}.inbox i WHERE i.run = r.key AND i.received_at > v_now) END ORDER BY id FOR NO KEY UPDATE SKIP LOCKED));
+  UPDATE ${s}.tasks SET available_at = v_now WHERE id = ANY (ARRAY (SELECT id FROM ${s}.tasks
+    WHERE worker_id IS NULL AND available_at > v_now AND available_at <= scheduled_at ORDER BY id FOR UPDATE SKIP LOCKED));
   UPDATE ${s}.tasks SET leased_until = v_now + lease, due_at = least(due_at, v_now + lease) WHERE id = ANY (ARRAY (SELECT id FROM ${s}.tasks
     WHERE worker_id IS NOT NULL AND leased_until > v_now + lease * 1.1 ORDER BY id FOR UPDATE SKIP LOCKED));
 END $$;

@@ -122,8 +122,14 @@ export class Book {
   }
   /** W3: the clock was set back, and no lease that is given now ends as late as these. Those of dead workers would last until then. */
   cutLeases(now: number): void {
-    for (const run of this.#runs.values())
-      if (run.workerId !== undefined && (run.availableAt ?? 0) > now + run.lease * 1.1) this.setAvailable(run, now + run.lease);
+    for (const run of this.#runs.values()) {
+      const { availableAt = 0 } = run;
+      if (availableAt <= now) continue;
+      if (run.workerId !== undefined) {
+        if (availableAt > now + run.lease * 1.1) this.setAvailable(run, now + run.lease);
+      } else if (run.status === "pending" ? availableAt <= run.createdAt : run.status !== "blocked" && run.inbox.length > 0)
+        this.setAvailable(run, now); // W1: it was due by the old time
+    }
     this.tasks.cutLeases(now);
   }
   availableNow(run: KeptRun, now: number): void {

@@ -133,8 +133,10 @@ export class Tasks {
   }
   cutLeases(now: number): void {
     for (const task of this.#tasks.values()) {
-      if (task.workerId === undefined || task.leaseEndsAt <= now + task.lease * 1.1) continue;
-      task.leaseEndsAt = now + task.lease;
+      const { availableAt = 0 } = task;
+      if (task.workerId === undefined && availableAt > now && availableAt <= task.scheduledAt) task.availableAt = now;
+      else if (task.workerId !== undefined && task.leaseEndsAt > now + task.lease * 1.1) task.leaseEndsAt = now + task.lease;
+      else continue;
       this.#changed(task);
     }
   }

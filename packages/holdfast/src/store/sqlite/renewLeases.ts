@@ -7,6 +7,7 @@ import { readNumber, readOptionalText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { isDamage } from "./failures.ts";
 import { readInbox } from "./inbox.ts";
+import type { Session } from "./session.ts";
 
 export interface HeldClaim {
   readonly runId: string;
@@ -51,14 +52,28 @@ export function renewLease(db: Connection, { key }: Renewal, lease: number, now:
 const LONG_RUNS = "status IN ('running', 'rolling_back') AND worker_id IS NOT NULL AND available_at > ?1 + lease * 1.1";
 const LONG_TASKS = "worker_id IS NOT NULL AND leased_until > ?1 + lease * 1.1";
 
-/** Whether a lease ends later than one that is given now would: the clock was set back since. */
+// W1: what was due by the old time. All of it was written after now.
+const DUE_NEW = "status = 'pending' AND created_at > ?1 AND available_at > ?1 AND available_at <= created_at";
+const DUE_TOLD = `worker_id IS NULL AND available_at > ?1 AND status NOT IN ('pending', 'blocked')
+  AND key IN (SELECT run FROM holdfast_inbox WHERE received_at > ?1)`;
+const DUE_TASKS = "worker_id IS NULL AND available_at > ?1 AND available_at <= scheduled_at";
+
+/** Whether a lease ends later than one that is given now would, or something is due later than it was: the clock was set back since. */
 export function hasLongLeases(db: Connection, now: number): boolean {
-  const sql = `SELECT EXISTS (SELECT 1 FROM holdfast_runs WHERE ${LONG_RUNS}) OR EXISTS (SELECT 1 FROM holdfast_tasks WHERE ${LONG_TASKS})`;
+  const exists = (table: string, where: string): string => `EXISTS (SELECT 1 FROM ${table} WHERE ${where})`;
+  const runs = [LONG_RUNS, DUE_NEW, DUE_TOLD].map((where) => exists("holdfast_runs", where));
+  const tasks = [LONG_TASKS, DUE_TASKS].map((where) => exists("holdfast_tasks", where));
+  const sql = `SELECT ${[...runs, ...tasks].join(" OR ")}`;
   return db.get(sql, [now])?.[0] === 1;
 }
 
 /** W3: whoever lives renews them in time. A dead worker would keep what it has until the old time has come round again. */
-export function cutLeases(db: Connection, now: number): void {
+export function cutLeases(session: Session, now: number): void {
+  const { db } = session;
+  session.changed("work");
+  session.changed("tasks");
   db.run(`UPDATE holdfast_runs SET available_at = ?1 + lease WHERE ${LONG_RUNS}`, [now]);
+  for (const due of [DUE_NEW, DUE_TOLD]) db.run(`UPDATE holdfast_runs SET available_at = ?1 WHERE ${due}`, [now]);
+  db.run(`UPDATE holdfast_tasks SET available_at = ?1 WHERE ${DUE_TASKS}`, [now]);
   db.run(`UPDATE holdfast_tasks SET leased_until = ?1 + lease, due_at = min(due_at, ?1 + lease) WHERE ${LONG_TASKS}`, [now]);
 }

@@ -343,7 +343,7 @@ export class SqliteStore implements Store {
   /** W3. A process that has just begun can't know whether the clock was set back; from then on it sees that itself. */
   async #checkClock(now: number): Promise<void> {
     if (now >= (this.#latest ?? Number.POSITIVE_INFINITY)) this.#latest = now;
-    else if (await this.#read((db) => hasLongLeases(db, now))) await this.#write(1, ({ db }, now) => cutLeases(db, now));
+    else if (await this.#read((db) => hasLongLeases(db, now))) await this.#write(1, cutLeases);
     this.#latest ??= now;
   }
   async transact(claim: TransactionClaim, body: (tx: unknown) => Payload | Promise<Payload>): Promise<InboxMessage | "stale"> {

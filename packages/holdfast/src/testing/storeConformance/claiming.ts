@@ -171,6 +171,21 @@ export function claiming({ test }: Suite): void {
     same(runIds(await bench.claim({ queue: "queue of alive", workerId: "w2" })), []);
     assert.equal((await bench.tryCommit({ runId, execution: 1, epoch, workerId: "w1", turns: 0 }, {})).status, "stale");
   });
+  test("W1 after the clock was set back what was due before is still due: new runs, runs that have messages, activities", async (bench) => {
+    await bench.store.expire();
+    await bench.created("new");
+    await bench.created("later", { delay: 50 * LEASE });
+    const sleeper = await bench.running("told");
+    await bench.park(sleeper, { wakeAt: bench.time + 1_000 * LEASE });
+    await bench.sent("told", { type: "signal", id: "s1", name: "x", payload: payload(1) });
+    await bench.waitingFor("acts", bench.newTask(2));
+    const { availableAt: later } = await bench.row("later");
+    bench.time -= 100 * LEASE;
+    await bench.store.expire();
+    for (const id of ["new", "told"]) same([id, runIds(await bench.claim({ queue: `queue of ${id}` }))], [id, [id]]);
+    assert.equal((await bench.claimTask()).runId, "acts");
+    assert.equal((await bench.row("later")).availableAt, later);
+  });
   test("W3 a lease of another worker that is longer is left as it is, and so are timers of runs that sleep", async (bench) => {
     await bench.store.expire();
     await bench.created("a");
