@@ -5,7 +5,7 @@
 import { formatDuration, type Logger } from "@holdfast/core";
 import { StoreError } from "../store/errors.ts";
 
-/** A line about a store that passes is not repeated sooner than this. */
+/** A line about a store that can't be used is not repeated sooner than this. */
 const REPEAT_MS = 10_000;
 /** Runs that are taken over within this time share a line. */
 const GATHER_MS = 1_000;
@@ -49,13 +49,13 @@ export class OutageLog implements Logger {
   }
   /** Has it been said already? Everything that fails because the database is gone is one line. */
   #isKnown(message: string, fields: object | undefined): boolean {
-    const { error } = (fields ?? {}) as { readonly error?: unknown };
-    if (!(error instanceof StoreError) || !error.retryable) return false;
+    const { error, runId } = (fields ?? {}) as { readonly error?: unknown; readonly runId?: unknown };
+    if (!(error instanceof StoreError) || (!error.retryable && runId !== undefined)) return false;
     if (error.code === "HF_STORE_UNAVAILABLE") {
       this.gone(error);
       return true;
     }
-    const line = `${error.code} ${message}`;
+    const line = `${error.code} ${message} ${error.retryable ? "" : error.message}`;
     const now = performance.now();
     if (now - (this.#written.get(line) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return true;
     if (this.#written.size >= MOST) this.#written.clear();

@@ -50,6 +50,19 @@ describe("a database that is gone", () => {
     await until(() => failed > 2, "several looks");
     expect(engines.log.filter(({ level }) => level === "error")).toHaveLength(1);
   });
+
+  test("D9 so is one that can't be used, however often it is asked; two reasons are two lines", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    let failed = 0;
+    wire.intercept("claim", () => {
+      const what = failed++ % 2 === 0 ? "A column is missing." : "A function is missing.";
+      return Promise.reject(new StoreError(what, { code: "HF_STORE_FAILED" }));
+    });
+    await engine.worker({ workflows: [nap] });
+    await until(() => failed > 5, "several claims");
+    expect(engines.log.filter(({ level }) => level === "error")).toHaveLength(2);
+  });
 });
 
 describe.each(STORES)("runs of a dead worker on %s", (store) => {

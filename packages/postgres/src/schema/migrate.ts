@@ -123,7 +123,7 @@ async function refuseForeign(session: Session, { schema, where }: Place): Promis
   const names = rows[0]?.names ?? null;
   if (names === null) return;
   throw new StoreError(
-    `${where} has tables of another program (${names}).\nName another schema in the url: "?schema=…"; this one was left as it is.`,
+    `${where} has tables of another program, or some of Holdfast's without the record of their version (${names}).\nName another schema in the url: "?schema=…"; this one was left as it is. Of a dump, restore all, with its data.`,
     { code: "HF_STORE_FOREIGN" },
   );
 }
