@@ -384,7 +384,10 @@ export class WorkerHost implements DriverHost {
 
   /** Can it take a new run of this workflow at once? */
   hasRoomFor(workflow: AnyWorkflow, queue: string, version: string | undefined): boolean {
-    if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue || this.#room <= 0) return false;
+    if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue) return false;
+    // V4: it looks for blocked runs before it blocks any itself, and needs a slot for that.
+    const kept = this.#blockedUpTo === 0 ? Math.min(1, this.#settings.concurrency - 1) : 0;
+    if (this.#room <= kept) return false;
     return this.#settings.workflows.find(workflow.name, version) === workflow;
   }
   /** Computes the first turn of a run before it is created (no claim). Undefined: let a claim do it. */

@@ -352,6 +352,23 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     }
   });
 
+  test("V4 runs that fill a worker as it starts are not taken for runs that were blocked before", async () => {
+    const engine = await engines.open();
+    const posted: string[] = [];
+    const posts = workflow("posts", async (ctx) => {
+      posted.push(ctx.run.id);
+      await new Promise((resolve) => setImmediate(resolve));
+    });
+    await engine.worker({ workflows: [posts], concurrency: 5 });
+    const runs = await Promise.all(Array.from({ length: 8 }, () => engine.start(posts)));
+    for (const run of runs) expect((await errorOf(run.result())).cause).toMatchObject({ name: "ForeignAwaitError" });
+    await until(async () => (await engine.list({ status: "blocked" })).runs.length === 8, "none to be tried");
+    const sound = await engine.start(workflow("sound", async () => "sound"), undefined, { delay: 1 });
+    await engine.worker({ workflows: [workflow("sound", async () => "sound")] });
+    expect(await sound.result()).toBe("sound");
+    expect(posted.toSorted()).toEqual(runs.map(({ id }) => id).toSorted());
+  });
+
   test("V4 many runs that are blocked for one reason are one line, with their number", async () => {
     const ids = await Promise.all(Array.from({ length: 30 }, () => waiting()));
     const engine = await engines.open();
