@@ -25,6 +25,7 @@ import { checkedOptions, moment } from "../inputs.ts";
 import { consoleLogger } from "../logger.ts";
 import { MemoryStore } from "../store/memory/store.ts";
 import type { RunRow } from "../store/port.ts";
+import { type Patience, Stillness, Surroundings } from "./stillness.ts";
 import { TestWorld } from "./world.ts";
 
 // As they are when this module is loaded: a test may put fake ones in their place.
@@ -64,12 +65,14 @@ export class TestEngine extends Holdfast {
   /** Blocked runs that somebody was told of. */
   readonly #told = new Set<string>();
   readonly #loop: Promise<void>;
-  /** Steps and activities that run, and since when it is just these, in real time. */
-  #running = { names: "", since: 0 };
-  /** What this process waited for before anything ran here: the business of the test runner. */
-  readonly #resources = activeResources();
-  /** Since when nothing can happen any more, in real time, and how often that was seen in a row. */
-  readonly #stuck = { since: 0, times: 0 };
+  /** Steps and activities that run. */
+  #running = "";
+  readonly #surroundings = new Surroundings();
+  /** Since it is just these that run. */
+  readonly #sinceRunning = new Stillness(OF_STEPS);
+  /** Since nothing can happen any more, and how often that was seen in a row. */
+  readonly #sinceStuck = new Stillness(OF_TESTS);
+  #timesStuck = 0;
 
   constructor(
     engine: Engine,
@@ -137,20 +140,16 @@ export class TestEngine extends Holdfast {
         quiet++;
         continue;
       }
-      this.#stuck.times = 0;
+      this.#unstick();
     }
   }
   /** Does code of users run that may come to an end by itself? */
   #mayGoOn(): boolean {
     const names = this.#engine.running.join();
-    if (names !== this.#running.names) this.#running = { names, since: this.#world.elapsed() };
-    if (names === "") return false;
-    return this.#world.elapsed() - this.#running.since < (this.#waitsForReal() ? LONG_PATIENCE : SHORT_PATIENCE);
-  }
-  /** Is something of this process under way: a timer, a socket, a file? `ownTimers` of them are the engine's. */
-  #waitsForReal(ownTimers = 0): boolean {
-    const spared = (kind: string) => (this.#resources.get(kind) ?? 0) + (kind === "Timeout" ? ownTimers : 0);
-    return [...activeResources()].some(([kind, count]) => count > spared(kind));
+    if (names !== this.#running) this.#sinceRunning.end();
+    this.#running = names;
+    // A timer of theirs is never overlooked: it may be counted with one of the test runner.
+    return names !== "" && !this.#sinceRunning.isLong(this.#surroundings.stir(this.#world.alive));
   }
   /** Skips time whenever nothing can run and somebody waits. */
   async #live(): Promise<void> {
@@ -163,20 +162,17 @@ export class TestEngine extends Holdfast {
       } else this.#world.moveTo(next);
     }
   }
-  /**
-   * Nothing runs, no timer is set, and a caller waits: only a message could help, and only the test could send it. It is given some real
-   * time for that, less if nothing else is under way in this process.
-   */
+  /** Nothing runs, no timer is set, and a caller waits: only a message could help, and only the test could send it. It is given time for that. */
   async #giveUpIfStuck(): Promise<void> {
-    if (this.#engine.running.length > 0 || !this.#engine.waitingForEver) {
-      this.#stuck.times = 0;
-      return;
-    }
-    if (this.#stuck.times++ === 0) this.#stuck.since = this.#world.elapsed();
-    const patience = this.#waitsForReal(this.#world.alive) ? LONG_TEST_PATIENCE : TEST_PATIENCE;
-    if (this.#stuck.times < FEWEST_TIMES || this.#world.elapsed() - this.#stuck.since < patience) return;
+    if (this.#engine.running.length > 0 || !this.#engine.waitingForEver) return this.#unstick();
+    const isLong = this.#sinceStuck.isLong(this.#surroundings.stir(this.#world.alive + this.#surroundings.timersBefore));
+    if (++this.#timesStuck < FEWEST_TIMES || !isLong) return;
     await this.#engine.giveUp(async (runId) => stuck(runId, await this.#engine.describe(runId)));
-    this.#stuck.times = 0;
+    this.#unstick();
+  }
+  #unstick(): void {
+    this.#timesStuck = 0;
+    this.#sinceStuck.end();
   }
 
   override async close(): Promise<void> {
@@ -244,15 +240,10 @@ const STAND_INS: OptionNames<NonNullable<TestEngineOptions["replace"]>> = { step
 /** Time jumps further than any worker could renew a lease, and nobody dies here. */
 const LEASE = "5000w";
 
-/** Real milliseconds that steps and activities may take before they are taken for waiting: with something real to wait for, and without. */
-const LONG_PATIENCE = 1_000;
-const SHORT_PATIENCE = 50;
-/**
- * Real milliseconds that a test may take to send what a run waits for, longer with something real under way, and how often it must be seen
- * waiting for nothing else. Within the five seconds that test runners give a test: who reads the error has the reason.
- */
-const TEST_PATIENCE = 1_000;
-const LONG_TEST_PATIENCE = 3_000;
+/** How long steps and activities may take before they are taken for waiting: for a limit of their own, or an abort. */
+const OF_STEPS: Patience = { still: 50, stirring: 1_000, inAll: 3_000 };
+/** How long a test may take to send what a run waits for, and how often it must be seen waiting for nothing else. */
+const OF_TESTS: Patience = { still: 2_000, stirring: 3_000, inAll: 30_000 };
 const FEWEST_TIMES = 10;
 
 function stuck(runId: string, info: RunInfo | undefined): HoldfastError {
@@ -289,13 +280,6 @@ class StandIns {
     const message = `The stand-in for ${names} was never used: nothing of that name ran. Check the name, or leave it out.`;
     return [new HoldfastError(message, { code: "HF_UNUSED_STAND_IN" })];
   }
-}
-
-/** Sockets, files, timers and the like that keep this process busy, by kind. */
-function activeResources(): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const kind of process.getActiveResourcesInfo()) if (kind !== "Immediate") counts.set(kind, (counts.get(kind) ?? 0) + 1);
-  return counts;
 }
 
 const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve));

@@ -1,5 +1,7 @@
 // testEngine: time that skips, stand-ins, and the replay of everything at the end.
 
+import { pbkdf2 } from "node:crypto";
+import { createServer } from "node:http";
 import { mock } from "node:test";
 import { activity, FatalError, Receive, RunBlockedError, RunFailedError, signal, update, workflow } from "holdfast";
 import { testEngine } from "holdfast/testing";
@@ -401,6 +403,30 @@ describe("when nothing can happen any more", () => {
     expect(await result).toBe(8);
   });
 
+  test("a test may take its time: a request that takes long, a hash that a thread of Node computes", { timeout: 30_000 }, async () => {
+    await using server = await slowServer();
+    await using engine = await testEngine({ workflows: [wait] });
+    for (const [i, work] of [() => server.get(3_500), () => hash(2_500)].entries()) {
+      const run = await engine.start(wait);
+      const result = run.result();
+      result.catch(() => {}); // told below
+      await work();
+      await run.signal("go", i);
+      expect(await result).toBe(i);
+    }
+  });
+
+  test("K7 K8 a step that takes long is over before its time, which it does not wait for", { timeout: 30_000 }, async () => {
+    await using server = await slowServer();
+    const works = workflow({ name: "works", deadline: "1h" }, async (ctx) => {
+      await ctx.step("asks", () => server.get(2_000), { timeout: "30s" });
+      await ctx.step("hashes", () => hash(300), { timeout: "30s" });
+      return "done";
+    });
+    await using engine = await testEngine({ workflows: [works] });
+    expect(await (await engine.start(works)).result()).toBe("done");
+  });
+
   test("a caller's timeout is its own: real time, whatever the run does with the engine's", async () => {
     const patient = workflow("patient", async (ctx) => {
       await ctx.sleep("30d");
@@ -434,3 +460,22 @@ test("closing fails for a stand-in that nothing used, and names it", async () =>
     message: expect.stringMatching(/step "reserv" and activity "charg" .*never used/),
   });
 });
+
+/** Answers after as many milliseconds as it is asked for. */
+async function slowServer() {
+  const server = createServer((request, response) => void setTimeout(() => response.end("answer"), Number(request.url?.slice(1))));
+  await new Promise<void>((resolve) => void server.listen(0, "localhost", resolve));
+  const { port } = server.address() as { port: number };
+  return {
+    get: async (ms: number) => (await fetch(`http://localhost:${port}/${ms}`)).text(),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => void server.close(resolve));
+    },
+  };
+}
+/** Computes for this long in a thread that no list of resources shows. */
+async function hash(ms: number): Promise<void> {
+  for (const end = performance.now() + ms; performance.now() < end; )
+    await new Promise((resolve) => void pbkdf2("a", "b", 50_000, 64, "sha512", resolve));
+}
