@@ -363,7 +363,11 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     const runs = await Promise.all(Array.from({ length: 8 }, () => engine.start(posts)));
     for (const run of runs) expect((await errorOf(run.result())).cause).toMatchObject({ name: "ForeignAwaitError" });
     await until(async () => (await engine.list({ status: "blocked" })).runs.length === 8, "none to be tried");
-    const sound = await engine.start(workflow("sound", async () => "sound"), undefined, { delay: 1 });
+    const sound = await engine.start(
+      workflow("sound", async () => "sound"),
+      undefined,
+      { delay: 1 },
+    );
     await engine.worker({ workflows: [workflow("sound", async () => "sound")] });
     expect(await sound.result()).toBe("sound");
     expect(posted.toSorted()).toEqual(runs.map(({ id }) => id).toSorted());
