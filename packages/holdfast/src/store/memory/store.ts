@@ -204,7 +204,7 @@ export class MemoryStore implements Store {
   expire(): Promise<number> {
     return this.#change((now) => {
       if (now < this.#latest) this.#book.cutLeases(now);
-      this.#latest = Math.max(now, this.#latest);
+      this.#latest = now; // what is written from now on goes by the new time
       this.#book.sweepTasks(now);
       let expired = 0;
       for (const run of [...this.#book.deadlines]) {

@@ -80,7 +80,7 @@ export class SqliteStore implements Store {
   readonly #toldLanes = new Set<number>();
   #toldRefusal: string | undefined;
   #lanesAt = 0;
-  /** The latest time that deadlines were looked at. */
+  /** The time when deadlines were looked at last. */
   #latest: number | undefined;
   #session: Session | undefined;
   #writer: Writer | undefined;
@@ -342,9 +342,9 @@ export class SqliteStore implements Store {
   }
   /** W3. A process that has just begun can't know whether the clock was set back; from then on it sees that itself. */
   async #checkClock(now: number): Promise<void> {
-    if (now >= (this.#latest ?? Number.POSITIVE_INFINITY)) this.#latest = now;
-    else if (await this.#read((db) => hasLongLeases(db, now))) await this.#write(1, cutLeases);
-    this.#latest ??= now;
+    const isBack = now < (this.#latest ?? Number.POSITIVE_INFINITY);
+    if (isBack && (await this.#read((db) => hasLongLeases(db, now)))) await this.#write(1, cutLeases);
+    this.#latest = now; // once each time: what is written from now on goes by the new time
   }
   async transact(claim: TransactionClaim, body: (tx: unknown) => Payload | Promise<Payload>): Promise<InboxMessage | "stale"> {
     const result = await this.#write(1, (session, now) => transact(session, claim, body, now));
