@@ -321,7 +321,7 @@ export class Results {
       const row = rows[i];
       for (const waiter of waiters) {
         if (row === undefined) waiter.reject(new RunNotFoundError({ runId }));
-        else if (ENDED.has(row.status)) waiter.resolve(row);
+        else if (ENDED.has(row.status) && !(row.status === "blocked" && this.#isTriedSoon(row))) waiter.resolve(row);
       }
     }
   }

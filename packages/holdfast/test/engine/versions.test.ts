@@ -304,6 +304,34 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     expect(await run.result()).toEqual(["reserved", 1]);
   });
 
+  test("V4 result() of a blocked run that was just resumed waits for what comes of that", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const elsewhere = await engines.open();
+    let fits = false;
+    const strays = workflow("strays", async (ctx) => {
+      if (!fits) await new Promise((resolve) => setImmediate(resolve));
+      return ctx.step("work", () => "done");
+    });
+    await engine.worker({ workflows: [strays] });
+    const { id } = await engine.start(strays, undefined);
+    const handles = [engine.run(id, strays), elsewhere.run(id, strays)] as const;
+    for (const run of handles) expect(await errorOf(run.result())).toBeInstanceOf(RunBlockedError);
+    const gate = new Gate();
+    wire.intercept("claim", async (pass, request) => {
+      await gate.passed;
+      return pass(request);
+    });
+    fits = true;
+    await handles[0].resume();
+    const looks: unknown[] = [];
+    const results = handles.map((run) => run.result().finally(() => looks.push(run)));
+    await Promise.all(handles.map((run) => run.describe()));
+    expect(looks).toEqual([]);
+    gate.open();
+    expect(await Promise.all(results)).toEqual(["done", "done"]);
+  });
+
   test("V4 each worker that starts tries a blocked run once, whatever its code looks like", async () => {
     const engine = await engines.open();
     const tries: string[] = [];
