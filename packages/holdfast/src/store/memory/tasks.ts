@@ -194,6 +194,9 @@ export class Tasks {
       this.#over(task, { status: "failed", error, attempts: task.attempt }, now);
       return;
     }
+    const rows = this.#attempts.get(task.runId);
+    const last = rows?.at(-1);
+    if (last?.seq === task.seq && last.number === task.attempt) rows?.splice(-1, 1, { ...last, retryAt: next });
     task.workerId = undefined;
     task.token = ++this.#lastToken;
     if (this.#isPast(task.runId, next)) return this.#host.expire(task.runId, now); // K7: it would come too late

@@ -159,6 +159,17 @@ export function activities({ test }: Suite): void {
     assert.equal((await look()).length, 2);
   });
 
+  test("D8 D12 an attempt that failed says when the next one is due; the last one does not", async (bench) => {
+    await bench.waitingFor("a", bench.newTask(2, { retry: { ...bench.newTask(2).retry, maxAttempts: 2 } }));
+    const retries = async () => (await bench.attempts("a")).map(({ number, status, retryAt }) => ({ number, status, retryAt }));
+    await bench.fail(await bench.claimTask(), "no");
+    const [first] = await retries();
+    assert.ok(first?.retryAt !== undefined && first.retryAt > START, `the next attempt is due at ${first?.retryAt}`);
+    bench.time = first.retryAt;
+    await bench.fail(await bench.claimTask(), "no");
+    same(await retries(), [first, { number: 2, status: "failed" }]);
+  });
+
   test("D12 an attempt that was given up is kept, and not as running", async (bench) => {
     const held = await bench.running("a");
     await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2), bench.newTask(3)] });
