@@ -108,6 +108,7 @@ function openTexts(node: unknown, codec: Codec): unknown {
   if (typeof node === "string") return openText(node, codec);
   if (Array.isArray(node)) return node.map((item) => openTexts(item, codec));
   if (typeof node !== "object" || node === null) return node;
-  if ("sealed" in node) return openError(node as SealedError, codec);
+  // A field of a user's may have the name too.
+  if ("sealed" in node && "name" in node && "message" in node) return openError(node as SealedError, codec);
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, openTexts(value, codec)]));
 }

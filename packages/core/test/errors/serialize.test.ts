@@ -324,6 +324,12 @@ describe("serializeError and reviveError", () => {
     ).toBeInstanceOf(ActivityFailedError);
   });
 
+  it("E1 fields of an error that was stored plain come back as they are, whatever their names", () => {
+    const codec: Codec = { encode: (value) => `!${jsonCodec.encode(value)}`, decode: (data) => jsonCodec.decode(String(data).slice(1)) };
+    const plain = serializeError(Object.assign(new Error("no", { cause: new Error("why") }), { letter: { sealed: true, reason: "wax" } }));
+    expect(serializeError(reviveError(plain, codec))).toEqual(plain);
+  });
+
   it("P9 of a thrown value no more is read than is kept of it, however large it is", () => {
     let reads = 0;
     const counted = (value: object): object =>
