@@ -19,6 +19,11 @@ const FULL_AT_MOST_MS = 60_000;
 /** As long, once there were hardly any left; longer than the connection for turns stays when it is not used. */
 const TIGHT_MS = 40_000;
 
+/** A twentieth is left, beside those that are reserved. Limits of roles and databases are not looked at. */
+export const TIGHT: string = `SELECT count(*) FILTER (WHERE backend_type = 'client backend') >= 0.95 * (current_setting('max_connections')::integer
+    - current_setting('superuser_reserved_connections')::integer - coalesce(current_setting('reserved_connections', true), '0')::integer) AS tight
+  FROM pg_stat_activity`;
+
 /** What is known of the room that the server has for connections of this process. */
 export class Room {
   readonly #logger: Logger;

@@ -6,18 +6,17 @@
 // ours waits for an answer for ever, and what was given up keeps no lock, no connection and no name that others may need.
 
 import type { Logger } from "@holdfast/core";
-import { StoreClosedError, StoreError } from "holdfast";
+import { StoreClosedError } from "holdfast";
 import { Client, type ClientConfig, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
 import { Abandoned } from "./abandoned.ts";
 import type { Alone } from "./alone.ts";
 import { type CallName, CallNames } from "./callNames.ts";
-import { Clients, Room } from "./clients.ts";
+import { Clients, Room, TIGHT } from "./clients.ts";
 import {
   allInUse,
   isAnswer,
   isContended,
   isFull,
-  isHeldUp,
   isLost,
   isNameLost,
   isNameless,
@@ -27,6 +26,7 @@ import {
   isUnavailable,
   NoAnswer,
   storeError,
+  takenApart,
   unavailable,
 } from "./failures.ts";
 import { Outage } from "./outage.ts";
@@ -472,21 +472,6 @@ function sent<R extends QueryResultRow>(
   name: string | undefined,
 ): Promise<QueryResult<R>> {
   return name === undefined ? client.query<R>(text, values) : client.query<R>({ name, text, values });
-}
-
-/** A twentieth is left, beside those that are reserved. Limits of roles and databases are not looked at. */
-const TIGHT = `SELECT count(*) FILTER (WHERE backend_type = 'client backend') >= 0.95 * (current_setting('max_connections')::integer
-    - current_setting('superuser_reserved_connections')::integer - coalesce(current_setting('reserved_connections', true), '0')::integer) AS tight
-  FROM pg_stat_activity`;
-
-function takenApart(error: unknown): never {
-  if (!isHeldUp(error)) throw error;
-  throw new StoreError("Somebody has locked one of the runs of this call for too long.", {
-    code: "HF_STORE_BUSY",
-    cause: error,
-    retryable: true,
-    isOfOne: true,
-  });
 }
 
 function sleep(ms: number): Promise<void> {

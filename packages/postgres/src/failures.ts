@@ -18,7 +18,7 @@ export function isContended(error: unknown): boolean {
   return CONTENDED.has(codeOf(error));
 }
 /** It has waited for a lock as long as it may; others say at once that they won't wait. */
-export function isHeldUp(error: unknown): boolean {
+function isHeldUp(error: unknown): boolean {
   return codeOf(error) === "55P03" && (error as { readonly routine?: unknown }).routine === "ProcessInterrupts";
 }
 
@@ -168,6 +168,17 @@ export function allInUse(connections: number, patience: number, where: string): 
     `All ${connections} connections to ${where} for transactions of steps were in use for ${patience / 1_000} s.\nAllow more ("?connections=…" in the url), or have their functions end sooner.`,
     { code: "HF_STORE_BUSY", retryable: true },
   );
+}
+
+/** Of a call with several things in it that has waited for a lock for too long: they are to be asked for one by one (D3). */
+export function takenApart(error: unknown): never {
+  if (!isHeldUp(error)) throw error;
+  throw new StoreError("Somebody has locked one of the runs of this call for too long.", {
+    code: "HF_STORE_BUSY",
+    cause: error,
+    retryable: true,
+    isOfOne: true,
+  });
 }
 
 export function unavailable(cause: unknown, where: string): StoreError {
