@@ -53,6 +53,29 @@ export function createBarrier(runtime: TickingRuntime = globalThis as TickingRun
   });
 }
 
+/**
+ * Calls `act`. What callbacks throw that it gives to `process.nextTick` goes to `report`: that is how Node makes an uncaught exception of
+ * what a listener of an event has thrown.
+ */
+export function reportTicks(act: () => void, report: (error: unknown) => void): void {
+  const { process } = globalThis as { process?: { nextTick?: (callback: (...args: unknown[]) => void, ...args: unknown[]) => void } };
+  const nextTick = process?.nextTick;
+  if (process === undefined || nextTick === undefined) return act();
+  process.nextTick = (callback, ...args) =>
+    nextTick.call(process, () => {
+      try {
+        callback(...args);
+      } catch (error) {
+        report(error);
+      }
+    });
+  try {
+    act();
+  } finally {
+    process.nextTick = nextTick;
+  }
+}
+
 let shared: Barrier | undefined;
 /** The barrier that executors share unless they are given another. */
 export function sharedBarrier(): Barrier {

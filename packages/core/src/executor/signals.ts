@@ -4,6 +4,7 @@
 // which ends the process and every run in it).
 
 import { isInstance } from "../errors/index.ts";
+import { reportTicks } from "./barrier.ts";
 
 type Call = (this: unknown, event: Event) => unknown;
 type Listener = Call | { handleEvent(event: Event): unknown };
@@ -33,6 +34,9 @@ export function quietController(report: (error: unknown) => void): AbortControll
   define(signal, "removeEventListener", (type: unknown, listener: unknown, ...rest: unknown[]) =>
     remove.call(signal, type, quieted(listener), ...rest),
   );
+  // Listeners of signals that follow this one (AbortSignal.any) are added to those.
+  const abort = controller.abort.bind(controller);
+  define(controller, "abort", (reason?: unknown) => reportTicks(() => abort(reason), report));
   const native = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "onabort");
   let onabort: unknown = null;
   Object.defineProperty(signal, "onabort", {

@@ -32,6 +32,9 @@ const hostile = (signal) => {
   signal.addEventListener("abort", thrower);
   signal.addEventListener("abort", () => Promise.reject(new Error("of a listener")));
   signal.onabort = throws("revoked");
+  const following = AbortSignal.any([signal]);
+  following.addEventListener("abort", thrower);
+  following.onabort = throws("revoked");
 };
 const work = activity("work", (poison) => throws(poison)(), twice);
 const listening = activity("listening", (_, { signal: aborted }) => {
