@@ -64,8 +64,9 @@ const measured = {
     return {
       rate: perSecond(size, ms),
       processorMs: processorMs === undefined ? undefined : processorMs / times,
-      delayP99: delayMs(delay.percentile(99)),
-      delayMax: delayMs(delay.max),
+      // A contender that never lets the event loop turn (raw on SQLite) has no figure: it was not asked once.
+      delayP99: delay.count === 0 ? undefined : delayMs(delay.percentile(99)),
+      delayMax: delay.count === 0 ? undefined : delayMs(delay.max),
     };
   },
   async W2(subject) {
