@@ -173,7 +173,7 @@ export function allInUse(connections: number, patience: number, where: string): 
 /** Of a call with several things in it that has waited for a lock for too long: they are to be asked for one by one (D3). */
 export function takenApart(error: unknown): never {
   if (!isHeldUp(error)) throw error;
-  throw new StoreError("Somebody has locked one of the runs of this call for too long.", {
+  throw new StoreError("Another session has held a lock on one of the runs of this call for too long.", {
     code: "HF_STORE_BUSY",
     cause: error,
     retryable: true,
