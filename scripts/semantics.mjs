@@ -1,6 +1,5 @@
-// node scripts/semantics.mjs: keeps docs/semantics.md true. Under each rule of the contract it writes a line that names the test
-// files whose titles carry the rule's id, and what of the rule no test can prove before there is a host.
-// The text of the rules is that page's own: this script only writes the lines beneath them.
+// node scripts/semantics.mjs: writes docs/proofs.md, which names for each rule of docs/semantics.md the test files whose titles carry
+// the rule's id. The rules themselves are written by hand, in docs/semantics.md.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
@@ -9,12 +8,13 @@ import { parseSync, visitorKeys } from "oxc-parser";
 
 /** @typedef {{ type: string, start: number, [key: string]: any }} Node */
 
-export const page = "docs/semantics.md";
+export const rulesPage = "docs/semantics.md";
+export const proofsPage = "docs/proofs.md";
 
-/** Groups whose rules are about the core: each of them needs a test today, unless it is a host's affair. */
+/** Groups whose rules are about the core: each of them needs a test, unless a host keeps it. */
 const coreGroups = "PMRANCLKVXYS";
 
-/** Rules that are a host's affair altogether, and why. The core may have tests of what it contributes; it needs none. */
+/** Rules of those groups that only a host can keep, and why. */
 export const hostRules = new Map([
   ["P11", "statuses are what a host keeps of a run; the core only ends executions"],
   ["M1", "sending, acknowledging and the check at the sender"],
@@ -22,40 +22,6 @@ export const hostRules = new Map([
   ["K5", "it is about what an older worker still writes: epochs"],
   ["K6", "policies of other runs, and ending a run without its code"],
   ["K9", "a run without a first turn has no executor yet"],
-  ...["D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12"].map(hostAffair("stores and effects")),
-  ...["W1", "W2", "W3", "W4", "W5", "W6"].map(hostAffair("workers")),
-  ...["H1", "H2", "H3", "H4", "H5"].map(hostAffair("the KV host")),
-]);
-
-/** @param {string} what @returns {(id: string) => [string, string]} */
-function hostAffair(what) {
-  return (id) => [id, what];
-}
-
-/** The parts of other rules that only a host can keep. The rest of each is the core's, and needs a test. */
-export const hostParts = new Map([
-  ["P1", "`terminated`, which no workflow code brings about"],
-  ["P5", "that readers see it with the commit"],
-  ["P7", "the time that a turn is given"],
-  ["P8", "values that SQL can query; a step whose result can't be encoded"],
-  ["P9", "the size of what steps return and senders send"],
-  ["P10", "the chain, `restart-if-closed`, and what is addressed to the newest execution"],
-  ["M3", "`idempotencyKey`"],
-  ["M7", "that a turn is one commit"],
-  ["M10", "callers that wait or come back"],
-  ["M11", "that the process that asks needs no worker"],
-  ["M13", "the check against the schema"],
-  ["C7", "the step's `signal`, and parking"],
-  ["L4", "deleting rows in the commit that holds the state"],
-  ["K1", "that `cancel()` is durable, and the `signal` of steps"],
-  ["K7", "the clock, the epoch, and steps that are not started"],
-  ["K8", "timers that survive a restart"],
-  ["V2", "which runs a worker claims"],
-  ["V4", "the status, the backoff and `RunBlockedError`"],
-  ["X9", "the watchdog"],
-  ["X11", "rejections of derived promises, which the host asks `isDeliveredError` about"],
-  ["Y5", "`holdfast replay`"],
-  ["S1", "the status `rolling_back`"],
 ]);
 
 // ── titles ──
@@ -171,9 +137,7 @@ export function proofsIn(root) {
   return proofs;
 }
 
-// ── the page ──
-
-const proofLine = /^( {2})?- (Tests: |\(not proven yet)/;
+// ── the pages ──
 
 /** The ids of the rules on the page, in order. @param {string} text */
 export function rulesOn(text) {
@@ -183,42 +147,53 @@ export function rulesOn(text) {
   });
 }
 
-/** Rules that should have a test today and have none. @param {string} text @param {Proofs} proofs */
+/** Rules without a test that shows what they say: every rule of the core, and every one that a host keeps. @param {string} text @param {Proofs} proofs */
 export function unprovenOn(text, proofs) {
   const isProven = (/** @type {string} */ id) => proofs.get(id)?.some(({ typesOnly }) => !typesOnly) ?? false;
+  return rulesOn(text).filter((id) => !isProven(id));
+}
+
+/** Rules of the core that only tests of hosts prove. @param {string} text @param {Proofs} proofs */
+export function unprovenInCore(text, proofs) {
+  const isProven = (/** @type {string} */ id) =>
+    proofs.get(id)?.some(({ path, typesOnly }) => !typesOnly && path.startsWith("packages/core/")) ?? false;
   return rulesOn(text).filter((id) => coreGroups.includes(id.charAt(0)) && !hostRules.has(id) && !isProven(id));
 }
 
-/** The page with its lines of proof as they are today. @param {string} text @param {Proofs} proofs */
-export function withProofs(text, proofs) {
-  const lines = text.split("\n").filter((line) => !proofLine.test(line));
-  const result = lines.flatMap((line, i) => {
+const introduction = `# Rules and their tests
+
+Every rule of the [contract](semantics.md) with the test files that prove it: a test carries the rule's id in its title. "(types)" marks a file that only checks what the types say. \`npm run docs\` writes this page; a test fails when the page is out of date or when a rule has no test.
+`;
+
+/** The page of proofs as it is today. @param {string} text the page of rules @param {Proofs} proofs */
+export function proofsPageOf(text, proofs) {
+  const lines = [introduction];
+  for (const line of text.split("\n")) {
     const [, rule] = /^- ([A-Z]\d+) /.exec(line) ?? [];
-    if (rule !== undefined) return [line, `  - ${proofOf(rule, proofs)}`];
-    // N is a table: its line closes the section.
-    return line === "" && lines[i + 1] === "## C. Structured concurrency" ? [`- ${proofOf("N", proofs)}`, line] : [line];
-  });
-  return result.join("\n");
+    const isGroup = /^## [A-Z]\. /.test(line);
+    if (isGroup) lines.push(line, "");
+    if (rule !== undefined) lines.push(`- **${rule}**: ${linksTo(rule, proofs)}`);
+    else if (line === "## N. Nesting") lines.push(`- **N**: ${linksTo("N", proofs)}`);
+    else if (line === "" && lines.at(-1)?.startsWith("- **")) lines.push("");
+  }
+  if (lines.at(-1) !== "") lines.push("");
+  return lines.join("\n");
 }
 
 /** @param {string} id @param {Proofs} proofs */
-function proofOf(id, proofs) {
+function linksTo(id, proofs) {
   const files = proofs.get(id) ?? [];
-  if (files.length === 0) return hostRules.has(id) ? "(not proven yet: needs a host)" : "(not proven yet)";
-  const links = files.map(
-    ({ path, typesOnly }) => `[${path.replace(/^packages\/|(test|src)\//g, "")}](../${path})${typesOnly ? " (types)" : ""}`,
-  );
-  const byHost = files.some(({ path }) => !path.startsWith("packages/core/"));
-  const rest = hostRules.has(id) ? "the rest" : hostParts.get(id);
-  return `Tests: ${links.join(", ")}${rest === undefined || byHost ? "" : `. Needs a host: ${rest}`}`;
+  if (files.length === 0) return "(no test)";
+  return files
+    .map(({ path, typesOnly }) => `[${path.replace(/^packages\/|(test|src)\//g, "")}](../${path})${typesOnly ? " (types)" : ""}`)
+    .join(", ");
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const root = resolve(import.meta.dirname, "..");
-  const path = join(root, page);
-  const text = readFileSync(path, "utf8");
+  const text = readFileSync(join(root, rulesPage), "utf8");
   const proofs = proofsIn(root);
-  writeFileSync(path, withProofs(text, proofs));
+  writeFileSync(join(root, proofsPage), proofsPageOf(text, proofs));
   const unproven = unprovenOn(text, proofs);
-  if (unproven.length > 0) console.error(`rules of the core without a test: ${unproven.join(", ")}`);
+  if (unproven.length > 0) console.error(`rules without a test: ${unproven.join(", ")}`);
 }
