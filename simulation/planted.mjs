@@ -130,12 +130,12 @@ export const planted = [
     what: "a process answers queries with the state that it has read first",
     replacements: [
       {
-        file: "packages/holdfast/src/run.ts",
+        file: "packages/holdfast/src/api/run.ts",
         from: "evaluateQuery(workflow, name, row.state, args, codec)",
         to: "evaluateQuery(workflow, name, remembered(this.#engine, row), args, codec)",
       },
       {
-        file: "packages/holdfast/src/run.ts",
+        file: "packages/holdfast/src/api/run.ts",
         from: "/** An update waits for its outcome, and",
         to: 'const memories = new WeakMap<Engine, Map<string, RunRow["state"]>>();\nfunction remembered(engine: Engine, { id, state }: RunRow): RunRow["state"] {\n  const memory = memories.get(engine) ?? new Map();\n  memories.set(engine, memory);\n  if (!memory.has(id)) memory.set(id, state);\n  return memory.get(id);\n}\n\n/** An update waits for its outcome, and',
       },
@@ -208,7 +208,7 @@ export const planted = [
   bug(
     "begun-though-taken",
     "a run that exists already is driven by whoever wanted to create it",
-    "packages/holdfast/src/engine.ts",
+    "packages/holdfast/src/engine/engine.ts",
     'if (result.status !== "created") begun.worker.forget(begun.driver);',
     'if (result.status === ("never" as string)) begun.worker.forget(begun.driver);',
   ),
@@ -253,7 +253,7 @@ export const planted = [
   bug(
     "ack-before-durable",
     "a signal is acknowledged before it is in the store",
-    "packages/holdfast/src/engine.ts",
+    "packages/holdfast/src/engine/engine.ts",
     "if (tx === undefined) return this.#sends.add(message);",
     'if (tx === undefined) {\n      const sent = this.#sends.add(message);\n      sent.catch(() => {});\n      return message.message.job.type === "signal" ? { status: "sent", inboxId: 0 } : sent;\n    }',
   ),
@@ -599,7 +599,7 @@ export const planted = [
   bug(
     "nobody-looks",
     "who waits for a result relies on hints alone",
-    "packages/holdfast/src/engine.ts",
+    "packages/holdfast/src/engine/engine.ts",
     "this.environment.every(1_000, () => this.#results.look()),",
     "",
   ),

@@ -101,9 +101,9 @@ export {
   type WorkflowOptions,
   workflow,
 } from "@holdfast/core";
+export { Holdfast, type OpenOptions } from "./api/holdfast.ts";
+export type { Run, RunFilter, SendOptions, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./api/types.ts";
 export { engineErrors, type HostErrorEntry, storeErrors } from "./errorCatalog.ts";
-export { Holdfast, type OpenOptions } from "./holdfast.ts";
 export * from "./store/errors.ts";
 export type * from "./store/port.ts";
 export type { SqliteTransaction } from "./store/sqlite/transact.ts";
-export type { Run, RunFilter, SendOptions, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./surface.ts";

@@ -18,7 +18,7 @@ import {
   type StoredRunRetry,
   type TerminalCommand,
 } from "@holdfast/core";
-import { storedRunRetry } from "../inputs.ts";
+import { storedRunRetry } from "../api/options.ts";
 import { canceledBy } from "../store/canceled.ts";
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
 import type { Environment } from "./environment.ts";

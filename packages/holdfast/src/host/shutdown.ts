@@ -2,7 +2,7 @@
 // Owns: the listeners of this process, and which workers each signal stops.
 // Invariants: W4 (the process exits 0 once all of them have stopped; a second signal, whichever it is, ends it at once).
 
-import type { Engine } from "../engine.ts";
+import type { Engine } from "../engine/engine.ts";
 import type { WorkerHost } from "./worker.ts";
 
 type StopSignal = "SIGTERM" | "SIGINT";

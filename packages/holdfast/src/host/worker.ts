@@ -19,6 +19,7 @@ import {
   serializeError,
   type TurnWatch,
 } from "@holdfast/core";
+import { TakeoverLog } from "../engine/outages.ts";
 import { isRefusal, StoreCorruptError, StoreError } from "../store/errors.ts";
 import type { ClaimedRun, ClaimResult, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
@@ -27,7 +28,6 @@ import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
 import type { Environment, Timer } from "./environment.ts";
 import { type Determinism, Guard } from "./guard.ts";
-import { TakeoverLog } from "./outages.ts";
 import { tolerateRejections } from "./rejections.ts";
 import { Turnstile } from "./turnstile.ts";
 import type { WorkflowTable } from "./versions.ts";

@@ -3,7 +3,7 @@
 // Invariants: M11 (a query answers with the state that was last published), D12 (every attempt is in the list of operations).
 
 import { type AnyWorkflow, evaluateQuery, type OperationInfo } from "@holdfast/core";
-import { Holdfast } from "../holdfast.ts";
+import { Holdfast } from "../api/holdfast.ts";
 import type { Environment, Timer } from "../host/environment.ts";
 import type { Store } from "../store/port.ts";
 import type { Ledger } from "./ledger.ts";

@@ -3,7 +3,7 @@
 // Invariants: the same seed and options give the same trace, byte for byte; nothing of it is left when it is over.
 
 import { type AnyWorkflow, isDeliveredError, type Logger, replay, toHistory } from "@holdfast/core";
-import { Holdfast } from "../holdfast.ts";
+import { Holdfast } from "../api/holdfast.ts";
 import type { Store } from "../store/port.ts";
 import { type Cast, castOf } from "./cast.ts";
 import { drawnFaults, FaultDraws, type FaultKind, type Faults } from "./faults.ts";

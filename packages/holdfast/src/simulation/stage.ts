@@ -3,10 +3,10 @@
 // Invariants: M1 M3 M10: what a client is told is durable by then, and the same thing asked again under its key is the same thing.
 
 import { type AnyWorkflow, InvalidInputError, jsonCodec, RunAlreadyExistsError } from "@holdfast/core";
-import type { Holdfast } from "../holdfast.ts";
+import type { Holdfast } from "../api/holdfast.ts";
+import type { Run, StartOptions } from "../api/types.ts";
 import { StoreError } from "../store/errors.ts";
 import type { RunRow, Store } from "../store/port.ts";
-import type { Run, StartOptions } from "../surface.ts";
 import type { FaultDraws } from "./faults.ts";
 import type { Onlooker } from "./onlooker.ts";
 import type { SimProcess } from "./process.ts";

@@ -18,10 +18,10 @@ import {
   type StepInfo,
   toHistory,
 } from "@holdfast/core";
-import { Engine } from "../engine.ts";
-import { Holdfast, type Internals } from "../holdfast.ts";
+import { Holdfast, type Internals } from "../api/holdfast.ts";
+import { checkedOptions, moment } from "../api/options.ts";
+import { Engine } from "../engine/engine.ts";
 import { WorkflowTable } from "../host/versions.ts";
-import { checkedOptions, moment } from "../inputs.ts";
 import { consoleLogger } from "../logger.ts";
 import { MemoryStore } from "../store/memory/store.ts";
 import type { RunRow } from "../store/port.ts";

@@ -5,7 +5,7 @@
 import { type Activity, type AnyWorkflow, type Duration, jsonCodec, type Logger, parseDuration } from "@holdfast/core";
 import { Holdfast, type Run, type Store, type Worker } from "holdfast";
 import type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "holdfast/testing";
-import { Engine } from "../../src/engine.ts";
+import { Engine } from "../../src/engine/engine.ts";
 import { TestWorld } from "../../src/testing/world.ts";
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };

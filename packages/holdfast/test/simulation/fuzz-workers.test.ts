@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HoldfastError, signal, workflow } from "@holdfast/core";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { Holdfast } from "../../src/holdfast.ts";
+import { Holdfast } from "../../src/api/holdfast.ts";
 import { openDriver, type Value } from "../../src/store/sqlite/driver.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-fuzz-workers-"));

@@ -17,7 +17,7 @@ import {
 } from "@holdfast/core";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { Holdfast } from "../../src/holdfast.ts";
+import { Holdfast } from "../../src/api/holdfast.ts";
 import { operationsOf } from "../../src/host/operations.ts";
 import { openStore } from "../../src/store/open.ts";
 import { openDriver, type Value } from "../../src/store/sqlite/driver.ts";

@@ -2,7 +2,7 @@
 
 import { type Command, type Job, signal, workflow } from "@holdfast/core";
 import { describe, expect, test, vi } from "vitest";
-import { Holdfast } from "../../src/holdfast.ts";
+import { Holdfast } from "../../src/api/holdfast.ts";
 import { type Bench, type Held, payload, runIds } from "../../src/testing/storeConformance/bench.ts";
 import { failureOf, newPath, openBench, openShell } from "./support.ts";
 

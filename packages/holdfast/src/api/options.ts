@@ -21,11 +21,11 @@ import {
   typedCodec,
   validateRetry,
 } from "@holdfast/core";
+import { isWorkflow } from "../host/definitions.ts";
+import type { Determinism } from "../host/guard.ts";
+import type { NewRun, RunQuery } from "../store/port.ts";
 import type { OpenOptions } from "./holdfast.ts";
-import { isWorkflow } from "./host/definitions.ts";
-import type { Determinism } from "./host/guard.ts";
-import type { NewRun, RunQuery } from "./store/port.ts";
-import type { RunFilter, SendOptions, StartOptions, UpdateOptions, WorkerOptions } from "./surface.ts";
+import type { RunFilter, SendOptions, StartOptions, UpdateOptions, WorkerOptions } from "./types.ts";
 
 const STATUSES: ReadonlySet<string> = new Set<RunStatus>([
   "pending",

@@ -17,19 +17,19 @@ import {
   serializeError,
   UpdateRejectedError,
 } from "@holdfast/core";
-import { BlockedLog } from "./host/blocking.ts";
-import { Batcher, Committer } from "./host/committer.ts";
-import type { Driver } from "./host/driver.ts";
-import type { Environment, Timer } from "./host/environment.ts";
-import { Looking } from "./host/looking.ts";
-import { oneByOne } from "./host/oneByOne.ts";
-import { OutageLog } from "./host/outages.ts";
-import { Results, type RunEnd, type WaitOptions } from "./host/results.ts";
-import { forgetSignals } from "./host/shutdown.ts";
-import { WorkerHost, type WorkerSettings } from "./host/worker.ts";
-import { isRefusal } from "./store/errors.ts";
-import type { AddressedMessage, CreateResult, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "./store/port.ts";
-import { sealedStore } from "./store/sealedStore.ts";
+import { BlockedLog } from "../host/blocking.ts";
+import { Batcher, Committer } from "../host/committer.ts";
+import type { Driver } from "../host/driver.ts";
+import type { Environment, Timer } from "../host/environment.ts";
+import { Looking } from "../host/looking.ts";
+import { oneByOne } from "../host/oneByOne.ts";
+import { forgetSignals } from "../host/shutdown.ts";
+import { WorkerHost, type WorkerSettings } from "../host/worker.ts";
+import { isRefusal } from "../store/errors.ts";
+import type { AddressedMessage, CreateResult, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "../store/port.ts";
+import { sealedStore } from "../store/sealedStore.ts";
+import { OutageLog } from "./outages.ts";
+import { ResultWaiters, type RunEnd, type WaitOptions } from "./resultWaiters.ts";
 
 /** M8: after the time that an update may wait, in milliseconds, until its sender rejects it; and between tries. */
 const REJECT_LATER_MS = 100;
@@ -56,7 +56,7 @@ export class Engine {
   readonly #served = new Map<string, AnyWorkflow>();
   /** Of each name the last that was started here, for queries of processes that have no worker. */
   readonly #started = new Map<string, AnyWorkflow>();
-  readonly #results: Results;
+  readonly #results: ResultWaiters;
   readonly #blockedLog: BlockedLog;
   readonly #looking: Looking;
   /** What was warned of: nothing alive, as far as this process knows, could fulfil what is waited for. */
@@ -85,7 +85,7 @@ export class Engine {
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#blockedLog = new BlockedLog(options.logger);
     this.#looking = new Looking(options.codec, options.environment, () => this.#workers);
-    this.#results = new Results(this.store, options.environment, this.logger, {
+    this.#results = new ResultWaiters(this.store, options.environment, this.logger, {
       isTrying: () => [...this.#workers].some((worker) => worker.isTryingBlocked),
       describe: (runId) => this.describe(runId),
     });

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { activity, FatalError, Holdfast, update, workflow } from "holdfast";
 import { expect, test, vi } from "vitest";
+import { ResultWaiters } from "../../src/engine/resultWaiters.ts";
 import { realEnvironment } from "../../src/host/environment.ts";
-import { Results } from "../../src/host/results.ts";
 import { StoreCorruptError, StoreMovedError } from "../../src/store/errors.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { RunRow, Store } from "../../src/store/port.ts";
@@ -19,7 +19,7 @@ test("M10 a row that can't be read keeps nobody from the result of another run",
     if (ids.includes("damaged")) throw new StoreCorruptError({ where: "here" });
     return ids.map((id) => ({ id, status: "completed" }) as RunRow);
   };
-  const results = new Results({ get } as Partial<Store> as Store, realEnvironment, quiet);
+  const results = new ResultWaiters({ get } as Partial<Store> as Store, realEnvironment, quiet);
   const damaged = results.end("damaged", {}).catch((error: unknown) => error);
   expect(await results.end("healthy", {})).toMatchObject({ id: "healthy", status: "completed" });
   expect(await damaged).toBeInstanceOf(StoreCorruptError);
@@ -39,7 +39,7 @@ test.each(["the update", "its run"])(
       damage(ids.map((runId) => ({ runId })));
       return ids.map((id) => ({ id, status: "completed" }) as RunRow);
     };
-    const results = new Results({ get, updates } as Partial<Store> as Store, realEnvironment, quiet);
+    const results = new ResultWaiters({ get, updates } as Partial<Store> as Store, realEnvironment, quiet);
     const damaged = results.update("damaged", "u", IN_TIME).catch((error: unknown) => error);
     expect(await results.update("healthy", "u", IN_TIME)).toEqual({ status: "completed", value: "1" });
     expect(await damaged).toBeInstanceOf(StoreCorruptError);
@@ -49,7 +49,7 @@ test.each(["the update", "its run"])(
 test("M10 who waits for a result or a reply is told that the store was moved away", async () => {
   const moved = new StoreMovedError({ where: "here", what: "deleted" });
   const refuse = () => Promise.reject(moved);
-  const results = new Results({ get: refuse, updates: refuse } as Partial<Store> as Store, realEnvironment, quiet);
+  const results = new ResultWaiters({ get: refuse, updates: refuse } as Partial<Store> as Store, realEnvironment, quiet);
   const waits = [results.end("a", IN_TIME), results.update("a", "u", IN_TIME)];
   expect(await Promise.all(waits.map((wait) => wait.catch((error: unknown) => error)))).toEqual([moved, moved]);
 });
@@ -82,7 +82,7 @@ function endings() {
     updates: async (keys: readonly { runId: string; id: string }[]) =>
       keys.map(({ runId, id }) => (answered.has(`${runId} ${id}`) ? ({ status: "completed", value: "1" } as const) : undefined)),
   };
-  const results = new Results(store as Partial<Store> as Store, realEnvironment, quiet);
+  const results = new ResultWaiters(store as Partial<Store> as Store, realEnvironment, quiet);
   const isLooked = (count: number) => vi.waitUntil(() => looks.length >= count && !results.busy, { interval: 1 });
   return { ended, answered, looks, results, isLooked, gate };
 }

@@ -28,13 +28,13 @@ import {
   UpdateFailedError,
   type UpdateSpec,
 } from "@holdfast/core";
-import type { Engine } from "./engine.ts";
-import { declaredMessage, validated } from "./host/definitions.ts";
-import { operationsOf } from "./host/operations.ts";
-import { blockedError, type RunEnd } from "./host/results.ts";
-import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./inputs.ts";
-import { StoreCorruptError } from "./store/errors.ts";
-import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "./store/port.ts";
+import type { Engine } from "../engine/engine.ts";
+import { blockedError, type RunEnd } from "../engine/resultWaiters.ts";
+import { declaredMessage, validated } from "../host/definitions.ts";
+import { operationsOf } from "../host/operations.ts";
+import { StoreCorruptError } from "../store/errors.ts";
+import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "../store/port.ts";
+import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./options.ts";
 
 /** What a sender is told of a run that it may write to. */
 type Delivery = Exclude<SendResult, { status: "not-found" | "other-workflow" }>;

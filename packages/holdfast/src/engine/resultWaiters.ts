@@ -12,10 +12,10 @@ import {
   type RunStatus,
   reviveError,
 } from "@holdfast/core";
+import { onAbort } from "../host/aborts.ts";
+import type { Environment, Timer } from "../host/environment.ts";
 import { StoreCorruptError } from "../store/errors.ts";
 import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
-import { onAbort } from "./aborts.ts";
-import type { Environment, Timer } from "./environment.ts";
 
 /** How a run ended, or that it is blocked. */
 export type RunEnd = Pick<RunRow, "id" | "status" | "output" | "error" | "resumable">;
@@ -64,7 +64,7 @@ const MOST_WAITED = 200;
 /** The longest that a look at one run takes on any store, in milliseconds, outages apart. */
 const LONGEST_EACH = 0.03;
 
-export class Results {
+export class ResultWaiters {
   readonly #store: Store;
   readonly #environment: Environment;
   readonly #logger: Logger;

@@ -33,12 +33,16 @@ import {
   uncheckedSeed,
   type Workflow,
 } from "@holdfast/core";
-import { Engine, type EngineOptions } from "./engine.ts";
-import { byName, declaredMessage, isActivity, isWorkflow, listed, validated } from "./host/definitions.ts";
-import { type Environment, realEnvironment, timeOrderedId } from "./host/environment.ts";
-import { stopOnSignals } from "./host/shutdown.ts";
-import { WorkflowTable } from "./host/versions.ts";
-import type { WorkerHost } from "./host/worker.ts";
+import { Engine, type EngineOptions } from "../engine/engine.ts";
+import { byName, declaredMessage, isActivity, isWorkflow, listed, validated } from "../host/definitions.ts";
+import { type Environment, realEnvironment, timeOrderedId } from "../host/environment.ts";
+import { stopOnSignals } from "../host/shutdown.ts";
+import { WorkflowTable } from "../host/versions.ts";
+import type { WorkerHost } from "../host/worker.ts";
+import { consoleLogger } from "../logger.ts";
+import { otherWorkflow } from "../store/conflicts.ts";
+import { openStore } from "../store/open.ts";
+import type { NewMessage, NewRun, Store } from "../store/port.ts";
 import {
   checkedAttributes,
   checkedBeginning,
@@ -67,13 +71,9 @@ import {
   storedRunRetry,
   WORKER,
   wholeNumber,
-} from "./inputs.ts";
-import { consoleLogger } from "./logger.ts";
+} from "./options.ts";
 import { RunHandle } from "./run.ts";
-import { otherWorkflow } from "./store/conflicts.ts";
-import { openStore } from "./store/open.ts";
-import type { NewMessage, NewRun, Store } from "./store/port.ts";
-import type { Run, RunFilter, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./surface.ts";
+import type { Run, RunFilter, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./types.ts";
 
 export interface OpenOptions {
   codec?: Codec;
