@@ -30,7 +30,7 @@ import { Blame } from "./blame.ts";
 import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
 import { encodeLimited, type Limits, tooLong } from "./limits.ts";
-import { lookForLost, reportUnheard } from "./lost.ts";
+import { reportLost, reportUnheard } from "./lost.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { Matcher } from "./matcher.ts";
 import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
@@ -295,7 +295,7 @@ export class Execution implements RunningTurn {
   /** The barrier after a unit's step: what has become of it? */
   stepEnded(unit: Unit): void {
     if (this.poison !== undefined) return;
-    if (unit.contested !== undefined) lookForLost(unit, unit.contested);
+    if (unit.consumed !== undefined) reportLost(unit, unit.consumed);
     if (this.#reused.length > 0) this.#settleReused();
     if (unit.returned !== undefined) this.#windDown(unit);
     else if (unit.runnable) this.scheduler.schedule(unit);
@@ -432,7 +432,6 @@ export class Execution implements RunningTurn {
         }),
       );
     }
-    unit.calls++;
     return true;
   }
   /** The unit that has the turn, for things that any unit may use. Undefined if the run is poisoned or evicted. */

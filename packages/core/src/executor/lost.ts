@@ -1,30 +1,41 @@
 // Messages and failures that no code hears.
-// Owns: nothing; what was said is kept by the execution, what is suspected by the unit.
+// Owns: nothing; which places were warned of is kept by the execution, which waits have got a message by the unit.
 // Invariants: C5 (a wait that lost a Promise.race stays a waiter; a message that goes to it is warned of once a location and run), P3 (the
 // outcome of an operation whose unit has returned is recorded and not delivered; a failure is in the log).
 
 import { CanceledError, messageOf } from "../errors/index.ts";
 import type { Operation } from "./operation.ts";
 import type { Unit } from "./unit.ts";
+import { WaitPromise } from "./waitPromise.ts";
+
+/** A message is about to be delivered to this wait. */
+export function lookForLost(wait: Operation, value: unknown): void {
+  const { unit, promise } = wait;
+  if (!(promise instanceof WaitPromise) || unit.execution.lostAt.has(placeOf(wait))) return;
+  promise.offer(value);
+  unit.consumed ??= new Set();
+  unit.consumed.add(wait);
+}
 
 /**
- * A wait got a message and its unit made no call because of it, though it waits for messages of that name elsewhere since. That is what
- * a wait looks like whose Promise.race is over. What awaits a promise can't be seen, so this is as much as can be known: a wait that was
- * begun ahead and is awaited later has no other beside it.
+ * At the end of a step: what listened to the wait are calls of Promise.race that are over. The code may still hold its promise and await
+ * that, so it is warned of when that is past (the function has returned), or when the same unit waits for such messages elsewhere.
  */
-export function lookForLost(unit: Unit, { wait, calls }: NonNullable<Unit["contested"]>): void {
-  unit.contested = undefined;
-  const { execution } = unit;
-  const place = `${unit.path}/${wait.name}`;
-  if (unit.calls !== calls || unit.returned !== undefined || execution.lostAt.has(place)) return;
-  execution.lostAt.add(place);
-  execution.log(
-    "warn",
-    `A message went to ${wait.description}, a wait that lost a Promise.race before; the code that waits for it now did not get it. Use ctx.race(name, branches), which gives up the waits that lose.`,
-    unit,
-    { location: wait.location },
-  );
+export function reportLost(unit: Unit, consumed: Set<Operation>): void {
+  const { lostAt, mailbox } = unit.execution;
+  for (const wait of consumed) {
+    const isHeard = (wait.promise as WaitPromise).hears;
+    const isPast = unit.returned !== undefined || mailbox.hasLaterWait(wait);
+    if (!isHeard && !isPast) continue;
+    consumed.delete(wait);
+    if (isHeard || lostAt.has(placeOf(wait))) continue;
+    lostAt.add(placeOf(wait));
+    const message = `A message went to ${wait.description}, a wait that lost a Promise.race before: the code that called it did not get the message. Use ctx.race(name, branches), which gives up the waits that lose.`;
+    unit.execution.log("warn", message, unit, { location: wait.location });
+  }
+  if (consumed.size === 0) unit.consumed = undefined;
 }
+const placeOf = ({ unit, name }: Operation): string => `${unit.path}/${name}`;
 
 /** The code that began it goes on without it. What was cancelled is no failure. */
 export function reportUnheard({ unit, kind, location, description }: Operation, error: Error): void {

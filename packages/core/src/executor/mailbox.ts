@@ -175,9 +175,10 @@ export class Mailbox {
   wake(): void {
     this.#offered = this.#first;
   }
-  /** C5: has the same unit begun, in a later step, another wait for signals of this name? */
-  hasLaterWait(name: string, { unit, step }: Operation): boolean {
-    return this.#takers.some((taker) => taker.operation.unit === unit && taker.operation.step > step && taker.wants(name));
+  /** C5: has the same unit begun, in a later step, another wait for signals like the one that this wait consumed? */
+  hasLaterWait({ unit, step, consumed }: Operation): boolean {
+    if (consumed === undefined) return false;
+    return this.#takers.some((taker) => taker.operation.unit === unit && taker.operation.step > step && taker.wants(consumed));
   }
   /** M6: who is first in line for signals of this name. */
   #firstFor(name: string): Taker | undefined {

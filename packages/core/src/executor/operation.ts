@@ -15,9 +15,10 @@ import {
   type SettleCommand,
 } from "../protocol/index.ts";
 import { describeOperation, formatLocation } from "./location.ts";
-import { watchFailure } from "./lost.ts";
+import { lookForLost, watchFailure } from "./lost.ts";
 import type { StepBody } from "./steps.ts";
 import type { Unit } from "./unit.ts";
+import { WaitPromise } from "./waitPromise.ts";
 
 /** What an operation came to. Payloads are decoded when they are delivered. */
 export type Settlement =
@@ -58,8 +59,8 @@ export class Operation {
   settlement: Settlement | undefined;
   /** The step of its unit that opened it. */
   readonly step: number;
-  /** A wait that got a message which a later wait of its unit, opened in another step, was in line for (C5). */
-  contested = false;
+  /** Of a wait for signals that did not find one at once: the name of the message that it consumed (C5). */
+  consumed: string | undefined;
   /** It never became an operation (refused, or the run is poisoned): its promise is all there is. */
   closed = false;
   /** By what means units outside this loop or receive have seen what happened inside it, in memory alone: it can't commit any more (L3). */
@@ -92,10 +93,11 @@ export class Operation {
     this.n = n;
     this.seq = seq;
     this.step = unit.steps;
-    this.promise = new Promise((resolve, reject) => {
+    const keep = (resolve: (value: unknown) => void, reject: (error: unknown) => void): void => {
       this.#resolve = resolve;
       this.#reject = reject;
-    });
+    };
+    this.promise = kind === "signal" ? new WaitPromise(keep) : new Promise(keep);
   }
 
   get location(): string {
@@ -112,8 +114,10 @@ export class Operation {
     const settlement = this.settlement;
     if (settlement === undefined) return;
     if (!settlement.ok) this.#fail(settlement.error);
-    else if ("value" in settlement) this.#resolve(settlement.value);
-    else {
+    else if ("value" in settlement) {
+      if (this.consumed !== undefined) lookForLost(this, settlement.value);
+      this.#resolve(settlement.value);
+    } else {
       try {
         this.#resolve(this.unit.execution.decode(settlement.payload));
       } catch (error) {

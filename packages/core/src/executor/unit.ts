@@ -54,11 +54,10 @@ export class Unit {
   wroteState = false;
   started = false;
   yielding = false;
-  /** Steps that it has had, and calls that its code has made on ctx: what shows whether a result was heard (C5). */
+  /** Steps that it has had. */
   steps = 0;
-  calls = 0;
-  /** The wait whose result this step delivered, with the calls before it, where a later wait of this unit wanted the message too. */
-  contested: { readonly wait: Operation; readonly calls: number } | undefined;
+  /** Waits whose message may be lost (C5). */
+  consumed: Set<Operation> | undefined;
   /** What its function came to; the unit may still have to join operations. */
   returned: UnitOutcome | undefined;
   over = false;
@@ -160,7 +159,6 @@ export class Unit {
       if (result === GATE) this.#passGate();
       else {
         this.open.delete(result);
-        if (result.contested) this.contested = { wait: result, calls: this.calls };
         result.deliver();
       }
     }

@@ -43,7 +43,7 @@ class SignalWait implements Taker, Behaviour {
     const execution = this.operation.unit.execution;
     const signals = this.#gather(signal);
     execution.mailbox.leave(this);
-    this.operation.contested = execution.mailbox.hasLaterWait(signal.name, this.operation);
+    this.operation.consumed = signal.name;
     execution.conclude(this.operation, "completed", this.#value(signals), ids(signals));
   }
   /** M4: without a pause. */

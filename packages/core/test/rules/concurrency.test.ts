@@ -554,6 +554,63 @@ describe("C5 operations of one unit side by side", () => {
     await crashAnywhere(h);
   });
 
+  const lost: Readonly<Record<string, (ctx: WorkflowContext) => Promise<unknown>>> = {
+    "until the function returns": async (ctx) => {
+      await Promise.race([ctx.waitForSignal("go"), ctx.sleep("1m")]);
+      await ctx.step("after", () => 0);
+    },
+    "until the next wait of its name begins": async (ctx) => {
+      await Promise.race([ctx.waitForSignal("go"), ctx.sleep("1m")]);
+      await ctx.step("after", () => 0);
+      await ctx.waitForSignal("go");
+    },
+    "in a loop with work between": async (ctx) => {
+      for (;;) {
+        const winner = await Promise.race([ctx.waitForSignal("go"), ctx.sleep("1m").then(() => "timeout")]);
+        if (winner !== "timeout") return;
+        await ctx.step("after", () => 0);
+      }
+    },
+    "as what a callback made of it": async (ctx) => {
+      const go = ctx.waitForSignal("go").then((payload) => ({ payload }));
+      await Promise.race([go, ctx.sleep("1m")]);
+      await ctx.step("after", () => 0);
+    },
+    "by a wait that catches errors": async (ctx) => {
+      const go = ctx.waitForSignal("go").catch(() => "canceled");
+      await Promise.race([go, ctx.sleep("1m")]);
+      await ctx.step("after", () => 0);
+    },
+    "by two races": async (ctx) => {
+      const go = ctx.waitForSignal("go");
+      await Promise.race([go, ctx.sleep("1m")]);
+      await Promise.race([ctx.step("between", () => 0), go]);
+      await ctx.step("after", () => 0);
+    },
+    "by listen": async (ctx) => {
+      await Promise.race([ctx.sleep("1m"), ctx.listen(["stop", "go"], { count: 2 })]);
+      await ctx.step("after", () => 0);
+    },
+    "inside a helper beside others": async (ctx) => {
+      const waits = async () => {
+        await Promise.race([ctx.waitForSignal("go"), ctx.sleep("1m")]);
+      };
+      await Promise.all([waits(), ctx.step("after", () => 0)]);
+    },
+  };
+  it.each(Object.entries(lost))("C5 a message that goes to a wait whose Promise.race is over is warned of: lost %s", async (_name, run) => {
+    const { lines, logger } = warnings();
+    const h = await Harness.start(workflow("lost", run), undefined, { logger });
+    await h.fire();
+    if (h.openLocations.includes("between")) await h.resolve("between");
+    await h.signal("go", 1);
+    await h.recover();
+    await h.resolve("after");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(/A message went to signal (go|stop\+go), a wait that lost a Promise\.race/);
+    await crashAnywhere(h);
+  });
+
   it("C5 no message that is heard is warned of", async () => {
     const programs: Readonly<Record<string, (ctx: WorkflowContext) => Promise<unknown>>> = {
       "several in Promise.all": (ctx) => Promise.all([ctx.waitForSignal("go"), ctx.waitForSignal("go"), ctx.waitForSignal("go")]),
@@ -592,6 +649,68 @@ describe("C5 operations of one unit side by side", () => {
           }
         };
         await Promise.all([consumer(), consumer()]);
+      },
+      "one promise raced again, with work between": async (ctx) => {
+        const go = ctx.waitForSignal("go");
+        for (let i = 0; i < 5; i++) {
+          if ((await Promise.race([go, ctx.sleep("1m").then(() => "timeout")])) !== "timeout") return i;
+          await ctx.sleep("1m");
+        }
+        return "none";
+      },
+      "begun apart and awaited together": async (ctx) => {
+        const first = ctx.waitForSignal("go");
+        await ctx.sleep("1m");
+        const second = ctx.waitForSignal("go");
+        await ctx.sleep("1m");
+        const third = ctx.waitForSignal("go");
+        return Promise.all([first, second, third]);
+      },
+      "lost, and awaited later": async (ctx) => {
+        const go = ctx.waitForSignal("go");
+        await Promise.race([go, ctx.sleep("1m")]);
+        await ctx.sleep("1m");
+        await ctx.sleep("1m");
+        return go;
+      },
+      "in Promise.all beside a loop that waits for the same": async (ctx) =>
+        Promise.all([
+          ctx.waitForSignal("go"),
+          (async () => {
+            for (let i = 0; i < 3; i++) await ctx.waitForSignal("go");
+          })(),
+          (async () => {
+            for (let i = 0; i < 3; i++) await ctx.sleep("1m");
+          })(),
+        ]),
+      "a race in a helper beside a loop": async (ctx) => {
+        let got: unknown;
+        const helper = async () => {
+          got = await Promise.race([ctx.waitForSignal("go"), ctx.sleep("1d")]);
+        };
+        const loop = async () => {
+          for (let i = 0; i < 3; i++) {
+            await ctx.sleep("1m");
+            await ctx.waitForSignal("go");
+          }
+        };
+        await Promise.all([helper(), loop()]);
+        return got;
+      },
+      "a race over callbacks that keep the message": async (ctx) => {
+        const got: unknown[] = [];
+        while (got.length < 2) {
+          const go = ctx.waitForSignal("go").then((value) => {
+            got.push(value);
+          });
+          await Promise.race([go, ctx.sleep("1m")]);
+        }
+        return got;
+      },
+      "a race of races": async (ctx) => {
+        const inner = Promise.race([ctx.waitForSignal("go"), ctx.sleep("1d")]);
+        for (let i = 0; i < 3; i++) await ctx.sleep("1m");
+        return Promise.race([inner, ctx.sleep("1d")]);
       },
       "ctx.race": async (ctx) => {
         for (let i = 0; i < 5; i++) {
