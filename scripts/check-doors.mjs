@@ -16,6 +16,8 @@ const rooms = new Map([
   ["postgres", ["core", "holdfast"]],
   ["postgres-server", []],
   ["kv", ["core"]],
+  ["conformance", ["core", "holdfast", "kv"]],
+  ["simulation", ["core", "holdfast"]],
   ["temporal", ["core"]],
   ["cli", ["core", "holdfast", "postgres", "kv", "temporal"]],
   ["dashboard", ["cli"]],

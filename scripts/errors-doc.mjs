@@ -6,7 +6,8 @@ import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { errorCatalog } from "@holdfast/core";
 import { kvErrors } from "@holdfast/kv";
-import { engineErrors, storeErrors } from "holdfast";
+import { engineErrors } from "holdfast";
+import { storeErrors } from "holdfast/store";
 
 /**
  * @typedef {import("@holdfast/core").ErrorEntry} ErrorEntry
@@ -40,7 +41,7 @@ ${core.map((entry) => section(`## ${entry.name}`, entry)).join("\n")}
 ${engine.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}
 ## Stores
 
-All of them extend \`StoreError\`. Nothing of a call that ends in one of these was written.
+All of them extend \`StoreError\`, which \`holdfast/store\` exports. Nothing of a call that ends in one of these was written.
 
 ${store.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}
 ## The key-value host

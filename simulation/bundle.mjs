@@ -23,7 +23,7 @@ export async function bundle(replacements = []) {
     configFile: false,
     logLevel: "error",
     ssr: {
-      noExternal: [/^@holdfast\/core/, /^holdfast/],
+      noExternal: [/^@holdfast\/(core|host|simulation)/, /^holdfast/],
       external: ["libsql", "@holdfast/postgres"],
       resolve: { conditions: ["@holdfast/source", ...defaultServerConditions] },
     },

@@ -1,3 +1,3 @@
 // What the bundle of the simulation has in it.
 
-export * from "holdfast/simulation";
+export * from "@holdfast/simulation";

@@ -32,10 +32,10 @@ export function chosen(text, name, known) {
 }
 
 /**
- * @param {typeof import("holdfast/simulation")} code
+ * @param {typeof import("@holdfast/simulation")} code
  * @param {Values} values
  * @param {number} seed
- * @returns {import("holdfast/simulation").SimulationOptions}
+ * @returns {import("@holdfast/simulation").SimulationOptions}
  */
 export function optionsOf(code, values, seed) {
   const kinds = chosen(values["scenes"], "--scenes", code.SCENES);
@@ -55,7 +55,7 @@ export function optionsOf(code, values, seed) {
 
 /**
  * The command that does it again, exactly.
- * @param {import("holdfast/simulation").SimulationOptions} options
+ * @param {import("@holdfast/simulation").SimulationOptions} options
  * @param {Values} values
  */
 export function commandOf(options, values) {

@@ -103,7 +103,4 @@ export {
 } from "@holdfast/core";
 export { Holdfast, type OpenOptions } from "./api/holdfast.ts";
 export type { Run, RunFilter, SendOptions, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./api/types.ts";
-export { engineErrors, type HostErrorEntry, storeErrors } from "./errorCatalog.ts";
-export * from "./store/errors.ts";
-export type * from "./store/port.ts";
-export type { SqliteTransaction } from "./store/sqlite/transact.ts";
+export { engineErrors, type HostErrorEntry } from "./errorCatalog.ts";

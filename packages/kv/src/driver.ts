@@ -6,7 +6,7 @@
 // For implementers. A driver is a view of one isolated namespace: two drivers of different runs never see each other's keys, whatever those
 // are. Keys are any bytes, mostly a dozen, at most 2,000, 0x00 and 0xff among them; values are any bytes, empty ones too. What a method has
 // resolved is durable, as far as your storage promises anything: `runWorkflow` begins effects on the strength of it (D1). Arrays that are
-// handed to you are yours to keep, and those you hand out are the caller's. `driverConformance` from "@holdfast/kv/testing" holds all of
+// handed to you are yours to keep, and those you hand out are the caller's. `driverConformance` from "@holdfast/conformance" holds all of
 // this against an implementation.
 
 export interface KvEntry {

@@ -9,7 +9,7 @@ import { dirname, join, resolve } from "node:path";
 
 export const root = resolve(import.meta.dirname, "../../..");
 
-export function build(project: "packages/kv" | "examples" = "packages/kv"): void {
+export function build(project: "packages/kv" | "packages/conformance" | "examples" = "packages/kv"): void {
   const typescript = dirname(createRequire(import.meta.url).resolve("typescript/package.json"));
   const { stdout } = spawnSync(process.execPath, [join(typescript, "bin/tsc"), "-b", project], { cwd: root, encoding: "utf8" });
   if (!existsSync(join(root, "packages/kv/dist/index.js"))) throw new Error(`The packages can't be built:\n${stdout}`);

@@ -1,6 +1,6 @@
 // The key-value host keeps the model, with namespaces in memory.
 
-import { hostConformance } from "holdfast/testing";
+import { hostConformance } from "@holdfast/conformance";
 import { describe, test } from "vitest";
 import { KvHost, LACKS } from "./host.ts";
 

@@ -2,6 +2,7 @@
 // Owns: many namespaces in memory, one queue of alarms, a clock of its own.
 // Invariants: no real waiting (time stands still until it is told to pass); a process that was killed writes nothing more.
 
+import type { Doom, Host, HostRun, HostSend, HostStart, HostUpdate } from "@holdfast/conformance";
 import {
   type AnyWorkflow,
   CanceledError,
@@ -30,7 +31,6 @@ import {
   runWorkflow,
   type WorkflowHandle,
 } from "@holdfast/kv";
-import type { Doom, Host, HostRun, HostSend, HostStart, HostUpdate } from "holdfast/testing";
 
 /** See docs/hosts.md: "What a host can't offer". */
 export const LACKS = ["transaction", "operations", "startOptions"] as const;

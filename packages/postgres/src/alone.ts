@@ -6,7 +6,7 @@
 // A function begins by looking at each of its expressions anew: 460 µs for a turn of a step, without the disk, against 340 for a statement
 // that has nothing but the turn in it, and 285 for a bare insert of one row (PostgreSQL 18, two cores, the driver included).
 
-import type { NewRun, TurnCommit } from "holdfast";
+import type { NewRun, TurnCommit } from "holdfast/store";
 import { optionalJson, optionalPayload, text, textArray } from "./columns.ts";
 import type { Parameter, Statement } from "./connections.ts";
 import { firstFields, isPlain } from "./createRuns.ts";

@@ -4,7 +4,7 @@
 // that is no open transaction is refused, since each statement would commit by itself.
 
 import { InvalidInputError } from "@holdfast/core";
-import { StoreError } from "holdfast";
+import { StoreError } from "holdfast/store";
 import type { Parameter } from "./connections.ts";
 import { isContended } from "./failures.ts";
 

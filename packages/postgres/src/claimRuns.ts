@@ -3,7 +3,7 @@
 // Invariants: W1 V2 (only what is served), W5 (history is left out for who has it; whoever turns out not to have it gets it all the same).
 
 import type { Turn } from "@holdfast/core";
-import type { ClaimedRun, ClaimRequest, InboxMessage, RunRow, TurnCommit } from "holdfast";
+import type { ClaimedRun, ClaimRequest, InboxMessage, RunRow, TurnCommit } from "holdfast/store";
 import { readNumber, readOptionalNumber, readText, text, type Value } from "./columns.ts";
 import { isDamage } from "./failures.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";

@@ -3,7 +3,7 @@
 // Invariants: D2 D3 (one call a batch, whatever is in it; each turn stands alone), D9.
 
 import type { Turn } from "@holdfast/core";
-import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast";
+import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";
 import { compareAsBytes, numberArray, optionalPayload, payload, readText, TextArray, text, textArray } from "./columns.ts";
 import { isDamage } from "./failures.ts";
 import { commitFields, endFields, firstOfEach, isUsual, lastOfEach, type Reach, rowFields, updateFields } from "./fields.ts";

@@ -6,7 +6,7 @@
 // ours waits for an answer for ever, and what was given up keeps no lock, no connection and no name that others may need.
 
 import type { Logger } from "@holdfast/core";
-import { StoreClosedError } from "holdfast";
+import { StoreClosedError } from "holdfast/store";
 import { Client, type ClientConfig, type PoolClient, type QueryConfig, type QueryResult, type QueryResultRow, types } from "pg";
 import { Abandoned } from "./abandoned.ts";
 import type { Alone } from "./alone.ts";

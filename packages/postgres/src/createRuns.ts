@@ -3,7 +3,7 @@
 // Invariants: P10 M3 (ids and keys), M8 (messages that come with the start), D2 (the first turn is there with the run, or neither is).
 
 import type { RunStatus } from "@holdfast/core";
-import type { CreateResult, NewRun } from "holdfast";
+import type { CreateResult, NewRun } from "holdfast/store";
 import { payload, readText, text, time } from "./columns.ts";
 import { birthOf, commonFields, isUsual, newRunFields, type Reach, turnFields } from "./fields.ts";
 import { type RecordRow, rowsOf } from "./history.ts";

@@ -3,7 +3,7 @@
 // Invariants: errors that are neither the server's nor the connection's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
-import { StoreError, StoreFullError, StoreRefusedError } from "holdfast";
+import { StoreError, StoreFullError, StoreRefusedError } from "holdfast/store";
 import { DatabaseError } from "pg";
 
 function codeOf(error: unknown): string {

@@ -2,7 +2,7 @@
 // Owns: the short names of their fields, which `schema/turns.ts` reads; which turns are usual ones; which other runs a turn may reach.
 // Invariants: P8 (values as `columns.ts` writes them); ids that could not be found again with SQL are refused before anything is written.
 
-import type { LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast";
+import type { LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast/store";
 import { attributesOf, json, optionalJson, optionalPayload, optionalText, payload, text, time } from "./columns.ts";
 import { recordsOf, rowsOf, trimsOf } from "./history.ts";
 import type { Names } from "./names.ts";

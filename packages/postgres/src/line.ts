@@ -3,7 +3,7 @@
 // Invariants: items of one key are handed over in the order in which they came, and written once; a call that is refused takes no other
 // with it; an item that has to wait for somebody's lock holds up no other but those of its own key.
 
-import { isRefusal, partlyWritten, StoreError } from "holdfast";
+import { isRefusal, partlyWritten, StoreError } from "holdfast/store";
 
 /** What came of each. Undefined: somebody has locked what it is about, nothing was done. `wait`: that may be over in a moment. */
 type Work<I, R> = (items: readonly I[], wait: boolean) => Promise<readonly (R | undefined)[]>;

@@ -9,7 +9,7 @@
 
 import { createHash } from "node:crypto";
 import type { Logger } from "@holdfast/core";
-import type { Wakeup, WakeupKind } from "holdfast";
+import type { Wakeup, WakeupKind } from "holdfast/store";
 import type { Client } from "pg";
 import type { Connections } from "./connections.ts";
 import { isFull } from "./failures.ts";

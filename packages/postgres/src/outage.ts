@@ -3,7 +3,7 @@
 // Invariants: a call that gets through ends an outage; a connection that is lost, with others that work, is none; nor is a server that has no
 // connection left, which is said elsewhere.
 
-import type { OutageListener } from "holdfast";
+import type { OutageListener } from "holdfast/store";
 import { isFull, unavailable } from "./failures.ts";
 
 /** A restart, or the loss of all connections at once, is over by then. */

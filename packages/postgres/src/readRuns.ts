@@ -3,7 +3,7 @@
 // Invariants: newest first by creation, then by arrival; a cursor names the run that a page ended with, so that others may come and go.
 
 import { InvalidInputError, type RunStatus, type Turn } from "@holdfast/core";
-import type { AttemptRow, RunQuery, RunRow, UpdateOutcome } from "holdfast";
+import type { AttemptRow, RunQuery, RunRow, UpdateOutcome } from "holdfast/store";
 import { attributesOf, readError, readNumber, readPayload, readText, text, type Value } from "./columns.ts";
 import type { Connections, Parameter } from "./connections.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";

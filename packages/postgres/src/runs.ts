@@ -3,7 +3,7 @@
 // Invariants: P11 (statuses and which of them are closed).
 
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";
-import type { AddressedMessage, AttemptRow, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast";
+import type { AddressedMessage, AttemptRow, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast/store";
 import {
   json,
   optionalText,

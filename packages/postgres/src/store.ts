@@ -30,7 +30,7 @@ import {
   type TurnCommit,
   type UpdateOutcome,
   type Wakeup,
-} from "holdfast";
+} from "holdfast/store";
 import { escapeIdentifier } from "pg";
 import { Alones } from "./alone.ts";
 import { askIn } from "./callers.ts";

@@ -11,7 +11,7 @@ import {
   type StoredRunRetry,
   serializeError,
 } from "@holdfast/core";
-import type { ClaimedTask, TaskAnswer } from "holdfast";
+import type { ClaimedTask, TaskAnswer } from "holdfast/store";
 import { json, payload, readJson, readOptionalNumber, readOptionalPayload, readPayload, readText, time, type Value } from "./columns.ts";
 import { isDamage } from "./failures.ts";
 

@@ -6,7 +6,7 @@
 
 import type { EventEmitter } from "node:events";
 import type { Payload } from "@holdfast/core";
-import { type InboxJob, type InboxMessage, StoreError } from "holdfast";
+import { type InboxJob, type InboxMessage, StoreError } from "holdfast/store";
 import type { PoolClient } from "pg";
 import type { CallName } from "./callNames.ts";
 import { text } from "./columns.ts";

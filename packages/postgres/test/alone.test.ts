@@ -1,7 +1,7 @@
 // A run alone: what goes in one plain statement is there once, as a function would have left it, or not at all.
 
 import { type Command, jsonCodec } from "@holdfast/core";
-import type { NewRun, TurnCommit } from "holdfast";
+import type { NewRun, TurnCommit } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import type { PostgresStore } from "../src/index.ts";
 import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";

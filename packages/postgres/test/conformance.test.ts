@@ -1,7 +1,7 @@
 // The Postgres store keeps the port, on a real server, through crashes: an instance is dropped unclosed and another opens its schema.
 
-import type { Store } from "holdfast";
-import { storeConformance } from "holdfast/testing";
+import { storeConformance } from "@holdfast/conformance";
+import type { Store } from "holdfast/store";
 import { describe, test } from "vitest";
 import { useDatabase } from "./support.ts";
 

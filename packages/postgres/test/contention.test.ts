@@ -1,7 +1,7 @@
 // Many connections at the same runs: nobody waits for each other for ever, nothing is lost, nothing is done twice.
 
 import { jsonCodec } from "@holdfast/core";
-import type { Store } from "holdfast";
+import type { Store } from "holdfast/store";
 import { expect, test } from "vitest";
 import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
 

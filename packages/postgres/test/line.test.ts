@@ -1,6 +1,6 @@
 // Calls that stand in line, without a server: what shares a call, what stands aside, what fails.
 
-import { StoreError } from "holdfast";
+import { StoreError } from "holdfast/store";
 import { expect, test } from "vitest";
 import { Line } from "../src/line.ts";
 

@@ -1,8 +1,7 @@
 // Lists and counts, held against the store in memory: the same runs with the same pasts, and questions of every kind.
 
 import { jsonCodec, type RunStatus, type SerializedError, type Turn } from "@holdfast/core";
-import type { ClaimedRun, NewRun, RunQuery, Store, TurnCommit } from "holdfast";
-import { MemoryStore } from "holdfast/testing";
+import { type ClaimedRun, MemoryStore, type NewRun, type RunQuery, type Store, type TurnCommit } from "holdfast/store";
 import { expect, test } from "vitest";
 import { claim, draft, type Held, heldOf, newRun, range, signal, turnOf, useDatabase } from "./support.ts";
 

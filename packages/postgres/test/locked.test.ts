@@ -1,7 +1,8 @@
 // Rows that somebody has locked for longer than a moment, a person at a console or a transaction that is still open: only the run itself waits.
 
 import { jsonCodec, signal as type, workflow } from "@holdfast/core";
-import { Holdfast, type NewTask } from "holdfast";
+import { Holdfast } from "holdfast";
+import type { NewTask } from "holdfast/store";
 import type { Client } from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { PostgresStore } from "../src/index.ts";

@@ -1,6 +1,7 @@
 // News from other processes: whatever the schema is called, and though LISTEN may not work at first.
 
-import type { Logger, Wakeup } from "holdfast";
+import type { Logger } from "holdfast";
+import type { Wakeup } from "holdfast/store";
 import { expect, onTestFinished, test } from "vitest";
 import { newRun, range, until, useDatabase } from "./support.ts";
 

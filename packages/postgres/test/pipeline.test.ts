@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { text as textOf } from "node:stream/consumers";
-import type { CommitResult } from "holdfast";
+import type { CommitResult } from "holdfast/store";
 import type { Client } from "pg";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { PostgresStore } from "../src/index.ts";

@@ -2,7 +2,7 @@
 // a round trip do not share their faults.
 
 import { jsonCodec } from "@holdfast/core";
-import { StoreError, StoreRefusedError } from "holdfast";
+import { StoreError, StoreRefusedError } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { Line } from "../src/line.ts";
 import { COMPLETED, draft, inboxOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";

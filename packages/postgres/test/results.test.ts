@@ -2,7 +2,8 @@
 
 import { randomUUID } from "node:crypto";
 import { jsonCodec } from "@holdfast/core";
-import { Holdfast, Receive, type Store, type TurnCommit, type Wakeup, workflow } from "holdfast";
+import { Holdfast, Receive, workflow } from "holdfast";
+import type { Store, TurnCommit, Wakeup } from "holdfast/store";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { PostgresStore } from "../src/index.ts";
 import { COMPLETED, claim, draft, type Held, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";

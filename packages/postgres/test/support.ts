@@ -3,7 +3,7 @@
 // Invariants: nothing is waited for by sleeping.
 
 import { jsonCodec, type Turn } from "@holdfast/core";
-import type { ClaimedRun, ClaimRequest, InboxJob, InboxMessage, NewRun, Store, TurnCommit } from "holdfast";
+import type { ClaimedRun, ClaimRequest, InboxJob, InboxMessage, NewRun, Store, TurnCommit } from "holdfast/store";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import { PostgresStore, type PostgresStoreOptions } from "../src/index.ts";

@@ -3,7 +3,7 @@
 import { InvalidInputError, jsonCodec } from "@holdfast/core";
 import { drizzle as drizzlePg } from "drizzle-orm/node-postgres";
 import { drizzle as drizzlePostgresJs } from "drizzle-orm/postgres-js";
-import type { Store } from "holdfast";
+import type { Store } from "holdfast/store";
 import { Kysely, PostgresDialect } from "kysely";
 import { Pool } from "pg";
 import postgres from "postgres";

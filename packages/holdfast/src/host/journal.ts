@@ -138,7 +138,7 @@ function taskOf(context: JournalContext, command: Extract<Command, { type: "acti
   };
 }
 
-export function storedRetry(retry: RecordedRetry | undefined, kind: "operation" | "run"): StoredRunRetry {
+function storedRetry(retry: RecordedRetry | undefined, kind: "operation" | "run"): StoredRunRetry {
   const { nonRetryable, ...policy } = retry ?? {};
   const resolved = resolveRetry(policy, kind);
   return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;

@@ -7,7 +7,7 @@
 // that is taken) is its answer, and no concern of the others. A call that rejects has written nothing of its batch. One that has to be
 // carried out in parts says with `StoreError.written` which items were written all the same. What the storage won't have because of an
 // item (a value that is too large, a constraint, a trigger) is HF_STORE_REFUSED: whoever called then hands over parts of the batch, down
-// to the item that is at fault, so it must never stand for trouble that passes. `storeConformance` from "holdfast/testing" holds all of
+// to the item that is at fault, so it must never stand for trouble that passes. `storeConformance` from "@holdfast/conformance" holds all of
 // this against an implementation. Times are milliseconds since the epoch by the STORE's clock; callers pass lengths of time, never moments
 // that they computed from a clock of their own, except moments that users gave (`startAt`, `deadline`) and timers that follow from turn
 // times.

@@ -1,6 +1,7 @@
 // M1, M7, D9, K1: messages that are acknowledged while their run is ending.
 
-import { activity, Receive, RunClosedError, signal, type TurnCommit, update, workflow } from "holdfast";
+import { activity, Receive, RunClosedError, signal, update, workflow } from "holdfast";
+import type { TurnCommit } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, Gate, STORES, until, Wire } from "./engines.ts";
 

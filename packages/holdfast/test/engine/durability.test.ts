@@ -1,6 +1,7 @@
 // D1–D6: effects after commits, one commit a turn, nothing twice once it is durable.
 
-import { activity, type TurnCommit, workflow } from "holdfast";
+import { activity, workflow } from "holdfast";
+import type { TurnCommit } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, Gate, STORES, until, Wire } from "./engines.ts";
 

@@ -9,9 +9,9 @@ import {
   StepFailedError,
   signal,
   UnserializableValueError,
-  type Wakeup,
   workflow,
 } from "holdfast";
+import type { Wakeup } from "holdfast/store";
 import { Client, type PoolClient } from "pg";
 import { beforeEach, describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, until, Wire } from "./engines.ts";

@@ -1,6 +1,7 @@
 // D4, D7, W3: claims are leases; who has lost one writes nothing, and others go on at the last commit.
 
-import { StoreFullError, type TurnCommit, workflow } from "holdfast";
+import { workflow } from "holdfast";
+import { StoreFullError, type TurnCommit } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 

@@ -14,13 +14,13 @@ import {
   RunFailedError,
   type RunInfo,
   replay,
-  type Store,
   signal,
   UpdateFailedError,
   UpdateRejectedError,
   update,
   workflow,
 } from "holdfast";
+import type { Store } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { type Engines, enginesOn, errorOf, STORES, type StoreName, until, Wire } from "./engines.ts";

@@ -1,6 +1,7 @@
 // W1, W2, W4–W6: what workers take, how they stop, what waiting costs.
 
-import { activity, type ClaimRequest, signal, workflow } from "holdfast";
+import { activity, signal, workflow } from "holdfast";
+import type { ClaimRequest } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { aborted, enginesOn, Gate, STORES, until, Wire } from "./engines.ts";
 

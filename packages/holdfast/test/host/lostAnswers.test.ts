@@ -1,7 +1,8 @@
 // A call was carried out and its answer was lost: the worker can't know. It counts no attempt that it never began (D7), and touches no run
 // of others (D4).
 
-import { type Holdfast, type Store, StoreError, type TurnCommit, workflow } from "holdfast";
+import { type Holdfast, workflow } from "holdfast";
+import { type Store, StoreError, type TurnCommit } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { enginesOn, STORES, until, Wire } from "../engine/engines.ts";
 

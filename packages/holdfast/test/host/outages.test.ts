@@ -2,7 +2,8 @@
 // Owns: the engines of each test.
 // Invariants: one line when it is gone and one when it is back; W3 (who had the runs).
 
-import { StoreError, workflow } from "holdfast";
+import { workflow } from "holdfast";
+import { StoreError } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, Gate, STORES, until, Wire } from "../engine/engines.ts";
 

@@ -2,7 +2,8 @@
 
 import { activity, jsonCodec, signal, workflow } from "@holdfast/core";
 import { ask } from "@holdfast/postgres-server";
-import { type Holdfast, type Store, StoreError, StoreRefusedError } from "holdfast";
+import type { Holdfast } from "holdfast";
+import { type Store, StoreError, StoreRefusedError } from "holdfast/store";
 import { afterEach, describe, expect, test } from "vitest";
 import { type Engines, enginesOn, Gate, STORES, type StoreName, until, Wire } from "../engine/engines.ts";
 import { openShell } from "../sqlite/support.ts";

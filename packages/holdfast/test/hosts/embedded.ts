@@ -2,9 +2,10 @@
 // Owns: the world of a process (its time), the engine in it, one worker a workflow; what dead processes have left open.
 // Invariants: time stands still until it is told to pass; a process that died writes nothing more, and its leases run out (W3).
 
+import type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "@holdfast/conformance";
 import { type Activity, type AnyWorkflow, type Duration, jsonCodec, type Logger, parseDuration } from "@holdfast/core";
-import { Holdfast, type Run, type Store, type Worker } from "holdfast";
-import type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "holdfast/testing";
+import { Holdfast, type Run, type Worker } from "holdfast";
+import type { Store } from "holdfast/store";
 import { Engine } from "../../src/engine/engine.ts";
 import { TestWorld } from "../../src/testing/world.ts";
 

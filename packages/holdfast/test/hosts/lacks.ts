@@ -1,6 +1,6 @@
 // What the embedded host does not offer on each store: see docs/hosts.md, "What a host can't offer".
 
-import type { HostConformanceOptions } from "holdfast/testing";
+import type { HostConformanceOptions } from "@holdfast/conformance";
 
 type Lacks = NonNullable<HostConformanceOptions["lacks"]>;
 

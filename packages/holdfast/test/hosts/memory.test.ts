@@ -1,9 +1,9 @@
 // The embedded host keeps the model, in memory.
 
-import type { Store } from "holdfast";
+import { hostConformance } from "@holdfast/conformance";
+import type { Store } from "holdfast/store";
 import { describe, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory/store.ts";
-import { hostConformance } from "../../src/testing/index.ts";
 import { EmbeddedHost } from "./embedded.ts";
 import { LACKS } from "./lacks.ts";
 

@@ -1,12 +1,12 @@
 // The embedded host keeps the model, on a real PostgreSQL, through crashes: the connections of a dead process are cut, its store is never
 // closed while the next one goes on, and that one opens the same schema.
 
+import { hostConformance } from "@holdfast/conformance";
 import { PostgresStore } from "@holdfast/postgres";
 import { startServer, type TestServer } from "@holdfast/postgres-server";
-import type { Store } from "holdfast";
+import type { Store } from "holdfast/store";
 import { Client, escapeIdentifier } from "pg";
 import { afterAll, beforeAll, describe, test } from "vitest";
-import { hostConformance } from "../../src/testing/index.ts";
 import { EmbeddedHost } from "./embedded.ts";
 import { LACKS } from "./lacks.ts";
 

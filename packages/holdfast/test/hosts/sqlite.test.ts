@@ -1,9 +1,9 @@
 // The embedded host keeps the model, on SQLite files, through crashes: a store is dropped unclosed and another opens its file.
 
+import { hostConformance } from "@holdfast/conformance";
 import { describe, test } from "vitest";
 import { openDriver, preferredDriver } from "../../src/store/sqlite/driver.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
-import { hostConformance } from "../../src/testing/index.ts";
 import { newPath } from "../sqlite/support.ts";
 import { EmbeddedHost } from "./embedded.ts";
 import { LACKS } from "./lacks.ts";

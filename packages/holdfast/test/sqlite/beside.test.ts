@@ -2,10 +2,10 @@
 
 import { mkdirSync } from "node:fs";
 import { dirname } from "node:path";
+import { payload, range } from "@holdfast/conformance/bench";
 import { describe, expect, test } from "vitest";
 import { StoreCorruptError, StoreForeignError } from "../../src/store/errors.ts";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
-import { payload, range } from "../../src/testing/storeConformance/bench.ts";
 import { DRIVERS, failureOf, newPath, openBench, openShell, openStore } from "./support.ts";
 
 const TABLES = [

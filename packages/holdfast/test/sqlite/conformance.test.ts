@@ -3,10 +3,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { storeConformance } from "@holdfast/conformance";
 import { afterAll, describe, test } from "vitest";
 import type { Store } from "../../src/store/port.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
-import { storeConformance } from "../../src/testing/index.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-conformance-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,10 +1,10 @@
 // What the SQLite store remembers of runs between their turns, against a store that remembers nothing: random calls, from two
 // connections to one file, must be answered as the memory store answers them.
 
+import { Bench, COMPLETED, failure, type Held, heldOf, payload, signal } from "@holdfast/conformance/bench";
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { Store } from "../../src/store/port.ts";
-import { Bench, COMPLETED, failure, type Held, heldOf, payload, signal } from "../../src/testing/storeConformance/bench.ts";
 import { newPath, openBench, openStore } from "./support.ts";
 
 /** A small generator of whole numbers below a limit (mulberry32). */

@@ -1,12 +1,12 @@
 // Transactions: shared ones, failed ones, and locks of others.
 
+import { payload, range, signal } from "@holdfast/conformance/bench";
 import { describe, expect, test, vi } from "vitest";
 import { StoreBusyError } from "../../src/store/errors.ts";
 import { Connection } from "../../src/store/sqlite/connection.ts";
 import { SqliteFailure } from "../../src/store/sqlite/failures.ts";
 import { Session } from "../../src/store/sqlite/session.ts";
 import { Writer } from "../../src/store/sqlite/writer.ts";
-import { payload, range, signal } from "../../src/testing/storeConformance/bench.ts";
 import { newPath, openBench, openShell } from "./support.ts";
 
 async function openWriter(patience?: number) {

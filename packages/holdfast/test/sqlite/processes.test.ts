@@ -3,8 +3,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { range } from "@holdfast/conformance/bench";
 import { expect, test } from "vitest";
-import { range } from "../../src/testing/storeConformance/bench.ts";
 import { bundled } from "./processes/bundled.ts";
 import { newPath, openShell, openStore } from "./support.ts";
 

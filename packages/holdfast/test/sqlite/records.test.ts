@@ -1,9 +1,9 @@
 // Rows: what goes in comes out, and a person can read what is in between.
 
+import { payload, range, signal, update } from "@holdfast/conformance/bench";
 import type { Command, Job, Turn } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
 import { commandOf, jobOf, toColumns } from "../../src/store/sqlite/recordCodec.ts";
-import { payload, range, signal, update } from "../../src/testing/storeConformance/bench.ts";
 import { DRIVERS, newPath, openBench, openShell } from "./support.ts";
 
 const value = payload({ amount: 12, at: new Date(0), odd: "\0\ud800", $x: 1 });

@@ -1,7 +1,7 @@
 // Leases on SQLite: a renewal is a write only if it is worth one.
 
+import { type Bench, type Held, LEASE } from "@holdfast/conformance/bench";
 import { expect, test } from "vitest";
-import { type Bench, type Held, LEASE } from "../../src/testing/storeConformance/bench.ts";
 import { newPath, openBench } from "./support.ts";
 
 const renewed = async (bench: Bench, { runId, epoch }: Held) => {

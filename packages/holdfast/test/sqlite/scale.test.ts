@@ -1,8 +1,8 @@
 // Claims, wake-ups and lists among very many runs: what they cost does not grow with what they do not concern.
 
+import { type Bench, LEASE, range, runIds } from "@holdfast/conformance/bench";
 import { beforeAll, describe, expect, test } from "vitest";
 import { BLOCKED, DAMAGED_RUNS, DUE_RUNS, LANE_HEADS, LATER_RUN } from "../../src/store/sqlite/claimRuns.ts";
-import { type Bench, LEASE, range, runIds } from "../../src/testing/storeConformance/bench.ts";
 import { newPath, openBench, openShell, type Shell } from "./support.ts";
 
 const MANY = 100_000;

@@ -3,12 +3,12 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Bench } from "@holdfast/conformance/bench";
 import { afterAll, vi } from "vitest";
 import { StoreError } from "../../src/store/errors.ts";
 import { Connection } from "../../src/store/sqlite/connection.ts";
 import { type Driver, type DriverName, openDriver, preferredDriver, type Value } from "../../src/store/sqlite/driver.ts";
 import { SqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/store.ts";
-import { Bench } from "../../src/testing/storeConformance/bench.ts";
 
 /** Both, where this Node has both. */
 export const DRIVERS: readonly DriverName[] = preferredDriver() === "node:sqlite" ? ["node:sqlite", "libsql"] : ["libsql"];

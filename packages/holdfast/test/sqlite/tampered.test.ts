@@ -1,9 +1,9 @@
 // Rows that something else has written to: what can't be read is told by its name, and nobody else waits for it.
 
+import { type Bench, type Held, payload, runIds } from "@holdfast/conformance/bench";
 import { type Command, type Job, signal, workflow } from "@holdfast/core";
 import { describe, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/api/holdfast.ts";
-import { type Bench, type Held, payload, runIds } from "../../src/testing/storeConformance/bench.ts";
 import { failureOf, newPath, openBench, openShell } from "./support.ts";
 
 interface Line {

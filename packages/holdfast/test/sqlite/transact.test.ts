@@ -1,9 +1,9 @@
 // D6 on SQLite: the user's own writes and the outcome of the step, in one transaction.
 
+import { type Bench, type Held, jobsOf, payload } from "@holdfast/conformance/bench";
 import { describe, expect, test } from "vitest";
 import { StoreError, StoreFullError } from "../../src/store/errors.ts";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
-import { type Bench, type Held, jobsOf, payload } from "../../src/testing/storeConformance/bench.ts";
 import { DRIVERS, newPath, openLimited, openShell } from "./support.ts";
 
 describe.each(DRIVERS)("a transaction step on %s", (driver) => {

@@ -9,9 +9,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { driverConformance } from "@holdfast/conformance";
 import { type EngineDriver, openWorkflow, runWorkflow, signal, workflow } from "@holdfast/kv";
 import { LevelStore } from "@holdfast/kv/level";
-import { driverConformance } from "@holdfast/kv/testing";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { build, root } from "../built.ts";
 
@@ -51,7 +51,7 @@ async function killedProcess(): Promise<EngineDriver> {
   return open(path, "killed");
 }
 
-beforeAll(() => build(), 60_000);
+beforeAll(() => build("packages/conformance"), 60_000);
 
 describe("the LevelDB driver", () =>
   driverConformance({

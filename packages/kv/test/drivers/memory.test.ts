@@ -2,8 +2,8 @@
 // Owns: nothing.
 // Invariants: those of the suite.
 
+import { driverConformance } from "@holdfast/conformance";
 import { type EngineDriver, MemoryDriver } from "@holdfast/kv";
-import { driverConformance } from "@holdfast/kv/testing";
 import { describe, test } from "vitest";
 
 const memory = (driver: EngineDriver) => driver as MemoryDriver;

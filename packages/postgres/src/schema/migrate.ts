@@ -5,7 +5,7 @@
 // next.
 
 import { createHash } from "node:crypto";
-import { StoreError, StoreSchemaError, StoreVersionError } from "holdfast";
+import { StoreError, StoreSchemaError, StoreVersionError } from "holdfast/store";
 import { escapeIdentifier } from "pg";
 import type { Session } from "../connections.ts";
 import { claims } from "./claims.ts";

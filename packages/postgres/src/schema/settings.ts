@@ -3,7 +3,7 @@
 // Invariants: a store is not opened where texts or nulls would come back as something else. All other settings are the user's: statements
 // mean the same with any of them (test/settings.test.ts).
 
-import { StoreError } from "holdfast";
+import { StoreError } from "holdfast/store";
 import type { Session } from "../connections.ts";
 import type { Place } from "./migrate.ts";
 

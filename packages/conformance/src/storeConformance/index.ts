@@ -1,0 +1,65 @@
+// `storeConformance`: what the port promises, held against an implementation of it.
+// Owns: the options of the suite; the rules are in the files beside it, by group.
+// Invariants: every title begins with the id of the rule it proves (SEMANTICS); no test sleeps, reads a clock or knows the store.
+//
+// With vitest:    describe("my store", () => storeConformance({ name: "my store", test, makeStore }));
+// With node:test: the same. Asserts come from node:assert.
+
+import type { Store } from "holdfast/store";
+import { activities } from "./activities.ts";
+import { batches } from "./batches.ts";
+import { Bench } from "./bench.ts";
+import { claiming } from "./claiming.ts";
+import { crashes } from "./crashes.ts";
+import { creating } from "./creating.ts";
+import { deadlines } from "./deadlines.ts";
+import { endings } from "./endings.ts";
+import { families } from "./families.ts";
+import { fencing } from "./fencing.ts";
+import { lateEnds } from "./lateEnds.ts";
+import { looking } from "./looking.ts";
+import { messages } from "./messages.ts";
+import { reopening } from "./reopening.ts";
+import { sharing } from "./sharing.ts";
+import type { Suite } from "./suite.ts";
+import { trimming } from "./trimming.ts";
+import { turns } from "./turns.ts";
+import { updates } from "./updates.ts";
+
+const groups = [
+  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, reopening, endings, deadlines, lateEnds, activities, looking, crashes, sharing,
+]; // biome-ignore format: a list
+
+export interface StoreConformanceOptions {
+  /** Of the store, for titles. */
+  readonly name: string;
+  /** A fresh, opened store with nothing in it, whose only clock is this one. The suite closes it. */
+  readonly makeStore: (options: { readonly clock: () => number }) => Promise<Store> | Store;
+  /** The runner's: `test(title, fn)`. */
+  readonly test: (title: string, run: () => Promise<void>) => unknown;
+  /**
+   * For stores that last: the process dies. Drops this instance without closing it, and opens the same storage again, with the clock
+   * that `makeStore` was given for it.
+   */
+  readonly reopen?: ((store: Store) => Promise<Store> | Store) | undefined;
+  /** For stores that processes share: opens the same storage once more, with the same clock, while this instance goes on. */
+  readonly beside?: ((store: Store) => Promise<Store> | Store) | undefined;
+}
+
+export function storeConformance({ name, makeStore, test, reopen, beside }: StoreConformanceOptions): void {
+  const suite: Suite = {
+    test(title, run) {
+      test(`${title} (${name})`, async () => {
+        const bench = await Bench.on({ makeStore, reopen, beside });
+        try {
+          await run(bench);
+        } finally {
+          await bench.store.close();
+        }
+      });
+    },
+    crashes: reopen !== undefined,
+    shares: beside !== undefined,
+  };
+  for (const group of groups) group(suite);
+}

@@ -1,0 +1,14 @@
+// `holdfast/store`: the port of stores, its errors, and the two stores of this package.
+// Owns: nothing; it re-exports.
+// Invariants: what a store, its tests and the simulation need of this package is here, and nothing else is exported for them.
+
+export { storeErrors } from "../errorCatalog.ts";
+export { byName, isActivity, isWorkflow } from "../host/definitions.ts";
+export type { Environment, Timer } from "../host/environment.ts";
+export { WorkflowTable } from "../host/versions.ts";
+export * from "./errors.ts";
+export { MemoryStore } from "./memory/store.ts";
+export type * from "./port.ts";
+export { openDriver } from "./sqlite/driver.ts";
+export { SqliteStore } from "./sqlite/store.ts";
+export type { SqliteTransaction } from "./sqlite/transact.ts";

@@ -1,0 +1,15 @@
+// `@holdfast/simulation`: a world from a seed, with faults, for your workflows and for ours.
+// Owns: nothing; the door to the files beside it.
+// Invariants: the same seed gives the same trace.
+
+export { type Exploration, explore, SimulationFailed } from "./explore.ts";
+export { FAULT_KINDS, type FaultKind, type Faults } from "./faults.ts";
+export type { Hands, WorkOptions } from "./hands.ts";
+export type { Ledger } from "./ledger.ts";
+export { Random } from "./random.ts";
+export type { Scene, StandIns } from "./scene.ts";
+export { type Shrunk, shrink } from "./shrink.ts";
+export { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
+export type { Asked, Stage } from "./stage.ts";
+export { Violation } from "./violation.ts";
+export { drawnScenes, SCENES } from "./workload/index.ts";

@@ -1,0 +1,451 @@
+// One simulation: a world from a seed, with workers, clients, a store, faults, and oracles that watch all of it.
+// Owns: who lives in it, when the faults end, and the checks at the end.
+// Invariants: the same seed and options give the same trace, byte for byte; nothing of it is left when it is over.
+
+import { type AnyWorkflow, isDeliveredError, type Logger, replay, toHistory } from "@holdfast/core";
+import { Holdfast } from "holdfast";
+import type { Store } from "holdfast/store";
+import { type Cast, castOf } from "./cast.ts";
+import { drawnFaults, FaultDraws, type FaultKind, type Faults } from "./faults.ts";
+import { Hands } from "./hands.ts";
+import { Ledger } from "./ledger.ts";
+import { Network } from "./network.ts";
+import { Onlooker } from "./onlooker.ts";
+import { checkOptions, checkPlayed, drawScenes } from "./options.ts";
+import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
+import type { Random } from "./random.ts";
+import type { Scene } from "./scene.ts";
+import { type Host, Stage } from "./stage.ts";
+import { openSimulatedStore, type StoreKind } from "./stores.ts";
+import type { Violation } from "./violation.ts";
+import { Witness } from "./witness.ts";
+import { World } from "./world.ts";
+
+export interface SimulationOptions {
+  readonly seed: number;
+  /** What is played, drawn from the seed. */
+  readonly scenes: (random: Random) => readonly Scene[];
+  /** What is underneath. Default "memory". */
+  readonly store?: StoreKind;
+  /** Kinds of faults that are left out. */
+  readonly without?: readonly FaultKind[];
+  /** The rates, instead of those that the seed gives. */
+  readonly faults?: Partial<Faults>;
+  /** At most so many worker processes at a time. Default: one to three, by the seed. */
+  readonly workers?: number;
+  /** Only these of the scenes, by their place. */
+  readonly only?: readonly number[];
+  /** Simulated milliseconds until the faults end. Default: a few seconds, by the seed. */
+  readonly storm?: number;
+  /** Crashes, freezes, stops and deploys, at most. Default 15. */
+  readonly disasters?: number;
+}
+export interface SimulationReport {
+  readonly seed: number;
+  readonly violation: Violation | undefined;
+  readonly trace: readonly string[];
+  readonly events: number;
+  /** Simulated milliseconds. */
+  readonly length: number;
+  readonly scenes: readonly string[];
+  /** How often each kind of fault has struck. */
+  readonly faults: Readonly<Record<FaultKind, number>>;
+}
+
+interface WorkerProcess extends Host {
+  readonly build: number;
+  isStopping: boolean;
+}
+
+/** Simulated milliseconds in which everything must have ended once the faults are over. */
+const PATIENCE = 900_000;
+const MOST_EVENTS = 400_000;
+const MOST_DISASTERS = 15;
+
+export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
+  checkOptions(options);
+  const simulation = new Simulation(options);
+  return simulation.run();
+}
+
+class Simulation {
+  readonly #options: SimulationOptions;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #faults: FaultDraws;
+  readonly #scenes: readonly Scene[];
+  readonly #lease: number;
+  readonly #mostWorkers: number;
+  readonly #workers = new Set<WorkerProcess>();
+  readonly #clients = new Set<Host>();
+  /** Workflows whose runs may be blocked for a while. */
+  readonly #mayBlock = new Set<string>();
+  #spawned = 0;
+  #disasters = 0;
+  #build = 1;
+  #calm: () => void = () => {};
+  readonly #calmed: Promise<void>;
+  #inner!: Store;
+  #close: () => Promise<void> = async () => {};
+  #rows: () => readonly string[] = () => [];
+  #network!: Network;
+  #witness!: Witness;
+  #ledger!: Ledger;
+  #onlooker!: Onlooker;
+
+  constructor(options: SimulationOptions) {
+    this.#options = options;
+    this.#world = new World(options.seed);
+    this.#random = this.#world.random("setting");
+    const drawn = drawnFaults(this.#random, this.#world.random("later faults"), options.without ?? []);
+    this.#faults = new FaultDraws(this.#world, { ...drawn, ...options.faults });
+    this.#lease = this.#random.pick([600, 1_000, 2_000, 4_000]);
+    this.#mostWorkers = Math.min(options.workers ?? 3, this.#random.between(1, 3));
+    this.#scenes = drawScenes(options, this.#world.random("scenes"));
+    this.#calmed = new Promise((resolve) => {
+      this.#calm = resolve;
+    });
+  }
+
+  async run(): Promise<SimulationReport> {
+    const world = this.#world;
+    const onRejection = (reason: unknown): void => {
+      if (!isDeliveredError(reason))
+        world.violate("crash", "X11", `an unhandled rejection: ${reason instanceof Error ? reason.stack : String(reason)}`);
+    };
+    process.on("unhandledRejection", onRejection);
+    try {
+      await this.#play();
+    } finally {
+      for (const { process } of [...this.#workers, ...this.#clients]) process.isDead = true;
+      await this.#close();
+      process.off("unhandledRejection", onRejection);
+    }
+    return {
+      seed: world.seed,
+      violation: world.violation,
+      trace: world.trace,
+      events: world.events,
+      length: world.age,
+      scenes: this.#scenes.map(({ name }) => name),
+      faults: { ...this.#faults.struck },
+    };
+  }
+  async #play(): Promise<void> {
+    const world = this.#world;
+    const opened = await openSimulatedStore(this.#options.store ?? "memory", world);
+    this.#close = opened.close;
+    this.#inner = opened.store;
+    this.#witness = new Witness(world, this.#inner);
+    this.#ledger = new Ledger(world, this.#witness);
+    this.#rows = opened.rows;
+    this.#network = new Network(world, this.#faults, this.#witness.store, this.#lease, (turns) => this.#witness.excuse(turns));
+    this.#onlooker = this.#newOnlooker();
+    world.onEvent = (owner) => {
+      if (owner instanceof SimProcess) this.#fate(owner);
+    };
+    for (let i = 0; i < this.#mostWorkers; i++) void this.#spawnWorker(0);
+    for (let i = this.#random.between(1, 2); i > 0; i--) void this.#spawnClient();
+    const stages = this.#scenes.map(
+      (scene) =>
+        new Stage(world, world.random(`scene ${scene.name}`), this.#witness, this.#inner, this.#faults, () => this.#hosts, this.#onlooker),
+    );
+    let left = this.#scenes.length;
+    for (const [i, scene] of this.#scenes.entries()) {
+      const isOver = (): void => {
+        left--;
+      };
+      this.#started(scene, stages[i] as Stage).then(isOver, (error: unknown) => {
+        isOver();
+        this.#sceneThrew(scene, error);
+      });
+    }
+    const drawn = this.#random.between(2_000, 12_000);
+    const storm = Math.min(this.#options.storm ?? drawn, drawn);
+    const deadline = storm + PATIENCE;
+    world.after(storm, undefined, () => this.#calmDown());
+    while (left > 0 && world.violation === undefined) {
+      if (world.age > deadline || world.events > MOST_EVENTS) {
+        await this.#stuck();
+        break;
+      }
+      if (!(await world.step())) break;
+    }
+    if (world.violation !== undefined) return;
+    if (!this.#faults.isOver) this.#calmDown();
+    await this.#settle();
+    if (world.violation === undefined) await this.#finalChecks(stages);
+  }
+  #started(scene: Scene, stage: Stage): Promise<void> {
+    let played: Promise<void>;
+    try {
+      played = scene.play(stage);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    checkPlayed(scene, played);
+    return played;
+  }
+  /** What nobody waits for any more may still go on: children that outlive their parents, cleaning up. */
+  async #settle(): Promise<void> {
+    const world = this.#world;
+    const end = world.age + PATIENCE;
+    for (;;) {
+      const counts = await this.#inner.count({});
+      const open = counts.pending + counts.running + counts.sleeping + counts.blocked + counts.rolling_back;
+      if (open === 0 || world.violation !== undefined) return;
+      if (world.age > end) return this.#stuck();
+      for (let i = 0; i < 200; i++) if (!(await world.step())) return;
+    }
+  }
+  #sceneThrew({ name }: Scene, error: unknown): void {
+    this.#world.violate("scene", "P1", `${name}: ${error instanceof Error ? error.stack : String(error)}`);
+  }
+  async #stuck(): Promise<void> {
+    const { runs } = await this.#inner.list({ limit: 1_000 });
+    const open = runs.filter(({ finishedAt }) => finishedAt === undefined);
+    const described = open.map(({ id, workflow, status, waitingFor, availableAt }) => `${id} (${workflow}) ${status} [${waitingFor.join(", ")}]${availableAt === undefined ? "" : ` available in ${availableAt - this.#world.now} ms`}`); // biome-ignore format: one line
+    this.#world.violate(
+      "liveness",
+      "D9",
+      `after ${(this.#world.age / 1_000).toFixed(0)} s not everything has ended: ${described.join("; ") || "no run is open, a scene waits for something"}`,
+    );
+  }
+
+  // ── who lives here ──
+
+  get #hosts(): readonly Host[] {
+    const workers = [...this.#workers].filter(({ process, isStopping }) => !process.isDead && !isStopping);
+    return [...this.#clients, ...workers].filter(({ process }) => !process.isDead && !process.isFrozen);
+  }
+  #clock(): Clock {
+    const stream = this.#faults.stream("clock");
+    if (!this.#faults.draw("clock")) return TRUE_CLOCK;
+    return { offset: (stream.next() - 0.5) * 120_000, drift: (stream.next() - 0.5) * 0.004 };
+  }
+  readonly #logger: Logger = {
+    debug: () => {},
+    info: () => {},
+    warn: () => {},
+    error: (message, fields) => this.#logged(message, fields as { readonly error?: unknown; readonly workflow?: string } | undefined),
+  };
+  #logged(message: string, fields: { readonly error?: unknown; readonly workflow?: string } | undefined): void {
+    this.#world.note("log", message);
+    if (/could not be driven/.test(message))
+      this.#world.violate("crash", "W3", `${message} ${String((fields?.error as Error | undefined)?.stack)}`);
+    if (/is blocked/.test(message) && !this.#mayBlock.has(fields?.workflow ?? "")) this.#world.violate("blocked", "V4", message);
+  }
+  async #spawnWorker(after: number, build?: number): Promise<void> {
+    await new Promise<void>((resolve) => void this.#world.after(after, undefined, resolve));
+    for (;;) {
+      const spawned = await this.#tryWorker(build ?? this.#build);
+      if (spawned) break;
+      await new Promise<void>((resolve) => void this.#world.after(100, undefined, resolve));
+    }
+  }
+  async #tryWorker(build: number): Promise<boolean> {
+    const process = new SimProcess(this.#world, `w${++this.#spawned}`, this.#clock());
+    const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
+    const cast = this.#cast(hands, build);
+    if (cast === undefined) return true; // the world is over
+    const { workflows, activities } = cast;
+    const { random } = process;
+    const cachedRuns = this.#faults.draw("evict") ? random.between(0, 2) : 1_000;
+    process.note(`starts, build ${build}, room for ${cachedRuns} parked runs`);
+    const engine = await this.#open(process, cast);
+    const host: WorkerProcess = { process, engine, workflows, build, isStopping: false };
+    try {
+      const worker = await Promise.race([
+        engine.worker({
+          workflows,
+          activities,
+          lease: this.#lease,
+          cachedRuns,
+          concurrency: random.pick([1, 3, 20]),
+          activityConcurrency: random.pick([1, 3]),
+          gracePeriod: random.pick([0, 200]),
+          determinism: "off",
+        }),
+        process.death,
+      ]);
+      if (worker === "dead") return false;
+      process.isReady = true;
+    } catch {
+      process.kill("it could not start");
+      return false;
+    }
+    this.#workers.add(host);
+    return true;
+  }
+  /** The code of a process. A scene that gives none, though it did at first, has failed. */
+  #cast(hands: Hands, build: number): Cast | undefined {
+    try {
+      const cast = castOf(this.#scenes, hands, build);
+      for (const name of cast.mayBlock) this.#mayBlock.add(name);
+      return cast;
+    } catch (error) {
+      this.#world.violate("scene", "P1", (error as Error).message);
+      return undefined;
+    }
+  }
+  #open(process: SimProcess, { standIns: { steps, activities } }: Cast): Promise<Holdfast> {
+    const internals = {
+      store: this.#network.storeOf(process),
+      environment: process.environment,
+      replaceStep: (name: string) => steps[name] as ((info: unknown) => unknown) | undefined,
+      replaceActivity: (name: string) => activities[name],
+    };
+    return Holdfast.with(internals, { logger: this.#logger });
+  }
+  async #spawnClient(): Promise<void> {
+    const process = new SimProcess(this.#world, `c${++this.#spawned}`, this.#clock());
+    const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
+    const cast = this.#cast(hands, this.#build);
+    if (cast === undefined) return; // the world is over
+    const engine = await this.#open(process, cast);
+    this.#clients.add({ process, engine, workflows: cast.workflows });
+  }
+
+  /** Nothing happens to it. The first to be given code: scenes that have none to give are refused here. */
+  #newOnlooker(): Onlooker {
+    const process = new SimProcess(this.#world, "on", TRUE_CLOCK);
+    const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
+    const { workflows } = castOf(this.#scenes, hands, 1);
+    return new Onlooker({ process, witness: this.#witness, ledger: this.#ledger, workflows });
+  }
+
+  // ── what happens to them ──
+
+  /** After any event of theirs. */
+  #fate(process: SimProcess): void {
+    if (process.isDead || this.#faults.isOver || this.#disasters >= (this.#options.disasters ?? MOST_DISASTERS)) return;
+    const client = [...this.#clients].find((one) => one.process === process);
+    if (client !== undefined) {
+      if (!this.#faults.draw("clientCrash")) return;
+      this.#disasters++;
+      process.kill("a client crashes");
+      this.#clients.delete(client);
+      void this.#spawnClient();
+      return;
+    }
+    if (this.#faults.draw("crash")) this.#disaster(process, () => process.kill("a crash"));
+    else if (this.#faults.draw("freeze")) {
+      this.#disasters++;
+      process.freeze(this.#faults.stream("freeze").next() * 3 * this.#lease);
+    } else if (this.#faults.wants("stop")) {
+      if (this.#stop(process)) this.#faults.struck.stop++;
+    } else if (this.#faults.draw("deploy")) this.#deploy();
+    else if (this.#faults.draw("clockSet")) process.setClock((this.#faults.stream("clockSet").next() - 0.5) * 10_000);
+  }
+  #disaster(process: SimProcess, happen: () => void): void {
+    this.#disasters++;
+    happen();
+    const worker = [...this.#workers].find((one) => one.process === process);
+    if (worker === undefined || !this.#workers.delete(worker)) return; // it was only about to start: who starts it tries again
+    if (!worker.isStopping) void this.#spawnWorker(this.#random.span(500));
+  }
+  /** False: there is no worker in it, or it is stopping already. */
+  #stop(process: SimProcess, isReplaced = true): boolean {
+    const host = [...this.#workers].find((one) => one.process === process);
+    if (host === undefined || host.isStopping) return false;
+    this.#disasters++;
+    host.isStopping = true;
+    process.note("is stopped");
+    const askedAt = this.#world.age;
+    host.engine.close().then(
+      () => {
+        // What went wrong on the way to the store may still be on its way.
+        if (this.#network.isUntroubled(process)) void this.#witness.checkReleased(process, askedAt);
+        this.#gone(host);
+      },
+      () => this.#gone(host),
+    );
+    if (isReplaced) void this.#spawnWorker(this.#random.span(200));
+    return true;
+  }
+  #gone(host: WorkerProcess): void {
+    host.process.kill("it has stopped");
+    this.#workers.delete(host);
+  }
+  #deploy(): void {
+    this.#disasters++;
+    this.#build++;
+    this.#world.note("", `build ${this.#build} is deployed`);
+    const [one] = this.#random.shuffled([...this.#workers]);
+    if (one !== undefined) this.#stop(one.process);
+  }
+  /** Nothing goes wrong any more: whatever can end has to. */
+  #calmDown(): void {
+    if (this.#faults.isOver) return;
+    this.#faults.isOver = true;
+    this.#world.note("", "the faults are over");
+    this.#calm();
+    if (this.#build > 1 && this.#scenes.some(({ needsBuilds }) => needsBuilds === true)) this.#rotate(1);
+    else void this.#spawnWorker(0);
+    if (this.#clients.size === 0) void this.#spawnClient();
+  }
+
+  /** Where a deploy diverged, each build can replay only its own histories: they get their turns. */
+  #rotate(build: number): void {
+    for (const { process } of [...this.#workers]) this.#stop(process, false);
+    void this.#spawnWorker(0, build);
+    this.#world.after(15_000, undefined, () => this.#rotate(build === this.#build ? 1 : build + 1));
+  }
+
+  // ── the end ──
+
+  async #finalChecks(stages: readonly Stage[]): Promise<void> {
+    const world = this.#world;
+    await this.#witness.checkHistories();
+    this.#ledger.checkTransactions(this.#rows());
+    await this.#checkReplay();
+    await this.#checkEnds();
+    await this.#onlooker.checkOperations();
+    for (const [i, scene] of this.#scenes.entries()) {
+      try {
+        await scene.verify?.(stages[i] as Stage, this.#ledger);
+      } catch (error) {
+        this.#sceneThrew(scene, error);
+      }
+    }
+    if (world.violation === undefined) world.note("", "everything has ended");
+  }
+  /** Y1, Y5. */
+  async #checkReplay(): Promise<void> {
+    const hands = new Hands(new SimProcess(this.#world, "re", TRUE_CLOCK), this.#faults, this.#ledger, this.#lease, this.#calmed);
+    const builds = Array.from({ length: this.#build }, (_, i) => this.#cast(hands, this.#build - i)?.workflows ?? []);
+    for (const run of this.#witness.runs.values()) {
+      const [row] = await this.#inner.get([run.id]);
+      const turns = await this.#inner.history(run.id);
+      if (row === undefined || turns.length === 0) continue;
+      const failures: string[] = [];
+      let isReplayed = false;
+      for (const workflows of builds) {
+        const code = workflows.find(({ name, version, options }) => name === row.workflow && serves(options, version, row.version));
+        if (code === undefined || isReplayed) continue;
+        try {
+          await replay(code as AnyWorkflow, toHistory(turns, row));
+          isReplayed = true;
+        } catch (error) {
+          failures.push((error as Error).message);
+        }
+      }
+      if (!isReplayed && failures.length > 0)
+        this.#world.violate("replay", "Y1", `the history of ${run.id} does not replay: ${failures[0]}`);
+    }
+  }
+  /** K3, K5, K6. */
+  async #checkEnds(): Promise<void> {
+    for (const run of this.#witness.runs.values()) {
+      const [row] = await this.#inner.get([run.id]);
+      if (row === undefined) continue;
+      const isOverruled = row.status === "canceled" || row.status === "terminated" || row.error?.name === "DeadlineExceededError";
+      if (run.isCanceled && row.execution === run.execution && !isOverruled)
+        this.#world.violate("cancellation", "K3", `${run.id} was canceled and ended ${row.status}`);
+    }
+  }
+}
+
+function serves(options: AnyWorkflow["options"], own: string | undefined, version: string | undefined): boolean {
+  return options.serves === "*" || own === version || options.serves?.includes(version as string) === true;
+}

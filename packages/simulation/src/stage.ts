@@ -1,0 +1,203 @@
+// What clients do in a simulated world: they ask until they are answered, from whatever process is alive.
+// Owns: the retries of clients, and what they were told.
+// Invariants: M1 M3 M10: what a client is told is durable by then, and the same thing asked again under its key is the same thing.
+
+import { type AnyWorkflow, InvalidInputError, jsonCodec, RunAlreadyExistsError } from "@holdfast/core";
+import type { Holdfast, Run, StartOptions } from "holdfast";
+import type { RunRow, Store } from "holdfast/store";
+import { StoreError } from "holdfast/store";
+import type { FaultDraws } from "./faults.ts";
+import type { Onlooker } from "./onlooker.ts";
+import type { SimProcess } from "./process.ts";
+import type { Random } from "./random.ts";
+import type { Witness } from "./witness.ts";
+import type { World } from "./world.ts";
+
+/** A process with an engine in it. */
+export interface Host {
+  readonly process: SimProcess;
+  readonly engine: Holdfast;
+  /** Code as this process has it. */
+  readonly workflows: readonly AnyWorkflow[];
+}
+export type Asked<T> = { readonly value: T } | { readonly error: Error };
+
+const WAITS = 100;
+
+export class Stage {
+  readonly world: World;
+  readonly random: Random;
+  readonly witness: Witness;
+  readonly #store: Store;
+  readonly #faults: FaultDraws;
+  readonly #hosts: () => readonly Host[];
+  readonly #onlooker: Onlooker;
+
+  constructor(
+    world: World,
+    random: Random,
+    witness: Witness,
+    store: Store,
+    faults: FaultDraws,
+    hosts: () => readonly Host[],
+    onlooker: Onlooker,
+  ) {
+    this.#store = store;
+    this.#onlooker = onlooker;
+    this.world = world;
+    this.random = random;
+    this.witness = witness;
+    this.#faults = faults;
+    this.#hosts = hosts;
+  }
+  /** No fault was ever drawn here. */
+  get isCalm(): boolean {
+    return this.#faults.isCalm;
+  }
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.world.after(ms, undefined, resolve));
+  }
+  violate(oracle: string, rule: string, message: string): void {
+    this.world.violate(oracle, rule, message);
+  }
+
+  /** Asks an engine, and another one if the first dies or the store can't be reached. Errors of other kinds are answers. */
+  async ask<T>(what: string, ask: (engine: Holdfast, host: Host) => Promise<T>): Promise<T> {
+    for (;;) {
+      const host = await this.#host();
+      const { process } = host;
+      process.note(`asks: ${what}`);
+      try {
+        const asked = ask(host.engine, host);
+        asked.catch(() => {});
+        const answer = await Promise.race([asked.then((value) => ({ value })), process.death]);
+        if (answer !== "dead") return answer.value;
+      } catch (error) {
+        if (!isOutage(error)) throw error;
+      }
+      await this.sleep(this.random.span(WAITS));
+    }
+  }
+  async #host(): Promise<Host> {
+    for (;;) {
+      const hosts = this.#hosts();
+      if (hosts.length > 0) return this.random.pick(hosts);
+      await this.sleep(WAITS);
+    }
+  }
+  /** The same, and what was answered as a value; twice, if the faults want it so: `agree` is told both answers. */
+  async told<T>(
+    what: string,
+    ask: (engine: Holdfast, host: Host) => Promise<T>,
+    agree?: (first: Asked<T>, second: Asked<T>) => void,
+  ): Promise<Asked<T>> {
+    if (this.#faults.draw("sendTwice")) {
+      const asked = this.#told(what, ask);
+      await this.sleep(this.random.span(2));
+      const second = await this.#told(`${what}, again`, ask);
+      agree?.(await asked, second);
+      await asked;
+      return second;
+    }
+    return this.#told(what, ask);
+  }
+  async #told<T>(what: string, ask: (engine: Holdfast, host: Host) => Promise<T>): Promise<Asked<T>> {
+    try {
+      return { value: await this.ask(what, ask) };
+    } catch (error) {
+      return { error: error as Error };
+    }
+  }
+
+  // ── what clients ask for ──
+
+  async start(workflow: string, input: unknown, options: StartOptions & { id: string }): Promise<void> {
+    try {
+      await this.ask(`start ${options.id}`, (engine, host) => engine.start(codeOf(host, workflow) as never, input as never, options));
+    } catch (error) {
+      // Asked before, and not told.
+      if (!(error instanceof RunAlreadyExistsError)) throw error;
+    }
+    if (!this.witness.runs.has(options.id))
+      this.violate("acknowledged", "D2", `the start of ${options.id} was acknowledged, and it does not exist`);
+  }
+  /** Tells whether it was taken. */
+  async signal(runId: string, name: string, payload: unknown, key: string): Promise<Asked<void>> {
+    const told = await this.told(`signal ${name} ${key} to ${runId}`, (engine) =>
+      (engine.run(runId) as Run<unknown, never>).signal(name as never, payload as never, { idempotencyKey: key } as never),
+    );
+    if ("value" in told && this.witness.runs.get(runId)?.keys.has(key) !== true)
+      this.violate("acknowledged", "M1", `signal ${key} to ${runId} was acknowledged and is not in the store`);
+    return told;
+  }
+  async update(
+    runId: string,
+    name: string,
+    input: unknown,
+    key: string,
+    options: { readonly acceptWithin?: number } = {},
+  ): Promise<Asked<unknown>> {
+    const told = await this.told(
+      `update ${name} ${key} of ${runId}`,
+      (engine) => (engine.run(runId) as Run<unknown>).update(name as never, input as never, { idempotencyKey: key, ...options } as never),
+      (first, second) => {
+        const [a, b] = [shown(first), shown(second)];
+        if (a !== b) this.violate("acknowledged", "M10", `update ${key} of ${runId} was answered ${a}, and under the same key ${b}`);
+      },
+    );
+    if ("value" in told && this.witness.runs.get(runId)?.updates.has(key) !== true)
+      this.violate("acknowledged", "M10", `the outcome of update ${key} of ${runId} was told before it was durable`);
+    this.world.note("", `update ${key} of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
+    return told;
+  }
+  async cancel(runId: string): Promise<Asked<void>> {
+    const told = await this.told(`cancel ${runId}`, (engine) => engine.run(runId).cancel("a client wants it"));
+    const run = this.witness.runs.get(runId);
+    if ("value" in told && run?.isAskedToCancel !== true && run?.isClosed !== true)
+      this.violate("acknowledged", "K1", `the cancellation of ${runId} was acknowledged and is not in the store`);
+    return told;
+  }
+  async terminate(runId: string): Promise<Asked<void>> {
+    const told = await this.told(`terminate ${runId}`, (engine) => engine.run(runId).terminate("a client wants it"));
+    if ("value" in told && this.witness.runs.get(runId)?.isClosed !== true)
+      this.violate("acknowledged", "K6", `${runId} was terminated, its client was told, and it is open`);
+    return told;
+  }
+  async result(runId: string): Promise<Asked<unknown>> {
+    const told = await this.#told(`result of ${runId}`, (engine) => engine.run(runId).result());
+    if ("value" in told && this.witness.runs.get(runId)?.isClosed !== true)
+      this.violate("acknowledged", "D2", `the result of ${runId} was told before it was durable`);
+    this.world.note("", `result of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
+    return told;
+  }
+  /** Waits through blocked moments. */
+  async end(runId: string): Promise<Asked<unknown>> {
+    for (;;) {
+      const told = await this.result(runId);
+      if (!("error" in told) || told.error.name !== "RunBlockedError") return told;
+      await this.sleep(500);
+    }
+  }
+  /** What a query of the run answers at this moment (M11). */
+  query(runId: string, workflow: string, name: string): Promise<unknown> {
+    return this.#onlooker.query(runId, workflow, name);
+  }
+  /** As it stands in the store, with its published state decoded. */
+  async row(runId: string): Promise<(Omit<RunRow, "state"> & { readonly state: unknown }) | undefined> {
+    const [row] = await this.#store.get([runId]);
+    return row === undefined ? undefined : { ...row, state: row.state === undefined ? undefined : jsonCodec.decode(row.state) };
+  }
+}
+
+function shown(told: Asked<unknown>): string {
+  return "value" in told ? String(JSON.stringify(told.value)) : told.error.name;
+}
+function codeOf({ workflows }: Host, name: string): AnyWorkflow {
+  const code = workflows.find((one) => one.name === name);
+  if (code !== undefined) return code;
+  const message = `no scene has a workflow "${name}". There is ${workflows.map((one) => one.name).join(", ")}.`;
+  throw new InvalidInputError({ what: "start", issues: [{ message, path: [] }] });
+}
+function isOutage(error: unknown): boolean {
+  return error instanceof StoreError || (error as { code?: string }).code === "HF_ENGINE_CLOSED";
+}
