@@ -1,13 +1,13 @@
 // The catalog of the errors that the engine and its stores raise beyond those of the core: codes, and what to do about each.
-// Owns: what docs/errors.md says of them. Their wording is where they are raised, since it names files, runs and times.
-// Invariants: a code is stable for ever (people match on it), and stands here once.
+// Owns: what docs/errors.md says of them. The messages are written where they are raised, because they name files, runs and times.
+// Invariants: a code never changes (programs match on it), and is listed once.
 
 export interface HostErrorEntry {
   /** Stable, for programs to match on. */
   readonly code: `HF_${string}`;
-  /** Its class, where it has one of its own. */
+  /** Its class, if it has one. */
   readonly name?: string;
-  /** Would trying the same thing again help? */
+  /** Whether repeating the same call can help. */
   readonly retryable: boolean;
   readonly summary: string;
   readonly whatToDo: string;
@@ -17,53 +17,52 @@ export const engineErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_WAIT_TIMEOUT",
     retryable: true,
-    summary: "A result or a reply did not come within the `timeout` that was given.",
-    whatToDo: "Ask again: it may still come. The run goes on either way.",
+    summary: "A result or a reply did not arrive within the given `timeout`.",
+    whatToDo: "Ask again: it may still arrive. The run continues either way.",
   },
   {
     code: "HF_TEST_STUCK",
     retryable: false,
-    summary:
-      "In a test engine: a result or a reply is waited for, and nothing is left that could bring it on but a message of the test itself.",
-    whatToDo: "Send what the run waits for (the message names it) before you await the result, or give the test engine what is missing.",
+    summary: "In a test engine: the test awaits a result or a reply, and only a message from the test itself could still cause it.",
+    whatToDo:
+      "Send what the run is waiting for (the message names it) before you await the result, or pass the test engine what is missing.",
   },
   {
     code: "HF_UNUSED_STAND_IN",
     retryable: false,
-    summary: "In a test engine that is closed: no step or activity of that name has run, so its stand-in in `replace` was never used.",
-    whatToDo: "Check the name, or leave the stand-in out.",
+    summary: "When a test engine closes: no step or activity of that name has run, so its replacement in `replace` was never used.",
+    whatToDo: "Check the name, or remove the replacement.",
   },
   {
     code: "HF_ENGINE_CLOSED",
     retryable: false,
-    summary: "The engine was closed, or is closing, or was closed while something waited for it.",
-    whatToDo: "Open another engine. What was acknowledged before is durable.",
+    summary: "The engine is closed or closing, or was closed while a call was waiting.",
+    whatToDo: "Open another engine. Everything acknowledged before is durable.",
   },
   {
     code: "HF_START_FAILED",
     retryable: false,
-    summary: "Some of the runs that `startMany` was given could not be started, for different reasons. The others are.",
-    whatToDo: "See the `errors` of its `cause`, one for each that was not.",
+    summary: "Some of the runs given to `startMany` could not be started, for different reasons. The others were started.",
+    whatToDo: "See the `errors` of its `cause`, one for each run that was not started.",
   },
   {
     code: "HF_FLOATING_PROMISE",
     name: "FloatingPromiseWarning",
     retryable: false,
-    summary:
-      "A warning of the process, not an error: a promise of workflow code was rejected by an error of that code, and for a second nobody awaited it.",
-    whatToDo: "Await the promise, or catch its error: `detail` has the stack. The run goes on either way.",
+    summary: "A process warning, not an error: a promise of workflow code was rejected, and the code did not await it for a second.",
+    whatToDo: "Await the promise, or catch its error: `detail` has the stack. The run continues either way.",
   },
   {
     code: "HF_UNKNOWN_MESSAGE",
     retryable: false,
     summary: "The workflow declares no signal or update of that name.",
-    whatToDo: "Send one that it declares under `signals` or `updates`.",
+    whatToDo: "Use a name that it declares under `signals` or `updates`.",
   },
   {
     code: "HF_NOT_RESUMABLE",
     retryable: false,
-    summary: "`resume()` on a run that has ended and did not fail, whose rollbacks have run, or whose deadline has passed.",
-    whatToDo: "Start a new run if the work is still wanted.",
+    summary: "`resume()` was called on a run that ended without failing, whose rollbacks have run, or whose deadline has passed.",
+    whatToDo: "Start a new run if the work is still needed.",
   },
   {
     code: "HF_NONDETERMINISTIC_CALL",
@@ -74,58 +73,59 @@ export const engineErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_TOO_MANY_RECOVERIES",
     retryable: false,
-    summary: "The run was taken over many times without a commit: it seems to kill its workers. It is blocked.",
-    whatToDo: "Mend what ends the process, then call run.resume().",
+    summary: "The run was recovered many times without a commit: it seems to crash its workers. It is blocked.",
+    whatToDo: "Fix what crashes the process, then call run.resume().",
   },
   {
     code: "HF_NO_TRANSACTIONS",
     retryable: false,
-    summary: "`ctx.transaction` on a store that has no transactions to offer.",
+    summary: "`ctx.transaction` was called on a store without transactions.",
     whatToDo: "Use ctx.step, or a store that has them.",
   },
   {
     code: "HF_UNKNOWN_ACTIVITY",
     retryable: false,
-    summary: "A worker was given an activity that it does not have.",
+    summary: "A worker claimed an activity that it does not have.",
     whatToDo: "Pass the activity to the workers of its queue.",
   },
   {
     code: "HF_WORKER_LOST",
     retryable: false,
-    summary: "The cause of a failed step or activity: the worker that made its last attempt did not come back.",
-    whatToDo: "See what ended the process. Raise `maxAttempts` if workers may come and go.",
+    summary: "The cause of a failed step or activity: the worker of its last attempt never reported back.",
+    whatToDo: "Find out what ended the process. Raise `maxAttempts` if workers often disappear.",
   },
   {
     code: "HF_CLAIM_LOST",
     retryable: false,
     summary:
-      "The reason that a step's `signal` carries: its run was terminated, its deadline has passed, or another worker has it. What the step returns is dropped.",
-    whatToDo: "Stop. If others have it often, the worker stands still for longer than its `lease`: raise it, or block the event loop less.",
+      "The abort reason of a step's `signal`: its run was terminated, its deadline has passed, or another worker has claimed it. The step's result is discarded.",
+    whatToDo:
+      "Stop the step. If this happens often, the worker blocks its event loop for longer than its `lease`: raise the lease, or block the event loop less.",
   },
   {
     code: "HF_STEP_CANCELED",
     retryable: false,
-    summary: "The reason that a step's `signal` carries: the workflow gave it up.",
-    whatToDo: "Stop; what the step returns is dropped.",
+    summary: "The abort reason of a step's `signal`: the workflow cancelled the step.",
+    whatToDo: "Stop the step. Its result is discarded.",
   },
   {
     code: "HF_ATTEMPT_OVER",
     retryable: false,
     summary:
-      "The reason that an activity's `signal` carries: its run is over, its workflow gave it up, or another worker has it; the message says which. One of its own limits is told as a StepTimeoutError.",
-    whatToDo: "Stop; its answer is dropped, and its slot is free already.",
+      "The abort reason of an activity's `signal`: its run has ended, its workflow cancelled it, or another worker has claimed it; the message says which. An exceeded limit is a StepTimeoutError instead.",
+    whatToDo: "Stop the activity. Its result is discarded, and its slot is already free.",
   },
   {
     code: "HF_SHUTDOWN",
     retryable: false,
-    summary: "The reason that the `signal` of a step or activity carries: its worker stops, and the grace period is over.",
-    whatToDo: "Stop; another worker tries it again.",
+    summary: "The abort reason of a step's or activity's `signal`: its worker is stopping, and the grace period is over.",
+    whatToDo: "Stop; another worker will retry it.",
   },
   {
     code: "HF_RUN_OVER",
     retryable: false,
-    summary: "The reason that a step's `signal` carries: its run has ended.",
-    whatToDo: "Stop; what the step returns is dropped.",
+    summary: "The abort reason of a step's `signal`: its run has ended.",
+    whatToDo: "Stop the step. Its result is discarded.",
   },
 ];
 
@@ -134,31 +134,30 @@ export const storeErrors: readonly HostErrorEntry[] = [
     code: "HF_STORE_FAILED",
     name: "StoreError",
     retryable: false,
-    summary: "The storage failed in a way that has no code of its own. Nothing of the call was written.",
+    summary: "The storage failed in a way without a more specific code. Nothing of the call was written.",
     whatToDo: "See the message and `cause`.",
   },
   {
     code: "HF_STORE_REFUSED",
     name: "StoreRefusedError",
     retryable: false,
-    summary:
-      "The database won't have what was to be written: a value that is too large, a constraint, a trigger. Nothing of it was written.",
+    summary: "The database refused the write: a value is too large, or a constraint or trigger failed. Nothing of it was written.",
     whatToDo:
-      "Mend what the message names. A run that was blocked by it goes on by itself; `resume()` makes it go on at once. A step whose outcome was refused runs again with it, and has one attempt less: a run whose step has none left fails with `HF_WORKER_LOST`.",
+      "Fix what the message names. A run that was blocked by it is retried automatically; `resume()` retries it at once. A step whose outcome was refused runs again and has one attempt less: if it has none left, the run fails with `HF_WORKER_LOST`.",
   },
   {
     code: "HF_STORE_CLOSED",
     name: "StoreClosedError",
     retryable: false,
-    summary: "The store was closed, or not opened yet.",
-    whatToDo: "Call open() first, and nothing after close().",
+    summary: "The store is closed, or not open yet.",
+    whatToDo: "Call open() first, and make no calls after close().",
   },
   {
     code: "HF_STORE_BUSY",
     name: "StoreBusyError",
     retryable: true,
-    summary: "Somebody else held what had to be written for longer than a call waits.",
-    whatToDo: "Look for a process that keeps a transaction open and end it.",
+    summary: "Another connection held a lock for longer than the call waits.",
+    whatToDo: "Find the process that keeps a transaction open, and end it.",
   },
   {
     code: "HF_STORE_CANNOT_OPEN",
@@ -171,76 +170,76 @@ export const storeErrors: readonly HostErrorEntry[] = [
     code: "HF_STORE_FOREIGN",
     name: "StoreForeignError",
     retryable: false,
-    summary: "It holds something else than what Holdfast keeps. It was left as it is.",
-    whatToDo: "Name another file or schema.",
+    summary: "The file or schema contains something that is not Holdfast's. It was not changed.",
+    whatToDo: "Use another file or schema.",
   },
   {
     code: "HF_STORE_NEWER",
     name: "StoreVersionError",
     retryable: false,
-    summary: "It was written by a newer version of Holdfast. It was left as it is.",
-    whatToDo: "Update the packages of this process.",
+    summary: "The data was written by a newer version of Holdfast. It was not changed.",
+    whatToDo: "Update the Holdfast packages of this process.",
   },
   {
     code: "HF_STORE_SCHEMA",
     name: "StoreSchemaError",
     retryable: false,
     summary:
-      "Its schema has a version that this Holdfast knows, but another text: it was made by a build between releases, or changed by hand. It was left as it is.",
-    whatToDo: "Use the version of the packages that made it, restore a backup, or name another file, schema or namespace.",
+      "The schema has a known version but different content: it was made by a build between releases, or changed by hand. It was not changed.",
+    whatToDo: "Use the version of the packages that made it, restore a backup, or use another file, schema or namespace.",
   },
   {
     code: "HF_STORE_CORRUPT",
     name: "StoreCorruptError",
     retryable: false,
-    summary: "Rows can't be read: something else has written to them. Or a file of SQLite is damaged as a whole.",
-    whatToDo: "Mend the rows or restore a backup, then call resume() on the runs that they belong to; of a file, restore a backup.",
+    summary: "Rows can't be read because something else has written to them, or a SQLite file is damaged as a whole.",
+    whatToDo: "Repair the rows or restore a backup, then call resume() on their runs. For a damaged file, restore a backup.",
   },
   {
     code: "HF_STORE_READ_ONLY",
     name: "StoreReadOnlyError",
     retryable: false,
-    summary: "The file can't be written to.",
-    whatToDo: "Make it and its folder writable for this process.",
+    summary: "The file is not writable.",
+    whatToDo: "Make the file and its folder writable for this process.",
   },
   {
     code: "HF_STORE_FULL",
     name: "StoreFullError",
     retryable: true,
-    summary: "There is no room left. Nothing of the call was written.",
-    whatToDo: "Free some space: the store works on once there is.",
+    summary: "The disk is full. Nothing of the call was written.",
+    whatToDo: "Free some space; the store then continues.",
   },
   {
     code: "HF_STORE_MOVED",
     name: "StoreMovedError",
     retryable: false,
-    summary: "What an open store is on was deleted or replaced. Nothing more is written.",
-    whatToDo: "Stop the processes that use it; then put it back, or begin with what is there now.",
+    summary: "The file or schema under an open store was deleted or replaced. Nothing more is written.",
+    whatToDo: "Stop the processes that use it, then restore it or start with what is there now.",
   },
   {
     code: "HF_STORE_TRANSACTION",
     retryable: false,
     summary:
-      "The function of a transaction did what it must not: it ended the transaction itself, changed its connection with a PRAGMA, or used it after its end.",
+      "The function of a transaction did something forbidden: it ended the transaction itself, changed its connection with a PRAGMA, or used it after its end.",
     whatToDo:
-      "Leave BEGIN, COMMIT and ROLLBACK to the store, and on SQLite PRAGMA as well; use `tx` only inside the function. The step is not tried again.",
+      "Leave BEGIN, COMMIT and ROLLBACK (and on SQLite PRAGMA) to the store, and use `tx` only inside the function. The step is not retried.",
   },
   {
     code: "HF_STORE_DENIED",
     retryable: false,
-    summary: "The database user may not do what the store needs.",
-    whatToDo: "Grant it what the message names.",
+    summary: "The database user lacks a privilege that the store needs.",
+    whatToDo: "Grant the privilege that the message names.",
   },
   {
     code: "HF_STORE_UNAVAILABLE",
     retryable: true,
-    summary: "The database can't be reached, or broke off.",
-    whatToDo: "Nothing, if it comes back: workers try again by themselves. A call of yours may be made again.",
+    summary: "The database can't be reached, or the connection was lost.",
+    whatToDo: "Workers retry automatically when the database is back. Retry your own call.",
   },
   {
     code: "HF_STORE_UNREACHABLE",
     retryable: true,
     summary: "In a simulation only: the network between a worker and its store is cut.",
-    whatToDo: "Nothing: it is part of what is simulated.",
+    whatToDo: "Nothing: it is part of the simulation.",
   },
 ];

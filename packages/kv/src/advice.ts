@@ -1,6 +1,6 @@
-// What to do about errors that all hosts share, in the words of this one: its calls have other names.
+// What to do about errors that all hosts share, with this host's names for the calls.
 // Owns: the advice that differs. What happened, and all that is the same everywhere, is the core's.
-// Invariants: an error that a handle gives names no call that there is none of here.
+// Invariants: the advice names only calls that exist in this package.
 
 import { errorCatalog, HoldfastError } from "@holdfast/core";
 
@@ -8,16 +8,19 @@ const AS_ELSEWHERE = new Map<string, string>(errorCatalog.map(({ code, whatToDo 
 const HERE: ReadonlyMap<string, string> = new Map([
   [
     "HF_STEP_FAILED",
-    "See `cause`. Catch it in the workflow to go another way, or fix the cause, call recover() on its handle and wake it.",
+    "See `cause`. Catch it in the workflow to handle the failure, or fix the cause, call recover() on its handle and wake it.",
   ],
   [
     "HF_ACTIVITY_FAILED",
-    "See `cause`. Catch it in the workflow to go another way, or fix the cause, call recover() on its handle and wake it.",
+    "See `cause`. Catch it in the workflow to handle the failure, or fix the cause, call recover() on its handle and wake it.",
   ],
-  ["HF_DEADLINE_EXCEEDED", "Start it again with a later `deadline`, or see in its history() what took the time."],
-  ["HF_RUN_ALREADY_EXISTS", "Choose another id, or open the run that is there: openWorkflow(..)."],
+  ["HF_DEADLINE_EXCEEDED", "Start it again with a later `deadline`. Its history() shows what took the time."],
+  ["HF_RUN_ALREADY_EXISTS", "Choose another id, or open the existing run with openWorkflow(..)."],
   ["HF_RUN_CLOSED", "Start a run with another id."],
-  ["HF_RUN_BLOCKED", "Run it with code that fits it: its alarm tries it again if the cause may pass, recover() and wake() at once."],
+  [
+    "HF_RUN_BLOCKED",
+    "Run it with code that matches its history: its alarm retries it if the cause may pass; recover() and wake() retry it at once.",
+  ],
 ]);
 
 /** The same error, with the advice of this host. */

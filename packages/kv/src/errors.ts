@@ -16,8 +16,8 @@ export class RunLiveError extends HoldfastError {
   readonly runId: string;
   constructor({ runId }: { readonly runId: string }) {
     super(
-      `Run "${runId}" is live on this driver already: a namespace has one executor at a time.\n` +
-        "Use the handle of the live one, call wake() on a handle of openWorkflow(..), or evict() it first.",
+      `Run "${runId}" is already live on this driver: a namespace has one executor at a time.\n` +
+        "Use the handle of the live run, call wake() on a handle from openWorkflow(..), or evict() the live run first.",
       { code: "HF_KV_RUN_LIVE" },
     );
     this.runId = runId;
@@ -29,7 +29,7 @@ export class RunClosingError extends HoldfastError {
   readonly runId: string;
   constructor({ runId }: { readonly runId: string }) {
     super(
-      `Run "${runId}" was about to end when the message came, and whether it has ended is not known yet. The message was withdrawn.\n` +
+      `Run "${runId}" was ending when the message arrived, and whether it has ended is not known yet. The message was withdrawn.\n` +
         "Send it again, with the same idempotencyKey if there is one: the run may have received it before it was withdrawn.",
       { code: "HF_KV_RUN_CLOSING", retryable: true },
     );
@@ -41,7 +41,7 @@ export class RunClosingError extends HoldfastError {
 export class WrongNamespaceError extends HoldfastError {
   constructor({ expected, found }: { readonly expected: string; readonly found: string }) {
     super(
-      `This driver's namespace holds ${found}, not ${expected}.\nEach run has a namespace of its own: give the driver of that run, or another id.`,
+      `This driver's namespace holds ${found}, not ${expected}.\nEach run has its own namespace: pass the driver of that run, or use another id.`,
       { code: "HF_KV_WRONG_NAMESPACE" },
     );
   }
@@ -51,10 +51,11 @@ export class WrongNamespaceError extends HoldfastError {
 export class KvWriteError extends HoldfastError {
   constructor({ runId, cause }: { readonly runId: string; readonly cause: unknown }) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    super(
-      `A batch of run "${runId}" could not be written: ${why}\nThe run has stopped as its last batch left it. Mend the storage and run it again.`,
-      { code: "HF_KV_WRITE_FAILED", cause, retryable: true },
-    );
+    super(`A batch of run "${runId}" could not be written: ${why}\nThe run stopped at its last batch. Fix the storage and run it again.`, {
+      code: "HF_KV_WRITE_FAILED",
+      cause,
+      retryable: true,
+    });
   }
 }
 

@@ -83,7 +83,7 @@ export class RunAlreadyExistsError extends HoldfastError {
   constructor(details: { runId: string; runIds?: readonly string[]; workflow?: string | undefined }) {
     const { runId, runIds = [runId], workflow } = details;
     const what =
-      runIds.length === 1 ? `run "${runIds[0]}" exists already` : `runs ${runIds.map((id) => `"${id}"`).join(", ")} exist already`;
+      runIds.length === 1 ? `run "${runIds[0]}" already exists` : `runs ${runIds.map((id) => `"${id}"`).join(", ")} already exist`;
     super(
       workflow === undefined
         ? advise("RunAlreadyExistsError", what)

@@ -135,14 +135,14 @@ export class ChildFailedError extends HoldfastError {
 
 /** Instead of the catalog's advice. */
 const FINAL =
-  "See `cause` and run.operations(). It does not resume, since its deadline has passed or its rollbacks have run: start another run.";
+  "See `cause` and run.operations(). It can't be resumed, because its deadline has passed or its rollbacks have run: start another run.";
 
 /** S2: hosts keep the error of the rollback with that of the run. */
 function notUndone(cause: unknown): string {
   const { rollbackError } = (cause ?? {}) as { readonly rollbackError?: { readonly message?: unknown } };
   if (typeof rollbackError?.message !== "string") return "";
   const [first = ""] = rollbackError.message.split("\n");
-  return `\nIts steps are not all undone: ${first}; what was done before that step is as it was.`;
+  return `\nNot all of its steps were rolled back: ${first}; the steps before that one were not undone.`;
 }
 
 export class RunFailedError extends HoldfastError {

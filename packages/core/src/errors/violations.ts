@@ -22,7 +22,7 @@ export class NondeterminismError extends HoldfastError {
     const { location, field, expected, actual, hint } = details;
     const [before, now] = sides(expected, actual);
     const diff = [
-      `the code and the history part at ${location === "" ? "the root" : location}, in ${field}`,
+      `code and history diverge at ${location === "" ? "the root" : location}, in ${field}`,
       `- expected (history): ${before}`,
       `+ actual (code):      ${now}`,
     ];
@@ -73,7 +73,7 @@ export class OutOfTurnError extends HoldfastError {
     const paused = pausedOn === undefined ? "" : `, which is paused on ${pausedOn}`;
     const holder =
       turnOf === undefined
-        ? "no unit has the turn now: the call comes from a step body, a callback or a promise that nobody awaits"
+        ? "no unit has the turn now: the call comes from a step body, a callback or a promise that is not awaited"
         : `${unitName(turnOf)} has the turn: use the ctx that its function was given`;
     super(advise("OutOfTurnError", `${callName(call)} was called on the ctx of ${unitName(unit)}${paused}; ${holder}`));
     this.unit = unit;

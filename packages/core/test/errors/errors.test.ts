@@ -79,7 +79,7 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [new errors.QueryFailedError({ query: "total", reason: "not declared" }), { query: "total" }, 'query "total" failed: not declared'],
   [new errors.ReceiveClosedError({ update: "add" }), { update: "add" }, 'update "add"', "new id"],
   [new errors.RunNotFoundError({ runId: "r1" }), { runId: "r1" }, 'no run "r1"', "namespace"],
-  [new errors.RunAlreadyExistsError({ runId: "r1" }), { runId: "r1" }, 'run "r1" exists', "onConflict"],
+  [new errors.RunAlreadyExistsError({ runId: "r1" }), { runId: "r1" }, 'run "r1" already exists', "onConflict"],
   [
     new errors.RunAlreadyExistsError({ runId: "r1", runIds: ["r1", "r2"] }),
     { runId: "r1", runIds: ["r1", "r2"] },

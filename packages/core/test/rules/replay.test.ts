@@ -681,7 +681,7 @@ describe("the message", () => {
       (ctx) => ctx.activity(send(), { to: "ada", copies: 2 }),
     );
     expect(error.message).toMatchInlineSnapshot(`
-      "the code and the history part at send, in input
+      "code and history diverge at send, in input
       - expected (history): {"to":"ada","copies":1}
       + actual (code):      {"to":"ada","copies":2}
       Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was taken out, or give the workflow a new version. If nothing was changed, the code depends on something that is not recorded."
@@ -694,7 +694,7 @@ describe("the message", () => {
       (ctx) => ctx.loop("checkout", (ctx) => ctx.sleep("charge", "1h")),
     );
     expect(error.message).toMatchInlineSnapshot(`
-      "the code and the history part at checkout/~0/charge, in kind
+      "code and history diverge at checkout/~0/charge, in kind
       - expected (history): step "charge" in checkout/~0
       + actual (code):      sleep "charge" in checkout/~0
       Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was taken out, or give the workflow a new version. If nothing was changed, the code depends on something that is not recorded."
@@ -711,7 +711,7 @@ describe("the message", () => {
       resolve("reserve"),
     );
     expect(error.message).toMatchInlineSnapshot(`
-      "the code and the history part at charge, in operation
+      "code and history diverge at charge, in operation
       - expected (history): nothing
       + actual (code):      step "charge"
       History has it one turn later: an operation before it is missing.
@@ -725,7 +725,7 @@ describe("the message", () => {
       (ctx) => ctx.step("reserve", nothing),
     );
     expect(error.message).toMatchInlineSnapshot(`
-      "the code and the history part at charge, in operation
+      "code and history diverge at charge, in operation
       - expected (history): step "charge"
       + actual (code):      nothing
       The unit root did something else, or nothing, where history has it.

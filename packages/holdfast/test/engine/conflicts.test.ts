@@ -33,7 +33,7 @@ describe.each(STORES)("conflicts on %s", (store) => {
         expect(closed).toMatchObject({ name: "RunAlreadyExistsError", runId: "closed", runIds: ["closed"], workflow: "echo" });
         const open = await errorOf(engine.start(echo, 1, { id: "open", onConflict, ...(signals && { signals }) }));
         expect(open).toMatchObject({ name: "RunAlreadyExistsError", workflow: "other" });
-        expect(open.message).toContain('run "open" exists already: it is a run of workflow "other"');
+        expect(open.message).toContain('run "open" already exists: it is a run of workflow "other"');
       }
     }
     const updated = await errorOf(engine.updateWithStart(echo, 1, { name: "add", input: 1 } as never, { id: "open" }));

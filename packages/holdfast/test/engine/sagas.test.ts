@@ -152,7 +152,9 @@ describe.each(STORES)("sagas on %s", (store) => {
     const run = await engine.start(trip, undefined);
     const error = await errorOf(run.result());
     expect(error.cause).toMatchObject({ name: "TypeError", message: "the reason" });
-    expect(error.message).toMatch(/Its steps are not all undone: step "rollback of b" failed after 2 attempts: RangeError: can't undo/);
+    expect(error.message).toMatch(
+      /Not all of its steps were rolled back: step "rollback of b" failed after 2 attempts: RangeError: can't undo/,
+    );
     const info = await run.describe();
     expect(info.status).toBe("failed");
     expect(info.error).toMatchObject({ name: "TypeError", message: "the reason" });
