@@ -43,7 +43,7 @@ test("every snippet compiles", async () => {
   const { output } = await run(process.execPath, [programOf("typescript", "tsc"), "-p", folder], { stdio: "pipe" });
   // What it says of the packages' own sources is for the type check, which compiles each with its own options.
   expect(output.replaceAll(/^packages\/.*\n( .*\n)*/gm, "")).toBe("");
-});
+}, 120_000);
 
 test("no page has code that escapes the check", () => {
   const others = pages.filter((page) => /^ *```(typescript|tsx|mts|js|javascript|jsx)\b/m.test(readPage(page)));

@@ -6,12 +6,12 @@ import { mkdirSync, mkdtempSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { build, defaultServerConditions } from "vite";
+import { plant } from "./plant.mjs";
 
 const root = resolve(import.meta.dirname, "..");
 
 /**
- * @typedef {{ file: string, from: string, to: string }} Replacement in `file`, from the root
- * @param {readonly Replacement[]} [replacements]
+ * @param {readonly import("./plant.mjs").Replacement[]} [replacements]
  * @returns {Promise<string>} the path of the bundle
  */
 export async function bundle(replacements = []) {
@@ -35,8 +35,7 @@ export async function bundle(replacements = []) {
           let changed = code;
           for (const one of replacements) {
             if (id !== join(root, one.file)) continue;
-            if (changed.split(one.from).length !== 2) throw new Error(`${one.file} has not exactly one place that reads:\n${one.from}`);
-            changed = changed.replace(one.from, () => one.to);
+            changed = plant(changed, one);
             left.delete(one);
           }
           return changed === code ? undefined : { code: changed, map: null };

@@ -1,12 +1,12 @@
 // Bugs to be planted in a copy of the engine, one at a time: the simulation has to find each of them.
-// Owns: where they go. A text that is gone from its file is an error: then the bug has to be planted anew.
+// Owns: where they go. Code that is gone from its file is an error: then the bug has to be planted anew. Comments don't matter (plant.mjs).
 // Invariants: nothing here is part of any package; each breaks a rule that an engine could plausibly break.
 
 const host = "packages/holdfast/src/host";
 const memory = "packages/holdfast/src/store/memory";
 const core = "packages/core/src";
 
-/** @typedef {{ name: string, what: string, replacements: readonly import("./bundle.mjs").Replacement[] }} Planted */
+/** @typedef {{ name: string, what: string, replacements: readonly import("./plant.mjs").Replacement[] }} Planted */
 
 /** @param {string} name @param {string} what @param {string} file @param {string} from @param {string} to @returns {Planted} */
 const bug = (name, what, file, from, to) => ({ name, what, replacements: [{ file, from, to }] });
@@ -18,7 +18,7 @@ export const planted = [
     "outcome-taken-twice",
     "found: a transaction's outcome is taken from its answer and from the inbox",
     `${host}/driver.ts`,
-    "if (id <= this.#seen) return; // somebody has read the inbox meanwhile",
+    "if (id <= this.#seen) return;",
     "",
   ),
   {
@@ -33,7 +33,7 @@ export const planted = [
     "claims-before-start",
     "found: a worker claims before it has started, and after it failed to",
     `${host}/worker.ts`,
-    "if (!this.#started) return; // it will look for itself",
+    "if (!this.#started) return;",
     "",
   ),
   bug(
@@ -54,7 +54,7 @@ export const planted = [
     "next-execution-forgets-time",
     "found: the next execution begins before the last turn of the one before",
     `${host}/driver.ts`,
-    "this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0); // P7: the run goes on, whoever ended the execution before",
+    "this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0);",
     "",
   ),
 
@@ -136,8 +136,8 @@ export const planted = [
       },
       {
         file: "packages/holdfast/src/api/run.ts",
-        from: "/** An update waits for its outcome, and",
-        to: 'const memories = new WeakMap<Engine, Map<string, RunRow["state"]>>();\nfunction remembered(engine: Engine, { id, state }: RunRow): RunRow["state"] {\n  const memory = memories.get(engine) ?? new Map();\n  memories.set(engine, memory);\n  if (!memory.has(id)) memory.set(id, state);\n  return memory.get(id);\n}\n\n/** An update waits for its outcome, and',
+        from: "function refuseTx(",
+        to: 'const memories = new WeakMap<Engine, Map<string, RunRow["state"]>>();\nfunction remembered(engine: Engine, { id, state }: RunRow): RunRow["state"] {\n  const memory = memories.get(engine) ?? new Map();\n  memories.set(engine, memory);\n  if (!memory.has(id)) memory.set(id, state);\n  return memory.get(id);\n}\n\nfunction refuseTx(',
       },
     ],
   },
@@ -280,7 +280,7 @@ export const planted = [
     "accepted-after-rejected",
     "a turn accepts an update that its sender has rejected meanwhile",
     `${memory}/writer.ts`,
-    'if (commit.accepts?.some((id) => run.updates?.has(id)) === true) return { status: "stale" }; // M8',
+    'if (commit.accepts?.some((id) => run.updates?.has(id)) === true) return { status: "stale" };',
     "",
   ),
   bug(
@@ -357,7 +357,7 @@ export const planted = [
     "parks-blindly",
     "a run parks without regard to what has come meanwhile",
     `${memory}/writer.ts`,
-    "if (unseen(run, commit).length > 0) this.#book.availableNow(run, now); // D9",
+    "if (unseen(run, commit).length > 0) this.#book.availableNow(run, now);",
     "",
   ),
   bug(
@@ -590,8 +590,8 @@ export const planted = [
     replacements: [
       {
         file: `${host}/worker.ts`,
-        from: "this.environment.every(this.#settings.pollInterval, () => this.#lookForWork()),",
-        to: "this.environment.every(this.#settings.pollInterval, () => {}),",
+        from: "this.environment.every(this.#settings.pollInterval, () => this.#lookForWork())",
+        to: "this.environment.every(this.#settings.pollInterval, () => {})",
       },
       { file: `${memory}/book.ts`, from: 'if (this.tasks.sweep(now)) this.wake("tasks");', to: "this.tasks.sweep(now);" },
     ],

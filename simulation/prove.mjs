@@ -5,6 +5,7 @@ import { readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { bundle } from "./bundle.mjs";
 import { chosen } from "./options.mjs";
+import { placesOf } from "./plant.mjs";
 import { planted } from "./planted.mjs";
 
 /** @typedef {{ seed: number, oracle: string, rule: string, message: string }} Found */
@@ -49,12 +50,12 @@ export function named(names) {
   return planted.filter(({ name }) => wanted?.includes(name));
 }
 
-/** Whether every text that is to be replaced is where it was, once. @returns {number} the exit code */
+/** Whether all code that is to be replaced is where it was, once. @returns {number} the exit code */
 export function checkPlanted() {
   let gone = 0;
   for (const { name, replacements } of planted) {
     for (const { file, from } of replacements) {
-      const places = readFileSync(join(import.meta.dirname, "..", file), "utf8").split(from).length - 1;
+      const places = placesOf(readFileSync(join(import.meta.dirname, "..", file), "utf8"), { file, from }).length;
       if (places === 1) continue;
       gone++;
       console.log(`${name}: ${file} has ${places} places that read:\n${from}`);
