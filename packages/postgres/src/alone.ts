@@ -10,7 +10,7 @@ import type { NewRun, TurnCommit } from "holdfast/store";
 import { optionalJson, optionalPayload, text, textArray } from "./columns.ts";
 import type { Parameter, Statement } from "./connections.ts";
 import { firstFields, isPlain } from "./createRuns.ts";
-import { birthOf, commonFields, isUsual } from "./fields.ts";
+import { birthOf, commonFields, isHearing, isUsual } from "./fields.ts";
 import { recordsOf, rowsOf } from "./history.ts";
 import type { Names } from "./names.ts";
 import type { Birth } from "./recordCodec.ts";
@@ -36,15 +36,15 @@ export class Alones {
   /** A usual turn after which the run just goes on, or ends. */
   turn(commit: TurnCommit, now: number | null, names: Names, birth: Birth | undefined): Alone | undefined {
     const { turn, close, consumed, state, updates, attempts } = commit;
-    if (turn === undefined || !isUsual(commit) || !fits(turn)) return undefined;
+    // M1: whether a caller has a signal for a run that ends has to be looked at once its row is locked, in a statement after that.
+    if (turn === undefined || !isUsual(commit) || isHearing(commit) || !fits(turn)) return undefined;
     if ([consumed, state, updates, attempts].some((more) => more !== undefined)) return undefined;
     const values: Parameter[] = [text(commit.runId), commit.execution, commit.epoch, turn.index];
     const records = new Records(rowsOf(turn, names.worker(commit.workerId), birth), close === undefined ? 10 : 14);
     if (close !== undefined) {
       const { status, output, error, resumable = null } = close;
       const end = [status, optionalPayload(output), optionalJson(error), resumable, now, turn.historyLength + recordsOf(turn)];
-      const mail = (commit.lateIf?.signals.length ?? 0) > 0 ? "looks for mail" : "";
-      return this.#made(`end ${mail} ${records.shape}`, () => this.#end(records, mail), [...values, ...end, ...records.values]);
+      return this.#made(`end ${records.shape}`, () => this.#end(records), [...values, ...end, ...records.values]);
     }
     const { lease, status, waitingFor, blocked, seen = 0, rollbacks = -1 } = commit;
     if (lease !== "keep" || status !== "running" || waitingFor !== undefined || blocked !== undefined || recordsOf(turn) === 0)
@@ -83,15 +83,14 @@ export class Alones {
       ), noted AS (${note(s, "held")} RETURNING held.key)
       ${records.insert(s, "noted", "$5::integer", "$7::integer")}`;
   }
-  // Only turns of its own give a run children and activities; who never had a message has no update that waits for an answer. D9: by mail
-  // come signals alone, so that most ends need not look for any.
-  #end(records: Records, mail: "looks for mail" | ""): string {
+  // Only turns of its own give a run children and activities; who never had a message has no update that waits for an answer. By mail
+  // come signals alone: an end that should have heard those does not come here.
+  #end(records: Records): string {
     const s = this.#s;
-    const noMail = mail === "" ? "" : `AND NOT EXISTS (SELECT 1 FROM ${s}.mail m WHERE m.run_id = $4 AND m.error IS NULL)`;
     return `WITH held AS (
         SELECT r.key FROM ${s}.runs r WHERE ${HOLDS} AND r.last_message = 0 AND r.parent_id IS NULL
           AND NOT EXISTS (SELECT 1 FROM ${s}.runs c WHERE c.parent_id = $4 AND c.finished_at IS NULL)
-          AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key) ${noMail} FOR NO KEY UPDATE OF r
+          AND NOT EXISTS (SELECT 1 FROM ${s}.tasks x WHERE x.run = r.key) FOR NO KEY UPDATE OF r
       ), noted AS (${note(s, "held")} RETURNING held.key, ${s}.clock_1($12::bigint) AS v_now
       ), written AS (${records.insert(s, "noted", "$5::integer", "$7::integer")})
       UPDATE ${s}.runs r SET status = $8::text, ended_as = $8::text, output = $9::text, error = $10::text,

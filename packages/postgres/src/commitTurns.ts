@@ -6,7 +6,7 @@ import type { Turn } from "@holdfast/core";
 import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";
 import { compareAsBytes, numberArray, optionalPayload, payload, readText, TextArray, text, textArray } from "./columns.ts";
 import { isDamage } from "./failures.ts";
-import { commitFields, endFields, firstOfEach, isUsual, lastOfEach, type Reach, rowFields, updateFields } from "./fields.ts";
+import { commitFields, endFields, firstOfEach, isHearing, isUsual, lastOfEach, type Reach, rowFields, updateFields } from "./fields.ts";
 import { NO_RECORD, recordsOf } from "./history.ts";
 import type { Names } from "./names.ts";
 import { type Birth, type RecordFields, toFields } from "./recordCodec.ts";
@@ -90,8 +90,9 @@ function jsonArray(items: readonly unknown[]): string | null {
 
 type TurnKind = (typeof TURN_KINDS)[keyof typeof TURN_KINDS];
 
-function kindOf({ turn, close, lease, status, waitingFor, blocked }: TurnCommit): TurnKind {
-  if (close !== undefined) return TURN_KINDS.ends;
+function kindOf(commit: TurnCommit): TurnKind {
+  const { turn, close, lease, status, waitingFor, blocked } = commit;
+  if (close !== undefined) return isHearing(commit) ? TURN_KINDS.endsHearing : TURN_KINDS.ends;
   if (lease !== "keep") return TURN_KINDS.parks;
   const runsOn = turn !== undefined && recordsOf(turn) > 0 && status === "running" && waitingFor === undefined && blocked === undefined;
   return runsOn ? TURN_KINDS.runsOn : TURN_KINDS.keeps;
@@ -145,6 +146,8 @@ interface CommitAnswer {
   readonly stale?: readonly number[] | null;
   /** Of these, those whose end is late (D9): their claims hold. */
   readonly late?: readonly number[] | null;
+  /** Runs that can't end yet, since a caller's transaction with a signal for them is open. */
+  readonly busy?: readonly number[] | null;
   readonly inbox?: readonly (readonly [number, ...InboxColumns])[] | null;
   readonly others?: readonly OtherAnswer[] | null;
   readonly due?: boolean | null;
@@ -153,6 +156,7 @@ interface CommitAnswer {
 }
 interface OtherAnswer {
   readonly stale?: boolean;
+  readonly busy?: boolean;
   readonly late?: boolean;
   readonly inbox?: readonly InboxColumns[];
   readonly sent?: readonly SentAnswer[] | null;
@@ -171,18 +175,22 @@ export function sendResult({ s, i = 0, r, w = "" }: SentAnswer): SendResult {
   return s === "closed" ? { status: s, runStatus: r as Extract<SendResult, { status: "closed" }>["runStatus"] } : { status: s, inboxId: i };
 }
 
+/** Undefined: the run can't end yet, and nothing of the turn was written. */
+export type PossibleResult = CommitResult | undefined;
+
 export function commitResults(
   commits: readonly TurnCommit[],
   batchOf: () => CommitBatch,
   json: string,
-): { results: CommitResult[]; due: boolean; family: boolean } {
+): { results: PossibleResult[]; due: boolean; family: boolean } {
   // All is in, and nobody has news.
   if (json === "{}") return { results: commits.map(() => ({ status: "committed", inbox: [] })), due: false, family: false };
   const { usual, others } = batchOf();
   const answer = JSON.parse(json) as CommitAnswer;
-  const results: CommitResult[] = new Array(commits.length);
+  const results: PossibleResult[] = new Array(commits.length);
   for (const at of usual) results[at] = { status: "committed", inbox: [] };
   for (const i of answer.stale ?? []) results[usual[i - 1] as number] = { status: "stale" };
+  for (const i of answer.busy ?? []) results[usual[i - 1] as number] = undefined;
   for (const i of answer.late ?? []) results[usual[i - 1] as number] = { status: "late", inbox: [] };
   for (const [i, ...columns] of answer.inbox ?? []) {
     const at = usual[i - 1] as number;
@@ -190,7 +198,10 @@ export function commitResults(
     if (result !== undefined && result.status !== "stale")
       results[at] = readable(() => ({ ...result, inbox: [...result.inbox, inboxMessage(columns)] }));
   }
-  for (const [n, at] of others.entries()) results[at] = readable(() => otherResult(answer.others?.[n] ?? { stale: true }));
+  for (const [n, at] of others.entries()) {
+    const other = answer.others?.[n] ?? { stale: true };
+    results[at] = other.busy === true ? undefined : readable(() => otherResult(other));
+  }
   return { results, due: answer.due === true, family: answer.family === true };
 }
 /** A run whose messages can't be read is let go, though its turn was written: the next claim blocks it. Others of its batch go on. */
@@ -216,7 +227,7 @@ function otherResult({ stale, late, inbox = [], sent, length }: OtherAnswer): Co
 /** What others may care about, of what was committed. */
 export function changesOf(
   commits: readonly TurnCommit[],
-  results: readonly CommitResult[],
+  results: readonly PossibleResult[],
   due: boolean,
   family: boolean,
 ): { here: Wakeup; elsewhere: Wakeup } {

@@ -72,6 +72,14 @@ export function endFields(i: number, close: RunClose, lateIf: LateIf | undefined
   const { status, output, error, resumable } = close;
   return { i, c: status, o: optionalPayload(output), er: optionalJson(error), rs: resumable, ...lateFields(lateIf) };
 }
+/**
+ * M1: signals that come before this end matter: the run would have heard them (D9), or has them when it is resumed (D10). So it waits for
+ * transactions of callers that have sent some and are still open.
+ */
+export function isHearing({ close, lateIf }: TurnCommit): boolean {
+  if (close === undefined || close.status === "continued") return false;
+  return (lateIf?.signals.length ?? 0) > 0 || (close.status === "failed" && close.resumable !== false);
+}
 /** D9: lc a cancellation makes the end late, ls so do signals of these names. */
 function lateFields(lateIf: LateIf | undefined): object {
   return lateIf === undefined ? {} : { lc: lateIf.cancel, ls: lateIf.signals.map(text) };
@@ -105,7 +113,7 @@ export function commitFields(commit: TurnCommit, names: Names, birth: Birth | un
     children: listed((children ?? []).map((child): NewRunFields => newRunFields(child, names, reach))),
     cancelChildren: commit.cancelChildren,
     sends: listed((sends ?? []).map(({ seq, runId, message }) => ({ ...messageFields(message), r: text(runId), seq }))),
-    ...(close !== undefined && { close: closeFields(close), ...lateFields(commit.lateIf) }),
+    ...(close !== undefined && { close: closeFields(close), h: isHearing(commit), ...lateFields(commit.lateIf) }),
   };
 }
 function listed<T>(list: readonly T[]): readonly T[] | undefined {

@@ -309,7 +309,8 @@ export class PostgresStore implements Store {
       const { results, due, family } = commitResults(portion, batch, answer);
       const { here, elsewhere } = changesOf(portion, results, due, family);
       notices.tell(here, elsewhere);
-      return results;
+      if (results.includes(undefined)) throw partlyWritten(stillSignaled(), results);
+      return results as CommitResult[];
     });
   }
   /** Of runs that were claimed before their first turn: their start says what the claim has brought. */
@@ -737,6 +738,13 @@ function lockedError(where: string): StoreError {
     { code: "HF_STORE_BUSY", retryable: true },
   );
 }
+function stillSignaled(): StoreError {
+  return new StoreError("A transaction that has sent a signal to this run is still open, so the run can't end yet.", {
+    code: "HF_STORE_BUSY",
+    retryable: true,
+    isOfOne: true,
+  });
+}
 function placeholders(count: number): string {
   return Array.from({ length: count }, (_, i) => `$${i + 1}`).join(", ");
 }
@@ -810,7 +818,7 @@ async function inSeveral<I, R>(
     try {
       results.push(...(await work(items.slice(from, to))));
     } catch (error) {
-      throw partlyWritten(error, results);
+      throw partlyWritten(error, [...results, ...(error instanceof StoreError ? error.written : [])]);
     }
     from = to;
   }

@@ -19,6 +19,10 @@ const PATIENCE = 4;
 const WORTH_A_WRITE = 12;
 /** Of so few it is not worth finding out which one has to wait. */
 const FEW = 2;
+/** Milliseconds: between two tries of an item that waits for a lock, and for how long it is tried. */
+const FIRST_ASIDE_MS = 5;
+const LONGEST_WAIT_ASIDE_MS = 200;
+const LONGEST_ASIDE_MS = 30_000;
 /** Runs that are created together, where the store works elsewhere. */
 const RUNS_AT_ONCE = 100;
 
@@ -181,7 +185,7 @@ export class Batcher<I, R> {
     for (const one of some) {
       if (failure === undefined) {
         try {
-          const results = await this.#write([one.item]);
+          const results = await this.#writeOnceFree(one.item);
           this.#tellWritten([one], results);
           tell(one.resolve, results[0] as R);
           continue;
@@ -195,6 +199,18 @@ export class Batcher<I, R> {
     const { keyOf } = this.#options;
     if (keyOf !== undefined) for (const { item } of some) this.#keys.delete(keyOf(item));
     if (this.#waiting.length > 0) this.#schedule();
+  }
+  /** A store that does not wait for a lock itself says so at once: it is asked again, with growing waits. */
+  async #writeOnceFree(item: I): Promise<readonly R[]> {
+    const until = this.#environment.elapsed() + LONGEST_ASIDE_MS;
+    for (let wait = FIRST_ASIDE_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_ASIDE_MS)) {
+      try {
+        return await this.#write([item]);
+      } catch (error) {
+        if (!isOfOne(error) || this.#environment.elapsed() > until) throw error;
+      }
+      await new Promise<void>((resolve) => this.#environment.after(wait, resolve));
+    }
   }
   /** D2: without those that were written all the same, who hear of it. */
   #leftOf(batch: readonly Waiting<I, R>[], error: unknown): readonly Waiting<I, R>[] {

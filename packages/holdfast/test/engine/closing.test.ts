@@ -346,3 +346,16 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
     expect(bodies).toBe(3);
   });
 });
+
+// On Postgres: postgresTransactions.test.ts. Here no caller can have a transaction that is open while a run ends.
+describe.each(["memory", "sqlite"] as const)("a signal in a caller's transaction on %s", (store) => {
+  const engines = enginesOn(store);
+
+  test("M1 is refused, and nothing of it is sent", async () => {
+    const engine = await engines.open();
+    const run = await engine.start(drain, undefined);
+    await expect(run.signal("tick", 1, { tx: {} })).rejects.toMatchObject({ code: "HF_INVALID_INPUT" });
+    await engine.worker({ workflows: [drain] });
+    expect(await run.result()).toEqual([]);
+  });
+});

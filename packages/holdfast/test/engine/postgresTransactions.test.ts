@@ -4,6 +4,7 @@ import { ask } from "@holdfast/postgres-server";
 import {
   activity,
   InvalidInputError,
+  RunClosedError,
   RunFailedError,
   RunNotFoundError,
   StepFailedError,
@@ -18,6 +19,7 @@ import { DOOMED, enginesOn, errorOf, Gate, until, Wire } from "./engines.ts";
 
 const engines = enginesOn("postgres");
 const database = () => engines.url ?? "";
+const counted = (n: number) => Array.from({ length: n }, (_, i) => i + 1);
 
 beforeEach(async () => {
   await ask(database(), "DROP TABLE IF EXISTS orders");
@@ -293,6 +295,219 @@ describe("a caller's own transaction on postgres", () => {
       await Promise.all([client.end(), postman.end()]);
     }
   });
+
+  // ── a transaction that is open while the run is about to end ──
+
+  const hearing = workflow({ name: "hearing", signals: { go: signal<number>() } }, async (ctx) => {
+    const heard: number[] = [];
+    for (;;) {
+      const { timedOut, payload } = await ctx.waitForSignal("go", { timeout: 20 });
+      if (timedOut) return heard;
+      heard.push(payload);
+    }
+  });
+  /** Ends with an activity, a child and an update open, or answered: with all that a turn may ask for. */
+  const long = activity("long", () => new Promise<void>(() => {}));
+  const racing = workflow({ name: "racing", signals: { go: signal<number>() } }, async (ctx) => {
+    const heard: number[] = [];
+    await ctx.race("first", {
+      slept: (branch) => branch.sleep(20),
+      worked: (branch) => branch.activity(long),
+      hear: async (branch) => {
+        for (;;) heard.push(await branch.waitForSignal("go"));
+      },
+    });
+    return heard;
+  });
+  /** Before the first commit that ends a run: `opens`; once the store has answered it, whichever way: `then`. */
+  function aroundFirstEnd(wire: Wire, opens: (runId: string) => Promise<unknown>, then: (runId: string) => Promise<unknown>): void {
+    const met = new Set<string>();
+    wire.intercept("commit", async (pass, turns) => {
+      const ending = turns.flatMap(({ runId, close }) => (close === undefined || met.has(runId) ? [] : [runId]));
+      for (const id of ending) {
+        met.add(id);
+        await opens(id);
+      }
+      try {
+        return await pass(turns);
+      } finally {
+        for (const id of ending) await then(id);
+      }
+    });
+  }
+  async function within<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    const client = await connected();
+    try {
+      return await work(client);
+    } finally {
+      await client.end();
+    }
+  }
+
+  test.each([
+    ["a plain end", hearing],
+    ["an end that gives up an activity", racing],
+  ])("M1 D9 %s waits for a transaction with a signal for the run: it commits, and the run hears the signal", async (_, flow) => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    await within(async (client) => {
+      const post = async (id: string): Promise<void> => {
+        await client.query("BEGIN");
+        for (const n of [1, 2]) await engine.run(id).signal("go", n, { tx: client });
+      };
+      aroundFirstEnd(wire, post, () => client.query("COMMIT"));
+      await engine.worker({ workflows: [flow] });
+      expect(await (await engine.start(flow, undefined)).result()).toEqual([1, 2]);
+    });
+    expect(await ask(database(), "SELECT id FROM holdfast.mail")).toEqual([]);
+  });
+
+  test("D9 it rolls back, and the run ends without the signal", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    await within(async (client) => {
+      const post = async (id: string): Promise<void> => {
+        await client.query("BEGIN");
+        await engine.run(id).signal("go", 1, { tx: client });
+      };
+      let status: unknown;
+      aroundFirstEnd(wire, post, async (id) => {
+        status = (await engine.run(id).describe()).status;
+        await client.query("ROLLBACK");
+      });
+      await engine.worker({ workflows: [hearing] });
+      expect(await (await engine.start(hearing, undefined)).result()).toEqual([]);
+      expect(status).toBe("running");
+    });
+  });
+
+  test("D3 runs whose end waits for a transaction hold up no others, and terminate and deadlines do not wait for it", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const quick = workflow("quick", (ctx, n: number) => ctx.step("only", () => n));
+    await within(async (client) => {
+      await client.query("BEGIN");
+      const tried = new Set<string>();
+      aroundFirstEnd(wire, (id) => (id.startsWith("w") ? engine.run(id).signal("go", 1, { tx: client }) : Promise.resolve()), async (id) => tried.add(id)); // biome-ignore format: one call
+      await engine.worker({ workflows: [hearing, quick] });
+      const ids = ["w1", "w2", "w3", "w4", "w5"] as const;
+      const late = { deadline: 1_500 };
+      const waiting = await Promise.all(ids.map((id) => engine.start(hearing, undefined, { id, ...(id === "w5" && late) })));
+      await until(() => ids.every((id) => tried.has(id)), "their ends");
+      const runs = await engine.startMany(quick, counted(40).map((input) => ({ input }))); // biome-ignore format: one call
+      expect(await Promise.all(runs.map((run) => run.result()))).toEqual(counted(40));
+      await engine.run("w4").terminate("enough");
+      await expect(engine.run("w4").result()).rejects.toMatchObject({ code: "HF_RUN_TERMINATED" });
+      await expect(engine.run("w5").result()).rejects.toMatchObject({ code: "HF_RUN_FAILED" });
+      expect((await engine.count({ status: "running" })).running).toBe(3);
+      await client.query("COMMIT");
+      expect(await Promise.all(waiting.slice(0, 3).map((run) => run.result()))).toEqual([[1], [1], [1]]);
+    });
+  });
+
+  test("D10 a run that fails keeps the signal of a transaction that was open, for its resumption", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    let tries = 0;
+    const failing = workflow({ name: "failing", signals: { go: signal<number>() } }, async (ctx) => {
+      await ctx.step("fails", () => { if (++tries === 1) throw new Error("not yet"); }, { retry: { maxAttempts: 1 } }); // biome-ignore format: one call
+      return ctx.waitForSignal("go");
+    });
+    await within(async (client) => {
+      const post = async (id: string): Promise<void> => {
+        await client.query("BEGIN");
+        await engine.run(id).signal("go", 7, { tx: client });
+      };
+      aroundFirstEnd(wire, post, () => client.query("COMMIT"));
+      await engine.worker({ workflows: [failing] });
+      const run = await engine.start(failing, undefined);
+      await expect(run.result()).rejects.toThrow(RunFailedError);
+      await until(async () => (await ask(database(), "SELECT id FROM holdfast.mail")).length === 0, "the delivery");
+      await run.resume();
+      expect(await run.result()).toBe(7);
+    });
+  });
+
+  test("P10 a run continues as new while the transaction is open: the next execution hears the signal", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const chain = workflow({ name: "chain", signals: { go: signal<number>() } }, async (ctx, n: number) => {
+      await ctx.sleep(5);
+      return n === 1 ? ctx.continueAsNew(2) : ctx.waitForSignal("go");
+    });
+    await within(async (client) => {
+      const continued: string[] = [];
+      const post = async (id: string): Promise<void> => {
+        await client.query("BEGIN");
+        await engine.run(id).signal("go", 3, { tx: client });
+      };
+      aroundFirstEnd(wire, post, async (id) => {
+        const execution = (await engine.run(id).describe()).execution;
+        if (execution === 2) continued.push(id);
+      });
+      await engine.worker({ workflows: [chain] });
+      const run = await engine.start(chain, 1);
+      await until(() => continued.length === 1, "the next execution");
+      await client.query("COMMIT");
+      expect(await run.result()).toBe(3);
+    });
+  });
+
+  test.each(["awaited", "given up"] as const)(
+    "D6 a transaction step that signals its own run and another, and is %s: both runs end",
+    async (how) => {
+      const engine = await engines.open();
+      const steps = workflow({ name: "steps", signals: { go: signal<number>() } }, async (ctx, other: string) => {
+        const { winner } = await ctx.race("first", {
+          sent: (branch) =>
+            branch.transaction("send", async (tx: PoolClient) => {
+              for (const id of [ctx.run.id, other]) await engine.run(id).signal("go", 1, { tx });
+              await tx.query("SELECT pg_sleep(0.1)");
+            }),
+          slept: (branch) => branch.sleep(how === "awaited" ? "1h" : 5),
+        });
+        if (winner === "slept") return winner;
+        return (await ctx.waitForSignal("go")) + (await ctx.waitForSignal("go"));
+      });
+      await engine.worker({ workflows: [steps] });
+      const ids = counted(8).map((n) => `s${n}`);
+      const runs = await Promise.all(ids.map((id, i) => engine.start(steps, ids[i ^ 1] ?? "", { id })));
+      for (const run of runs) expect(await run.result()).toBe(how === "awaited" ? 2 : "slept");
+    },
+  );
+
+  test("M1 transactions that signal several runs, in any order, while all of these are about to end: none is lost", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [hearing] });
+    const ids = counted(6).map((n) => `h${n}`);
+    const runs = await Promise.all(ids.map((id) => engine.start(hearing, undefined, { id })));
+    const committed = new Map(ids.map((id) => [id, 0]));
+    const call = (turn: number): Promise<void> =>
+      within(async (client) => {
+        for (let round = 0; ; round++) {
+          const order = turn % 2 === 0 ? ids : ids.toReversed();
+          await client.query(turn < 2 ? "BEGIN" : "BEGIN ISOLATION LEVEL REPEATABLE READ");
+          const sent: string[] = [];
+          let isTakenBack = false;
+          for (const id of order) {
+            const error = await engine.run(id, hearing).signal("go", round, { tx: client }).catch((thrown: unknown) => thrown); // biome-ignore format: one call
+            if (error === undefined) sent.push(id);
+            if (error === undefined || error instanceof RunClosedError) continue;
+            // At that level a run that has changed since the transaction began can't be locked.
+            expect([turn, error]).toMatchObject([expect.toSatisfy((n) => n >= 2), { code: "HF_STORE_BUSY", retryable: true }]);
+            isTakenBack = true;
+            break;
+          }
+          await client.query(isTakenBack ? "ROLLBACK" : "COMMIT");
+          if (isTakenBack) continue;
+          for (const id of sent) committed.set(id, (committed.get(id) ?? 0) + 1);
+          if (sent.length === 0 || round === 30) return;
+          await new Promise((resolve) => setTimeout(resolve, 10 + (round % 4) * 8));
+        }
+      });
+    await Promise.all(counted(4).map((n) => call(n - 1)));
+    for (const run of runs) expect([run.id, (await run.result()).length]).toEqual([run.id, committed.get(run.id)]);
+  }, 30_000);
 
   test("W1 D9 the commit of the transaction wakes others, and nothing does before", async () => {
     const wire = new Wire();

@@ -327,7 +327,9 @@ BEGIN
   RETURN ${s}.end_call_1(p_instance, p_slot, to_json(v_results)::text);
 END $$;
 
--- A message inside the transaction of whoever sends it. No run is locked: that would hold up its worker until the transaction ends.
+-- A message inside the transaction of the caller that sends it. The lock on the run is the weakest there is: until the transaction ends,
+-- turns, claims, renewals and messages go on, and only an end that should hear the message waits (M1; commit_turns_1 locks FOR UPDATE then).
+-- What ends a run without a look at its messages does not wait: terminate, a deadline.
 CREATE FUNCTION ${s}.post_mail_1(p_now bigint, p_channel text, p_notice text, p_messages text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_now bigint := ${s}.clock_1(p_now);
@@ -338,7 +340,7 @@ DECLARE
 BEGIN
   FOR v_message IN SELECT * FROM jsonb_array_elements(p_messages::jsonb) LOOP
     v_known := NULL;
-    SELECT * INTO v_run FROM ${s}.runs WHERE id = v_message ->> 'r';
+    SELECT * INTO v_run FROM ${s}.runs WHERE id = v_message ->> 'r' FOR KEY SHARE;
     IF NOT FOUND THEN v_results := v_results || '{"s":"not-found"}'::jsonb; CONTINUE; END IF;
     IF v_run.workflow <> v_message ->> 'wf' THEN
       v_results := v_results || jsonb_build_object('s', 'other-workflow', 'w', v_run.workflow);

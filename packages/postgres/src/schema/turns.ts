@@ -13,8 +13,11 @@ import { BY_INDEX, beginCall, KEYLESS_OUTCOME_KEPT, literal, NOT_LONG, NOTHING }
 
 /** What is said of a usual turn in numbers, in this order. A rollback count of -1: as it is. An index of -1: no turn, nothing was decided. */
 export const TURN_NUMBERS = ["execution", "epoch", "seen", "kind", "rollbacks", "index", "time", "length", "records", "worker"] as const;
-/** How the run of a usual turn goes on: it just runs; it keeps its lease, and there is something to say about it; it parks; it ends. */
-export const TURN_KINDS = { runsOn: 0, keeps: 1, parks: 2, ends: 3 } as const;
+/**
+ * How the run of a usual turn goes on: it just runs; it keeps its lease, and there is something to say about it; it parks; it ends; it ends
+ * and signals that come before that matter (M1), also those in transactions of callers that are still open.
+ */
+export const TURN_KINDS = { runsOn: 0, keeps: 1, parks: 2, ends: 3, endsHearing: 4 } as const;
 /** Of a record: the number of its turn in the batch, and its place there. No seq, no n: -1. */
 export const PLACE_NUMBERS = ["turn", "position", "direction", "seq", "n"] as const;
 export const DIRECTIONS = ["job", "command", "turn"] as const;
@@ -192,17 +195,23 @@ DECLARE
   v_child record;
   v_answer jsonb;
   v_mailed boolean;
+  v_busy boolean;
 BEGIN
   SELECT * INTO c FROM jsonb_to_record(p_commit) AS x(id text, x integer, e integer, t integer, n integer, s text, k boolean, wf text, wake bigint,
     seen bigint, rb integer, ra integer, er text, bc text, state text, attributes jsonb, removed text[], "turnIndex" integer, trims jsonb,
     records jsonb, attempts jsonb, consumed bigint[], updates jsonb, accepts text[], tasks jsonb, "cancelTasks" integer[], children jsonb,
-    "cancelChildren" integer[], sends jsonb, close jsonb, lc boolean, ls text[]);
+    "cancelChildren" integer[], sends jsonb, close jsonb, h boolean, lc boolean, ls text[]);
   SELECT * INTO v_run FROM ${s}.runs WHERE id = c.id FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND OR v_run.worker_id IS NULL OR v_run.epoch <> c.e OR v_run.execution <> c.x THEN RETURN '{"stale":true}'; END IF;
-  IF c.ls IS NOT NULL THEN v_mailed := ${s}.take_mail_1(ARRAY[c.id], p_now); END IF;
+  IF c.h THEN
+    PERFORM 1 FROM ${s}.runs WHERE key = v_run.key FOR UPDATE SKIP LOCKED;
+    v_busy := NOT FOUND;
+  END IF;
+  IF c.ls IS NOT NULL OR c.h THEN v_mailed := ${s}.take_mail_1(ARRAY[c.id], p_now); END IF;
   IF c.ls IS NOT NULL AND (v_mailed OR v_run.last_message > 0) AND ${s}.is_late_1(v_run.key, c.lc, c.ls, c.consumed) THEN
     RETURN jsonb_build_object('late', true, 'inbox', ${s}.inbox_after_1(v_run.key, c.seen));
   END IF;
+  IF v_busy THEN RETURN '{"busy":true}'; END IF;
   -- M8: its sender was faster.
   IF c.accepts IS NOT NULL AND EXISTS (SELECT 1 FROM ${s}.updates WHERE run = v_run.key AND id = ANY (c.accepts) AND status IS NOT NULL) THEN
     RETURN '{"stale":true}';
@@ -292,7 +301,7 @@ END $$;
 -- ${TURN_NUMBERS.length} numbers (see commitTurns.ts); p_turns: what else the rows of those get that don't just run on, as JSON.
 -- p_places: ${PLACE_NUMBERS.length} numbers of each record; p_types … p_states: its texts. p_more: what else the turns have (consumed messages, states, updates,
 -- attempts); p_others: turns that go one by one, after them; p_touched, p_ending: ids of runs that those may reach, or end. The answer is
--- {} if all are committed and nothing else is to be said.
+-- {} if all are committed and nothing else is to be said. Of a run that can't end yet nothing is written (busy).
 CREATE FUNCTION ${s}.commit_turns_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text[], p_numbers bigint[], p_turns text,
   p_places integer[], p_types text[], p_units text[], p_names text[], p_refs text[], p_data text[], p_values text[], p_states text[], p_more text,
   p_others text, p_touched text, p_ending text)
@@ -306,6 +315,10 @@ DECLARE
   v_again integer[];
   v_open boolean;
   v_ended bigint[];
+  v_hearing bigint[];
+  v_free bigint[];
+  v_busy integer[];
+  v_left integer[];
   v_late integer[];
   v_turnless bigint[];
   v_news boolean;
@@ -330,9 +343,10 @@ BEGIN
   SELECT array_agg(coalesce(l.key, 0)), bool_or(l.last_message > ${ofTurn("seen")}), bool_or(l.last_message > 0),
       array_agg(t.i::integer) FILTER (WHERE NOT l.stays AND ${ofTurn("kind")} = ${TURN_KINDS.runsOn}),
       bool_or(${ofTurn("kind")} IN (${TURN_KINDS.keeps}, ${TURN_KINDS.parks})),
-      array_agg(l.key) FILTER (WHERE ${ofTurn("kind")} = ${TURN_KINDS.ends}),
+      array_agg(l.key) FILTER (WHERE ${ofTurn("kind")} IN (${TURN_KINDS.ends}, ${TURN_KINDS.endsHearing})),
+      array_agg(l.key) FILTER (WHERE ${ofTurn("kind")} = ${TURN_KINDS.endsHearing}),
       array_agg(l.key) FILTER (WHERE ${ofTurn("index")} = -1)
-    INTO v_keys, v_news, v_messages, v_again, v_open, v_ended, v_turnless
+    INTO v_keys, v_news, v_messages, v_again, v_open, v_ended, v_hearing, v_turnless
     FROM unnest(p_ids) WITH ORDINALITY AS t(id, i) LEFT JOIN LATERAL (
       SELECT r.key, r.last_message,
         ${stays(ofTurn("rollbacks"))} AS stays
@@ -342,6 +356,11 @@ BEGIN
   v_keys := coalesce(v_keys, '{}');
   v_held := v_keys;
   v_now := ${s}.clock_1(p_now);
+  IF v_hearing IS NOT NULL THEN
+    -- M1: a caller's transaction that has a signal for a run keeps the run from ending until it has ended itself (see post_mail_1).
+    v_free := ARRAY (SELECT r.key FROM ${s}.runs r WHERE r.key = ANY (v_hearing) ORDER BY r.id FOR UPDATE SKIP LOCKED);
+    SELECT array_agg(array_position(v_keys, h.key)) INTO v_busy FROM unnest(v_hearing) AS h(key) WHERE h.key <> ALL (v_free);
+  END IF;
   IF v_ended IS NOT NULL AND EXISTS (SELECT 1 FROM ${s}.mail WHERE error IS NULL AND run_id = ANY (p_ids))
     AND ${s}.take_mail_1(ARRAY (SELECT u.id FROM unnest(p_ids, v_keys) AS u(id, key) WHERE u.key = ANY (v_ended)), v_now) THEN
     v_messages := true;
@@ -351,12 +370,13 @@ BEGIN
     SELECT array_agg(t.i) INTO v_late FROM json_to_recordset(p_turns::json) AS t(i integer, lc boolean, ls text[])
       WHERE t.ls IS NOT NULL AND v_keys[t.i] <> 0 AND ${s}.is_late_1(v_keys[t.i], t.lc, t.ls,
         ARRAY (SELECT m.id FROM json_to_recordset(v_more -> 'consumed') AS m(i integer, id bigint) WHERE m.i = t.i));
-    IF v_late IS NOT NULL THEN
-      -- Nothing of them is written: as if they had lost their claims.
-      v_ended := ARRAY (SELECT e.key FROM unnest(v_ended) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_late));
-      v_turnless := ARRAY (SELECT e.key FROM unnest(v_turnless) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_late));
-      v_keys := ARRAY (SELECT CASE WHEN u.i = ANY (v_late) THEN 0 ELSE u.key END FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) ORDER BY u.i);
-    END IF;
+  END IF;
+  v_left := v_busy || v_late;
+  IF v_left IS NOT NULL THEN
+    -- Nothing of them is written: as if they had lost their claims.
+    v_ended := ARRAY (SELECT e.key FROM unnest(v_ended) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_left));
+    v_turnless := ARRAY (SELECT e.key FROM unnest(v_turnless) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_left));
+    v_keys := ARRAY (SELECT CASE WHEN u.i = ANY (v_left) THEN 0 ELSE u.key END FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) ORDER BY u.i);
   END IF;
   -- A turn says what its row has to count; where there is none, the row is brought up to date first.
   IF v_turnless IS NOT NULL THEN PERFORM ${s}.settle_1(k.key) FROM unnest(v_turnless) AS k(key); END IF;
@@ -444,7 +464,7 @@ BEGIN
   IF 0 <> ALL (v_keys) AND v_inbox IS NULL AND v_results IS NULL AND v_due IS NOT TRUE AND v_family IS NULL AND v_told IS NOT TRUE THEN RETURN '{}'; END IF;
   RETURN ${s}.end_call_1(p_instance, p_slot, json_build_object(
     'stale', (SELECT json_agg(i) FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) WHERE key = 0),
-    'late', to_json(v_late), 'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL OR v_told)::text);
+    'late', to_json(v_late), 'busy', to_json(v_busy), 'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL OR v_told)::text);
 END $$;
 
 -- The parent learns that its child exists.
