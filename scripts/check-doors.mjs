@@ -1,7 +1,8 @@
 // Checks the walls of the house, file by file:
 //   doors   a package is imported only through the `exports` of its package.json, and only by the rooms that may;
 //           a relative import stays inside its package, and one from src stays inside src
-//   purity  core's sources import nothing but each other, and use no clock, timer, randomness or I/O
+//   purity  core's sources import nothing but each other, and those of host, its Node door aside, nothing but core; neither uses a
+//           clock, timer, randomness or I/O
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
@@ -12,24 +13,33 @@ import { ambientUses } from "./purity.mjs";
 /** Which packages of this repository each package's sources may import. */
 const rooms = new Map([
   ["core", []],
-  ["holdfast", ["core"]],
+  ["host", ["core"]],
+  ["holdfast", ["core", "host"]],
   ["postgres", ["core", "holdfast"]],
   ["postgres-server", []],
-  ["kv", ["core"]],
-  ["conformance", ["core", "holdfast", "kv"]],
-  ["simulation", ["core", "holdfast"]],
-  ["temporal", ["core"]],
+  ["kv", ["core", "host"]],
+  ["conformance", ["core", "host", "holdfast", "kv"]],
+  ["simulation", ["core", "host", "holdfast"]],
+  ["temporal", ["core", "host"]],
   ["cli", ["core", "holdfast", "postgres", "kv", "temporal"]],
   ["dashboard", ["cli"]],
 ]);
 
-const pureSources = "packages/core/src/";
+/** Sources that run in any runtime, and what they may import beside each other. */
+const pureRooms = [
+  { room: "core", sources: "packages/core/src/", except: undefined, imports: [] },
+  { room: "host", sources: "packages/host/src/", except: "packages/host/src/node/", imports: ["@holdfast/core"] },
+];
 const pureTypeImports = ["@standard-schema/spec"];
 
 /** The pure files that may use some ambient names, and why. */
 const exceptions = new Map([
   // The barrier finds out at run time which scheduling functions its runtime has.
   ["packages/core/src/executor/barrier.ts", ["globalThis", "process", "setImmediate"]],
+  // The environment is where hosts get their clock, timers and randomness from.
+  ["packages/host/src/environment.ts", ["globalThis", "Date.now", "Math.random"]],
+  // A runtime with a process has events that rejections are withheld from.
+  ["packages/host/src/unhandledRejections.ts", ["globalThis"]],
 ]);
 
 /** @typedef {{ type: string, start: number, [key: string]: any }} Node */
@@ -56,18 +66,18 @@ export function checkDoors(root) {
       report(errors[0].labels[0]?.start ?? 0, errors[0].message);
       continue;
     }
-    const isPure = path.startsWith(pureSources);
+    const pure = pureRooms.find(({ sources, except }) => path.startsWith(sources) && !(except !== undefined && path.startsWith(except)));
     for (const { specifier, typeOnly, start } of importsOf(program)) {
-      const problem = doorProblem(path, specifier, packages) ?? (isPure ? purityProblem(specifier, typeOnly) : undefined);
+      const problem = doorProblem(path, specifier, packages) ?? (pure && purityProblem(pure, path, specifier, typeOnly));
       if (problem) report(start, problem);
     }
-    if (!isPure) continue;
+    if (!pure) continue;
     const allowed = exceptions.get(path) ?? [];
     for (const { name, start } of ambientUses(program)) {
-      if (!allowed.includes(name)) report(start, `core is pure: it can't use ${name}`);
+      if (!allowed.includes(name)) report(start, `${pure.room} is pure: it can't use ${name}`);
     }
     for (const { value, start } of comments) {
-      if (/^\/\s*<reference/.test(value)) report(start, "core is pure: it can't reference other types");
+      if (/^\/\s*<reference/.test(value)) report(start, `${pure.room} is pure: it can't reference other types`);
     }
   }
   return problems;
@@ -128,11 +138,15 @@ function doorProblem(path, specifier, packages) {
   return may.some((other) => other === target.room) ? undefined : `packages/${room} may not import ${name}`;
 }
 
-/** @param {string} specifier @param {boolean} typeOnly */
-function purityProblem(specifier, typeOnly) {
-  if (specifier.startsWith(".")) return undefined;
-  if (!pureTypeImports.includes(specifier)) return `core is pure: it can't import "${specifier}"`;
-  return typeOnly ? undefined : `core is pure: it can import "${specifier}" only by \`import type\``;
+/** @param {typeof pureRooms[number]} pure @param {string} path @param {string} specifier @param {boolean} typeOnly */
+function purityProblem({ room, except, imports }, path, specifier, typeOnly) {
+  if (specifier.startsWith(".")) {
+    const isImpure = except !== undefined && posix(join(dirname(path), specifier)).startsWith(except);
+    return isImpure ? `${room} is pure: it can't import "${specifier}"` : undefined;
+  }
+  if (imports.some((name) => name === specifier)) return undefined;
+  if (!pureTypeImports.includes(specifier)) return `${room} is pure: it can't import "${specifier}"`;
+  return typeOnly ? undefined : `${room} is pure: it can import "${specifier}" only by \`import type\``;
 }
 
 /**

@@ -115,7 +115,22 @@ describe("purity", () => {
     expect(checkDoors(root)).toEqual(["packages/core/src/executor/barrier.ts:1: core is pure: it can't use setTimeout"]);
   });
 
-  test("only core's sources have to be pure", () => {
+  test("host is pure too, but for its Node door, which its other sources can't import", () => {
+    write("packages/host/src/a.ts", `import { x } from "@holdfast/core"; import { y } from "./attempts/y.ts";`);
+    write("packages/host/src/environment.ts", "const now = Date.now; const { setTimeout } = globalThis;");
+    write("packages/host/src/node/a.ts", `import { Worker } from "node:worker_threads"; setTimeout(() => Date.now(), 1);`);
+    expect(checkDoors(root)).toEqual([]);
+    write("packages/host/src/a.ts", "setTimeout(() => {}, 1);");
+    write("packages/host/src/attempts/b.ts", `import { x } from "../node/a.ts";`);
+    write("packages/host/src/c.ts", `import { x } from "node:crypto";`);
+    expect(checkDoors(root).toSorted()).toEqual([
+      "packages/host/src/a.ts:1: host is pure: it can't use setTimeout",
+      `packages/host/src/attempts/b.ts:1: host is pure: it can't import "../node/a.ts"`,
+      `packages/host/src/c.ts:1: host is pure: it can't import "node:crypto"`,
+    ]);
+  });
+
+  test("only the sources of core and host have to be pure", () => {
     write("packages/core/test/a.test.ts", "setTimeout(() => Date.now(), 1);");
     write("packages/kv/src/a.ts", "setTimeout(() => Date.now(), 1);");
     expect(checkDoors(root)).toEqual([]);

@@ -36,6 +36,7 @@ beforeAll(() => {
   build();
   for (const [name, from] of [
     ["@holdfast/core", "packages/core"],
+    ["@holdfast/host", "packages/host"],
     ["holdfast", "packages/holdfast"],
   ] as const) {
     const to = join(folder, "node_modules", name);

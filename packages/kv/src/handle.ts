@@ -35,24 +35,14 @@ import {
   type Updates,
   validateRetry,
 } from "@holdfast/core";
+import { byName, declaredMessage, isActivity, isWorkflow, TurnQueue, validated } from "@holdfast/host";
 import { adviseHere } from "./advice.ts";
+import { realEnvironment } from "./environment.ts";
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
 import { type Birth, create } from "./host/birth.ts";
 import { storedRetry } from "./host/bodies.ts";
 import { isOverdue } from "./host/deadline.ts";
-import {
-  activitiesByName,
-  checkedCodec,
-  checkedId,
-  checkedKey,
-  checkedOptions,
-  checkedSend,
-  invalid,
-  isWorkflow,
-  specOf,
-  validated,
-} from "./host/definitions.ts";
-import { realEnvironment } from "./host/environment.ts";
+import { checkedCodec, checkedId, checkedKey, checkedOptions, checkedSend, invalid } from "./host/definitions.ts";
 import { Namespace } from "./host/namespace.ts";
 import { Pauses } from "./host/pauses.ts";
 import { isClosed, type RunResult, resultOf } from "./host/results.ts";
@@ -148,7 +138,7 @@ export class Handle {
     this.#workflow = workflow;
     this.#namespace = Namespace.of(driver);
     const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
-    const activities = activitiesByName(options.activities);
+    const activities = byName("runWorkflow.activities", options.activities ?? [], isActivity);
     this.#settings = {
       driver,
       workflow,
@@ -160,6 +150,7 @@ export class Handle {
       logger,
       limits,
       environment,
+      turnQueue: new TurnQueue(environment, { isShared: false }),
       turnTimeout,
     };
   }
@@ -266,7 +257,7 @@ export class Handle {
     await this.#send({ type: "signal", id, name, payload: encoded }, key);
   }
   async #signalPayload(name: string, payload: unknown): Promise<Payload> {
-    const spec = specOf<SignalSpec<unknown>>(this.#workflow, "signals", name);
+    const spec = declaredMessage<SignalSpec<unknown>>(this.#workflow, "signals", name);
     await validated(`signal ${name}`, spec?.schema as never, payload); // the run makes of it what its schema does
     return this.#encode(payload, `the payload of signal ${name}`);
   }
@@ -306,7 +297,7 @@ export class Handle {
 
   async update(name: string, input?: unknown, options: UpdateOptions = {}): Promise<unknown> {
     checkedSend("update", options);
-    const spec = specOf<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
+    const spec = declaredMessage<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
     await validated(`update ${name}`, spec?.schema as never, input);
     const encoded = this.#encode(input, `the input of update ${name}`);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);

@@ -102,11 +102,11 @@ export {
 } from "@holdfast/core";
 export type { EngineDriver, KvEntry, KvWrite } from "./driver.ts";
 export { MemoryAlarms, MemoryDriver, type MemoryDriverOptions, MemoryNamespace } from "./drivers/memory.ts";
+export type { Environment, Timer } from "./environment.ts";
+export { realEnvironment } from "./environment.ts";
 export { type KvErrorEntry, kvErrors } from "./errorCatalog.ts";
 export { KvFormatError, KvWriteError, RunClosingError, RunLiveError, UnsupportedOperationError, WrongNamespaceError } from "./errors.ts";
 export type { RunDescription, WorkflowHandle } from "./handle.ts";
-export type { Environment, Timer } from "./host/environment.ts";
-export { realEnvironment } from "./host/environment.ts";
 export type { RunResult } from "./host/results.ts";
 export type { ChildStart, Delivery, RoutedSignal, Router } from "./host/router.ts";
 export type { OpenOptions, RunOptions, SendOptions, UpdateOptions } from "./options.ts";

@@ -4,8 +4,8 @@
 
 import type { Codec, Duration, Limits, Logger, Queries, Signals, StartSignal, StoredRetryPolicy, Updates, Workflow } from "@holdfast/core";
 import type { EngineDriver } from "./driver.ts";
+import type { Environment } from "./environment.ts";
 import type { AnyActivity } from "./host/bodies.ts";
-import type { Environment } from "./host/environment.ts";
 import type { Router } from "./host/router.ts";
 import type { ParentLink } from "./storage/contents.ts";
 

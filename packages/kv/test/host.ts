@@ -54,6 +54,10 @@ class World implements Environment {
   elapsed(): number {
     return realEnvironment.elapsed();
   }
+  readonly worked = realEnvironment.worked;
+  patience(ms: number, callback: () => void) {
+    return realEnvironment.patience(ms, callback);
+  }
   after(ms: number, callback: () => void) {
     const alarm = { at: this.time + Math.max(0, ms), callback };
     this.#alarms.push(alarm);

@@ -4,7 +4,8 @@
 // engine that is blamed for it.
 
 import { type Activity, type AnyWorkflow, InvalidInputError } from "@holdfast/core";
-import { byName, isActivity, isWorkflow, WorkflowTable } from "holdfast/store";
+import { byName, isActivity, isWorkflow } from "@holdfast/host";
+import { WorkflowTable } from "holdfast/store";
 import type { Hands } from "./hands.ts";
 import { isPlain, reasonOf, shown } from "./options.ts";
 import type { Scene, StandIns } from "./scene.ts";

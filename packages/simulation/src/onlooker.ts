@@ -3,8 +3,9 @@
 // Invariants: M11 (a query answers with the state that was last published), D12 (every attempt is in the list of operations).
 
 import { type AnyWorkflow, evaluateQuery, type OperationInfo } from "@holdfast/core";
+import type { Environment, Timer } from "@holdfast/host";
 import { Holdfast } from "holdfast";
-import type { Environment, Store, Timer } from "holdfast/store";
+import type { Store } from "holdfast/store";
 import type { Ledger } from "./ledger.ts";
 import type { SimProcess } from "./process.ts";
 import { DRIFT_TOLERANCE, type SeenRun, stable, type Witness } from "./witness.ts";

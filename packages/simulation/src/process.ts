@@ -2,7 +2,7 @@
 // Owns: whether it lives, and the environment that its engine is given.
 // Invariants: nothing happens in a dead process; callbacks of `soon` come in order, as in Node; a timer is never early by its own clock.
 
-import type { Environment, Timer } from "holdfast/store";
+import type { Environment, Timer } from "@holdfast/host";
 import type { Random } from "./random.ts";
 import { Told } from "./told.ts";
 import type { Owner, World } from "./world.ts";

@@ -33,10 +33,19 @@ import {
   uncheckedSeed,
   type Workflow,
 } from "@holdfast/core";
+import {
+  byName,
+  declaredMessage,
+  type Environment,
+  isActivity,
+  isWorkflow,
+  listed,
+  realEnvironment,
+  timeOrderedId,
+  validated,
+} from "@holdfast/host";
+import { stopOnSignals } from "@holdfast/host/node";
 import { Engine, type EngineOptions } from "../engine/engine.ts";
-import { byName, declaredMessage, isActivity, isWorkflow, listed, validated } from "../host/definitions.ts";
-import { type Environment, realEnvironment, timeOrderedId } from "../host/environment.ts";
-import { stopOnSignals } from "../host/shutdown.ts";
 import { WorkflowTable } from "../host/versions.ts";
 import type { WorkerHost } from "../host/worker.ts";
 import { consoleLogger } from "../logger.ts";

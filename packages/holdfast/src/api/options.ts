@@ -21,8 +21,8 @@ import {
   typedCodec,
   validateRetry,
 } from "@holdfast/core";
-import { isWorkflow } from "../host/definitions.ts";
-import type { Determinism } from "../host/guard.ts";
+import { isWorkflow } from "@holdfast/host";
+import type { Determinism } from "@holdfast/host/node";
 import type { NewRun, RunQuery } from "../store/port.ts";
 import type { OpenOptions } from "./holdfast.ts";
 import type { RunFilter, SendOptions, StartOptions, UpdateOptions, WorkerOptions } from "./types.ts";

@@ -28,9 +28,9 @@ import {
   UpdateFailedError,
   type UpdateSpec,
 } from "@holdfast/core";
+import { declaredMessage, validated } from "@holdfast/host";
 import type { Engine } from "../engine/engine.ts";
 import { blockedError, type RunEnd } from "../engine/resultWaiters.ts";
-import { declaredMessage, validated } from "../host/definitions.ts";
 import { operationsOf } from "../host/operations.ts";
 import { StoreCorruptError } from "../store/errors.ts";
 import type { NewMessage, RunRow, SendResult, UpdateOutcome } from "../store/port.ts";

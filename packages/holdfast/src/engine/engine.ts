@@ -17,13 +17,13 @@ import {
   serializeError,
   UpdateRejectedError,
 } from "@holdfast/core";
+import type { Environment, Timer } from "@holdfast/host";
+import { forgetSignals } from "@holdfast/host/node";
 import { BlockedLog } from "../host/blocking.ts";
 import { Batcher, Committer } from "../host/committer.ts";
 import type { Driver } from "../host/driver.ts";
-import type { Environment, Timer } from "../host/environment.ts";
 import { Looking } from "../host/looking.ts";
 import { oneByOne } from "../host/oneByOne.ts";
-import { forgetSignals } from "../host/shutdown.ts";
 import { WorkerHost, type WorkerSettings } from "../host/worker.ts";
 import { isRefusal } from "../store/errors.ts";
 import type { AddressedMessage, CreateResult, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "../store/port.ts";

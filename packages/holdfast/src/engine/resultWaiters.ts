@@ -12,8 +12,8 @@ import {
   type RunStatus,
   reviveError,
 } from "@holdfast/core";
-import { onAbort } from "../host/aborts.ts";
-import type { Environment, Timer } from "../host/environment.ts";
+import type { Environment, Timer } from "@holdfast/host";
+import { onAbort } from "@holdfast/host";
 import { StoreCorruptError } from "../store/errors.ts";
 import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
 

@@ -14,11 +14,11 @@ import {
   type Payload,
   serializeError,
 } from "@holdfast/core";
+import type { Environment, Timer } from "@holdfast/host";
 import { isRefusal } from "../store/errors.ts";
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
 import { quietControllerOf } from "./attempts.ts";
 import { Batcher } from "./committer.ts";
-import type { Environment, Timer } from "./environment.ts";
 import { oneByOne } from "./oneByOne.ts";
 import { over, whyOver } from "./overs.ts";
 

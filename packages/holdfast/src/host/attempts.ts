@@ -21,8 +21,8 @@ import {
   StepTimeoutError,
   serializeError,
 } from "@holdfast/core";
+import type { Environment, Timer } from "@holdfast/host";
 import type { InboxMessage } from "../store/port.ts";
-import type { Environment, Timer } from "./environment.ts";
 
 export interface Attempt {
   readonly seq: number;

@@ -2,9 +2,9 @@
 // Owns: the queue of turns and creations that wait for the store.
 // Invariants: D3 (shared transactions; no run waits for another's effects, nor fails by its fault), D2 (each item all or nothing, and once).
 
+import type { Environment } from "@holdfast/host";
 import { isRefusal, StoreError } from "../store/errors.ts";
 import type { CommitResult, CreateResult, NewRun, Store, TurnCommit } from "../store/port.ts";
-import type { Environment } from "./environment.ts";
 
 /** Who waits for an item to be written. */
 export interface Waiting<I, R> {

@@ -25,16 +25,16 @@ import {
   type TurnWatch,
   trimmed,
 } from "@holdfast/core";
+import type { TurnQueue } from "@holdfast/host";
+import { unguardedCodec } from "@holdfast/host/node";
 import { isRefusal, StoreError } from "../store/errors.ts";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow, TurnCommit } from "../store/port.ts";
 import type { Attempt, AttemptEnd } from "./attempts.ts";
 import { type BlockedLog, isBrokenRule, reasonOf } from "./blocking.ts";
-import { unguardedCodec } from "./guard.ts";
 import { isMixed, isPatient, JobQueue, type TurnJobs } from "./jobs.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost, type Unsure } from "./steps.ts";
 import { Timers } from "./timers.ts";
-import type { Turnstile } from "./turnstile.ts";
 
 export interface DriverHost extends StepsHost {
   readonly logger: Logger;
@@ -61,7 +61,7 @@ export interface DriverHost extends StepsHost {
   /** How often in a row runs were blocked here or set back, for the backoff, and why the last time (V4). */
   readonly blocked: Map<string, { readonly times: number; readonly reason?: string; readonly unsure?: Unsure }>;
   readonly blockedLog: BlockedLog;
-  readonly turnstile: Turnstile;
+  readonly turnQueue: TurnQueue;
   /** Turns that are being computed: their commits come soon. */
   computing: number;
   /** The driver is through with its claim: parked, closed, blocked or lost. */
@@ -205,7 +205,7 @@ export class Driver {
     this.#unborn = true;
     this.#hasBegun = true;
     const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
-    const completion = await this.#inTurn(() => this.#executor.activate(activation));
+    const completion = await this.#host.turnQueue.run(() => this.#executor.activate(activation));
     if (completion.status !== "ok") return this.#blocked(completion.error);
     const draft = this.#draft(activation, completion);
     draft.lateIf = undefined; // D9: a run that does not exist has no message but its own
@@ -327,7 +327,7 @@ export class Driver {
       resume === undefined
         ? replayView(turns)
         : replayView([...turns, { index: this.#turns, time: 0, historyLength: 0, jobs: [resume], commands: [] }]).slice(0, -1);
-    const completion = await this.#inTurn(async () => (this.#released ? undefined : executor.replay(view)));
+    const completion = await this.#host.turnQueue.run(async () => (this.#released ? undefined : executor.replay(view)));
     return completion?.status === "failed" ? completion.error : undefined;
   }
   /** What the run had asked of others and has no answer to: these operations, or all (its end has dropped what was under way). */
@@ -421,7 +421,7 @@ export class Driver {
   #activate(): void {
     this.#busy = true;
     this.#host.computing++;
-    this.#host.turnstile.pass(this.#turn);
+    this.#host.turnQueue.enter(this.#turn);
   }
   /** Of the turns of many runs each costs little: no async function with all its variables, but callbacks. */
   readonly #turn = (): void => {
@@ -433,7 +433,7 @@ export class Driver {
     const time = Math.max(this.#host.now(), this.#notBefore);
     const activation: Activation = { time, jobs: turn.jobs, historyLength: this.#historyLength };
     void this.#executor.activate(activation).then((completion) =>
-      this.#host.turnstile.leave(() => {
+      this.#host.turnQueue.leave(() => {
         this.#host.computing--;
         this.#computed(activation, completion, turn);
       }),
@@ -464,17 +464,6 @@ export class Driver {
     if (left.length > 0) this.#queue.keep(left);
     const kept = new Set(left.map(({ id }) => id));
     draft.consumed = turn.messages.flatMap(({ id }) => (kept.has(id) ? [] : [id]));
-  }
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const { turnstile } = this.#host;
-    return new Promise((resolve, reject) => {
-      const begin = (): void =>
-        void work().then(
-          (result) => turnstile.leave(() => resolve(result)),
-          (error) => turnstile.leave(() => reject(error)),
-        );
-      turnstile.pass(begin);
-    });
   }
 
   /** A commit without a turn: attempts, or parking. */

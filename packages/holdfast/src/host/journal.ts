@@ -18,10 +18,10 @@ import {
   type StoredRunRetry,
   type TerminalCommand,
 } from "@holdfast/core";
+import type { Environment } from "@holdfast/host";
 import { storedRunRetry } from "../api/options.ts";
 import { canceledBy } from "../store/canceled.ts";
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
-import type { Environment } from "./environment.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 

@@ -4,9 +4,9 @@
 // D12 (the last failure is told while the next attempt is awaited).
 
 import type { Codec, RunInfo, RunStatus } from "@holdfast/core";
+import type { Environment } from "@holdfast/host";
 import { readable } from "../codecs.ts";
 import type { RunRow, Store } from "../store/port.ts";
-import type { Environment } from "./environment.ts";
 import { isActivity, lastFailure, needsMore, type OpenActivity, openActivities, waitingForOf } from "./waiting.ts";
 
 /** Of a worker of this process: what it could take up. */

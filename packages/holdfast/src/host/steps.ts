@@ -17,9 +17,9 @@ import {
   serializeError,
   type Turn,
 } from "@holdfast/core";
+import type { Environment } from "@holdfast/host";
 import type { AttemptRow, ClaimedRun, InboxMessage, TurnCommit } from "../store/port.ts";
 import { type Attempt, type AttemptEnd, Attempts, Recorded, retryAfter } from "./attempts.ts";
-import type { Environment } from "./environment.ts";
 import type { Timers } from "./timers.ts";
 
 export interface StepsHost {

@@ -2,7 +2,7 @@
 // Owns: when each is due, and the one alarm for the first of them.
 // Invariants: K8 (none early; late ones fire when somebody looks), D8 (a retry is a moment that outlives the process: rows say it too).
 
-import type { Environment, Timer } from "./environment.ts";
+import type { Environment, Timer } from "@holdfast/host";
 
 interface Taken {
   readonly fired: readonly number[];

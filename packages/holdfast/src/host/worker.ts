@@ -19,19 +19,15 @@ import {
   serializeError,
   type TurnWatch,
 } from "@holdfast/core";
+import { checkedMessage, type Environment, type Timer, TurnQueue, tolerateRejections } from "@holdfast/host";
+import { codeOf, type Determinism, DeterminismGuard, Watchdog } from "@holdfast/host/node";
 import { TakeoverLog } from "../engine/outages.ts";
 import { isRefusal, StoreCorruptError, StoreError } from "../store/errors.ts";
 import type { ClaimedRun, ClaimResult, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import type { BlockedLog } from "./blocking.ts";
-import { checkedMessage, codeOf } from "./definitions.ts";
 import { Driver, type DriverHost } from "./driver.ts";
-import type { Environment, Timer } from "./environment.ts";
-import { type Determinism, Guard } from "./guard.ts";
-import { tolerateRejections } from "./rejections.ts";
-import { Turnstile } from "./turnstile.ts";
 import type { WorkflowTable } from "./versions.ts";
-import { Watchdog } from "./watchdog.ts";
 
 export interface WorkerSettings {
   readonly id: string;
@@ -80,7 +76,7 @@ export class WorkerHost implements DriverHost {
   readonly turnTimeout: number;
   readonly maxRecoveries: number;
   readonly freezeStates: boolean;
-  readonly turnstile: Turnstile;
+  readonly turnQueue: TurnQueue;
   readonly #settings: WorkerSettings;
   readonly #ports: WorkerPorts;
   readonly #activities: ActivityRunner;
@@ -112,7 +108,7 @@ export class WorkerHost implements DriverHost {
   #intolerant: () => void = () => {};
   #started = false;
   #watchdog: Watchdog | undefined;
-  #guard: Guard | undefined;
+  #guard: DeterminismGuard | undefined;
 
   constructor(settings: WorkerSettings, ports: WorkerPorts) {
     this.id = settings.id;
@@ -125,7 +121,7 @@ export class WorkerHost implements DriverHost {
     this.turnTimeout = settings.turnTimeout;
     this.maxRecoveries = settings.maxRecoveries;
     this.freezeStates = settings.determinism !== "off";
-    this.turnstile = new Turnstile(ports.environment, settings.determinism === "off");
+    this.turnQueue = new TurnQueue(ports.environment, { isShared: settings.determinism === "off" });
     this.#settings = settings;
     this.#ports = ports;
     this.#activities = new ActivityRunner({
@@ -181,7 +177,8 @@ export class WorkerHost implements DriverHost {
     this.#intolerant = tolerateRejections();
     const { determinism, watchdogAfter } = this.#settings;
     this.#watchdog = new Watchdog(watchdogAfter);
-    if (determinism !== "off") this.#guard = new Guard(determinism, this.logger);
+    if (determinism !== "off")
+      this.#guard = new DeterminismGuard(determinism, this.logger, { url: import.meta.url, module: "host/worker" });
     this.#started = true;
     this.#timers.push(
       this.environment.stayAlive(),
@@ -333,7 +330,7 @@ export class WorkerHost implements DriverHost {
     return this.#settings.replaceStep(name);
   }
   checked(workflow: AnyWorkflow, job: Job): Promise<Job> {
-    return checkedMessage(workflow, job, this.codec);
+    return checkedMessage(workflow, job, this.codec, this.environment);
   }
   codeOf(workflow: AnyWorkflow): string {
     return codeOf(workflow);

@@ -3,8 +3,6 @@
 // Invariants: what a store, its tests and the simulation need of this package is here, and nothing else is exported for them.
 
 export { storeErrors } from "../errorCatalog.ts";
-export { byName, isActivity, isWorkflow } from "../host/definitions.ts";
-export type { Environment, Timer } from "../host/environment.ts";
 export { WorkflowTable } from "../host/versions.ts";
 export * from "./errors.ts";
 export { MemoryStore } from "./memory/store.ts";

@@ -2,7 +2,7 @@
 // Owns: the clock and the timers of a test engine.
 // Invariants: K8 (a timer never fires before its time), no real waiting.
 
-import { type Environment, realEnvironment, type Timer } from "../host/environment.ts";
+import { type Environment, realEnvironment, type Timer } from "@holdfast/host";
 
 interface Alarm {
   readonly at: number;

@@ -5,11 +5,11 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { realEnvironment } from "@holdfast/host";
 import { ask, startServer, type TestServer } from "@holdfast/postgres-server";
 import { Holdfast, type Logger, type OpenOptions } from "holdfast";
 import type { Store } from "holdfast/store";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import { openStore } from "../../src/store/open.ts";
 

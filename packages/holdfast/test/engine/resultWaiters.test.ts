@@ -3,10 +3,10 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { realEnvironment } from "@holdfast/host";
 import { activity, FatalError, Holdfast, update, workflow } from "holdfast";
 import { expect, test, vi } from "vitest";
 import { ResultWaiters } from "../../src/engine/resultWaiters.ts";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { StoreCorruptError, StoreMovedError } from "../../src/store/errors.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { RunRow, Store } from "../../src/store/port.ts";

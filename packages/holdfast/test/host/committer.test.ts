@@ -1,8 +1,8 @@
 // Group commit: what goes together, in which order, and how much at once.
 
+import { realEnvironment } from "@holdfast/host";
 import { describe, expect, test, vi } from "vitest";
 import { Batcher, Committer } from "../../src/host/committer.ts";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { partlyWritten, StoreError, StoreRefusedError } from "../../src/store/errors.ts";
 import type { NewRun, Store, TurnCommit } from "../../src/store/port.ts";
 

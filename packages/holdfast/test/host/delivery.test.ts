@@ -2,9 +2,9 @@
 // Owns: the workflows in it.
 // Invariants: M2 (order), M7 (consumed in the commit of the turn that has them), D9 (a run never parks on a message it was given).
 
+import { realEnvironment } from "@holdfast/host";
 import { Holdfast, Receive, signal, workflow } from "holdfast";
 import { expect, it } from "vitest";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { CommitResult, TurnCommit } from "../../src/store/port.ts";
 

@@ -1,8 +1,8 @@
 // Looks at deadlines on a store that is slow to answer.
 
+import { realEnvironment } from "@holdfast/host";
 import { Holdfast } from "holdfast";
 import { expect, test } from "vitest";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import { Gate } from "../engine/engines.ts";
 

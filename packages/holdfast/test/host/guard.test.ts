@@ -6,10 +6,10 @@ import nodeCrypto, { randomUUID } from "node:crypto";
 import fs, { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import timers from "node:timers";
 import { Executor } from "@holdfast/core";
+import { realEnvironment } from "@holdfast/host";
+import { DeterminismGuard } from "@holdfast/host/node";
 import { type AnyWorkflow, Holdfast, type Logger, Loop, Receive, RunBlockedError, signal, workflow } from "holdfast";
 import { afterEach, describe, expect, it } from "vitest";
-import { realEnvironment } from "../../src/host/environment.ts";
-import { Guard } from "../../src/host/guard.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import { testEngine } from "../../src/testing/testEngine.ts";
 
@@ -159,7 +159,7 @@ describe("determinism: warn", () => {
 
   it("names all the runs that it may have been, when several share a tick", async () => {
     const warnings: string[] = [];
-    const guard = new Guard("warn", { debug() {}, info() {}, warn: (message) => warnings.push(message), error() {} });
+    const guard = new DeterminismGuard("warn", { debug() {}, info() {}, warn: (message) => warnings.push(message), error() {} });
     const reads = workflow("reads", async () => Date.now());
     const start = (runId: string) => {
       const job = {

@@ -2,9 +2,9 @@
 // Owns: the workflows in it.
 // Invariants: D7 D8 D12 (attempts are counted whoever makes them), W5 (a run in memory is used only if nothing of it has moved).
 
+import { realEnvironment } from "@holdfast/host";
 import { Holdfast, workflow } from "holdfast";
 import { expect, it } from "vitest";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { ClaimRequest, ClaimResult } from "../../src/store/port.ts";
 

@@ -1,10 +1,10 @@
 // From jobs to commits and back, where many runs share the way: none is lost, none is doubled, and each keeps its order.
 
 import type { Turn } from "@holdfast/core";
+import { realEnvironment } from "@holdfast/host";
 import { Holdfast, signal, workflow } from "holdfast";
 import { afterEach, expect, test } from "vitest";
 import { Committer } from "../../src/host/committer.ts";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { NewRun, Store, TurnCommit } from "../../src/store/port.ts";
 

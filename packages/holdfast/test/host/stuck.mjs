@@ -2,8 +2,8 @@
 // second names a file, until that exists: however slow the machine is, whoever watches has had the time to say so.
 
 import { existsSync } from "node:fs";
+import { realEnvironment } from "@holdfast/host";
 import { Holdfast, workflow } from "holdfast";
-import { realEnvironment } from "../../dist/host/environment.js";
 import { MemoryStore } from "../../dist/store/memory/store.js";
 import { spin } from "./spin.mjs";
 

@@ -1,8 +1,8 @@
 // What one worker leaves behind, and how the next goes on from there.
 
+import { realEnvironment } from "@holdfast/host";
 import { Holdfast, Loop, workflow } from "holdfast";
 import { afterEach, expect, test } from "vitest";
-import { realEnvironment } from "../../src/host/environment.ts";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import type { Store, TurnCommit } from "../../src/store/port.ts";
 

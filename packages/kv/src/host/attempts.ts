@@ -19,7 +19,7 @@ import {
   StepTimeoutError,
   serializeError,
 } from "@holdfast/core";
-import type { Environment, Timer } from "./environment.ts";
+import type { Environment, Timer } from "../environment.ts";
 
 /** What is run for an operation. */
 export interface Body {

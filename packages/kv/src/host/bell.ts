@@ -2,7 +2,7 @@
 // Owns: whether something has happened since it was last asked.
 // Invariants: D9 (what happens while nobody waits is not missed: the next wait is over at once).
 
-import type { Timer } from "./environment.ts";
+import type { Timer } from "../environment.ts";
 
 export class Bell {
   #rung = false;

@@ -3,9 +3,9 @@
 // Invariants: M8 (signals of a start are there in the first turn), K7 (a deadline counts from the creation), P7 (the seed).
 
 import { type AnyWorkflow, type Payload, RunAlreadyExistsError } from "@holdfast/core";
+import type { Environment } from "../environment.ts";
 import type { Head } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
-import type { Environment } from "./environment.ts";
 import type { Namespace, Sender } from "./namespace.ts";
 
 /** What a run is created with. */

@@ -4,8 +4,8 @@
 // stays blocked).
 
 import { DeadlineExceededError, type FailCommand, serializeError, type Turn } from "@holdfast/core";
+import type { Environment } from "../environment.ts";
 import type { Head } from "../storage/contents.ts";
-import type { Environment } from "./environment.ts";
 
 export function isOverdue({ deadlineAt }: Head, environment: Environment): boolean {
   return deadlineAt !== undefined && deadlineAt <= environment.now();

@@ -16,11 +16,11 @@ import {
   serializeError,
   type Turn,
 } from "@holdfast/core";
+import type { Environment } from "../environment.ts";
 import type { Attempt } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
 import { type AttemptEnd, Attempts, retryAfter } from "./attempts.ts";
 import { type BodyContext, bodyOf, isEffect } from "./bodies.ts";
-import type { Environment } from "./environment.ts";
 
 export interface EffectsOptions {
   readonly environment: Environment;

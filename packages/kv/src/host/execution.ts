@@ -3,6 +3,7 @@
 // Invariants: P10 (each execution has an executor of its own), X10 (dropping it tells workflow code nothing).
 
 import { type Command, Executor, type Job, type StartJob } from "@holdfast/core";
+import { withholdsRejections } from "@holdfast/host";
 import type { Head, Status } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
 import { type BodyContext, unsupported } from "./bodies.ts";
@@ -128,5 +129,5 @@ export class Execution {
 }
 
 function newExecutor({ workflow, codec, logger, limits, environment, turnTimeout }: Settings): Executor {
-  return new Executor({ workflow, codec, logger, limits, elapsed: environment.elapsed, turnTimeout });
+  return new Executor({ workflow, codec, logger, limits, elapsed: environment.worked, turnTimeout, withholdsRejections });
 }

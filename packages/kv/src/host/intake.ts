@@ -5,11 +5,11 @@
 // outcome for an execution that is over is nobody's).
 
 import type { Job, UpdateJob } from "@holdfast/core";
+import { checkedSignal, checkedUpdate } from "@holdfast/host";
 import type { InboxMessage, Message, MessageJob } from "../storage/contents.ts";
 import { PREFIX, usedKey } from "../storage/layout.ts";
 import { read } from "../storage/sealing.ts";
 import type { Storage } from "../storage/storage.ts";
-import { checkedSignal, checkedUpdate } from "./definitions.ts";
 import type { Execution } from "./execution.ts";
 import { Inbox } from "./inbox.ts";
 import type { Namespace } from "./namespace.ts";
@@ -114,12 +114,12 @@ export class Intake {
     if (job.type === "update" && outcome !== undefined) this.#namespace.tellUpdate(job.id, outcome);
   }
   async #jobOf({ job }: InboxMessage, { storage, head, effects, lastTime }: Execution): Promise<Job | undefined> {
-    const { workflow, codec } = this.#settings;
+    const { workflow, codec, environment } = this.#settings;
     switch (job.type) {
       case "signal":
-        return checkedSignal(workflow, job, codec);
+        return checkedSignal(workflow, job, codec, environment);
       case "update":
-        return checkedUpdate(workflow, this.#patientJob(job, lastTime), codec);
+        return checkedUpdate(workflow, this.#patientJob(job, lastTime), codec, environment);
       case "cancel":
         return job;
       case "resolve": {

@@ -3,9 +3,9 @@
 // Invariants: K6 M12; a letter is delivered at least once, however often the process dies; one that can't be delivered is tried again later.
 
 import { HoldfastError, type Logger } from "@holdfast/core";
+import type { Environment } from "../environment.ts";
 import type { Letter } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
-import type { Environment } from "./environment.ts";
 import type { Router } from "./router.ts";
 
 export interface PostOptions {

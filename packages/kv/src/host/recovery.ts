@@ -9,7 +9,6 @@ import type { Storage } from "../storage/storage.ts";
 import { isOutcome } from "./closing.ts";
 import type { Execution } from "./execution.ts";
 import type { Intake } from "./intake.ts";
-import { inTurn } from "./rejections.ts";
 import { isClosed } from "./results.ts";
 
 /** Somebody asked for it to be tried again, and it can be. */
@@ -64,7 +63,7 @@ export async function takeBack(execution: Execution, jobs: readonly Job[]): Prom
   return replay(execution, resumed === undefined ? replayView(turns) : resumedView(turns, resumed));
 }
 async function replay({ executor, settings }: Execution, view: readonly Turn[]): Promise<Error | undefined> {
-  const completion = await inTurn(settings.environment, () => executor.replay(view));
+  const completion = await settings.turnQueue.run(() => executor.replay(view));
   return completion.status === "failed" ? completion.error : undefined;
 }
 /** The run was failed, or waited: it is another attempt of it that goes on, with the next turn. */

@@ -13,6 +13,8 @@ import {
   type SignalJob,
   type TerminalCommand,
 } from "@holdfast/core";
+import { checkedSignal, tolerateRejections } from "@holdfast/host";
+import type { Timer } from "../environment.ts";
 import { WrongNamespaceError } from "../errors.ts";
 import type { Head, InboxMessage } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
@@ -23,15 +25,12 @@ import { notServed, storeBlocked } from "./blocking.ts";
 import { serves } from "./bodies.ts";
 import { Closing, isBeginning } from "./closing.ts";
 import { expired, isOverdue, mayRollBack } from "./deadline.ts";
-import { checkedSignal } from "./definitions.ts";
 import { type ClosingCommand, close, continueAsNew, endWants, retryTimeOf } from "./endings.ts";
-import type { Timer } from "./environment.ts";
 import { Execution } from "./execution.ts";
 import { Flusher } from "./flusher.ts";
 import { Intake } from "./intake.ts";
 import { type LiveRun, Namespace } from "./namespace.ts";
 import { isRecovered, recover, retryTime, takeBack, trackUpdates } from "./recovery.ts";
-import { inTurn, tolerateRejections } from "./rejections.ts";
 import { isClosed, type RunResult, resultOf } from "./results.ts";
 import { isTooLarge, jobsThatFit } from "./room.ts";
 import type { Settings } from "./settings.ts";
@@ -204,7 +203,7 @@ export class Session implements LiveRun {
   #firstSignals(): Promise<SignalJob[]> {
     const { birth, environment, workflow, codec } = this.#settings;
     const jobs = (birth?.signals ?? []).map(({ name, payload }) => ({ type: "signal", id: environment.uuid(), name, payload }) as const);
-    return Promise.all(jobs.map((job) => checkedSignal(workflow, job, codec)));
+    return Promise.all(jobs.map((job) => checkedSignal(workflow, job, codec, environment)));
   }
   /** D10: until its time has come, a run that failed as a whole runs no code. Messages wait with it. */
   async #waitForRetry(execution: Execution, isResumed: boolean): Promise<RunResult | undefined> {
@@ -284,7 +283,7 @@ export class Session implements LiveRun {
   }
 
   async #turn(execution: Execution): Promise<Ending | undefined> {
-    const turn = await inTurn(this.#settings.environment, async () => {
+    const turn = await this.#settings.turnQueue.run(async () => {
       if (this.#evicted) return undefined;
       const activation = this.#activationOf(execution);
       return { activation, completion: await execution.executor.activate(activation) };
@@ -292,6 +291,7 @@ export class Session implements LiveRun {
     if (this.#evicted || turn === undefined) return undefined;
     const { activation, completion } = turn;
     if (completion.status === "failed") return this.#block(execution, completion.error);
+    execution.executor.reportUnheard();
     const problem = execution.unsupportedIn(completion.commands);
     if (problem !== undefined) return this.#block(execution, problem);
     const wants = endWants(execution, completion, activation.time);

@@ -89,7 +89,7 @@ describe("yield", () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     vi.resetModules(); // the environment takes the timers that are there when it is loaded
-    const { realEnvironment: environment } = await import("../../src/host/environment.ts");
+    const { realEnvironment: environment } = await import("../../src/environment.ts");
     const day = 86_400_000;
     const fired: string[] = [];
     environment.after(60 * day, () => fired.push("60 days"));

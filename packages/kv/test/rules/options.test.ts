@@ -12,8 +12,8 @@ describe("what a run can't be run with", () => {
   test.each<[string, object | undefined, RegExp]>([
     ["nothing", undefined, /Give an object/],
     ["an option that there is not", { idd: "x" }, /idd: .* Is id meant\?/],
-    ["an activity by itself", { activities: work }, /activities: Give a list, not "work" by itself: put it in brackets/],
-    ["a workflow by itself as activities", { activities: echo }, /not "echo" by itself/],
+    ["an activity by itself", { activities: work }, /activities: Give a list, not activity "work" by itself: put it in brackets/],
+    ["a workflow by itself as activities", { activities: echo }, /No activity is in the object/],
     ["no activities in an object", { activities: { echo } }, /No activity is in the object/],
     ["a workflow among activities", { activities: [echo] }, /workflow "echo" is no activity/],
     ["activities that are none", { activities: 5 }, /Give a list/],

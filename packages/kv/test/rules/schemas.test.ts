@@ -4,7 +4,7 @@
 // transforms is applied once, whichever way the value comes.
 
 import { Receive, signal, update, workflow } from "@holdfast/core";
-import { createWorkflow, type Logger, MemoryDriver, openWorkflow, QueryFailedError, runWorkflow } from "@holdfast/kv";
+import { createWorkflow, type Logger, MemoryDriver, openWorkflow, QueryFailedError, realEnvironment, runWorkflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { KvHost } from "../host.ts";
@@ -22,6 +22,18 @@ const sum = workflow(
     return state.length < 4 ? ctx.continueAsNew(state) : state;
   },
 );
+
+test("X11 a schema that never answers does not keep a run waiting: the run is blocked, as by a signal that can't be read", async () => {
+  const silent = { "~standard": { version: 1, vendor: "test", validate: () => new Promise<never>(() => {}) } } as const;
+  const slow = workflow({ name: "slow", signals: { never: signal(silent as never) } }, async (ctx) => ctx.waitForSignal("never"));
+  const logger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+  const environment = { ...realEnvironment, patience: (_ms: number, callback: () => void) => realEnvironment.after(1, callback) };
+  const handle = runWorkflow({ driver: new MemoryDriver(), workflow: slow, id: "r", mode: "live", environment, logger });
+  await handle.deliver({ id: "from-another-run", name: "never", payload: "1" });
+  const result = await handle.result();
+  expect(result).toMatchObject({ status: "blocked", error: { code: "HF_INVALID_INPUT" } });
+  expect(String((result as { error: Error }).error)).toContain("Its schema has not answered within 10 s.");
+});
 
 describe("schemas that transform", () => {
   test("M1 M13 are applied once, whoever sends and however the signal comes", async () => {

@@ -2,16 +2,24 @@
 // Owns: the listeners of this process, and which workers each signal stops.
 // Invariants: W4 (the process exits 0 once all of them have stopped; a second signal, whichever it is, ends it at once).
 
-import type { Engine } from "../engine/engine.ts";
-import type { WorkerHost } from "./worker.ts";
+import type { Logger } from "@holdfast/core";
 
 type StopSignal = "SIGTERM" | "SIGINT";
 const EXIT_CODES: Readonly<Record<StopSignal, number>> = { SIGINT: 130, SIGTERM: 143 };
 
-const listening = new Map<StopSignal, Map<WorkerHost, Engine>>();
+interface Stoppable {
+  stop(): Promise<void>;
+}
+/** Closed after its workers have stopped. */
+interface Closable {
+  readonly logger: Logger;
+  close(): Promise<void>;
+}
+
+const listening = new Map<StopSignal, Map<Stoppable, Closable>>();
 let stopping = false;
 
-export function stopOnSignals(signals: readonly StopSignal[], worker: WorkerHost, engine: Engine): void {
+export function stopOnSignals(signals: readonly StopSignal[], worker: Stoppable, engine: Closable): void {
   for (const signal of signals) {
     let workers = listening.get(signal);
     if (workers === undefined) {
@@ -23,8 +31,8 @@ export function stopOnSignals(signals: readonly StopSignal[], worker: WorkerHost
   }
 }
 
-/** A worker that has stopped by itself: with the last of them, the process is its owner's again. */
-export function forgetSignals(worker: WorkerHost): void {
+/** A worker that has stopped by itself: with the last of them, the listeners go. */
+export function forgetSignals(worker: Stoppable): void {
   if (stopping) return;
   for (const [signal, workers] of listening) {
     if (!workers.delete(worker) || workers.size > 0) continue;
@@ -40,7 +48,7 @@ function onSignal(signal: NodeJS.Signals): void {
   void stopAll(listening.get(asked) ?? new Map()).then((isClean) => process.exit(isClean ? 0 : 1));
 }
 
-async function stopAll(workers: ReadonlyMap<WorkerHost, Engine>): Promise<boolean> {
+async function stopAll(workers: ReadonlyMap<Stoppable, Closable>): Promise<boolean> {
   const ends = await Promise.allSettled([...workers.keys()].map((worker) => worker.stop()));
   const closed = await Promise.allSettled([...new Set(workers.values())].map((engine) => engine.close()));
   const failures = [...ends, ...closed].filter((end) => end.status === "rejected");

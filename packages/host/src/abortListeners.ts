@@ -1,6 +1,6 @@
-// Who is told when a caller's signal is aborted.
-// Owns: one listener a signal, however many wait with it: Node takes more than ten for a leak, and says so.
-// Invariants: a signal that nobody waits with any more has no listener.
+// Callbacks for the abort of a caller's signal.
+// Owns: one listener per signal, however many callbacks wait for it: Node takes more than ten for a leak, and warns.
+// Invariants: a signal that no callback waits for any more has no listener.
 
 const waiting = new WeakMap<AbortSignal, { readonly callbacks: Set<() => void>; readonly listener: () => void }>();
 

@@ -1,6 +1,6 @@
-// The watchdog: tells of a turn that does not come back, from a thread of its own, because the one that runs it can't.
-// Owns: one thread and one shared buffer a process.
-// Invariants: X9 (a turn that never returns is told of, once, with its workflow, run and unit); a step of a unit costs two stores.
+// The watchdog: reports a turn that does not come back, from a separate thread, because the one that runs the turn can't.
+// Owns: one thread and one shared buffer per process.
+// Invariants: X9 (a turn that never returns is reported once, with its workflow, run and unit); a step of a unit costs two stores.
 
 import { Worker } from "node:worker_threads";
 import type { RunningTurn, TurnWatch } from "@holdfast/core";
@@ -8,7 +8,7 @@ import type { RunningTurn, TurnWatch } from "@holdfast/core";
 // The buffer: four numbers, then the text.
 const STEP = 0; // Changes with every step of a unit that begins or ends.
 const DEPTH = 1; // Turns under way.
-const LIMIT = 2; // Milliseconds after which the latest of them is told of.
+const LIMIT = 2; // Milliseconds after which the latest of them is reported.
 const LENGTH = 3; // Bytes of text: workflow, run and unit, a line each.
 const TEXT_AT = 16;
 const TEXT_BYTES = 2_000;
@@ -61,7 +61,7 @@ interface Buffers {
 
 let buffers: Buffers | undefined;
 
-/** Starts the thread, if there is none yet. It does not keep the process alive; without it, nothing is told. */
+/** Starts the thread, if there is none yet. It does not keep the process alive; without it, nothing is reported. */
 function started(limit: number): Buffers {
   if (buffers !== undefined) return buffers;
   const shared = new SharedArrayBuffer(TEXT_AT + TEXT_BYTES);
@@ -78,7 +78,7 @@ function started(limit: number): Buffers {
   return buffers;
 }
 
-/** Turns that take longer than `limit` milliseconds are told of on stderr. */
+/** Turns that take longer than `limit` milliseconds are reported on stderr. */
 export class Watchdog implements TurnWatch {
   readonly #limit: number;
   readonly #numbers: Int32Array;

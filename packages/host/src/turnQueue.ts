@@ -1,25 +1,25 @@
-// Where turns begin and end: in a macrotask that is theirs.
+// Where turns begin and end: in a macrotask of their own.
 // Owns: the turns that are about to begin, and what the host does with those that have ended.
 // Invariants: X8 (no foreign continuation runs in the microtasks of a turn), X11 (in that macrotask nothing but workflow code rejects
-// promises: what the host does with a turn, and whoever waits for it, comes in the next). Turns of several runs may share a macrotask, and
-// with it the executor's barrier, unless somebody has to know whose code is running (the determinism guard).
+// promises: what the host does with a turn, and the code that waits for it, come in the next). Turns of several runs may share a macrotask,
+// and with it the executor's barrier, unless the host has to know which run's code is running (the determinism guard).
 
 import type { Environment } from "./environment.ts";
-import { enterTurns, leaveTurns } from "./rejections.ts";
+import { enterTurns, leaveTurns } from "./unhandledRejections.ts";
 
-export class Turnstile {
-  readonly #environment: Environment;
+export class TurnQueue {
+  readonly #environment: Pick<Environment, "soon">;
   readonly #isShared: boolean;
   readonly #waiting: (() => void)[] = [];
   #ended: (() => void)[] = [];
   #isOpen = false;
 
-  constructor(environment: Environment, isShared: boolean) {
+  constructor(environment: Pick<Environment, "soon">, { isShared }: { readonly isShared: boolean }) {
     this.#environment = environment;
     this.#isShared = isShared;
   }
   /** Calls back in a fresh macrotask. */
-  pass(begin: () => void): void {
+  enter(begin: () => void): void {
     if (this.#waiting.push(begin) > 1 && this.#isShared) return;
     // Both at once: nothing comes in between, and the event loop does not go round for the second.
     this.#environment.soon(this.#open);
@@ -29,6 +29,17 @@ export class Turnstile {
   leave(then: () => void): void {
     if (this.#isOpen) this.#ended.push(then);
     else then();
+  }
+  /** A turn as a promise: begins in a fresh macrotask, resolves in the one after. */
+  run<T>(turn: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const begin = (): void =>
+        void turn().then(
+          (result) => this.leave(() => resolve(result)),
+          (error) => this.leave(() => reject(error)),
+        );
+      this.enter(begin);
+    });
   }
   readonly #open = (): void => {
     const begins = this.#waiting.splice(0, this.#isShared ? this.#waiting.length : 1);

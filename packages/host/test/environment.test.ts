@@ -26,7 +26,7 @@ async function underHand() {
   for (const name of ["setTimeout", "setInterval"]) vi.stubGlobal(name, start);
   for (const name of ["clearTimeout", "clearInterval"]) vi.stubGlobal(name, clear);
   vi.resetModules();
-  const { realEnvironment } = await import("../../src/host/environment.ts");
+  const { realEnvironment } = await import("../src/environment.ts");
   return { set, environment: realEnvironment };
 }
 

@@ -24,19 +24,21 @@ interface Call {
 const MOST_LOOKS = 20;
 
 /** Turns in which user code may be running right now, with the guards of their workers. */
-const entered = new Map<RunningTurn, Guard>();
+const entered = new Map<RunningTurn, DeterminismGuard>();
 const errors = new WeakMap<RunningTurn, Error>();
 let muted = false;
 let looks = 0;
 
-export class Guard implements TurnWatch {
+export class DeterminismGuard implements TurnWatch {
   readonly mode: "warn" | "error";
   readonly logger: Logger;
   /** Call sites that were warned of. */
   readonly warned = new Set<string>();
   #stopped = false;
 
-  constructor(mode: "warn" | "error", logger: Logger) {
+  /** `host`: a module of the package that runs the turns, with its path in the package's sources. */
+  constructor(mode: "warn" | "error", logger: Logger, host?: { readonly url: string; readonly module: string }) {
+    if (host !== undefined) addHome(host.url, host.module);
     this.mode = mode;
     this.logger = logger;
     if (guards++ === 0) install();
@@ -117,15 +119,27 @@ function callers(turns: readonly RunningTurn[]): string {
 }
 
 const OUTSIDE_SOURCES = /^(?:node:|<anonymous>|native$)/;
-/** Where this package lies, unless it was bundled with the user's code. */
-const HOME = /^(.*[\\/](?:src|dist)[\\/])host[\\/]guard\.[jt]s$/.exec(pathOf(import.meta.url))?.[1];
+/** Folders of Holdfast's packages: calls from there are not the user's. */
+const homes = new Set<string>();
+addHome(import.meta.url, "node/determinismGuard");
+
+/** The sources of the package that has this module, unless they were bundled with the user's code. `module`: its path in them. */
+function addHome(url: string, module: string): void {
+  const path = pathOf(url);
+  const [, folder] = /^(.*[\\/](?:src|dist)[\\/])(.*)\.[jt]s$/.exec(path) ?? [];
+  if (folder !== undefined && path.slice(folder.length, -3).replaceAll("\\", "/") === module) homes.add(folder);
+}
+function isOurs(frame: string): boolean {
+  for (const home of homes) if (frame.startsWith(home)) return true;
+  return false;
+}
 
 /** The user's file and line, or undefined if it is not the user's code that calls: Node's own modules read the environment, too. */
 function callSite(trap: (...args: never[]) => unknown): string | undefined {
   const frames = framesAbove(trap);
   const caller = frames.find((frame) => frame !== "<anonymous>");
   if (caller === undefined) return "a place without a source line";
-  if (OUTSIDE_SOURCES.test(caller) || (HOME !== undefined && caller.startsWith(HOME))) return undefined;
+  if (OUTSIDE_SOURCES.test(caller) || isOurs(caller)) return undefined;
   const sources = frames.filter((frame) => !OUTSIDE_SOURCES.test(frame));
   return sources.find((frame) => !/[\\/]node_modules[\\/]/.test(frame)) ?? caller;
 }
