@@ -1,9 +1,11 @@
 // npm test [-- vitest arguments]: every check of the repository, one line each, and the tests last.
+// npm test -- --changed [commit]: the checks, and those tests that a change since that commit can break (default: since the last commit).
 // The last line on stdout is always "tests: N passed, N failed, N skipped"; the exit code covers all phases.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
+import { vitestFor } from "./changed.mjs";
 import { build, install, programOf, root, run, workspacePackages } from "./setup.mjs";
 
 /** @typedef {{ ok: boolean, output: string, skipped?: boolean }} Outcome */
@@ -26,24 +28,41 @@ async function phase(name, work) {
 /** @param {string} name @param {string} program @param {string[]} args */
 const tool = (name, program, ...args) => run(process.execPath, [programOf(name, program), ...args], { stdio: "pipe" });
 
-/** Whether what npm would publish can be imported, with its types, from outside. */
-async function packaging() {
+/** What npm would publish can be imported, with its types, from outside: one piece of work a package and tool. */
+function packaging() {
+  return workspacePackages()
+    .filter(({ manifest }) => !manifest.private)
+    .flatMap(({ dir }) => [
+      () => tool("publint", "publint", "--strict", dir),
+      () => tool("@arethetypeswrong/cli", "attw", "--pack", dir, "--profile", "esm-only"),
+    ]);
+}
+
+/**
+ * Carries out pieces of work, as many at a time as there are cores, in order.
+ * @param {(() => Promise<Outcome>)[]} pieces
+ * @returns {Promise<Outcome>}
+ */
+async function each(pieces) {
+  /** @type {Outcome[]} */
   const outcomes = [];
-  for (const { dir, manifest } of workspacePackages()) {
-    if (manifest.private) continue;
-    outcomes.push(await tool("publint", "publint", "--strict", dir));
-    outcomes.push(await tool("@arethetypeswrong/cli", "attw", "--pack", dir, "--profile", "esm-only"));
-  }
+  const left = [...pieces.entries()];
+  const next = async () => {
+    for (let one = left.shift(); one !== undefined; one = left.shift()) outcomes[one[0]] = await one[1]();
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, next));
   return { ok: outcomes.every(({ ok }) => ok), output: outcomes.map(({ output }) => output).join("") };
 }
 
-/** Runs vitest on the terminal, and counts what its JSON report says. */
-async function tests() {
+/**
+ * Runs vitest on the terminal, and counts what its JSON report says.
+ * @param {string[]} args
+ */
+async function tests(args) {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-test-"));
   const report = join(folder, "report.json");
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
-  const vitest = [programOf("vitest", "vitest"), "run", ...reporters, ...process.argv.slice(2)];
-  const { ok } = await run(process.execPath, vitest, { stdio: "inherit" });
+  const { ok } = await run(process.execPath, [programOf("vitest", "vitest"), ...args, ...reporters], { stdio: "inherit" });
   const counts = countTests(report);
   // A run can fail with no test to blame: no report, an error outside of any test, no test found.
   if (!ok && counts.failed === 0) counts.failed = 1;
@@ -51,12 +70,14 @@ async function tests() {
   return { ok: ok && counts.failed === 0, counts };
 }
 
-/** @typedef {{ passed: number, failed: number, skipped: number, complaints: string[] }} Counts */
+/** @typedef {{ passed: number, failed: number, skipped: number, complaints: string[], seconds: [file: string, seconds: number][] }} Counts */
+
+/** @returns {Counts} */
+const none = () => ({ passed: 0, failed: 0, skipped: 0, complaints: [], seconds: [] });
 
 /** @param {string} report */
 function countTests(report) {
-  /** @type {Counts} */
-  const counts = { passed: 0, failed: 0, skipped: 0, complaints: [] };
+  const counts = none();
   let files;
   try {
     files = JSON.parse(readFileSync(report, "utf8")).testResults;
@@ -75,6 +96,7 @@ function countTests(report) {
     // A file that can't be loaded, or whose hooks throw, has no failed test of its own.
     if (file.status === "failed" && failures === 0) failures = 1;
     counts.failed += failures;
+    counts.seconds.push([relative(root, file.name), (file.endTime - file.startTime) / 1_000]);
   }
   return counts;
 }
@@ -88,20 +110,45 @@ function complaint(file, test, messages) {
   return [`FAIL ${relative(root, file)} > ${test}`, ...lines.map((line) => `     ${line.slice(0, 1_500)}`)].join("\n");
 }
 
-/** @type {Counts} */
-let counts = { passed: 0, failed: 0, skipped: 0, complaints: [] };
+/** So many files are named, those that took longest. */
+const SLOWEST = 20;
+/** @param {Counts["seconds"]} seconds */
+function slowest(seconds) {
+  const rows = seconds.toSorted(([, a], [, b]) => b - a).slice(0, SLOWEST);
+  return rows.map(([file, took]) => `${took.toFixed(1).padStart(8)} s  ${file}`).join("\n");
+}
+
+/** The arguments for vitest, its command first. @param {string[]} given */
+async function vitestArguments(given) {
+  const at = given.findIndex((one) => one === "--changed" || one.startsWith("--changed="));
+  if (at < 0) return ["run", ...given];
+  const [, equated] = given[at]?.split("=") ?? [];
+  const isNext = equated === undefined && given[at + 1]?.startsWith("-") === false;
+  const rest = given.toSpliced(at, isNext ? 2 : 1);
+  return [...(await vitestFor(isNext ? given[at + 1] : equated)), ...rest];
+}
+
+let counts = none();
 
 if (await phase("install", install)) {
-  const built = await phase("typecheck", build);
-  await phase("lint", () => tool("@biomejs/biome", "biome", "ci", "--error-on-warnings", "--colors=off"));
-  await phase("doors", () => run(process.execPath, [join(root, "scripts", "check-doors.mjs")], { stdio: "pipe" }));
-  await phase("knip", () => tool("knip", "knip", "--no-progress"));
-  if (built) await phase("packaging", packaging);
-  else console.log("     packaging    not checked: it needs the build");
+  // Those that wait for the build come last. Two heavy ones at a time use two cores well.
+  const built = phase("typecheck", build);
+  await Promise.all([
+    built,
+    phase("lint", () => tool("@biomejs/biome", "biome", "ci", "--error-on-warnings", "--colors=off")).then(async () => {
+      await phase("doors", () => run(process.execPath, [join(root, "scripts", "check-doors.mjs")], { stdio: "pipe" }));
+      await phase("knip", () => tool("knip", "knip", "--no-progress"));
+    }),
+    built.then(async (ok) => {
+      if (ok) await phase("packaging", () => each(packaging()));
+      else console.log("     packaging    not checked: it needs the build");
+    }),
+  ]);
   const start = performance.now();
-  const result = await tests();
+  const result = await tests(await vitestArguments(process.argv.slice(2)));
   counts = result.counts;
   if (!result.ok) failed.push("tests");
+  if (counts.seconds.length > 0) console.log(`The files that took longest:\n${slowest(counts.seconds)}`);
   console.log(`${result.ok ? "ok  " : "FAIL"} ${"tests".padEnd(12)} ${((performance.now() - start) / 1000).toFixed(1).padStart(6)} s`);
 }
 
