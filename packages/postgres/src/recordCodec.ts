@@ -13,6 +13,7 @@ import {
   payloadFromJson,
   payloadToJson,
   type StepCommand,
+  VALUE_FIELDS,
 } from "@holdfast/core";
 import { json, payload, readJson, readNumber, readOptionalText, readPayload, readText, text, type Value } from "./columns.ts";
 
@@ -39,21 +40,8 @@ export interface ReadRecord {
   readonly value: Value;
 }
 
-/** The field that is a payload and has the column `value` to itself. Kinds that are not listed keep all they have in `data`. */
-const VALUE_FIELD: Readonly<Record<string, string>> = {
-  start: "input",
-  signal: "payload",
-  update: "input",
-  activity: "input",
-  child: "input",
-  signalRun: "payload",
-  sideEffect: "value",
-  completeUpdate: "value",
-  commit: "value",
-  complete: "value",
-  canceled: "value",
-  continueAsNew: "input",
-};
+/** The payload has the column `value` to itself; all other fields are in `data`. */
+const VALUE_FIELD: Readonly<Record<string, string | undefined>> = VALUE_FIELDS;
 
 /** The field that names a message, or several: what a trim goes by (L4). */
 const REFS_FIELD: Readonly<Record<string, string>> = {

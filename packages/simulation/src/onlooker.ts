@@ -2,7 +2,7 @@
 // Owns: an engine of its own, right beside the store. Its questions take no time and no draw, so that they shift nothing.
 // Invariants: M11 (a query answers with the state that was last published), D12 (every attempt is in the list of operations).
 
-import { type AnyWorkflow, evaluateQuery, type OperationInfo } from "@holdfast/core";
+import { type AnyWorkflow, evaluateQuery, HAS_ATTEMPTS, type OperationInfo } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
 import { Holdfast } from "holdfast";
 import type { Store } from "holdfast/store";
@@ -19,8 +19,6 @@ export interface OnlookerOptions {
   readonly workflows: readonly AnyWorkflow[];
 }
 type Attempt = OperationInfo["attempts"][number];
-
-const ATTEMPTED: ReadonlySet<string> = new Set(["step", "transaction", "rollback", "activity"]);
 
 export class Onlooker {
   readonly #world: World;
@@ -65,7 +63,7 @@ export class Onlooker {
       const turns = await this.#store.history(run.id);
       const kept = new Set(turns.flatMap(({ commands }) => commands.flatMap((command) => ("n" in command ? [command.seq] : []))));
       for (const { command, key } of run.opened.values()) {
-        if (!ATTEMPTED.has(command.type) || !kept.has(command.seq)) continue; // L4: trimmed, with its attempts
+        if (!HAS_ATTEMPTS.has(command.type) || !kept.has(command.seq)) continue; // L4: trimmed, with its attempts
         const operation = listed.get(key.location);
         if (operation === undefined) this.#broken(key.text, "is recorded, and not among the operations");
         else this.#checkAttempts(run, key.text, operation);

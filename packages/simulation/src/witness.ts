@@ -5,7 +5,9 @@
 import {
   askedWait,
   type Command,
+  dueOf,
   formatLocation,
+  HAS_ATTEMPTS,
   type Job,
   type OpeningCommand,
   type Payload,
@@ -519,7 +521,7 @@ export class Witness {
     }
     if (opened.isFired) this.#broken("timers", "K8", `the timer of #${job.seq} of ${run.id} fired twice`);
     opened.isFired = true;
-    const due = dueOf(opened);
+    const due = dueOf(opened.command, opened.time);
     if (due === undefined) return;
     if (turn.time < due) this.#broken("timers", "K8", `the timer of #${job.seq} of ${run.id} fired ${due - turn.time} ms early`);
     const early = due - this.#world.now;
@@ -548,8 +550,7 @@ export class Witness {
       forgiven: 0,
     };
     run.opened.set(command.seq, opened);
-    if (command.type === "step" || command.type === "transaction" || command.type === "rollback" || command.type === "activity")
-      this.steps.set(key.text, { run, execution: run.execution, opened });
+    if (HAS_ATTEMPTS.has(command.type)) this.steps.set(key.text, { run, execution: run.execution, opened });
   }
 
   // ── messages ──
@@ -717,12 +718,6 @@ export class Witness {
 function keyOf(run: SeenRun, { unit, name, n }: OpeningCommand): OperationKey {
   const location = formatLocation(unit, name, n);
   return { location, text: `${run.id}/${run.execution === 1 ? "" : `~${run.execution}/`}${location}` };
-}
-
-function dueOf({ command, time }: Opened): number | undefined {
-  if (command.type === "sleep") return command.until ?? time + (command.duration ?? 0);
-  const timeout = "timeout" in command ? command.timeout : undefined;
-  return timeout === undefined ? undefined : time + timeout;
 }
 
 /** The number of the iteration or dispatch of a scope that a unit belongs to. */

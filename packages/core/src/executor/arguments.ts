@@ -4,18 +4,9 @@
 
 import { InvalidInputError } from "../errors/index.ts";
 import { callName, preview } from "../errors/text.ts";
-import type {
-  Activity,
-  AnyWorkflow,
-  ChildOptions,
-  LoopOptions,
-  Messages,
-  OperationKind,
-  ReceiveHandlers,
-  StepOptions,
-} from "../model/index.ts";
-import { isOperationKind, OPERATION_KINDS } from "../model/index.ts";
+import type { Activity, AnyWorkflow, ChildOptions, LoopOptions, Messages, ReceiveHandlers, StepOptions } from "../model/index.ts";
 import { checkedId, checkedPriority, checkedText } from "../model/starting.ts";
+import { isOperationKind, OPERATION_KINDS, type OperationKind } from "../protocol/index.ts";
 import { checkOptionNames, type OptionNames } from "../values/index.ts";
 
 export function refused(call: string, message: string, key?: string): InvalidInputError {

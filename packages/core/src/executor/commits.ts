@@ -2,7 +2,7 @@
 // Owns: nothing between calls; who is entangled is known to the operation.
 // Invariants: L3 R11 (only where nothing else lives, and nobody outside has seen what happened inside), L5 (no rollback is passed).
 
-import type { CommitCommand, Payload } from "../protocol/index.ts";
+import { COMMITTING_KINDS, type CommitCommand, type Payload } from "../protocol/index.ts";
 import type { Execution } from "./execution.ts";
 import { isWithin } from "./location.ts";
 import type { Operation } from "./operation.ts";
@@ -35,7 +35,7 @@ export function obstacle(execution: Execution, operation: Operation): string | u
  */
 export function entangle(execution: Execution, means: "an ivar" | "a condition", outside: Unit, inside?: Unit): void {
   for (const operation of execution.operations.values()) {
-    if (operation.kind !== "loop" && operation.kind !== "receive") continue;
+    if (!COMMITTING_KINDS.has(operation.kind)) continue;
     const scope = operation.location;
     if (!isWithin(outside.path, scope) && (inside === undefined || isWithin(inside.path, scope))) operation.entangled = means;
   }

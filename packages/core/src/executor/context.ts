@@ -12,11 +12,11 @@ import type {
   Logger,
   LoopOptions,
   Messages,
-  OperationKind,
   ReceiveHandlers,
   StepOptions,
 } from "../model/index.ts";
 import { checkedText } from "../model/starting.ts";
+import type { OperationKind } from "../protocol/index.ts";
 import type { Duration } from "../values/index.ts";
 import {
   CONTINUE,

@@ -21,6 +21,7 @@ import {
   type Answer,
   type Command,
   HOST_KINDS,
+  isCommitting,
   type OpeningCommand,
   type Payload,
   type SettleCommand,
@@ -171,7 +172,7 @@ export class Execution implements RunningTurn {
     this.sawSeq(record.seq);
     const operation = this.#register(new Operation(unit, type, name, n, record.seq));
     if (record !== command) operation.recorded = record;
-    if ((record.type === "loop" || record.type === "receive") && record.committed === true) operation.committed = true;
+    if (isCommitting(record) && record.committed === true) operation.committed = true;
     return operation;
   }
   #register(operation: Operation): Operation {

@@ -17,7 +17,18 @@ import {
 import type { ReplayTurn } from "../history/index.ts";
 import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
-import type { Activation, Completion, Job, Payload, QueryJob, StartJob, UpdateJob } from "../protocol/index.ts";
+import {
+  type Activation,
+  CLOCK_KINDS,
+  type Completion,
+  HAS_PARTS,
+  type Job,
+  operationsWhere,
+  type Payload,
+  type QueryJob,
+  type StartJob,
+  type UpdateJob,
+} from "../protocol/index.ts";
 import { type Barrier, sharedBarrier } from "./barrier.ts";
 import { childEnded } from "./children.ts";
 import { sameBy } from "./comparison.ts";
@@ -29,7 +40,6 @@ import { isUnchecked, validatedInput } from "./inputs.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
 import { reportAllUnheard } from "./lost.ts";
 import { Matcher } from "./matcher.ts";
-import type { Operation } from "./operation.ts";
 import { evaluateQuery } from "./queries.ts";
 import type { StepBody } from "./steps.ts";
 import { Stopwatch } from "./stopwatch.ts";
@@ -61,16 +71,12 @@ export interface ExecutorOptions {
   readonly withholdsRejections?: boolean;
 }
 
-const SCOPES: ReadonlySet<string> = new Set(["parallel", "join", "race", "loop", "try", "shield"]);
+/** C6: they end by what the workflow itself does, unless they have a timeout. */
+const INTERNAL = operationsWhere(({ isInternal }) => isInternal === true);
 /** M8: also what a sender says who gave up waiting. */
 export const NOT_ACCEPTED_IN_TIME = "no receive accepted it within the time that its sender gave it";
 const NO_ACTIVATION: Activation = { time: 0, jobs: [] };
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-
-/** C6: does it end by what the workflow itself does, and by nothing else? */
-function isInternal({ kind, timed }: Operation): boolean {
-  return kind === "ivar" || (kind === "condition" && !timed);
-}
 
 /** Does an activation consist of jobs of this kind alone? */
 function isOnly(jobs: readonly Job[], type: Job["type"]): boolean {
@@ -224,7 +230,7 @@ export class Executor {
       }
       case "fire": {
         const operation = execution.operations.get(job.seq);
-        if (operation?.kind === "sleep") operation.behaviour.fire?.(operation);
+        if (operation !== undefined && CLOCK_KINDS.has(operation.kind)) operation.behaviour.fire?.(operation);
         else if (operation !== undefined) execution.mailbox.add({ type: "fire", seq: job.seq });
         else if (execution.matcher?.passJob(job) !== true)
           execution.salvage?.resolved(job.seq, { status: "completed", value: execution.nothing });
@@ -429,8 +435,8 @@ export class Executor {
   }
   /** What the run waits for, in words: `step charge`, `signal approve`. Scopes are left out: what is inside them tells more. */
   get waiting(): { readonly seq: number; readonly description: string }[] {
-    const waiting = [...this.#execution.operations.values()].filter((operation) => !SCOPES.has(operation.kind));
-    const stuck = waiting.every(isInternal) ? ", which nothing under way can end" : "";
+    const waiting = [...this.#execution.operations.values()].filter(({ kind }) => !HAS_PARTS.has(kind));
+    const stuck = waiting.every(({ kind, timed }) => INTERNAL.has(kind) && !timed) ? ", which nothing under way can end" : "";
     return waiting.map(({ seq, description }) => ({ seq, description: description + stuck }));
   }
   get waitingFor(): string[] {

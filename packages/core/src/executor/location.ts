@@ -2,6 +2,8 @@
 // Owns: the text form of paths, `NameRegistry` (names as small numbers), the order of units.
 // Invariants: X3 (structural ids, compared part by part, numbers as numbers), L4 R11 (what a scope left behind shares a prefix).
 
+import { wordsOf } from "../protocol/index.ts";
+
 const SPECIAL = /[%/#~]/g;
 const escapes: Readonly<Record<string, string>> = { "%": "%25", "/": "%2F", "#": "%23", "~": "%7E" };
 const escaped = new Map<string, string>();
@@ -26,15 +28,10 @@ export function formatLocation(unit: string, name: string, n: number): string {
   return unit === "" ? last : `${unit}/${last}`;
 }
 
-const WORDS: Readonly<Record<string, string>> = {
-  childResult: "result of child",
-  signalRun: "delivery of signal",
-  cancelRun: "cancellation of run",
-};
 /** In words, for errors and `waitingFor`: `step charge`. What has no name of its own is called by its kind: `receive`, `sleep`. */
 export function describeOperation(kind: string, unit: string, name: string, n: number): string {
   const location = formatLocation(unit, name, n);
-  return name === kind ? location : `${WORDS[kind] ?? kind} ${location}`;
+  return name === kind ? location : `${wordsOf(kind)} ${location}`;
 }
 
 /** Is `path` the place `prefix`, or beneath it? */

@@ -4,6 +4,7 @@
 // outcome of an operation whose unit has returned is recorded and not delivered; a failure is in the log).
 
 import { CanceledError, messageOf } from "../errors/index.ts";
+import { CLOCK_KINDS } from "../protocol/index.ts";
 import type { Operation } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 import { WaitPromise } from "./waitPromise.ts";
@@ -39,7 +40,7 @@ const placeOf = ({ unit, name }: Operation): string => `${unit.path}/${name}`;
 
 /** The code that began it goes on without it. What was cancelled is no failure. */
 export function reportUnheard({ unit, kind, location, description }: Operation, error: Error): void {
-  if (error instanceof CanceledError || kind === "sleep") return;
+  if (error instanceof CanceledError || CLOCK_KINDS.has(kind)) return;
   const message = `The failure of ${description} reaches no code: its promise is not awaited. Await it, or catch its error. ${messageOf(error)}`;
   unit.execution.log("warn", message, unit, { location });
 }

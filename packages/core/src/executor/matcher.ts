@@ -6,8 +6,8 @@
 import { reviveRecorded } from "../errors/index.ts";
 import { preview } from "../errors/text.ts";
 import type { ReplayTurn, Voided } from "../history/index.ts";
-import type { AnyWorkflow, OperationKind } from "../model/index.ts";
-import type { Command, Job, OpeningCommand, Payload } from "../protocol/index.ts";
+import type { AnyWorkflow } from "../model/index.ts";
+import { type Command, type Job, kindOf, type OpeningCommand, type OperationKind, type Payload } from "../protocol/index.ts";
 import { Carry } from "./carry.ts";
 import { changedOption, difference, isOpening, type Same } from "./comparison.ts";
 import { Divergence } from "./divergence.ts";
@@ -336,10 +336,4 @@ export class Matcher {
   get hasWork(): boolean {
     return this.#removals.pending || this.#carry.size > 0;
   }
-}
-
-/** What its caller calls it: also where the call was refused, or its outcome used again. */
-function kindOf(record: OpeningCommand): string {
-  if (record.type === "refuse" || record.type === "reuse") return record.kind;
-  return record.type === "childResult" ? "child" : record.type;
 }

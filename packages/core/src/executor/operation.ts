@@ -8,7 +8,7 @@ import type { AnyWorkflow } from "../model/index.ts";
 import {
   type CancelCommand,
   type CommitCommand,
-  HOST_KINDS,
+  HOST_OR_INLINE_KINDS,
   type OpeningCommand,
   type Outcome,
   type Payload,
@@ -45,8 +45,7 @@ const ignore = () => {};
 
 /** What gives up an open operation: the host is told of its own, the others are settled. */
 export function givingUp(kind: string, seq: number): CancelCommand | SettleCommand {
-  const isHosts = HOST_KINDS.has(kind) || kind === "sideEffect";
-  return isHosts ? { type: "cancel", seq } : { type: "settle", seq, status: "canceled" };
+  return HOST_OR_INLINE_KINDS.has(kind) ? { type: "cancel", seq } : { type: "settle", seq, status: "canceled" };
 }
 
 export class Operation {

@@ -5,18 +5,18 @@
 
 import { ReceiveClosedError, serializeError } from "../errors/index.ts";
 import type { ReplayTurn } from "../history/index.ts";
-import type { Command, CommitCommand, Job, OpeningCommand } from "../protocol/index.ts";
+import { CLOCK_KINDS, type Command, type CommitCommand, carriedOutBy, type Job, type OpeningCommand } from "../protocol/index.ts";
 import { isOpening } from "./comparison.ts";
 import type { Execution } from "./execution.ts";
 import { formatLocation } from "./location.ts";
 import { givingUp } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 
-const UNPAUSING: ReadonlySet<string> = new Set(["patch", "attributes", "rollbackCheckpoint", "refuse"]);
+const OVER_WITH_RECORD = carriedOutBy("record");
 /** Does it settle by being recorded? */
 function isUnpausing(record: OpeningCommand): boolean {
   if (record.type === "sideEffect") return record.value !== undefined || record.error !== undefined;
-  return UNPAUSING.has(record.type);
+  return OVER_WITH_RECORD.has(record.type);
 }
 
 export class Removals {
@@ -119,7 +119,7 @@ export class Removals {
   #settles(job: Job, seq: number): boolean {
     if (!("seq" in job) || job.seq !== seq) return false;
     const record = this.#open.get(seq);
-    if (job.type === "fire") return record?.type === "sleep";
+    if (job.type === "fire") return record !== undefined && CLOCK_KINDS.has(record.type);
     return job.type === "resolve" || (record?.type === "child" && record.detached === true);
   }
   #settled(seq: number): void {

@@ -2,7 +2,14 @@
 // Owns: their records and outcomes, by location.
 // Invariants: D10 (what has settled does not run again), P6 (nor does a recorded side effect).
 
-import { type Command, HOST_KINDS, IDENTITY, type OpeningCommand, type Outcome, type SideEffectCommand } from "../protocol/index.ts";
+import {
+  type Command,
+  HOST_OR_INLINE_KINDS,
+  IDENTITY,
+  type OpeningCommand,
+  type Outcome,
+  type SideEffectCommand,
+} from "../protocol/index.ts";
 import { formatLocation } from "./location.ts";
 
 /** How an operation had settled. */
@@ -23,7 +30,7 @@ export class Salvage {
     this.#same = same;
   }
   keep(command: Command): void {
-    if (HOST_KINDS.has(command.type) || command.type === "sideEffect") {
+    if (HOST_OR_INLINE_KINDS.has(command.type)) {
       const opening = command as OpeningCommand;
       this.#byLocation.set(formatLocation(opening.unit, opening.name, opening.n), opening);
     }

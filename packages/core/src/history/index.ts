@@ -4,6 +4,7 @@
 
 export { checkCommand, checkJob } from "./needed.ts";
 export { fromHistory, HISTORY_FORMAT, type HistoryOf, toHistory } from "./portable.ts";
+export { VALUE_FIELDS } from "./recordFields.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";
 export { type ReplayOptions, replay } from "./replay.ts";
 export { opened, sealed } from "./sealing.ts";

@@ -3,7 +3,7 @@
 // Invariants: L3 R11 (replay starts at the commit), D10 (a void takes away the terminal outcome and the failures that caused it).
 
 import { isWithin } from "../executor/location.ts";
-import type { Command, CommitCommand, Job, ResumeJob, Turn } from "../protocol/index.ts";
+import { type Command, type CommitCommand, isCommitting, type Job, type ResumeJob, type Turn } from "../protocol/index.ts";
 import { forget } from "./recording.ts";
 
 export interface ReplayTurn extends Turn {
@@ -89,7 +89,7 @@ function fromCommits(turns: readonly ReplayTurn[]): ReplayTurn[] {
 /** Tells the scope, where it opens, that nothing of it runs before its commit is reached. */
 function withMark(turns: readonly ReplayTurn[], commit: CommitCommand): ReplayTurn[] {
   const mark = (command: Command): Command =>
-    (command.type === "loop" || command.type === "receive") && command.seq === commit.seq ? { ...command, committed: true } : command;
+    isCommitting(command) && command.seq === commit.seq ? { ...command, committed: true } : command;
   return turns.map((turn) =>
     turn.commands.some((one) => "seq" in one && one.seq === commit.seq) ? { ...turn, commands: turn.commands.map(mark) } : turn,
   );

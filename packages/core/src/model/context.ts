@@ -1,11 +1,12 @@
 // Job: what workflow code may do, unit by unit: the contexts handed to a root, a branch, a handler, an async handler.
 // Owns: interfaces only; the executor implements them, and refuses at run time what a caller gets past the types.
 // Invariants: N (the table of who may do what is these types: `receive` the root's, `updateState` an async handler's), C1 to C3, L1, P7.
+
+import type { OperationKind } from "../protocol/index.ts";
 import type { Duration, RetryPolicy, StoredRetryPolicy } from "../values/index.ts";
 import type { Activity, ActivityOptions } from "./activity.ts";
 import type { BreakValue, LoopOptions, LoopResult } from "./loop.ts";
 import type { InputArgs, Messages, SignalPayload } from "./messages.ts";
-import type { OperationKind } from "./operationKind.ts";
 import type { ReceiveHandlers } from "./receive.ts";
 import type { Workflow } from "./workflow.ts";
 

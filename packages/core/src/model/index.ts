@@ -5,7 +5,6 @@ export * from "./activity.ts";
 export * from "./context.ts";
 export * from "./loop.ts";
 export * from "./messages.ts";
-export * from "./operationKind.ts";
 export * from "./receive.ts";
 export * from "./run.ts";
 export * from "./starting.ts";

@@ -2,7 +2,7 @@
 // Owns: the shapes only. Hosts fill them; `history/` writes and reads the turns inside a History.
 // Invariants: P11 (statuses), D12 (attempts), Y5 (a History is plain JSON and needs no store).
 import type { SerializedError } from "../errors/index.ts";
-import type { OperationKind } from "./operationKind.ts";
+import type { OperationKind } from "../protocol/index.ts";
 
 export type RunStatus =
   | "pending"

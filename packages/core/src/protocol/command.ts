@@ -263,23 +263,15 @@ export interface ContinueAsNewCommand {
   readonly signals?: readonly { readonly id: string; readonly name: string; readonly payload: Payload }[];
 }
 
-/** Operations that the host carries out. */
-export type HostOperation =
+/** Each has a row in the table of operations. */
+export type OpeningCommand =
   | StepCommand
   | ActivityCommand
   | ChildCommand
   | SleepCommand
   | SignalRunCommand
   | CancelRunCommand
-  | RollbackCommand;
-
-/** Their kinds. An open side effect is the host's too, where it carries those out. */
-export const HOST_KINDS: ReadonlySet<string> = new Set<HostOperation["type"]>([
-  "step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun", "rollback",
-]); // biome-ignore format: one line reads best
-
-export type OpeningCommand =
-  | HostOperation
+  | RollbackCommand
   | SideEffectCommand
   | WaitCommand
   | ChildResultCommand

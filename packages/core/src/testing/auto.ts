@@ -5,7 +5,7 @@
 import { serializeError } from "../errors/index.ts";
 import { formatLocation } from "../executor/index.ts";
 import type { Activity, ActivityInfo, AnyWorkflow, StepInfo } from "../model/index.ts";
-import type { ActivityCommand, ChildCommand, HostOperation, Job, Outcome } from "../protocol/index.ts";
+import type { ActivityCommand, ChildCommand, HostOperation, Job, Outcome, SideEffectCommand } from "../protocol/index.ts";
 import { isRetryable, type RetryPolicy, resolveRetry } from "../values/index.ts";
 import { Harness, type HarnessOptions } from "./harness.ts";
 
@@ -50,26 +50,33 @@ export async function runWorkflow(workflow: AnyWorkflow, input?: unknown, option
   return drive(await Harness.start(workflow, input, options), options);
 }
 
-async function answer(harness: Harness, operation: HostOperation, options: AutoOptions): Promise<Job[]> {
-  const { seq } = operation;
-  if (operation.type === "child") return child(harness, operation, options);
-  const outcome = await outcomeOf(harness, operation, options);
-  return [{ type: "resolve", seq, outcome }];
-}
+/** What the harness has open: an open side effect is the host's too. */
+type Open = HostOperation | SideEffectCommand;
 
-async function outcomeOf(harness: Harness, operation: HostOperation, options: AutoOptions): Promise<Outcome> {
+async function answer(harness: Harness, operation: Open, options: AutoOptions): Promise<Job[]> {
+  const { seq } = operation;
   switch (operation.type) {
+    case "child":
+      return child(harness, operation, options);
+    case "sleep":
+      return [{ type: "fire", seq }];
     case "activity":
-      return activity(harness, operation, options);
+      return [{ type: "resolve", seq, outcome: await activity(harness, operation, options) }];
     case "signalRun":
     case "cancelRun":
-      return attempts(harness, operation, { maxAttempts: 1 }, options, () => undefined);
-    default: {
-      const body = harness.executor.body(operation.seq);
+      return [{ type: "resolve", seq, outcome: await attempts(harness, operation, { maxAttempts: 1 }, options, () => undefined) }];
+    case "step":
+    case "transaction":
+    case "rollback":
+    case "sideEffect": {
+      const body = harness.executor.body(seq);
       if (body === undefined) throw new Error(`The executor has no body for ${operation.type} ${operation.name}.`);
       const run = body.run as (...args: unknown[]) => unknown;
-      return attempts(harness, operation, body.retry, options, (info) => (body.kind === "transaction" ? run(undefined, info) : run(info)));
+      const call = (info: StepInfo) => (body.kind === "transaction" ? run(undefined, info) : run(info));
+      return [{ type: "resolve", seq, outcome: await attempts(harness, operation, body.retry, options, call) }];
     }
+    default:
+      return operation satisfies never;
   }
 }
 
@@ -86,7 +93,7 @@ async function activity(harness: Harness, operation: ActivityCommand, options: A
 
 async function attempts(
   harness: Harness,
-  operation: HostOperation,
+  operation: Open,
   retry: RetryPolicy | undefined,
   options: AutoOptions,
   run: (info: StepInfo) => unknown,
@@ -95,7 +102,7 @@ async function attempts(
   const idempotencyKey = formatLocation(operation.unit, operation.name, operation.n);
   for (let attempt = 1; ; attempt++) {
     try {
-      const fault = options.fault?.(operation, attempt);
+      const fault = options.fault?.(operation as HostOperation, attempt);
       if (fault !== undefined) throw fault;
       const value = await run({ attempt, idempotencyKey, signal: new AbortController().signal });
       return { status: "completed", value: harness.codec.encode(value) };

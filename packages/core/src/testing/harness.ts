@@ -12,6 +12,7 @@ import {
   type Answer,
   type Command,
   type Completion,
+  dueOf,
   HOST_KINDS,
   type HostOperation,
   type Job,
@@ -132,9 +133,8 @@ export class Harness {
   #opened(command: OpeningCommand, since = this.time): void {
     if (HOST_KINDS.has(command.type) || (command.type === "sideEffect" && this.options.sideEffects === "scheduled"))
       this.open.set(command.seq, command);
-    if (command.type === "sleep") this.timers.set(command.seq, command.until ?? since + (command.duration ?? 0));
-    const timeout = (command.type === "signal" || command.type === "receive" || command.type === "condition") && command.timeout;
-    if (typeof timeout === "number") this.timers.set(command.seq, since + timeout);
+    const due = dueOf(command, since);
+    if (due !== undefined) this.timers.set(command.seq, due);
   }
   #settled(seq: number): void {
     this.open.delete(seq);

@@ -8,7 +8,9 @@ import {
   type AnyWorkflow,
   type Command,
   type Completion,
+  carriedOutBy,
   DeadlineExceededError,
+  dueOf,
   Executor,
   formatDuration,
   HoldfastError,
@@ -86,7 +88,7 @@ const REJECTED_MEANWHILE = new HoldfastError("An update was rejected as the run 
   code: "HF_CLAIM_LOST",
 });
 /** Operations that others carry out. */
-const ASKED: ReadonlySet<string> = new Set(["activity", "child", "signalRun", "cancelRun"]);
+const ASKED = carriedOutBy("activityWorker", "otherRun");
 /** To give a run back: by then its lease is over, as a rule. */
 const MOST_TRIES = 50;
 const LONGEST_PAUSE = 1_000;
@@ -95,7 +97,6 @@ const DEADLINE_PAUSE = 100;
 const NO_JOBS: TurnJobs = { jobs: [], messages: [] };
 /** D9, K1: most ends look for nothing but a cancellation. */
 const LATE_IF_CANCELED: LateIf = { cancel: true, signals: [] };
-const TIMED: ReadonlySet<string> = new Set(["sleep", "signal", "receive", "condition"]);
 
 export class Driver {
   readonly workflow: AnyWorkflow;
@@ -522,9 +523,8 @@ export class Driver {
     } else if ("n" in command) this.#opened(command, time);
   }
   #opened(command: OpeningCommand, time: number): void {
-    if (command.type === "sleep") this.#timers.set(command.seq, command.until ?? time + (command.duration ?? 0));
-    else if (TIMED.has(command.type) && "timeout" in command && command.timeout !== undefined)
-      this.#timers.set(command.seq, time + command.timeout);
+    const due = dueOf(command, time);
+    if (due !== undefined) this.#timers.set(command.seq, due);
     this.#steps.opened(command, time);
   }
   #settled(seq: number): void {

@@ -6,6 +6,7 @@
 import {
   type Activation,
   type AnyWorkflow,
+  type CarriedOutBy,
   type ChildCommand,
   type Command,
   type Completion,
@@ -105,6 +106,7 @@ function translate(context: JournalContext, command: Command, draft: Draft, upda
       end(context, command, draft);
       break;
     default:
+      command satisfies Exclude<Command, CarriedOutBy<"activityWorker" | "otherRun"> | TerminalCommand>;
       break; // records only
   }
 }

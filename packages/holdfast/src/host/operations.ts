@@ -3,10 +3,14 @@
 // Invariants: D12 (every attempt keeps status, error, times and worker; operations in order of emission).
 
 import {
+  CLOCK_KINDS,
   type Codec,
+  carriedOutBy,
   formatLocation,
-  isOperationKind,
+  HAS_ATTEMPTS,
+  IS_LISTED,
   type Job,
+  kindOf,
   type OpeningCommand,
   type OperationInfo,
   type OperationKind,
@@ -15,9 +19,10 @@ import {
 import { readable } from "../codecs.ts";
 import type { AttemptRow } from "../store/port.ts";
 
-const ATTEMPTED: ReadonlySet<string> = new Set(["step", "transaction", "activity"]);
+/** Run by the worker that has the run. */
+const STEPS = carriedOutBy("worker");
 /** Over with their record; a side effect too, unless the host carries it out. */
-const INSTANT: ReadonlySet<string> = new Set<OpeningCommand["type"]>(["sideEffect", "patch", "rollbackCheckpoint", "attributes"]);
+const INSTANT = carriedOutBy("inline", "record");
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type Draft = Mutable<OperationInfo> & { readonly seq: number; readonly turn: number; attempts: OperationInfo["attempts"][number][] };
@@ -35,11 +40,11 @@ export function operationsOf(
     for (const job of turn.jobs) settleByJob(drafts, job, turn, codec);
     for (const command of turn.commands) {
       if ("n" in command) {
-        if (isOperationKind(command.type) || command.type === "rollback") drafts.set(command.seq, opened(command, turn, codec));
+        if (IS_LISTED.has(command.type)) drafts.set(command.seq, opened(command, turn, codec));
       } else if (command.type === "settle") end(drafts.get(command.seq), SETTLED[command.status], turn.time);
       else if (command.type === "cancel") {
         const draft = drafts.get(command.seq);
-        end(draft, draft?.kind === "step" || draft?.kind === "transaction" ? "abandoned" : "canceled", turn.time);
+        end(draft, draft !== undefined && STEPS.has(draft.kind) ? "abandoned" : "canceled", turn.time);
       }
     }
   }
@@ -53,7 +58,7 @@ const SETTLED = { completed: "completed", failed: "failed", canceled: "canceled"
 
 function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
   const at = new Date(turn.time);
-  const kind = command.type === "rollback" ? "step" : (command.type as OperationKind); // S1: a step of its own, in a unit of its own
+  const kind = kindOf(command) as OperationKind;
   const instant = INSTANT.has(command.type);
   const input = readable(codec, command.type === "activity" || command.type === "child" ? command.input : undefined);
   const { value: output, error } = readable(codec, command.type === "sideEffect" ? command.value : undefined);
@@ -64,7 +69,7 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
     unit: command.unit,
     kind,
     name: command.name,
-    status: instant ? "completed" : ATTEMPTED.has(kind) ? "scheduled" : "waiting",
+    status: instant ? "completed" : HAS_ATTEMPTS.has(kind) ? "scheduled" : "waiting",
     input: input.value,
     output,
     error: command.type === "sideEffect" ? (command.error ?? error) : input.error,
@@ -78,7 +83,7 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
 function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, codec: Codec): void {
   if (job.type === "fire") {
     const draft = drafts.get(job.seq);
-    if (draft?.kind === "sleep") end(draft, "completed", turn.time);
+    if (draft !== undefined && CLOCK_KINDS.has(draft.kind)) end(draft, "completed", turn.time);
   }
   if (job.type === "resume") for (const seq of job.voids) reopen(drafts.get(seq));
   if (job.type !== "resolve") return;
@@ -103,7 +108,7 @@ function end(draft: Draft | undefined, status: OperationInfo["status"], time: nu
 /** D10: its failure is voided; it goes on, or comes again. */
 function reopen(draft: Draft | undefined): void {
   if (draft === undefined) return;
-  draft.status = ATTEMPTED.has(draft.kind) ? "scheduled" : "waiting";
+  draft.status = HAS_ATTEMPTS.has(draft.kind) ? "scheduled" : "waiting";
   draft.error = undefined;
   draft.endedAt = undefined;
 }
@@ -115,7 +120,7 @@ function lost(row: AttemptRow, endedAt: number): AttemptRow {
 
 /** A step that succeeded at once has no rows: its record and its outcome are its one attempt, begun by whoever recorded it. */
 function addAttempts(draft: Draft, rows: readonly AttemptRow[], recordedBy: string): void {
-  if (!ATTEMPTED.has(draft.kind)) return;
+  if (!HAS_ATTEMPTS.has(draft.kind)) return;
   const own = rows.filter((row) => row.seq === draft.seq && row.number > 0).sort((a, b) => a.number - b.number);
   for (const { number, status, error, startedAt, endedAt, workerId } of own) {
     draft.attempts.push({
@@ -127,7 +132,7 @@ function addAttempts(draft: Draft, rows: readonly AttemptRow[], recordedBy: stri
       workerId: workerId === "" ? recordedBy : workerId,
     });
   }
-  if (draft.attempts.length === 0 && draft.kind !== "activity") {
+  if (draft.attempts.length === 0 && STEPS.has(draft.kind)) {
     const status =
       draft.endedAt === undefined ? "running" : draft.status === "completed" ? "completed" : draft.status === "failed" ? "failed" : "lost";
     draft.attempts.push({

@@ -5,6 +5,7 @@
 
 import {
   type Codec,
+  carriedOutBy,
   type Executor,
   formatLocation,
   HoldfastError,
@@ -65,8 +66,9 @@ export interface Unsure {
 export const NOTHING_DUE: Due = { starting: [], exhausted: [] };
 const NO_ROWS: readonly AttemptRow[] = [];
 
+const STEPS = carriedOutBy("worker");
 export function isStep(command: OpeningCommand): boolean {
-  return command.type === "step" || command.type === "transaction" || command.type === "rollback";
+  return STEPS.has(command.type);
 }
 
 export class Steps {

@@ -3,8 +3,11 @@
 // Invariants: P11 (what an open run waits for can be seen from outside), D10 (what a resume has voided is open again).
 
 import {
+  CLOCK_KINDS,
   type Command,
   describeOperation,
+  dueOf,
+  IS_AWAITED,
   type Job,
   type OpeningCommand,
   replayView,
@@ -12,12 +15,6 @@ import {
   type Turn,
 } from "@holdfast/core";
 import type { AttemptRow } from "../store/port.ts";
-
-/** Operations that somebody or something else settles. Scopes are left out: what is inside them tells more. */
-const AWAITED: ReadonlySet<string> = new Set<OpeningCommand["type"]>([
-  ...(["step", "transaction", "rollback", "activity", "child", "childResult", "sleep"] as const),
-  ...(["signal", "receive", "condition", "ivar", "updateState", "signalRun", "cancelRun"] as const),
-]);
 
 interface Open {
   readonly command: OpeningCommand;
@@ -86,12 +83,12 @@ export function lastFailure(turns: readonly Turn[], attempts: readonly AttemptRo
 
 function apply(open: Map<number, Open>, command: Command, time: number): void {
   if ("n" in command) {
-    if (AWAITED.has(command.type)) open.set(command.seq, { command, time });
+    if (IS_AWAITED.has(command.type)) open.set(command.seq, { command, time });
   } else if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) open.delete(command.seq);
 }
 function settleByJob(open: Map<number, Open>, job: Job): void {
   if (job.type === "resolve" || job.type === "childStarted") open.delete(job.seq);
-  else if (job.type === "fire" && open.get(job.seq)?.command.type === "sleep") open.delete(job.seq);
+  else if (job.type === "fire" && CLOCK_KINDS.has(open.get(job.seq)?.command.type ?? "")) open.delete(job.seq);
 }
 
 function describe({ command, time }: Open, attempts: readonly AttemptRow[]): string {
@@ -107,10 +104,5 @@ function attemptOf(seq: number, attempts: readonly AttemptRow[]): string {
   if (row.status === "failed" && row.retryAt !== undefined && row.number > 0) return ` (attempt ${last + 1} at ${iso(row.retryAt)})`;
   const number = row.status === "running" || row.status === "completed" ? last : last + 1;
   return number > 1 ? ` (attempt ${number})` : "";
-}
-function dueOf(command: OpeningCommand, time: number): number | undefined {
-  if (command.type === "sleep") return command.until ?? time + (command.duration ?? 0);
-  const isTimed = command.type === "signal" || command.type === "receive" || command.type === "condition";
-  return isTimed && command.timeout !== undefined ? time + command.timeout : undefined;
 }
 const iso = (time: number): string => new Date(time).toISOString();

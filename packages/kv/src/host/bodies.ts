@@ -7,8 +7,10 @@ import {
   type Activity,
   type ActivityInfo,
   type AnyWorkflow,
+  type CarriedOutBy,
   type ChildCommand,
   type Codec,
+  carriedOutBy,
   type Executor,
   formatLocation,
   type OpeningCommand,
@@ -41,8 +43,8 @@ export interface BodyContext {
   readonly attemptsOf: (seq: number) => readonly Attempt[];
 }
 
-const ROUTED: ReadonlySet<string> = new Set(["child", "signalRun", "cancelRun"]);
-const EFFECTS: ReadonlySet<string> = new Set(["step", "rollback", "activity", "child", "signalRun", "cancelRun"]);
+const ROUTED = carriedOutBy("otherRun");
+const EFFECTS = carriedOutBy("worker", "activityWorker", "otherRun");
 
 /** Does the host have something to run for it? */
 export function isEffect(command: OpeningCommand): boolean {
@@ -90,7 +92,10 @@ export function bodyOf(command: OpeningCommand, openedAt: number, context: BodyC
       return routed(`start of child ${command.id}`, context, async (router) => {
         if ((await router.start(childStart(command, context))) === "conflict") throw new RunAlreadyExistsError({ runId: command.id });
       });
+    case "transaction":
+      return undefined; // `unsupported`
     default:
+      command satisfies Exclude<OpeningCommand, CarriedOutBy<"worker" | "activityWorker" | "otherRun">>;
       return undefined;
   }
 }

@@ -5,10 +5,12 @@
 
 import {
   DeadlineExceededError,
+  dueOf,
   type Executor,
   formatLocation,
   HoldfastError,
   type Job,
+  kindOf,
   type Logger,
   type OpeningCommand,
   type Outcome,
@@ -41,7 +43,6 @@ interface Open {
 /** Among due times, by number of the operation; negative for its next attempt. No operation has the number 0. */
 const DEADLINE = 0;
 
-const TIMED: ReadonlySet<string> = new Set(["signal", "receive", "condition"]);
 const CANCELED = new HoldfastError("The step was cancelled.", { code: "HF_STEP_CANCELED" });
 
 export class Effects {
@@ -113,9 +114,8 @@ export class Effects {
   // ── with a turn ──
 
   opened(command: OpeningCommand, time: number): void {
-    if (command.type === "sleep") this.#due.set(command.seq, command.until ?? time + (command.duration ?? 0));
-    else if (TIMED.has(command.type) && "timeout" in command && command.timeout !== undefined)
-      this.#due.set(command.seq, time + command.timeout);
+    const due = dueOf(command, time);
+    if (due !== undefined) this.#due.set(command.seq, due);
     if (isEffect(command)) this.#open.set(command.seq, { command, time });
   }
   settled(seq: number): void {
@@ -306,7 +306,7 @@ export class Effects {
     for (const [key, due] of this.#due) {
       const command = key < 0 ? this.#open.get(-key)?.command : undefined;
       if (command === undefined) continue;
-      const kind = command.type === "rollback" ? "step" : command.type;
+      const kind = kindOf(command) ?? command.type;
       retries.push(`${kind} ${command.name} (attempt ${(this.#tried.get(-key) ?? 0) + 1} at ${isoTime(due)})`);
     }
     const others = executor.waiting.filter(({ seq }) => !this.#due.has(-seq));

@@ -2,7 +2,7 @@
 // Owns: nothing; a translation of commands.
 // Invariants: D1 (effects begin after the batch that records them), D2 (one batch a turn), C7 (what is given up is told after the batch).
 
-import type { Activation, Completion, TerminalCommand, Turn } from "@holdfast/core";
+import type { Activation, Command, Completion, TerminalCommand, Turn } from "@holdfast/core";
 import { isEffect } from "./bodies.ts";
 import type { Execution } from "./execution.ts";
 
@@ -52,7 +52,8 @@ export function record(
         terminal = command;
         break;
       default:
-        break; // records only
+        command satisfies Exclude<Command, TerminalCommand>;
+        break; // records only, and what has a body
     }
   }
   return terminal;

@@ -13,6 +13,7 @@ import {
   payloadFromJson,
   payloadToJson,
   type StepCommand,
+  VALUE_FIELDS,
 } from "@holdfast/core";
 import {
   json,
@@ -31,21 +32,8 @@ import type { Value } from "./driver.ts";
 /** type, seq, unit, name, n, data, value. */
 export type RecordColumns = [type: string, seq: Value, unit: Value, name: Value, n: Value, data: Value, value: Value];
 
-/** The field that is a payload and has the column `value` to itself. Kinds that are not listed keep all they have in `data`. */
-const VALUE_FIELD: Readonly<Record<string, string>> = {
-  start: "input",
-  signal: "payload",
-  update: "input",
-  activity: "input",
-  child: "input",
-  signalRun: "payload",
-  sideEffect: "value",
-  completeUpdate: "value",
-  commit: "value",
-  complete: "value",
-  canceled: "value",
-  continueAsNew: "input",
-};
+/** The payload has the column `value` to itself; all other fields are in `data`. */
+const VALUE_FIELD: Readonly<Record<string, string | undefined>> = VALUE_FIELDS;
 
 /** What an execution says of itself: a `start` need not repeat it. */
 export interface Birth {

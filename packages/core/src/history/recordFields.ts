@@ -1,0 +1,60 @@
+// Which field of a record is its payload. For stores that give payloads a column.
+// Owns: that field of each kind of job and command.
+// Invariants: no kind is forgotten (the compiler holds that). What a store has written it reads by the same table: a field stays.
+
+import type { Command, Job } from "../protocol/index.ts";
+
+type ValueField = "input" | "payload" | "value";
+
+/** Undefined: the record has no payload, or the outcome of an operation, which holds it. A signal and the wait for it share a name. */
+export const VALUE_FIELDS: { readonly [T in Job["type"] | Command["type"]]: ValueField | undefined } = {
+  start: "input",
+  resolve: undefined,
+  fire: undefined,
+  childStarted: undefined,
+  signal: "payload",
+  update: "input",
+  query: undefined,
+  cancel: undefined,
+  seed: undefined,
+  expire: undefined,
+  resume: undefined,
+  evict: undefined,
+  step: undefined,
+  transaction: undefined,
+  activity: "input",
+  child: "input",
+  sleep: undefined,
+  signalRun: "payload",
+  cancelRun: undefined,
+  rollback: undefined,
+  sideEffect: "value",
+  childResult: undefined,
+  condition: undefined,
+  ivar: undefined,
+  updateState: undefined,
+  parallel: undefined,
+  join: undefined,
+  race: undefined,
+  try: undefined,
+  shield: undefined,
+  loop: undefined,
+  receive: undefined,
+  refuse: undefined,
+  reuse: undefined,
+  patch: undefined,
+  rollbackCheckpoint: undefined,
+  attributes: undefined,
+  settle: undefined,
+  winner: undefined,
+  dispatch: undefined,
+  acceptUpdate: undefined,
+  completeUpdate: "value",
+  handlerFailed: undefined,
+  commit: "value",
+  rollBack: undefined,
+  complete: "value",
+  fail: undefined,
+  canceled: "value",
+  continueAsNew: "input",
+};
