@@ -86,6 +86,7 @@ export {
   TurnTimeoutError,
   type UnitContext,
   UnserializableValueError,
+  UnsupportedError,
   UpdateFailedError,
   type UpdateHandler,
   type UpdateInput,

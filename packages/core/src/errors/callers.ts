@@ -1,4 +1,4 @@
-// Errors that a caller of a run gets: from messages, from queries, and from handles to runs.
+// Errors that a caller of a run gets: from messages, from queries, from handles to runs, and from hosts that lack a feature.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
 // Invariants: M8, M9 (rejected: nothing entered history), M10, M11, M12, R6, V4 (a blocked run is unharmed).
 import { declareError, HoldfastError } from "./base.ts";
@@ -120,5 +120,22 @@ export class RunBlockedError extends HoldfastError {
     super(advise("RunBlockedError", `run "${runId}" is blocked: ${reason}`), { cause });
     this.runId = runId;
     this.reason = reason;
+  }
+}
+
+export class UnsupportedError extends HoldfastError {
+  static {
+    declareError(this, "UnsupportedError");
+  }
+  /** What was asked for: "fork", "tx". */
+  readonly feature: string;
+  /** Where it was asked for: "Temporal". */
+  readonly host: string;
+  /** `instead`: what to do there, as a sentence. Default: the catalog's advice. */
+  constructor(details: { feature: string; host: string; instead?: string }) {
+    const { feature, host, instead } = details;
+    super(advise("UnsupportedError", `${feature} is not supported on ${host}`, instead));
+    this.feature = feature;
+    this.host = host;
   }
 }

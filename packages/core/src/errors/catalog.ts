@@ -174,6 +174,13 @@ export const errorCatalog = [
     summary: "The workers' code or codec can't advance the run. The run itself is unharmed.",
     whatToDo: "Deploy code that matches the run's history: each worker that starts retries it, and run.resume() retries it at once.",
   },
+  {
+    name: "UnsupportedError",
+    code: "HF_UNSUPPORTED",
+    retryable: false,
+    summary: "The engine that was opened does not have this feature. Nothing was written.",
+    whatToDo: "Open an engine that has it; the page on hosts says which do.",
+  },
 
   // What workflow code may not do.
   {

@@ -10,6 +10,7 @@ export {
   RunBlockedError,
   RunClosedError,
   RunNotFoundError,
+  UnsupportedError,
   UpdateFailedError,
   UpdateRejectedError,
 } from "./callers.ts";

@@ -92,6 +92,13 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
     'run "r1" is blocked: nondeterminism',
   ],
   [
+    new errors.UnsupportedError({ feature: "fork", host: "Temporal", instead: "Use `temporal workflow reset`." }),
+    { feature: "fork", host: "Temporal", code: "HF_UNSUPPORTED" },
+    "fork is not supported on Temporal",
+    "Use `temporal workflow reset`.",
+  ],
+  [new errors.UnsupportedError({ feature: "tx", host: "Temporal" }), {}, "tx is not supported on Temporal", "Open an engine that has it"],
+  [
     new errors.NondeterminismError({
       location: "checkout/~3/charge#1",
       field: "kind",

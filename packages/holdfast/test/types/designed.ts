@@ -83,7 +83,7 @@ interface Proofs {
 export const different: None<Failing<Proofs>> = "none";
 
 /** What is designed and comes later. */
-type Later = "UnsupportedError" | "DecryptionError" | "ScheduleNotFoundError" | "RunOpenError";
+type Later = "DecryptionError" | "ScheduleNotFoundError" | "RunOpenError";
 type Errors = { [K in keyof typeof designed as K extends `${string}Error` ? K : never]: (typeof designed)[K] };
 type Instance<C> = C extends abstract new (...args: never[]) => infer I ? I : never;
 /** `never`, if every error is there with all that it was designed to have. */
