@@ -132,12 +132,12 @@ export const planted = [
       {
         file: "packages/holdfast/src/api/run.ts",
         from: "evaluateQuery(workflow, name, row.state, args, codec)",
-        to: "evaluateQuery(workflow, name, remembered(this.#engine, row), args, codec)",
+        to: "evaluateQuery(workflow, name, remembered(this.#client, row), args, codec)",
       },
       {
         file: "packages/holdfast/src/api/run.ts",
         from: "function refuseTx(",
-        to: 'const memories = new WeakMap<Engine, Map<string, RunRow["state"]>>();\nfunction remembered(engine: Engine, { id, state }: RunRow): RunRow["state"] {\n  const memory = memories.get(engine) ?? new Map();\n  memories.set(engine, memory);\n  if (!memory.has(id)) memory.set(id, state);\n  return memory.get(id);\n}\n\nfunction refuseTx(',
+        to: 'const memories = new WeakMap<Client, Map<string, RunSnapshot["state"]>>();\nfunction remembered(client: Client, { id, state }: RunSnapshot): RunSnapshot["state"] {\n  const memory = memories.get(client) ?? new Map();\n  memories.set(client, memory);\n  if (!memory.has(id)) memory.set(id, state);\n  return memory.get(id);\n}\n\nfunction refuseTx(',
       },
     ],
   },

@@ -1,5 +1,5 @@
 // `Holdfast`: what users open, start runs with, and run workers in.
-// Owns: the checks of what users hand over; the engine does the rest.
+// Owns: the checks and the encoding of what users hand over, and the errors that answers become. A backend does the rest.
 // Invariants: bad input gets a typed error and nothing is written; P10 (ids and conflicts), K7 (deadlines), V2 (versions).
 
 // Where people have no lib with it. Without "preserve" TypeScript drops the reference from what it emits.
@@ -7,7 +7,6 @@
 
 import {
   type Activity,
-  type ActivityInfo,
   type AnyWorkflow,
   type Codec,
   checkedId,
@@ -44,14 +43,15 @@ import {
   timeOrderedId,
   validated,
 } from "@holdfast/host";
-import { stopOnSignals } from "@holdfast/host/node";
-import { Engine, type EngineOptions } from "../engine/engine.ts";
+import { forgetSignals, stopOnSignals } from "@holdfast/host/node";
+import type { Backend, Message, RunStart, SignalJob, StartAnswer } from "../backend/port.ts";
+import { Engine, type EngineInternals } from "../engine/engine.ts";
 import { WorkflowTable } from "../host/versions.ts";
-import type { WorkerHost } from "../host/worker.ts";
 import { consoleLogger } from "../logger.ts";
-import { otherWorkflow } from "../store/conflicts.ts";
-import { openStore } from "../store/open.ts";
-import type { NewMessage, NewRun, Store } from "../store/port.ts";
+import type { Store } from "../store/port.ts";
+import { type Client, type ClientSettings, encoded } from "./client.ts";
+import { Definitions } from "./definitions.ts";
+import { openBackend } from "./open.ts";
 import {
   checkedAttributes,
   checkedBeginning,
@@ -82,7 +82,9 @@ import {
   wholeNumber,
 } from "./options.ts";
 import { RunHandle } from "./run.ts";
+import { runInfo } from "./runInfo.ts";
 import type { Run, RunFilter, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./types.ts";
+import { WorkerHandle } from "./worker.ts";
 
 export interface OpenOptions {
   codec?: Codec;
@@ -91,50 +93,44 @@ export interface OpenOptions {
   limits?: Partial<Limits>;
 }
 
-/** What tests and the simulation put in place of the real thing. */
-export interface Internals {
-  readonly store: Store;
+/** An engine of your own: on a store, or on a backend that is open. Tests replace more. */
+export type Internals = (({ readonly store: Store } & EngineInternals) | { readonly backend: Backend }) & {
   /** Default: the real one. */
   readonly environment?: Environment;
-  /** The shortest turn that the watchdog tells of, in milliseconds. Default 5,000. */
-  readonly watchdogAfter?: number;
-  readonly replaceStep?: (name: string) => ((info: unknown) => unknown) | undefined;
-  readonly replaceActivity?: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
-}
+};
 
 /** Of `startMany`. */
 const CHECKED_AT_ONCE = 500;
 
 export class Holdfast implements AsyncDisposable {
-  readonly #engine: Engine;
-  readonly #internals: Internals;
+  readonly #backend: Backend;
+  readonly #client: Client;
 
-  protected constructor(engine: Engine, internals: Internals) {
-    this.#engine = engine;
-    this.#internals = internals;
+  protected constructor(backend: Backend, client: ClientSettings) {
+    this.#backend = backend;
+    this.#client = { ...client, backend, definitions: new Definitions() };
   }
 
-  /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…". */
+  /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace". */
   static async open(url?: string, options?: OpenOptions): Promise<Holdfast> {
-    const settings = engineSettings(options);
+    const client = clientSettings(options, realEnvironment);
     const { namespace } = checkedOptions("Holdfast.open", options, OPEN);
-    return Holdfast.#on({ store: await openStore(url, { logger: settings.logger, namespace }) }, settings);
+    return new Holdfast(await openBackend(url, { ...client, namespace }, realEnvironment), client);
   }
-  /** On a store of your own. */
+  /** On a store or a backend of your own. */
   static async with(internals: Internals, options?: OpenOptions): Promise<Holdfast> {
-    return Holdfast.#on(internals, engineSettings(options));
-  }
-  static async #on(internals: Internals, settings: EngineSettings): Promise<Holdfast> {
-    const { store, environment = realEnvironment } = internals;
-    const engine = new Engine({ store, environment, ...settings });
+    const { environment = realEnvironment } = internals;
+    const client = clientSettings(options, environment);
+    if ("backend" in internals) return new Holdfast(internals.backend, client);
+    const engine = new Engine({ ...client, environment, store: internals.store, internals });
     await engine.open();
-    return new Holdfast(engine, internals);
+    return new Holdfast(engine, client);
   }
 
   // ── starting ──
 
   // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
-  /** By name it takes the definition, with its version, that is the last of that name in the list of a worker of this engine. */
+  /** By name it uses the definition, with its version, that is the last of that name in the list of a worker of this engine. */
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
   start<In, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<any, O, S, U, Q, In>,
@@ -142,7 +138,7 @@ export class Holdfast implements AsyncDisposable {
   ): Promise<Run<O, S, U, Q>>;
   async start(workflow: AnyWorkflow | string, input?: unknown, given?: StartOptions): Promise<Run<unknown>> {
     const options = checkedOptions("start", given, START);
-    const definition = typeof workflow === "string" ? this.#engine.servedAs(workflow) : workflow;
+    const definition = typeof workflow === "string" ? this.#client.definitions.servedAs(workflow) : workflow;
     const run = await this.#newRun(workflow, input, options);
     return this.#handleOf(await this.#create(run, definition, options.tx), definition);
   }
@@ -165,21 +161,20 @@ export class Holdfast implements AsyncDisposable {
     if (options.tx !== undefined)
       throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome comes after the commit.", "tx");
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
-    const message = await new RunHandle(this.#engine, run.id, workflow).updateMessage(update.name, update.input, update);
-    const created = await this.#engine.start({ ...run, messages: [...(run.messages ?? []), message] }, workflow);
-    const other = created.status === "conflict" ? otherWorkflow(created, run) : undefined;
-    if (created.status === "conflict" && (run.onConflict === "reject" || other !== undefined))
-      throw new RunAlreadyExistsError({ runId: run.id, workflow: other });
+    const message = await new RunHandle(this.#client, run.id, workflow).updateMessage(update.name, update.input, update);
+    this.#client.definitions.started(workflow);
+    const [answer] = await this.#backend.create([{ ...run, messages: [...(run.messages ?? []), message] }]);
+    const id = closedId(run, answer as StartAnswer) ?? startedId(run, answer as StartAnswer);
     // M10: the send is repeated under the same id, so that an update that ended before the run closed still has its outcome.
-    const handle = new RunHandle(this.#engine, created.id, workflow, true);
+    const handle = new RunHandle(this.#client, id, workflow, true);
     const { name, input: sent, timeout, acceptWithin } = update;
     const waits = { ...(timeout !== undefined && { timeout }), ...(acceptWithin !== undefined && { acceptWithin }) };
     const result = await handle.update(name, sent, { idempotencyKey: message.job.id, ...waits });
     return { run: handle as unknown as Run<unknown>, result };
   }
   /**
-   * All of them are checked before any is started. What clashes with a run that exists, or with one before it in the list, is told of
-   * together once all others are started.
+   * All of them are checked before any is started. Those that clash with a run that exists, or with one before it in the list, are
+   * reported together once all others are started.
    */
   startMany<In, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<any, O, S, U, Q, In>,
@@ -188,43 +183,57 @@ export class Holdfast implements AsyncDisposable {
   async startMany(workflow: AnyWorkflow, items: Iterable<{ input?: unknown } & StartOptions>): Promise<Run<unknown>[]> {
     const given = checkedItems(items);
     const runs = await this.#newRuns(workflow, given);
-    const ends = await Promise.allSettled(runs.map((run, i) => this.#create(run, workflow, given[i]?.tx)));
-    const failures = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));
+    this.#client.definitions.started(workflow);
+    const answers = await this.#createAll(runs, given);
+    const failures: unknown[] = [];
+    const handles: Run<unknown>[] = [];
+    for (const [i, run] of runs.entries()) {
+      try {
+        handles.push(this.#handleOf(startedId(run, answers[i] as StartAnswer), workflow));
+      } catch (failure) {
+        failures.push(failure);
+      }
+    }
     if (failures.length > 0) throw startFailure(failures, runs.length);
-    return ends.map((end) => this.#handleOf(end.status === "fulfilled" ? end.value : "", workflow));
+    return handles;
   }
   // biome-ignore-end lint/suspicious/noExplicitAny: end of the inference helpers
 
   /** All of them before any is created. Other work of the process has a turn now and then: to check and encode thousands takes a while. */
-  async #newRuns(workflow: AnyWorkflow, items: readonly ({ input?: unknown } & StartOptions)[]): Promise<NewRun[]> {
-    const runs: NewRun[] = [];
+  async #newRuns(workflow: AnyWorkflow, items: readonly ({ input?: unknown } & StartOptions)[]): Promise<RunStart[]> {
+    const runs: RunStart[] = [];
     for (let from = 0; from < items.length; from += CHECKED_AT_ONCE) {
-      if (from > 0) await new Promise<void>((done) => this.#engine.environment.soon(done));
+      if (from > 0) await new Promise<void>((done) => this.#client.environment.soon(done));
       const some = items.slice(from, from + CHECKED_AT_ONCE);
       runs.push(...(await Promise.all(some.map(({ input, ...options }) => this.#newRun(workflow, input, options)))));
     }
     return runs;
   }
-  /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
-  async #create(run: NewRun, definition: AnyWorkflow | undefined, tx: unknown): Promise<string> {
-    const result = await this.#engine.start(run, definition, tx);
-    if (result.status !== "conflict") return result.id;
-    const workflow = otherWorkflow(result, run);
-    if (run.onConflict === "use-existing" && workflow === undefined) throw new RunClosedError({ runId: run.id, status: result.runStatus });
-    throw new RunAlreadyExistsError({ runId: run.id, workflow });
+  /** In one call, unless some are to be written in transactions of the caller. */
+  async #createAll(runs: readonly RunStart[], items: readonly StartOptions[]): Promise<StartAnswer[]> {
+    if (items.every(({ tx }) => tx === undefined)) return this.#backend.create(runs);
+    const answers = await Promise.all(runs.map((run, i) => this.#backend.create([run], items[i]?.tx)));
+    return answers.flat();
   }
-  async #newRun(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<NewRun> {
-    this.#engine.assertOpen();
+  /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
+  async #create(run: RunStart, definition: AnyWorkflow | undefined, tx: unknown): Promise<string> {
+    if (definition !== undefined && tx === undefined) this.#client.definitions.started(definition);
+    const [answer] = await this.#backend.create([run], tx);
+    return startedId(run, answer as StartAnswer);
+  }
+  async #newRun(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<RunStart> {
+    const { definitions, environment } = this.#client;
     const given = checkedWorkflow(workflow);
-    const definition = typeof given === "string" ? this.#engine.servedAs(given) : given;
+    const definition = typeof given === "string" ? definitions.servedAs(given) : given;
     const name = typeof given === "string" ? given : given.name;
     const { value } = await validated(`the input of workflow ${name}`, definition?.options.input as never, input);
     const deadline = options.deadline ?? definition?.options.deadline;
     return {
-      id: checkedId("start", options.id) ?? timeOrderedId(this.#engine.environment),
+      id: checkedId("start", options.id) ?? timeOrderedId(environment),
       workflow: name,
       version: checkedText("start", "version", options.version) ?? definition?.version,
-      input: this.#engine.encode(value, `the input of workflow ${name}`),
+      input: encoded(this.#client, value, `the input of workflow ${name}`),
+      isChecked: definition !== undefined,
       queue: checkedText("start", "queue", options.queue) ?? "default",
       priority: checkedPriority("start", options.priority) ?? 0,
       ...checkedBeginning(options),
@@ -234,18 +243,17 @@ export class Holdfast implements AsyncDisposable {
       attributes: checkedAttributes(options.attributes),
       idempotencyKey: checkedText("start", "idempotencyKey", options.idempotencyKey),
       onConflict: checkedConflict(options.onConflict),
-      seed: definition === undefined ? uncheckedSeed(this.#engine.environment.uuid()) : this.#engine.environment.uuid(),
+      seed: definition === undefined ? uncheckedSeed(environment.uuid()) : environment.uuid(),
       messages: options.signals === undefined ? undefined : await this.#startSignals(definition, checkedSignals(options.signals)),
     };
   }
-  async #startSignals(workflow: AnyWorkflow | undefined, signals: NonNullable<StartOptions["signals"]>): Promise<NewMessage[]> {
+  async #startSignals(workflow: AnyWorkflow | undefined, signals: NonNullable<StartOptions["signals"]>): Promise<Message<SignalJob>[]> {
     return Promise.all(
-      signals.map(async ({ name, payload }): Promise<NewMessage> => {
+      signals.map(async ({ name, payload }): Promise<Message<SignalJob>> => {
         const spec = declaredMessage<SignalSpec<unknown>>(workflow, "signals", name);
         await validated(`signal ${name}`, spec?.schema as never, payload); // the receiver makes of it what the schema does
-        return {
-          job: { type: "signal", id: this.#engine.environment.uuid(), name, payload: this.#engine.encode(payload, `signal ${name}`) },
-        };
+        const id = this.#client.environment.uuid();
+        return { job: { type: "signal", id, name, payload: encoded(this.#client, payload, `signal ${name}`) } };
       }),
     );
   }
@@ -256,36 +264,34 @@ export class Holdfast implements AsyncDisposable {
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; what it is started with does not matter to a handle
   run<O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow: Workflow<any, O, S, U, Q, any>): Run<O, S, U, Q>;
   run(id: string, workflow?: AnyWorkflow): Run<unknown> {
-    return new RunHandle(this.#engine, checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<unknown>;
+    return new RunHandle(this.#client, checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<unknown>;
   }
   /** Of a run that was started or found: it is of that workflow. */
   #handleOf(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
-    return new RunHandle(this.#engine, id, workflow, true) as unknown as Run<unknown>;
+    return new RunHandle(this.#client, id, workflow, true) as unknown as Run<unknown>;
   }
   async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
     const filter = checkedOptions("list", given, FILTER);
     const limit = checkedLimit(filter.limit);
     const after = checkedText("list", "cursor", filter.cursor, Number.POSITIVE_INFINITY);
-    const { runs, cursor } = await this.#engine.readable.list({ ...queryOf(filter), limit, cursor: after });
-    return { runs: runs.map((row) => this.#engine.infoOf(row)), cursor };
+    const { runs, cursor } = await this.#backend.list({ ...queryOf(filter), limit, cursor: after });
+    return { runs: runs.map((run) => runInfo(run, this.#client.codec)), cursor };
   }
   async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
-    return this.#engine.readable.count(queryOf(checkedOptions("count", filter, FILTER)));
+    return this.#backend.count(queryOf(checkedOptions("count", filter, FILTER)));
   }
 
   // ── working ──
 
   /** Starts at once; `await worker.stop()` for a graceful end. */
   async worker(asked: WorkerOptions): Promise<Worker> {
-    this.#engine.assertOpen();
     const options = checkedOptions("worker", asked, WORKER);
     const given = listed("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
     const workflows = new WorkflowTable("worker.workflows", given);
     const activities = byName("worker.activities", (options.activities ?? []) as readonly Activity<unknown, unknown>[], isActivity);
     const stopOn = checkedStopOn(options.stopOn);
-    const { environment } = this.#engine;
-    const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
-    const host = await this.#engine.startWorker({
+    const { environment, definitions, logger } = this.#client;
+    const worker = await this.#backend.startWorker({
       id: `worker-${environment.uuid().slice(0, 8)}`,
       queue: checkedText("worker", "queue", options.queue) ?? "default",
       workflows,
@@ -295,31 +301,47 @@ export class Holdfast implements AsyncDisposable {
       cachedRuns: wholeNumber(options, "cachedRuns", 1_000),
       lease: checkedLease(options.lease),
       gracePeriod: parseDuration(options.gracePeriod ?? "10s"),
-      turnTimeout,
-      watchdogAfter: Math.max(this.#internals.watchdogAfter ?? 5_000, 2 * turnTimeout),
+      turnTimeout: parseDuration(options.turnTimeout ?? "2s"),
       determinism: checkedDeterminism(options.determinism),
-      maxRecoveries: 100,
-      pollInterval: 1_000,
-      replaceStep: this.#internals.replaceStep ?? (() => undefined),
-      replaceActivity: this.#internals.replaceActivity ?? (() => undefined),
     });
-    if (stopOn.length > 0) stopOnSignals(stopOn, host, this.#engine);
-    return new WorkerHandle(host);
+    const forget = definitions.serve(workflows);
+    if (stopOn.length > 0) stopOnSignals(stopOn, worker, { logger, close: () => this.close() });
+    void worker.stopped.then(() => {
+      forget();
+      forgetSignals(worker);
+    });
+    return new WorkerHandle(worker);
   }
 
   close(): Promise<void> {
-    return this.#engine.close();
+    return this.#backend.close();
   }
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
 }
 
-type EngineSettings = Pick<EngineOptions, "codec" | "logger" | "limits">;
-
-function engineSettings(given: OpenOptions | undefined): EngineSettings {
+function clientSettings(given: OpenOptions | undefined, environment: Environment): ClientSettings {
   const { codec = jsonCodec, logger = consoleLogger, limits } = checkedOptions("Holdfast.open", given, OPEN);
-  return { codec: checkedCodec(codec), logger: checkedLogger(logger), limits: checkedLimits(limits) };
+  return { codec: checkedCodec(codec), logger: checkedLogger(logger), limits: checkedLimits(limits), environment };
+}
+
+/** The id of the run that a start has created or found. Throws what its caller gets where there is none. */
+function startedId(run: RunStart, answer: StartAnswer): string {
+  if (answer.status === "failed") throw answer.error;
+  if (answer.status !== "conflict") return answer.id;
+  const workflow = otherWorkflow(run, answer);
+  if (run.onConflict === "use-existing" && workflow === undefined) throw new RunClosedError({ runId: run.id, status: answer.runStatus });
+  throw new RunAlreadyExistsError({ runId: run.id, workflow });
+}
+/** Of a start that was to use the run that exists, and could not send to it: that run has closed. */
+function closedId(run: RunStart, answer: StartAnswer): string | undefined {
+  const isClosed = answer.status === "conflict" && run.onConflict !== "reject" && otherWorkflow(run, answer) === undefined;
+  return isClosed ? answer.id : undefined;
+}
+/** M3: the workflow of the run in the way, if it is another than the start names. */
+function otherWorkflow({ workflow }: RunStart, conflict: Extract<StartAnswer, { status: "conflict" }>): string | undefined {
+  return conflict.workflow === workflow ? undefined : conflict.workflow;
 }
 
 /** One error for all that could not be started; the others are. */
@@ -333,23 +355,4 @@ function startFailure(failures: readonly unknown[], all: number): unknown {
     code: "HF_START_FAILED",
     cause: new AggregateError(failures, "Some runs could not be started."),
   });
-}
-
-class WorkerHandle implements Worker {
-  readonly #host: WorkerHost;
-  constructor(host: WorkerHost) {
-    this.#host = host;
-  }
-  get id(): string {
-    return this.#host.id;
-  }
-  get active(): number {
-    return this.#host.active;
-  }
-  stop(): Promise<void> {
-    return this.#host.stop();
-  }
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.stop();
-  }
 }

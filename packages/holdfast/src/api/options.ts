@@ -23,7 +23,7 @@ import {
 } from "@holdfast/core";
 import { isWorkflow } from "@holdfast/host";
 import type { Determinism } from "@holdfast/host/node";
-import type { NewRun, RunQuery } from "../store/port.ts";
+import type { RunSelection, RunStart } from "../backend/port.ts";
 import type { OpenOptions } from "./holdfast.ts";
 import type { RunFilter, SendOptions, StartOptions, UpdateOptions, WorkerOptions } from "./types.ts";
 
@@ -177,7 +177,7 @@ export function checkedDefinition(what: string, workflow: AnyWorkflow | undefine
   if (workflow === undefined || isWorkflow(workflow)) return workflow;
   throw invalid(what, `Give a workflow, made by workflow(name, run), not ${kindOf(workflow)}.`, "workflow");
 }
-export function checkedConflict(onConflict: NewRun["onConflict"] = "reject"): NewRun["onConflict"] {
+export function checkedConflict(onConflict: RunStart["onConflict"] = "reject"): RunStart["onConflict"] {
   if (["reject", "use-existing", "restart-if-closed"].includes(onConflict)) return onConflict;
   throw invalid("start", `onConflict is "reject", "use-existing" or "restart-if-closed", not ${shown(onConflict)}.`, "onConflict");
 }
@@ -187,7 +187,7 @@ export function moment(what: string, key: string, date: Date): number {
   return time;
 }
 /** When it may begin: at once, after a while, or at a time. */
-export function checkedBeginning({ delay, startAt }: StartOptions): Pick<NewRun, "delay" | "startAt"> {
+export function checkedBeginning({ delay, startAt }: StartOptions): Pick<RunStart, "delay" | "startAt"> {
   if (delay !== undefined && startAt !== undefined)
     throw invalid("start", "delay and startAt both say when the run begins: give one of them.", "delay");
   return {
@@ -289,7 +289,7 @@ export function checkedLimit(limit = 100): number {
   if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) throw invalid("list", "limit is a whole number from 1 to 1,000.", "limit");
   return limit;
 }
-export function queryOf(filter: RunFilter): Omit<RunQuery, "limit" | "cursor"> {
+export function queryOf(filter: RunFilter): RunSelection {
   const status = filter.status === undefined ? undefined : typeof filter.status === "string" ? [filter.status] : filter.status;
   if (status !== undefined && !Array.isArray(status)) throw invalid("list", `status is one, or a list, not ${kindOf(status)}.`, "status");
   for (const one of status ?? []) if (!STATUSES.has(one)) throw invalid("list", `There is no status ${shown(one)}.`, "status");

@@ -1,35 +1,64 @@
-// The engine behind `Holdfast`: one store, its workers in this process, and the clients that wait for something.
+// The embedded engine, a `Backend` on a store: one store, its workers in this process, and the clients that wait for something.
 // Owns: the committer, the workers, the waiters for results and updates.
 // Invariants: D3 (all writes of this process share its committer), M1 (acknowledged means durable), D9 (hints may be lost).
 
 import {
-  type AnyWorkflow,
+  type ActivityInfo,
   type Codec,
   DEFAULT_LIMITS,
   encodeLimited,
-  HoldfastError,
+  type History,
   InvalidInputError,
   type Limits,
   type Logger,
   NOT_ACCEPTED_IN_TIME,
-  type Payload,
-  type RunInfo,
+  type OperationInfo,
+  type RunStatus,
+  sealed,
   serializeError,
+  toHistory,
   UpdateRejectedError,
 } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
-import { forgetSignals } from "@holdfast/host/node";
+import type {
+  AddressedTo,
+  Backend,
+  Message,
+  RunDescription,
+  RunEnd,
+  RunPage,
+  RunSelection,
+  RunSnapshot,
+  RunStart,
+  StartAnswer,
+  UpdateAnswer,
+  UpdateJob,
+  WaitOptions,
+  WorkerSettings,
+} from "../backend/port.ts";
+import { engineClosed } from "../backend/waiting.ts";
 import { BlockedLog } from "../host/blocking.ts";
 import { Batcher, Committer } from "../host/committer.ts";
 import type { Driver } from "../host/driver.ts";
-import { Looking } from "../host/looking.ts";
 import { oneByOne } from "../host/oneByOne.ts";
-import { WorkerHost, type WorkerSettings } from "../host/worker.ts";
+import { operationsOf } from "../host/operations.ts";
+import { WorkerHost, type WorkerHostSettings } from "../host/worker.ts";
 import { isRefusal } from "../store/errors.ts";
-import type { AddressedMessage, CreateResult, NewRun, RunRow, SendResult, Store, TurnCommit, UpdateOutcome } from "../store/port.ts";
+import type {
+  AddressedMessage,
+  CreateResult,
+  NewRun,
+  ResumeResult,
+  RunRow,
+  SendResult,
+  Store,
+  TurnCommit,
+  UpdateOutcome,
+} from "../store/port.ts";
 import { sealedStore } from "../store/sealedStore.ts";
+import { Descriptions } from "./descriptions.ts";
 import { OutageLog } from "./outages.ts";
-import { ResultWaiters, type RunEnd, type WaitOptions } from "./resultWaiters.ts";
+import { ResultWaiters } from "./resultWaiters.ts";
 
 /** M8: after the time that an update may wait, in milliseconds, until its sender rejects it; and between tries. */
 const REJECT_LATER_MS = 100;
@@ -41,9 +70,18 @@ export interface EngineOptions {
   readonly codec: Codec;
   readonly logger: Logger;
   readonly limits: Partial<Limits>;
+  readonly internals?: EngineInternals | undefined;
+}
+/** What tests put in place of the real thing. */
+export interface EngineInternals {
+  /** The shortest turn that the watchdog logs, in milliseconds. Default 5,000. */
+  readonly watchdogAfter?: number;
+  readonly replaceStep?: (name: string) => ((info: unknown) => unknown) | undefined;
+  readonly replaceActivity?: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
 }
 
-export class Engine {
+export class Engine implements Backend {
+  readonly name = "the embedded engine";
   readonly store: Store;
   readonly environment: Environment;
   readonly codec: Codec;
@@ -52,13 +90,10 @@ export class Engine {
   readonly #committer: Committer;
   readonly #sends: Batcher<AddressedMessage, SendResult>;
   readonly #workers = new Set<WorkerHost>();
-  /** Of each name the last in the list of a worker here: what a start by name takes. */
-  readonly #served = new Map<string, AnyWorkflow>();
-  /** Of each name the last that was started here, for queries of processes that have no worker. */
-  readonly #started = new Map<string, AnyWorkflow>();
   readonly #results: ResultWaiters;
   readonly #blockedLog: BlockedLog;
-  readonly #looking: Looking;
+  readonly #descriptions: Descriptions;
+  readonly #internals: EngineInternals;
   /** What was warned of: nothing alive, as far as this process knows, could fulfil what is waited for. */
   readonly #warned = new Set<string>();
   readonly #outages: OutageLog;
@@ -73,9 +108,6 @@ export class Engine {
   #expireAgain = false;
   /** Why deadlines could not be looked at: told once, since they are looked at twice a second. */
   #lateError: string | undefined;
-  /** Somebody was told through `result()` that a run is blocked. */
-  onBlockedResult: (runId: string) => void = () => {};
-
   constructor(options: EngineOptions) {
     this.store = sealedStore(options.store, options.codec);
     this.environment = options.environment;
@@ -84,7 +116,8 @@ export class Engine {
     this.logger = this.#outages;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#blockedLog = new BlockedLog(options.logger);
-    this.#looking = new Looking(options.codec, options.environment, () => this.#workers);
+    this.#descriptions = new Descriptions(options.environment, () => this.#workers);
+    this.#internals = options.internals ?? {};
     this.#results = new ResultWaiters(this.store, options.environment, this.logger, {
       isTrying: () => [...this.#workers].some((worker) => worker.isTryingBlocked),
       describe: (runId) => this.describe(runId),
@@ -138,40 +171,41 @@ export class Engine {
     this.#blockedLog.flush();
     await this.store.close();
   }
-  /** What can't be begun once `close` was called. */
-  assertOpen(): void {
+  /** For what can't be begun once `close` was called. */
+  #assertOpen(): void {
     if (this.#closing) throw engineClosed();
   }
-  /** The store, for looking at runs: also while the engine closes. */
-  get readable(): Store {
+  /** The store, for reading: also while the engine closes. */
+  get #readable(): Store {
     if (this.#closed) throw engineClosed();
     return this.store;
   }
 
-  encode(value: unknown, what: string): Payload {
-    return encodeLimited(this.codec, value, this.limits, what);
-  }
-
   // ── workers ──
 
-  async startWorker(settings: WorkerSettings): Promise<WorkerHost> {
-    this.assertOpen();
+  async startWorker(asked: WorkerSettings): Promise<WorkerHost> {
+    this.#assertOpen();
+    const { watchdogAfter = 5_000, replaceStep = NONE, replaceActivity = NONE } = this.#internals;
+    const settings: WorkerHostSettings = {
+      ...asked,
+      watchdogAfter: Math.max(watchdogAfter, 2 * asked.turnTimeout),
+      maxRecoveries: 100,
+      pollInterval: 1_000,
+      replaceStep,
+      replaceActivity,
+    };
     const worker = new WorkerHost(settings, {
       store: this.store,
       environment: this.environment,
       codec: this.codec,
       logger: this.logger,
       limits: this.limits,
-      encode: (value, what) => this.encode(value, what),
+      encode: (value, what) => encodeLimited(this.codec, value, this.limits, what),
       commit: (turn, done, failed) => this.#committer.commit(turn, done, failed),
       blockedLog: this.#blockedLog,
       lookAtDeadlines: () => void this.#expire(),
-      stopped: (one) => {
-        this.#workers.delete(one);
-        forgetSignals(one);
-      },
+      stopped: (one) => void this.#workers.delete(one),
     });
-    for (const workflow of settings.workflows.all) this.#served.set(workflow.name, workflow);
     this.#workers.add(worker);
     try {
       await worker.start();
@@ -200,18 +234,6 @@ export class Engine {
   /** Tells those who wait for as long as it takes, run by run, that they wait in vain. */
   giveUp(why: (runId: string) => Promise<Error>): Promise<void> {
     return this.#results.giveUp(why);
-  }
-  /** What a start by name takes: the last of that name in the list of a worker of this engine. */
-  servedAs(name: string): AnyWorkflow | undefined {
-    return this.#served.get(name);
-  }
-  /** The definition that a query of this run is evaluated with, where the caller has given none (M11): the one that would drive it (V2). */
-  definitionOf({ workflow, version }: RunRow): AnyWorkflow | undefined {
-    for (const worker of this.#workers) {
-      const found = worker.definitionOf(workflow, version);
-      if (found !== undefined) return found;
-    }
-    return this.#served.get(workflow) ?? this.#started.get(workflow);
   }
   /** Clients of this process learn of ends and outcomes without looking them up. */
   #tell(turn: TurnCommit): void {
@@ -267,34 +289,40 @@ export class Engine {
 
   // ── starting ──
 
-  async start(run: NewRun, workflow: AnyWorkflow | undefined, tx?: unknown): Promise<CreateResult> {
-    this.assertOpen();
-    if (tx !== undefined) {
-      const [created] = await this.#within("start", tx).create([run]);
-      return created as CreateResult;
-    }
-    if (workflow !== undefined) this.#started.set(workflow.name, workflow);
-    const begun = await this.#begin(run, workflow);
-    if (begun === undefined) return this.#create(run);
-    let result: CreateResult;
-    const asked = this.environment.elapsed();
+  create(starts: readonly RunStart[], tx?: unknown): Promise<StartAnswer[]> {
+    const [one] = starts;
+    if (one !== undefined && starts.length === 1) return this.#answerStart(one, tx);
+    return Promise.all(starts.map((start) => this.#answerStart(start, tx))).then((answers) => answers.flat());
+  }
+  /** In a list, as `create` answers: most calls start one run, and need no further promise for it. */
+  async #answerStart(run: RunStart, tx: unknown): Promise<StartAnswer[]> {
     try {
-      result = await this.#handOver({ ...run, first: begun.first });
+      this.#assertOpen();
+      if (tx !== undefined) return await this.#within("start", tx).create([run]);
+      const begun = await this.#begin(run);
+      if (begun === undefined) return [await this.#create(run)];
+      let result: CreateResult;
+      const asked = this.environment.elapsed();
+      try {
+        result = await this.#handOver({ ...run, first: begun.first });
+      } catch (error) {
+        if (isRefusal(error)) begun.worker.forget(begun.driver);
+        else void begun.driver.notBorn(error, begun.first.commit);
+        throw error;
+      }
+      if (result.status !== "created") begun.worker.forget(begun.driver);
+      else {
+        this.#results.expect(run.id);
+        begun.driver.born();
+        begun.driver.leasedAt = asked;
+        await begun.worker.makeSure(begun.driver, begun.first.commit);
+        begun.driver.begun(begun.first.commit);
+        this.#tell(begun.first.commit);
+      }
+      return [result];
     } catch (error) {
-      if (isRefusal(error)) begun.worker.forget(begun.driver);
-      else void begun.driver.notBorn(error, begun.first.commit);
-      throw error;
+      return [{ status: "failed", error }];
     }
-    if (result.status !== "created") begun.worker.forget(begun.driver);
-    else {
-      this.#results.expect(run.id);
-      begun.driver.born();
-      begun.driver.leasedAt = asked;
-      await begun.worker.makeSure(begun.driver, begun.first.commit);
-      begun.driver.begun(begun.first.commit);
-      this.#tell(begun.first.commit);
-    }
-    return result;
   }
   /** One under a key may have to wait for an open transaction that uses the same. */
   async #handOver(run: NewRun): Promise<CreateResult> {
@@ -315,15 +343,12 @@ export class Engine {
     return [...this.#workers].some((worker) => worker.hasCodeFor(run));
   }
   /** Where a worker here has a free slot, the first turn is computed before the run is created: no claim, one commit less. */
-  async #begin(
-    run: NewRun,
-    workflow: AnyWorkflow | undefined,
-  ): Promise<{ worker: WorkerHost; driver: Driver; first: NonNullable<NewRun["first"]> } | undefined> {
-    if (workflow === undefined || run.onConflict !== "reject" || (run.delay ?? 0) > 0 || run.startAt !== undefined) return undefined;
+  async #begin(run: RunStart): Promise<{ worker: WorkerHost; driver: Driver; first: NonNullable<NewRun["first"]> } | undefined> {
+    if (!run.isChecked || run.onConflict !== "reject" || (run.delay ?? 0) > 0 || run.startAt !== undefined) return undefined;
     if ((run.messages?.length ?? 0) > 0 || run.deadline !== undefined || run.deadlineAt !== undefined || run.idempotencyKey !== undefined)
       return undefined;
     for (const worker of this.#workers) {
-      if (!worker.hasRoomFor(workflow, run.queue, run.version)) continue;
+      if (!worker.hasRoomFor(run)) continue;
       const begun = await worker.begin(run);
       return begun === undefined ? undefined : { worker, ...begun };
     }
@@ -333,38 +358,45 @@ export class Engine {
   // ── messages and waiting ──
 
   async send(message: AddressedMessage, tx?: unknown): Promise<SendResult> {
-    this.assertOpen();
+    this.#assertOpen();
     if (message.message.job.type === "cancel") this.#results.doubt(message.runId); // one that has not begun ends at once
     if (tx === undefined) return this.#sends.add(message);
     const [sent] = await this.#within("signal", tx).send([message]);
     return sent as SendResult;
   }
-  terminate(runs: Parameters<Store["terminate"]>[0]): Promise<SendResult[]> {
-    for (const { runId } of runs) this.#results.doubt(runId);
-    return this.store.terminate(runs);
+  async terminate(runId: string, reason: string | undefined): Promise<SendResult> {
+    this.#assertOpen();
+    this.#results.doubt(runId);
+    const [ended] = await this.store.terminate([{ runId, reason }]);
+    return ended as SendResult;
+  }
+  async resume(runId: string): Promise<ResumeResult> {
+    this.#assertOpen();
+    const [resumed] = await this.store.resume([runId]);
+    return resumed as ResumeResult;
   }
   /** Never ignored: a caller who passes a transaction counts on it. */
   #within(what: string, tx: unknown): Pick<Store, "create" | "send"> {
     if (this.store.within !== undefined) return this.store.within(tx);
     throw new InvalidInputError({ what, issues: [{ message: "This store can't take part in a transaction of yours.", path: ["tx"] }] });
   }
-  async updateOutcome(runId: string, id: string): Promise<UpdateOutcome | undefined> {
-    const [outcome] = await this.readable.updates([{ runId, id }]);
-    return outcome;
-  }
-  waitForUpdate(runId: string, id: string, options: WaitOptions): Promise<UpdateOutcome> {
+  async update(update: AddressedTo<Message<UpdateJob>>, wait: WaitOptions): Promise<UpdateAnswer> {
+    const sent = await this.send(update);
+    const { runId, message } = update;
+    const { id } = message.job;
+    if (sent.status === "not-found" || sent.status === "other-workflow") return sent;
+    // M10: an update that ended before its run closed still has its outcome.
+    if (sent.status === "closed") return (await this.#readable.updates([{ runId, id }]))[0] ?? sent;
     if (this.#closed) throw engineClosed();
-    return this.#results.update(runId, id, options);
+    return message.acceptWithin === undefined
+      ? this.#results.update(runId, id, wait)
+      : this.#waitForAcceptance(runId, message.job, message.acceptWithin, wait);
   }
   /**
    * M8: what waits for an update that may wait to be accepted also rejects it, once its time is over. A little later than that: a turn that
    * has just accepted it is likely to be in the store by then.
    */
-  async waitForAcceptance(
-    update: { runId: string; id: string; name: string; within: number },
-    options: WaitOptions,
-  ): Promise<UpdateOutcome> {
-    const { runId, id, name, within } = update;
+  async #waitForAcceptance(runId: string, { id, name }: UpdateJob, within: number, wait: WaitOptions): Promise<UpdateOutcome> {
     const error = serializeError(new UpdateRejectedError({ update: name, reason: NOT_ACCEPTED_IN_TIME }));
     let timer: Timer | undefined;
     let isOver = false;
@@ -383,31 +415,41 @@ export class Engine {
     };
     again(within + REJECT_LATER_MS);
     try {
-      return await this.waitForUpdate(runId, id, options);
+      return await this.#results.update(runId, id, wait);
     } finally {
       isOver = true;
       timer?.cancel();
     }
   }
   /** Also while it closes: a run may end meanwhile. */
-  waitForEnd(runId: string, options: WaitOptions): Promise<RunEnd> {
-    if (this.#closed) throw engineClosed();
-    return this.#results.end(runId, options);
+  ended(runId: string, wait: WaitOptions): Promise<RunEnd> {
+    return this.#closed ? Promise.reject(engineClosed()) : this.#results.end(runId, wait);
   }
 
   // ── looking ──
 
-  infoOf(row: RunRow): RunInfo {
-    return this.#looking.infoOf(row);
+  async get(runIds: readonly string[]): Promise<(RunSnapshot | undefined)[]> {
+    return this.#readable.get(runIds);
   }
-  /** As `infoOf`, with what history and attempts add to it. */
-  describeRow(row: RunRow): Promise<RunInfo> {
-    return this.#looking.describe(row, this.readable);
+  async describe(runId: string): Promise<RunDescription | undefined> {
+    const [row] = await this.#readable.get([runId]);
+    return row === undefined ? undefined : this.#descriptions.describe(row, this.#readable);
   }
-  /** Undefined: there is no such run. */
-  async describe(runId: string): Promise<RunInfo | undefined> {
-    const [row] = await this.readable.get([runId]);
-    return row === undefined ? undefined : this.describeRow(row);
+  async operations({ id, finishedAt }: RunSnapshot): Promise<OperationInfo[]> {
+    const store = this.#readable;
+    const [turns, attempts] = await Promise.all([store.history(id), store.attempts(id)]);
+    const workers = await store.workers?.(id); // behind the turns: none of them may be unknown to it
+    return operationsOf(turns, attempts, workers ?? new Map(), this.codec, finishedAt);
+  }
+  async history(run: RunSnapshot): Promise<History> {
+    return toHistory(sealed(await this.#readable.history(run.id), this.codec), run);
+  }
+  async list(page: RunPage): Promise<{ runs: RunDescription[]; cursor: string | undefined }> {
+    const { runs, cursor } = await this.#readable.list(page);
+    return { runs: runs.map((row) => this.#descriptions.ofRow(row)), cursor };
+  }
+  async count(selection: RunSelection): Promise<Record<RunStatus, number>> {
+    return this.#readable.count(selection);
   }
   /** Says once of each workflow and activity that a caller has waited for in vain, with no worker here that serves it. */
   async #warnOfUnserved(): Promise<void> {
@@ -422,9 +464,9 @@ export class Engine {
   }
   async #warnIfUnserved(row: RunRow): Promise<void> {
     const now = this.environment.now();
-    const unserved = this.#looking.unserved(row);
+    const unserved = this.#descriptions.unserved(row);
     if (unserved !== undefined && now - (row.availableAt ?? now) < UNSERVED_AFTER) return this.#results.askAgain(row.id);
-    const why = unserved ?? (await this.#looking.unservedActivity(row, this.store));
+    const why = unserved ?? (await this.#descriptions.unservedActivity(row, this.store));
     if (why === undefined || this.#warned.has(why)) return;
     if (unserved !== undefined && (await this.#isServedElsewhere(row, now))) return;
     this.#warned.add(why);
@@ -441,6 +483,5 @@ export class Engine {
 /** How long a result is waited for, and its run for a worker, before it is asked what could fulfil it, in milliseconds. */
 const UNSERVED_AFTER = 5_000;
 
-function engineClosed(): HoldfastError {
-  return new HoldfastError("This engine is closed. Open another: Holdfast.open(url).", { code: "HF_ENGINE_CLOSED" });
-}
+/** No stand-in: the real thing. */
+const NONE = (): undefined => undefined;

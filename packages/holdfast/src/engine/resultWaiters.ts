@@ -2,23 +2,13 @@
 // Owns: who waits for what, and when to look it up.
 // Invariants: M10 (a caller gets the outcome once it is durable), D9 (hints may be lost: it also looks now and then), V4 (blocked runs).
 
-import {
-  HoldfastError,
-  type Logger,
-  RunBlockedError,
-  RunClosedError,
-  type RunInfo,
-  RunNotFoundError,
-  type RunStatus,
-  reviveError,
-} from "@holdfast/core";
+import { type HoldfastError, type Logger, RunClosedError, RunNotFoundError, type RunStatus } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
 import { onAbort } from "@holdfast/host";
+import type { RunDescription, RunEnd, UpdateOutcome, WaitOptions } from "../backend/port.ts";
+import { blockedError, engineClosed, waitTimeout } from "../backend/waiting.ts";
 import { StoreCorruptError } from "../store/errors.ts";
-import type { RunRow, Store, UpdateOutcome } from "../store/port.ts";
-
-/** How a run ended, or that it is blocked. */
-export type RunEnd = Pick<RunRow, "id" | "status" | "output" | "error" | "resumable">;
+import type { RunRow, Store } from "../store/port.ts";
 
 interface Waiter {
   readonly resolve: (value: RunEnd | UpdateOutcome) => void;
@@ -44,13 +34,8 @@ interface Surroundings {
   /** May a worker of this process be about to try blocked runs? */
   readonly isTrying?: () => boolean;
   /** How a run stands, in words. */
-  readonly describe?: (runId: string) => Promise<RunInfo | undefined>;
+  readonly describe?: (runId: string) => Promise<RunDescription | undefined>;
 }
-export interface WaitOptions {
-  readonly timeout?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
 const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
 /** A look at everything may take this share of the time. */
 const SHARE = 0.03;
@@ -68,7 +53,7 @@ export class ResultWaiters {
   readonly #store: Store;
   readonly #environment: Environment;
   readonly #logger: Logger;
-  readonly #describe: (runId: string) => Promise<RunInfo | undefined>;
+  readonly #describe: (runId: string) => Promise<RunDescription | undefined>;
   readonly #awaited = new Map<string, Awaited>();
   /** The keys of updates that are waited for, by their runs. */
   readonly #updatesOf = new Map<string, Set<string>>();
@@ -117,12 +102,12 @@ export class ResultWaiters {
     this.#expected.delete(runId);
   }
   end(runId: string, options: WaitOptions): Promise<RunEnd> {
-    return this.#wait(runId, undefined, `The result of run ${runId}`, options) as Promise<RunEnd>;
+    return this.#wait(runId, undefined, options) as Promise<RunEnd>;
   }
   update(runId: string, id: string, options: WaitOptions): Promise<UpdateOutcome> {
-    return this.#wait(runId, id, `The reply to update ${id} of run ${runId}`, options) as Promise<UpdateOutcome>;
+    return this.#wait(runId, id, options) as Promise<UpdateOutcome>;
   }
-  async #wait(runId: string, update: string | undefined, what: string, options: WaitOptions): Promise<RunEnd | UpdateOutcome> {
+  async #wait(runId: string, update: string | undefined, options: WaitOptions): Promise<RunEnd | UpdateOutcome> {
     const { timeout, signal } = options;
     signal?.throwIfAborted();
     const key = keyOf(runId, update);
@@ -146,7 +131,8 @@ export class ResultWaiters {
           waiters.delete(waiter);
           forget?.();
         };
-        if (timeout !== undefined) timer = this.#environment.patience(timeout, () => void this.#tooLate(what, runId, timeout).then(reject));
+        if (timeout !== undefined)
+          timer = this.#environment.patience(timeout, () => void this.#tooLate({ runId, update }, timeout).then(reject));
         // Unless somebody else may have ended it before anybody waited.
         if (update !== undefined || this.#expected.get(runId) !== this.#hints) this.#lookAtFresh(key);
       });
@@ -169,22 +155,16 @@ export class ResultWaiters {
     if (updates?.size === 0) this.#updatesOf.delete(runId);
   }
   /** What its run waits for is worth a moment more; if its end comes meanwhile, all the better. */
-  async #tooLate(what: string, runId: string, timeout: number): Promise<HoldfastError> {
-    const words = await new Promise<string>((resolve) => {
-      const timer = this.#environment.patience(WORDS_WITHIN, () => resolve(""));
-      const tell = (text: string): void => {
+  async #tooLate(of: { readonly runId: string; readonly update: string | undefined }, timeout: number): Promise<HoldfastError> {
+    const run = await new Promise<RunDescription | undefined>((resolve) => {
+      const timer = this.#environment.patience(WORDS_WITHIN, () => resolve(undefined));
+      const tell = (description: RunDescription | undefined): void => {
         timer.cancel();
-        resolve(text);
+        resolve(description);
       };
-      this.#describe(runId).then(
-        (info) => tell(info === undefined ? "" : standing(info)),
-        () => tell(""),
-      );
+      this.#describe(of.runId).then(tell, () => tell(undefined));
     });
-    return new HoldfastError(`${what} did not come within ${timeout} ms.${words} It may still come: ask again.`, {
-      code: "HF_WAIT_TIMEOUT",
-      retryable: true,
-    });
+    return waitTimeout(of, timeout, run);
   }
   /** The runs whose end has been waited for this long, each once. */
   takeWaited(ms: number): string[] {
@@ -218,7 +198,7 @@ export class ResultWaiters {
   }
   close(): void {
     this.#closed = true;
-    const error = new HoldfastError("The engine was closed while something waited for it.", { code: "HF_ENGINE_CLOSED" });
+    const error = engineClosed("The engine was closed while something waited for it.");
     for (const { waiters } of this.#awaited.values()) for (const waiter of waiters) waiter.reject(error);
   }
 
@@ -367,16 +347,6 @@ export class ResultWaiters {
   }
 }
 
-/** V4: what `result()` and `update()` throw for a run whose code can't advance it. */
-export function blockedError({ id, error }: RunEnd): RunBlockedError {
-  const cause = error === undefined ? undefined : reviveError(error);
-  return new RunBlockedError({ runId: id, reason: cause?.message ?? "its code can't advance it", ...(cause !== undefined && { cause }) });
-}
-
 function keyOf(runId: string, update: string | undefined): string {
   return update === undefined ? runId : `${runId}\n${update}`;
-}
-/** How a run stands, as a sentence that goes with another. */
-function standing({ status, waitingFor }: RunInfo): string {
-  return waitingFor.length === 0 ? ` The run is ${status}.` : ` The run is ${status} and waits for: ${waitingFor.join(", ")}.`;
 }

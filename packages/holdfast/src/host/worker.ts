@@ -3,7 +3,6 @@
 // Invariants: W1–W6, D4 (a lost lease stops the run's steps), D9 (hints may be lost: polling is the fallback), V2 (versions served).
 
 import {
-  type Activity,
   type ActivityInfo,
   type AnyWorkflow,
   type Codec,
@@ -20,29 +19,19 @@ import {
   type TurnWatch,
 } from "@holdfast/core";
 import { checkedMessage, type Environment, type Timer, TurnQueue, tolerateRejections } from "@holdfast/host";
-import { codeOf, type Determinism, DeterminismGuard, Watchdog } from "@holdfast/host/node";
+import { codeOf, DeterminismGuard, Watchdog } from "@holdfast/host/node";
+import type { BackendWorker, WorkerSettings } from "../backend/port.ts";
 import { TakeoverLog } from "../engine/outages.ts";
 import { isRefusal, StoreCorruptError, StoreError } from "../store/errors.ts";
 import type { ClaimedRun, ClaimResult, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import type { BlockedLog } from "./blocking.ts";
 import { Driver, type DriverHost } from "./driver.ts";
-import type { WorkflowTable } from "./versions.ts";
 
-export interface WorkerSettings {
-  readonly id: string;
-  readonly queue: string;
-  readonly workflows: WorkflowTable;
-  readonly activities: ReadonlyMap<string, Activity<unknown, unknown>>;
-  readonly concurrency: number;
-  readonly activityConcurrency: number;
-  readonly lease: number;
-  readonly cachedRuns: number;
-  readonly gracePeriod: number;
-  readonly turnTimeout: number;
-  /** A turn that has not come back after this long is told of (X9). */
+/** What the engine adds to what a caller asked for. */
+export interface WorkerHostSettings extends WorkerSettings {
+  /** A turn that takes longer than this is logged (X9). */
   readonly watchdogAfter: number;
-  readonly determinism: Determinism;
   readonly maxRecoveries: number;
   readonly pollInterval: number;
   readonly replaceStep: (name: string) => ((info: unknown) => unknown) | undefined;
@@ -67,8 +56,10 @@ const LOCKED_MS = 100;
 /** Between tries of what the store could not carry out, in milliseconds. */
 const LONGEST_PAUSE = 5_000;
 
-export class WorkerHost implements DriverHost {
+export class WorkerHost implements DriverHost, BackendWorker {
   readonly id: string;
+  readonly stopped: Promise<void>;
+  #hasStopped: () => void = () => {};
   readonly environment: Environment;
   readonly codec: Codec;
   readonly logger: Logger;
@@ -77,7 +68,7 @@ export class WorkerHost implements DriverHost {
   readonly maxRecoveries: number;
   readonly freezeStates: boolean;
   readonly turnQueue: TurnQueue;
-  readonly #settings: WorkerSettings;
+  readonly #settings: WorkerHostSettings;
   readonly #ports: WorkerPorts;
   readonly #activities: ActivityRunner;
   readonly blocked: DriverHost["blocked"] = new Map();
@@ -110,8 +101,11 @@ export class WorkerHost implements DriverHost {
   #watchdog: Watchdog | undefined;
   #guard: DeterminismGuard | undefined;
 
-  constructor(settings: WorkerSettings, ports: WorkerPorts) {
+  constructor(settings: WorkerHostSettings, ports: WorkerPorts) {
     this.id = settings.id;
+    this.stopped = new Promise((resolve) => {
+      this.#hasStopped = resolve;
+    });
     this.environment = ports.environment;
     this.codec = ports.codec;
     this.logger = ports.logger;
@@ -368,9 +362,6 @@ export class WorkerHost implements DriverHost {
   get #room(): number {
     return this.#settings.concurrency - (this.#active.size - this.#leaving.size);
   }
-  definitionOf(workflow: string, version: string | undefined): AnyWorkflow | undefined {
-    return this.#settings.workflows.find(workflow, version);
-  }
   hasCodeFor(run: { readonly workflow: string; readonly version: string | undefined; readonly queue: string }): boolean {
     return run.queue === this.#settings.queue && this.#settings.workflows.find(run.workflow, run.version) !== undefined;
   }
@@ -379,13 +370,13 @@ export class WorkerHost implements DriverHost {
     return queue === this.#settings.queue && this.#settings.activities.has(name);
   }
 
-  /** Can it take a new run of this workflow at once? */
-  hasRoomFor(workflow: AnyWorkflow, queue: string, version: string | undefined): boolean {
+  /** Can it take this new run at once? */
+  hasRoomFor({ workflow, queue, version }: Pick<NewRun, "workflow" | "queue" | "version">): boolean {
     if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue) return false;
     // V4: it looks for blocked runs before it blocks any itself, and needs a slot for that.
     const kept = this.#blockedUpTo === 0 ? Math.min(1, this.#settings.concurrency - 1) : 0;
     if (this.#room <= kept) return false;
-    return this.#settings.workflows.find(workflow.name, version) === workflow;
+    return this.#settings.workflows.find(workflow, version) !== undefined;
   }
   /** Computes the first turn of a run before it is created (no claim). Undefined: let a claim do it. */
   async begin(run: NewRun): Promise<{ first: NonNullable<NewRun["first"]>; driver: Driver } | undefined> {
@@ -630,6 +621,7 @@ export class WorkerHost implements DriverHost {
     this.#intolerant();
     this.#guard?.stop();
     this.#ports.stopped(this);
+    this.#hasStopped();
   }
 }
 

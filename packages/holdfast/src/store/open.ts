@@ -3,6 +3,7 @@
 // Invariants: what can't be opened is a typed error that names what to do; packages for other schemes are loaded only when asked for.
 
 import { InvalidInputError, type Logger } from "@holdfast/core";
+import { optionalPackage } from "./optionalPackage.ts";
 import type { Store } from "./port.ts";
 
 export const DEFAULT_URL = "file:.holdfast/holdfast.db";
@@ -17,9 +18,6 @@ interface PostgresPackage {
   readonly PostgresStore: { fromUrl(url: string, options: OpenStoreOptions): Store };
 }
 
-/** Named by a variable: neither a bundler nor the compiler should look for a package that may not be there. */
-const POSTGRES: string = "@holdfast/postgres";
-
 function invalid(message: string, path?: string): InvalidInputError {
   return new InvalidInputError({ what: "Holdfast.open", issues: [path === undefined ? { message } : { message, path: [path] }] });
 }
@@ -27,7 +25,7 @@ function invalid(message: string, path?: string): InvalidInputError {
 export async function openStore(url: string = DEFAULT_URL, options: OpenStoreOptions = {}): Promise<Store> {
   if (typeof url !== "string") throw invalid(`The url must be text, not ${typeof url}.`);
   if (/^postgres(ql)?:/.test(url)) {
-    const { PostgresStore } = await postgresPackage();
+    const { PostgresStore } = await optionalPackage<PostgresPackage>("@holdfast/postgres", "Engines on PostgreSQL");
     return PostgresStore.fromUrl(url, options);
   }
   if (url === "memory:") {
@@ -42,7 +40,7 @@ export async function openStore(url: string = DEFAULT_URL, options: OpenStoreOpt
     return new SqliteStore(path, { ...sqliteOptions(query), logger: options.logger });
   }
   throw invalid(
-    `"${withoutSecrets(url)}" is no url of a store. Use "file:./app.db", "memory:" or "postgres://user:password@host/database".`,
+    `"${withoutSecrets(url)}" is not the url of an engine. Use "file:./app.db", "memory:", "postgres://user:password@host/database" or "temporal://host:7233/namespace".`,
   );
 }
 
@@ -82,17 +80,6 @@ function noFile(url: string): InvalidInputError {
 
 function refuseNamespace({ namespace = "default" }: OpenStoreOptions, instead: string): void {
   if (namespace !== "default") throw invalid(`This store keeps one namespace, "default". ${instead}`, "namespace");
-}
-
-async function postgresPackage(): Promise<PostgresPackage> {
-  try {
-    return await import(POSTGRES);
-  } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException;
-    // A package that it needs in turn may be missing, too: then the error says so by itself.
-    if (code !== "ERR_MODULE_NOT_FOUND" || !message.includes(`'${POSTGRES}'`)) throw cause;
-    throw invalid(`Engines on PostgreSQL need a package of their own: run "npm install ${POSTGRES}".`);
-  }
 }
 
 /**

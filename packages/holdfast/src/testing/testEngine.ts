@@ -12,14 +12,14 @@ import {
   type OptionNames,
   parseDuration,
   RunBlockedError,
-  type RunInfo,
   replay,
   reviveError,
   type StepInfo,
   toHistory,
 } from "@holdfast/core";
-import { Holdfast, type Internals } from "../api/holdfast.ts";
+import { Holdfast } from "../api/holdfast.ts";
 import { checkedOptions, moment } from "../api/options.ts";
+import type { RunDescription } from "../backend/port.ts";
 import { Engine } from "../engine/engine.ts";
 import { WorkflowTable } from "../host/versions.ts";
 import { consoleLogger } from "../logger.ts";
@@ -62,8 +62,8 @@ export class TestEngine extends Holdfast {
   readonly #serve: (queue: string) => Promise<unknown>;
   readonly #served = new Set<string>();
   #closing = false;
-  /** Blocked runs that somebody was told of. */
-  readonly #told = new Set<string>();
+  /** Blocked runs whose RunBlockedError a caller was given. */
+  readonly #told: ReadonlySet<string>;
   readonly #loop: Promise<void>;
   /** Steps and activities that run. */
   #running = "";
@@ -74,23 +74,21 @@ export class TestEngine extends Holdfast {
   readonly #sinceStuck = new Stillness(OF_TESTS);
   #timesStuck = 0;
 
-  constructor(
-    engine: Engine,
-    internals: Internals & { store: MemoryStore; environment: TestWorld },
-    options: TestEngineOptions,
-    standIns: StandIns,
-  ) {
-    super(engine, internals);
+  constructor(parts: { engine: Engine; store: MemoryStore; world: TestWorld; standIns: StandIns }, options: TestEngineOptions) {
+    const { engine, store, world, standIns } = parts;
+    const { codec, limits, logger } = engine;
+    const told = new Set<string>();
+    super(engine, { codec, limits, logger, environment: world, onBlocked: (runId) => void told.add(runId) });
+    this.#told = told;
     this.#standIns = standIns;
     const { workflows, activities = [] } = options;
     this.#serve = (queue) =>
       this.worker({ workflows, activities, queue, turnTimeout: "1m", determinism: "error", lease: LEASE, gracePeriod: 0 });
-    this.#world = internals.environment;
+    this.#world = world;
     this.#engine = engine;
-    this.#store = internals.store;
+    this.#store = store;
     this.#workflows = options.workflows;
     this.#skipTime = options.skipTime ?? true;
-    engine.onBlockedResult = (runId) => void this.#told.add(runId);
     this.#loop = this.#live();
   }
   static async create(...given: ConstructorParameters<typeof TestEngine>): Promise<TestEngine> {
@@ -246,7 +244,7 @@ const OF_STEPS: Patience = { still: 50, stirring: 1_000, inAll: 3_000 };
 const OF_TESTS: Patience = { still: 2_000, stirring: 3_000, inAll: 30_000 };
 const FEWEST_TIMES = 10;
 
-function stuck(runId: string, info: RunInfo | undefined): HoldfastError {
+function stuck(runId: string, info: RunDescription | undefined): HoldfastError {
   const who = `Run ${runId}${info === undefined ? "" : ` of workflow "${info.workflow}"`}`;
   const what = info === undefined || info.waitingFor.length === 0 ? "something" : info.waitingFor.join(", ");
   return new HoldfastError(
@@ -292,8 +290,8 @@ export async function testEngine(given: TestEngineOptions): Promise<TestEngine> 
   const store = new MemoryStore({ clock: () => world.now() });
   const standIns = new StandIns(checkedOptions("testEngine", options.replace, STAND_INS));
   const { replaceStep, replaceActivity } = standIns;
-  const internals = { store, environment: world, replaceStep, replaceActivity };
-  const engine = new Engine({ store, environment: world, codec: jsonCodec, logger: consoleLogger, limits: {} });
+  const internals = { replaceStep, replaceActivity };
+  const engine = new Engine({ store, environment: world, codec: jsonCodec, logger: consoleLogger, limits: {}, internals });
   await engine.open();
-  return TestEngine.create(engine, internals, options, standIns);
+  return TestEngine.create({ engine, store, world, standIns }, options);
 }

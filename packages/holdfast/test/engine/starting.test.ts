@@ -544,7 +544,7 @@ describe.each(STORES)("schemas on %s", (store) => {
 });
 
 test.each([
-  ["an unknown scheme", "mysql://x", /no url of a store/],
+  ["an unknown scheme", "mysql://x", /not the url of an engine/],
   ["no text", 5, /must be text/],
   ["a file without a name", "file:", /names no file/],
   ["an unknown option", "file:./x.db?journal=off", /is no option/],

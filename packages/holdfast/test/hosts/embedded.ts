@@ -141,8 +141,8 @@ function broughtSomething(method: string, result: unknown): boolean {
 
 class OpenEngine extends Holdfast {
   readonly engine: Engine;
-  constructor(engine: Engine, internals: ConstructorParameters<typeof Engine>[0]) {
-    super(engine, internals);
+  constructor(engine: Engine) {
+    super(engine, engine);
     this.engine = engine;
   }
 }
@@ -193,10 +193,9 @@ export class EmbeddedHost implements Host {
     const world = this.#world;
     const line = new Line();
     const store = await this.#options.openStore(() => this.#world.now());
-    const internals = { store: line.on(store), environment: world, codec: jsonCodec, logger: SILENT, limits: {} };
-    const engine = new Engine(internals);
+    const engine = new Engine({ store: line.on(store), environment: world, codec: jsonCodec, logger: SILENT, limits: {} });
     await engine.open();
-    this.#processes.push({ world, line, store, holdfast: new OpenEngine(engine, internals), serving: new Map() });
+    this.#processes.push({ world, line, store, holdfast: new OpenEngine(engine), serving: new Map() });
   }
   get process(): Process {
     const process = this.#processes.at(-1);

@@ -1,7 +1,7 @@
 // From a url to a store: what is refused, and what has to be installed first.
 
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
@@ -128,25 +128,63 @@ describe("PostgreSQL", () => {
 describe("a package that is not there", () => {
   beforeAll(() => build(), 120_000);
 
-  test("PostgreSQL without @holdfast/postgres names the command that installs it", () => {
+  /** A project that has installed these packages and no others; what the program writes. */
+  function inProject(program: string, add: (folder: string) => void = () => {}): unknown {
     const folder = mkdtempSync(join(tmpdir(), "holdfast-open-"));
     try {
-      for (const name of ["holdfast", "core"]) {
-        const target = join(folder, "node_modules", name === "core" ? "@holdfast/core" : name);
-        for (const part of ["package.json", "dist"]) cpSync(join(root, "packages", name, part), join(target, part), { recursive: true });
-      }
-      const program = `
-        import { Holdfast } from "holdfast";
-        await Holdfast.open("postgres://localhost/app").catch(({ name, code, message }) => console.log(JSON.stringify({ name, code, message })));
-      `;
+      for (const [name, target] of INSTALLED)
+        for (const part of ["package.json", "dist"])
+          cpSync(join(root, "packages", name, part), join(folder, "node_modules", target, part), { recursive: true });
+      add(folder);
       const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd: folder, encoding: "utf8" });
-      expect(JSON.parse(stdout || "{}"), stderr).toMatchObject({
-        name: "InvalidInputError",
-        code: "HF_INVALID_INPUT",
-        message: expect.stringContaining("npm install @holdfast/postgres"),
-      });
+      if (stdout === "") throw new Error(stderr);
+      return JSON.parse(stdout);
     } finally {
       rmSync(folder, { recursive: true });
     }
+  }
+
+  test.each([
+    ["postgres://localhost/app", "@holdfast/postgres"],
+    ["temporal://localhost:7233/default", "@holdfast/temporal"],
+    ["temporals://cloud:7233/default", "@holdfast/temporal"],
+  ])("%s without %s names the command that installs it", (url, name) => {
+    const program = `
+      import { Holdfast } from "holdfast";
+      await Holdfast.open("${url}").catch(({ name, code, message }) => console.log(JSON.stringify({ name, code, message })));
+    `;
+    expect(inProject(program)).toMatchObject({
+      name: "InvalidInputError",
+      code: "HF_INVALID_INPUT",
+      message: expect.stringContaining(`npm install ${name}"`),
+    });
+  });
+
+  test("temporal:// opens what @holdfast/temporal exports as openBackend(url, options)", () => {
+    const program = `
+      import { Holdfast } from "holdfast";
+      const holdfast = await Holdfast.open("temporal://localhost:7233/shop", { namespace: "shop" });
+      console.log(JSON.stringify(await holdfast.count()));
+    `;
+    const source = `
+      export const openBackend = async (url, { codec, limits, namespace, logger }) => ({
+        count: async () => ({ url, namespace, codec: typeof codec.encode, logger: typeof logger.warn, limit: limits.payloadBytes }),
+      });
+    `;
+    const answer = inProject(program, (folder) => {
+      const home = join(folder, "node_modules", "@holdfast", "temporal");
+      mkdirSync(home);
+      writeFileSync(join(home, "package.json"), JSON.stringify({ name: "@holdfast/temporal", type: "module", exports: "./index.js" }));
+      writeFileSync(join(home, "index.js"), source);
+    });
+    const url = "temporal://localhost:7233/shop";
+    expect(answer).toEqual({ url, namespace: "shop", codec: "function", logger: "function", limit: expect.any(Number) });
   });
 });
+
+/** Package by package: its folder here, and where it is installed. */
+const INSTALLED = [
+  ["holdfast", "holdfast"],
+  ["core", "@holdfast/core"],
+  ["host", "@holdfast/host"],
+] as const;

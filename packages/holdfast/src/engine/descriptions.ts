@@ -1,13 +1,13 @@
-// What is told of a run to whoever looks at it: its row in words, and what it waits for.
+// What a run waits for, in words, for those who look at it.
 // Owns: nothing; it reads, and asks the workers of this process what they serve.
 // Invariants: P11 W6 (what an open run waits for can be seen; nothing is claimed of other processes, which this one does not know),
-// D12 (the last failure is told while the next attempt is awaited).
+// D12 (the last failure is shown while the next attempt is awaited).
 
-import type { Codec, RunInfo, RunStatus } from "@holdfast/core";
+import type { RunStatus } from "@holdfast/core";
 import type { Environment } from "@holdfast/host";
-import { readable } from "../codecs.ts";
+import type { RunDescription } from "../backend/port.ts";
+import { isActivity, lastFailure, needsMore, type OpenActivity, openActivities, waitingForOf } from "../host/waiting.ts";
 import type { RunRow, Store } from "../store/port.ts";
-import { isActivity, lastFailure, needsMore, type OpenActivity, openActivities, waitingForOf } from "./waiting.ts";
 
 /** Of a worker of this process: what it could take up. */
 interface Server {
@@ -21,60 +21,34 @@ const OPEN: ReadonlySet<RunStatus> = new Set(["pending", "running", "sleeping", 
 /** Parked: a worker has to take them up. A blocked one waits for code, and says so itself. */
 const PARKED: ReadonlySet<RunStatus> = new Set(["pending", "sleeping", "rolling_back"]);
 
-export class Looking {
-  readonly #codec: Codec;
+/** What is said of runs to those who look at them. */
+export class Descriptions {
   readonly #environment: Environment;
   readonly #workers: () => Iterable<Server>;
 
-  constructor(codec: Codec, environment: Environment, workers: () => Iterable<Server>) {
-    this.#codec = codec;
+  constructor(environment: Environment, workers: () => Iterable<Server>) {
     this.#environment = environment;
     this.#workers = workers;
   }
 
-  /** What its row says. */
-  infoOf(row: RunRow): RunInfo {
-    const date = (time: number | undefined) => (time === undefined ? undefined : new Date(time));
-    const input = readable(this.#codec, row.input);
-    const output = readable(this.#codec, row.output);
-    return {
-      id: row.id,
-      workflow: row.workflow,
-      version: row.version,
-      status: row.status,
-      queue: row.queue,
-      priority: row.priority,
-      input: input.value,
-      output: output.value,
-      error: row.error ?? input.error ?? output.error,
-      waitingFor: this.#waitingFor(row),
-      execution: row.execution,
-      attempt: row.attempt,
-      parentId: row.parent?.runId,
-      attributes: { ...row.attributes },
-      createdAt: new Date(row.createdAt),
-      startedAt: date(row.startedAt),
-      availableAt: date(row.availableAt),
-      deadlineAt: date(row.deadlineAt),
-      finishedAt: date(row.finishedAt),
-      workerId: row.workerId,
-      historyLength: row.historyLength,
-    };
+  /** With what its row says, and the workers of this process. */
+  ofRow(row: RunRow): RunDescription {
+    return { ...row, waitingFor: this.#waitingFor(row) };
   }
 
-  /** That, and where it tells more, what history and attempts say. */
-  async describe(row: RunRow, store: Store): Promise<RunInfo> {
-    const info = this.infoOf(row);
+  /** With what history and attempts say as well, where that is more. */
+  async describe(row: RunRow, store: Store): Promise<RunDescription> {
+    const description = this.ofRow(row);
     const isLeased = row.workerId !== undefined;
-    if (!OPEN.has(row.status) || (!isLeased && !needsMore(row.waitingFor))) return info;
+    if (!OPEN.has(row.status) || (!isLeased && !needsMore(row.waitingFor))) return description;
     const [turns, attempts] = await Promise.all([store.history(row.id), store.attempts(row.id)]);
     // A worker that has it has written down only what history needs: what is open follows from that.
-    const words = isLeased ? waitingForOf(turns, attempts) : info.waitingFor;
+    const words = isLeased ? waitingForOf(turns, attempts) : description.waitingFor;
     const open = openActivities(turns, attempts);
     const activities = new Map(open.map((one) => [isLeased ? one.description : one.operation, this.#inWords(one, row.queue)]));
     return {
-      ...info,
-      error: info.error ?? lastFailure(turns, attempts),
+      ...description,
+      error: row.error ?? lastFailure(turns, attempts),
       waitingFor: words.map((text) => activities.get(text) ?? text),
     };
   }

@@ -1,0 +1,38 @@
+// `RunInfo`: what a backend says of a run, decoded for the caller.
+// Owns: nothing.
+// Invariants: P8; a value that can't be decoded is shown as the error of its run, and stops no other run of a list from being shown.
+
+import type { Codec, RunInfo } from "@holdfast/core";
+import type { RunDescription } from "../backend/port.ts";
+import { readable } from "../codecs.ts";
+
+export function runInfo(run: RunDescription, codec: Codec): RunInfo {
+  const input = readable(codec, run.input);
+  const output = readable(codec, run.output);
+  return {
+    id: run.id,
+    workflow: run.workflow,
+    version: run.version,
+    status: run.status,
+    queue: run.queue,
+    priority: run.priority,
+    input: input.value,
+    output: output.value,
+    error: run.error ?? input.error ?? output.error,
+    waitingFor: run.waitingFor,
+    execution: run.execution,
+    attempt: run.attempt,
+    parentId: run.parent?.runId,
+    attributes: { ...run.attributes },
+    createdAt: new Date(run.createdAt),
+    startedAt: dateOf(run.startedAt),
+    availableAt: dateOf(run.availableAt),
+    deadlineAt: dateOf(run.deadlineAt),
+    finishedAt: dateOf(run.finishedAt),
+    workerId: run.workerId,
+    historyLength: run.historyLength,
+  };
+}
+function dateOf(time: number | undefined): Date | undefined {
+  return time === undefined ? undefined : new Date(time);
+}

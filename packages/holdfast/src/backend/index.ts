@@ -1,0 +1,7 @@
+// The door `holdfast/backend`: the port behind `Holdfast`, `Run` and `Worker`, for packages that bring an engine.
+// Owns: nothing.
+// Invariants: whatever implements `Backend` can be used through `Holdfast`.
+
+export { featureOf, type OptionalFeature } from "./features.ts";
+export type * from "./port.ts";
+export { type Awaited, blockedError, engineClosed, waitTimeout } from "./waiting.ts";
