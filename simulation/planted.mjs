@@ -2,6 +2,7 @@
 // Owns: where they go. Code that is gone from its file is an error: then the bug has to be planted anew. Comments don't matter (plant.mjs).
 // Invariants: nothing here is part of any package; each breaks a rule that an engine could plausibly break.
 
+const engine = "packages/holdfast/src/engine";
 const host = "packages/holdfast/src/host";
 const memory = "packages/holdfast/src/store/memory";
 const core = "packages/core/src";
@@ -25,8 +26,8 @@ export const planted = [
     name: "evicted-while-claimed",
     what: "found: a run leaves the cache between a claim and its answer, and is driven without its history",
     replacements: [
-      { file: `${host}/worker.ts`, from: "if (this.#promised.has(runId)) continue;", to: "" },
-      { file: `${host}/worker.ts`, from: "claim.turns === undefined && cached === undefined && run.turns > 0", to: "run.turns < 0" },
+      { file: `${engine}/runCache.ts`, from: "if (this.#promised.has(runId)) continue;", to: "" },
+      { file: `${engine}/claims.ts`, from: "claim.turns === undefined && cached === undefined && run.turns > 0", to: "run.turns < 0" },
     ],
   },
   bug(
@@ -39,8 +40,8 @@ export const planted = [
   bug(
     "transaction-taken-for-failed",
     "found: a transaction whose answer is lost is taken for failed",
-    `${host}/worker.ts`,
-    "if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.doubt(claim.epoch, error);",
+    `${engine}/transactions.ts`,
+    "if (!hasThrown && isUncertain(error)) doubt(claim, error);",
     "",
   ),
   bug(
@@ -193,9 +194,9 @@ export const planted = [
   bug(
     "clock-believed",
     "a worker believes the clock of its process, which somebody may set",
-    `${host}/worker.ts`,
-    "this.environment.steady()",
-    "this.environment.now()",
+    `${engine}/storeClock.ts`,
+    "this.#environment.steady()",
+    "this.#environment.now()",
   ),
   bug("timer-early", "timers fire up to 60 ms early", `${host}/timers.ts`, "if (due > now) continue;", "if (due > now + 60) continue;"),
   bug(
@@ -208,7 +209,7 @@ export const planted = [
   bug(
     "begun-though-taken",
     "a run that exists already is driven by whoever wanted to create it",
-    "packages/holdfast/src/engine/engine.ts",
+    `${engine}/engine.ts`,
     'if (result.status !== "created") begun.worker.forget(begun.driver);',
     'if (result.status === ("never" as string)) begun.worker.forget(begun.driver);',
   ),
@@ -253,7 +254,7 @@ export const planted = [
   bug(
     "ack-before-durable",
     "a signal is acknowledged before it is in the store",
-    "packages/holdfast/src/engine/engine.ts",
+    `${engine}/engine.ts`,
     "if (tx === undefined) return this.#sends.add(message);",
     'if (tx === undefined) {\n      const sent = this.#sends.add(message);\n      sent.catch(() => {});\n      return message.message.job.type === "signal" ? { status: "sent", inboxId: 0 } : sent;\n    }',
   ),
@@ -599,7 +600,7 @@ export const planted = [
   bug(
     "nobody-looks",
     "who waits for a result relies on hints alone",
-    "packages/holdfast/src/engine/engine.ts",
+    `${engine}/engine.ts`,
     "this.environment.every(1_000, () => this.#results.look()),",
     "",
   ),

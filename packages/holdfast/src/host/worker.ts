@@ -1,5 +1,5 @@
 // A worker: claims runs that it has room and code for, drives them, keeps their leases, gives them back.
-// Owns: the drivers in progress, the cache of parked ones, the rhythm of claims and renewals.
+// Owns: the drivers in progress, their leases, and its beginning and end. Claims, the cache and the clock are beside it in engine/.
 // Invariants: W1–W6, D4 (a lost lease stops the run's steps), D9 (hints may be lost: polling is the fallback), V2 (versions served).
 
 import {
@@ -7,7 +7,6 @@ import {
   type AnyWorkflow,
   type Codec,
   HoldfastError,
-  IllegalReturnError,
   type Job,
   type Limits,
   type Logger,
@@ -15,15 +14,17 @@ import {
   type RunningTurn,
   type StepBody,
   type StepInfo,
-  serializeError,
   type TurnWatch,
 } from "@holdfast/core";
 import { checkedMessage, type Environment, type Timer, TurnQueue, tolerateRejections } from "@holdfast/host";
 import { codeOf, DeterminismGuard, Watchdog } from "@holdfast/host/node";
 import type { BackendWorker, WorkerSettings } from "../backend/port.ts";
-import { TakeoverLog } from "../engine/outages.ts";
-import { isRefusal, StoreCorruptError, StoreError } from "../store/errors.ts";
-import type { ClaimedRun, ClaimResult, CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
+import { Claims } from "../engine/claims.ts";
+import { RunCache } from "../engine/runCache.ts";
+import { StoreClock } from "../engine/storeClock.ts";
+import { Transactions } from "../engine/transactions.ts";
+import { isRefusal } from "../store/errors.ts";
+import type { CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import type { BlockedLog } from "./blocking.ts";
 import { Driver, type DriverHost } from "./driver.ts";
@@ -51,11 +52,6 @@ export interface WorkerPorts {
   lookAtDeadlines(): void;
 }
 
-/** Until a run that is due is asked for again, in milliseconds. */
-const LOCKED_MS = 100;
-/** Between tries of what the store could not carry out, in milliseconds. */
-const LONGEST_PAUSE = 5_000;
-
 export class WorkerHost implements DriverHost, BackendWorker {
   readonly id: string;
   readonly stopped: Promise<void>;
@@ -75,26 +71,17 @@ export class WorkerHost implements DriverHost, BackendWorker {
   readonly blockedLog: BlockedLog;
   computing = 0;
   readonly #active = new Map<string, Driver>();
-  /** Parked runs, least recently used first (W5). */
-  readonly #cache = new Map<string, Driver>();
-  /** Of these, whose history a claim under way will leave out: they stay. */
-  readonly #promised = new Set<string>();
-  #offset = 0;
+  readonly #cache: RunCache;
+  readonly #clock: StoreClock;
+  readonly #claims: Claims;
+  readonly #transactions: Transactions;
   /** Active runs whose last commit here is on its way: they do nothing any more, so others may have their slots. */
   readonly #leaving = new Set<string>();
-  /** A claim that is under way. */
-  #claiming: Promise<void> | undefined;
-  #claimScheduled = false;
-  /** V4: this worker has tried the blocked runs up to here; undefined: all that there were when it started. */
-  #blockedUpTo: number | undefined = 0;
-  readonly #takeovers: TakeoverLog;
-  #again = false;
   readonly #givenBack = new Set<Promise<void>>();
   #renewing: Promise<boolean> | undefined;
   #nextRenewal: Promise<boolean> | undefined;
   #stopping: Promise<void> | undefined;
   readonly #timers: Timer[] = [];
-  #alarm: Timer | undefined;
   #onIdle: (() => void) | undefined;
   #intolerant: () => void = () => {};
   #started = false;
@@ -111,13 +98,35 @@ export class WorkerHost implements DriverHost, BackendWorker {
     this.logger = ports.logger;
     this.limits = ports.limits;
     this.blockedLog = ports.blockedLog;
-    this.#takeovers = new TakeoverLog(ports.logger);
     this.turnTimeout = settings.turnTimeout;
     this.maxRecoveries = settings.maxRecoveries;
     this.freezeStates = settings.determinism !== "off";
     this.turnQueue = new TurnQueue(ports.environment, { isShared: settings.determinism === "off" });
     this.#settings = settings;
     this.#ports = ports;
+    const { store, environment, logger } = ports;
+    this.#clock = new StoreClock(environment);
+    this.#cache = new RunCache(settings.cachedRuns);
+    this.#claims = new Claims({
+      settings,
+      store,
+      environment,
+      logger,
+      clock: this.#clock,
+      cache: this.#cache,
+      active: this.#active,
+      room: () => this.#room,
+      isStopping: () => this.#stopping !== undefined,
+      driverOf: (run) => this.#driverOf(run),
+      commit: (turn, done, failed) => ports.commit(turn, done, failed),
+    });
+    this.#transactions = new Transactions({
+      store,
+      logger,
+      encode: (value, what) => ports.encode(value, what),
+      passed: (ms) => this.#passed(ms),
+      doubt: ({ runId, epoch }, error) => this.#active.get(runId)?.doubt(epoch, error),
+    });
     this.#activities = new ActivityRunner({
       workerId: settings.id,
       store: ports.store,
@@ -145,8 +154,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
   /** Does anything go on without a message or a timer? */
   get busy(): boolean {
     return (
-      this.#claiming !== undefined ||
-      this.#claimScheduled ||
+      this.#claims.busy ||
       this.#renewing !== undefined ||
       this.#nextRenewal !== undefined ||
       this.#activities.busy ||
@@ -163,9 +171,8 @@ export class WorkerHost implements DriverHost, BackendWorker {
 
   async start(): Promise<void> {
     const { store } = this.#ports;
-    const asked = this.#local();
-    this.#offset = Number.NEGATIVE_INFINITY;
-    this.#setClock(asked, await store.now());
+    const asked = this.#clock.local();
+    this.#clock.set(asked, await store.now());
     if (this.#stopping !== undefined)
       throw new HoldfastError("The engine was closed as this worker started.", { code: "HF_ENGINE_CLOSED" });
     this.#intolerant = tolerateRejections();
@@ -183,7 +190,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
   }
   #lookForWork(): void {
     void this.#activities.poll();
-    this.#claimSoon();
+    this.#claims.soon();
   }
   wake(wakeup: Wakeup): void {
     if (!this.#started) return; // it will look for itself
@@ -191,19 +198,8 @@ export class WorkerHost implements DriverHost, BackendWorker {
     // Activities are given up by commits and limits (tasks), and with their runs (results).
     if (wakeup.tasks === true) this.#activities.look();
     else if (wakeup.results === true) this.#activities.look(wakeup.ended);
-    if (wakeup.work === true) this.#claimSoon();
+    if (wakeup.work === true) this.#claims.soon();
     if (wakeup.messages === true) void this.#renew();
-  }
-
-  /** Of this process, whatever its clock says. */
-  #local(): number {
-    return this.environment.steady();
-  }
-  /** An answer is older than its arrival, by how much nobody knows: it moves the estimate only as far as it contradicts it. */
-  #setClock(asked: number, storeTime: number): void {
-    const earliest = storeTime - this.#local();
-    const latest = storeTime - asked;
-    this.#offset = Math.min(Math.max(this.#offset, earliest), Math.max(earliest, latest));
   }
 
   // ── as the host of its drivers ──
@@ -219,7 +215,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
     },
   };
   now(): number {
-    return this.#local() + this.#offset;
+    return this.#clock.now();
   }
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void {
     if (turn.close === undefined && turn.lease === "keep") this.#commitAndGoOn(turn, done, failed);
@@ -237,7 +233,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
   #commitAndLeave(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void {
     const { runId } = turn;
     if (this.#active.get(runId)?.epoch === turn.epoch) this.#leaving.add(runId);
-    if (this.#again) this.#claimSoon();
+    this.#claims.slotIsFree();
     const left = (result: CommitResult): void => {
       this.#leaving.delete(runId);
       done(result);
@@ -281,44 +277,8 @@ export class WorkerHost implements DriverHost, BackendWorker {
   attempts(runId: string): ReturnType<Store["attempts"]> {
     return this.#ports.store.attempts(runId);
   }
-  async transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: StepInfo): Promise<InboxMessage | "stale"> {
-    const { store } = this.#ports;
-    if (store.transact === undefined) {
-      throw new HoldfastError("This store has no transactions to offer: use ctx.step.", { code: "HF_NO_TRANSACTIONS" });
-    }
-    const run = body.run as (tx: unknown, info: StepInfo) => unknown;
-    const encoded = (value: unknown): Payload => this.#ports.encode(value, `the result of transaction ${body.name}`);
-    let hasThrown = false;
-    let own: unknown;
-    const thrown = (error: unknown): never => {
-      hasThrown = true;
-      own = error;
-      throw error;
-    };
-    const attempted = (tx: unknown): Payload | Promise<Payload> => {
-      hasThrown = false;
-      try {
-        const result = run(tx, info);
-        const waits = typeof (result as { then?: unknown } | null | undefined)?.then === "function";
-        return waits ? Promise.resolve(result).then(encoded).catch(thrown) : encoded(result);
-      } catch (error) {
-        return thrown(error);
-      }
-    };
-    for (let pause = 100; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
-      try {
-        return await store.transact(claim, attempted);
-      } catch (error) {
-        if (hasThrown && error === own) throw error; // whatever it is
-        // D6: what the store could not do, it may have done all the same: the inbox tells, at the next claim.
-        if (!hasThrown && isUncertain(error)) this.#active.get(claim.runId)?.doubt(claim.epoch, error);
-        if (!isTakenBack(error)) throw error;
-        // D8: attempts are those of the user's function. The store may have room again later, or the lock.
-        this.logger.warn(`The store could not carry out transaction ${body.name}; trying again.`, { runId: claim.runId, error });
-        await this.#passed(pause);
-        if (info.signal.aborted) throw error;
-      }
-    }
+  transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: StepInfo): Promise<InboxMessage | "stale"> {
+    return this.#transactions.run(claim, body, info);
   }
   replaceStep(name: string): ((info: unknown) => unknown) | undefined {
     return this.#settings.replaceStep(name);
@@ -339,25 +299,14 @@ export class WorkerHost implements DriverHost, BackendWorker {
     }
     if (how === "parked") {
       // A claim that overtook the news of the parking has given the run to another driver: that one knows more.
-      if (this.#settings.cachedRuns === 0 || this.#stopping !== undefined || this.#active.has(driver.runId)) driver.evict();
-      else {
-        this.#cache.set(driver.runId, driver);
-        if (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
-      }
+      if (this.#stopping !== undefined || this.#active.has(driver.runId)) driver.evict();
+      else this.#cache.add(driver);
     }
     if (this.#active.size === 0) this.#onIdle?.();
-    if (this.#again) this.#claimSoon();
-  }
-  #evictOldest(): void {
-    for (const [runId, driver] of this.#cache) {
-      if (this.#promised.has(runId)) continue;
-      this.#cache.delete(runId);
-      driver.evict();
-      return;
-    }
+    this.#claims.slotIsFree();
   }
 
-  // ── claims ──
+  // ── runs that it could take ──
 
   get #room(): number {
     return this.#settings.concurrency - (this.#active.size - this.#leaving.size);
@@ -374,7 +323,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
   hasRoomFor({ workflow, queue, version }: Pick<NewRun, "workflow" | "queue" | "version">): boolean {
     if (!this.#started || this.#stopping !== undefined || queue !== this.#settings.queue) return false;
     // V4: it looks for blocked runs before it blocks any itself, and needs a slot for that.
-    const kept = this.#blockedUpTo === 0 ? Math.min(1, this.#settings.concurrency - 1) : 0;
+    const kept = this.#claims.isToTryBlocked ? Math.min(1, this.#settings.concurrency - 1) : 0;
     if (this.#room <= kept) return false;
     return this.#settings.workflows.find(workflow, version) !== undefined;
   }
@@ -393,140 +342,13 @@ export class WorkerHost implements DriverHost, BackendWorker {
     driver.evict();
   }
 
-  /** Once a turn of the event loop: slots that become free together are filled by one claim, and what was claimed together commits together. */
-  #claimSoon(): void {
-    if (this.#claimScheduled) return;
-    this.#claimScheduled = true;
-    this.environment.soon(() => {
-      this.#claimScheduled = false;
-      void this.#claim();
-    });
-  }
-  async #claim(): Promise<void> {
-    if (this.#stopping !== undefined || this.#settings.workflows.all.length === 0) return;
-    if (this.#claiming !== undefined) {
-      this.#again = true;
-      return;
-    }
-    const room = this.#room;
-    if (room <= 0) {
-      this.#again = true; // when a slot is free
-      return;
-    }
-    this.#again = false;
-    this.#claiming = this.#claimUpTo(room);
-    await this.#claiming;
-    this.#claiming = undefined;
-    if (this.#again && this.#room > 0) void this.#claim();
-  }
-  async #claimUpTo(room: number): Promise<void> {
-    try {
-      const tried = this.#blockedUpTo === undefined ? 0 : await this.#tryBlocked(Math.ceil(room / 2), this.#blockedUpTo);
-      const left = room - tried;
-      if (left <= 0) this.#again = true; // when a slot is free
-      if (left <= 0 || this.#stopping !== undefined) return;
-      const result = await this.#claimSome(left);
-      if (this.#stopping !== undefined) return;
-      this.#alarm?.cancel();
-      if (result.nextAt !== undefined) this.#claimAfter(result.nextAt - result.now, result.runs.length);
-      if (result.runs.length === left || this.#blockedUpTo !== undefined) this.#again = true;
-    } catch (error) {
-      this.logger.error("Runs could not be claimed; trying again.", { error });
-    } finally {
-      this.#promised.clear();
-      while (this.#cache.size > this.#settings.cachedRuns) this.#evictOldest();
-    }
-  }
-  /** V4: once by each worker that starts, whatever its code looks like; beside other work. */
-  async #tryBlocked(limit: number, after: number): Promise<number> {
-    const { runs, lastBlocked } = await this.#claimSome(limit, after);
-    this.#blockedUpTo = lastBlocked;
-    return runs.length;
-  }
-  async #claimSome(limit: number, blockedAfter?: number): Promise<ClaimResult> {
-    const { lease, queue } = this.#settings;
-    const asked = this.#local();
-    const leasedAt = this.environment.elapsed();
-    const result = await this.#ports.store.claim({
-      workerId: this.id,
-      queue,
-      serves: this.#settings.workflows.serves,
-      limit,
-      lease,
-      blockedAfter,
-      cached: (runId) => {
-        const driver = this.#cache.get(runId);
-        if (driver === undefined) return undefined;
-        this.#promised.add(runId);
-        return { execution: driver.execution, turns: driver.turns };
-      },
-    });
-    this.#setClock(asked, result.now);
-    // W4: it was asked for before; others may have it.
-    if (this.#stopping !== undefined) await Promise.all(result.runs.map((claim) => this.#driverOf(claim)?.giveBack()));
-    else for (const claim of result.runs) this.#take(claim, leasedAt);
-    for (const { recoveredFrom } of result.runs) if (recoveredFrom !== undefined) this.#takeovers.note(recoveredFrom);
-    return result;
-  }
   /** V4: has it yet to try runs that were blocked when it started? */
   get isTryingBlocked(): boolean {
-    return this.#blockedUpTo !== undefined && this.#stopping === undefined && this.#settings.workflows.serves.length > 0;
+    return this.#claims.isTryingBlocked;
   }
-  /** What is due and was not claimed, somebody has locked just now. */
-  #claimAfter(ms: number, claimed: number): void {
-    this.#alarm = this.environment.after(ms <= 0 && claimed === 0 ? LOCKED_MS : ms, () => void this.#claim());
-  }
-  #driverOf({ run }: ClaimedRun): Driver | undefined {
+  #driverOf(run: RunRow): Driver | undefined {
     const workflow = this.#settings.workflows.find(run.workflow, run.version);
     return workflow === undefined ? undefined : new Driver(workflow, run, this);
-  }
-  #take(claim: ClaimedRun, leasedAt: number): void {
-    const { run } = claim;
-    const cached = this.#cache.get(run.id);
-    this.#cache.delete(run.id);
-    if (claim.turns === undefined && cached === undefined && run.turns > 0) {
-      this.logger.error(`Run ${run.id} came without its history, which is not here; it is given back.`, { runId: run.id });
-      return void this.#driverOf(claim)?.giveBack();
-    }
-    const reusable = claim.turns === undefined && cached !== undefined;
-    if (!reusable) cached?.evict();
-    const driver = reusable ? cached : this.#driverOf(claim);
-    if (driver === undefined) return this.#blockUnserved(claim);
-    // D4: a worker that stood still until its lease had run out may claim the same run again: the claim before is lost.
-    this.#active.get(run.id)?.lose(new HoldfastError("The lease of this run was lost.", { code: "HF_CLAIM_LOST" }));
-    this.#active.set(run.id, driver);
-    driver.leasedAt = leasedAt;
-    driver.claimed(claim).catch((error: unknown) => {
-      this.logger.error(`Run ${run.id} could not be driven; it is given back when its lease ends.`, { runId: run.id, error });
-      driver.lose(error);
-    });
-  }
-
-  /** V4: handed out by a row that something else has written to. Kept, it would lie here until its lease ends, again and again. */
-  #blockUnserved({ run, inbox }: ClaimedRun): void {
-    const { id: runId, execution, epoch, workflow, version } = run;
-    const cause = new TypeError(
-      `Run ${runId} was handed out as one that this worker serves, and says that it is of ${workflow}@${version ?? ""}.`,
-    );
-    const error = new StoreCorruptError({ where: "The store", cause });
-    this.logger.error(`Run ${runId} is blocked: this worker has no code for what its row says.`, { runId, error: cause });
-    const blocked = { error: serializeError(error), code: "" };
-    const turn: TurnCommit = {
-      runId,
-      execution,
-      epoch,
-      workerId: this.id,
-      status: "blocked",
-      blocked,
-      lease: "park",
-      seen: inbox.at(-1)?.id ?? 0,
-    };
-    this.#ports.commit(
-      turn,
-      () => {},
-      (failure) =>
-        this.logger.error(`Run ${runId} could not be blocked; it is tried again when its lease ends.`, { runId, error: failure }),
-    );
   }
 
   // ── leases ──
@@ -597,7 +419,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
   }
   async #stop(): Promise<void> {
     const { gracePeriod } = this.#settings;
-    this.#alarm?.cancel();
+    this.#claims.stop();
     const activities = this.#activities.stop(gracePeriod);
     if (this.#active.size > 0) {
       await new Promise<void>((resolve) => {
@@ -611,13 +433,13 @@ export class WorkerHost implements DriverHost, BackendWorker {
       });
     }
     // A claim that comes later still is given back; but whoever stops a worker may close its store next.
-    const claim = this.#claiming === undefined ? undefined : Promise.race([this.#claiming, this.#passed(gracePeriod)]);
+    const { underWay } = this.#claims;
+    const claim = underWay === undefined ? undefined : Promise.race([underWay, this.#passed(gracePeriod)]);
     const given = [...this.#active.values()].map((driver) => driver.giveBack());
     await Promise.all([activities, claim, ...given, ...this.#givenBack]);
     for (const timer of this.#timers) timer.cancel(); // not before: one of them keeps the process alive
-    for (const driver of this.#cache.values()) driver.evict();
     this.#cache.clear();
-    this.#takeovers.flush();
+    this.#claims.flush();
     this.#intolerant();
     this.#guard?.stop();
     this.#ports.stopped(this);
@@ -630,21 +452,6 @@ function claimLost(): HoldfastError {
   const what = "This run is no longer this worker's: it was terminated, its deadline has passed, or another worker has it.";
   return new HoldfastError(what, { code: "HF_CLAIM_LOST" });
 }
-
-/** A fault of the store's that passes, and has taken the transaction back: a full disk, somebody else's lock. */
-function isTakenBack(error: unknown): boolean {
-  return error instanceof StoreError && error.retryable && error.code !== "HF_STORE_UNAVAILABLE";
-}
-
-/** Did the transaction perhaps commit? A store that says what was wrong with it has taken it back. */
-function isUncertain(error: unknown): boolean {
-  if (error instanceof IllegalReturnError) return false;
-  if (error instanceof StoreError) return error.code === "HF_STORE_UNAVAILABLE";
-  const { code } = error as { code?: unknown };
-  return !(typeof code === "string" && SQL_STATE.test(code));
-}
-/** A database's own refusal: a constraint that was deferred, a conflict of transactions. */
-const SQL_STATE = /^(?:23|25|40)[0-9A-Z]{3}$/;
 
 /** The row of a run that is about to be created, leased to the worker that computes its first turn. */
 function unborn(run: NewRun, workerId: string, now: number): RunRow {

@@ -1,0 +1,85 @@
+// `ctx.transaction`: the user's function inside a transaction of the store (D6).
+// Owns: the tries of one attempt, and which errors of the store leave its fate open.
+// Invariants: D6 (the outcome is in the inbox if and only if the transaction committed), D8 (attempts are those of the user's function:
+// a store that is busy or full for a while costs none).
+
+import { HoldfastError, IllegalReturnError, type Logger, type Payload, type StepBody, type StepInfo } from "@holdfast/core";
+import { StoreError } from "../store/errors.ts";
+import type { InboxMessage, Store } from "../store/port.ts";
+
+/** The pause between tries of what the store could not carry out grows up to this, in milliseconds. */
+const LONGEST_PAUSE = 5_000;
+
+type Claim = Parameters<NonNullable<Store["transact"]>>[0];
+
+export interface TransactionsOptions {
+  readonly store: Store;
+  readonly logger: Logger;
+  encode(value: unknown, what: string): Payload;
+  /** Resolves after so many milliseconds. */
+  passed(ms: number): Promise<void>;
+  /** It is not known whether this one has committed. */
+  doubt(claim: Claim, error: unknown): void;
+}
+
+export class Transactions {
+  readonly #options: TransactionsOptions;
+  constructor(options: TransactionsOptions) {
+    this.#options = options;
+  }
+
+  async run(claim: Claim, body: StepBody, info: StepInfo): Promise<InboxMessage | "stale"> {
+    const { store, logger, encode, passed, doubt } = this.#options;
+    if (store.transact === undefined) {
+      throw new HoldfastError("This store has no transactions to offer: use ctx.step.", { code: "HF_NO_TRANSACTIONS" });
+    }
+    const run = body.run as (tx: unknown, info: StepInfo) => unknown;
+    const encoded = (value: unknown): Payload => encode(value, `the result of transaction ${body.name}`);
+    let hasThrown = false;
+    let own: unknown;
+    const thrown = (error: unknown): never => {
+      hasThrown = true;
+      own = error;
+      throw error;
+    };
+    const attempted = (tx: unknown): Payload | Promise<Payload> => {
+      hasThrown = false;
+      try {
+        const result = run(tx, info);
+        const waits = typeof (result as { then?: unknown } | null | undefined)?.then === "function";
+        return waits ? Promise.resolve(result).then(encoded).catch(thrown) : encoded(result);
+      } catch (error) {
+        return thrown(error);
+      }
+    };
+    for (let pause = 100; ; pause = Math.min(pause * 2, LONGEST_PAUSE)) {
+      try {
+        return await store.transact(claim, attempted);
+      } catch (error) {
+        if (hasThrown && error === own) throw error; // whatever it is
+        // D6: what the store could not do, it may have done all the same: the inbox shows it, at the next claim.
+        if (!hasThrown && isUncertain(error)) doubt(claim, error);
+        if (!isTakenBack(error)) throw error;
+        // D8: attempts are those of the user's function. The store may have room again later, or the lock.
+        logger.warn(`The store could not carry out transaction ${body.name}; trying again.`, { runId: claim.runId, error });
+        await passed(pause);
+        if (info.signal.aborted) throw error;
+      }
+    }
+  }
+}
+
+/** A fault of the store that passes, and has taken the transaction back: a full disk, a lock of another process. */
+function isTakenBack(error: unknown): boolean {
+  return error instanceof StoreError && error.retryable && error.code !== "HF_STORE_UNAVAILABLE";
+}
+
+/** Did the transaction perhaps commit? A store that says what was wrong with it has taken it back. */
+function isUncertain(error: unknown): boolean {
+  if (error instanceof IllegalReturnError) return false;
+  if (error instanceof StoreError) return error.code === "HF_STORE_UNAVAILABLE";
+  const { code } = error as { code?: unknown };
+  return !(typeof code === "string" && SQL_STATE.test(code));
+}
+/** A database's own refusal: a constraint that was deferred, a conflict of transactions. */
+const SQL_STATE = /^(?:23|25|40)[0-9A-Z]{3}$/;
