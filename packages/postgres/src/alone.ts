@@ -1,6 +1,6 @@
 // A run alone: a turn or a new run that shares its call with no other, in one plain statement.
 // Owns: these statements, made for what a turn has; which turns and runs they are for.
-// Invariants: D2 D4 as in `schema/turns.ts`; a statement that can't do all of it does nothing, and says so: then the function is called, under
+// Invariants: D2 D4 as in `sql/001/commit_turns.sql`; a statement that can't do all of it does nothing, and says so: then the function is called, under
 // the same name. One that was carried out has noted its name: it does nothing the second time, and the function answers for it.
 //
 // A function begins by looking at each of its expressions anew: 460 µs for a turn of a step, without the disk, against 340 for a statement
@@ -14,8 +14,7 @@ import { birthOf, commonFields, isHearing, isUsual } from "./fields.ts";
 import { recordsOf, rowsOf } from "./history.ts";
 import type { Names } from "./names.ts";
 import type { Birth } from "./recordCodec.ts";
-import { literal } from "./schema/messages.ts";
-import { ENDED, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, stays } from "./schema/turns.ts";
+import { ENDED, literal, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, stays } from "./sql/fragments.ts";
 
 /** Its first three parameters are the name of the call, which it notes. It has no answer: if it was carried out, rows were written last. */
 export type Alone = Statement;

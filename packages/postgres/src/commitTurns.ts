@@ -11,7 +11,7 @@ import { NO_RECORD, recordsOf } from "./history.ts";
 import type { Names } from "./names.ts";
 import { type Birth, type RecordFields, toFields } from "./recordCodec.ts";
 import { attemptFields, type InboxColumns, inboxMessage } from "./runs.ts";
-import { DIRECTIONS, TURN_KINDS } from "./schema/turns.ts";
+import { DIRECTIONS, TURN_KINDS } from "./sql/fragments.ts";
 
 /** Of a run that begins with this turn, if it is known. */
 export type BirthOf = (commit: TurnCommit) => Birth | undefined;

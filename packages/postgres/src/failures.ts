@@ -115,6 +115,13 @@ export function isDamage(error: unknown): boolean {
  */
 const REFUSED = /^(?:21|22|23|44|54|P0)[0-9A-Z]{3}$|^53400$/;
 
+/** What the functions of the schema raise, as codes. */
+const MEANWHILE: ReadonlyMap<string, string> = new Map([
+  ["run-created", "another call has created the run meanwhile"],
+  ["run-restarted", "another call has restarted the run meanwhile"],
+  ["key-used", "another call has used the idempotency key meanwhile"],
+]);
+
 /** For people. `where` names the server, database and schema. */
 export function storeError(error: unknown, where: string): unknown {
   if (error instanceof StoreError || !(error instanceof Error)) return error;
@@ -122,7 +129,7 @@ export function storeError(error: unknown, where: string): unknown {
   if (isLost(error)) return unavailable(error, where);
   if (isContended(error)) {
     return new StoreError(
-      `${where} was busy: other transactions held the same runs for too long (${error.message}).\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
+      `${where} was busy: other transactions held the same runs for too long (${MEANWHILE.get(error.message) ?? error.message}).\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
       { code: "HF_STORE_BUSY", cause: error, retryable: true },
     );
   }

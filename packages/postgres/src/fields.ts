@@ -1,5 +1,5 @@
 // Turns and new runs as they are handed to the server.
-// Owns: the short names of their fields, which `schema/turns.ts` reads; which turns are usual ones; which other runs a turn may reach.
+// Owns: the short names of their fields, which `sql/001/commit_turns.sql` reads; which turns are usual ones; which other runs a turn may reach.
 // Invariants: P8 (values as `columns.ts` writes them); ids that could not be found again with SQL are refused before anything is written.
 
 import type { LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast/store";

@@ -8,7 +8,7 @@ import { attributesOf, readError, readNumber, readPayload, readText, text, type 
 import type { Connections, Parameter } from "./connections.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";
 import { ALL_STATUSES, type AttemptColumns, attemptRow, birthOf, CLOSED_STATUSES, type RunColumns, runRow } from "./runs.ts";
-import { attemptsOf, historyOf, runColumns, runTables } from "./schema/claims.ts";
+import { attemptsOf, historyOf, runColumns, runTables } from "./sql/fragments.ts";
 
 export async function readRuns(db: Connections, s: string, ids: readonly string[]): Promise<(RunRow | undefined)[]> {
   if (ids.length === 0) return [];

@@ -1,9 +1,8 @@
 // Migrations are frozen: a database that an earlier version has made is brought up to date by what comes after, never by another text.
 //
-// Until the first release, a change of the schema is a change of VERSION_1: bring `frozen/schema.sha256` up to date with
-//   npx vitest run packages/postgres/test/frozen.test.ts -u
-// After a release never: a migration that was released keeps its text, and what is new goes into the next one, which adds a line here. The
-// text has the words of some errors in it (`error_1`); if this test fails since one of those was reworded, write the old words out there.
+// Until the first release, a change of the schema is a change of src/sql/001/*.sql: `npm run sql` brings `frozen/schema.sha256` up to date.
+// After a release never: a migration that was released keeps its text, and what is new goes into the next one (src/sql/002), which adds a
+// line here. The words of errors are no part of it: see src/sql/errorTexts.ts.
 
 import { expect, test } from "vitest";
 import { migrationHash, SCHEMA_VERSION } from "../src/schema/migrate.ts";

@@ -273,7 +273,7 @@ describe("a caller's own transaction on postgres", () => {
     const client = await connected();
     const postman = await connected();
     try {
-      await postman.query(`SELECT pg_advisory_lock(hashtextextended('"holdfast" mail', 0))`); // no mail is delivered
+      await postman.query(`SELECT pg_advisory_lock(hashtextextended('"holdfast".mail', 0))`); // no mail is delivered
       const sent = new Set<string>();
       wire.intercept("commit", async (pass, turns) => {
         for (const { runId, close } of turns) {

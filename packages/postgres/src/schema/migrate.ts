@@ -8,24 +8,22 @@ import { createHash } from "node:crypto";
 import { StoreError, StoreSchemaError, StoreVersionError } from "holdfast/store";
 import { escapeIdentifier } from "pg";
 import type { Session } from "../connections.ts";
-import { claims } from "./claims.ts";
-import { endings } from "./endings.ts";
-import { literal, messages } from "./messages.ts";
-import { tables } from "./tables.ts";
-import { settle } from "./tail.ts";
-import { turns } from "./turns.ts";
+import { VERSION_1 } from "../sql/001.ts";
+import { errorTexts } from "../sql/errorTexts.ts";
+import { literal } from "../sql/fragments.ts";
 
-/** `s` is the schema, quoted. */
-type Migration = (s: string) => string;
-
-const VERSION_1: Migration = (s) => [tables(s), settle(s), messages(s), endings(s), turns(s), claims(s)].join("\n");
-
-const MIGRATIONS: readonly Migration[] = [VERSION_1];
+/** Each is written for the schema `holdfast`. */
+const MIGRATIONS: readonly string[] = [VERSION_1];
 export const SCHEMA_VERSION: number = MIGRATIONS.length;
 
-/** Of the text of a migration, whatever schema it is for. */
+/** `s` is the schema, quoted. */
+function installed(migration: string, s: string): string {
+  return migration.replaceAll("holdfast.", `${s}.`);
+}
+
+/** Of the text of a migration. */
 export function migrationHash(version: number): string {
-  return sha256(MIGRATIONS[version - 1]?.("holdfast") ?? "");
+  return sha256(MIGRATIONS[version - 1] ?? "");
 }
 const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex");
 /** In messages. */
@@ -41,7 +39,7 @@ export interface Place {
 
 export async function migrate(session: Session, place: Place): Promise<void> {
   const { schema, s, where } = place;
-  if ((await versionOf(session, place)) === SCHEMA_VERSION) return checkFunctions(session, place);
+  if ((await versionOf(session, place)) === SCHEMA_VERSION) return checkObjects(session, place);
   await session.ask("BEGIN ISOLATION LEVEL READ COMMITTED"); // who has waited for the lock is to see what was made meanwhile
   try {
     await session.ask(`SELECT pg_advisory_xact_lock(hashtextextended(${literal(`holdfast migrations of ${schema}`)}, 0))`);
@@ -53,9 +51,10 @@ export async function migrate(session: Session, place: Place): Promise<void> {
       await session.ask(
         `CREATE TABLE IF NOT EXISTS ${s}.migrations (version integer PRIMARY KEY, hash text NOT NULL, made_at timestamptz NOT NULL DEFAULT now())`,
       );
+      await session.ask(errorTexts(s));
       for (const [i, migration] of MIGRATIONS.entries()) {
         if (i < found) continue;
-        await session.ask(migration(s));
+        await session.ask(installed(migration, s));
         await session.ask(`INSERT INTO ${s}.migrations (version, hash) VALUES ($1, $2)`, [i + 1, migrationHash(i + 1)]);
       }
     }
@@ -82,31 +81,43 @@ async function versionOf(session: Session, { schema, s, where }: Place): Promise
   return found;
 }
 
-/** What is called is there, and is what it was when it was made: a dump may have been restored in part, or something changed by hand. */
-async function checkFunctions(session: Session, { schema, s, where }: Place): Promise<void> {
+/** What is called and written to is there, as it was made: a dump may have been restored in part, or something changed by hand. */
+async function checkObjects(session: Session, { schema, s, where }: Place): Promise<void> {
   const { rows } = await session.ask<{ found: string }>(
     `SELECT p.proname || ' ' || encode(sha256(convert_to(p.prosrc, 'UTF8')), 'hex') AS found
-     FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1`,
+       FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1
+     UNION ALL SELECT c.relname || '.' || a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped WHERE n.nspname = $1 AND c.relkind IN ('r', 'v')`,
     [schema],
   );
   const there = new Set(rows.map(({ found }) => found));
-  const other = [...functionsOf(s)].filter(([name, body]) => !there.has(`${name} ${sha256(body)}`)).map(([name]) => name);
-  if (other.length === 0) return;
-  const names = other.slice(0, MOST_NAMED).join(", ") + (other.length > MOST_NAMED ? `, … (${other.length})` : "");
-  throw otherSchema(schema, {
-    where,
-    version: SCHEMA_VERSION,
-    found: `other functions, or none, of the names ${names}`,
-    expected: "its own",
-  });
+  const functions = [...functionsOf(s)].filter(([name, body]) => !there.has(`${name} ${sha256(body)}`)).map(([name]) => name);
+  const columns = [...columnsOf()].filter((column) => !there.has(column));
+  if (functions.length + columns.length === 0) return;
+  const other = [listed(functions, "other functions, or none, of the names"), listed(columns, "none of the columns")];
+  throw otherSchema(schema, { where, version: SCHEMA_VERSION, found: other.filter((one) => one !== "").join("; "), expected: "its own" });
 }
 const MOST_NAMED = 3;
 
+function listed(names: readonly string[], what: string): string {
+  if (names.length === 0) return "";
+  return `${what} ${names.slice(0, MOST_NAMED).join(", ")}${names.length > MOST_NAMED ? `, … (${names.length})` : ""}`;
+}
+
 /** Their bodies by name, as the server keeps them; of several migrations the last. */
 function functionsOf(s: string): Map<string, string> {
-  const text = MIGRATIONS.map((migration) => migration(s)).join("\n");
+  const text = MIGRATIONS.map((migration) => installed(migration, s)).join("\n");
   return new Map(
     Array.from(text.matchAll(/^CREATE FUNCTION [^(]+\.(\w+)\([\s\S]*?\$\$([\s\S]*?)\$\$/gm), ([, name = "", body = ""]) => [name, body]),
+  );
+}
+/** As `table.column`, of the tables that migrations make. */
+export function columnsOf(): Set<string> {
+  const tables = MIGRATIONS.join("\n").matchAll(/^CREATE TABLE holdfast\.(\w+) \(([\s\S]*?)\)(?: WITH \(.*\))?;$/gm);
+  return new Set(
+    Array.from(tables).flatMap(([, table = "", body = ""]) =>
+      Array.from(body.matchAll(/(?:^|, |\n)\s*([a-z_]+) [a-z]/g), ([, column = ""]) => `${table}.${column}`),
+    ),
   );
 }
 
