@@ -22,7 +22,7 @@ describe("PostgresStore", () => {
   storeConformance({
     name: "Postgres",
     test,
-    makeStore: ({ clock }) => open(database.newSchema(), clock),
+    makeStore: async ({ clock }) => open(await database.emptySchema(), clock),
     reopen: again,
     beside: again,
   });

@@ -31,7 +31,7 @@ describe("an answer that is lost", () => {
   beforeEach(async () => {
     const through = await Wire.to(database.url);
     wire = through.wire;
-    schema = database.newSchema();
+    schema = await database.emptySchema();
     store = await database.open({ connectionString: through.url, schema });
   });
   afterEach(async () => {

@@ -7,13 +7,15 @@ import type { ClaimedRun, ClaimRequest, InboxJob, InboxMessage, NewRun, Store, T
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import { PostgresStore, type PostgresStoreOptions } from "../src/index.ts";
-import { type ServerOptions, startServer, type TestServer } from "./server/index.ts";
+import { emptySchema, type ServerOptions, startServer, type TestServer } from "./server/index.ts";
 
 export interface Database {
   readonly url: string;
   readonly server: TestServer;
-  /** A schema that no other test has. */
+  /** A schema that no other test has, and that is yet to be made. */
   newSchema(): string;
+  /** A schema with nothing in it, which an earlier test may have used. Not for a test that changes more than rows. */
+  emptySchema(): Promise<string>;
   /** An opened store, which is closed after the test. */
   open(options?: Partial<PostgresStoreOptions>): Promise<PostgresStore>;
   /** One statement on a connection of its own. */
@@ -29,6 +31,8 @@ export function useDatabase(options: ServerOptions = {}): Database {
   let schemas = 0;
   const stores: PostgresStore[] = [];
   const clients: Client[] = [];
+  const free: string[] = [];
+  const lent: string[] = [];
   beforeAll(async () => {
     server = await startServer(options);
     url = await server.createDatabase();
@@ -36,6 +40,7 @@ export function useDatabase(options: ServerOptions = {}): Database {
   afterEach(async () => {
     await Promise.all(stores.splice(0).map((store) => store.close()));
     await Promise.all(clients.splice(0).map((client) => client.end().catch(() => undefined)));
+    free.push(...lent.splice(0));
   });
   afterAll(async () => {
     await server?.stop();
@@ -55,6 +60,13 @@ export function useDatabase(options: ServerOptions = {}): Database {
       return server;
     },
     newSchema: () => `test_${++schemas}`,
+    async emptySchema() {
+      const used = free.pop();
+      if (used !== undefined) await emptySchema(url, used);
+      const schema = used ?? `test_${++schemas}`;
+      lent.push(schema);
+      return schema;
+    },
     async open(given = {}) {
       const store = new PostgresStore({ connectionString: url, ...given });
       stores.push(store);

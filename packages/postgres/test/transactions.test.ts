@@ -17,7 +17,7 @@ let store: PostgresStore;
 let table = "";
 let tables = 0;
 beforeEach(async () => {
-  schema = database.newSchema();
+  schema = await database.emptySchema();
   store = await database.open({ schema });
   table = `bought_${++tables}`;
   await database.sql(`CREATE TABLE ${table} (what text PRIMARY KEY)`);

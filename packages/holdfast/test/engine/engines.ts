@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { realEnvironment } from "@holdfast/host";
-import { ask, startServer, type TestServer } from "@holdfast/postgres-server";
+import { emptySchema, startServer, type TestServer } from "@holdfast/postgres-server";
 import { Holdfast, type Logger, type OpenOptions } from "holdfast";
 import type { Store } from "holdfast/store";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
@@ -83,7 +83,7 @@ export function enginesOn(name: StoreName): Engines {
   return engines;
 }
 
-/** One database for this `describe`. A schema is made by the first test and cleared for the others, which is faster. */
+/** One database for this `describe`. The first test makes the schema, the others empty it. */
 function databaseOfTests(): { url(): string; clear(): Promise<void> } {
   let server: TestServer | undefined;
   let url = "";
@@ -92,14 +92,7 @@ function databaseOfTests(): { url(): string; clear(): Promise<void> } {
     url = await server.createDatabase();
   }, 60_000);
   afterAll(() => server?.stop(), 60_000);
-  const clear = async (): Promise<void> => {
-    const [{ tables } = { tables: null }] = await ask<{ tables: string | null }>(
-      url,
-      "SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') AS tables FROM pg_tables WHERE schemaname = 'holdfast' AND tablename <> 'migrations'",
-    );
-    if (tables !== null) await ask(url, `TRUNCATE ${tables}`);
-  };
-  return { url: () => url, clear };
+  return { url: () => url, clear: () => emptySchema(url, "holdfast") };
 }
 
 type Method = { [K in keyof Store]-?: NonNullable<Store[K]> extends (...args: never[]) => unknown ? K : never }[keyof Store];

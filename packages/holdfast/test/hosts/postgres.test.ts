@@ -3,7 +3,7 @@
 
 import { hostConformance } from "@holdfast/conformance";
 import { PostgresStore } from "@holdfast/postgres";
-import { startServer, type TestServer } from "@holdfast/postgres-server";
+import { emptySchema, startServer, type TestServer } from "@holdfast/postgres-server";
 import type { Store } from "holdfast/store";
 import { Client, escapeIdentifier } from "pg";
 import { afterAll, beforeAll, describe, test } from "vitest";
@@ -32,15 +32,10 @@ afterAll(async () => {
 const free: string[] = [];
 let schemas = 0;
 
-async function emptySchema(): Promise<string> {
+async function freeSchema(): Promise<string> {
   const schema = free.pop();
   if (schema === undefined) return `host_${++schemas}`;
-  const { rows } = await admin.query<{ table: string }>(
-    "SELECT tablename AS table FROM pg_tables WHERE schemaname = $1 AND tablename <> 'migrations'",
-    [schema],
-  );
-  // Few rows: deleting them is faster than TRUNCATE, which makes new files for every table and index.
-  await admin.query(rows.map(({ table }) => `DELETE FROM ${escapeIdentifier(schema)}.${escapeIdentifier(table)}`).join("; "));
+  await emptySchema(url, schema);
   return schema;
 }
 
@@ -72,7 +67,7 @@ describe("the embedded host on Postgres", () => {
     test: (title, run) => test(title, { timeout: 120_000 }, run),
     lacks: LACKS.Postgres,
     makeHost: async ({ activities }) => {
-      const schema = await emptySchema();
+      const schema = await freeSchema();
       return EmbeddedHost.open({
         activities,
         openStore: (clock) => openStore(schema, clock),

@@ -2,4 +2,12 @@
 // Owns: nothing.
 // Invariants: those of @holdfast/postgres-server.
 
-export { canOwnServers, LAST_BYTES, type ServerOptions, SlowNetwork, startServer, type TestServer } from "@holdfast/postgres-server";
+export {
+  canOwnServers,
+  emptySchema,
+  LAST_BYTES,
+  type ServerOptions,
+  SlowNetwork,
+  startServer,
+  type TestServer,
+} from "@holdfast/postgres-server";
