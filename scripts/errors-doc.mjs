@@ -23,7 +23,7 @@ export function errorsPage({ core, engine, store, kv }) {
 
 Every error that Holdfast raises extends \`HoldfastError\`. It has a \`code\` that never changes, so that programs can match on it; a \`name\` equal to its class name; \`retryable\`, which says whether trying the same thing again helps; and a message that says what happened, where, and what to do.
 
-This page is made by \`npm run docs\` from the catalogs: that of [the core](../packages/core/src/errors/catalog.ts), whose errors any host may raise, that of [the engine and its stores](../packages/holdfast/src/errorCatalog.ts), and that of [the key-value host](../packages/kv/src/errorCatalog.ts).
+This page is made by \`npm run docs\` from the catalogs: that of [the core](../packages/core/src/base/catalog.ts), whose errors any host may raise, that of [the engine and its stores](../packages/holdfast/src/errorCatalog.ts), and that of [the key-value host](../packages/kv/src/errorCatalog.ts).
 
 | code | class | does retrying help? |
 |---|---|---|

@@ -343,7 +343,7 @@ export const planted = [
   bug(
     "race-not-unmet",
     "a wait that lost a race is taken for one that asks for no more",
-    `${core}/executor/waits.ts`,
+    `${core}/executor/operations/signals.ts`,
     "if (error !== execution.cancelRequested) execution.mailbox.leftUnmet(this.#names);",
     "",
   ),
@@ -414,14 +414,14 @@ export const planted = [
   bug(
     "accepted-and-dropped",
     "updates that a receive has accepted are dropped when it closes",
-    `${core}/executor/receive.ts`,
+    `${core}/executor/operations/receive.ts`,
     "      this.#completeUpdate(update, { ok: false, error: new ReceiveClosedError({ update: update.name }) });\n",
     "      if (update.name === undefined) throw new ReceiveClosedError({ update: update.name });\n",
   ),
   bug(
     "never-timed-out",
     "a receive does not say that it has run out of time",
-    `${core}/executor/receive.ts`,
+    `${core}/executor/operations/receive.ts`,
     "    this.#timedOut = true;\n",
     "",
   ),
@@ -621,7 +621,7 @@ export const planted = [
   bug(
     "commit-off-by-one",
     "replay goes on one iteration before the commit",
-    `${core}/executor/loop.ts`,
+    `${core}/executor/operations/loop.ts`,
     "    this.#iteration = commit.count;\n",
     "    this.#iteration = Math.max(0, commit.count - 1);\n",
   ),

@@ -1,9 +1,9 @@
 // The slow path of decoding: a JSON tree with tags, turned back into the value.
 // Owns one walk over one tree, which it changes in place where it can.
 // Invariants: P8 (identity of cyclic values survives, in whatever order the keys are); no tree can change a prototype or throw untyped.
-import { entryFor, makeError, type SerializedError, setCause, setField, setStack, unwrapNonError } from "../errors/anatomy.ts";
-import { InvalidInputError } from "../errors/inputs.ts";
-import { preview } from "../errors/text.ts";
+import { entryFor, makeError, type SerializedError, setCause, setField, setStack, unwrapNonError } from "../base/errorParts.ts";
+import { InvalidInputError } from "../base/inputs.ts";
+import { preview } from "../base/text.ts";
 import { fromBase64 } from "./base64.ts";
 import { isEscaped, type Json, type JsonObject, setOwn, startsWithDollar, unescapeKey } from "./json.ts";
 

@@ -1,9 +1,9 @@
 // The slow path of encoding: any value that P8 lists, as a JSON tree with tags.
 // Owns one walk over one value: which objects it met, where it is, and which references it made.
 // Invariants: P8 (a value that can't be stored is refused by its path, but never for a field of an error); ends on every value.
-import { type ErrorParts, isError, NON_ERROR, type SerializedError, takeApart, toError } from "../errors/anatomy.ts";
-import { UnserializableValueError } from "../errors/inputs.ts";
-import { isInstance, shorten, tagOf } from "../errors/text.ts";
+import { type ErrorParts, isError, NON_ERROR, type SerializedError, takeApart, toError } from "../base/errorParts.ts";
+import { UnserializableValueError } from "../base/inputs.ts";
+import { isInstance, shorten, tagOf } from "../base/text.ts";
 import { toBase64 } from "./base64.ts";
 import { escapeKey, type Json, type JsonObject, setOwn, tagged } from "./json.ts";
 import { hasPlainPrototype, isPlainNumber } from "./plain.ts";

@@ -1,8 +1,8 @@
 // sameValue: whether two values are the same, as far as the codec can tell them apart.
 // Owns the pairs that one comparison has met.
 // Invariants: Y2 (neither the order of keys, Map entries and Set members matters, nor the stack of an error); ends on cyclic values.
-import { isError, takeApart } from "../errors/anatomy.ts";
-import { tagOf } from "../errors/text.ts";
+import { isError, takeApart } from "../base/errorParts.ts";
+import { tagOf } from "../base/text.ts";
 
 export function sameValue(a: unknown, b: unknown): boolean {
   return new Comparison().same(a, b);

@@ -1,8 +1,8 @@
 // typedCodec: a codec of a user's, whose failures are errors of ours.
 // Owns the wording: which codec failed, and at what.
 // Invariants: P8 (what can't be encoded is an UnserializableValueError, which is never retried); what can't be decoded is an InvalidInputError.
-import { InvalidInputError, UnserializableValueError } from "../errors/inputs.ts";
-import { because, preview, tagOf } from "../errors/text.ts";
+import { InvalidInputError, UnserializableValueError } from "../base/inputs.ts";
+import { because, preview, tagOf } from "../base/text.ts";
 import { type Codec, jsonCodec } from "./codec.ts";
 
 export function typedCodec(codec: Codec): Codec {

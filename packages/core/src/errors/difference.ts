@@ -1,7 +1,7 @@
 // Where two values differ that look alike when they are cut to a line.
 // Owns nothing.
 // Invariants: total and bounded; of values that do not differ in what it looks at, they are shown as they are.
-import { preview, shorten } from "./text.ts";
+import { preview, shorten } from "../base/text.ts";
 
 const CONTEXT = 20;
 const DEEPEST = 32;

@@ -1,8 +1,12 @@
 // The door of errors/: every error class, the catalog, and their stored form.
 // Owns nothing.
 // Invariants: each class has an entry in the catalog, and each entry a class.
-export { isError, messageOf, NON_ERROR, toError } from "./anatomy.ts";
-export { HoldfastError, type HoldfastErrorOptions } from "./base.ts";
+
+export { type ErrorEntry, type ErrorName, errorCatalog } from "../base/catalog.ts";
+export { isError, messageOf, NON_ERROR, toError } from "../base/errorParts.ts";
+export { HoldfastError, type HoldfastErrorOptions } from "../base/holdfastError.ts";
+export { InvalidInputError, type Issue, LimitExceededError, UnserializableValueError } from "../base/inputs.ts";
+export { isInstance } from "../base/text.ts";
 export {
   QueryFailedError,
   ReceiveClosedError,
@@ -13,9 +17,7 @@ export {
   UnsupportedError,
   UpdateFailedError,
   UpdateRejectedError,
-} from "./callers.ts";
-export { type ErrorEntry, type ErrorName, errorCatalog } from "./catalog.ts";
-export { InvalidInputError, type Issue, LimitExceededError, UnserializableValueError } from "./inputs.ts";
+} from "./clientErrors.ts";
 export { logLine } from "./logLine.ts";
 export {
   ActivityFailedError,
@@ -34,7 +36,6 @@ export {
   StepTimeoutError,
 } from "./outcomes.ts";
 export { reviveError, reviveRecorded, type SerializedError, serializeError } from "./serialize.ts";
-export { isInstance } from "./text.ts";
 export {
   ForeignAwaitError,
   IllegalCallError,

@@ -1,11 +1,12 @@
 // Errors that workflow code throws and catches: how steps, activities, children, scopes and the run itself end.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
 // Invariants: D8 (FatalError and RollbackError are never retried, RetryLaterError says when), C2 and C3 (every branch error is kept), K3, K7.
+
+import { advise } from "../base/catalog.ts";
+import { formatDuration } from "../base/formatDuration.ts";
+import { declareError, HoldfastError } from "../base/holdfastError.ts";
+import { because, count, preview } from "../base/text.ts";
 import { type Duration, parseDuration } from "../values/duration.ts";
-import { formatDuration } from "../values/formatDuration.ts";
-import { declareError, HoldfastError } from "./base.ts";
-import { advise } from "./catalog.ts";
-import { because, count, preview } from "./text.ts";
 
 /** Throw from a step or activity: no more attempts. */
 export class FatalError extends HoldfastError {

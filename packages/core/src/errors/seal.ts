@@ -2,12 +2,13 @@
 // Owns the sealed form of an error and of a text, and the way back. Where errors and texts occur in records, `history/sealing.ts` knows.
 // Invariants: E1 (message, stack, cause and data are the codec's; name and code stay readable); sealing never throws and never falls back
 // to plain text; opening never throws: what can't be opened stays sealed, and `reviveRecorded` refuses it, so that no run goes on with it.
+
+import type { SerializedError } from "../base/errorParts.ts";
+import { because } from "../base/text.ts";
 import { fromBase64, toBase64 } from "../codec/base64.ts";
 import type { Codec } from "../codec/codec.ts";
 import { malformed } from "../codec/decode.ts";
 import { payloadFromJson, payloadToJson } from "../codec/payload.ts";
-import type { SerializedError } from "./anatomy.ts";
-import { because } from "./text.ts";
 
 /** What a store keeps of an error: an error for everybody, and all that it says for those who have the codec. */
 interface SealedError extends SerializedError {

@@ -1,13 +1,14 @@
 // serializeError and reviveError: what is stored of an error, and the error that comes back.
 // Owns nothing; the anatomy of errors, the encoding of values and the sealing by a user's codec live elsewhere.
 // Invariants: P8, Y4; neither ever throws; a SerializedError is plain JSON; serializeError(reviveError(x)) equals x.
+
+import { makeError, type SerializedError, setStack } from "../base/errorParts.ts";
 import { type Codec, jsonCodec } from "../codec/codec.ts";
 import { decodeError } from "../codec/decode.ts";
 import { encodeError, MAX_CAUSES } from "../codec/encode.ts";
-import { makeError, type SerializedError, setStack } from "./anatomy.ts";
 import { openError, refuseSealed, sealError } from "./seal.ts";
 
-export type { SerializedError } from "./anatomy.ts";
+export type { SerializedError } from "../base/errorParts.ts";
 
 /**
  * Takes whatever was thrown. `data` holds the fields of the error beyond the standard ones (of a FatalError: its `data`), tagged JSON

@@ -1,11 +1,12 @@
 // Errors for workflow code that breaks the rules, or that has parted from its history.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
 // Invariants: V4 (they block a run, never fail it), N (IllegalCall), X7 (OutOfTurn), X8 (ForeignAwait), X9 (TurnTimeout), Y2 (field, old, new).
-import { formatDuration } from "../values/formatDuration.ts";
-import { declareError, HoldfastError } from "./base.ts";
-import { advise } from "./catalog.ts";
+
+import { advise } from "../base/catalog.ts";
+import { formatDuration } from "../base/formatDuration.ts";
+import { declareError, HoldfastError } from "../base/holdfastError.ts";
+import { callName, unitName } from "../base/text.ts";
 import { sides } from "./difference.ts";
-import { callName, unitName } from "./text.ts";
 
 export class NondeterminismError extends HoldfastError {
   static {

@@ -2,10 +2,10 @@
 // Owns: the wording of what is refused.
 // Invariants: a wrong argument is an InvalidInputError that names the call and what it expects, whatever code without types passes.
 
+import { callName, preview } from "../base/text.ts";
 import { InvalidInputError } from "../errors/index.ts";
-import { callName, preview } from "../errors/text.ts";
 import type { Activity, AnyWorkflow, ChildOptions, LoopOptions, Messages, ReceiveHandlers, StepOptions } from "../model/index.ts";
-import { checkedId, checkedPriority, checkedText } from "../model/starting.ts";
+import { checkedId, checkedPriority, checkedText } from "../model/startOptions.ts";
 import { isOperationKind, OPERATION_KINDS, type OperationKind } from "../protocol/index.ts";
 import { checkOptionNames, type OptionNames } from "../values/index.ts";
 

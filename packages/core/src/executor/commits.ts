@@ -3,8 +3,8 @@
 // Invariants: L3 R11 (only where nothing else lives, and nobody outside has seen what happened inside), L5 (no rollback is passed).
 
 import { COMMITTING_KINDS, type CommitCommand, type Payload } from "../protocol/index.ts";
+import { isWithin } from "../protocol/location.ts";
 import type { Execution } from "./execution.ts";
-import { isWithin } from "./location.ts";
 import type { Operation } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 

@@ -15,7 +15,7 @@ import type {
   ReceiveHandlers,
   StepOptions,
 } from "../model/index.ts";
-import { checkedText } from "../model/starting.ts";
+import { checkedText } from "../model/startOptions.ts";
 import type { OperationKind } from "../protocol/index.ts";
 import type { Duration } from "../values/index.ts";
 import {
@@ -37,19 +37,19 @@ import {
   named,
   WAIT,
 } from "./arguments.ts";
-import { cancelRun, child, signalRun, startChild } from "./children.ts";
-import { Cell, condition } from "./conditions.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
-import { publishState, sideEffect } from "./effects.ts";
-import { loop } from "./loop.ts";
 import { handled, never, rejected, remember } from "./operation.ts";
-import { receive } from "./receive.ts";
-import { attempt, join, parallel, race, shield } from "./scopes.ts";
-import { activityCall, step } from "./steps.ts";
-import { sleep, sleepUntil } from "./timers.ts";
+import { cancelRun, child, signalRun, startChild } from "./operations/children.ts";
+import { Cell, condition } from "./operations/conditions.ts";
+import { loop } from "./operations/loop.ts";
+import { deprecatePatch, patched, removed, whenDue } from "./operations/patches.ts";
+import { receive } from "./operations/receive.ts";
+import { attempt, join, parallel, race, shield } from "./operations/scopes.ts";
+import { publishState, sideEffect } from "./operations/sideEffects.ts";
+import { listen, waitForSignal } from "./operations/signals.ts";
+import { activityCall, step } from "./operations/steps.ts";
+import { sleep, sleepUntil } from "./operations/timers.ts";
 import type { Unit } from "./unit.ts";
-import { deprecatePatch, patched, removed, whenDue } from "./versions.ts";
-import { listen, waitForSignal } from "./waits.ts";
 
 type Body = (ctx: Context, ...rest: unknown[]) => unknown;
 

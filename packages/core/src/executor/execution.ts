@@ -27,17 +27,17 @@ import {
   type SettleCommand,
   type StartJob,
 } from "../protocol/index.ts";
-import { Blame } from "./blame.ts";
-import { Conditions } from "./conditions.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
 import { encodeLimited, type Limits, tooLong } from "./limits.ts";
-import { reportLost, reportUnheard } from "./lost.ts";
 import { Mailbox } from "./mailbox.ts";
-import type { Matcher } from "./matcher.ts";
 import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
+import { Conditions } from "./operations/conditions.ts";
+import type { Matcher } from "./replay/matcher.ts";
+import { FailureCauses } from "./resume/failureCauses.ts";
+import type { Reusable, ReusableOutcomes } from "./resume/reusableOutcomes.ts";
 import { Saga } from "./saga.ts";
-import type { Reusable, Salvage } from "./salvage.ts";
 import { Scheduler } from "./scheduler.ts";
+import { reportLost, reportUnheard } from "./unheardResults.ts";
 import { Unit, type UnitOptions, type UnitOutcome } from "./unit.ts";
 import type { RunningTurn, TurnWatch } from "./watch.ts";
 
@@ -73,7 +73,7 @@ export class Execution implements RunningTurn {
   readonly mailbox: Mailbox;
   readonly conditions: Conditions;
   readonly saga: Saga;
-  readonly blame = new Blame();
+  readonly failureCauses = new FailureCauses();
   /** Open operations by sequence number. */
   readonly operations = new Map<number, Operation>();
   /** Children by the number of the operation that started them: outcomes for `ChildHandle.result`. */
@@ -91,7 +91,7 @@ export class Execution implements RunningTurn {
   historyLength = 0;
   replaying = false;
   matcher: Matcher | undefined;
-  salvage: Salvage | undefined;
+  reusableOutcomes: ReusableOutcomes | undefined;
   commands: Command[] = [];
   replies: Answer[] = [];
   /** Published in this turn / at all. */
@@ -160,7 +160,8 @@ export class Execution implements RunningTurn {
     if (refusal !== undefined) return this.#refused(unit, type, name, n, refusal);
     const place = { type, seq: 0, unit: unit.path, name, n };
     const command = (fields === undefined ? place : { ...place, ...fields }) as Mutable<OpeningCommand>;
-    const reusable = this.salvage === undefined || this.matcher?.isInVoid(command) === true ? undefined : this.salvage.take(command);
+    const reusable =
+      this.reusableOutcomes === undefined || this.matcher?.isInVoid(command) === true ? undefined : this.reusableOutcomes.take(command);
     if (reusable !== undefined) {
       const record = this.emit({ type: "reuse", seq: reusable.seq, unit: unit.path, name, n, kind: type });
       const operation = this.#register(new Operation(unit, type, name, n, record.seq));

@@ -30,19 +30,19 @@ import {
   type UpdateJob,
 } from "../protocol/index.ts";
 import { type Barrier, sharedBarrier } from "./barrier.ts";
-import { childEnded } from "./children.ts";
-import { sameBy } from "./comparison.ts";
 import { Context } from "./context.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
-import { cancelAttempt, endWants, expire, rootEnded, validatedOutput } from "./ending.ts";
 import { Execution } from "./execution.ts";
 import { isUnchecked, validatedInput } from "./inputs.ts";
 import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
-import { reportAllUnheard } from "./lost.ts";
-import { Matcher } from "./matcher.ts";
+import { childEnded } from "./operations/children.ts";
+import type { StepBody } from "./operations/steps.ts";
 import { evaluateQuery } from "./queries.ts";
-import type { StepBody } from "./steps.ts";
+import { sameBy } from "./replay/comparison.ts";
+import { Matcher } from "./replay/matcher.ts";
+import { cancelAttempt, endWants, expire, rootEnded, validatedOutput } from "./runEnd.ts";
 import { Stopwatch } from "./stopwatch.ts";
+import { reportAllUnheard } from "./unheardResults.ts";
 import type { Unit } from "./unit.ts";
 import type { TurnWatch } from "./watch.ts";
 
@@ -223,7 +223,7 @@ export class Executor {
         const operation = execution.operations.get(job.seq);
         if (operation !== undefined) operation.behaviour.outcome?.(operation, job.outcome);
         else if (execution.matcher?.passJob(job) !== true) {
-          execution.salvage?.resolved(job.seq, job.outcome);
+          execution.reusableOutcomes?.resolved(job.seq, job.outcome);
           childEnded(execution, job.seq, job.outcome);
         }
         break;
@@ -233,13 +233,13 @@ export class Executor {
         if (operation !== undefined && CLOCK_KINDS.has(operation.kind)) operation.behaviour.fire?.(operation);
         else if (operation !== undefined) execution.mailbox.add({ type: "fire", seq: job.seq });
         else if (execution.matcher?.passJob(job) !== true)
-          execution.salvage?.resolved(job.seq, { status: "completed", value: execution.nothing });
+          execution.reusableOutcomes?.resolved(job.seq, { status: "completed", value: execution.nothing });
         break;
       }
       case "childStarted": {
         const operation = execution.operations.get(job.seq);
         if (operation !== undefined) operation.behaviour.childStarted?.(operation, job.runId);
-        else if (execution.matcher?.passJob(job) !== true) execution.salvage?.childStarted(job.seq, job.runId);
+        else if (execution.matcher?.passJob(job) !== true) execution.reusableOutcomes?.childStarted(job.seq, job.runId);
         break;
       }
       case "signal":

@@ -2,16 +2,16 @@
 // Owns: nothing; it is the door to the files beside it.
 // Invariants: X1.
 
+export { describeOperation, formatLocation, type LocationPart, NameRegistry } from "../protocol/location.ts";
+export { quietController } from "./abortSignals.ts";
 export { type Barrier, createBarrier } from "./barrier.ts";
 export { Executor, type ExecutorOptions, NOT_ACCEPTED_IN_TIME } from "./executor.ts";
 export { uncheckedSeed } from "./inputs.ts";
 export { DEFAULT_LIMITS, encodeLimited, type Limits } from "./limits.ts";
-export { describeOperation, formatLocation, type LocationPart, NameRegistry } from "./location.ts";
-export { noteHandled, noteUnhandled } from "./lost.ts";
 export { isDeliveredError } from "./operation.ts";
+export type { StepBody } from "./operations/steps.ts";
 export { evaluateQuery } from "./queries.ts";
 export { type RejectionFilter, withholdRejections } from "./rejections.ts";
-export { quietController } from "./signals.ts";
-export type { StepBody } from "./steps.ts";
 export { createTurnClock } from "./turnClock.ts";
+export { noteHandled, noteUnhandled } from "./unheardResults.ts";
 export type { RunningTurn, TurnWatch } from "./watch.ts";

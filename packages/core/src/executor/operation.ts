@@ -3,7 +3,7 @@
 // Invariants: C5 (delivered when its unit has the turn), X10 (a promise that is not delivered never settles), X11 (a rejection
 // is handled before user code sees it), Y3 (settled once).
 
-import { read } from "../errors/text.ts";
+import { read } from "../base/text.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import {
   type CancelCommand,
@@ -14,9 +14,9 @@ import {
   type Payload,
   type SettleCommand,
 } from "../protocol/index.ts";
-import { describeOperation, formatLocation } from "./location.ts";
-import { lookForLost, watchFailure } from "./lost.ts";
-import type { StepBody } from "./steps.ts";
+import { describeOperation, formatLocation } from "../protocol/location.ts";
+import type { StepBody } from "./operations/steps.ts";
+import { lookForLost, watchFailure } from "./unheardResults.ts";
 import type { Unit } from "./unit.ts";
 import { WaitPromise } from "./waitPromise.ts";
 

@@ -6,9 +6,9 @@
 import { CanceledError, reviveRecorded, StepFailedError, serializeError } from "../errors/index.ts";
 import type { StepInfo } from "../model/index.ts";
 import type { Payload } from "../protocol/index.ts";
+import { isWithin } from "../protocol/location.ts";
 import type { RetryPolicy } from "../values/index.ts";
 import type { Execution } from "./execution.ts";
-import { isWithin } from "./location.ts";
 import type { Behaviour, Operation } from "./operation.ts";
 import type { Unit, UnitOutcome } from "./unit.ts";
 

@@ -2,7 +2,7 @@
 // Owns: the snapshot of the current round and the units that wait for the next one.
 // Invariants: X2 (one unit at a time), X4 (a round is a snapshot in stable order; who becomes runnable meanwhile waits).
 
-import { compareOrder } from "./location.ts";
+import { compareOrder } from "../protocol/location.ts";
 import type { Unit } from "./unit.ts";
 
 const NOBODY: readonly Unit[] = [];

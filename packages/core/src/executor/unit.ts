@@ -4,12 +4,12 @@
 // X7 (its ctx works only in its turn), K1 K2 (cancellation reaches what is not shielded).
 
 import type { CanceledError } from "../errors/index.ts";
+import type { UnitOrder } from "../protocol/location.ts";
 import { Random } from "../values/index.ts";
+import { quietController } from "./abortSignals.ts";
 import type { Execution } from "./execution.ts";
-import type { UnitOrder } from "./location.ts";
 import type { Operation } from "./operation.ts";
-import type { ReceiveScope } from "./receive.ts";
-import { quietController } from "./signals.ts";
+import type { ReceiveScope } from "./operations/receive.ts";
 
 /** What a unit may do (N). Iterations and bodies of `try` and `shield` may do what the unit around them may. */
 export type Role = "root" | "branch" | "handler" | "asyncHandler" | "internal";

@@ -1,5 +1,5 @@
 // The promise of a wait for signals: a promise that knows what listens to it.
-// Owns: its listeners, and whether the value that it got reached one of them. Warnings are the business of lost.ts.
+// Owns: its listeners, and whether the value that it got reached one of them. Warnings are the business of unheardResults.ts.
 // Invariants: C5 (a Promise.race that is over hears nothing more). To workflow code it is a native promise: its `constructor` is Promise,
 // so `await` takes it as it is, and its listeners run in the microtasks in which those of a native promise would.
 //

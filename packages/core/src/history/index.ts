@@ -2,10 +2,10 @@
 // Owns: nothing; it is the door to the files beside it.
 // Invariants: Y1, Y5.
 
-export { checkCommand, checkJob } from "./needed.ts";
 export { fromHistory, HISTORY_FORMAT, type HistoryOf, toHistory } from "./portable.ts";
 export { VALUE_FIELDS } from "./recordFields.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";
 export { type ReplayOptions, replay } from "./replay.ts";
+export { type ReplayTurn, replayView, type Voided } from "./replayView.ts";
+export { checkCommand, checkJob } from "./requiredFields.ts";
 export { opened, sealed } from "./sealing.ts";
-export { type ReplayTurn, replayView, type Voided } from "./view.ts";

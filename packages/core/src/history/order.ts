@@ -5,7 +5,7 @@
 // hosts may have recorded them.
 
 import type { Command, Job, Turn } from "../protocol/index.ts";
-import { malformed } from "./check.ts";
+import { malformed } from "./checkHistory.ts";
 
 /** A failed run may be resumed. */
 const FINAL: ReadonlySet<string> = new Set(["complete", "canceled", "continueAsNew"]);

@@ -2,11 +2,11 @@
 // Owns: the format `holdfast-history/1`, both ways.
 // Invariants: P8 (plain values are plain JSON in it), Y5 (replay is possible anywhere the code is; what is no history is refused as such).
 
+import { preview } from "../base/text.ts";
 import { payloadFromJson, payloadToJson } from "../codec/index.ts";
-import { preview } from "../errors/text.ts";
 import type { History, RunStatus } from "../model/index.ts";
 import { PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
-import { checkTurn, malformed } from "./check.ts";
+import { checkTurn, malformed } from "./checkHistory.ts";
 import { checkOrder } from "./order.ts";
 
 export const HISTORY_FORMAT = "holdfast-history/1";

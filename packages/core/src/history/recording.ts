@@ -2,8 +2,8 @@
 // Owns: what of an activation enters history, and what a commit deletes.
 // Invariants: M8 M9 (rejected updates and queries leave no trace), L4 R11 (trimming, in the same commit as the state it led to).
 
-import { isWithin } from "../executor/location.ts";
 import type { Activation, Answer, Command, CommitCommand, Completion, Job, Turn } from "../protocol/index.ts";
+import { isWithin } from "../protocol/location.ts";
 
 /** The turn as history keeps it; undefined if nothing of it belongs there (queries, evictions, rejected updates alone). */
 export function recordTurn(index: number, historyLength: number, activation: Activation, completion: Completion): Turn | undefined {

@@ -7,8 +7,8 @@ import { InvalidInputError } from "../errors/index.ts";
 import { Executor } from "../executor/executor.ts";
 import type { AnyWorkflow, History } from "../model/index.ts";
 import { fromHistory } from "./portable.ts";
+import { replayView } from "./replayView.ts";
 import { opened } from "./sealing.ts";
-import { replayView } from "./view.ts";
 
 export interface ReplayOptions {
   codec?: Codec;

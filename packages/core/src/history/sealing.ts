@@ -2,8 +2,9 @@
 // Owns: the names of the fields that hold them. Nothing else may use these names.
 // Invariants: E1 (what leaves for a store is sealed, what comes from one is opened); with the default codec nothing is copied or changed;
 // payloads are the codec's already and attributes are not (they are to be found by): both are passed over.
+
+import type { SerializedError } from "../base/errorParts.ts";
 import { type Codec, jsonCodec } from "../codec/codec.ts";
-import type { SerializedError } from "../errors/anatomy.ts";
 import { openError, openText, sealError, sealText } from "../errors/seal.ts";
 
 const ERROR_FIELDS: ReadonlySet<string> = new Set(["error", "rollbackError"]);

@@ -1,9 +1,9 @@
 // Job: define an activity: a named function that workers of a queue run on behalf of workflows.
 // Owns: activity() and the checks of its definition. Leases, attempts and heartbeats are the host's (D11).
 // Invariants: D11 (every timeout is a positive duration, the retry policy is usable); a definition is frozen.
-import { preview } from "../errors/text.ts";
+import { preview } from "../base/text.ts";
 import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } from "../values/index.ts";
-import { checkFunction, checkName, checkRetry, checkTimeLimit, Findings, freezeCopy, freezeRetry, isObject } from "./findings.ts";
+import { checkFunction, checkName, checkRetry, checkTimeLimit, Findings, freezeCopy, freezeRetry, isObject } from "./issues.ts";
 
 export interface ActivityOptions {
   /** Queue whose workers run it. Default: the run's own. */

@@ -7,5 +7,5 @@ export * from "./loop.ts";
 export * from "./messages.ts";
 export * from "./receive.ts";
 export * from "./run.ts";
-export * from "./starting.ts";
+export * from "./startOptions.ts";
 export * from "./workflow.ts";

@@ -2,7 +2,7 @@
 // Owns: signal(), update() and their specs. It neither sends nor delivers; hosts validate payloads with `schema`.
 // Invariants: M1 and M13 a declared schema is a usable Standard Schema; a spec never changes once made.
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { checkSchema, Findings } from "./findings.ts";
+import { checkSchema, Findings } from "./issues.ts";
 
 // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; `any` is the only argument that a spec of every payload type is assignable to
 

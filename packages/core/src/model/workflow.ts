@@ -2,7 +2,7 @@
 // Owns: workflow() and the checks of its definition. It runs nothing; the executor calls `run`.
 // Invariants: P1 (one function), V2 (version and serves name versions exactly), M11 (queries are functions); a definition is frozen.
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import { preview } from "../errors/text.ts";
+import { preview } from "../base/text.ts";
 import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } from "../values/index.ts";
 import type { ContinueAsNew, WorkflowContext } from "./context.ts";
 import {
@@ -16,7 +16,7 @@ import {
   freezeCopy,
   freezeRetry,
   isObject,
-} from "./findings.ts";
+} from "./issues.ts";
 import type { Messages, Queries, Signals, Updates } from "./messages.ts";
 
 /** `I` is what the workflow gets; `In` is what callers give: they differ where the schema transforms or fills in defaults. */

@@ -1,9 +1,10 @@
 // Durations: what users write for a length of time, turned into milliseconds.
 // Owns the Duration type and its grammar.
 // Invariants: a parsed duration is a whole number of milliseconds from 0 to 10,000 years; all else is an InvalidInputError that names it.
-import { InvalidInputError } from "../errors/inputs.ts";
-import { preview } from "../errors/text.ts";
-import { units } from "./formatDuration.ts";
+
+import { units } from "../base/formatDuration.ts";
+import { InvalidInputError } from "../base/inputs.ts";
+import { preview } from "../base/text.ts";
 
 type Unit = "ms" | "s" | "m" | "h" | "d" | "w";
 /** Milliseconds, or "250ms", "30s", "5m", "1h", "1h30m", "7d", "2w". */

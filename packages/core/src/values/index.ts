@@ -1,8 +1,9 @@
 // The door of values/: durations, retry policies and seeded randomness.
 // Owns nothing.
 // Invariants: everything here is a pure function of its arguments (X1).
+
+export { formatDuration } from "../base/formatDuration.ts";
 export { type Duration, parseDuration } from "./duration.ts";
-export { formatDuration } from "./formatDuration.ts";
 export { checkOptionNames, type OptionNames } from "./options.ts";
 export { Random } from "./random.ts";
 export {

@@ -1,7 +1,7 @@
 // The names of options: what is not among them is refused, since an option that is misspelt and ignored is missed too late.
 // Owns the wording, which names the nearest that there is.
 // Invariants: a list of names is complete by its type; one that is given as undefined counts as left out.
-import { InvalidInputError } from "../errors/inputs.ts";
+import { InvalidInputError } from "../base/inputs.ts";
 
 export type OptionNames<T> = { readonly [K in keyof Required<T>]: true };
 

@@ -1,10 +1,11 @@
 // Retry policies: how often, after which wait, and for which errors an operation or a run is tried again.
 // Owns the policy types, their defaults, and the two decisions of a retry: whether, and when.
 // Invariants: D8 (exponential backoff, jitter, a cap; FatalError, RollbackError and `nonRetryable` are never retried; RetryLaterError says when); no clock, no randomness of its own.
-import { isError, kindOfError, toError } from "../errors/anatomy.ts";
-import type { ErrorName } from "../errors/catalog.ts";
-import { InvalidInputError, type Issue } from "../errors/inputs.ts";
-import { isInstance, preview, read } from "../errors/text.ts";
+
+import type { ErrorName } from "../base/catalog.ts";
+import { isError, kindOfError, toError } from "../base/errorParts.ts";
+import { InvalidInputError, type Issue } from "../base/inputs.ts";
+import { isInstance, preview, read } from "../base/text.ts";
 import { type Duration, parseDuration } from "./duration.ts";
 import { checkOptionNames, type OptionNames } from "./options.ts";
 

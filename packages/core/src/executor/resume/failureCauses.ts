@@ -2,9 +2,9 @@
 // Owns: the errors that operations failed with.
 // Invariants: D10 (a resume voids the operations that caused the failure, and no others).
 
-import { read } from "../errors/text.ts";
+import { read } from "../../base/text.ts";
 
-export class Blame {
+export class FailureCauses {
   readonly #seqs = new WeakMap<object, number>();
 
   /** This error is the failure of that operation. */

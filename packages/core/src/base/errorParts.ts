@@ -1,8 +1,9 @@
 // The anatomy of errors: taking one apart into what is stored of it, and putting one together again.
 // Owns which parts survive and which class an error comes back as; how the parts are encoded is the codec's business.
 // Invariants: total, whatever an error's getters do; taking apart what was put together gives the same parts (P8, Y4).
-import { entryOfClass, HoldfastError, holdfastErrorClass } from "./base.ts";
+
 import { type ErrorEntry, type ErrorName, entryByCode, entryByName } from "./catalog.ts";
+import { entryOfClass, HoldfastError, holdfastErrorClass } from "./holdfastError.ts";
 import { isInstance, preview, read, tagOf } from "./text.ts";
 
 export interface ErrorParts {

@@ -3,11 +3,11 @@
 // Invariants: M4 (the oldest of its name, without a pause if there is one), M5 (listen), M6 (in the order they began), M7 (what was
 // taken is recorded where it was taken), R8 (a timeout is a message like others).
 
-import { InvalidInputError } from "../errors/index.ts";
-import { type Duration, parseDuration } from "../values/index.ts";
-import type { Signal, Taker } from "./mailbox.ts";
-import type { Behaviour, Operation } from "./operation.ts";
-import type { Unit } from "./unit.ts";
+import { InvalidInputError } from "../../errors/index.ts";
+import { type Duration, parseDuration } from "../../values/index.ts";
+import type { Signal, Taker } from "../mailbox.ts";
+import type { Behaviour, Operation } from "../operation.ts";
+import type { Unit } from "../unit.ts";
 
 class SignalWait implements Taker, Behaviour {
   readonly operation: Operation;

@@ -1,5 +1,5 @@
 // What a record can't be without. For stores that keep its fields in columns of their own, where one may have got lost.
-// Owns: the fields that each kind of job and command needs. What a history file may say of the others, `check.ts` knows.
+// Owns: the fields that each kind of job and command needs. What a history file may say of the others, `checkHistory.ts` knows.
 // Invariants: no kind is forgotten (the compiler holds that); a record that lacks something is a TypeError, never a wrong value.
 
 import type { Command, Job } from "../protocol/index.ts";

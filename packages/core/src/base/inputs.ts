@@ -1,8 +1,9 @@
 // Errors for values that Holdfast can't take: not storable, not valid, too large.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
 // Invariants: P8 (the path inside the value is named), P9 (the limit is named), M1 (InvalidInputError carries the schema's issues).
-import { declareError, HoldfastError } from "./base.ts";
+
 import { advise } from "./catalog.ts";
+import { declareError, HoldfastError } from "./holdfastError.ts";
 
 export interface Issue {
   readonly message: string;

@@ -2,10 +2,10 @@
 // Owns: the branches of each open scope until all of them have ended.
 // Invariants: P3 (a scope returns after its units ended), C1–C4, K2 (shield), N (bodies may do what the unit around them may).
 
-import { CanceledError, InvalidInputError, JoinError, RaceError, toError } from "../errors/index.ts";
-import { segment } from "./location.ts";
-import type { Behaviour, Operation, Settlement } from "./operation.ts";
-import type { Role, Unit, UnitOutcome } from "./unit.ts";
+import { CanceledError, InvalidInputError, JoinError, RaceError, toError } from "../../errors/index.ts";
+import { segment } from "../../protocol/location.ts";
+import type { Behaviour, Operation, Settlement } from "../operation.ts";
+import type { Role, Unit, UnitOutcome } from "../unit.ts";
 
 export type BranchRun = (unit: Unit) => unknown;
 

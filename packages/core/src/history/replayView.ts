@@ -2,8 +2,8 @@
 // Owns: `ReplayTurn` and the way from recorded turns to it. Nothing is deleted by it.
 // Invariants: L3 R11 (replay starts at the commit), D10 (a void takes away the terminal outcome and the failures that caused it).
 
-import { isWithin } from "../executor/location.ts";
 import { type Command, type CommitCommand, isCommitting, type Job, type ResumeJob, type Turn } from "../protocol/index.ts";
+import { isWithin } from "../protocol/location.ts";
 import { forget } from "./recording.ts";
 
 export interface ReplayTurn extends Turn {

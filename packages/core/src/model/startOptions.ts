@@ -1,8 +1,9 @@
 // Job: check what a run may be started with, whoever starts it: a client or a parent.
 // Owns: what an id is, and the wording of what is refused.
 // Invariants: P10 (an id names a run on every store); anything else is an InvalidInputError that names the option.
+
+import { preview } from "../base/text.ts";
 import { InvalidInputError } from "../errors/index.ts";
-import { preview } from "../errors/text.ts";
 
 /** Stores find things by such texts, and no index takes any length. */
 const LONGEST_TEXT = 512;

@@ -2,14 +2,14 @@
 // Owns: the open conditions in waiting order.
 // Invariants: C6 (a predicate is read after the turn's other work; a cell is written once), X6 (conditions one at a time).
 
-import { IllegalCallError } from "../errors/index.ts";
-import type { IVar } from "../model/index.ts";
-import { type Duration, parseDuration } from "../values/index.ts";
-import { entangle } from "./commits.ts";
-import type { Execution } from "./execution.ts";
-import { type Behaviour, type Operation, remember, type Settlement } from "./operation.ts";
-import type { Unit } from "./unit.ts";
-import { whenDue } from "./versions.ts";
+import { IllegalCallError } from "../../errors/index.ts";
+import type { IVar } from "../../model/index.ts";
+import { type Duration, parseDuration } from "../../values/index.ts";
+import { entangle } from "../commits.ts";
+import type { Execution } from "../execution.ts";
+import { type Behaviour, type Operation, remember, type Settlement } from "../operation.ts";
+import type { Unit } from "../unit.ts";
+import { whenDue } from "./patches.ts";
 
 export class Conditions implements Behaviour {
   readonly #execution: Execution;

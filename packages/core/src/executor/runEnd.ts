@@ -3,6 +3,7 @@
 // Invariants: P1, D9 (late messages), P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
+import { read } from "../base/text.ts";
 import {
   CanceledError,
   FatalError,
@@ -15,7 +16,6 @@ import {
   reviveRecorded,
   serializeError,
 } from "../errors/index.ts";
-import { read } from "../errors/text.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import type {
   CanceledCommand,
@@ -28,10 +28,10 @@ import type {
   TerminalCommand,
 } from "../protocol/index.ts";
 import { askedWait, isRetryable, Random, type RetryPolicy, retryDelay } from "../values/index.ts";
-import { partsOf } from "./blame.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import type { Execution } from "./execution.ts";
 import { settled } from "./inputs.ts";
+import { partsOf } from "./resume/failureCauses.ts";
 import type { UnitOutcome } from "./unit.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -96,7 +96,7 @@ function endCanceled(execution: Execution, canceled: CanceledError, outcome: Uni
 
 function endFailed(execution: Execution, error: unknown): void {
   const command: Mutable<FailCommand> = { type: "fail", error: serializeError(error) };
-  const causes = [...execution.blame.causesOf(error)].sort((a, b) => a - b);
+  const causes = [...execution.failureCauses.causesOf(error)].sort((a, b) => a - b);
   if (causes.length > 0) command.causes = causes;
   const retryAfter = runRetry(execution, error);
   if (retryAfter !== undefined) {

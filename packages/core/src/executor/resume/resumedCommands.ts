@@ -3,13 +3,13 @@
 // Invariants: D10 (only what waited for the voided operations may go another way), Y1 (replayed from the turn of the resume),
 // X2 (no number is given out twice).
 
-import type { ReplayTurn, Voided } from "../history/index.ts";
-import type { Command, OpeningCommand } from "../protocol/index.ts";
-import { difference, isOpening, type Same } from "./comparison.ts";
-import type { Execution } from "./execution.ts";
-import { isWithin } from "./location.ts";
+import type { ReplayTurn, Voided } from "../../history/index.ts";
+import type { Command, OpeningCommand } from "../../protocol/index.ts";
+import { isWithin } from "../../protocol/location.ts";
+import type { Execution } from "../execution.ts";
+import { difference, isOpening, type Same } from "../replay/comparison.ts";
 
-export class Carry {
+export class ResumedCommands {
   readonly #execution: Execution;
   readonly #turns: readonly ReplayTurn[];
   readonly #same: Same;

@@ -2,8 +2,8 @@
 // Owns: the shape of each job and command, as far as replay relies on it.
 // Invariants: Y5 (what is no history is an InvalidInputError that names the place, never a crash).
 
+import { preview, shorten } from "../base/text.ts";
 import { InvalidInputError } from "../errors/index.ts";
-import { preview, shorten } from "../errors/text.ts";
 import type { Command, Job, Turn } from "../protocol/index.ts";
 
 type Check = (value: unknown) => boolean;

@@ -2,6 +2,7 @@
 // Owns: the state, the handler in progress, the async handlers in flight, and how the loop closes.
 // Invariants: R1–R11, A1–A6, M9 M10 (acceptance, outcomes), K4 (cancellation closes it, joins its handlers, throws).
 
+import { preview } from "../../base/text.ts";
 import {
   IllegalReturnError,
   InvalidInputError,
@@ -9,17 +10,16 @@ import {
   ReceiveClosedError,
   serializeError,
   UpdateRejectedError,
-} from "../errors/index.ts";
-import { preview } from "../errors/text.ts";
-import { type AsyncHandlerContext, isReceiveResult, type Messages, type ReceiveHandlers } from "../model/index.ts";
-import type { CommitCommand, Payload } from "../protocol/index.ts";
-import { parseDuration } from "../values/index.ts";
-import { commitCommand, obstacle } from "./commits.ts";
-import type { Execution } from "./execution.ts";
-import type { Signal, Update, UpdateTaker } from "./mailbox.ts";
-import { type Behaviour, type Operation, rejected, type Settlement } from "./operation.ts";
-import { copyOfState, guardedState, initialState } from "./states.ts";
-import type { Unit, UnitOutcome } from "./unit.ts";
+} from "../../errors/index.ts";
+import { type AsyncHandlerContext, isReceiveResult, type Messages, type ReceiveHandlers } from "../../model/index.ts";
+import type { CommitCommand, Payload } from "../../protocol/index.ts";
+import { parseDuration } from "../../values/index.ts";
+import { commitCommand, obstacle } from "../commits.ts";
+import type { Execution } from "../execution.ts";
+import type { Signal, Update, UpdateTaker } from "../mailbox.ts";
+import { type Behaviour, type Operation, rejected, type Settlement } from "../operation.ts";
+import { copyOfState, guardedState, initialState } from "../states.ts";
+import type { Unit, UnitOutcome } from "../unit.ts";
 
 type Handler = (payload: unknown, state: unknown, ctx: unknown) => unknown;
 type UpdateHandlers = Readonly<Record<string, Handler | { validate: (input: unknown, state: unknown) => unknown; handle: Handler }>>;

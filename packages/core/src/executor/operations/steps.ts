@@ -3,13 +3,13 @@
 // Invariants: C7 (a cancelled step is abandoned, one with a rollback is joined), D1 (nothing runs before its record is durable:
 // bodies are only handed out by number), P8 (results come back through the codec), S1 (completed steps register their rollback).
 
-import { ActivityFailedError, CanceledError, reviveRecorded, StepFailedError } from "../errors/index.ts";
-import { checkActivityCall } from "../model/activity.ts";
-import type { Activity, ActivityOptions, StepInfo, StepOptions } from "../model/index.ts";
-import type { ActivityCommand, Outcome, RecordedRetry, StepCommand } from "../protocol/index.ts";
-import { countable, parseDuration, type RetryPolicy, validateRetry } from "../values/index.ts";
-import type { Behaviour, Operation, Settlement } from "./operation.ts";
-import type { Unit } from "./unit.ts";
+import { ActivityFailedError, CanceledError, reviveRecorded, StepFailedError } from "../../errors/index.ts";
+import { checkActivityCall } from "../../model/activity.ts";
+import type { Activity, ActivityOptions, StepInfo, StepOptions } from "../../model/index.ts";
+import type { ActivityCommand, Outcome, RecordedRetry, StepCommand } from "../../protocol/index.ts";
+import { countable, parseDuration, type RetryPolicy, validateRetry } from "../../values/index.ts";
+import type { Behaviour, Operation, Settlement } from "../operation.ts";
+import type { Unit } from "../unit.ts";
 
 /** What a host runs for an operation whose code lives in the workflow. */
 export interface StepBody {
@@ -72,7 +72,7 @@ const STEP: Behaviour = {
     } else if (outcome.status === "completed") execution.settle(operation, { ok: true, payload: outcome.value });
     else {
       const settlement = failure(outcome, (attempts, cause) => new StepFailedError({ step: operation.name, attempts, cause }));
-      if (!settlement.ok) execution.blame.put(settlement.error, operation.seq);
+      if (!settlement.ok) execution.failureCauses.put(settlement.error, operation.seq);
       execution.settle(operation, settlement);
     }
   },
@@ -121,7 +121,7 @@ const ACTIVITY: Behaviour = {
     const execution = operation.unit.execution;
     if (outcome.status === "completed") return execution.settle(operation, { ok: true, payload: outcome.value });
     const settlement = failure(outcome, (attempts, cause) => new ActivityFailedError({ activity: operation.name, attempts, cause }));
-    if (!settlement.ok) execution.blame.put(settlement.error, operation.seq);
+    if (!settlement.ok) execution.failureCauses.put(settlement.error, operation.seq);
     execution.settle(operation, settlement);
   },
 };

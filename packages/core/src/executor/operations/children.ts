@@ -3,18 +3,18 @@
 // Invariants: P3 (a child that has started is not outstanding; its outcome is awaited by operations of its own), K3 (a child that
 // was cancelled gives its parent ChildFailedError), K6 (parentClose is the host's to apply).
 
-import { CanceledError, ChildFailedError, reviveRecorded } from "../errors/index.ts";
-import type { AnyWorkflow, ChildHandle, ChildOptions } from "../model/index.ts";
-import type { ChildCommand, Outcome } from "../protocol/index.ts";
-import { parseDuration } from "../values/index.ts";
-import { named } from "./arguments.ts";
-import type { Execution } from "./execution.ts";
-import { checkedInput } from "./inputs.ts";
-import { formatLocation } from "./location.ts";
-import type { Behaviour, Operation, Settlement } from "./operation.ts";
+import { CanceledError, ChildFailedError, reviveRecorded } from "../../errors/index.ts";
+import type { AnyWorkflow, ChildHandle, ChildOptions } from "../../model/index.ts";
+import type { ChildCommand, Outcome } from "../../protocol/index.ts";
+import { formatLocation } from "../../protocol/location.ts";
+import { parseDuration } from "../../values/index.ts";
+import { named } from "../arguments.ts";
+import type { Execution } from "../execution.ts";
+import { checkedInput } from "../inputs.ts";
+import type { Behaviour, Operation, Settlement } from "../operation.ts";
+import type { Unit } from "../unit.ts";
 import { abandon, recordedRetry } from "./steps.ts";
 import { checkedTime } from "./timers.ts";
-import type { Unit } from "./unit.ts";
 
 /** How operations that a handle starts get to the unit that has the turn. */
 export type Admit = (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
@@ -75,7 +75,7 @@ export function child(unit: Unit, workflow: AnyWorkflow, input: unknown, options
       cancel: abandon,
       outcome(own, outcome) {
         const settlement = settlementOf(outcome, id, workflow.name);
-        if (!settlement.ok) own.unit.execution.blame.put(settlement.error, own.seq);
+        if (!settlement.ok) own.unit.execution.failureCauses.put(settlement.error, own.seq);
         own.unit.execution.settle(own, settlement);
       },
     };
@@ -99,7 +99,7 @@ export function startChild(
       outcome(own, outcome) {
         if (own.settlement !== undefined) return childEnded(execution, own.seq, outcome);
         const settlement = settlementOf(outcome, id, workflow.name);
-        if (!settlement.ok) execution.blame.put(settlement.error, own.seq);
+        if (!settlement.ok) execution.failureCauses.put(settlement.error, own.seq);
         execution.settle(own, settlement);
       },
       childStarted(own, runId) {
@@ -116,7 +116,7 @@ export function childEnded(execution: Execution, seq: number, outcome: Outcome):
   const watched = execution.children.get(seq);
   if (watched === undefined || watched.settlement !== undefined) return;
   watched.settlement = settlementOf(outcome, watched.id, watched.workflow);
-  if (!watched.settlement.ok) execution.blame.put(watched.settlement.error, seq);
+  if (!watched.settlement.ok) execution.failureCauses.put(watched.settlement.error, seq);
   for (const operation of watched.waiters)
     execution.conclude(operation, watched.settlement.ok ? "completed" : "failed", watched.settlement);
   watched.waiters = [];
@@ -173,7 +173,7 @@ const SENT: Behaviour = {
     else if (outcome.status === "canceled") execution.settle(operation, { ok: false, error: new CanceledError(outcome.reason) });
     else {
       const error = reviveRecorded(outcome.error);
-      execution.blame.put(error, operation.seq);
+      execution.failureCauses.put(error, operation.seq);
       execution.settle(operation, { ok: false, error });
     }
   },

@@ -9,8 +9,8 @@ import {
   type OpeningCommand,
   type Outcome,
   type SideEffectCommand,
-} from "../protocol/index.ts";
-import { formatLocation } from "./location.ts";
+} from "../../protocol/index.ts";
+import { formatLocation } from "../../protocol/location.ts";
 
 /** How an operation had settled. */
 export interface Reusable {
@@ -20,7 +20,7 @@ export interface Reusable {
   readonly runId: string | undefined;
 }
 
-export class Salvage {
+export class ReusableOutcomes {
   readonly #byLocation = new Map<string, OpeningCommand>();
   readonly #outcomes = new Map<number, Outcome>();
   readonly #started = new Map<number, string>();

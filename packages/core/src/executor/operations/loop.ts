@@ -3,15 +3,15 @@
 // Invariants: L1–L5 (each iteration a unit, over before the next; commits only where nothing else lives), P8 (goes on with the
 // decoded state).
 
-import { IllegalReturnError, InvalidInputError } from "../errors/index.ts";
-import { preview } from "../errors/text.ts";
-import { isLoopResult, type LoopOptions } from "../model/index.ts";
-import type { CommitCommand, Payload } from "../protocol/index.ts";
-import { commitCommand, obstacle } from "./commits.ts";
-import type { Execution } from "./execution.ts";
-import type { Behaviour, Operation } from "./operation.ts";
-import { guardedState, initialState } from "./states.ts";
-import type { Unit, UnitOutcome } from "./unit.ts";
+import { preview } from "../../base/text.ts";
+import { IllegalReturnError, InvalidInputError } from "../../errors/index.ts";
+import { isLoopResult, type LoopOptions } from "../../model/index.ts";
+import type { CommitCommand, Payload } from "../../protocol/index.ts";
+import { commitCommand, obstacle } from "../commits.ts";
+import type { Execution } from "../execution.ts";
+import type { Behaviour, Operation } from "../operation.ts";
+import { guardedState, initialState } from "../states.ts";
+import type { Unit, UnitOutcome } from "../unit.ts";
 
 /** Iterations between commits, between trims, and kept for people to look at. */
 const DEFAULT_INTERVAL = 20;

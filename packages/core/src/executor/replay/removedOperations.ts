@@ -3,14 +3,14 @@
 // Invariants: V3 (matched with everything beneath, and a run that waits there is freed), Y6 (what comes after waits for its place),
 // M7 (messages that they consumed stay consumed).
 
-import { ReceiveClosedError, serializeError } from "../errors/index.ts";
-import type { ReplayTurn } from "../history/index.ts";
-import { CLOCK_KINDS, type Command, type CommitCommand, carriedOutBy, type Job, type OpeningCommand } from "../protocol/index.ts";
+import { ReceiveClosedError, serializeError } from "../../errors/index.ts";
+import type { ReplayTurn } from "../../history/index.ts";
+import { CLOCK_KINDS, type Command, type CommitCommand, carriedOutBy, type Job, type OpeningCommand } from "../../protocol/index.ts";
+import { formatLocation } from "../../protocol/location.ts";
+import type { Execution } from "../execution.ts";
+import { givingUp } from "../operation.ts";
+import type { Unit } from "../unit.ts";
 import { isOpening } from "./comparison.ts";
-import type { Execution } from "./execution.ts";
-import { formatLocation } from "./location.ts";
-import { givingUp } from "./operation.ts";
-import type { Unit } from "./unit.ts";
 
 const OVER_WITH_RECORD = carriedOutBy("record");
 /** Does it settle by being recorded? */
@@ -19,7 +19,7 @@ function isUnpausing(record: OpeningCommand): boolean {
   return OVER_WITH_RECORD.has(record.type);
 }
 
-export class Removals {
+export class RemovedOperations {
   readonly #execution: Execution;
   readonly #turns: readonly ReplayTurn[];
   #turn = 0;

@@ -1,9 +1,10 @@
 // Errors that a caller of a run gets: from messages, from queries, from handles to runs, and from hosts that lack a feature.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
 // Invariants: M8, M9 (rejected: nothing entered history), M10, M11, M12, R6, V4 (a blocked run is unharmed).
-import { declareError, HoldfastError } from "./base.ts";
-import { advise } from "./catalog.ts";
-import { because } from "./text.ts";
+
+import { advise } from "../base/catalog.ts";
+import { declareError, HoldfastError } from "../base/holdfastError.ts";
+import { because } from "../base/text.ts";
 
 export class UpdateRejectedError extends HoldfastError {
   static {

@@ -2,11 +2,11 @@
 // Owns: nothing between calls.
 // Invariants: P5 (published state is replaced whole), P6 (a side effect's function runs once, its throw is recorded), X5 (none pauses).
 
-import { CanceledError, reviveRecorded, serializeError } from "../errors/index.ts";
-import type { Payload, SideEffectCommand } from "../protocol/index.ts";
-import { type Behaviour, never, rejected } from "./operation.ts";
+import { CanceledError, reviveRecorded, serializeError } from "../../errors/index.ts";
+import type { Payload, SideEffectCommand } from "../../protocol/index.ts";
+import { type Behaviour, never, rejected } from "../operation.ts";
+import type { Unit } from "../unit.ts";
 import { abandon } from "./steps.ts";
-import type { Unit } from "./unit.ts";
 
 const SCHEDULED: Behaviour = {
   cancel: abandon,
@@ -34,7 +34,7 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
   const n = unit.occurrence("sideEffect");
   unit.unuse("sideEffect");
   const call = { type: "sideEffect", seq: 0, unit: unit.path, name: "sideEffect", n } as const;
-  const before = execution.matcher?.isInVoid(call) === true ? undefined : execution.salvage?.takeEffect(call);
+  const before = execution.matcher?.isInVoid(call) === true ? undefined : execution.reusableOutcomes?.takeEffect(call);
   if (before !== undefined) Object.assign(fields, before);
   else if (execution.matcher === undefined || execution.matcher.isNew(call)) {
     try {

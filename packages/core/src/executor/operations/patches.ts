@@ -2,8 +2,8 @@
 // Owns: nothing between calls; answers are fixed in the unit, removals in the matcher.
 // Invariants: V1 (recorded or live: true; the first call in a unit fixes it), V3 (matches the old record, or nothing).
 
-import type { OperationKind } from "../protocol/index.ts";
-import type { Unit } from "./unit.ts";
+import type { OperationKind } from "../../protocol/index.ts";
+import type { Unit } from "../unit.ts";
 
 export function patched(unit: Unit, id: string): boolean {
   const known = unit.patches.get(id);

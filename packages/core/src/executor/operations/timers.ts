@@ -2,13 +2,13 @@
 // Owns: nothing between calls; the host keeps the timers.
 // Invariants: K8 (a timer fires once, never early), P3 (given up when its unit returns), C7 (cancelled at once).
 
-import { InvalidInputError } from "../errors/index.ts";
-import { preview } from "../errors/text.ts";
-import type { Duration } from "../values/index.ts";
-import { parseDuration } from "../values/index.ts";
-import type { Behaviour } from "./operation.ts";
+import { preview } from "../../base/text.ts";
+import { InvalidInputError } from "../../errors/index.ts";
+import type { Duration } from "../../values/index.ts";
+import { parseDuration } from "../../values/index.ts";
+import type { Behaviour } from "../operation.ts";
+import type { Unit } from "../unit.ts";
 import { abandon } from "./steps.ts";
-import type { Unit } from "./unit.ts";
 
 /** The last that a Date can say. */
 const LAST_TIME = 8.64e15;

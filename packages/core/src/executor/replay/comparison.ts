@@ -2,9 +2,9 @@
 // Owns: the comparison of fields, with the codec as the judge of payloads.
 // Invariants: Y2 (every field that makes an operation what it is; options that only say how it is carried out are compared apart).
 
-import type { Codec } from "../codec/index.ts";
-import { sameValue } from "../codec/index.ts";
-import { type Command, IDENTITY, OPTIONS, type OpeningCommand, PAYLOAD_FIELDS, type Payload } from "../protocol/index.ts";
+import type { Codec } from "../../codec/index.ts";
+import { sameValue } from "../../codec/index.ts";
+import { type Command, IDENTITY, OPTIONS, type OpeningCommand, PAYLOAD_FIELDS, type Payload } from "../../protocol/index.ts";
 
 /** Deep equality of identity fields. Payloads are equal if their text is, or if what they decode to is. */
 export interface Same {

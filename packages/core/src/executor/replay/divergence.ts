@@ -2,12 +2,12 @@
 // Owns: the choice of location, field, and the two sides of the difference.
 // Invariants: Y2 (the field, the old and the new), V4 (it poisons the turn; the run is unharmed).
 
-import { NondeterminismError } from "../errors/index.ts";
-import type { ReplayTurn } from "../history/index.ts";
-import type { Command } from "../protocol/index.ts";
+import { NondeterminismError } from "../../errors/index.ts";
+import type { ReplayTurn } from "../../history/index.ts";
+import type { Command } from "../../protocol/index.ts";
+import { formatLocation } from "../../protocol/location.ts";
+import type { Execution } from "../execution.ts";
 import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
-import type { Execution } from "./execution.ts";
-import { formatLocation } from "./location.ts";
 
 /** Differences in what an operation is at all: told by whole operations, not by a field. */
 const WHOLE: ReadonlySet<string> = new Set(["operation", "kind", "name", "unit", "occurrence"]);

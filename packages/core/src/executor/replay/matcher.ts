@@ -3,19 +3,19 @@
 // Invariants: Y2 (a unit's operations in order against its own records), Y3 (a record is consumed once), Y6 (all of them in the
 // order and the turn of recording), V1 (patches), D10 (what a voided failure left behind), L3 R11 (commits).
 
-import { reviveRecorded } from "../errors/index.ts";
-import { preview } from "../errors/text.ts";
-import type { ReplayTurn, Voided } from "../history/index.ts";
-import type { AnyWorkflow } from "../model/index.ts";
-import { type Command, type Job, kindOf, type OpeningCommand, type OperationKind, type Payload } from "../protocol/index.ts";
-import { Carry } from "./carry.ts";
+import { preview } from "../../base/text.ts";
+import { reviveRecorded } from "../../errors/index.ts";
+import type { ReplayTurn, Voided } from "../../history/index.ts";
+import type { AnyWorkflow } from "../../model/index.ts";
+import { type Command, type Job, kindOf, type OpeningCommand, type OperationKind, type Payload } from "../../protocol/index.ts";
+import { predecessor, segment, sharedLength } from "../../protocol/location.ts";
+import type { Execution } from "../execution.ts";
+import { ResumedCommands } from "../resume/resumedCommands.ts";
+import { ReusableOutcomes } from "../resume/reusableOutcomes.ts";
+import type { Unit } from "../unit.ts";
 import { changedOption, difference, isOpening, type Same } from "./comparison.ts";
 import { Divergence } from "./divergence.ts";
-import type { Execution } from "./execution.ts";
-import { predecessor, segment, sharedLength } from "./location.ts";
-import { Removals } from "./removals.ts";
-import { Salvage } from "./salvage.ts";
-import type { Unit } from "./unit.ts";
+import { RemovedOperations } from "./removedOperations.ts";
 
 /** V1: a marker that code may have done with altogether. */
 function isDeprecated(command: Command | undefined): boolean {
@@ -43,17 +43,17 @@ export class Matcher {
   #ahead: Set<Command> | undefined;
   #firstOutOfOrder: { expected: Command; actual: Command } | undefined;
   /** What code emits now where it failed before (D10). */
-  readonly #carry: Carry;
+  readonly #resumed: ResumedCommands;
   /** What code no longer makes (V3). */
-  readonly #removals: Removals;
+  readonly #removed: RemovedOperations;
   readonly #divergence: Divergence;
 
   constructor(execution: Execution, turns: readonly ReplayTurn[], same: Same) {
     this.#execution = execution;
     this.#turns = turns;
     this.#same = same;
-    this.#carry = new Carry(execution, turns, same);
-    this.#removals = new Removals(execution, turns);
+    this.#resumed = new ResumedCommands(execution, turns, same);
+    this.#removed = new RemovedOperations(execution, turns);
     this.#divergence = new Divergence(execution, turns, same);
   }
 
@@ -68,29 +68,29 @@ export class Matcher {
     this.#cursor = 0;
     this.#ahead = undefined;
     this.#firstOutOfOrder = undefined;
-    this.#removals.beginTurn(index);
+    this.#removed.beginTurn(index);
     this.#divergence.beginTurn(index);
     this.#execution.mailbox.beginReplayTurn();
     const turn = this.#turns[index];
     if (turn?.voided !== undefined) {
-      this.#ahead = new Set(this.#carry.takeRecorded(turn));
-      this.#carry.beginTurn(index, turn.voided);
+      this.#ahead = new Set(this.#resumed.takeRecorded(turn));
+      this.#resumed.beginTurn(index, turn.voided);
     } else for (const command of this.takeCarried()) this.match(command);
     // What a freed run gave up is the first thing of its turn, and its units go on from the first round (V3).
     for (;;) {
       const next = this.#expected[this.#cursor];
-      if (next === undefined || !this.#removals.isGivenUp(next)) return;
+      if (next === undefined || !this.#removed.isGivenUp(next)) return;
       this.#cursor++;
-      this.#removals.pass(next);
+      this.#removed.pass(next);
     }
   }
   /** What a resumed run has emitted already (D10). */
   takeCarried(): Command[] {
-    return this.#carry.takeAll();
+    return this.#resumed.takeAll();
   }
   /** State that it has published already (D10). */
   get publishedState(): Payload | undefined {
-    return this.#carry.published ? this.#execution.state : undefined;
+    return this.#resumed.published ? this.#execution.state : undefined;
   }
 
   // ── matching ──
@@ -152,7 +152,7 @@ export class Matcher {
     let shared = atLeast - 1;
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
-      if (!isOpening(candidate) || this.#ahead?.has(candidate) === true || this.#removals.has(candidate)) continue;
+      if (!isOpening(candidate) || this.#ahead?.has(candidate) === true || this.#removed.has(candidate)) continue;
       const common = sharedLength(`${candidate.unit}/`, `${path}/`);
       if (common <= shared) continue;
       nearest = candidate;
@@ -175,7 +175,7 @@ export class Matcher {
   #findLater(actual: Command): Command | undefined {
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
-      if (this.#ahead?.has(candidate) === true || this.#removals.has(candidate)) continue;
+      if (this.#ahead?.has(candidate) === true || this.#removed.has(candidate)) continue;
       if (difference(actual, candidate, this.#same) === undefined) return candidate;
     }
     return undefined;
@@ -184,18 +184,18 @@ export class Matcher {
   #nextOf(unit: string): OpeningCommand | undefined {
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
-      if (isOpening(candidate) && candidate.unit === unit && this.#ahead?.has(candidate) !== true && !this.#removals.has(candidate))
+      if (isOpening(candidate) && candidate.unit === unit && this.#ahead?.has(candidate) !== true && !this.#removed.has(candidate))
         return candidate;
     }
     return undefined;
   }
   #matchInVoid(actual: Command, later: Command | undefined, voided: Voided): Command {
     if (later !== undefined) {
-      while (this.#expected[this.#cursor] !== later) this.#salvage(this.#expected[this.#cursor++] as Command);
+      while (this.#expected[this.#cursor] !== later) this.#keep(this.#expected[this.#cursor++] as Command);
       this.#cursor++;
       return later;
     }
-    return this.#carry.allows(actual, voided) ? this.#carry.add(actual) : this.#diverge(this.#expected[this.#cursor], actual);
+    return this.#resumed.allows(actual, voided) ? this.#resumed.add(actual) : this.#diverge(this.#expected[this.#cursor], actual);
   }
   /** D10: has a turn whose failure was voided this operation already? */
   isInVoid(command: OpeningCommand): boolean {
@@ -203,12 +203,12 @@ export class Matcher {
   }
   /** D10: is this done for the first time, where the workflow failed before? */
   isNew(command: OpeningCommand): boolean {
-    return this.voided !== undefined && !this.isInVoid(command) && this.#carry.isLive && this.#carry.recordOf(command) === undefined;
+    return this.voided !== undefined && !this.isInVoid(command) && this.#resumed.isLive && this.#resumed.recordOf(command) === undefined;
   }
-  #salvage(command: Command): void {
+  #keep(command: Command): void {
     if (this.#ahead?.delete(command) === true) return;
-    this.#execution.salvage ??= new Salvage(this.#same);
-    this.#execution.salvage.keep(command);
+    this.#execution.reusableOutcomes ??= new ReusableOutcomes(this.#same);
+    this.#execution.reusableOutcomes.keep(command);
   }
 
   /** At the end of a turn everything recorded must have been emitted. */
@@ -216,8 +216,8 @@ export class Matcher {
     for (this.#skip(); isDeprecated(this.#expected[this.#cursor]); this.#skip()) this.#cursor++;
     const left = this.#expected[this.#cursor];
     if (this.voided !== undefined) {
-      if (this.#execution.turnState !== undefined) this.#carry.published = true;
-      for (; this.#cursor < this.#expected.length; this.#cursor++) this.#salvage(this.#expected[this.#cursor] as Command);
+      if (this.#execution.turnState !== undefined) this.#resumed.published = true;
+      for (; this.#cursor < this.#expected.length; this.#cursor++) this.#keep(this.#expected[this.#cursor] as Command);
     } else if (left !== undefined) this.#divergence.report(left, undefined);
     else if (this.#firstOutOfOrder !== undefined) {
       this.#divergence.reportOrder(this.#firstOutOfOrder.expected, this.#firstOutOfOrder.actual);
@@ -250,9 +250,9 @@ export class Matcher {
 
   /** When nothing is runnable: does history have something next that lets a unit go on by itself? */
   catchUp(): boolean {
-    const { waiting } = this.#removals;
+    const { waiting } = this.#removed;
     this.#skip();
-    return this.#restoreCommit() || this.#removals.waiting < waiting;
+    return this.#restoreCommit() || this.#removed.waiting < waiting;
   }
   /** The commit that history has next, if its scope waits for it. */
   #restoreCommit(): boolean {
@@ -275,12 +275,12 @@ export class Matcher {
 
   hasPatch(unit: Unit, id: string): boolean {
     let next = this.#upcoming(unit);
-    if (next === undefined && this.voided !== undefined && this.#carry.reaches(unit.path, this.voided)) {
-      next = this.#carry.nextOf(unit.path);
-      if (next === undefined && this.#carry.isLive) return true;
+    if (next === undefined && this.voided !== undefined && this.#resumed.reaches(unit.path, this.voided)) {
+      next = this.#resumed.nextOf(unit.path);
+      if (next === undefined && this.#resumed.isLive) return true;
     }
     // Nothing comes after a removed operation at which the run still waits: the unit is past its last record.
-    if (next === undefined) return this.#removals.frees(unit);
+    if (next === undefined) return this.#removed.frees(unit);
     return next.type === "patch" && next.name === id;
   }
   /** V3: a unit has removed operations outstanding; is its next record the one at hand? */
@@ -300,7 +300,7 @@ export class Matcher {
     for (let turn = this.#turn; turn < this.#turns.length; turn++) {
       const commands = turn === this.#turn ? this.#expected.slice(this.#cursor) : (this.#turns[turn]?.commands ?? []);
       for (const command of commands) {
-        if (isOpening(command) && command.unit === unit.path && !this.#removals.has(command) && before-- === 0) return command;
+        if (isOpening(command) && command.unit === unit.path && !this.#removed.has(command) && before-- === 0) return command;
       }
     }
     return undefined;
@@ -309,7 +309,7 @@ export class Matcher {
   remove(unit: Unit, name: string, kind: OperationKind): void {
     const record = this.#upcoming(unit);
     if (record === undefined || record.name !== name || kindOf(record) !== kind) return;
-    this.#removals.add(unit, record, this.#expected[this.#expected.indexOf(record) + 1]);
+    this.#removed.add(unit, record, this.#expected[this.#expected.indexOf(record) + 1]);
     this.#skip();
   }
   /** Passes over what belongs to removed operations and over what was matched ahead. */
@@ -318,22 +318,22 @@ export class Matcher {
       const command = this.#expected[this.#cursor];
       if (command === undefined) return;
       if (this.#ahead?.delete(command) === true) this.#cursor++;
-      else if (this.#removals.has(command)) {
+      else if (this.#removed.has(command)) {
         this.#cursor++;
-        this.#removals.pass(command);
+        this.#removed.pass(command);
       } else return;
     }
   }
   /** A job for an operation that the executor does not know. True if it was a removed one's. */
   passJob(job: Job): boolean {
-    return this.#removals.passJob(job);
+    return this.#removed.passJob(job);
   }
   /** Replay is over. */
   finish(): void {
-    this.#removals.finish();
+    this.#removed.finish();
   }
   /** Has a replayed run something to do though no job has come? */
   get hasWork(): boolean {
-    return this.#removals.pending || this.#carry.size > 0;
+    return this.#removed.pending || this.#resumed.size > 0;
   }
 }

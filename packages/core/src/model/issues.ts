@@ -1,9 +1,10 @@
 // Job: gather everything that is wrong with a definition, so that its author reads it once, in one InvalidInputError.
 // Owns: the checks that definitions share (names, time limits, retry policies, schemas, choices) and their wording.
 // Invariants: P9 (a name fits every store, within a limit that the error names); no check throws anything but InvalidInputError.
+
+import { preview } from "../base/text.ts";
 import type { Issue } from "../errors/index.ts";
 import { InvalidInputError } from "../errors/index.ts";
-import { preview } from "../errors/text.ts";
 import type { RetryPolicy } from "../values/index.ts";
 import { parseDuration, validateRetry } from "../values/index.ts";
 
