@@ -14,9 +14,8 @@ import {
   toError,
   UpdateRejectedError,
 } from "../errors/index.ts";
-import type { ReplayTurn } from "../history/index.ts";
-import { recordedJobs } from "../history/recording.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
+import type { ReplayTurn } from "../protocol/index.ts";
 import {
   type Activation,
   CLOCK_KINDS,
@@ -29,6 +28,7 @@ import {
   type StartJob,
   type UpdateJob,
 } from "../protocol/index.ts";
+import { recordedJobs } from "../protocol/recordedJobs.ts";
 import { type Barrier, sharedBarrier } from "./barrier.ts";
 import { Context } from "./context.ts";
 import { ContinueAsNewToken } from "./continuation.ts";

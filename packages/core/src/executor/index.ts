@@ -2,7 +2,6 @@
 // Owns: nothing; it is the door to the files beside it.
 // Invariants: X1.
 
-export { describeOperation, formatLocation, type LocationPart, NameRegistry } from "../protocol/location.ts";
 export { quietController } from "./abortSignals.ts";
 export { type Barrier, createBarrier } from "./barrier.ts";
 export { Executor, type ExecutorOptions, NOT_ACCEPTED_IN_TIME } from "./executor.ts";

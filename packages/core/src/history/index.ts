@@ -6,6 +6,6 @@ export { fromHistory, HISTORY_FORMAT, type HistoryOf, toHistory } from "./portab
 export { VALUE_FIELDS } from "./recordFields.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";
 export { type ReplayOptions, replay } from "./replay.ts";
-export { type ReplayTurn, replayView, type Voided } from "./replayView.ts";
+export { replayView } from "./replayView.ts";
 export { checkCommand, checkJob } from "./requiredFields.ts";
 export { opened, sealed } from "./sealing.ts";

@@ -2,8 +2,9 @@
 // Owns: what of an activation enters history, and what a commit deletes.
 // Invariants: M8 M9 (rejected updates and queries leave no trace), L4 R11 (trimming, in the same commit as the state it led to).
 
-import type { Activation, Answer, Command, CommitCommand, Completion, Job, Turn } from "../protocol/index.ts";
+import type { Activation, Command, CommitCommand, Completion, Job, Turn } from "../protocol/index.ts";
 import { isWithin } from "../protocol/location.ts";
+import { recordedJobs } from "../protocol/recordedJobs.ts";
 
 /** The turn as history keeps it; undefined if nothing of it belongs there (queries, evictions, rejected updates alone). */
 export function recordTurn(index: number, historyLength: number, activation: Activation, completion: Completion): Turn | undefined {
@@ -19,13 +20,6 @@ export function recordTurn(index: number, historyLength: number, activation: Act
     commands,
   };
   return state === undefined ? turn : { ...turn, state };
-}
-
-/** The jobs of a turn that enter history: not queries, evictions and updates that were rejected or wait on (M8, M9, M11). */
-export function recordedJobs(jobs: readonly Job[], replies: readonly Answer[]): readonly Job[] {
-  if (replies.length === 0 && jobs.every((job) => job.type !== "evict")) return jobs;
-  const unaccepted = new Set(replies.map((reply) => (reply.type === "rejectUpdate" || reply.type === "keepUpdate" ? reply.id : undefined)));
-  return jobs.filter((job) => job.type !== "query" && job.type !== "evict" && !(job.type === "update" && unaccepted.has(job.id)));
 }
 
 /** How many records a turn counts for. */

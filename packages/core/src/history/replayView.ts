@@ -1,24 +1,10 @@
 // A history as replay takes it: from the last commit of each loop and receive on, and without what a resume has voided.
-// Owns: `ReplayTurn` and the way from recorded turns to it. Nothing is deleted by it.
+// Owns: the way from recorded turns to it. Nothing is deleted by it.
 // Invariants: L3 R11 (replay starts at the commit), D10 (a void takes away the terminal outcome and the failures that caused it).
 
-import { type Command, type CommitCommand, isCommitting, type Job, type ResumeJob, type Turn } from "../protocol/index.ts";
+import { type Command, type CommitCommand, isCommitting, type Job, type ReplayTurn, type ResumeJob, type Turn } from "../protocol/index.ts";
 import { isWithin } from "../protocol/location.ts";
 import { forget } from "./recording.ts";
-
-export interface ReplayTurn extends Turn {
-  /** A failure of this turn was voided: what followed from it is not emitted again, and is kept for when it is. */
-  readonly voided?: Voided;
-}
-/** What code does instead of failing belongs to the turn of the resume. */
-export interface Voided {
-  /** The operations that are tried again: what waits for them may do something else than before. */
-  readonly seqs: readonly number[];
-  /** The workflow failed by itself: any unit may do something else. */
-  readonly free: boolean;
-  /** Of the run, from the resume on. */
-  readonly attempt: number;
-}
 
 export function replayView(turns: readonly Turn[]): ReplayTurn[] {
   return fromCommits(withoutVoided(turns));

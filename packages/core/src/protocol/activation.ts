@@ -71,3 +71,18 @@ export interface Turn {
   readonly commands: readonly Command[];
   readonly state?: Payload;
 }
+
+/** A turn as replay takes it. */
+export interface ReplayTurn extends Turn {
+  /** A failure of this turn was voided: what followed from it is not emitted again, and is kept for when it is. */
+  readonly voided?: Voided;
+}
+/** What code does instead of failing belongs to the turn of the resume. */
+export interface Voided {
+  /** The operations that are tried again: what waits for them may do something else than before. */
+  readonly seqs: readonly number[];
+  /** The workflow failed by itself: any unit may do something else. */
+  readonly free: boolean;
+  /** Of the run, from the resume on. */
+  readonly attempt: number;
+}

@@ -2,7 +2,7 @@
 // Owns: the text form of paths, `NameRegistry` (names as small numbers), the order of units.
 // Invariants: X3 (structural ids, compared part by part, numbers as numbers), L4 R11 (what a scope left behind shares a prefix).
 
-import { wordsOf } from "./index.ts";
+import { wordsOf } from "./operations.ts";
 
 const SPECIAL = /[%/#~]/g;
 const escapes: Readonly<Record<string, string>> = { "%": "%25", "/": "%2F", "#": "%23", "~": "%7E" };

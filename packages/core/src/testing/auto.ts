@@ -3,9 +3,16 @@
 // Invariants: X1 (no timers, no I/O of its own; step bodies are the test's), K8 (a timer fires once, never early), D8 (retries).
 
 import { serializeError } from "../errors/index.ts";
-import { formatLocation } from "../executor/index.ts";
 import type { Activity, ActivityInfo, AnyWorkflow, StepInfo } from "../model/index.ts";
-import type { ActivityCommand, ChildCommand, HostOperation, Job, Outcome, SideEffectCommand } from "../protocol/index.ts";
+import {
+  type ActivityCommand,
+  type ChildCommand,
+  formatLocation,
+  type HostOperation,
+  type Job,
+  type Outcome,
+  type SideEffectCommand,
+} from "../protocol/index.ts";
 import { isRetryable, type RetryPolicy, resolveRetry } from "../values/index.ts";
 import { Harness, type HarnessOptions } from "./harness.ts";
 

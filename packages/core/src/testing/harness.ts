@@ -4,7 +4,7 @@
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
 import { reviveError, type SerializedError, serializeError } from "../errors/index.ts";
-import { type Barrier, Executor, formatLocation, type Limits } from "../executor/index.ts";
+import { type Barrier, Executor, type Limits } from "../executor/index.ts";
 import { recordCount, recordTurn, replayView, toHistory, trimmed } from "../history/index.ts";
 import type { AnyWorkflow, History, Logger, RunStatus } from "../model/index.ts";
 import {
@@ -13,6 +13,7 @@ import {
   type Command,
   type Completion,
   dueOf,
+  formatLocation,
   HOST_KINDS,
   type HostOperation,
   type Job,

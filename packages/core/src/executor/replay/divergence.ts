@@ -3,8 +3,7 @@
 // Invariants: Y2 (the field, the old and the new), V4 (it poisons the turn; the run is unharmed).
 
 import { NondeterminismError } from "../../errors/index.ts";
-import type { ReplayTurn } from "../../history/index.ts";
-import type { Command } from "../../protocol/index.ts";
+import type { Command, ReplayTurn } from "../../protocol/index.ts";
 import { formatLocation } from "../../protocol/location.ts";
 import type { Execution } from "../execution.ts";
 import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";

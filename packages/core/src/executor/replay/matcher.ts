@@ -5,8 +5,8 @@
 
 import { preview } from "../../base/text.ts";
 import { reviveRecorded } from "../../errors/index.ts";
-import type { ReplayTurn, Voided } from "../../history/index.ts";
 import type { AnyWorkflow } from "../../model/index.ts";
+import type { ReplayTurn, Voided } from "../../protocol/index.ts";
 import { type Command, type Job, kindOf, type OpeningCommand, type OperationKind, type Payload } from "../../protocol/index.ts";
 import { predecessor, segment, sharedLength } from "../../protocol/location.ts";
 import type { Execution } from "../execution.ts";

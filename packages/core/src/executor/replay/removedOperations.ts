@@ -4,7 +4,7 @@
 // M7 (messages that they consumed stay consumed).
 
 import { ReceiveClosedError, serializeError } from "../../errors/index.ts";
-import type { ReplayTurn } from "../../history/index.ts";
+import type { ReplayTurn } from "../../protocol/index.ts";
 import { CLOCK_KINDS, type Command, type CommitCommand, carriedOutBy, type Job, type OpeningCommand } from "../../protocol/index.ts";
 import { formatLocation } from "../../protocol/location.ts";
 import type { Execution } from "../execution.ts";

@@ -3,8 +3,7 @@
 // Invariants: D10 (only what waited for the voided operations may go another way), Y1 (replayed from the turn of the resume),
 // X2 (no number is given out twice).
 
-import type { ReplayTurn, Voided } from "../../history/index.ts";
-import type { Command, OpeningCommand } from "../../protocol/index.ts";
+import type { Command, OpeningCommand, ReplayTurn, Voided } from "../../protocol/index.ts";
 import { isWithin } from "../../protocol/location.ts";
 import type { Execution } from "../execution.ts";
 import { difference, isOpening, type Same } from "../replay/comparison.ts";
