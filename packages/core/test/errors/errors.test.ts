@@ -52,7 +52,7 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [
     new errors.RunFailedError({ runId: "r1", cause, resumable: false }),
     { runId: "r1", cause },
-    /^run "r1" failed: TypeError: card is undefined\nSee `cause`.* It does not resume/,
+    /^run "r1" failed: TypeError: card is undefined\nSee `cause`.* It can.t be resumed/,
   ],
   [new errors.CanceledError("closed shop"), { reason: "closed shop" }, /^canceled: closed shop\n/],
   [new errors.CanceledError(), { reason: undefined }, /^canceled\n/],
@@ -83,7 +83,7 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [
     new errors.RunAlreadyExistsError({ runId: "r1", runIds: ["r1", "r2"] }),
     { runId: "r1", runIds: ["r1", "r2"] },
-    'runs "r1", "r2" exist already',
+    'runs "r1", "r2" already exist',
   ],
   [new errors.RunClosedError({ runId: "r1", status: "failed" }), { runId: "r1", status: "failed" }, '"r1" is closed (failed)'],
   [

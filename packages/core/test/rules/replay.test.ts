@@ -684,7 +684,7 @@ describe("the message", () => {
       "code and history diverge at send, in input
       - expected (history): {"to":"ada","copies":1}
       + actual (code):      {"to":"ada","copies":2}
-      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was taken out, or give the workflow a new version. If nothing was changed, the code depends on something that is not recorded."
+      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was removed, or give the workflow a new version. If the code has not changed, it depends on something that is not recorded."
     `);
   });
 
@@ -697,7 +697,7 @@ describe("the message", () => {
       "code and history diverge at checkout/~0/charge, in kind
       - expected (history): step "charge" in checkout/~0
       + actual (code):      sleep "charge" in checkout/~0
-      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was taken out, or give the workflow a new version. If nothing was changed, the code depends on something that is not recorded."
+      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was removed, or give the workflow a new version. If the code has not changed, it depends on something that is not recorded."
     `);
   });
 
@@ -715,7 +715,7 @@ describe("the message", () => {
       - expected (history): nothing
       + actual (code):      step "charge"
       History has it one turn later: an operation before it is missing.
-      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was taken out, or give the workflow a new version. If nothing was changed, the code depends on something that is not recorded."
+      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was removed, or give the workflow a new version. If the code has not changed, it depends on something that is not recorded."
     `);
   });
 
@@ -729,7 +729,7 @@ describe("the message", () => {
       - expected (history): step "charge"
       + actual (code):      nothing
       The unit root did something else, or nothing, where history has it.
-      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was taken out, or give the workflow a new version. If nothing was changed, the code depends on something that is not recorded."
+      Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was removed, or give the workflow a new version. If the code has not changed, it depends on something that is not recorded."
     `);
   });
 });
