@@ -4,8 +4,7 @@
 // engine that is blamed for it.
 
 import { type Activity, type AnyWorkflow, InvalidInputError } from "@holdfast/core";
-import { byName, isActivity, isWorkflow } from "@holdfast/host";
-import { WorkflowTable } from "holdfast/store";
+import { byName, isActivity, isWorkflow, WorkflowTable } from "@holdfast/host";
 import type { Hands } from "./hands.ts";
 import { isPlain, reasonOf, shown } from "./options.ts";
 import type { Scene, StandIns } from "./scene.ts";

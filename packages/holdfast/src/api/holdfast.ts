@@ -40,17 +40,18 @@ import {
   isWorkflow,
   listed,
   realEnvironment,
+  storedRunRetry,
   timeOrderedId,
   validated,
+  WorkflowTable,
 } from "@holdfast/host";
 import { forgetSignals, stopOnSignals } from "@holdfast/host/node";
 import type { Backend, Message, RunStart, SignalJob, StartAnswer } from "../backend/port.ts";
 import { Engine, type EngineInternals } from "../engine/engine.ts";
-import { WorkflowTable } from "../host/versions.ts";
-import { consoleLogger } from "../logger.ts";
 import type { Store } from "../store/port.ts";
 import { type Client, type ClientSettings, encoded } from "./client.ts";
 import { Definitions } from "./definitions.ts";
+import { consoleLogger } from "./logger.ts";
 import { openBackend } from "./open.ts";
 import {
   checkedAttributes,
@@ -77,7 +78,6 @@ import {
   OPEN,
   queryOf,
   START,
-  storedRunRetry,
   WORKER,
   wholeNumber,
 } from "./options.ts";

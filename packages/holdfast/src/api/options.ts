@@ -13,13 +13,9 @@ import {
   type Logger,
   type OptionNames,
   parseDuration,
-  type RetryPolicy,
   type RunStatus,
-  resolveRetry,
   type StoredRetryPolicy,
-  type StoredRunRetry,
   typedCodec,
-  validateRetry,
 } from "@holdfast/core";
 import { isWorkflow } from "@holdfast/host";
 import type { Determinism } from "@holdfast/host/node";
@@ -211,13 +207,6 @@ export function checkedRunRetry(retry: StoredRetryPolicy | undefined): StoredRet
     "nonRetryable is a list of names here: a run is stored, and a function can't be. Give it to the workflow.",
     "retry",
   );
-}
-export function storedRunRetry(retry: RetryPolicy | StoredRetryPolicy | undefined): StoredRunRetry | undefined {
-  if (retry === undefined) return undefined;
-  validateRetry(retry);
-  const { nonRetryable } = retry;
-  const resolved = resolveRetry(retry, "run");
-  return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;
 }
 
 // ── of handles ──

@@ -3,8 +3,8 @@
 // Invariants: P8; a value that can't be decoded is shown as the error of its run, and stops no other run of a list from being shown.
 
 import type { Codec, RunInfo } from "@holdfast/core";
+import { readable } from "@holdfast/host";
 import type { RunDescription } from "../backend/port.ts";
-import { readable } from "../codecs.ts";
 
 export function runInfo(run: RunDescription, codec: Codec): RunInfo {
   const input = readable(codec, run.input);

@@ -31,6 +31,7 @@ import type {
   SerializedError,
   StoredRunRetry,
 } from "@holdfast/core";
+import type { Served } from "@holdfast/host";
 
 // ───────────────────────────── opening ──────────────────────────
 
@@ -194,7 +195,7 @@ export interface RunPage extends RunSelection {
 export interface ServedWorkflows {
   readonly all: readonly AnyWorkflow[];
   /** By name: the versions (undefined for runs without one), or all of them. */
-  readonly serves: readonly { readonly workflow: string; readonly versions: "*" | readonly (string | undefined)[] }[];
+  readonly serves: readonly Served[];
   /** Undefined: this worker has no code for such a run. */
   find(workflow: string, version: string | undefined): AnyWorkflow | undefined;
 }

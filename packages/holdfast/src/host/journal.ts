@@ -20,7 +20,7 @@ import {
   type TerminalCommand,
 } from "@holdfast/core";
 import type { Environment } from "@holdfast/host";
-import { storedRunRetry } from "../api/options.ts";
+import { storedRunRetry } from "@holdfast/host";
 import { canceledBy } from "../store/canceled.ts";
 import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
 

@@ -16,7 +16,7 @@ import {
   type OperationKind,
   type Turn,
 } from "@holdfast/core";
-import { readable } from "../codecs.ts";
+import { readable } from "@holdfast/host";
 import type { AttemptRow } from "../store/port.ts";
 
 /** Run by the worker that has the run. */

@@ -3,7 +3,6 @@
 // Invariants: what a store, its tests and the simulation need of this package is here, and nothing else is exported for them.
 
 export { storeErrors } from "../errorCatalog.ts";
-export { WorkflowTable } from "../host/versions.ts";
 export * from "./errors.ts";
 export { MemoryStore } from "./memory/store.ts";
 export type * from "./port.ts";

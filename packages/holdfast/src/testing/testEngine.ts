@@ -17,12 +17,12 @@ import {
   type StepInfo,
   toHistory,
 } from "@holdfast/core";
+import { WorkflowTable } from "@holdfast/host";
 import { Holdfast } from "../api/holdfast.ts";
+import { consoleLogger } from "../api/logger.ts";
 import { checkedOptions, moment } from "../api/options.ts";
 import type { RunDescription } from "../backend/port.ts";
 import { Engine } from "../engine/engine.ts";
-import { WorkflowTable } from "../host/versions.ts";
-import { consoleLogger } from "../logger.ts";
 import { MemoryStore } from "../store/memory/store.ts";
 import type { RunRow } from "../store/port.ts";
 import { type Patience, Stillness, Surroundings } from "./stillness.ts";

@@ -3,7 +3,12 @@
 // Invariants: V2 (a run is driven by a definition that serves its version, and by one only: what is ambiguous is refused).
 
 import { type AnyWorkflow, InvalidInputError } from "@holdfast/core";
-import type { Served } from "../store/port.ts";
+
+/** The versions of a workflow that a worker serves: undefined for runs without one; or all of them. */
+export interface Served {
+  readonly workflow: string;
+  readonly versions: "*" | readonly (string | undefined)[];
+}
 
 /** The definitions of one name. */
 interface Versions {

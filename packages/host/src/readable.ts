@@ -1,6 +1,6 @@
 // What is shown of payloads that may have been written with another codec.
 // Owns: nothing.
-// Invariants: P8; who looks at many things is not kept from all of them by one that can't be read.
+// Invariants: P8; one value that can't be decoded stops no other from being shown.
 
 import { type Codec, type Payload, type SerializedError, serializeError } from "@holdfast/core";
 
