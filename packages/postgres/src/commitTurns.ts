@@ -26,7 +26,12 @@ export interface CommitBatch {
   readonly usual: readonly number[];
 }
 
-export function commitBatch(commits: readonly TurnCommit[], names: Names, birthOf: BirthOf): CommitBatch {
+export function commitBatch(
+  commits: readonly TurnCommit[],
+  names: Names,
+  birthOf: BirthOf,
+  goesUsual: (commit: TurnCommit) => boolean = isUsual,
+): CommitBatch {
   const usual: { readonly at: number; readonly id: string; readonly commit: TurnCommit }[] = [];
   const others: number[] = [];
   const rest: object[] = [];
@@ -36,7 +41,7 @@ export function commitBatch(commits: readonly TurnCommit[], names: Names, birthO
   for (const { runId } of commits) (runs.has(runId) ? twice : runs).add(runId);
   for (const [at, commit] of commits.entries()) {
     // Turns of one run are applied in order, so one by one.
-    if (isUsual(commit) && !twice.has(commit.runId)) usual.push({ at, id: text(commit.runId), commit });
+    if (goesUsual(commit) && !twice.has(commit.runId)) usual.push({ at, id: text(commit.runId), commit });
     else {
       others.push(at);
       rest.push(commitFields(commit, names, birthOf(commit), reach));

@@ -38,7 +38,7 @@ export interface CreateBatch {
   readonly others: readonly number[];
 }
 
-export function createBatch(runs: readonly NewRun[], names: Names): CreateBatch {
+export function createBatch(runs: readonly NewRun[], names: Names, goesPlain: (run: NewRun) => boolean = isPlain): CreateBatch {
   const seen = new Set<string>();
   const twice = new Set<string>();
   for (const { id } of runs) (seen.has(id) ? twice : seen).add(id);
@@ -50,7 +50,7 @@ export function createBatch(runs: readonly NewRun[], names: Names): CreateBatch 
   const rest: object[] = [];
   const reach: Reach = { touched: [], ending: [] };
   for (const [at, run] of runs.entries()) {
-    if (!isPlain(run) || twice.has(run.id)) {
+    if (!goesPlain(run) || twice.has(run.id)) {
       others.push(at);
       rest.push(newRunFields(run, names, reach));
       continue;

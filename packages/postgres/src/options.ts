@@ -26,6 +26,15 @@ export interface PostgresStoreOptions {
   readonly clock?: (() => number) | undefined;
 }
 
+/**
+ * Every call takes the general way: no statement for a turn alone, no set of usual turns, plain runs or plain messages. For the conformance
+ * suite, which runs with the shortcuts and without: not an option of users, so it has no name that they could give.
+ */
+export const GENERAL_WAY: unique symbol = Symbol("general way");
+export interface InternalOptions extends PostgresStoreOptions {
+  readonly [GENERAL_WAY]?: boolean;
+}
+
 export interface FromUrlOptions {
   readonly logger?: Logger | undefined;
   /** Runs of one namespace know nothing of those of another: each has a schema of its own. */

@@ -32,7 +32,7 @@ import {
   type Wakeup,
 } from "holdfast/store";
 import { escapeIdentifier } from "pg";
-import { Alones } from "./alone.ts";
+import { type Alone, Alones } from "./alone.ts";
 import { askIn } from "./callers.ts";
 import { type Claim, type ClaimRow, claimedRun, claimOf, heldOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
 import { json, optionalPayload, readText, text, time } from "./columns.ts";
@@ -43,7 +43,16 @@ import { isDamage } from "./failures.ts";
 import { Line } from "./line.ts";
 import { type Lane, Names } from "./names.ts";
 import { Notices } from "./notices.ts";
-import { checkedConnectionString, checkedSchema, type FromUrlOptions, optionsOf, type PostgresStoreOptions, whereOf } from "./options.ts";
+import {
+  checkedConnectionString,
+  checkedSchema,
+  type FromUrlOptions,
+  GENERAL_WAY,
+  type InternalOptions,
+  optionsOf,
+  type PostgresStoreOptions,
+  whereOf,
+} from "./options.ts";
 import {
   countRuns,
   listRuns,
@@ -106,6 +115,9 @@ export class PostgresStore implements Store {
   readonly #claimRuns: string;
   readonly #statements = new Map<string, string>();
   readonly #alones: Alones;
+  readonly #isGeneral: boolean;
+  /** Undefined: as they are. */
+  readonly #goesPlain: (() => false) | undefined;
   readonly #births = new Map<string, Birth & { execution: number }>();
   /** Runs under idempotency keys: a transaction that is still open may have used one of them. */
   /** The latest time that deadlines were looked at. */
@@ -124,6 +136,8 @@ export class PostgresStore implements Store {
     this.#place = { schema, s: escapeIdentifier(schema), where: whereOf(options.connectionString, schema) };
     this.#clock = options.clock;
     this.#alones = new Alones(this.#place.s);
+    this.#isGeneral = (options as InternalOptions)[GENERAL_WAY] === true;
+    this.#goesPlain = this.#isGeneral ? () => false : undefined;
     const waits = { patience: options.patience ?? DEFAULT_PATIENCE_MS, tooLong: () => lockedError(this.#place.where) };
     this.#keyed = new Line((runs) => this.#create(runs), {
       ...waits,
@@ -251,6 +265,10 @@ export class PostgresStore implements Store {
     return row?.answer ?? "{}";
   }
 
+  /** A statement for one item that has a call to itself, if there is one for it. */
+  #alone<T>(items: readonly T[], make: (item: T) => Alone | undefined): Alone | undefined {
+    return items.length === 1 && !this.#isGeneral ? this.#encoded(() => make(items[0] as T)) : undefined;
+  }
   /** What can't be put into a statement is refused before the server sees it. */
   #encoded<T>(make: () => T): T {
     try {
@@ -277,8 +295,8 @@ export class PostgresStore implements Store {
     return inPortions(runs, sizeOfRun, async (portion) => {
       const { names } = await this.#know(portion, firstTurns(portion));
       const now = this.#given();
-      const batch = lazily(() => createBatch(portion, names));
-      const alone = onlyOne(portion, (run) => this.#encoded(() => this.#alones.run(run, now, names)));
+      const batch = lazily(() => createBatch(portion, names, this.#goesPlain));
+      const alone = this.#alone(portion, (run) => this.#alones.run(run, now, names));
       const answer = await this.#call("create_runs_1", () => [now, ...this.#encoded(batch).parameters, null, null], { alone });
       const results = createResults(portion, batch, answer);
       this.#tellCreated(portion, results);
@@ -299,8 +317,8 @@ export class PostgresStore implements Store {
       const { names, notices } = await this.#know(portion.flatMap(({ children }) => children ?? []), portion); // biome-ignore format: one call
       const now = this.#given();
       const birthOf = this.#birthsOf(portion);
-      const batch = lazily(() => commitBatch(portion, names, birthOf));
-      const alone = onlyOne(portion, (commit) => this.#encoded(() => this.#alones.turn(commit, now, names, birthOf(commit))));
+      const batch = lazily(() => commitBatch(portion, names, birthOf, this.#goesPlain));
+      const alone = this.#alone(portion, (commit) => this.#alones.turn(commit, now, names, birthOf(commit)));
       const answer = await this.#call("commit_turns_1", () => [now, ...this.#encoded(batch).parameters], {
         areTurns: true,
         alone,
@@ -411,7 +429,7 @@ export class PostgresStore implements Store {
     const carryOut = async (portion: readonly Message[]): Promise<(SendResult | undefined)[]> => {
       const fieldsOf = (message: Message, o: number) => ({ o, ...addressedFields(message) });
       const fields = this.#encoded(() => JSON.stringify(portion.map(fieldsOf)));
-      const arePlain = portion.every(({ message }) => isPlain(message)) && areDistinct(portion);
+      const arePlain = !this.#isGeneral && portion.every(({ message }) => isPlain(message)) && areDistinct(portion);
       const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields, wait]);
       this.#tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
       return (JSON.parse(answer) as (SentAnswer | null)[]).map((sent) => (sent === null ? undefined : sendResult(sent)));
@@ -747,9 +765,6 @@ function stillSignaled(): StoreError {
 }
 function placeholders(count: number): string {
   return Array.from({ length: count }, (_, i) => `$${i + 1}`).join(", ");
-}
-function onlyOne<T, R>(items: readonly T[], work: (item: T) => R): R | undefined {
-  return items.length === 1 ? work(items[0] as T) : undefined;
 }
 /** Once, when it is needed. */
 function lazily<T extends object>(make: () => T): () => T {
