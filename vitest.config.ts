@@ -37,6 +37,8 @@ const common = {
   setupFiles: ["packages/core/test/seeds.ts"],
   testTimeout: 20_000,
   hookTimeout: 20_000,
+  // Of the tests in one file that say that they may run at the same time: they wait for real time.
+  maxConcurrency: 20,
 };
 // Packages of this repository resolve to their sources, so that tests need no build.
 const ssr = { resolve: { conditions: ["@holdfast/source", ...defaultServerConditions] } };

@@ -7,6 +7,7 @@ export {
   type Doom,
   type Host,
   type HostCapability,
+  type HostClock,
   type HostConformanceOptions,
   type HostOptions,
   type HostRun,

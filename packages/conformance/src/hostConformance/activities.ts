@@ -5,29 +5,29 @@
 import { activity, RetryLaterError, workflow } from "@holdfast/core";
 import { failure, type Suite, same } from "./suite.ts";
 
-const resize = activity(
-  "resize",
-  async ({ width }: { width: number }, info) => {
-    info.heartbeat({ done: info.attempt });
-    if (info.attempt < 3) throw new Error("busy");
-    return { width: width * 2, last: info.lastHeartbeat };
-  },
-  { retry: { initialInterval: "1s", jitter: 0 } },
-);
-const image = workflow("image", (ctx) => ctx.activity(resize, { width: 5 }));
+export function activities({ test, t }: Suite): void {
+  const resize = activity(
+    "resize",
+    async ({ width }: { width: number }, info) => {
+      info.heartbeat({ done: info.attempt });
+      if (info.attempt < 3) throw new Error("busy");
+      return { width: width * 2, last: info.lastHeartbeat };
+    },
+    { retry: { initialInterval: t("1s"), jitter: 0 } },
+  );
+  const image = workflow("image", (ctx) => ctx.activity(resize, { width: 5 }));
 
-const never = activity("never", () => new Promise<void>(() => {}), { retry: { maxAttempts: 2, initialInterval: "1s", jitter: 0 } });
+  const never = activity("never", () => new Promise<void>(() => {}), { retry: { maxAttempts: 2, initialInterval: t("1s"), jitter: 0 } });
 
-const throttled = activity(
-  "throttled",
-  (_: undefined, info) => {
-    if (info.attempt === 1) throw new RetryLaterError("429", { after: "1h" });
-    return info.attempt;
-  },
-  { retry: { initialInterval: "1s", maxInterval: "2s", jitter: 0 } },
-);
+  const throttled = activity(
+    "throttled",
+    (_: undefined, info) => {
+      if (info.attempt === 1) throw new RetryLaterError("429", { after: t("1h") });
+      return info.attempt;
+    },
+    { retry: { initialInterval: t("1s"), maxInterval: t("2s"), jitter: 0 } },
+  );
 
-export function activities({ test }: Suite): void {
   test(
     "D8 D11 a RetryLaterError of an activity says when the next attempt is, whatever its policy says",
     async (host) => {
@@ -38,7 +38,7 @@ export function activities({ test }: Suite): void {
       await host.skip("2s");
       same(await run.result(), 2);
     },
-    { activities: [throttled] },
+    { activities: [throttled], needs: "exact-clock" },
   );
   test(
     "K7 D8 D11 time that an activity asks for beyond the deadline of its run fails the run now",
@@ -54,7 +54,7 @@ export function activities({ test }: Suite): void {
     "D8 D11 time that an activity asks for beyond its scheduleToClose fails it now",
     async (host) => {
       const call = workflow("call", async (ctx) => {
-        const { ok } = await ctx.try("call", (inner) => inner.activity(throttled, undefined, { scheduleToClose: "10m" }));
+        const { ok } = await ctx.try("call", (inner) => inner.activity(throttled, undefined, { scheduleToClose: t("10m") }));
         return [ok, ctx.now().getTime() - ctx.run.startedAt.getTime() < 600_000];
       });
       same(await (await host.start(call)).result(), [false, true]);
@@ -66,7 +66,7 @@ export function activities({ test }: Suite): void {
     async (host) => {
       const run = await host.start(image);
       await host.crash();
-      await host.skip("10s");
+      for (let i = 0; i < 5; i++) await host.skip("2s");
       same(await run.result(), { width: 10, last: { done: 2 } });
     },
     { activities: [resize] },
@@ -80,12 +80,16 @@ export function activities({ test }: Suite): void {
           const { ok } = await ctx.try("call", (inner) => inner.activity(never, undefined, options));
           return [ok, ctx.now().getTime() - start];
         };
-        return [await outcome({ startToClose: "5s" }), await outcome({ scheduleToClose: "7s" }), await outcome({ heartbeat: "3s" })];
+        return [
+          await outcome({ startToClose: t("5s") }),
+          await outcome({ scheduleToClose: t("7s") }),
+          await outcome({ heartbeat: t("3s") }),
+        ];
       });
       const run = await host.start(calls);
       await host.skip("1m");
       same(await run.result(), [[false, 11_000], [false, 7_000], [false, 7_000]]); // biome-ignore format: a table
     },
-    { activities: [never] },
+    { activities: [never], needs: "exact-clock" },
   );
 }

@@ -6,14 +6,14 @@ import assert from "node:assert/strict";
 import { CanceledError, Receive, signal, workflow } from "@holdfast/core";
 import { fails, failure, macrotasks, never, range, type Suite, same } from "./suite.ts";
 
-export function cancellation({ test }: Suite): void {
+export function cancellation({ test, t }: Suite): void {
   test("K1 K2 K3 cancellation reaches every unit, cleanup is shielded, the run ends canceled", async (host) => {
     const seen: string[] = [];
     const aborted: boolean[] = [];
     const long = workflow("long", async (ctx) => {
       try {
         await ctx.join("both", {
-          sleeps: (branch) => branch.sleep("365d"),
+          sleeps: (branch) => branch.sleep(t("365d")),
           works: (branch) =>
             branch.step("work", ({ signal: told }) => {
               told.addEventListener("abort", () => aborted.push(true));
@@ -33,24 +33,28 @@ export function cancellation({ test }: Suite): void {
     same([seen, aborted], [["CanceledError", "clean"], [true]]);
   });
 
-  test("K1 D9 a cancel that is sent as its run ends is heard, or refused", async (host) => {
-    const last = workflow("last", async (ctx) => {
-      await ctx.sleep("1s");
-      return "done";
-    });
-    for (const moment of range(16)) {
-      const run = await host.start(last, undefined, { id: `last-${moment}` });
-      const skipped = host.skip("1s");
-      await macrotasks(moment);
-      const isAcknowledged = await run.cancel().then(
-        () => true,
-        () => false,
-      );
-      await skipped;
-      await host.skip("1s");
-      same(await run.status(), isAcknowledged ? "canceled" : "completed");
-    }
-  });
+  test(
+    "K1 D9 a cancel that is sent as its run ends is heard, or refused",
+    async (host) => {
+      const last = workflow("last", async (ctx) => {
+        await ctx.sleep(t("1s"));
+        return "done";
+      });
+      for (const moment of range(16)) {
+        const run = await host.start(last, undefined, { id: `last-${moment}` });
+        const skipped = host.skip("1s");
+        await macrotasks(moment);
+        const isAcknowledged = await run.cancel().then(
+          () => true,
+          () => false,
+        );
+        await skipped;
+        await host.skip("1s");
+        same(await run.status(), isAcknowledged ? "canceled" : "completed");
+      }
+    },
+    { needs: "exact-clock" },
+  );
 
   test("K1 K5 a cancel is not overwritten by a run in progress", async (host) => {
     let finish: (value: string) => void = () => {};
@@ -77,9 +81,9 @@ export function cancellation({ test }: Suite): void {
     const w = workflow("w", async (ctx) => {
       const seen: unknown[] = [];
       try {
-        await ctx.sleep("1d");
+        await ctx.sleep(t("1d"));
       } catch {
-        for (const call of [() => ctx.sleep("1s"), () => ctx.step("s", async () => 1), () => ctx.waitForSignal("x")])
+        for (const call of [() => ctx.sleep(t("1s")), () => ctx.step("s", async () => 1), () => ctx.waitForSignal("x")])
           seen.push(await call().then(String, (error: Error) => error.name));
         seen.push(typeof ctx.random());
         seen.push(await ctx.shield((inner) => inner.step("clean", async () => "cleaned")));
@@ -97,7 +101,7 @@ export function cancellation({ test }: Suite): void {
     const make = (cancellation: "cooperative" | undefined) =>
       workflow({ name: cancellation ?? "strict", ...(cancellation !== undefined && { cancellation }) }, async (ctx) => {
         try {
-          await ctx.sleep("1d");
+          await ctx.sleep(t("1d"));
           return "slept";
         } catch {
           return "cleaned up";
@@ -127,7 +131,7 @@ export function cancellation({ test }: Suite): void {
             work: (_, state) =>
               Receive.async(async (handler) => {
                 try {
-                  await handler.sleep("1d");
+                  await handler.sleep(t("1d"));
                 } catch (error) {
                   log.push(`handler ${(error as Error).name}`);
                   throw error;

@@ -4,8 +4,8 @@
 
 import assert from "node:assert/strict";
 import { type AnyWorkflow, FatalError, Loop, Receive, replay, signal, update, workflow } from "@holdfast/core";
-import type { Host } from "./host.ts";
-import { never, range, type Suite, same } from "./suite.ts";
+import type { SuiteHost } from "./clock.ts";
+import { type MakeHost, never, range, type Suite, same } from "./suite.ts";
 
 /** Whatever comes of it: the process may die under it, and then it is sent again. */
 const perhaps = (promise: Promise<unknown>): Promise<void> =>
@@ -14,13 +14,14 @@ const perhaps = (promise: Promise<unknown>): Promise<void> =>
     () => {},
   );
 
-/** Does this with a host that dies at its first write, at its second, and so on until there are no more. */
+/** Does this with a host that dies at its first write, at its second (by a real clock: second, fourth …), until there are no more. */
 async function atEveryWrite(
-  makeHost: () => Promise<Host>,
-  run: (host: Host, name: string, die: () => void) => Promise<void>,
+  { clock }: Suite,
+  makeHost: MakeHost,
+  run: (host: SuiteHost, name: string, die: () => void) => Promise<void>,
 ): Promise<void> {
   for (const when of ["before", "after"] as const) {
-    for (let write = 1, isOver = false; !isOver; write++) {
+    for (let write = 1, isOver = false; !isOver; write = clock === "virtual" ? write + 1 : write * 2) {
       const host = await makeHost();
       let doom = { struck: false };
       const name = `${when} write ${write}`;
@@ -38,7 +39,7 @@ async function atEveryWrite(
   }
 }
 /** Starts it again if nobody was told that it had been. */
-async function startedFor(host: Host, code: AnyWorkflow, input: unknown, id: string) {
+async function startedFor(host: SuiteHost, code: AnyWorkflow, input: unknown, id: string) {
   const run = host.run(code, id);
   const missing = await run.status().then(
     () => false,
@@ -48,7 +49,7 @@ async function startedFor(host: Host, code: AnyWorkflow, input: unknown, id: str
 }
 
 /** Counts what steps did, in the order in which they did it. */
-function makeWork() {
+function makeWork({ t }: Suite) {
   const effects: string[] = [];
   const work = workflow("work", async (ctx) => {
     const effect = (name: string) => async () => void effects.push(name);
@@ -62,7 +63,7 @@ function makeWork() {
     const joined = await ctx.join("both", {
       left: async (branch) => {
         await branch.step("a", effect("left a"));
-        await branch.sleep("1m");
+        await branch.sleep(t("1m"));
         return branch.step("b", async () => effects.push("left b") > 0);
       },
       right: async (branch) => {
@@ -72,7 +73,7 @@ function makeWork() {
     });
     const raced = await ctx.race("first", {
       slow: async (branch) => {
-        await branch.sleep("1h");
+        await branch.sleep(t("1h"));
         return "slow";
       },
       fast: async (branch) => branch.step("fast", async () => "fast"),
@@ -92,134 +93,163 @@ function makeWork() {
 const EXPECTED = { ok: false, joined: { left: true, right: "right" }, raced: { winner: "fast", value: "fast" }, looped: 5 };
 const EFFECTS = ["begin", "risk", "left a", "right a", "left b", ...range(6).map((n) => `turn ${n}`), "end"];
 
-export function crashes({ test, makeHost }: Suite): void {
-  test("D1 D2 D6 Y1 a run that is killed at any of its writes ends as if it had not been", async () => {
-    await atEveryWrite(makeHost, async (host, name, die) => {
-      const { work, effects } = makeWork();
-      die();
-      await perhaps(host.start(work));
-      await host.skip("1m");
-      await host.crash();
-      const run = await startedFor(host, work, undefined, "run");
-      await host.skip("2m");
-      same(await run.result(), EXPECTED, name);
-      const again = effects.filter((effect, i) => effects.indexOf(effect) !== i);
-      same([...new Set(effects)].toSorted(), EFFECTS.toSorted(), name);
-      // Only what was in flight when it died: the two branches of the join at most.
-      assert.ok(again.length <= 2, `${name}: ${again.join(", ")} ran again`);
-      await replay(work, await run.history());
-    });
-  });
-
-  test("D7 a run that is killed again and again goes on each time from where it was", async (host) => {
-    const { work, effects } = makeWork();
-    const run = await host.start(work);
-    for (let crashed = 0; crashed < 100 && (await run.status()) !== "completed"; crashed++) {
-      await host.crash();
-      host.dieAt(3, "after");
-      await host.skip("10s");
-      await host.crash();
-    }
-    same(await run.result(), EXPECTED);
-    same(new Set(effects), new Set(EFFECTS));
-  });
-
-  test("M1 M3 M7 D9 a message that is sent until it is acknowledged is taken once, whichever write the process dies at", async () => {
-    const words = workflow("words", async (ctx) => [
-      await ctx.waitForSignal("word"),
-      await ctx.waitForSignal("word"),
-      await ctx.listen(["word"], { count: 10, timeout: "1s" }),
-    ]);
-    await atEveryWrite(makeHost, async (host, name, die) => {
-      const run = await host.start(words);
-      await run.signal("word", 1);
-      die();
-      let isSent = false;
-      await perhaps(run.signal("word", 2, { idempotencyKey: "k" }).then(() => (isSent = true)));
-      await host.crash();
-      if (!isSent) await run.signal("word", 2, { idempotencyKey: "k" });
-      await host.skip("2s");
-      same(await run.result(), [1, 2, []], name);
-    });
-  });
-
-  test("K1 a cancel that was acknowledged outlives the process that was told", async () => {
-    const long = workflow("long", (ctx) => ctx.step("long", never));
-    await atEveryWrite(makeHost, async (host, name, die) => {
-      const run = await host.start(long);
-      die();
-      let isSent = false;
-      await perhaps(run.cancel("why").then(() => (isSent = true)));
-      await host.crash();
-      if (!isSent && (await run.status()) !== "canceled") await run.cancel("why");
-      same(await run.status(), "canceled", name);
-    });
-  });
-
-  test("M10 an update that was accepted is made once and answered, whichever write the process dies at", async () => {
-    await atEveryWrite(makeHost, async (host, name, die) => {
-      let handled = 0;
-      const sums = workflow({ name: "sums", updates: { add: update<number, number>() } }, async (ctx) => {
-        await ctx.receive(0, {
-          updates: {
-            add: async (n, sum, handler) => {
-              const total = await handler.step("add", async () => {
-                handled++;
-                return sum + n;
-              });
-              return Receive.reply(total, total);
-            },
-          },
-        });
+export function crashes(suite: Suite): void {
+  const { test, t } = suite;
+  test(
+    "D1 D2 D6 Y1 a run that is killed at any of its writes ends as if it had not been",
+    async (_, makeHost) => {
+      await atEveryWrite(suite, makeHost, async (host, name, die) => {
+        const { work, effects } = makeWork(suite);
+        die();
+        await perhaps(host.start(work));
+        await host.skip("1m");
+        await host.crash();
+        const run = await startedFor(host, work, undefined, "run");
+        await host.skip("2m");
+        same(await run.result(), EXPECTED, name);
+        const again = effects.filter((effect, i) => effects.indexOf(effect) !== i);
+        same([...new Set(effects)].toSorted(), EFFECTS.toSorted(), name);
+        // Only what was in flight when it died: the two branches of the join at most.
+        assert.ok(again.length <= 2, `${name}: ${again.join(", ")} ran again`);
+        await replay(work, await run.history());
       });
-      const run = await host.start(sums);
-      same(await run.update("add", 5, { idempotencyKey: "one" }), 5);
-      die();
-      await perhaps(run.update("add", 7, { idempotencyKey: "two" }));
-      await host.crash();
-      same(await run.update("add", 7, { idempotencyKey: "two" }), 12, name);
-      same(await run.update("add", 5, { idempotencyKey: "one" }), 5, name);
-      assert.ok(handled <= 3, `${name}: handled ${handled} times`);
-    });
-  });
+    },
+    { needs: "dieAt" },
+  );
 
-  test("D2 K6 whichever write of parent or child dies, the child runs once and the parent hears of it", async () => {
-    let shipped = 0;
-    const ship = workflow("ship", async (ctx, parcel: string) => {
-      await ctx.sleep("1m");
-      return ctx.step("ship", async () => `${parcel} shipped ${++shipped > 0}`);
-    });
-    const order = workflow("order", async (ctx, parcel: string) => ctx.child(ship, parcel));
-    await atEveryWrite(makeHost, async (host, name, die) => {
-      shipped = 0;
-      host.teach(ship);
-      die();
-      await perhaps(host.start(order, "lamp"));
-      await host.skip("1m");
-      await host.crash();
-      const run = await startedFor(host, order, "lamp", "run");
-      await host.skip("3m");
-      same(await run.result(), "lamp shipped true", name);
-      assert.ok(shipped <= 2, `${name}: shipped ${shipped} times`);
-    });
-  });
+  test(
+    "D7 a run that is killed again and again goes on each time from where it was",
+    async (host) => {
+      const { work, effects } = makeWork(suite);
+      const run = await host.start(work);
+      for (let crashed = 0; crashed < 100 && (await run.status()) !== "completed"; crashed++) {
+        await host.crash();
+        host.dieAt(3, "after");
+        await host.skip("10s");
+        await host.crash();
+      }
+      same(await run.result(), EXPECTED);
+      same(new Set(effects), new Set(EFFECTS));
+    },
+    { needs: "dieAt" },
+  );
 
-  test("M3 D7 a signal from run to run is one delivery, whichever write the process dies at", async () => {
-    const counts = workflow({ name: "counts", signals: { word: signal<string>(), end: signal() } }, async (ctx) => {
-      await ctx.waitForSignal("end");
-      return (await ctx.listen(["word"], { count: 10, timeout: "1s" })).length;
-    });
-    const speaker = workflow("speaker", async (ctx) => ctx.signalRun("ear", "word", "hello"));
-    await atEveryWrite(makeHost, async (host, name, die) => {
-      const heard = await host.start(counts, undefined, { id: "ear" });
-      die();
-      await perhaps(host.start(speaker, undefined, { id: "mouth" }));
-      await host.crash();
-      const mouth = await startedFor(host, speaker, undefined, "mouth");
-      same(await mouth.status(), "completed", name);
-      await heard.signal("end");
-      await host.skip("1s");
-      same(await heard.result(), 1, name);
-    });
-  });
+  test(
+    "M1 M3 M7 D9 a message that is sent until it is acknowledged is taken once, whichever write the process dies at",
+    async (_, makeHost) => {
+      const words = workflow("words", async (ctx) => [
+        await ctx.waitForSignal("word"),
+        await ctx.waitForSignal("word"),
+        await ctx.listen(["word"], { count: 10, timeout: t("1s") }),
+      ]);
+      await atEveryWrite(suite, makeHost, async (host, name, die) => {
+        const run = await host.start(words);
+        await run.signal("word", 1);
+        die();
+        let isSent = false;
+        await perhaps(run.signal("word", 2, { idempotencyKey: "k" }).then(() => (isSent = true)));
+        await host.crash();
+        if (!isSent) await run.signal("word", 2, { idempotencyKey: "k" });
+        await host.skip("2s");
+        same(await run.result(), [1, 2, []], name);
+      });
+    },
+    { needs: "dieAt" },
+  );
+
+  test(
+    "K1 a cancel that was acknowledged outlives the process that was told",
+    async (_, makeHost) => {
+      const long = workflow("long", (ctx) => ctx.step("long", never));
+      await atEveryWrite(suite, makeHost, async (host, name, die) => {
+        const run = await host.start(long);
+        die();
+        let isSent = false;
+        await perhaps(run.cancel("why").then(() => (isSent = true)));
+        await host.crash();
+        if (!isSent && (await run.status()) !== "canceled") await run.cancel("why");
+        same(await run.status(), "canceled", name);
+      });
+    },
+    { needs: "dieAt" },
+  );
+
+  test(
+    "M10 an update that was accepted is made once and answered, whichever write the process dies at",
+    async (_, makeHost) => {
+      await atEveryWrite(suite, makeHost, async (host, name, die) => {
+        let handled = 0;
+        const sums = workflow({ name: "sums", updates: { add: update<number, number>() } }, async (ctx) => {
+          await ctx.receive(0, {
+            updates: {
+              add: async (n, sum, handler) => {
+                const total = await handler.step("add", async () => {
+                  handled++;
+                  return sum + n;
+                });
+                return Receive.reply(total, total);
+              },
+            },
+          });
+        });
+        const run = await host.start(sums);
+        same(await run.update("add", 5, { idempotencyKey: "one" }), 5);
+        die();
+        await perhaps(run.update("add", 7, { idempotencyKey: "two" }));
+        await host.crash();
+        same(await run.update("add", 7, { idempotencyKey: "two" }), 12, name);
+        same(await run.update("add", 5, { idempotencyKey: "one" }), 5, name);
+        assert.ok(handled <= 3, `${name}: handled ${handled} times`);
+      });
+    },
+    { needs: "dieAt" },
+  );
+
+  test(
+    "D2 K6 whichever write of parent or child dies, the child runs once and the parent hears of it",
+    async (_, makeHost) => {
+      let shipped = 0;
+      const ship = workflow("ship", async (ctx, parcel: string) => {
+        await ctx.sleep(t("1m"));
+        return ctx.step("ship", async () => `${parcel} shipped ${++shipped > 0}`);
+      });
+      const order = workflow("order", async (ctx, parcel: string) => ctx.child(ship, parcel));
+      await atEveryWrite(suite, makeHost, async (host, name, die) => {
+        shipped = 0;
+        host.teach(ship);
+        die();
+        await perhaps(host.start(order, "lamp"));
+        await host.skip("1m");
+        await host.crash();
+        const run = await startedFor(host, order, "lamp", "run");
+        await host.skip("3m");
+        same(await run.result(), "lamp shipped true", name);
+        assert.ok(shipped <= 2, `${name}: shipped ${shipped} times`);
+      });
+    },
+    { needs: "dieAt" },
+  );
+
+  test(
+    "M3 D7 a signal from run to run is one delivery, whichever write the process dies at",
+    async (_, makeHost) => {
+      const counts = workflow({ name: "counts", signals: { word: signal<string>(), end: signal() } }, async (ctx) => {
+        await ctx.waitForSignal("end");
+        return (await ctx.listen(["word"], { count: 10, timeout: t("1s") })).length;
+      });
+      const speaker = workflow("speaker", async (ctx, ear: string) => ctx.signalRun(ear, "word", "hello"));
+      await atEveryWrite(suite, makeHost, async (host, name, die) => {
+        const heard = await host.start(counts, undefined, { id: "ear" });
+        die();
+        await perhaps(host.start(speaker, host.idOf("ear"), { id: "mouth" }));
+        await host.crash();
+        const mouth = await startedFor(host, speaker, host.idOf("ear"), "mouth");
+        same(await mouth.status(), "completed", name);
+        await heard.signal("end");
+        await host.skip("1s");
+        same(await heard.result(), 1, name);
+      });
+    },
+    { needs: "dieAt" },
+  );
 }

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { FatalError, workflow } from "@holdfast/core";
 import { fails, never, type Suite, same } from "./suite.ts";
 
-export function durability({ test }: Suite): void {
+export function durability({ test, t }: Suite): void {
   test("C2 D6 a step without a value inside a join does not run again after a replay", async (host) => {
     let ran = 0;
     const w = workflow("w", async (ctx) => {
@@ -90,7 +90,7 @@ export function durability({ test }: Suite): void {
     let finish: () => void = () => {};
     const w = workflow("w", (ctx) =>
       ctx.join("both", {
-        sleeps: (branch) => branch.sleep("1h"),
+        sleeps: (branch) => branch.sleep(t("2h")),
         works: (branch) =>
           branch.step("work", async () => {
             ran++;
@@ -103,7 +103,7 @@ export function durability({ test }: Suite): void {
     await host.skip("30m");
     same(await run.status(), "running"); // not parked: something is in flight
     finish();
-    await host.skip("30m");
+    for (let i = 0; i < 2; i++) await host.skip("1h");
     same(await run.result(), { sleeps: undefined, works: 1 });
   });
 
@@ -116,9 +116,9 @@ export function durability({ test }: Suite): void {
           ({ attempt }) => {
             if (attempt === 1) throw new Error("no");
           },
-          { retry: { initialInterval: "1s", jitter: 0 } },
+          { retry: { initialInterval: t("1s"), jitter: 0 } },
         );
-        await ctx.sleep("1m");
+        await ctx.sleep(t("1m"));
       });
       const run = await host.start(w);
       await host.skip("1s");
@@ -153,31 +153,35 @@ export function durability({ test }: Suite): void {
     { needs: "transaction" },
   );
 
-  test("X10 code that is suspended hears nothing of it: neither of sleep nor of the end of the process", async (host) => {
-    const heard: string[] = [];
-    const w = workflow("w", async (ctx) => {
-      try {
-        await ctx.sleep("1h");
-      } catch {
-        heard.push("catch");
-      } finally {
-        heard.push("finally");
-      }
-      return "slept";
-    });
-    const run = await host.start(w);
-    await host.crash();
-    await host.skip("30m");
-    same(heard, []);
-    await host.skip("30m");
-    same([await run.result(), heard], ["slept", ["finally"]]);
-  });
+  test(
+    "X10 code that is suspended hears nothing of it: neither of sleep nor of the end of the process",
+    async (host) => {
+      const heard: string[] = [];
+      const w = workflow("w", async (ctx) => {
+        try {
+          await ctx.sleep(t("1h"));
+        } catch {
+          heard.push("catch");
+        } finally {
+          heard.push("finally");
+        }
+        return "slept";
+      });
+      const run = await host.start(w);
+      await host.crash();
+      await host.skip("30m");
+      same(heard, []);
+      await host.skip("30m");
+      same([await run.result(), heard], ["slept", ["finally"]]);
+    },
+    { needs: "exact-clock" },
+  );
 
   test("X11 an operation that fails while nobody awaits it yet is delivered when it is awaited", async (host) => {
     const w = workflow("w", async (ctx) => {
       // The operation itself and not a promise made of it: of those Node tells the listeners of a test runner too.
       const early = ctx.step("fails", () => Promise.reject(new Error("early")), { retry: { maxAttempts: 1 } });
-      await ctx.sleep("1m");
+      await ctx.sleep(t("1m"));
       try {
         await early;
         return "not reached";

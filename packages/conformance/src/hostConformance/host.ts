@@ -1,6 +1,6 @@
 // Job: a host as tests of behaviour see it, whatever it keeps runs in: start, send, let time pass, kill the process, look.
 // Owns: the port that an adapter implements for `hostConformance`; types only.
-// Invariants: time stands still until it is told to pass (no real waiting); a process that was killed writes nothing more.
+// Invariants: a process that was killed writes nothing more. By a virtual clock, time stands still until it is told to pass.
 
 import type { Activity, AnyWorkflow, Duration, History, OperationInfo, RunStatus } from "@holdfast/core";
 
@@ -20,16 +20,17 @@ export interface Host {
   teach(...workflows: AnyWorkflow[]): void;
   /** Until nothing can advance but by messages, time, or what steps wait for. */
   settle(): Promise<void>;
-  /** Time passes; whatever becomes due is done, in order. */
+  /** Time passes; whatever becomes due is done, in order. By a real clock: at least so much of it. */
   skip(time: Duration): Promise<void>;
   /**
    * The process dies, whatever it is doing, and another begins with the same storage and the same code. If it takes time until
-   * the other may go on (a lease runs out), that time passes: less than a second.
+   * the other may go on (a lease runs out), that time passes: less than a second by a virtual clock, 20 seconds at most by a real one.
    */
   crash(): Promise<void>;
   /**
    * The process will die at its n-th write from now: before anything of it is stored, or when all of it is, and nobody was told.
    * A write is whatever the host stores at once: a start, a message, a turn. It stays dead until `crash()` begins another.
+   * Hosts that lack "dieAt" are not asked to.
    */
   dieAt(write: number, when: "before" | "after"): Doom;
   now(): number;

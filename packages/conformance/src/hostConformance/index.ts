@@ -1,6 +1,7 @@
 // `hostConformance`: what the programming model promises, held against a host.
 // Owns: the options of the suite; the rules are in the files beside it, by group.
-// Invariants: every title begins with the ids of the rules it proves (SEMANTICS); no test sleeps, reads a clock or knows the host.
+// Invariants: every title begins with the ids of the rules it proves (SEMANTICS); no test sleeps, reads a clock or knows the host; tests share nothing, so they
+// may run at the same time on one server.
 //
 // With vitest:    describe("my host", () => hostConformance({ name: "my host", test, makeHost }));
 // With node:test: the same. Asserts come from node:assert.
@@ -9,6 +10,7 @@ import { InvalidInputError } from "@holdfast/core";
 import { activities } from "./activities.ts";
 import { cancellation } from "./cancellation.ts";
 import { changes } from "./changes.ts";
+import { type HostClock, type SuiteHost, scaleOf, suiteHost } from "./clock.ts";
 import { crashes } from "./crashes.ts";
 import { durability } from "./durability.ts";
 import { endings } from "./endings.ts";
@@ -22,6 +24,7 @@ import { steps } from "./steps.ts";
 import type { HostCapability, Suite } from "./suite.ts";
 import { updates } from "./updates.ts";
 
+export type { HostClock } from "./clock.ts";
 export type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "./host.ts";
 export type { HostCapability } from "./suite.ts";
 
@@ -32,57 +35,61 @@ const groups = [
 export interface HostConformanceOptions {
   /** Of the host, for titles. */
   readonly name: string;
-  /** A fresh host with nothing in it. The suite closes it, before it asks for the next one. */
+  /** A fresh host with nothing in it. The suite closes it, before the test that it is for asks for the next one. */
   readonly makeHost: (options: HostOptions) => Promise<Host> | Host;
   /** The runner's: `test(title, fn)`. */
   readonly test: (title: string, run: () => Promise<void>) => unknown;
   /** What it can't offer: ids of rules ("V2"), or capabilities. Their tests are left out. */
   readonly lacks?: readonly (HostCapability | RuleId)[];
+  /**
+   * "real": time passes by itself, and the host waits when it is told to skip. Durations are scaled: no skip takes longer than 3 s, no timer
+   * is due in less than 1.5 s. Default "virtual".
+   */
+  readonly clock?: HostClock;
+  /** The runner's way to list a test that is not run. Needed with a real clock: tests that need an exact clock are listed by it. */
+  readonly skip?: (title: string, run: () => Promise<void>) => unknown;
 }
 /** As in docs/semantics.md: a letter and a number. */
 export type RuleId = `${Uppercase<string>}${number}`;
 
-export function hostConformance({ name, makeHost, test, lacks = [] }: HostConformanceOptions): void {
+export function hostConformance({ name, makeHost, test, skip, clock = "virtual", lacks = [] }: HostConformanceOptions): void {
+  if (clock === "real" && skip === undefined) throw invalid("skip", "A real clock leaves tests out: say how they are listed.");
   const lacking = new Set<string>(lacks);
   const met = new Set<string>();
-  const opened: Host[] = [];
-  const open = async (given: HostOptions): Promise<Host> => {
-    const host = await makeHost(given);
-    opened.push(host);
-    return host;
-  };
-  const closeAll = async (): Promise<void> => {
-    for (const host of opened.splice(0)) await host.close?.();
-  };
   const suite: Suite = {
-    test(title, run, { activities: called = [], needs } = {}) {
-      const named = [...rulesOf(title), ...(needs === undefined ? [] : [needs])];
+    test(title, run, { activities: called = [], needs = [] } = {}) {
+      const named = [...rulesOf(title), ...[needs].flat()];
       for (const one of named) met.add(one);
       if (named.some((one) => lacking.has(one))) return;
-      test(`${title} (${name})`, async () => {
+      const isExact = clock === "real" && named.includes("exact-clock");
+      const register = isExact ? skip : test;
+      register?.(`${title} (${name}${isExact ? "; not applicable: it needs an exact clock" : ""})`, async () => {
+        let opened: SuiteHost | undefined;
+        const open = async (given: HostOptions): Promise<SuiteHost> => {
+          await opened?.close?.();
+          opened = suiteHost(await makeHost(given), clock);
+          return opened;
+        };
         try {
-          await run(await open({ activities: called }));
+          await run(await open({ activities: called }), () => open({ activities: [] }));
         } finally {
-          await closeAll();
+          await opened?.close?.();
         }
       });
     },
-    makeHost: async () => {
-      await closeAll();
-      return open({ activities: [] });
-    },
+    t: scaleOf(clock),
+    clock,
   };
   for (const group of groups) group(suite);
-  refuseUnknown(lacks.filter((one) => !met.has(one)));
+  const unknown = lacks.filter((one) => !met.has(one));
+  // A word that leaves nothing out is a mistake: what its author means to leave out is tested all the same.
+  if (unknown.length > 0) throw invalid("lacks", `No test is about ${unknown.join(", ")}: take it out.`);
 }
 
 /** The ids that a title begins with. */
 function rulesOf(title: string): string[] {
   return /^(?:[A-Z]\d+ )+/.exec(title)?.[0].trim().split(" ") ?? [];
 }
-/** A word that leaves nothing out is a mistake: what its author means to leave out is tested all the same. */
-function refuseUnknown(unknown: readonly string[]): void {
-  if (unknown.length === 0) return;
-  const message = `No test is about ${unknown.join(", ")}: take it out.`;
-  throw new InvalidInputError({ what: "hostConformance", issues: [{ message, path: ["lacks"] }] });
+function invalid(option: string, message: string): InvalidInputError {
+  return new InvalidInputError({ what: "hostConformance", issues: [{ message, path: [option] }] });
 }

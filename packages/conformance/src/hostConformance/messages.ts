@@ -5,7 +5,7 @@
 import { Receive, signal, workflow } from "@holdfast/core";
 import { fails, macrotasks, numbers, range, type Suite, same } from "./suite.ts";
 
-export function messages({ test }: Suite): void {
+export function messages({ test, t }: Suite): void {
   test("M1 M2 M4 signals are buffered in order, across a crash, and popped by name", async (host) => {
     const collect = workflow("collect", async (ctx) => {
       await ctx.waitForSignal("go");
@@ -25,7 +25,7 @@ export function messages({ test }: Suite): void {
   test("M3 a signal that is sent again under its key is one delivery, also after a crash", async (host) => {
     const count = workflow("count", async (ctx) => {
       await ctx.waitForSignal("end");
-      return (await ctx.listen(["hit"], { count: 10, timeout: "1s" })).length;
+      return (await ctx.listen(["hit"], { count: 10, timeout: t("1s") })).length;
     });
     const run = await host.start(count);
     await run.signal("hit", 1, { idempotencyKey: "k" });
@@ -39,8 +39,8 @@ export function messages({ test }: Suite): void {
 
   test("M4 a wait times out, and what comes later stays buffered", async (host) => {
     const patient = workflow("patient", async (ctx) => {
-      const first = await ctx.waitForSignal("word", { timeout: "1m" });
-      await ctx.sleep("1m");
+      const first = await ctx.waitForSignal("word", { timeout: t("1m") });
+      await ctx.sleep(t("1m"));
       return [first.timedOut, await ctx.waitForSignal("word")];
     });
     const run = await host.start(patient);
@@ -50,41 +50,49 @@ export function messages({ test }: Suite): void {
     same(await run.result(), [true, "late"]);
   });
 
-  test("M1 D9 a signal that is sent as its run ends is in the output, or refused", async (host) => {
-    const drain = workflow("drain", async (ctx) => {
-      const heard: unknown[] = [];
-      for (;;) {
-        const batch = await ctx.listen(["tick"], { count: 10, timeout: "1s" });
-        if (batch.length === 0) return heard;
-        heard.push(...batch.map(({ payload }) => payload));
+  test(
+    "M1 D9 a signal that is sent as its run ends is in the output, or refused",
+    async (host) => {
+      const drain = workflow("drain", async (ctx) => {
+        const heard: unknown[] = [];
+        for (;;) {
+          const batch = await ctx.listen(["tick"], { count: 10, timeout: t("1s") });
+          if (batch.length === 0) return heard;
+          heard.push(...batch.map(({ payload }) => payload));
+        }
+      });
+      for (const moment of range(16)) {
+        const run = await host.start(drain, undefined, { id: `drain-${moment}` });
+        const skipped = host.skip("1s");
+        await macrotasks(moment);
+        const isAcknowledged = await run.signal("tick", moment).then(
+          () => true,
+          () => false,
+        );
+        await skipped;
+        await host.skip("2s");
+        same(await run.result(), isAcknowledged ? [moment] : []);
       }
-    });
-    for (const moment of range(16)) {
-      const run = await host.start(drain, undefined, { id: `drain-${moment}` });
-      const skipped = host.skip("1s");
-      await macrotasks(moment);
-      const isAcknowledged = await run.signal("tick", moment).then(
-        () => true,
-        () => false,
-      );
-      await skipped;
-      await host.skip("2s");
-      same(await run.result(), isAcknowledged ? [moment] : []);
-    }
-  });
+    },
+    { needs: "exact-clock" },
+  );
 
-  test("D9 a signal that comes with the timer that ends its wait is heard", async (host) => {
-    const race = workflow("race", (ctx) =>
-      ctx.race("first", { heard: (branch) => branch.waitForSignal("go"), slept: (branch) => branch.sleep("1m") }),
-    );
-    const run = await host.start(race);
-    // The process dies before it could take the signal; when it is back, the timer is due as well.
-    host.dieAt(2, "before");
-    await run.signal("go", "now").catch(() => {});
-    await host.skip("2m").catch(() => {});
-    await host.crash();
-    same(await run.result(), { winner: "heard", value: "now" });
-  });
+  test(
+    "D9 a signal that comes with the timer that ends its wait is heard",
+    async (host) => {
+      const race = workflow("race", (ctx) =>
+        ctx.race("first", { heard: (branch) => branch.waitForSignal("go"), slept: (branch) => branch.sleep(t("1m")) }),
+      );
+      const run = await host.start(race);
+      // The process dies before it could take the signal; when it is back, the timer is due as well.
+      host.dieAt(2, "before");
+      await run.signal("go", "now").catch(() => {});
+      await host.skip("2m").catch(() => {});
+      await host.crash();
+      same(await run.result(), { winner: "heard", value: "now" });
+    },
+    { needs: "dieAt" },
+  );
 
   test("M8 signals that are sent with the start are there in the first turn", async (host) => {
     const early = workflow("early", async (ctx) => ctx.waitForSignal("word"));
@@ -118,7 +126,7 @@ export function messages({ test }: Suite): void {
     const hears = workflow("hears", async (ctx) => {
       const all: unknown[] = [];
       for (const count of [2, 10, 10]) {
-        const heard = await ctx.listen(["a", "b"], { count, timeout: "1m" });
+        const heard = await ctx.listen(["a", "b"], { count, timeout: t("1m") });
         all.push(heard.map(({ name, payload }) => `${name}${payload}`));
       }
       return all;
@@ -133,7 +141,7 @@ export function messages({ test }: Suite): void {
     const three = workflow("three", (ctx) =>
       ctx.join("all", {
         last: async (branch) => {
-          await branch.sleep("1m");
+          await branch.sleep(t("1m"));
           return branch.waitForSignal("word");
         },
         first: (branch) => branch.waitForSignal("word"),
@@ -147,24 +155,28 @@ export function messages({ test }: Suite): void {
     same(await run.result(), { last: "c", first: "a", second: "b" });
   });
 
-  test("R1 R2 R8 a receive takes what is buffered first, in order, and ends at its timeout", async (host) => {
-    const talk = workflow({ name: "talk", signals: { go: signal(), say: signal<string>(), other: signal<string>() } }, async (ctx) => {
-      await ctx.waitForSignal("go");
-      const { state, timedOut } = await ctx.receive([] as string[], {
-        signals: { say: (word, said) => Receive.noreply([...said, word]) },
-        timeout: "1m",
+  test(
+    "R1 R2 R8 a receive takes what is buffered first, in order, and ends at its timeout",
+    async (host) => {
+      const talk = workflow({ name: "talk", signals: { go: signal(), say: signal<string>(), other: signal<string>() } }, async (ctx) => {
+        await ctx.waitForSignal("go");
+        const { state, timedOut } = await ctx.receive([] as string[], {
+          signals: { say: (word, said) => Receive.noreply([...said, word]) },
+          timeout: t("1m"),
+        });
+        return [state, timedOut, await ctx.waitForSignal("other")];
       });
-      return [state, timedOut, await ctx.waitForSignal("other")];
-    });
-    const run = await host.start(talk);
-    await run.signal("say", "one");
-    await run.signal("other", "kept");
-    await run.signal("say", "two");
-    await run.signal("go");
-    await host.skip("30s");
-    await host.crash();
-    await run.signal("say", "three");
-    await host.skip("31s");
-    same(await run.result(), [["one", "two", "three"], true, "kept"]);
-  });
+      const run = await host.start(talk);
+      await run.signal("say", "one");
+      await run.signal("other", "kept");
+      await run.signal("say", "two");
+      await run.signal("go");
+      await host.skip("30s");
+      await host.crash();
+      await run.signal("say", "three");
+      await host.skip("31s");
+      same(await run.result(), [["one", "two", "three"], true, "kept"]);
+    },
+    { needs: "exact-clock" },
+  );
 }

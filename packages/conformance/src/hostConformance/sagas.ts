@@ -7,7 +7,7 @@ import { inspect } from "node:util";
 import { FatalError, RetryLaterError, RollbackError, workflow } from "@holdfast/core";
 import { fails, failure, type Suite, same } from "./suite.ts";
 
-export function sagas({ test }: Suite): void {
+export function sagas({ test, t }: Suite): void {
   test("S1 S2 a saga undoes what succeeded, last first, across a crash; status rolling_back meanwhile", async (host) => {
     const undone: string[] = [];
     const trip = workflow("trip", async (ctx) => {
@@ -30,23 +30,27 @@ export function sagas({ test }: Suite): void {
     await fails(run.recover(), "HF_NOT_RESUMABLE");
   });
 
-  test("S1 D8 a rollback that asks for time gets it, also past the deadline of its run", async (host) => {
-    const undone: string[] = [];
-    const trip = workflow("trip", async (ctx) => {
-      await ctx.step("book", async () => "booked", {
-        rollback: async (name, { attempt }) => {
-          if (attempt === 1) throw new RetryLaterError("429", { after: "1h" });
-          undone.push(name);
-        },
+  test(
+    "S1 D8 a rollback that asks for time gets it, also past the deadline of its run",
+    async (host) => {
+      const undone: string[] = [];
+      const trip = workflow("trip", async (ctx) => {
+        await ctx.step("book", async () => "booked", {
+          rollback: async (name, { attempt }) => {
+            if (attempt === 1) throw new RetryLaterError("429", { after: t("1h") });
+            undone.push(name);
+          },
+        });
+        throw new RollbackError("no weather");
       });
-      throw new RollbackError("no weather");
-    });
-    const run = await host.start(trip, undefined, { deadline: "10m" });
-    await host.skip("59m59s");
-    same([undone, await run.status()], [[], "rolling_back"]);
-    await host.skip("1s");
-    same([undone, await run.status()], [["booked"], "failed"]);
-  });
+      const run = await host.start(trip, undefined, { deadline: "10m" });
+      await host.skip("59m59s");
+      same([undone, await run.status()], [[], "rolling_back"]);
+      await host.skip("1s");
+      same([undone, await run.status()], [["booked"], "failed"]);
+    },
+    { needs: "exact-clock" },
+  );
   test("S1 rollbackCheckpoint lets go of what came before; a step that failed is not undone", async (host) => {
     const undone: string[] = [];
     const w = workflow("w", async (ctx) => {
@@ -76,14 +80,14 @@ export function sagas({ test }: Suite): void {
           attempts.push(attempt);
           throw new Error("hotel is closed");
         },
-        retry: { maxAttempts: 2, initialInterval: "1m", jitter: 0 },
+        retry: { maxAttempts: 2, initialInterval: t("1h"), jitter: 0 },
       });
       throw new FatalError("no weather");
     });
     const run = await host.start(w);
     same([await run.status(), attempts], ["rolling_back", [1]]);
     await host.crash();
-    await host.skip("1m");
+    await host.skip("1h");
     same([await run.status(), attempts], ["failed", [1, 2]]);
     const told = inspect(await failure(run.result()), { depth: 10 });
     assert.match(told, /no weather/);
@@ -95,7 +99,7 @@ export function sagas({ test }: Suite): void {
     const make = (name: string, rollbackOnCancel: boolean) =>
       workflow({ name, rollbackOnCancel }, async (ctx) => {
         await ctx.step("s", async () => name, { rollback: async (done) => void undone.push(done) });
-        await ctx.sleep("1d");
+        await ctx.sleep(t("1d"));
       });
     for (const asks of [true, false]) {
       const id = asks ? "asks" : "does not";
@@ -115,7 +119,7 @@ export function sagas({ test }: Suite): void {
             if (done === "second" && attempt === 1) throw new Error("not yet");
             undone.push(done);
           },
-          retry: { initialInterval: "2h", jitter: 0 },
+          retry: { initialInterval: t("2h"), jitter: 0 },
         });
       throw new RollbackError("on purpose");
     });

@@ -10,10 +10,10 @@ const echo = workflow("echo", async (ctx, word: string) => {
   return word;
 });
 
-export function starting({ test }: Suite): void {
+export function starting({ test, t }: Suite): void {
   test("P11 a run says how it stands", async (host) => {
     const w = workflow("w", async (ctx, how: string) => {
-      if (how === "sleeps") await ctx.sleep("1h");
+      if (how === "sleeps") await ctx.sleep(t("1h"));
       if (how === "waits") await ctx.waitForSignal("go");
       if (how === "works") await ctx.step("work", () => new Promise(() => {}));
       if (how === "fails") throw new TypeError("bad");
@@ -54,21 +54,33 @@ export function starting({ test }: Suite): void {
     async (host) => {
       const first = await host.start(echo, "one", { id: "first", idempotencyKey: "k" });
       const second = await host.start(echo, "two", { id: "second", idempotencyKey: "k" });
-      same([first.id, second.id], ["first", "first"]);
+      same([first.id, second.id], [host.idOf("first"), host.idOf("first")]);
     },
     { needs: "startOptions" },
   );
 
   test(
-    "K8 P11 a run that is started later is pending until then",
+    "K8 P11 a run that is started later is pending until then, though the process dies",
     async (host) => {
       const run = await host.start(echo, "one", { delay: "1h", signals: [{ name: "go" }] });
-      await host.skip("59m");
       same(await run.status(), "pending");
       await host.crash();
-      await host.skip("1m");
+      await host.skip("1h");
       same(await run.result(), "one");
     },
     { needs: "startOptions" },
+  );
+  test(
+    "K8 P11 a run that is started later does not begin before its time",
+    async (host) => {
+      const run = await host.start(echo, "one", { delay: "1h", signals: [{ name: "go" }] });
+      await host.skip("59m");
+      await host.crash();
+      await host.skip("59s");
+      same(await run.status(), "pending");
+      await host.skip("1s");
+      same(await run.result(), "one");
+    },
+    { needs: ["startOptions", "exact-clock"] },
   );
 }

@@ -5,21 +5,29 @@
 import assert from "node:assert/strict";
 import type { Activity } from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
-import type { Host } from "./host.ts";
+import type { HostClock, Scaled, SuiteHost } from "./clock.ts";
 
 /** What a host may not offer, besides rules: left out by name. */
-export type HostCapability = "transaction" | "operations" | "startOptions" | "acceptWithin";
+export type HostCapability = "transaction" | "operations" | "startOptions" | "acceptWithin" | "dieAt";
+
+type Need = HostCapability | "exact-clock";
 
 export interface TestNeeds {
   // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
   readonly activities?: readonly Activity<any, any>[];
-  readonly needs?: HostCapability;
+  /** A capability; or "exact-clock": what happens at one moment and not a second later, which no real clock can tell apart. */
+  readonly needs?: Need | readonly Need[];
 }
+/** For tests that take one host after the other: fresh; those of the test before it are closed. */
+export type MakeHost = () => Promise<SuiteHost>;
+
 export interface Suite {
   /** The title begins with the ids of the rules that it proves. The host is fresh. */
-  test(title: string, run: (host: Host) => Promise<void>, needs?: TestNeeds): void;
-  /** For tests that take one host after the other: fresh; all before it are closed. */
-  makeHost(): Promise<Host>;
+  test(title: string, run: (host: SuiteHost, makeHost: MakeHost) => Promise<void>, needs?: TestNeeds): void;
+  /** Durations of workflow code go through it. Those of calls of the host (`skip`, `deadline`) do so by themselves. */
+  readonly t: Scaled;
+  /** By a virtual clock, which costs nothing, all moments are tried; by a real one, some. */
+  readonly clock: HostClock;
 }
 
 export const same: (actual: unknown, expected: unknown, message?: string) => void = assert.deepStrictEqual;

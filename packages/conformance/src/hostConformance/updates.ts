@@ -6,41 +6,44 @@ import assert from "node:assert/strict";
 import { Receive, replay, signal, update, workflow } from "@holdfast/core";
 import { fails, failure, numbers, type Suite, same } from "./suite.ts";
 
-const account = workflow(
-  {
-    name: "account",
-    signals: { close: signal() },
-    updates: { deposit: update<number, number>(numbers((n) => n > 0)), slow: update<string, string>() },
-    queries: { balance: (state: { balance: number } | undefined) => state?.balance ?? 0 },
-  },
-  async (ctx) => {
-    const { state } = await ctx.receive(
-      { balance: 0 },
-      {
-        signals: { close: (_, held) => Receive.stop(held) },
-        updates: {
-          deposit: {
-            validate(amount, held) {
-              if (held.balance + amount > 100) throw new Error("too rich");
+/** A deposit is answered at once; what is asked slowly, after a minute. */
+function makeAccount({ t }: Suite) {
+  return workflow(
+    {
+      name: "account",
+      signals: { close: signal() },
+      updates: { deposit: update<number, number>(numbers((n) => n > 0)), slow: update<string, string>() },
+      queries: { balance: (state: { balance: number } | undefined) => state?.balance ?? 0 },
+    },
+    async (ctx) => {
+      const { state } = await ctx.receive(
+        { balance: 0 },
+        {
+          signals: { close: (_, held) => Receive.stop(held) },
+          updates: {
+            deposit: {
+              validate(amount, held) {
+                if (held.balance + amount > 100) throw new Error("too rich");
+              },
+              async handle(amount, held, handler) {
+                const balance = await handler.step("add", () => held.balance + amount);
+                handler.publishState({ balance });
+                return Receive.reply(balance, { balance });
+              },
             },
-            async handle(amount, held, handler) {
-              const balance = await handler.step("add", () => held.balance + amount);
-              handler.publishState({ balance });
-              return Receive.reply(balance, { balance });
-            },
+            slow: (word, held) =>
+              Receive.async(async (handler) => {
+                await handler.sleep(t("1m"));
+                return word.toUpperCase();
+              }, held),
           },
-          slow: (word, held) =>
-            Receive.async(async (handler) => {
-              await handler.sleep("1m");
-              return word.toUpperCase();
-            }, held),
+          checkpointEvery: 5,
         },
-        checkpointEvery: 5,
-      },
-    );
-    return state.balance;
-  },
-);
+      );
+      return state.balance;
+    },
+  );
+}
 
 /** Its receive is open once it was told to go. */
 const late = workflow(
@@ -82,9 +85,9 @@ function patience({ test }: Suite): void {
     "M8 with acceptWithin an update waits for the receive that accepts it, and leaves no trace before",
     async (host) => {
       const run = await host.start(late);
-      const asked = run.update("add", 5, { acceptWithin: "1h" });
+      const asked = run.update("add", 5, { acceptWithin: "1d" });
       await fails(run.update("add", 6), "HF_UPDATE_REJECTED");
-      await host.skip("59m");
+      await host.skip("30m");
       await run.signal("go");
       same([await asked, await run.result()], [5, 5]);
       const jobs = (await run.history()).turns.flatMap((turn) => (turn as { jobs: { type: string }[] }).jobs);
@@ -97,7 +100,7 @@ function patience({ test }: Suite): void {
     "M8 M10 it outlives the process, and who comes back under its key gets its outcome",
     async (host) => {
       const run = await host.start(late);
-      const asked = failure(run.update("add", 5, { acceptWithin: "1h", idempotencyKey: "k" }));
+      const asked = failure(run.update("add", 5, { acceptWithin: "1d", idempotencyKey: "k" }));
       await host.settle();
       await host.crash();
       await asked; // the process died under it
@@ -153,7 +156,7 @@ function patience({ test }: Suite): void {
     async (host) => {
       const run = await host.start(distant, 1);
       const ask = (amount: number, key: string) => {
-        const reply = run.update("add", amount, { acceptWithin: "1h", idempotencyKey: key });
+        const reply = run.update("add", amount, { acceptWithin: "1d", idempotencyKey: key });
         reply.catch(() => {}); // the process may die under it
         return host.settle().then(() => ({ reply }));
       };
@@ -179,7 +182,7 @@ function patience({ test }: Suite): void {
     "M8 one that waits when its run ends is answered so",
     async (host) => {
       const run = await host.start(distant, 2);
-      const asked = failure(run.update("add", 5, { acceptWithin: "10m" }));
+      const asked = failure(run.update("add", 5, { acceptWithin: "1d" }));
       await host.settle();
       await run.cancel();
       same((await asked).code, "HF_RUN_CLOSED");
@@ -190,7 +193,8 @@ function patience({ test }: Suite): void {
 
 export function updates(suite: Suite): void {
   patience(suite);
-  const { test } = suite;
+  const account = makeAccount(suite);
+  const { test, t } = suite;
   test("M3 M10 an update and a signal under the same key are two messages", async (host) => {
     const run = await host.start(account);
     same(await run.update("deposit", 30, { idempotencyKey: "k" }), 30);
@@ -242,7 +246,7 @@ export function updates(suite: Suite): void {
     const brief = workflow({ name: "brief", updates: { ask: update<string, string>() } }, async (ctx) => {
       await ctx.receive(0, {
         updates: { ask: (_, state) => Receive.async((handler) => handler.condition(() => false) as never, state) },
-        timeout: "1s",
+        timeout: t("1d"),
       });
     });
     const run = await host.start(brief);
@@ -289,35 +293,39 @@ export function updates(suite: Suite): void {
     same(await run.update("add", 1), 6);
   });
 
-  test("R10 A3 async handlers and sync ones change one state, and no change is lost", async (host) => {
-    const counter = workflow(
-      { name: "counter", signals: { end: signal() }, updates: { slow: update<number, number>(), fast: update<number, number>() } },
-      async (ctx) => {
-        const { state } = await ctx.receive(0, {
-          signals: { end: (_, sum) => Receive.stop(sum) },
-          updates: {
-            slow: (n, sum) =>
-              Receive.async(async (handler) => {
-                await handler.sleep("1m");
-                return handler.updateState((held) => [held + n, held + n]);
-              }, sum),
-            fast: (n, sum) => Receive.reply(sum + n, sum + n),
-          },
-        });
-        return state;
-      },
-    );
-    const run = await host.start(counter);
-    for (const n of [1, 2]) run.update("slow", n).catch(() => {}); // the process dies under it
-    await host.settle();
-    same(await run.update("fast", 10), 10);
-    await host.crash();
-    same(await run.update("fast", 20), 30);
-    await run.signal("end"); // R5: what is in flight is waited for
-    same(await run.status(), "sleeping");
-    await host.skip("1m");
-    same(await run.result(), 33);
-  });
+  test(
+    "R10 A3 async handlers and sync ones change one state, and no change is lost",
+    async (host) => {
+      const counter = workflow(
+        { name: "counter", signals: { end: signal() }, updates: { slow: update<number, number>(), fast: update<number, number>() } },
+        async (ctx) => {
+          const { state } = await ctx.receive(0, {
+            signals: { end: (_, sum) => Receive.stop(sum) },
+            updates: {
+              slow: (n, sum) =>
+                Receive.async(async (handler) => {
+                  await handler.sleep(t("1m"));
+                  return handler.updateState((held) => [held + n, held + n]);
+                }, sum),
+              fast: (n, sum) => Receive.reply(sum + n, sum + n),
+            },
+          });
+          return state;
+        },
+      );
+      const run = await host.start(counter);
+      for (const n of [1, 2]) run.update("slow", n).catch(() => {}); // the process dies under it
+      await host.settle();
+      same(await run.update("fast", 10), 10);
+      await host.crash();
+      same(await run.update("fast", 20), 30);
+      await run.signal("end"); // R5: what is in flight is waited for
+      same(await run.status(), "sleeping");
+      await host.skip("1m");
+      same(await run.result(), 33);
+    },
+    { needs: "exact-clock" },
+  );
 
   test("P5 M11 published state is seen from outside, of open and closed runs, and outlives its scope", async (host) => {
     const shows = workflow({ name: "shows", queries: { twice: (state: number | undefined) => (state ?? 0) * 2 } }, async (ctx) => {

@@ -9,7 +9,7 @@ import type { Store } from "holdfast/store";
 import { Engine } from "../../src/engine/engine.ts";
 import { TestWorld } from "../../src/testing/world.ts";
 
-const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 /** Calls of a store that are no calls of its server: they answer at once. */
 const DIRECT: ReadonlySet<PropertyKey> = new Set(["close", "open", "watch", "watchOutages", "within"]);
 const START = Date.UTC(2026, 0, 1);
@@ -39,7 +39,7 @@ type Method = keyof Store;
 const WRITES: ReadonlySet<string> = new Set<Method>(["create", "commit", "send", "transact", "terminate", "resume", "answerTasks"]);
 
 /** Between an engine and its store: counts what goes through, and dies. */
-class Line {
+export class Line {
   /** Calls under way. */
   calls = 0;
   /** Calls that changed something, or brought something. */
@@ -139,7 +139,7 @@ function broughtSomething(method: string, result: unknown): boolean {
   }
 }
 
-class OpenEngine extends Holdfast {
+export class OpenEngine extends Holdfast {
   readonly engine: Engine;
   constructor(engine: Engine) {
     super(engine, engine);
@@ -350,11 +350,20 @@ type AnyRun = Run<unknown, never, never, never> & {
   query(name: string, args: unknown): Promise<unknown>;
 };
 
-class EmbeddedRun implements HostRun {
+/** What a handle needs of its host. */
+interface Settling {
+  settle(): Promise<void>;
+  /** A call from outside. */
+  asked<T>(call: (holdfast: Holdfast) => Promise<T>): Promise<T>;
+  /** The same, for what may need a timer that is due now. */
+  askedNow<T>(call: (holdfast: Holdfast) => Promise<T>): Promise<T>;
+}
+
+export class EmbeddedRun implements HostRun {
   readonly id: string;
-  readonly #host: EmbeddedHost;
+  readonly #host: Settling;
   readonly #workflow: AnyWorkflow;
-  constructor(host: EmbeddedHost, workflow: AnyWorkflow, id: string) {
+  constructor(host: Settling, workflow: AnyWorkflow, id: string) {
     this.#host = host;
     this.#workflow = workflow;
     this.id = id;

@@ -2,21 +2,11 @@
 
 import { hostConformance } from "@holdfast/conformance";
 import { describe, test } from "vitest";
-import { openDriver, preferredDriver } from "../../src/store/sqlite/driver.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 import { newPath } from "../sqlite/support.ts";
 import { EmbeddedHost } from "./embedded.ts";
+import { endLeases } from "./endLeases.ts";
 import { LACKS } from "./lacks.ts";
-
-async function endLeases(path: string, at: number): Promise<void> {
-  const db = openDriver(path, preferredDriver());
-  try {
-    db.exec("PRAGMA busy_timeout = 5000");
-    db.prepare("UPDATE holdfast_runs SET available_at = ? WHERE worker_id IS NOT NULL AND finished_at IS NULL").run([at]);
-  } finally {
-    db.close();
-  }
-}
 
 describe("the embedded host on SQLite", () => {
   hostConformance({
