@@ -9,10 +9,7 @@ import { defaultServerConditions } from "vite";
 import { defineConfig } from "vitest/config";
 
 const root = import.meta.dirname;
-const isNightly = (process.env["HOLDFAST_NIGHTLY"] ?? "") !== "";
-/** Tests, and what only `npm run nightly` runs. */
-const endings = isNightly ? /\.(test|nightly)\.(ts|mjs)$/ : /\.test\.(ts|mjs)$/;
-
+const isNight = (process.env["HOLDFAST_NIGHTLY"] ?? "") !== "";
 /**
  * What these tests do is over when it has returned: no server, no worker, nothing that goes on in the background. They share processes,
  * because starting one and loading the packages takes longer than most of them do.
@@ -26,7 +23,7 @@ const folders = [...readdirSync(join(root, "packages")).map((name) => join("pack
 const files = folders
   .filter((folder) => existsSync(join(root, folder)))
   .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => join(folder, file)))
-  .filter((file) => endings.test(file) && !file.includes("node_modules"))
+  .filter((file) => /\.test\.(ts|mjs)$/.test(file) && !file.includes("node_modules"))
   .map((file) => file.replaceAll("\\", "/"));
 const together = files.filter((file) => COMPUTES.test(file) && !CHANGES_ITS_PROCESS.test(readFileSync(join(root, file), "utf8")));
 const alone = files.filter((file) => !together.includes(file));
@@ -35,7 +32,8 @@ const common = {
   pool: "forks" as const,
   execArgv: ["--expose-gc"],
   setupFiles: ["packages/core/test/seeds.ts"],
-  testTimeout: 20_000,
+  // At night a test that draws by chance draws many times as much.
+  testTimeout: isNight ? 1_800_000 : 20_000,
   hookTimeout: 20_000,
   // Of the tests in one file that say that they may run at the same time: they wait for real time.
   maxConcurrency: 20,

@@ -109,8 +109,8 @@ async function underLoad(url: string, schema: string, more: (started: number) =>
   return [...bad, ...errors, ...steps.filter((key) => ran.get(key) !== 1).map((key) => [key, ran.get(key)])];
 }
 
-/** As many, unless more are asked for. */
-const RUNS = Number(process.env["HOLDFAST_LATE_RUNS"] ?? 400);
+/** At least so many; more of them in `npm run nightly`. */
+const RUNS = (process.env["HOLDFAST_NIGHTLY"] ?? "") === "" ? 150 : 4_000;
 interface Slow {
   readonly direction: "asked" | "answered";
   readonly bytes: number;

@@ -10,6 +10,9 @@ import { compile, type Program } from "./program.ts";
 import { PROGRAMS } from "./programs.ts";
 import { type Recording, record } from "./record.ts";
 
+/** Programs made by chance: more of them in `npm run nightly`. */
+const SEEDS = (process.env["HOLDFAST_NIGHTLY"] ?? "") === "" ? 4 : 40;
+
 /** So many mutants of a kind, so many of their replays that were caught, so many that had to pass and did. */
 interface Tally {
   mutants: number;
@@ -41,7 +44,7 @@ describe("a program that was changed parts from its history where it was changed
     });
   }
 
-  for (let seed = 1; seed <= 10; seed++) {
+  for (let seed = 1; seed <= SEEDS; seed++) {
     test(`Y2 Y5 Y6 V1 V3 so it is with programs made by chance (${seed})`, async () => {
       const program = generate(seed);
       expectNone(await everyChange(program, [{ kind: "legal: no change", change: "none", program }]));

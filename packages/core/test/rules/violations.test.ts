@@ -31,6 +31,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 
 const macrotask = () => new Promise<void>((resolve) => setImmediate(resolve));
 /** Each turn begins in a macrotask of its own, as hosts do it. */
+/** What has to be caught is caught so many times of so many. */
+const TIMES = (process.env["HOLDFAST_NIGHTLY"] ?? "") === "" ? 200 : 2_000;
 const FRESH: HarnessOptions = { beforeTurn: macrotask };
 
 /** What a turn failed with; undefined if it did not. */
@@ -424,7 +426,7 @@ describe("X8 foreign awaits", () => {
   ];
 
   it.each(Object.keys(FOREIGN))(
-    "X8 an await on %s is caught 1,000 times of 1,000, wherever it stands",
+    "X8 an await on %s is caught every time, wherever it stands",
     async (kind) => {
       const begun: Promise<unknown>[] = [];
       const foreign = () => {
@@ -434,7 +436,7 @@ describe("X8 foreign awaits", () => {
       };
       let caught = 0;
       const unhandled = await unhandledDuring(async () => {
-        for (let i = 0; i < 1_000; i++) {
+        for (let i = 0; i < TIMES; i++) {
           const place = PLACES[i % PLACES.length] as Place;
           const h = new Harness(place.make(foreign), FRESH);
           const error = await failure(place.reach(h));
@@ -442,18 +444,18 @@ describe("X8 foreign awaits", () => {
         }
         await Promise.all(begun);
       });
-      expect(caught).toBe(1_000);
-      expect(begun).toHaveLength(1_000);
+      expect(caught).toBe(TIMES);
+      expect(begun).toHaveLength(TIMES);
       expect(unhandled).toEqual([]);
     },
     60_000,
   );
 
-  it("X8 nor does 2 ms of work before it or after its start let one slip, 1,000 times of 1,000", async () => {
+  it("X8 nor does 2 ms of work before it or after its start let one slip, ever", async () => {
     const kinds = Object.values(FOREIGN);
     const begun: Promise<unknown>[] = [];
     let caught = 0;
-    for (let i = 0; i < 1_000; i++) {
+    for (let i = 0; i < TIMES; i++) {
       const wf = workflow("spins", async () => {
         if (i % 2 === 0) spin(2);
         const promise = (kinds[i % kinds.length] as () => Promise<unknown>)();
@@ -464,7 +466,7 @@ describe("X8 foreign awaits", () => {
       if ((await failure(Harness.start(wf, undefined, FRESH))) instanceof ForeignAwaitError) caught++;
     }
     await Promise.all(begun);
-    expect(caught).toBe(1_000);
+    expect(caught).toBe(TIMES);
   }, 60_000);
 
   it("X8 many runs in one tick: only the guilty ones are caught, all of them, and the others go on", async () => {
@@ -576,11 +578,11 @@ describe("X8 foreign awaits", () => {
       ],
     ];
     it.each(acts)(
-      "X8 Promise.race with a foreign promise is caught when it acts on it by %s, 1,000 times of 1,000",
+      "X8 Promise.race with a foreign promise is caught when it acts on it by %s, every time",
       async (_how, act, name) => {
         const kinds = Object.values(FOREIGN);
         let caught = 0;
-        for (let i = 0; i < 1_000; i++) {
+        for (let i = 0; i < TIMES; i++) {
           let foreign: Promise<unknown> = Promise.resolve();
           const wf = workflow("race", async (ctx) => {
             foreign = (kinds[i % kinds.length] as () => Promise<unknown>)();
@@ -596,7 +598,7 @@ describe("X8 foreign awaits", () => {
           const error = await failure(h.resolve("s", "step"));
           if (error instanceof Error && error.name === name && violation === error && h.terminal === undefined) caught++;
         }
-        expect(caught).toBe(1_000);
+        expect(caught).toBe(TIMES);
       },
       60_000,
     );
