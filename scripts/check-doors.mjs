@@ -1,6 +1,7 @@
 // Checks the walls of the house, file by file:
 //   doors   a package is imported only through the `exports` of its package.json, and only by the rooms that may;
 //           a relative import stays inside its package, and one from src stays inside src
+//   folders inside a package imports between folders go one way (folders.mjs)
 //   purity  core's sources import nothing but each other, and those of host, its Node door aside, nothing but core; neither uses a
 //           clock, timer, randomness or I/O
 
@@ -8,21 +9,25 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseSync, visitorKeys } from "oxc-parser";
+import { roundTrips } from "./folders.mjs";
 import { ambientUses } from "./purity.mjs";
 
-/** Which packages of this repository each package's sources may import. */
+/** What each package's sources may import of this repository: all doors of a package, one of them, or only types of it. */
 const rooms = new Map([
   ["core", []],
   ["host", ["core"]],
   ["holdfast", ["core", "host"]],
-  ["postgres", ["core", "holdfast"]],
-  ["postgres-server", []],
+  ["postgres", ["core", "holdfast/store"]],
   ["kv", ["core", "host"]],
-  ["conformance", ["core", "host", "holdfast", "kv"]],
+  ["temporal", ["core", "host", "holdfast/backend"]],
+  ["conformance", ["core", "host", "holdfast", "type kv"]], // a suite for drivers needs to know what a driver is
   ["simulation", ["core", "host", "holdfast"]],
-  ["temporal", ["core", "host"]],
-  ["cli", ["core", "holdfast", "postgres", "kv", "temporal"]],
-  ["dashboard", ["cli"]],
+  ["otel", ["type holdfast"]],
+  ["cli", ["core", "host", "holdfast", "postgres", "kv", "temporal", "conformance", "simulation"]],
+  ["dashboard", ["type cli"]],
+  ["create-holdfast", []],
+  ["postgres-server", []],
+  ["temporal-server", []],
 ]);
 
 /** Sources that run in any runtime, and what they may import beside each other. */
@@ -53,6 +58,8 @@ export function checkDoors(root) {
   const packages = readPackages(root);
   /** @type {string[]} */
   const problems = [];
+  /** @type {import("./folders.mjs").Import[]} */
+  const inside = [];
   for (const file of ["packages", "bench", "examples", "scripts", "simulation", "soak"].flatMap((folder) =>
     sourceFiles(join(root, folder)),
   )) {
@@ -68,7 +75,8 @@ export function checkDoors(root) {
     }
     const pure = pureRooms.find(({ sources, except }) => path.startsWith(sources) && !(except !== undefined && path.startsWith(except)));
     for (const { specifier, typeOnly, start } of importsOf(program)) {
-      const problem = doorProblem(path, specifier, packages) ?? (pure && purityProblem(pure, path, specifier, typeOnly));
+      if (specifier.startsWith(".")) inside.push({ from: path, to: posix(join(dirname(path), specifier)) });
+      const problem = doorProblem(path, specifier, typeOnly, packages) ?? (pure && purityProblem(pure, path, specifier, typeOnly));
       if (problem) report(start, problem);
     }
     if (!pure) continue;
@@ -80,7 +88,7 @@ export function checkDoors(root) {
       if (/^\/\s*<reference/.test(value)) report(start, `${pure.room} is pure: it can't reference other types`);
     }
   }
-  return problems;
+  return problems.concat(roundTrips(inside));
 }
 
 /** @param {string} path */
@@ -112,9 +120,10 @@ function sourceFiles(folder) {
 /**
  * @param {string} path of the importing file, from the root
  * @param {string} specifier
+ * @param {boolean} typeOnly
  * @param {Packages} packages
  */
-function doorProblem(path, specifier, packages) {
+function doorProblem(path, specifier, typeOnly, packages) {
   const [, room, folder] = /^packages\/([^/]+)\/([^/]+)/.exec(path) ?? [];
   if (/^(\/|file:)/.test(specifier)) return `"${specifier}" is absolute: import by relative path or by package name`;
 
@@ -135,7 +144,11 @@ function doorProblem(path, specifier, packages) {
   if (target.room === room) return `"${specifier}" is this package: import by relative path`;
   const may = rooms.get(room);
   if (!may) return `packages/${room} has no line in the table of rooms`;
-  return may.some((other) => other === target.room) ? undefined : `packages/${room} may not import ${name}`;
+  const door = `${target.room}${subpath}`;
+  if (may.includes(target.room) || may.includes(door)) return undefined;
+  if (may.includes(`type ${target.room}`)) return typeOnly ? undefined : `packages/${room} may import only types of ${name}`;
+  const others = may.filter((other) => other.startsWith(`${target.room}/`)).map((other) => other.replace(target.room, name));
+  return `packages/${room} may not import ${specifier}${others.length > 0 ? ` (only ${others.join(", ")})` : ""}`;
 }
 
 /** @param {typeof pureRooms[number]} pure @param {string} path @param {string} specifier @param {boolean} typeOnly */

@@ -56,6 +56,62 @@ describe("doors", () => {
   });
 });
 
+describe("rooms", () => {
+  beforeEach(() => {
+    const doors = { ".": "./src/index.ts", "./store": "./src/store/index.ts", "./backend": "./src/backend/index.ts" };
+    write("packages/holdfast/package.json", JSON.stringify({ name: "holdfast", exports: doors }));
+  });
+  test.each([
+    ["packages/postgres/src/a.ts", `import { x } from "holdfast";`, "packages/postgres may not import holdfast (only holdfast/store)"],
+    ["packages/postgres/src/a.ts", `import { x } from "holdfast/backend";`, "packages/postgres may not import holdfast/backend"],
+    ["packages/temporal/src/a.ts", `import { x } from "holdfast/store";`, "(only holdfast/backend)"],
+    ["packages/conformance/src/a.ts", `import { x } from "@holdfast/kv";`, "packages/conformance may import only types of @holdfast/kv"],
+    ["packages/kv/src/a.ts", `import type { X } from "holdfast";`, "packages/kv may not import holdfast"],
+  ])("%s may not: %s", (path, text, problem) => {
+    write(path, text);
+    expect(checkDoors(root)).toEqual([expect.stringContaining(problem)]);
+  });
+  test.each([
+    ["packages/postgres/src/a.ts", `import { x } from "holdfast/store";`],
+    ["packages/temporal/src/a.ts", `import { x } from "holdfast/backend";`],
+    [
+      "packages/conformance/src/a.ts",
+      `import type { X } from "@holdfast/kv"; import { y } from "holdfast/store"; import z from "holdfast";`,
+    ],
+    ["packages/postgres/test/a.test.ts", `import { x } from "holdfast";`],
+  ])("%s may: %s", (path, text) => {
+    write(path, text);
+    expect(checkDoors(root)).toEqual([]);
+  });
+});
+
+describe("folders", () => {
+  test("two that import each other are a problem, by types too, at any depth, and with others between", () => {
+    write("packages/kv/src/deep/a/x.ts", `import type { Y } from "../b/y.ts";`);
+    write("packages/kv/src/deep/b/y.ts", `import { z } from "../c/d/z.ts";`);
+    write("packages/kv/src/deep/c/d/z.ts", `import { x } from "../../a/x.ts";`);
+    expect(checkDoors(root)).toEqual([
+      "packages/kv/src/deep: imports between folders go one way, but a imports b in packages/kv/src/deep/a/x.ts, " +
+        "b imports c in packages/kv/src/deep/b/y.ts, c imports a in packages/kv/src/deep/c/d/z.ts",
+    ]);
+  });
+  test("a folder that comes back to itself by a file of src is a problem", () => {
+    write("packages/kv/src/a/x.ts", `import { y } from "../y.ts";`);
+    write("packages/kv/src/y.ts", `export * from "./a/z.ts";`);
+    expect(checkDoors(root)).toEqual([expect.stringContaining("a imports y.ts in packages/kv/src/a/x.ts, y.ts imports a in")]);
+  });
+  test("index.ts, files of one folder, a folder and what is inside it, and tests, go any way they like", () => {
+    write("packages/kv/src/index.ts", `export * from "./a/x.ts";`);
+    write("packages/kv/src/a/x.ts", `import { y } from "./y.ts"; import { z } from "./in/z.ts"; import { b } from "../b/b.ts";`);
+    write("packages/kv/src/a/y.ts", `import type { X } from "./x.ts";`);
+    write("packages/kv/src/a/in/z.ts", `import { y } from "../y.ts";`);
+    write("packages/kv/src/b/b.ts", `export const b = 1;`);
+    write("packages/kv/test/a/x.ts", `import { y } from "../b/y.ts";`);
+    write("packages/kv/test/b/y.ts", `import { x } from "../a/x.ts";`);
+    expect(checkDoors(root)).toEqual([]);
+  });
+});
+
 describe("purity", () => {
   test.each([
     [`import { readFileSync } from "node:fs";`, `import "node:fs"`],
