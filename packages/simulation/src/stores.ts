@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Payload } from "@holdfast/core";
 import type { InboxMessage, Store, Wakeup } from "holdfast/store";
-import { MemoryStore, openDriver, SqliteStore } from "holdfast/store";
+import { MemoryStore, openLibrary, SqliteStore } from "holdfast/store";
 import type { World } from "./world.ts";
 
 type Transacted = Parameters<NonNullable<Store["transact"]>>[0];
@@ -115,12 +115,12 @@ class ConnectedSqliteStore extends SqliteStore {
 }
 
 function readRows(path: string): string[] {
-  const driver = openDriver(path);
+  const library = openLibrary(path);
   try {
-    return driver.prepare("SELECT key FROM simulated").all([]).map(([key]) => String(key)); // biome-ignore format: one line
+    return library.prepare("SELECT key FROM simulated").all([]).map(([key]) => String(key)); // biome-ignore format: one line
   } catch {
     return []; // no transaction has written yet
   } finally {
-    driver.close();
+    library.close();
   }
 }

@@ -6,6 +6,6 @@ export { storeErrors } from "../errorCatalog.ts";
 export * from "./errors.ts";
 export { MemoryStore } from "./memory/store.ts";
 export type * from "./port.ts";
-export { openDriver } from "./sqlite/driver.ts";
+export { openLibrary } from "./sqlite/library.ts";
 export { SqliteStore } from "./sqlite/store.ts";
 export type { SqliteTransaction } from "./sqlite/transact.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { HoldfastError, signal, workflow } from "@holdfast/core";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/api/holdfast.ts";
-import { openDriver, type Value } from "../../src/store/sqlite/driver.ts";
+import { openLibrary, type Value } from "../../src/store/sqlite/library.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-fuzz-workers-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -49,14 +49,14 @@ test.each(PLACES.flatMap(([table, column]) => BROKEN.map((value) => [table, colu
   async (table, column, value) => {
     const path = join(folder, `${table}-${column}-${BROKEN.indexOf(value)}.db`);
     copyFileSync(original, path);
-    const driver = openDriver(path);
+    const library = openLibrary(path);
     let isRefused = false;
     try {
-      driver.prepare(`UPDATE ${table} SET ${column} = ?`).run([value]);
+      library.prepare(`UPDATE ${table} SET ${column} = ?`).run([value]);
     } catch {
       isRefused = true; // by the table itself
     } finally {
-      driver.close();
+      library.close();
     }
     const engine = await Holdfast.open(`file:${path}?synchronous=NORMAL`, { logger: quiet });
     const worker = await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
@@ -97,12 +97,12 @@ test("V4 W3 D4 a message that was damaged under a run in hand: the run is let go
   const damaged = await engine.start(busy, "damaged", { id: "damaged" });
   const healthy = await engine.start(busy, "healthy", { id: "healthy" });
   await vi.waitFor(() => expect(bodies).toEqual(["damaged", "healthy"]), 10_000);
-  const driver = openDriver(path);
-  driver.prepare("UPDATE holdfast_runs SET last_message = 1 WHERE id = 'damaged'").run([]);
-  driver
+  const library = openLibrary(path);
+  library.prepare("UPDATE holdfast_runs SET last_message = 1 WHERE id = 'damaged'").run([]);
+  library
     .prepare("INSERT INTO holdfast_inbox (id, run, type, received_at) SELECT 1, key, 'nonsense', 0 FROM holdfast_runs WHERE id = 'damaged'")
     .run([]);
-  driver.close();
+  library.close();
   const told = await damaged.result({ timeout: "20s" }).catch((error: unknown) => error);
   expect(told).toMatchObject({ code: "HF_RUN_BLOCKED", cause: { code: "HF_STORE_CORRUPT" } });
   tell();

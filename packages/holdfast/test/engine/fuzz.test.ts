@@ -20,7 +20,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/api/holdfast.ts";
 import { operationsOf } from "../../src/host/operations.ts";
 import { openStore } from "../../src/store/open.ts";
-import { openDriver, type Value } from "../../src/store/sqlite/driver.ts";
+import { openLibrary, type Value } from "../../src/store/sqlite/library.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 import { testEngine } from "../../src/testing/index.ts";
 
@@ -306,13 +306,13 @@ test(
     const hold = async (table: string, column: string, value: Value): Promise<void> => {
       const path = join(folder, `${++number}.db`);
       copyFileSync(original, path);
-      const driver = openDriver(path);
+      const library = openLibrary(path);
       try {
-        driver.prepare(`UPDATE ${table} SET ${column} = ?`).run([value]);
+        library.prepare(`UPDATE ${table} SET ${column} = ?`).run([value]);
       } catch {
         return; // the table itself refuses it
       } finally {
-        driver.close();
+        library.close();
       }
       const store = new SqliteStore(path, { synchronous: "NORMAL" });
       if ((await typed(() => store.open())) instanceof HoldfastError) return;
@@ -331,11 +331,11 @@ test(
       await store.close();
     };
     for (const [table, column] of SENSITIVE) for (const value of BROKEN) await hold(table, column, value);
-    const driver = openDriver(original);
-    const columns = driver
+    const library = openLibrary(original);
+    const columns = library
       .prepare("SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table' AND t.name LIKE 'holdfast%'")
       .all([]);
-    driver.close();
+    library.close();
     const values = fc.oneof(fc.constant(null), fc.integer({ min: -5, max: 1_000_000 }), texts, fc.constantFrom("null", '{"type":"x"}'));
     const draw = fc.asyncProperty(fc.nat({ max: columns.length - 1 }), values, async (at, value) => {
       const [table, column] = columns[at] ?? [];
@@ -349,9 +349,9 @@ test(
 test("V4 a run whose rows were tampered with ends nobody's worker, and nothing hangs", async () => {
   const path = join(folder, "worker.db");
   copyFileSync(original, path);
-  const driver = openDriver(path);
-  driver.prepare("UPDATE holdfast_records SET name = 'other' WHERE type = 'step'").run([]);
-  driver.close();
+  const library = openLibrary(path);
+  library.prepare("UPDATE holdfast_records SET name = 'other' WHERE type = 'step'").run([]);
+  library.close();
   const engine = await Holdfast.open(`file:${path}?synchronous=NORMAL`, { logger: quiet });
   const worker = await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
   await expect(engine.run("one", waits).result({ timeout: "10s" })).rejects.toMatchObject({ name: "RunBlockedError" });

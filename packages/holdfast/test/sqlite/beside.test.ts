@@ -6,24 +6,24 @@ import { payload, range } from "@holdfast/conformance/bench";
 import { describe, expect, test } from "vitest";
 import { StoreCorruptError, StoreForeignError } from "../../src/store/errors.ts";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
-import { DRIVERS, failureOf, newPath, openBench, openShell, openStore } from "./support.ts";
+import { failureOf, LIBRARIES, newPath, openBench, openShell, openStore } from "./support.ts";
 
 const TABLES = [
   "attempts", "executions", "inbox", "lanes", "message_keys", "records", "runs", "schema", "start_keys", "states", "tasks", "updates", "workers",
 ].map((name) => `holdfast_${name}`); // biome-ignore format: one list
 
-describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
+describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
   /** A file that another program has made and has open. */
   function fileOf(sql: string) {
     const path = newPath();
     mkdirSync(dirname(path), { recursive: true });
-    const shell = openShell(path, driver);
+    const shell = openShell(path, library);
     shell.exec(sql);
     return { path, shell };
   }
-  const open = (path: string) => openStore(path, { driver });
+  const open = (path: string) => openStore(path, { library });
   const tablesOf = (path: string) => {
-    const shell = openShell(path, driver);
+    const shell = openShell(path, library);
     const rows = shell.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name");
     shell.close();
     return rows.map(({ name }) => name);
@@ -32,7 +32,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
   async function changed(sql: string): Promise<string> {
     const path = newPath();
     await (await open(path)).close();
-    const shell = openShell(path, driver);
+    const shell = openShell(path, library);
     shell.exec(sql);
     shell.close();
     return path;
@@ -41,7 +41,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
   test("everything that a new file has is called holdfast_…", async () => {
     const path = await changed("");
     expect(tablesOf(path)).toEqual(TABLES);
-    const shell = openShell(path, driver);
+    const shell = openShell(path, library);
     const names = shell.rows("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite%'").map(({ name }) => String(name));
     expect(names.filter((name) => !name.startsWith("holdfast_"))).toEqual([]);
     shell.close();
@@ -53,7 +53,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
       CREATE INDEX runs_by_status ON runs (km); CREATE VIEW history AS SELECT km FROM runs;
       INSERT INTO tasks VALUES ('sweep'); INSERT INTO runs VALUES (5); INSERT INTO updates VALUES ('rain'); INSERT INTO inbox VALUES ('hello')
     `);
-    const bench = await openBench(path, { driver });
+    const bench = await openBench(path, { library });
     shell.exec("CREATE TABLE records (song TEXT); CREATE TABLE workers (pay INTEGER)");
     const held = await bench.running("a");
     await bench.store.transact?.({ ...held, seq: 1 }, (handle) => {
@@ -78,7 +78,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
     const marks = (version: number, id: number) => `PRAGMA user_version = ${version}; PRAGMA application_id = ${id}`;
     const { path, shell } = fileOf(`CREATE TABLE orders (x); ${marks(7, 12_345)}`);
     const read = () => [shell.rows("PRAGMA user_version")[0]?.["user_version"], shell.rows("PRAGMA application_id")[0]?.["application_id"]];
-    const first = await openBench(path, { driver });
+    const first = await openBench(path, { library });
     await first.created("a");
     expect(read()).toEqual([7, 12_345]);
     // While it is open, and while nobody has it open.
@@ -86,7 +86,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
     await first.created("b");
     await first.store.close();
     shell.exec(marks(99, 0));
-    const second = await openBench(path, { driver });
+    const second = await openBench(path, { library });
     expect((await second.store.count({})).pending).toBe(2);
     await second.store.close();
     expect(read()).toEqual([99, 0]);
@@ -94,7 +94,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
   });
 
   test("a new file has neither mark", async () => {
-    const shell = openShell(await changed(""), driver);
+    const shell = openShell(await changed(""), library);
     expect([...shell.rows("PRAGMA user_version"), ...shell.rows("PRAGMA application_id")]).toEqual([
       { user_version: 0 },
       { application_id: 0 },
@@ -112,7 +112,7 @@ describe.each(DRIVERS)("beside the user's own tables, on %s", (driver) => {
 
   test("what the user adds to a file that is open already, even under such a name, is no reason to refuse it", async () => {
     const path = await changed("CREATE INDEX holdfast_runs_mine ON holdfast_runs (queue); ALTER TABLE holdfast_runs ADD COLUMN note TEXT");
-    const bench = await openBench(path, { driver });
+    const bench = await openBench(path, { library });
     await bench.created("a");
     expect((await bench.row("a")).id).toBe("a");
   });

@@ -4,7 +4,7 @@ import { payload, range, signal, update } from "@holdfast/conformance/bench";
 import type { Command, Job, Turn } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
 import { commandOf, jobOf, toColumns } from "../../src/store/sqlite/recordCodec.ts";
-import { DRIVERS, newPath, openBench, openShell } from "./support.ts";
+import { LIBRARIES, newPath, openBench, openShell } from "./support.ts";
 
 const value = payload({ amount: 12, at: new Date(0), odd: "\0\ud800", $x: 1 });
 const bytes = new Uint8Array([0, 255, 1]);
@@ -102,8 +102,8 @@ describe("records", () => {
     expect((await bench.row("a")).turns).toBe(2);
   });
 
-  test.each(DRIVERS)("every kind, any number, through a file (%s)", async (driver) => {
-    const bench = await openBench(newPath(), { driver });
+  test.each(LIBRARIES)("every kind, any number, through a file (%s)", async (library) => {
+    const bench = await openBench(newPath(), { library });
     const held = await bench.running("a");
     const turns: Turn[] = [0, 1, 2, 3, 5, 7, 17, 40].map((count) => {
       const pick = <T>(list: readonly T[]) => range(count).map((i) => list[(i * 7 + count) % list.length] as T);
@@ -166,8 +166,8 @@ describe("texts that SQLite would cut or change", () => {
   ];
   const PAIRS = ODD.flatMap((one, i) => ODD.slice(i + 1).map((other) => [one, other])).filter(([one, other]) => one !== other);
 
-  test.each(DRIVERS)("ids, names and keys stay apart, whatever they are (%s)", async (driver) => {
-    const bench = await openBench(newPath(), { driver });
+  test.each(LIBRARIES)("ids, names and keys stay apart, whatever they are (%s)", async (library) => {
+    const bench = await openBench(newPath(), { library });
     for (const [i, texts] of PAIRS.entries()) {
       const ids = texts.map((one) => `case ${i} ${one}`);
       await bench.store.create(

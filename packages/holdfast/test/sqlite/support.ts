@@ -7,11 +7,11 @@ import { Bench } from "@holdfast/conformance/bench";
 import { afterAll, vi } from "vitest";
 import { StoreError } from "../../src/store/errors.ts";
 import { Connection } from "../../src/store/sqlite/connection.ts";
-import { type Driver, type DriverName, openDriver, preferredDriver, type Value } from "../../src/store/sqlite/driver.ts";
+import { type Library, type LibraryName, openLibrary, preferredLibrary, type Value } from "../../src/store/sqlite/library.ts";
 import { SqliteStore, type SqliteStoreOptions } from "../../src/store/sqlite/store.ts";
 
 /** Both, where this Node has both. */
-export const DRIVERS: readonly DriverName[] = preferredDriver() === "node:sqlite" ? ["node:sqlite", "libsql"] : ["libsql"];
+export const LIBRARIES: readonly LibraryName[] = preferredLibrary() === "node:sqlite" ? ["node:sqlite", "libsql"] : ["libsql"];
 
 const open: { close(): unknown }[] = [];
 const folder = mkdtempSync(join(tmpdir(), "holdfast-sqlite-"));
@@ -57,12 +57,12 @@ export interface Shell {
 }
 
 /** Somebody else with the file open, as with `sqlite3`. */
-export function openShell(path: string, name?: DriverName): Shell {
-  const driver: Driver = openDriver(path, name);
+export function openShell(path: string, name?: LibraryName): Shell {
+  const library: Library = openLibrary(path, name);
   const shell = {
-    rows: (sql: string, ...parameters: Value[]) => driver.prepareNamed(sql).all(...parameters),
-    exec: (sql: string) => driver.exec(sql),
-    close: () => driver.close(),
+    rows: (sql: string, ...parameters: Value[]) => library.prepareNamed(sql).all(...parameters),
+    exec: (sql: string) => library.exec(sql),
+    close: () => library.close(),
   };
   return shell;
 }

@@ -4,9 +4,9 @@ import { type Bench, type Held, jobsOf, payload } from "@holdfast/conformance/be
 import { describe, expect, test } from "vitest";
 import { StoreError, StoreFullError } from "../../src/store/errors.ts";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
-import { DRIVERS, newPath, openLimited, openShell } from "./support.ts";
+import { LIBRARIES, newPath, openLimited, openShell } from "./support.ts";
 
-describe.each(DRIVERS)("a transaction step on %s", (driver) => {
+describe.each(LIBRARIES)("a transaction step on %s", (library) => {
   async function withOrders(): Promise<{
     bench: Bench;
     held: Held;
@@ -15,9 +15,9 @@ describe.each(DRIVERS)("a transaction step on %s", (driver) => {
     limit: (more: number) => void;
   }> {
     const path = newPath();
-    const { bench, limit } = await openLimited(path, { driver });
+    const { bench, limit } = await openLimited(path, { library });
     const held = await bench.running("a");
-    const shell = openShell(path, driver);
+    const shell = openShell(path, library);
     shell.exec("CREATE TABLE orders (id INTEGER PRIMARY KEY, what TEXT UNIQUE)");
     const orders = () => shell.rows("SELECT what FROM orders ORDER BY id").map(({ what }) => what);
     const { runId, epoch } = held;

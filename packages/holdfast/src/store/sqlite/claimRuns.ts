@@ -8,11 +8,11 @@ import type { ClaimedRun, ClaimRequest, RunRow, Served } from "../port.ts";
 import { loseRunningAttempts, readAttempts } from "./attempts.ts";
 import { numberOrNull, readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import { expireRun } from "./controlRuns.ts";
 import { readingRow } from "./damage.ts";
-import type { Row } from "./driver.ts";
 import { findRun, headOfClaimed } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
-import { expireRun } from "./overruleRuns.ts";
+import type { Row } from "./library.ts";
 import { readLastTime, readRecords, turnsOf } from "./records.ts";
 import { birthOf, CLAIM_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
 import type { Session } from "./session.ts";
@@ -180,7 +180,7 @@ export function claimRun(
   const lastMessage = readNumber(last);
   const isBare = isNew && run.execution === 1 && run.attempt === 1 && lastMessage === 0;
   const head = headOfClaimed(key, run, { rollbacks: readNumber(rollbacks), lastMessage, forgetAt: readOptionalNumber(forgetAt) });
-  session.held.hold(head, { isBare, birth: isNew ? birthOf(run) : undefined });
+  session.leasedRuns.hold(head, { isBare, birth: isNew ? birthOf(run) : undefined });
   return {
     key,
     run,

@@ -29,7 +29,7 @@ export function closeRun(session: Session, run: RunHead, ending: Ending, now: nu
   const { db } = session;
   const { status, output, error, turns = 0, records = 0, attributes = null } = ending;
   const resumable = status === "failed" && ending.resumable !== false ? 1 : 0;
-  session.held.forget(run.key);
+  session.leasedRuns.forget(run.key);
   db.run(CLOSE, [
     status,
     payloadOrNull(output),

@@ -4,9 +4,9 @@
 // no two of them meet in one column value.
 
 import { jsonCodec, type Payload, payloadFromJson, type SerializedError } from "@holdfast/core";
-import { plainBytes, type Value } from "./driver.ts";
+import { plainBytes, type Value } from "./library.ts";
 
-/** What SQLite or its drivers may cut short (NUL) or change (half a surrogate pair; whole ones are looked at more closely). */
+/** What SQLite or its libraries may cut short (NUL) or change (half a surrogate pair; whole ones are looked at more closely). */
 const SUSPECT = /[\0\uD800-\uDFFF]/;
 const UNSAFE = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/;
 

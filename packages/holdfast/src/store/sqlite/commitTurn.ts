@@ -9,13 +9,13 @@ import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../
 import { writeAttempt } from "./attempts.ts";
 import { cancelRun, closeRun } from "./closeRun.ts";
 import { jsonOrNull, numberOrNull, payload, readOptionalText, readPayload, readText, textOrNull } from "./columns.ts";
+import { isPlain, recordsOf, turnsOf, waitingForOf } from "./commitKind.ts";
 import type { Connection } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { findOpenChildren, findRun, headOfFirst, isHeld, type RunHead } from "./findRun.ts";
-import type { HeldRun } from "./heldRuns.ts";
 import { carryOver, consume, holdsAwaited, putMessage, readInbox } from "./inbox.ts";
 import { continueRun, createRun, deadlineOf } from "./insertRun.ts";
-import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
+import type { LeasedRun } from "./leasedRunCache.ts";
 import type { Birth } from "./recordCodec.ts";
 import { appendTurn } from "./records.ts";
 import type { Session } from "./session.ts";
@@ -36,7 +36,7 @@ export function commitFirst(session: Session, key: number, run: NewRun, commit: 
     commitOther(session, commit, now, birth);
     return;
   }
-  session.held.hold(headOfFirst(key, run, commit, deadlineOf(run, now)), {
+  session.leasedRuns.hold(headOfFirst(key, run, commit, deadlineOf(run, now)), {
     isBare: (run.messages ?? []).length === 0 && !hasOthers(commit),
   });
   writeEffects(session, { key, forgetAt: undefined }, commit, now, birth);
@@ -58,11 +58,11 @@ function commitKeeping(session: Session, commit: TurnCommit, now: number, birth:
   if (hasOthers(commit)) run.isBare = false;
   return committed(run.lastMessage > seen ? readInbox(session.db, run.key, seen) : [], sent);
 }
-function heldRun(session: Session, id: string): HeldRun | undefined {
-  const held = session.held.find(id);
+function heldRun(session: Session, id: string): LeasedRun | undefined {
+  const held = session.leasedRuns.find(id);
   if (held !== undefined) return held;
   const head = findRun(session.db, id);
-  return head === undefined ? undefined : session.held.hold(head);
+  return head === undefined ? undefined : session.leasedRuns.hold(head);
 }
 /** Leaves something behind that has to be cleaned up when the run closes. */
 function hasOthers({ tasks, children }: TurnCommit): boolean {
@@ -87,7 +87,7 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   if (run === undefined || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
   if (isLate(db, run, commit)) return { status: "late", inbox: readInbox(db, run.key, commit.seen) };
   if (commit.accepts !== undefined && hasOutcome(db, run.key, commit.accepts)) return { status: "stale" }; // M8
-  const { sent, forgotten } = writeEffects(session, run, commit, now, birth ?? session.held.find(run.id)?.birth);
+  const { sent, forgotten } = writeEffects(session, run, commit, now, birth ?? session.leasedRuns.find(run.id)?.birth);
   const records = recordsOf(commit) - forgotten;
   if (commit.close !== undefined) {
     end(session, run, commit, commit.close, records, now);
@@ -114,7 +114,7 @@ const PARK = `UPDATE holdfast_runs ${SET}, worker_id = NULL, available_at = CASE
 
 function updateRun(session: Session, run: RunHead, commit: TurnCommit, records: number, now: number): void {
   const { blocked, attempt, rollbacks } = commit;
-  session.held.forget(run.key);
+  session.leasedRuns.forget(run.key);
   const set = [
     commit.status,
     waitingForOf(commit),

@@ -1,19 +1,19 @@
 // One connection to one file: opened safely, its statements prepared once, its transactions short.
-// Owns: the driver, the cache of statements, the settings of the connection, the identity of the file.
+// Owns: the library, the cache of statements, the settings of the connection, the identity of the file.
 // Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; for no
 // longer than a moment anything is read or written in a file that is no longer the one that was opened; nobody but SQLite opens the file.
 
 import { closeSync, mkdirSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { StoreBusyError, StoreCorruptError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
-import { type Driver, type DriverName, type NamedStatement, openDriver, type Row, type Statement, type Value } from "./driver.ts";
 import { isBusy, storeError } from "./failures.ts";
+import { type Library, type LibraryName, type NamedStatement, openLibrary, type Row, type Statement, type Value } from "./library.ts";
 import { migrate, needsMigration } from "./schema.ts";
 
 export interface ConnectionOptions {
   /** FULL: a commit survives power loss. NORMAL: it survives the end of the process, and a power cut may undo the last ones. */
   readonly synchronous?: "FULL" | "NORMAL" | undefined;
-  readonly driver?: DriverName | undefined;
+  readonly library?: LibraryName | undefined;
   /** How long a lock of somebody else's is waited for. Milliseconds, default 30,000. */
   readonly patience?: number | undefined;
 }
@@ -30,7 +30,7 @@ const MOST_STATEMENTS = 1_000;
 
 export class Connection {
   readonly path: string;
-  readonly #driver: Driver;
+  readonly #library: Library;
   readonly #patience: number;
   readonly #file: OpenFile;
   /** The log, where the last commits are, and its index. SQLite makes them, and nobody takes them away while it is open; but somebody might. */
@@ -40,13 +40,13 @@ export class Connection {
   /** When and how large the file was when its content was last looked at. */
   #writtenAt: number;
   #size: number;
-  readonly #driverName: DriverName | undefined;
+  readonly #libraryName: LibraryName | undefined;
 
-  private constructor(path: string, driver: Driver, { patience = DEFAULT_PATIENCE, driver: name }: ConnectionOptions) {
+  private constructor(path: string, library: Library, { patience = DEFAULT_PATIENCE, library: name }: ConnectionOptions) {
     this.path = path;
-    this.#driverName = name;
+    this.#libraryName = name;
     ({ mtimeMs: this.#writtenAt, size: this.#size } = statSync(path));
-    this.#driver = driver;
+    this.#library = library;
     this.#patience = patience;
     this.#file = new OpenFile(path);
     this.#beside = ["-wal", "-shm"].map((suffix) => new OpenFile(`${realpathSync(path)}${suffix}`));
@@ -60,18 +60,18 @@ export class Connection {
     refuseOthers(full);
     createPrivate(full);
     return patiently(full, patience, () => {
-      const driver = openDriver(full, options.driver);
+      const library = openLibrary(full, options.library);
       try {
-        set(driver, "busy_timeout = 0", "foreign_keys = ON");
+        set(library, "busy_timeout = 0", "foreign_keys = ON");
         // Before anything is written: the switch to WAL already changes the file.
-        const isNew = needsMigration(driver, full);
-        useWal(driver, full);
-        set(driver, `synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}`, `cache_size = -${CACHE_KIB}`);
-        const connection = new Connection(full, driver, options);
-        if (isNew) connection.transaction(() => migrate(driver, full));
+        const isNew = needsMigration(library, full);
+        useWal(library, full);
+        set(library, `synchronous = ${synchronous === "NORMAL" ? "NORMAL" : "FULL"}`, `cache_size = -${CACHE_KIB}`);
+        const connection = new Connection(full, library, options);
+        if (isNew) connection.transaction(() => migrate(library, full));
         return connection;
       } catch (error) {
-        driver.close();
+        library.close();
         throw error;
       }
     });
@@ -83,7 +83,7 @@ export class Connection {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
       if (this.#statements.size >= MOST_STATEMENTS) this.#statements.clear();
-      statement = this.#driver.prepare(sql);
+      statement = this.#library.prepare(sql);
       this.#statements.set(sql, statement);
     }
     return statement;
@@ -102,13 +102,13 @@ export class Connection {
   }
   /** A statement that is not asked for often enough to be kept. */
   allOnce(sql: string, parameters: readonly Value[]): Row[] {
-    return this.#driver.prepare(sql).all(parameters);
+    return this.#library.prepare(sql).all(parameters);
   }
   prepareNamed(sql: string): NamedStatement {
-    return this.#driver.prepareNamed(sql);
+    return this.#library.prepareNamed(sql);
   }
   exec(sql: string): void {
-    this.#driver.exec(sql);
+    this.#library.exec(sql);
   }
 
   /** Are the files still those that were opened? `trusting`: a look a moment ago is good enough. Takes no lock. */
@@ -127,7 +127,7 @@ export class Connection {
    */
   #checkContent(found: Stats | undefined): void {
     if (found === undefined || (found.mtimeMs === this.#writtenAt && found.size === this.#size)) return;
-    const fresh = openDriver(this.path, this.#driverName);
+    const fresh = openLibrary(this.path, this.#libraryName);
     try {
       set(fresh, "busy_timeout = 0");
       for (const sql of FIRST_PAGES) fresh.prepare(sql).get([]);
@@ -146,20 +146,20 @@ export class Connection {
   /** Takes the write lock, or throws that it is busy. `trusting`: see `checkFiles`. */
   begin(trusting = false): void {
     this.checkFiles(trusting);
-    this.#driver.begin();
+    this.#library.begin();
   }
   commit(): void {
-    this.#driver.commit();
+    this.#library.commit();
     for (const file of this.#beside) file.isThere();
   }
   /** Not any more after an error for which SQLite rolls everything back. */
   isInTransaction(): boolean {
-    return this.#driver.isInTransaction();
+    return this.#library.isInTransaction();
   }
   /** SQLite has done it already after some errors. */
   rollback(): void {
     try {
-      this.#driver.exec("ROLLBACK");
+      this.#library.exec("ROLLBACK");
     } catch {
       // No transaction is open any more.
     }
@@ -189,7 +189,7 @@ export class Connection {
       // Somebody else reads: they will do it.
     }
     this.#statements.clear();
-    this.#driver.close();
+    this.#library.close();
   }
 }
 
@@ -268,12 +268,12 @@ function noFolder(where: string, cause: unknown): StoreOpenError {
 }
 
 /** Prepared, since some of them answer with a row: libsql's exec would leave them in progress. */
-function set(driver: Driver, ...settings: readonly string[]): void {
-  for (const setting of settings) driver.prepare(`PRAGMA ${setting}`).get([]);
+function set(library: Library, ...settings: readonly string[]): void {
+  for (const setting of settings) library.prepare(`PRAGMA ${setting}`).get([]);
 }
 
-function useWal(driver: Driver, where: string): void {
-  const [mode] = driver.prepare("PRAGMA journal_mode = WAL").get([]) ?? [];
+function useWal(library: Library, where: string): void {
+  const [mode] = library.prepare("PRAGMA journal_mode = WAL").get([]) ?? [];
   if (mode !== "wal")
     throw new StoreOpenError({ where, reason: `its file system has no write-ahead log for SQLite (journal mode ${String(mode)}).` });
 }

@@ -27,7 +27,7 @@ const WITHDRAW = "UPDATE holdfast_runs SET available_at = NULL WHERE key = ? AND
  * it is; it is only never available.
  */
 export function blockDamaged(session: Session, key: number, reason: Error): { readonly id: string; readonly isOpen: boolean } {
-  session.held.forget(key);
+  session.leasedRuns.forget(key);
   const blocked = session.db.get(BLOCK, [JSON.stringify(serializeError(reason)), key]);
   if (blocked === undefined) return { id: readText(session.db.get(WITHDRAW, [key])?.[0]), isOpen: false };
   session.changed("results");

@@ -15,8 +15,8 @@ import {
 } from "@holdfast/core";
 import type { TaskAnswer } from "../port.ts";
 import { heldTask } from "./claimTasks.ts";
+import { expireRun } from "./controlRuns.ts";
 import { answerOperation } from "./inbox.ts";
-import { expireRun } from "./overruleRuns.ts";
 import type { Session, Swept } from "./session.ts";
 import { after, deleteTask, findDueTasks, findTask, keepAttempt, type Task } from "./tasks.ts";
 

@@ -1,5 +1,5 @@
 // What SQLite's result codes mean here.
-// Owns: the one shape of the drivers' errors, and the way from a result code to a typed error for people.
+// Owns: the one shape of the libraries' errors, and the way from a result code to a typed error for people.
 // Invariants: "busy" is told apart from all else, since it is waited out and not reported; errors that are not SQLite's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
@@ -20,7 +20,7 @@ const CONSTRAINT = 19;
 /** Too large, a constraint or a trigger, a value of another type than its column's: what is written is at fault. */
 const REFUSALS: readonly number[] = [18, CONSTRAINT, 20];
 
-/** An error of SQLite, whichever driver brought it. Functions of transactions see these. */
+/** An error of SQLite, whichever library brought it. Functions of transactions see these. */
 export class SqliteFailure extends Error {
   override readonly name = "SqliteError";
   readonly code: string;

@@ -5,10 +5,10 @@
 import type { RunStatus } from "@holdfast/core";
 import type { NewRun, ParentLink, RunRow, TurnCommit } from "../port.ts";
 import { readNumber, readOptionalNumber, readOptionalText, readText, text } from "./columns.ts";
+import { recordsOf, turnsOf } from "./commitKind.ts";
 import type { Connection } from "./connection.ts";
-import type { Row } from "./driver.ts";
-import { recordsOf, turnsOf } from "./plainTurn.ts";
-import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
+import type { Row } from "./library.ts";
+import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./uncountedTurns.ts";
 
 export interface RunHead {
   readonly key: number;

@@ -7,9 +7,9 @@ import type { InboxJob, InboxMessage, LateIf } from "../port.ts";
 import { readNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { blockById, readingRow } from "./damage.ts";
-import type { Row, Value } from "./driver.ts";
 import { isDamage } from "./failures.ts";
 import type { RunHead } from "./findRun.ts";
+import type { Row, Value } from "./library.ts";
 import { jobOf, toColumns } from "./recordCodec.ts";
 import type { Session } from "./session.ts";
 
@@ -25,7 +25,7 @@ const ARRIVED = `UPDATE holdfast_runs SET last_message = ?1,
 export function putMessage(session: Session, run: number, job: InboxJob, now: number): number {
   const id = insertMessage(session.db, run, job, now);
   session.db.run(ARRIVED, [id, now, run]);
-  session.held.arrived(run, id);
+  session.leasedRuns.arrived(run, id);
   session.changed("work");
   session.changed("messages");
   return id;

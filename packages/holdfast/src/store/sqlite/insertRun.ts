@@ -5,11 +5,11 @@
 import { jsonCodec, type Payload } from "@holdfast/core";
 import type { CreateResult, NewRun } from "../port.ts";
 import { jsonOrNull, numberOrNull, payload, readNumber, readOptionalPayload, readText, text, textOrNull } from "./columns.ts";
+import { isPlain, recordsOf, turnsOf, waitingForOf } from "./commitKind.ts";
+import { resume } from "./controlRuns.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { findByStartKey, findRun, type RunHead } from "./findRun.ts";
 import { answerOperation, putMessage } from "./inbox.ts";
-import { resume } from "./overruleRuns.ts";
-import { isPlain, recordsOf, turnsOf, waitingForOf } from "./plainTurn.ts";
 import type { Session } from "./session.ts";
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
@@ -170,7 +170,7 @@ export interface NextExecution {
 export function beginExecution(session: Session, run: RunHead, next: NextExecution): void {
   const { workflow, version, queue, priority, availableAt } = next;
   const lane = session.laneOf(queue, workflow, version, priority);
-  session.held.forget(run.key);
+  session.leasedRuns.forget(run.key);
   session.db.run(NEXT, [text(workflow), textOrNull(version), lane, availableAt, run.key]);
   insertExecution(session, run.key, run.execution + 1, next);
   session.changed("work");

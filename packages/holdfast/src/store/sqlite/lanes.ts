@@ -7,7 +7,7 @@ import { StoreCorruptError } from "../errors.ts";
 import { readNumber, readOptionalText, readText } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { blockDamaged } from "./damage.ts";
-import type { Value } from "./driver.ts";
+import type { Value } from "./library.ts";
 import type { Session } from "./session.ts";
 
 /** From one lane to the next by the index: runs of a lane are not counted. */

@@ -7,8 +7,8 @@ import type { AttemptRow, RunQuery, RunRow } from "../port.ts";
 import { readAttempts } from "./attempts.ts";
 import { readNumber, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
-import type { Value } from "./driver.ts";
 import { findRun } from "./findRun.ts";
+import type { Value } from "./library.ts";
 import { readRecords, turnsOf } from "./records.ts";
 import { ALL_STATUSES, birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
 

@@ -27,7 +27,7 @@ import {
   text,
   textOrNull,
 } from "./columns.ts";
-import type { Value } from "./driver.ts";
+import type { Value } from "./library.ts";
 
 /** type, seq, unit, name, n, data, value. */
 export type RecordColumns = [type: string, seq: Value, unit: Value, name: Value, n: Value, data: Value, value: Value];

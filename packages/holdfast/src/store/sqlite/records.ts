@@ -5,7 +5,7 @@
 import type { Command, Job, Turn } from "@holdfast/core";
 import { payload, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
 import type { Connection } from "./connection.ts";
-import type { Row, Value } from "./driver.ts";
+import type { Row, Value } from "./library.ts";
 import { type Birth, commandOf, jobOf, type RecordColumns, toColumns } from "./recordCodec.ts";
 
 // ── writing ──

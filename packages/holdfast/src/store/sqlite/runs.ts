@@ -14,9 +14,9 @@ import {
   readPayload,
   readText,
 } from "./columns.ts";
-import type { Row, Value } from "./driver.ts";
+import type { Row, Value } from "./library.ts";
 import type { Birth } from "./recordCodec.ts";
-import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./tail.ts";
+import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./uncountedTurns.ts";
 
 export const ALL_STATUSES: readonly RunStatus[] = [
   "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated", "continued",

@@ -34,7 +34,7 @@
 
 import { createHash } from "node:crypto";
 import { StoreCorruptError, StoreForeignError, StoreSchemaError, StoreVersionError } from "../errors.ts";
-import type { Driver } from "./driver.ts";
+import type { Library } from "./library.ts";
 
 const VERSION_1 = `
 CREATE TABLE holdfast_schema (version INTEGER NOT NULL, hash TEXT NOT NULL);
@@ -244,41 +244,41 @@ export function schemaHash(version: number = SCHEMA_VERSION): string {
 }
 
 /** Refuses files whose tables are not ours, or newer than we are. True if there is something to migrate. */
-export function needsMigration(driver: Driver, where: string): boolean {
+export function needsMigration(library: Library, where: string): boolean {
   // One look at everything: between two, somebody else may migrate.
-  driver.exec("BEGIN");
+  library.exec("BEGIN");
   try {
-    return findVersion(driver, where) < SCHEMA_VERSION;
+    return findVersion(library, where) < SCHEMA_VERSION;
   } finally {
-    endLook(driver);
+    endLook(library);
   }
 }
 
 /** Within a transaction that holds the write lock. */
-export function migrate(driver: Driver, where: string): void {
-  const from = findVersion(driver, where);
+export function migrate(library: Library, where: string): void {
+  const from = findVersion(library, where);
   if (from === SCHEMA_VERSION) return;
-  for (const migration of MIGRATIONS.slice(from)) driver.exec(migration);
-  driver.exec(`DELETE FROM holdfast_schema; INSERT INTO holdfast_schema (version, hash) VALUES (${SCHEMA_VERSION}, '${schemaHash()}')`);
+  for (const migration of MIGRATIONS.slice(from)) library.exec(migration);
+  library.exec(`DELETE FROM holdfast_schema; INSERT INTO holdfast_schema (version, hash) VALUES (${SCHEMA_VERSION}, '${schemaHash()}')`);
 }
 
 /** A lock that was kept would be in the way of whoever else has the file open. */
-function endLook(driver: Driver): void {
+function endLook(library: Library): void {
   try {
-    driver.exec("ROLLBACK");
+    library.exec("ROLLBACK");
   } catch {
     // SQLite has done it already, after some errors.
   }
 }
 
 /** 0: there is nothing of ours. */
-function findVersion(driver: Driver, where: string): number {
-  const names = findNames(driver);
+function findVersion(library: Library, where: string): number {
+  const names = findNames(library);
   if (names.length === 0) return 0;
-  const version = readVersion(driver);
+  const version = readVersion(library);
   if (version === undefined) throw notOurs(where, names);
   if (version > SCHEMA_VERSION) throw new StoreVersionError({ where, found: version, known: SCHEMA_VERSION });
-  const [found, expected] = [readHash(driver), schemaHash(version)];
+  const [found, expected] = [readHash(library), schemaHash(version)];
   if (found !== expected) {
     const instead = "name another file; if nothing in this one is needed, delete it, with the -wal and -shm beside it";
     throw new StoreSchemaError({
@@ -298,28 +298,28 @@ function findVersion(driver: Driver, where: string): number {
 }
 
 /** What begins with `holdfast_`: tables, indexes, views. Names in SQLite differ by more than case. */
-function findNames(driver: Driver): string[] {
+function findNames(library: Library): string[] {
   const sql = "SELECT lower(name) FROM sqlite_master WHERE lower(substr(name, 1, 9)) = 'holdfast_' ORDER BY 1";
-  return driver
+  return library
     .prepare(sql)
     .all([])
     .map(([name]) => String(name));
 }
 
 /** Undefined if there is none, or if the table of that name is another program's. */
-function readVersion(driver: Driver): number | undefined {
-  const columns = driver.prepare("SELECT name FROM pragma_table_info('holdfast_schema')").all([]);
+function readVersion(library: Library): number | undefined {
+  const columns = library.prepare("SELECT name FROM pragma_table_info('holdfast_schema')").all([]);
   if (!columns.some(([name]) => name === "version")) return undefined;
-  const rows = driver.prepare("SELECT version FROM holdfast_schema").all([]);
+  const rows = library.prepare("SELECT version FROM holdfast_schema").all([]);
   const version = Number(rows[0]?.[0]);
   return rows.length === 1 && Number.isInteger(version) && version > 0 ? version : undefined;
 }
 
 /** Undefined: it was made before there were any. */
-function readHash(driver: Driver): string | undefined {
-  const columns = driver.prepare("SELECT name FROM pragma_table_info('holdfast_schema')").all([]);
+function readHash(library: Library): string | undefined {
+  const columns = library.prepare("SELECT name FROM pragma_table_info('holdfast_schema')").all([]);
   if (!columns.some(([name]) => name === "hash")) return undefined;
-  return String(driver.prepare("SELECT hash FROM holdfast_schema").all([])[0]?.[0]);
+  return String(library.prepare("SELECT hash FROM holdfast_schema").all([])[0]?.[0]);
 }
 /** In messages. */
 const SHOWN_HASH = 12;

@@ -1,5 +1,5 @@
 // What the queries of one store share: the connection, and what it remembers between them.
-// Owns: numbers of lanes and workers, once looked up; runs that are held; what has changed since watchers were last told.
+// Owns: numbers of lanes and workers, once looked up; runs that are leased here; what has changed since watchers were last told.
 // Invariants: nothing is remembered that a rollback has taken back.
 
 import type { Wakeup, WakeupKind } from "../port.ts";
@@ -7,7 +7,7 @@ import { text, textOrNull } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { isRefused } from "./failures.ts";
 import { findRun, type RunHead } from "./findRun.ts";
-import { HeldRuns } from "./heldRuns.ts";
+import { LeasedRunCache } from "./leasedRunCache.ts";
 
 const MOST_REMEMBERED = 10_000;
 
@@ -18,7 +18,7 @@ export interface Swept {
 
 export class Session {
   readonly db: Connection;
-  readonly held = new HeldRuns();
+  readonly leasedRuns = new LeasedRunCache();
   #lanes = new Map<string, number>();
   #workers = new Map<string, number>();
   #changed: { [K in WakeupKind]?: true } = {};
@@ -31,7 +31,7 @@ export class Session {
   begin(trusting = false): void {
     this.db.begin(trusting);
     try {
-      this.held.seen(this.db.get("PRAGMA data_version", [])?.[0]);
+      this.leasedRuns.seen(this.db.get("PRAGMA data_version", [])?.[0]);
     } catch (error) {
       this.db.rollback();
       throw error;
@@ -39,7 +39,7 @@ export class Session {
   }
   /** Within a transaction. */
   find(runId: string): RunHead | undefined {
-    return this.held.find(runId) ?? findRun(this.db, runId);
+    return this.leasedRuns.find(runId) ?? findRun(this.db, runId);
   }
 
   /**
@@ -57,7 +57,7 @@ export class Session {
       } catch (error) {
         if (!isRefused(error) || !this.db.isInTransaction()) throw error;
         this.db.run("ROLLBACK TO item", []);
-        this.held.clear();
+        this.leasedRuns.clear();
         refusal = error;
       }
       this.db.run("RELEASE item", []);
@@ -106,7 +106,7 @@ export class Session {
   forget(): void {
     this.#lanes = new Map();
     this.#workers = new Map();
-    this.held.clear();
+    this.leasedRuns.clear();
     this.#changed = {};
   }
 }

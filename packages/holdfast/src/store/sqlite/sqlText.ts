@@ -1,4 +1,4 @@
-// What can be told from the text of SQL that users hand in, before a driver sees it.
+// What can be told from the text of SQL that users hand in, before a library sees it.
 // Owns: the tokens that matter: words, parameters, ends of statements; texts, quoted names and comments are passed over. Which PRAGMAs
 // only read.
 // Invariants: nothing is parsed that SQLite parses better; what is no SQL is SQLite's to refuse.

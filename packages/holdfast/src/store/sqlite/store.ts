@@ -29,6 +29,7 @@ import { type Claim, claimedRun, claimRun, findBlocked, findDamaged, findDue, fi
 import { claimTask, findTasks, type Heartbeat, heartbeatTask, readFresh } from "./claimTasks.ts";
 import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
+import { expireRuns, LATE_AT_ONCE, resume, terminate } from "./controlRuns.ts";
 import { blockDamaged } from "./damage.ts";
 import { deliverMessage } from "./deliverMessage.ts";
 import { answerTask, sweepTasks } from "./endTasks.ts";
@@ -36,7 +37,6 @@ import { isDamage, isUnreadable, storeError } from "./failures.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
 import { findBrokenLanes, repairLanes } from "./lanes.ts";
-import { expireRuns, LATE_AT_ONCE, resume, terminate } from "./overruleRuns.ts";
 import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";

@@ -43,7 +43,7 @@ export function repairStranded(session: Session, now: number): number {
   }
   for (const key of unread) session.db.run(WAKE, [key, now]);
   for (const id of tasks) session.db.run("UPDATE holdfast_tasks SET available_at = ? WHERE id = ?", [now, id]);
-  session.held.clear();
+  session.leasedRuns.clear();
   session.changed("work");
   session.changed("tasks");
   return unread.length + never.length + tasks.length;

@@ -22,9 +22,9 @@ import {
 } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { blockById } from "./damage.ts";
-import type { Row } from "./driver.ts";
 import { isDamage } from "./failures.ts";
 import { answerOperation } from "./inbox.ts";
+import type { Row } from "./library.ts";
 import type { Session } from "./session.ts";
 
 export interface Task extends ClaimedTask {

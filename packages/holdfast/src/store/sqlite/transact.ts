@@ -6,10 +6,10 @@ import { IllegalReturnError, type Payload } from "@holdfast/core";
 import { StoreError } from "../errors.ts";
 import type { InboxJob, InboxMessage } from "../port.ts";
 import type { Connection } from "./connection.ts";
-import type { NamedStatement, Value } from "./driver.ts";
 import { isStorageFault, storeError } from "./failures.ts";
 import { isHeld } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
+import type { NamedStatement, Value } from "./library.ts";
 import type { Session } from "./session.ts";
 import { isReadingPragma, type SqlStatement, statementsOf } from "./sqlText.ts";
 

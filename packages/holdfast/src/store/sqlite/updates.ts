@@ -38,7 +38,7 @@ function forgetOutcomes(session: Session, run: number, now: number): void {
 }
 function willForget(session: Session, run: number, at: number | undefined): void {
   session.db.run("UPDATE holdfast_runs SET forget_at = ? WHERE key = ?", [numberOrNull(at), run]);
-  session.held.forgetsAt(run, at);
+  session.leasedRuns.forgetsAt(run, at);
 }
 
 /** M8: does one of these have an outcome? */

@@ -1,11 +1,11 @@
 // Asks SQLite for something that only a process that has the file to itself may do; prints how that went.
 
-import { openDriver } from "../../../src/store/sqlite/driver.ts";
+import { openLibrary } from "../../../src/store/sqlite/library.ts";
 
 const [path = ""] = process.argv.slice(2);
 try {
-  const driver = openDriver(path);
-  const [mode] = driver.prepare("PRAGMA journal_mode = DELETE").get([]) ?? [];
+  const library = openLibrary(path);
+  const [mode] = library.prepare("PRAGMA journal_mode = DELETE").get([]) ?? [];
   process.stdout.write(`${String(mode)}\n`);
 } catch (error) {
   process.stdout.write(`${(error as { code?: string }).code ?? String(error)}\n`);

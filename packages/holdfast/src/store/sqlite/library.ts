@@ -1,6 +1,6 @@
 // The seam to SQLite: `node:sqlite` where Node has a good one (later 22s, 24), `libsql` elsewhere.
 // Owns: which of the two is loaded, and their differences: rows are arrays, blobs Uint8Arrays, errors carry SQLite's result code.
-// Invariants: neither library is loaded before a database is opened; a value that a driver can't bind is an error, never an abort.
+// Invariants: neither library is loaded before a database is opened; a value that a library can't bind is an error, never an abort.
 
 import { createRequire, isBuiltin } from "node:module";
 import { StoreOpenError } from "../errors.ts";
@@ -27,8 +27,8 @@ export interface NamedStatement {
   all(...parameters: unknown[]): Record<string, Value>[];
 }
 
-export interface Driver {
-  readonly name: DriverName;
+export interface Library {
+  readonly name: LibraryName;
   exec(sql: string): void;
   /** Takes the write lock, or fails as busy. */
   begin(): void;
@@ -40,19 +40,19 @@ export interface Driver {
   close(): void;
 }
 
-export type DriverName = "node:sqlite" | "libsql";
+export type LibraryName = "node:sqlite" | "libsql";
 
 const require = createRequire(import.meta.url);
 
 /** Opens the file, which need not exist; its folder must. */
-export function openDriver(path: string, name: DriverName = preferredDriver()): Driver {
+export function openLibrary(path: string, name: LibraryName = preferredLibrary()): Library {
   return guarded(() => (name === "node:sqlite" ? openNode(path) : openLibsql(path)));
 }
 
-let preferred: DriverName | undefined;
+let preferred: LibraryName | undefined;
 
 /** `node:sqlite`, if it can do what we need: up to 22.12 it is behind a flag, for some versions more it lacks array rows, `?1`, isTransaction. */
-export function preferredDriver(): DriverName {
+export function preferredLibrary(): LibraryName {
   preferred ??= isBuiltin("node:sqlite") && isUsable() ? "node:sqlite" : "libsql";
   return preferred;
 }
@@ -117,7 +117,7 @@ function loadNodeSqlite(): NodeSqlite {
   }
 }
 
-function openNode(path: string): Driver {
+function openNode(path: string): Library {
   const { DatabaseSync } = loadNodeSqlite();
   const database = new DatabaseSync(path, { enableForeignKeyConstraints: false });
   return {
@@ -205,7 +205,7 @@ function noSqlite(where: string, cause: unknown): StoreOpenError {
   return new StoreOpenError({ where, reason, cause });
 }
 
-function openLibsql(path: string): Driver {
+function openLibsql(path: string): Library {
   const Database = loadLibsql(path);
   const database = new Database(path);
   return {

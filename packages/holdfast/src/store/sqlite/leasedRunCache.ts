@@ -8,7 +8,7 @@
 import type { RunHead } from "./findRun.ts";
 import type { Birth } from "./recordCodec.ts";
 
-export interface HeldRun extends RunHead {
+export interface LeasedRun extends RunHead {
   turns: number;
   historyLength: number;
   lastMessage: number;
@@ -21,20 +21,20 @@ export interface HeldRun extends RunHead {
 
 const MOST_HELD = 10_000;
 
-export class HeldRuns {
-  readonly #byId = new Map<string, HeldRun>();
-  readonly #byKey = new Map<number, HeldRun>();
+export class LeasedRunCache {
+  readonly #byId = new Map<string, LeasedRun>();
+  readonly #byKey = new Map<number, LeasedRun>();
   #version: unknown;
 
-  find(id: string): HeldRun | undefined {
+  find(id: string): LeasedRun | undefined {
     return this.#byId.get(id);
   }
   /** The head as it was just read or written. */
-  hold(head: RunHead, known: { readonly isBare?: boolean; readonly birth?: Birth | undefined } = {}): HeldRun | undefined {
+  hold(head: RunHead, known: { readonly isBare?: boolean; readonly birth?: Birth | undefined } = {}): LeasedRun | undefined {
     this.forget(head.key);
     if (!head.isOpen || !head.isLeased || head.recoveries > 0) return undefined;
     if (this.#byId.size >= MOST_HELD) this.clear();
-    const held: HeldRun = { ...head, isBare: known.isBare ?? false, birth: known.birth };
+    const held: LeasedRun = { ...head, isBare: known.isBare ?? false, birth: known.birth };
     this.#byId.set(held.id, held);
     this.#byKey.set(held.key, held);
     return held;

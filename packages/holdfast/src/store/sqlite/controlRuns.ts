@@ -29,13 +29,13 @@ export function resume(session: Session, runId: string, now: number): ResumeResu
   const isBlocked = run.status === "blocked";
   if (run.isOpen && run.status !== "pending") {
     if (!isBlocked && run.isLeased) return "woken"; // V3: a worker has it
-    session.held.forget(run.key);
+    session.leasedRuns.forget(run.key);
     db.run(AVAILABLE, [now, run.key]);
     session.changed("work");
     return isBlocked ? "resumed" : "woken";
   }
   if (run.status !== "failed" || !run.isResumable || run.turns === 0) return "not-resumable";
-  session.held.forget(run.key);
+  session.leasedRuns.forget(run.key);
   db.run(REOPEN, [now, run.key]);
   putMessage(session, run.key, { type: "resume", attempt: run.attempt + 1, voids: [] }, now);
   return "resumed";
@@ -63,7 +63,7 @@ export function expireRun(session: Session, run: RunHead, now: number): void {
   const { deadlineAt } = run;
   const error = serializeError(new DeadlineExceededError({ runId: run.id, ...(deadlineAt !== undefined && { deadline: deadlineAt }) }));
   if (run.rollbacks === 0) return overrule(session, run, { status: "failed", error, resumable: false }, now);
-  session.held.forget(run.key);
+  session.leasedRuns.forget(run.key);
   session.db.run(EXPIRE, [now, run.turns, run.historyLength, run.key]);
   putMessage(session, run.key, { type: "expire", error }, now);
 }

@@ -1,4 +1,4 @@
-// The tail of a run's history: turns that its row does not count yet.
+// Turns at the end of a history that the row of the run does not count yet.
 // Owns: how many turns and records a run has, where its row is behind.
 // Invariants: whoever ends a lease, or changes the row anyway, writes both counts into it: only a run that a worker has can be behind.
 //
@@ -8,11 +8,11 @@
 //
 // Both are SQL for a statement that calls `holdfast_runs` r.
 
-const TAIL = "FROM holdfast_records t WHERE t.run = r.key AND t.execution = r.execution AND t.turn >= r.turns";
+const UNCOUNTED = "FROM holdfast_records t WHERE t.run = r.key AND t.execution = r.execution AND t.turn >= r.turns";
 
 export const TURNS_NOW = `CASE WHEN r.worker_id IS NULL THEN r.turns
-    ELSE coalesce((SELECT max(t.turn) + 1 ${TAIL}), r.turns) END`;
+    ELSE coalesce((SELECT max(t.turn) + 1 ${UNCOUNTED}), r.turns) END`;
 
-/** A turn without records is never in the tail. */
+/** A turn without records is always counted. */
 export const HISTORY_LENGTH_NOW = `CASE WHEN r.worker_id IS NULL THEN r.history_length
-    ELSE r.history_length + (SELECT count(*) ${TAIL}) END`;
+    ELSE r.history_length + (SELECT count(*) ${UNCOUNTED}) END`;

@@ -3,7 +3,7 @@
 // Invariants: the lease stays, the status is the commit's.
 
 import type { TurnCommit } from "../port.ts";
-import type { Value } from "./driver.ts";
+import type { Value } from "./library.ts";
 
 export function isPlain({ lease, close, blocked, attempt, attributes, waitingFor = [] }: TurnCommit): boolean {
   if (lease !== "keep" || close !== undefined || waitingFor.length > 0) return false;
