@@ -78,8 +78,8 @@ export const planted = [
     "short-lease",
     "a lease ends before the worker thinks",
     `${memory}/store.ts`,
-    "this.#book.lend(run, request.lease, now);",
-    "this.#book.lend(run, request.lease / 2, now);",
+    "this.#runs.lend(run, request.lease, now);",
+    "this.#runs.lend(run, request.lease / 2, now);",
   ),
   bug(
     "epoch-stands-still",
@@ -120,7 +120,7 @@ export const planted = [
   bug(
     "newest-first",
     "what became available last is claimed first",
-    `${memory}/agenda.ts`,
+    `${memory}/claimQueue.ts`,
     "b.priority - a.priority || a.at - b.at || a.order - b.order",
     "b.priority - a.priority || b.at - a.at || a.order - b.order",
   ),
@@ -185,8 +185,8 @@ export const planted = [
     replacements: [
       {
         file: `${memory}/store.ts`,
-        from: "holds(this.#book.get(claim.runId), claim.epoch)",
-        to: "this.#book.get(claim.runId) !== undefined",
+        from: "holds(this.#runs.get(claim.runId), claim.epoch)",
+        to: "this.#runs.get(claim.runId) !== undefined",
       },
       { file: `${memory}/store.ts`, from: 'if (!holds(run, claim.epoch)) return "stale";', to: 'if (run === undefined) return "stale";' },
     ],
@@ -262,9 +262,9 @@ export const planted = [
     name: "start-keys-shared",
     what: "a start under another workflow's idempotency key is given that workflow's run",
     replacements: [
-      { file: `${memory}/book.ts`, from: "this.#startKeys.get(startKey(workflow, key))", to: 'this.#startKeys.get(startKey("", key))' },
+      { file: `${memory}/runs.ts`, from: "this.#startKeys.get(startKey(workflow, key))", to: 'this.#startKeys.get(startKey("", key))' },
       {
-        file: `${memory}/book.ts`,
+        file: `${memory}/runs.ts`,
         from: "this.#startKeys.set(startKey(workflow, key), kept)",
         to: 'this.#startKeys.set(startKey("", key), kept)',
       },
@@ -358,7 +358,7 @@ export const planted = [
     "parks-blindly",
     "a run parks without regard to what has come meanwhile",
     `${memory}/writer.ts`,
-    "if (unseen(run, commit).length > 0) this.#book.availableNow(run, now);",
+    "if (unseen(run, commit).length > 0) this.#runs.availableNow(run, now);",
     "",
   ),
   bug(
@@ -371,14 +371,14 @@ export const planted = [
   bug(
     "keys-forgotten",
     "a second send under the same key is a second message",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     "run.keys.set(key, { inboxId,",
     'if (message.job.type === "update") run.keys.set(key, { inboxId,',
   ),
   bug(
     "last-in-first-out",
     "the inbox is read from its end",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     "run.inbox.push({ id, job });",
     "run.inbox.unshift({ id, job });",
   ),
@@ -428,7 +428,7 @@ export const planted = [
   bug(
     "old-answers-carried",
     "answers that wait in the inbox go on with the next execution",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     "if (!isAnswer(job)) this.append(run, job)",
     "if (job.type !== undefined) this.append(run, job)",
   ),
@@ -437,7 +437,7 @@ export const planted = [
   bug(
     "busy-parent-not-told",
     "a parent that somebody works on does not hear of its child's end",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     "this.resolve(waiting, parent.seq, outcomeOf(run), now);",
     "if (waiting.workerId === undefined) this.resolve(waiting, parent.seq, outcomeOf(run), now);",
   ),
@@ -447,18 +447,18 @@ export const planted = [
     replacements: [
       {
         file: `${memory}/writer.ts`,
-        from: "this.#book.close(run, commit.close, now);",
-        to: "this.#book.closeQuietly(run, commit.close, now);",
+        from: "this.#runs.close(run, commit.close, now);",
+        to: "this.#runs.closeQuietly(run, commit.close, now);",
       },
       {
-        file: `${memory}/book.ts`,
+        file: `${memory}/runs.ts`,
         from: "  tellParent(run: KeptRun, now: number): void {\n",
         to: "  isQuiet = false;\n  closeQuietly(run: KeptRun, close: RunClose, now: number): void {\n    this.isQuiet = true;\n    this.close(run, close, now);\n    this.isQuiet = false;\n  }\n  tellParent(run: KeptRun, now: number): void {\n    if (this.isQuiet) return;\n",
       },
       {
         file: `${memory}/store.ts`,
         from: "  async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {\n",
-        to: '  async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {\n    const ended = runId.startsWith("tell:") ? this.#book.get(runId.slice(5)) : undefined;\n    if (ended !== undefined) return this.#change((now) => (this.#book.tellParent(ended, now), []));\n',
+        to: '  async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {\n    const ended = runId.startsWith("tell:") ? this.#runs.get(runId.slice(5)) : undefined;\n    if (ended !== undefined) return this.#change((now) => (this.#runs.tellParent(ended, now), []));\n',
       },
       {
         file: `${host}/driver.ts`,
@@ -470,7 +470,7 @@ export const planted = [
   bug(
     "children-live-on",
     "children whose parent was terminated go on",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     'if (child.parent?.parentClose === "terminate") this.terminate(child, reason, now);',
     'if (child.parent?.parentClose === "terminate") return;',
   ),
@@ -478,14 +478,14 @@ export const planted = [
   bug(
     "old-child-answers",
     "the child of an execution answers the next one",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     "!isOpen(waiting) || waiting.execution !== parent.execution) return;\n    this.resolve",
     "!isOpen(waiting)) return;\n    this.resolve",
   ),
   bug(
     "children-not-canceled",
     "children are not canceled when their parent ends",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     'else if (child.parent?.parentClose === "cancel") this.send(',
     "else if (child.parent === null) this.send(",
   ),
@@ -501,7 +501,7 @@ export const planted = [
   bug(
     "canceled-at-once",
     "a run in progress is canceled without its code",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     'message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined',
     'message.job.type === "cancel" && run.workerId === undefined',
   ),
@@ -538,7 +538,7 @@ export const planted = [
     "given-up-activity-goes-on",
     "an activity that its run has given up goes on",
     `${memory}/writer.ts`,
-    "    if (commit.cancelTasks !== undefined) book.giveUpTasks(run, now, commit.cancelTasks);\n",
+    "    if (commit.cancelTasks !== undefined) runs.giveUpTasks(run, now, commit.cancelTasks);\n",
     "",
   ),
   bug(
@@ -558,7 +558,7 @@ export const planted = [
   bug(
     "deadline-forgotten",
     "the next execution has no deadline",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     "    run.epoch++;\n    run.attempt = 1;",
     "    run.epoch++;\n    run.deadlineAt = undefined;\n    this.deadlines.delete(run);\n    run.attempt = 1;",
   ),
@@ -572,7 +572,7 @@ export const planted = [
   bug(
     "deadline-keeps-epoch",
     "whoever works on a run keeps it after its deadline",
-    `${memory}/book.ts`,
+    `${memory}/runs.ts`,
     '    run.epoch++;\n    run.workerId = undefined;\n    if (status === "running")',
     '    run.workerId = undefined;\n    if (status === "running")',
   ),
@@ -580,8 +580,8 @@ export const planted = [
     "claimed-after-deadline",
     "a run whose deadline has passed is claimed, and goes on",
     `${memory}/store.ts`,
-    "if (!this.#book.isLate(run, now)) taken.push(run);",
-    "if (!this.#book.isLate(run, 0)) taken.push(run);",
+    "if (!this.#runs.isLate(run, now)) taken.push(run);",
+    "if (!this.#runs.isLate(run, 0)) taken.push(run);",
   ),
 
   // ── waiting, replay, sagas ──
@@ -594,7 +594,7 @@ export const planted = [
         from: "this.environment.every(this.#settings.pollInterval, () => this.#lookForWork())",
         to: "this.environment.every(this.#settings.pollInterval, () => {})",
       },
-      { file: `${memory}/book.ts`, from: 'if (this.tasks.sweep(now)) this.wake("tasks");', to: "this.tasks.sweep(now);" },
+      { file: `${memory}/runs.ts`, from: 'if (this.tasks.sweep(now)) this.wake("tasks");', to: "this.tasks.sweep(now);" },
     ],
   },
   bug(

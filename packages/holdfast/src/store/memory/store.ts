@@ -26,15 +26,15 @@ import type {
   UpdateOutcome,
   Wakeup,
 } from "../port.ts";
-import type { Accepts } from "./agenda.ts";
-import { Book } from "./book.ts";
+import type { Accepts } from "./claimQueue.ts";
+import { Runs } from "./runs.ts";
 import { isOpen, type KeptRun, rowOf } from "./state.ts";
 import { holds, Writer } from "./writer.ts";
 
 export class MemoryStore implements Store {
   readonly #clock: () => number;
-  readonly #book = new Book();
-  readonly #writer = new Writer(this.#book);
+  readonly #runs = new Runs();
+  readonly #writer = new Writer(this.#runs);
   readonly #watchers = new Set<(wakeup: Wakeup) => void>();
   /** The latest time that deadlines were looked at. */
   #latest = Number.NEGATIVE_INFINITY;
@@ -44,7 +44,7 @@ export class MemoryStore implements Store {
   }
   /** Every queue that a run or an activity was ever put into. */
   get queues(): Set<string> {
-    return new Set([...this.#book.agenda.queues, ...this.#book.tasks.queues]);
+    return new Set([...this.#runs.claimQueue.queues, ...this.#runs.tasks.queues]);
   }
   async open(): Promise<void> {}
   async close(): Promise<void> {}
@@ -57,7 +57,7 @@ export class MemoryStore implements Store {
     try {
       return work(this.#clock());
     } finally {
-      const wakeup = this.#book.takeWakeup();
+      const wakeup = this.#runs.takeWakeup();
       if (wakeup !== undefined) queueMicrotask(() => this.#tell(wakeup));
     }
   }
@@ -81,21 +81,21 @@ export class MemoryStore implements Store {
     return this.#change((now) => turns.map((turn) => this.#writer.commit(turn, now)));
   }
   send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
-    return this.#change((now) => messages.map((message) => this.#book.send(message, now)));
+    return this.#change((now) => messages.map((message) => this.#runs.send(message, now)));
   }
   async transact(
     claim: { readonly runId: string; readonly epoch: number; readonly seq: number },
     body: (tx: unknown) => Payload | Promise<Payload>,
   ): Promise<InboxMessage | "stale"> {
-    const held = await this.#change(() => holds(this.#book.get(claim.runId), claim.epoch));
+    const held = await this.#change(() => holds(this.#runs.get(claim.runId), claim.epoch));
     if (!held) return "stale";
     // There is nothing to take back here: a claim that is lost while the body runs loses its outcome only.
     const value = await body(undefined);
     return this.#change(() => {
-      const run = this.#book.get(claim.runId);
+      const run = this.#runs.get(claim.runId);
       if (!holds(run, claim.epoch)) return "stale";
       const job: InboxJob = { type: "resolve", seq: claim.seq, outcome: { status: "completed", value } };
-      return { id: this.#book.append(run, job), job };
+      return { id: this.#runs.append(run, job), job };
     });
   }
 
@@ -109,7 +109,7 @@ export class MemoryStore implements Store {
       if (request.blockedAfter !== undefined) return this.#claimBlocked(request, accepts, request.blockedAfter, now);
       const due = this.#due(queue, accepts, limit, now);
       // Asked before they are leased: their own leases are no news to the one who takes them.
-      const nextAt = this.#book.agenda.next(queue, accepts);
+      const nextAt = this.#runs.claimQueue.next(queue, accepts);
       return { now, runs: due.map((run) => this.#claim(run, request, now)), nextAt };
     });
   }
@@ -117,9 +117,9 @@ export class MemoryStore implements Store {
   #claimBlocked(request: ClaimRequest, accepts: Accepts, after: number, now: number): ClaimResult {
     const isServed = ({ status, queue, workflow, version, order }: KeptRun): boolean =>
       status === "blocked" && order > after && queue === request.queue && accepts(workflow, version);
-    const blocked = [...this.#book.all()].filter(isServed).sort((a, b) => a.order - b.order);
+    const blocked = [...this.#runs.all()].filter(isServed).sort((a, b) => a.order - b.order);
     const found = blocked.slice(0, request.limit);
-    for (const run of found) if (this.#book.isLate(run, now)) this.#book.expire(run, now);
+    for (const run of found) if (this.#runs.isLate(run, now)) this.#runs.expire(run, now);
     const runs = found.filter(isOpen).map((run) => this.#claim(run, request, now));
     return { now, runs, nextAt: undefined, lastBlocked: found.length < blocked.length ? found.at(-1)?.order : undefined };
   }
@@ -128,14 +128,14 @@ export class MemoryStore implements Store {
     const taken: KeptRun[] = [];
     for (let isLate = true; isLate; ) {
       isLate = false;
-      for (const run of this.#book.agenda.due(queue, accepts, limit - taken.length, now)) {
+      for (const run of this.#runs.claimQueue.due(queue, accepts, limit - taken.length, now)) {
         if (taken.includes(run)) continue; // entered twice for one moment
-        if (!this.#book.isLate(run, now)) taken.push(run);
+        if (!this.#runs.isLate(run, now)) taken.push(run);
         else {
           isLate = true;
-          this.#book.expire(run, now);
+          this.#runs.expire(run, now);
           // Blocked, it stays as available as it was.
-          if (isOpen(run)) this.#book.setAvailable(run, run.availableAt);
+          if (isOpen(run)) this.#runs.setAvailable(run, run.availableAt);
         }
       }
     }
@@ -152,7 +152,7 @@ export class MemoryStore implements Store {
     if (run.status !== "rolling_back") run.status = "running";
     run.workerId = request.workerId;
     run.startedAt ??= now;
-    this.#book.lend(run, request.lease, now);
+    this.#runs.lend(run, request.lease, now);
     const cached = request.cached(run.id);
     const known = cached !== undefined && cached.execution === run.execution && cached.turns === run.turns;
     return {
@@ -172,9 +172,9 @@ export class MemoryStore implements Store {
   ): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
     return this.#change((now) =>
       claims.map(({ runId, epoch, seen }) => {
-        const run = this.#book.get(runId);
+        const run = this.#runs.get(runId);
         if (!holds(run, epoch) || run.workerId !== workerId) return { held: false, inbox: [] };
-        this.#book.lend(run, lease, now);
+        this.#runs.lend(run, lease, now);
         return { held: true, inbox: run.inbox.filter(({ id }) => id > seen) };
       }),
     );
@@ -185,10 +185,10 @@ export class MemoryStore implements Store {
   terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
     return this.#change((now) =>
       runs.map(({ runId, reason }): SendResult => {
-        const run = this.#book.get(runId);
+        const run = this.#runs.get(runId);
         if (run === undefined) return { status: "not-found" };
         if (!isOpen(run)) return { status: "closed", runStatus: run.status };
-        this.#book.terminate(run, reason, now);
+        this.#runs.terminate(run, reason, now);
         return { status: "sent", inboxId: 0 };
       }),
     );
@@ -196,21 +196,21 @@ export class MemoryStore implements Store {
   resume(runIds: readonly string[]): Promise<ResumeResult[]> {
     return this.#change((now) =>
       runIds.map((id) => {
-        const run = this.#book.get(id);
-        return run === undefined ? "not-found" : this.#book.resume(run, now);
+        const run = this.#runs.get(id);
+        return run === undefined ? "not-found" : this.#runs.resume(run, now);
       }),
     );
   }
   expire(): Promise<number> {
     return this.#change((now) => {
-      if (now < this.#latest) this.#book.cutLeases(now);
+      if (now < this.#latest) this.#runs.cutLeases(now);
       this.#latest = now; // what is written from now on goes by the new time
-      this.#book.sweepTasks(now);
+      this.#runs.sweepTasks(now);
       let expired = 0;
-      for (const run of [...this.#book.deadlines]) {
+      for (const run of [...this.#runs.deadlines]) {
         // One of these may have ended with its parent, a moment ago.
-        if (run.deadlineAt === undefined || run.deadlineAt > now || !this.#book.deadlines.has(run)) continue;
-        this.#book.expire(run, now);
+        if (run.deadlineAt === undefined || run.deadlineAt > now || !this.#runs.deadlines.has(run)) continue;
+        this.#runs.expire(run, now);
         expired++;
       }
       return expired;
@@ -218,8 +218,8 @@ export class MemoryStore implements Store {
   }
   /** When `expire` has something to do next: for who skips time. */
   get nextLimit(): number | undefined {
-    const deadlines = [...this.#book.deadlines].flatMap(({ deadlineAt }) => deadlineAt ?? []);
-    const limits = [...deadlines, this.#book.tasks.nextLimit ?? []].flat();
+    const deadlines = [...this.#runs.deadlines].flatMap(({ deadlineAt }) => deadlineAt ?? []);
+    const limits = [...deadlines, this.#runs.tasks.nextLimit ?? []].flat();
     return limits.length === 0 ? undefined : Math.min(...limits);
   }
 
@@ -227,21 +227,21 @@ export class MemoryStore implements Store {
 
   claimTasks(request: TaskClaimRequest): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined }> {
     return this.#change((now) => {
-      this.#book.sweepTasks(now);
-      return { now, ...this.#book.tasks.claim(request, now) };
+      this.#runs.sweepTasks(now);
+      return { now, ...this.#runs.tasks.claim(request, now) };
     });
   }
   heartbeat(tasks: Parameters<Store["heartbeat"]>[0]): Promise<boolean[]> {
     return this.#change((now) => {
-      this.#book.sweepTasks(now);
-      return tasks.map((beat) => this.#book.tasks.heartbeat(beat, now));
+      this.#runs.sweepTasks(now);
+      return tasks.map((beat) => this.#runs.tasks.heartbeat(beat, now));
     });
   }
   answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
     return this.#change((now) => {
-      this.#book.sweepTasks(now);
-      this.#book.wake("tasks"); // one that failed may be due again
-      return answers.map((answer) => this.#book.tasks.answer(answer, now));
+      this.#runs.sweepTasks(now);
+      this.#runs.wake("tasks"); // one that failed may be due again
+      return answers.map((answer) => this.#runs.tasks.answer(answer, now));
     });
   }
 
@@ -249,28 +249,28 @@ export class MemoryStore implements Store {
 
   async get(runIds: readonly string[]): Promise<(RunRow | undefined)[]> {
     return runIds.map((id) => {
-      const run = this.#book.get(id);
+      const run = this.#runs.get(id);
       return run === undefined ? undefined : rowOf(run);
     });
   }
   async workers(runId: string): Promise<ReadonlyMap<number, string>> {
-    return new Map(this.#book.get(runId)?.workers);
+    return new Map(this.#runs.get(runId)?.workers);
   }
   async history(runId: string): Promise<Turn[]> {
-    return [...(this.#book.get(runId)?.history ?? [])];
+    return [...(this.#runs.get(runId)?.history ?? [])];
   }
   async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {
-    const tasks = this.#book.tasks.attemptsOf(runId).map((row) => ({ ...row, task: true }));
-    return [...(this.#book.get(runId)?.attempts ?? []), ...tasks];
+    const tasks = this.#runs.tasks.attemptsOf(runId).map((row) => ({ ...row, task: true }));
+    return [...(this.#runs.get(runId)?.attempts ?? []), ...tasks];
   }
   async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
-    return keys.map(({ runId, id }) => this.#book.get(runId)?.updates?.get(id));
+    return keys.map(({ runId, id }) => this.#runs.get(runId)?.updates?.get(id));
   }
   rejectUpdates(updates: Parameters<Store["rejectUpdates"]>[0]): ReturnType<Store["rejectUpdates"]> {
-    return this.#change((now) => updates.map((update) => this.#book.rejectUpdate(update, now)));
+    return this.#change((now) => updates.map((update) => this.#runs.rejectUpdate(update, now)));
   }
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
-    const found = [...this.#book.all()].filter((run) => matches(query, run));
+    const found = [...this.#runs.all()].filter((run) => matches(query, run));
     found.sort((a, b) => b.createdAt - a.createdAt || b.order - a.order);
     const [at = 0, order = 0] = query.cursor === undefined ? [] : parseCursor(query.cursor);
     const isAfter = (run: KeptRun): boolean => run.createdAt < at || (run.createdAt === at && run.order < order);
@@ -287,7 +287,7 @@ export class MemoryStore implements Store {
       ...{ pending: 0, running: 0, sleeping: 0, blocked: 0, rolling_back: 0 },
       ...{ completed: 0, failed: 0, canceled: 0, terminated: 0, continued: 0 },
     };
-    for (const run of this.#book.all()) if (matches(query, run)) counts[run.status]++;
+    for (const run of this.#runs.all()) if (matches(query, run)) counts[run.status]++;
     return counts;
   }
 }

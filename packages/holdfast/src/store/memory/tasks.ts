@@ -12,7 +12,7 @@ import {
   serializeError,
 } from "@holdfast/core";
 import type { AttemptRow, ClaimedTask, NewTask, Store, TaskAnswer, TaskClaimRequest } from "../port.ts";
-import { type Accepts, Agenda } from "./agenda.ts";
+import { type Accepts, ClaimQueue } from "./claimQueue.ts";
 import { claimedTask, type KeptTask } from "./state.ts";
 
 type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
@@ -27,7 +27,7 @@ export interface TasksHost {
 export class Tasks {
   readonly #tasks = new Map<number, KeptTask>();
   readonly #byRun = new Map<string, Set<KeptTask>>();
-  readonly #agenda = new Agenda<KeptTask>();
+  readonly #claimQueue = new ClaimQueue<KeptTask>();
   readonly #attempts = new Map<string, AttemptRow[]>();
   readonly #host: TasksHost;
   /** No limit of any task passes before this moment. */
@@ -42,7 +42,7 @@ export class Tasks {
   // ── the queue ──
 
   get queues(): Iterable<string> {
-    return this.#agenda.queues;
+    return this.#claimQueue.queues;
   }
 
   add(runId: string, execution: number, task: NewTask, now: number): void {
@@ -98,7 +98,7 @@ export class Tasks {
     if (siblings?.size === 0) this.#byRun.delete(task.runId);
   }
   #changed(task: KeptTask): void {
-    this.#agenda.put(task.queue, task.activity, undefined, task);
+    this.#claimQueue.put(task.queue, task.activity, undefined, task);
     this.#nextLimit = Math.min(this.#nextLimit, limitOf(task)?.at ?? Number.POSITIVE_INFINITY);
   }
   claim(request: TaskClaimRequest, now: number): { tasks: ClaimedTask[]; nextAt: number | undefined } {
@@ -117,12 +117,12 @@ export class Tasks {
       task.leaseEndsAt = now + lease;
       this.#changed(task);
     }
-    return { tasks: taken.map(claimedTask), nextAt: this.#agenda.next(queue, accepts) };
+    return { tasks: taken.map(claimedTask), nextAt: this.#claimQueue.next(queue, accepts) };
   }
 
   /** They are in no list of what can be claimed from here on. */
   #due(queue: string, accepts: Accepts, limit: number, now: number): KeptTask[] {
-    const due = this.#agenda.due(queue, accepts, limit, now);
+    const due = this.#claimQueue.due(queue, accepts, limit, now);
     for (const task of due) task.availableAt = undefined;
     return due;
   }

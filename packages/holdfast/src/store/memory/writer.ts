@@ -15,7 +15,7 @@ import {
 } from "@holdfast/core";
 import { otherWorkflow } from "../conflicts.ts";
 import type { AttemptRow, CommitResult, CreateResult, NewMessage, NewRun, ParentLink, TurnCommit } from "../port.ts";
-import type { Book } from "./book.ts";
+import type { Runs } from "./runs.ts";
 import { isOpen, type KeptRun } from "./state.ts";
 
 /** Whether a claim of this run still counts. */
@@ -24,20 +24,20 @@ export function holds(run: KeptRun | undefined, epoch: number): run is KeptRun {
 }
 
 export class Writer {
-  readonly #book: Book;
+  readonly #runs: Runs;
 
-  constructor(book: Book) {
-    this.#book = book;
+  constructor(runs: Runs) {
+    this.#runs = runs;
   }
 
   // ── creating ──
 
   create(run: NewRun, now: number): CreateResult {
-    const begun = this.#book.startedUnder(run);
+    const begun = this.#runs.startedUnder(run);
     if (begun !== undefined) return { status: "existing", id: begun.id, execution: begun.execution, inboxIds: [] };
-    const existing = this.#book.get(run.id);
+    const existing = this.#runs.get(run.id);
     if (existing !== undefined) return this.#existing(existing, run, now);
-    const kept = this.#book.insert(run, now);
+    const kept = this.#runs.insert(run, now);
     this.#announce(run, now);
     const inboxIds = this.#putAll(kept, run.messages, now);
     if (run.first !== undefined) {
@@ -45,7 +45,7 @@ export class Writer {
       kept.status = "running";
       kept.startedAt = now;
       kept.workerId = run.first.workerId;
-      this.#book.lend(kept, run.first.lease, now);
+      this.#runs.lend(kept, run.first.lease, now);
       this.commit(run.first.commit, now);
     }
     return { status: "created", id: kept.id, execution: 1, inboxIds };
@@ -58,12 +58,12 @@ export class Writer {
     if (run.onConflict === "reopen") return this.#reopen(existing, run, now) ?? conflict;
     if (!closed && run.parent !== undefined) return conflict;
     if (closed && run.onConflict === "restart-if-closed") {
-      this.#book.restart(existing, run, now);
+      this.#runs.restart(existing, run, now);
       this.#announce(run, now);
       return { status: "created", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
     }
     if (closed && (run.messages?.length ?? 0) > 0) return conflict;
-    this.#book.keepStartKey(existing, run);
+    this.#runs.keepStartKey(existing, run);
     return { status: "existing", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
   }
   /** D10. Undefined: it is not the child that its parent asks for. */
@@ -72,30 +72,30 @@ export class Writer {
     if (parent === undefined || run.parent === undefined || !isSameLink(parent, run.parent)) return undefined;
     this.#announce(run, now);
     const isFound = isOpen(child) || child.status === "completed";
-    if (child.status === "completed") this.#book.tellParent(child, now);
-    else if (!isFound && this.#book.resume(child, now) !== "resumed") this.#book.restart(child, run, now);
+    if (child.status === "completed") this.#runs.tellParent(child, now);
+    else if (!isFound && this.#runs.resume(child, now) !== "resumed") this.#runs.restart(child, run, now);
     return { status: isFound ? "existing" : "created", id, execution: child.execution, inboxIds: [] };
   }
   /** The parent learns that its child exists, in the same call. */
   #announce({ id, parent }: NewRun, now: number): void {
-    const waiting = parent?.announce === true ? this.#book.get(parent.runId) : undefined;
+    const waiting = parent?.announce === true ? this.#runs.get(parent.runId) : undefined;
     if (parent === undefined || waiting === undefined || !isOpen(waiting) || waiting.execution !== parent.execution) return;
-    this.#book.put(waiting, { job: { type: "childStarted", seq: parent.seq, runId: id } }, now);
+    this.#runs.put(waiting, { job: { type: "childStarted", seq: parent.seq, runId: id } }, now);
   }
   #putAll(run: KeptRun, messages: readonly NewMessage[] | undefined, now: number): number[] {
-    return (messages ?? []).map((message) => this.#book.put(run, message, now));
+    return (messages ?? []).map((message) => this.#runs.put(run, message, now));
   }
 
   // ── turns ──
 
   commit(commit: TurnCommit, now: number): CommitResult {
-    const run = this.#book.get(commit.runId);
+    const run = this.#runs.get(commit.runId);
     if (!holds(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
     if (isLate(run, commit)) return { status: "late", inbox: unseen(run, commit) };
     if (commit.accepts?.some((id) => run.updates?.has(id)) === true) return { status: "stale" }; // M8
     this.#write(run, commit, now);
     this.#carryOut(run, commit, now);
-    if (commit.close !== undefined) this.#book.close(run, commit.close, now);
+    if (commit.close !== undefined) this.#runs.close(run, commit.close, now);
     else if (commit.lease === "park") this.#park(run, commit, now);
     return { status: "committed", inbox: unseen(run, commit), historyLength: run.historyLength };
   }
@@ -116,8 +116,8 @@ export class Writer {
       if (value === null) delete run.attributes[key];
       else run.attributes[key] = value;
     }
-    for (const { id, outcome } of commit.updates ?? []) this.#book.settleUpdate(run, id, outcome, now);
-    if (commit.status === "blocked") this.#book.wake("results"); // V4: who waits for a result learns of it
+    for (const { id, outcome } of commit.updates ?? []) this.#runs.settleUpdate(run, id, outcome, now);
+    if (commit.status === "blocked") this.#runs.wake("results"); // V4: who waits for a result learns of it
   }
   #appendTurn(run: KeptRun, turn: Turn, workerId: string): void {
     run.turns++;
@@ -136,34 +136,34 @@ export class Writer {
     for (const seq of openedIn(run.history)) gone.delete(seq);
     if (gone.size === 0) return;
     run.attempts = run.attempts.filter(({ seq }) => !gone.has(seq));
-    this.#book.tasks.forgetAttemptsOf(run.id, gone);
+    this.#runs.tasks.forgetAttemptsOf(run.id, gone);
   }
   /** What it asks of others. */
   #carryOut(run: KeptRun, commit: TurnCommit, now: number): void {
-    const book = this.#book;
+    const runs = this.#runs;
     for (const task of commit.tasks ?? []) {
-      book.tasks.add(run.id, run.execution, task, now);
-      book.wake("tasks");
+      runs.tasks.add(run.id, run.execution, task, now);
+      runs.wake("tasks");
     }
-    if (commit.cancelTasks !== undefined) book.giveUpTasks(run, now, commit.cancelTasks);
+    if (commit.cancelTasks !== undefined) runs.giveUpTasks(run, now, commit.cancelTasks);
     for (const child of commit.children ?? []) this.#createChild(run, child, now);
     for (const seq of commit.cancelChildren ?? []) this.#cancelChild(run, seq, now);
-    for (const { seq, runId, message } of commit.sends ?? []) book.resolve(run, seq, this.#deliver(runId, message, now), now);
+    for (const { seq, runId, message } of commit.sends ?? []) runs.resolve(run, seq, this.#deliver(runId, message, now), now);
   }
   #createChild(parent: KeptRun, child: NewRun, now: number): void {
     const created = this.create(child, now);
     if (created.status !== "conflict") return;
     const error = serializeError(new RunAlreadyExistsError({ runId: child.id, workflow: otherWorkflow(created, child) }));
-    this.#book.resolve(parent, child.parent?.seq ?? 0, { status: "failed", error }, now);
+    this.#runs.resolve(parent, child.parent?.seq ?? 0, { status: "failed", error }, now);
   }
   #cancelChild(run: KeptRun, seq: number, now: number): void {
-    for (const child of this.#book.childrenOf(run.id)) {
+    for (const child of this.#runs.childrenOf(run.id)) {
       if (child.parent?.seq !== seq || child.parent.execution !== run.execution) continue;
-      this.#book.send({ runId: child.id, message: { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } } }, now);
+      this.#runs.send({ runId: child.id, message: { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } } }, now);
     }
   }
   #deliver(runId: string, message: NewMessage, now: number): Outcome {
-    const result = this.#book.send({ runId, message }, now);
+    const result = this.#runs.send({ runId, message }, now);
     if (result.status === "not-found") return { status: "failed", error: serializeError(new RunNotFoundError({ runId })) };
     if (result.status === "closed")
       return { status: "failed", error: serializeError(new RunClosedError({ runId, status: result.runStatus })) };
@@ -171,8 +171,8 @@ export class Writer {
   }
   #park(run: KeptRun, commit: TurnCommit, now: number): void {
     run.workerId = undefined;
-    this.#book.setAvailable(run, commit.wakeAt);
-    if (unseen(run, commit).length > 0) this.#book.availableNow(run, now); // D9
+    this.#runs.setAvailable(run, commit.wakeAt);
+    if (unseen(run, commit).length > 0) this.#runs.availableNow(run, now); // D9
   }
 }
 

@@ -28,7 +28,7 @@ import type {
   WakeupKind,
 } from "../port.ts";
 import { arrivingJob, KEYLESS_OUTCOME_KEPT } from "../updates.ts";
-import { Agenda } from "./agenda.ts";
+import { ClaimQueue } from "./claimQueue.ts";
 import { isOpen, type KeptRun, type UsedKey, unbegun } from "./state.ts";
 import { Tasks } from "./tasks.ts";
 
@@ -38,13 +38,13 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type RejectedUpdate = Parameters<Store["rejectUpdates"]>[0][number];
 type Beginning = Pick<NewRun, "input" | "version" | "seed">;
 
-export class Book {
+export class Runs {
   readonly #runs = new Map<string, KeptRun>();
   readonly #startKeys = new Map<string, KeptRun>();
   readonly #children = new Map<string, Set<KeptRun>>();
   /** Open runs that have a deadline which nobody has told them of. */
   readonly deadlines = new Set<KeptRun>();
-  readonly agenda = new Agenda<KeptRun>();
+  readonly claimQueue = new ClaimQueue<KeptRun>();
   readonly tasks = new Tasks({
     resolve: ({ runId, execution, seq }, outcome, now) => {
       const run = this.#runs.get(runId);
@@ -113,7 +113,7 @@ export class Book {
 
   setAvailable(run: KeptRun, at: number | undefined): void {
     run.availableAt = at;
-    this.agenda.put(run.queue, run.workflow, run.version, run);
+    this.claimQueue.put(run.queue, run.workflow, run.version, run);
     if (at !== undefined && run.workerId === undefined) this.wake("work");
   }
   lend(run: KeptRun, lease: number, now: number): void {

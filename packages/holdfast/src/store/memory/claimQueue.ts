@@ -26,7 +26,7 @@ export type Accepts = (name: string, variant: string | undefined) => boolean;
 const byTurn = (a: Entry<unknown>, b: Entry<unknown>): number => b.priority - a.priority || a.at - b.at || a.order - b.order;
 const byTime = (a: Entry<unknown>, b: Entry<unknown>): number => a.at - b.at;
 
-export class Agenda<T extends Claimable> {
+export class ClaimQueue<T extends Claimable> {
   readonly #queues = new Map<string, Map<string, Place<T>>>();
   /** Where each is entered now: a run may come back under another queue or version. */
   readonly #placeOf = new WeakMap<T, Place<T>>();
