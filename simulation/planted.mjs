@@ -4,6 +4,7 @@
 
 const engine = "packages/holdfast/src/engine";
 const host = "packages/holdfast/src/host";
+const kit = "packages/host/src";
 const memory = "packages/holdfast/src/store/memory";
 const core = "packages/core/src";
 
@@ -47,8 +48,8 @@ export const planted = [
   bug(
     "answered-attempt-lost",
     "found: a transaction whose outcome is read in the inbox before its answer comes is listed with an attempt that was lost",
-    `${host}/steps.ts`,
-    "const attempt = this.#attempts.forget(seq);\n    if (attempt !== undefined) this.completed(attempt, true);",
+    `${kit}/attempts/openOperations.ts`,
+    "const attempt = this.#attempts.forget(seq);\n    if (attempt !== undefined) this.#noteCompleted(attempt, this.#rows);",
     "this.settled(seq);",
   ),
   bug(
@@ -145,7 +146,7 @@ export const planted = [
   bug(
     "lost-attempts-unlisted",
     "attempts that never came back are not among the operations",
-    `${host}/operations.ts`,
+    `${kit}/operationsOf.ts`,
     "row.seq === draft.seq && row.number > 0",
     'row.seq === draft.seq && row.number > 0 && row.status !== "lost"',
   ),
@@ -156,26 +157,26 @@ export const planted = [
     "a step begins before the commit that asks for it",
     `${host}/driver.ts`,
     "    draft.seen = this.#seen;\n    this.#host.commit(",
-    "    draft.seen = this.#seen;\n    for (const { seq } of openedSteps(draft)) this.#steps.start(seq, 1);\n    this.#host.commit(",
+    "    draft.seen = this.#seen;\n    for (const { seq } of openedSteps(draft)) this.#operations.begin(seq, 1);\n    this.#host.commit(",
   ),
   bug(
     "sibling-not-joined",
     "a run parks while one of its steps is in flight",
     `${host}/driver.ts`,
-    "      this.#steps.inFlight > 0 ||\n      !this.#queue.isEmpty ||",
+    "      this.#operations.inFlight > 0 ||\n      !this.#queue.isEmpty ||",
     "      !this.#queue.isEmpty ||",
   ),
   bug(
     "crash-not-counted",
     "an attempt that never came back does not count",
-    `${host}/steps.ts`,
-    "step.tried = last?.number ?? 1;",
-    'step.tried = (last?.number ?? 1) - (last?.status === "failed" ? 0 : 1);',
+    `${kit}/attempts/openOperations.ts`,
+    "open.tried = last?.number ?? 1;",
+    'open.tried = (last?.number ?? 1) - (last?.status === "failed" ? 0 : 1);',
   ),
   bug(
     "retry-at-once",
     "after a recovery the next attempt does not wait",
-    `${host}/steps.ts`,
+    `${kit}/attempts/openOperations.ts`,
     'this.#timers.setRetry(seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);',
     "this.#timers.setRetry(seq, 0);",
   ),
@@ -198,12 +199,18 @@ export const planted = [
     "this.#environment.steady()",
     "this.#environment.now()",
   ),
-  bug("timer-early", "timers fire up to 60 ms early", `${host}/timers.ts`, "if (due > now) continue;", "if (due > now + 60) continue;"),
+  bug(
+    "timer-early",
+    "timers fire up to 60 ms early",
+    `${kit}/attempts/timers.ts`,
+    "if (due > now) continue;",
+    "if (due > now + 60) continue;",
+  ),
   bug(
     "timer-lost",
     "parking forgets the first timer",
     `${host}/driver.ts`,
-    "(this.#leavesWork ? 0 : this.#timers.next)",
+    "(this.#leavesWork ? 0 : this.#operations.nextDue)",
     "(this.#leavesWork ? 0 : undefined)",
   ),
   bug(
@@ -217,29 +224,29 @@ export const planted = [
   bug(
     "no-backoff",
     "a step that failed is tried again at once",
-    `${host}/attempts.ts`,
+    `${kit}/attempts/attempts.ts`,
     "return askedWait(error) ?? retryDelay(policy, attempt, random);",
     "return 0 * retryDelay(policy, attempt, random);",
   ),
   bug(
     "fatal-retried",
     "a step that failed for good is tried again",
-    `${host}/attempts.ts`,
-    " || !isRetryable(error, body.retry)) return undefined;",
-    ") return undefined;",
+    `${kit}/attempts/attempts.ts`,
+    " || !isRetryable(error, body.retry) || ",
+    " || ",
   ),
   bug(
     "lost-steps-go-on",
     "the steps of a claim that is lost are not told",
-    `${host}/attempts.ts`,
-    "      this.#controllerOf(attempt).abort(reason);\n      this.#drop(attempt);",
+    `${kit}/attempts/attempts.ts`,
+    "      attempt.abort(reason);\n      this.#drop(attempt);",
     "      this.#drop(attempt);",
   ),
   bug(
     "canceled-step-goes-on",
     "a step that its run has given up is not told",
-    `${host}/attempts.ts`,
-    "    this.#controllerOf(attempt).abort(reason);\n    if (!join)",
+    `${kit}/attempts/attempts.ts`,
+    "    attempt.abort(reason);\n    if (!join)",
     "    if (!join)",
   ),
   bug(
@@ -399,9 +406,9 @@ export const planted = [
   bug(
     "update-unanswered",
     "an update whose handler throws is never answered",
-    `${host}/journal.ts`,
-    '    case "completeUpdate":\n',
-    '    case "completeUpdate":\n      if (command.error !== undefined) break;\n',
+    `${kit}/updateAnswers.ts`,
+    'if (command.type !== "completeUpdate") continue;',
+    'if (command.type !== "completeUpdate" || command.error !== undefined) continue;',
   ),
 
   bug(
@@ -565,9 +572,9 @@ export const planted = [
   bug(
     "retry-after-deadline",
     "a step is to be tried again after the deadline of its run",
-    `${host}/driver.ts`,
-    "return this.#isAfterDeadline(retryAt) && this.#steps",
-    "return this.#isAfterDeadline(Math.min(0, retryAt)) && this.#steps",
+    `${kit}/attempts/openOperations.ts`,
+    "if (this.#isAfterDeadline(retryAt) && ",
+    "if (this.#isAfterDeadline(Math.min(0, retryAt)) && ",
   ),
   bug(
     "deadline-keeps-epoch",

@@ -1,6 +1,6 @@
-// What is shown of payloads that may have been written with another codec.
+// Payloads for people, which may have been written with another codec.
 // Owns: nothing.
-// Invariants: P8; one value that can't be decoded stops no other from being shown.
+// Invariants: P8; one value that can't be read does not hide the others.
 
 import { type Codec, type Payload, type SerializedError, serializeError } from "@holdfast/core";
 

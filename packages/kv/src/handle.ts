@@ -35,12 +35,11 @@ import {
   type Updates,
   validateRetry,
 } from "@holdfast/core";
-import { byName, declaredMessage, isActivity, isWorkflow, TurnQueue, validated } from "@holdfast/host";
+import { byName, declaredMessage, isActivity, isWorkflow, storedRunRetry, TurnQueue, validated } from "@holdfast/host";
 import { adviseHere } from "./advice.ts";
 import { realEnvironment } from "./environment.ts";
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
 import { type Birth, create } from "./host/birth.ts";
-import { storedRetry } from "./host/bodies.ts";
 import { isOverdue } from "./host/deadline.ts";
 import { checkedCodec, checkedId, checkedKey, checkedOptions, checkedSend, invalid } from "./host/definitions.ts";
 import { Namespace } from "./host/namespace.ts";
@@ -197,7 +196,7 @@ export class Handle {
       head: {
         input: input ?? (await this.#input(options.input)),
         version: options.version ?? version,
-        retry: storedRetry(retry),
+        retry: storedRunRetry(retry),
         parent,
       },
       deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline),

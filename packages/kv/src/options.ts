@@ -3,9 +3,9 @@
 // Invariants: what is said of a start counts once, when the run comes to be.
 
 import type { Codec, Duration, Limits, Logger, Queries, Signals, StartSignal, StoredRetryPolicy, Updates, Workflow } from "@holdfast/core";
+import type { AnyActivity } from "@holdfast/host";
 import type { EngineDriver } from "./driver.ts";
 import type { Environment } from "./environment.ts";
-import type { AnyActivity } from "./host/bodies.ts";
 import type { Router } from "./host/router.ts";
 import type { ParentLink } from "./storage/contents.ts";
 

@@ -4,9 +4,9 @@
 // D12 (the last failure is shown while the next attempt is awaited).
 
 import type { RunStatus } from "@holdfast/core";
-import type { Environment } from "@holdfast/host";
+import { type Environment, lastFailure } from "@holdfast/host";
 import type { RunDescription } from "../backend/port.ts";
-import { isActivity, lastFailure, needsMore, type OpenActivity, openActivities, waitingForOf } from "../host/waiting.ts";
+import { isActivity, needsMore, type OpenActivity, openActivities, waitingForOf } from "../host/waiting.ts";
 import type { RunRow, Store } from "../store/port.ts";
 
 /** Of a worker of this process: what it could take up. */

@@ -19,7 +19,7 @@ import {
   toHistory,
   UpdateRejectedError,
 } from "@holdfast/core";
-import type { Environment, Timer } from "@holdfast/host";
+import { type Environment, operationsOf, type Timer } from "@holdfast/host";
 import type {
   AddressedTo,
   Backend,
@@ -41,7 +41,6 @@ import { BlockedLog } from "../host/blocking.ts";
 import { Batcher, Committer } from "../host/committer.ts";
 import type { Driver } from "../host/driver.ts";
 import { oneByOne } from "../host/oneByOne.ts";
-import { operationsOf } from "../host/operations.ts";
 import { WorkerHost, type WorkerHostSettings } from "../host/worker.ts";
 import { isRefusal } from "../store/errors.ts";
 import type {

@@ -14,10 +14,9 @@ import {
   type Payload,
   serializeError,
 } from "@holdfast/core";
-import type { Environment, Timer } from "@holdfast/host";
+import { type Environment, idempotencyKeyOf, quietControllerOf, runActivity, type Timer } from "@holdfast/host";
 import { isRefusal } from "../store/errors.ts";
 import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
-import { quietControllerOf } from "./attempts.ts";
 import { Batcher } from "./committer.ts";
 import { oneByOne } from "./oneByOne.ts";
 import { over, whyOver } from "./overs.ts";
@@ -166,18 +165,17 @@ export class ActivityRunner {
     try {
       const activity = activities.get(task.activity);
       if (activity === undefined) throw new HoldfastError(`No activity "${task.activity}" here.`, { code: "HF_UNKNOWN_ACTIVITY" });
-      const info: ActivityInfo = {
-        attempt: task.attempt,
-        idempotencyKey: `${task.runId}/${task.execution === 1 ? "" : `~${task.execution}/`}${task.location}`,
-        signal: running.controller.signal,
-        heartbeat: (details) => {
-          running.details = encode(details, `what activity ${task.activity} reports`);
-          this.#beat(running);
-        },
-        lastHeartbeat: task.lastHeartbeat === undefined ? undefined : codec.decode(task.lastHeartbeat),
-      };
       const run = this.#options.replace(task.activity) ?? activity.run;
-      const value = await run(codec.decode(task.input), info);
+      const info = {
+        attempt: task.attempt,
+        idempotencyKey: idempotencyKeyOf(task.runId, task.execution, task.location),
+        signal: running.controller.signal,
+      };
+      const report = (details: Payload): void => {
+        running.details = details;
+        this.#beat(running);
+      };
+      const value = await runActivity(run, { ...task, name: task.activity }, info, report, { codec, encode });
       outcome = { status: "completed", value: encode(value, `the result of activity ${task.activity}`) };
     } catch (error) {
       const policy = activities.get(task.activity)?.options.retry;

@@ -6,40 +6,54 @@
 import {
   type Activation,
   type AnyWorkflow,
+  type Codec,
   type Command,
   type Completion,
   carriedOutBy,
   DeadlineExceededError,
-  dueOf,
   Executor,
-  formatDuration,
+  formatLocation,
   HoldfastError,
+  isError,
+  isInstance,
   type Job,
   type Limits,
   type Logger,
   type OpeningCommand,
   recordCount,
-  replayView,
-  type SerializedError,
-  type StartJob,
+  type StepBody,
+  type StepInfo,
   serializeError,
   type Turn,
   type TurnWatch,
   trimmed,
 } from "@holdfast/core";
-import type { TurnQueue } from "@holdfast/host";
+import { type Body, type Environment, idempotencyKeyOf, isoTime, Recorded, startJobOf, type TurnQueue } from "@holdfast/host";
+import {
+  type KnownAttempts,
+  OpenOperations,
+  type Prepared,
+  recoveryOf,
+  resumedView,
+  retryRunAtOf,
+  waitingWords,
+} from "@holdfast/host/attempts";
 import { unguardedCodec } from "@holdfast/host/node";
 import { isRefusal, StoreError } from "../store/errors.ts";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow, TurnCommit } from "../store/port.ts";
-import type { Attempt, AttemptEnd } from "./attempts.ts";
 import { type BlockedLog, isBrokenRule, reasonOf } from "./blocking.ts";
 import { isMixed, isPatient, JobQueue, type TurnJobs } from "./jobs.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
-import { type Due, isStep, NOTHING_DUE, Steps, type StepsHost, type Unsure } from "./steps.ts";
-import { Timers } from "./timers.ts";
 
-export interface DriverHost extends StepsHost {
+export interface DriverHost {
+  readonly workerId: string;
+  readonly environment: Environment;
+  readonly codec: Codec;
   readonly logger: Logger;
+  now(): number;
+  replaceStep(name: string): ((info: unknown) => unknown) | undefined;
+  /** D6: a step in a transaction of the store. */
+  transact(claim: { runId: string; epoch: number; seq: number }, body: StepBody, info: StepInfo): Promise<InboxMessage | "stale">;
   readonly limits: Partial<Limits>;
   readonly turnTimeout: number;
   readonly maxRecoveries: number;
@@ -70,6 +84,13 @@ export interface DriverHost extends StepsHost {
   released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void;
 }
 
+/** Attempts that a commit has announced of which this worker does not know whether it was written: it has not begun them. */
+export interface Unsure {
+  /** Of its execution, and its claim. */
+  readonly seed: string;
+  readonly epoch: number;
+  readonly attempts: Prepared["starting"];
+}
 /** Something that others were asked for, and will be again. */
 interface Asked {
   readonly command: OpeningCommand;
@@ -97,6 +118,9 @@ const DEADLINE_PAUSE = 100;
 const NO_JOBS: TurnJobs = { jobs: [], messages: [] };
 /** D9, K1: most ends look for nothing but a cancellation. */
 const LATE_IF_CANCELED: LateIf = { cancel: true, signals: [] };
+/** Operations that the worker which has the run carries out. */
+const STEPS = carriedOutBy("worker");
+const NOTHING_STARTING: Prepared["starting"] = [];
 
 export class Driver {
   readonly workflow: AnyWorkflow;
@@ -106,8 +130,7 @@ export class Driver {
   #run: RunRow;
   #epoch: number;
   #executor: Executor;
-  readonly #steps: Steps;
-  readonly #timers: Timers;
+  readonly #operations: OpenOperations;
   /** D10: what is asked of others again with the turn of the resume. */
   #askAgain: Asked[] = [];
   readonly #queue = new JobQueue();
@@ -119,7 +142,7 @@ export class Driver {
   #turns: number;
   #historyLength: number;
   #busy = false;
-  /** K8: no turn is before a timer that it fires was due, though the estimate of the store's time may have been set back since. */
+  /** P7: no turn is before the last one, though the estimate of the store's time may have been set back since. */
   #notBefore = 0;
   /** Its executor has been used, or is about to be. */
   #hasBegun = false;
@@ -143,12 +166,20 @@ export class Driver {
     this.#turns = run.turns;
     this.#historyLength = run.historyLength;
     this.#executor = this.#createExecutor();
-    this.#timers = new Timers(
-      host.environment,
-      () => host.now(),
-      () => this.#alarm(),
-    );
-    this.#steps = new Steps(host, this, this.#timers, (end) => this.#attemptEnded(end));
+    this.#operations = new OpenOperations({
+      carries: STEPS,
+      environment: host.environment,
+      logger: host.logger,
+      run: this,
+      workerId: host.workerId,
+      now: () => host.now(),
+      bodyOf: (command) => this.#bodyOf(command),
+      keyOf: ({ unit, name, n }) => idempotencyKeyOf(this.runId, this.execution, formatLocation(unit, name, n)),
+      encode: (value, what) => this.#executor.encode(value, what),
+      deadlineAt: () => this.#run.deadlineAt,
+      expires: false,
+      onChange: () => this.#changed(),
+    });
   }
 
   get runId(): string {
@@ -172,7 +203,7 @@ export class Driver {
   }
   /** Steps that run. */
   get running(): string[] {
-    return this.#steps.running;
+    return [...this.#operations.running].map(({ seq, number }) => `${this.runId}/${seq}/${number}`);
   }
   /** Does the store know of this claim? */
   get isBorn(): boolean {
@@ -205,7 +236,7 @@ export class Driver {
     this.#busy = true;
     this.#unborn = true;
     this.#hasBegun = true;
-    const activation: Activation = { time: this.#host.now(), jobs: [this.#startJob(), ...jobs], historyLength: 0 };
+    const activation: Activation = { time: this.#host.now(), jobs: [startJobOf(this.#run), ...jobs], historyLength: 0 };
     const completion = await this.#host.turnQueue.run(() => this.#executor.activate(activation));
     if (completion.status !== "ok") return this.#blocked(completion.error);
     const draft = this.#draft(activation, completion);
@@ -222,7 +253,7 @@ export class Driver {
     this.#busy = false;
     if (this.#released) {
       // W4: its worker has stopped meanwhile.
-      this.#steps.notBegun(openedSteps(commit).map(({ seq }) => seq));
+      this.#operations.notBegun(openedSteps(commit).map(({ seq }) => seq));
       return void this.#returnLease();
     }
     const historyLength = lengthAfterTrims(commit.turn);
@@ -241,13 +272,8 @@ export class Driver {
       const message = `Run ${this.runId} was recovered ${claim.run.recoveries} times without a commit: it seems to kill its workers. Mend it, then resume it.`;
       return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
     }
-    const retryRunAt = retryRunAtOf(claim.turns ?? []);
-    if (
-      retryRunAt !== undefined &&
-      retryRunAt > this.#host.now() &&
-      !this.#isAfterDeadline(retryRunAt) &&
-      !claim.inbox.some(({ job }) => OVERRULING.has(job.type))
-    ) {
+    const retryRunAt = retryRunAtOf(claim.turns ?? [], claim.run.deadlineAt);
+    if (retryRunAt !== undefined && retryRunAt > this.#host.now() && !claim.inbox.some(({ job }) => OVERRULING.has(job.type))) {
       // Messages came while it waits to be tried again: they wait with it.
       this.#retryRunAt = retryRunAt;
       this.#seen = claim.inbox.at(-1)?.id ?? 0;
@@ -255,10 +281,10 @@ export class Driver {
     }
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
     // Before anything that arrives while it recovers: a cancellation that overtook the start would be lost.
-    if (claim.run.turns === 0) this.#queue.push(this.#startJob());
+    if (claim.run.turns === 0) this.#queue.push(startJobOf(this.#run));
     const isNew = claim.run.turns === 0 && !this.#hasBegun;
     this.#hasBegun = true;
-    if (claim.turns === undefined) this.#steps.recount(claim, this.#unsure);
+    if (claim.turns === undefined) this.#operations.recount(claim.attempts, this.#known(claim));
     else if (!isNew) {
       this.#busy = true; // what arrives meanwhile waits
       const failure = await this.#recover(claim, resume !== undefined);
@@ -267,7 +293,7 @@ export class Driver {
       if (failure !== undefined) return this.#block(failure);
     }
     await this.deliver(claim.inbox);
-    this.#fireDue();
+    this.#collect();
     if (this.#queue.isEmpty && this.#executor.hasWork && !this.#isOverdue()) return this.#activate();
     this.#pump();
   }
@@ -277,57 +303,37 @@ export class Driver {
     this.#seen = 0;
     this.#ahead.clear();
   }
-  #startJob(): StartJob {
-    const { id, workflow, version, input, seed, execution, attempt, parent, retry, createdAt } = this.#run;
-    return {
-      type: "start",
-      runId: id,
-      workflow,
-      version,
-      input,
-      seed,
-      startedAt: createdAt,
-      execution,
-      attempt,
-      parentId: parent?.runId,
-      retry,
-    };
-  }
-
   async #recover(claim: ClaimedRun, resumed: boolean): Promise<Error | undefined> {
     const turns = claim.turns ?? [];
-    this.#steps.clear();
-    this.#timers.clear();
+    const { attempt, deadlineAt } = claim.run;
     this.#turns = claim.run.turns;
     this.#notBefore = Math.max(this.#notBefore, turns.at(-1)?.time ?? 0); // P7: also of a turn that a resume voids
-    this.#rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
-    const fail = lastFailure(turns);
-    const goesOn = fail !== undefined && (resumed || fail.retryAfter !== undefined);
-    const resume: Job | undefined = goesOn ? { type: "resume", attempt: claim.run.attempt, voids: fail.causes ?? [] } : undefined;
-    if (resume !== undefined) this.#queue.push(resume);
-    // K7 S1: another attempt would come too late: it fails as it did, once its steps are undone.
-    if (goesOn && !resumed && this.#isAfterDeadline(retryRunAtOf(turns) ?? 0)) this.#queue.push({ type: "expire", error: fail.error });
-    const failure = await this.#replay(turns, resume);
+    const { view, jobs, voided, rollingBack } = recoveryOf(turns, { resumed, attempt, deadlineAt });
+    this.#rollingBack = rollingBack;
+    for (const job of jobs) this.#queue.push(job);
+    const failure = await this.#replay(view);
     if (failure !== undefined || this.#released) return failure;
-    this.#steps.forgive([...turns, { time: Number.MAX_SAFE_INTEGER, jobs: this.#queue.jobs }], claim.attempts);
-    this.#reopen(turns);
-    this.#steps.recount(claim, this.#unsure);
-    this.#askAgain = goesOn ? await this.#asked(turns, resumed ? undefined : (fail.causes ?? [])) : [];
+    this.#operations.restore(this.#executor, { turns, attempts: claim.attempts, voids: voided?.causes }, this.#known(claim));
+    this.#askAgain = voided === undefined ? [] : await this.#asked(turns, resumed ? undefined : (voided.causes ?? []));
     return undefined;
+  }
+  /** What this worker knows of attempts, besides their rows. */
+  #known({ inbox }: ClaimedRun): KnownAttempts {
+    const unsure = this.#unsure?.attempts ?? NOTHING_STARTING;
+    return {
+      isAnswered: (seq) => inbox.some(({ job }) => job.type === "resolve" && job.seq === seq),
+      isNotBegun: (seq, number) => unsure.some((one) => one.seq === seq && one.number === number),
+    };
   }
   /** D7: what this worker did not begin under the claim before, if nobody has had the run between. */
   get #unsure(): Unsure | undefined {
     const unsure = this.#host.blocked.get(this.runId)?.unsure;
     return unsure?.epoch === this.#epoch - 1 && unsure.seed === this.#run.seed ? unsure : undefined;
   }
-  /** A new executor, as these turns have left it, and with a `resume` as if they had not failed. */
-  async #replay(turns: readonly Turn[], resume: Job | undefined): Promise<Error | undefined> {
+  /** A new executor, as these turns leave it. */
+  async #replay(view: readonly Turn[]): Promise<Error | undefined> {
     const executor = this.#createExecutor();
     this.#executor = executor;
-    const view =
-      resume === undefined
-        ? replayView(turns)
-        : replayView([...turns, { index: this.#turns, time: 0, historyLength: 0, jobs: [resume], commands: [] }]).slice(0, -1);
     const completion = await this.#host.turnQueue.run(async () => (this.#released ? undefined : executor.replay(view)));
     return completion?.status === "failed" ? completion.error : undefined;
   }
@@ -353,13 +359,25 @@ export class Driver {
       return { command, attempts: Math.max(0, ...numbers), isStarted: started.has(command.seq) };
     });
   }
-  /** What was open when the run was last in somebody's memory. */
-  #reopen(turns: readonly Turn[]): void {
-    const open = new Set(this.#executor.openOperations);
-    for (const turn of turns) {
-      for (const command of turn.commands) if ("n" in command && open.has(command.seq)) this.#opened(command, turn.time);
-      for (const job of turn.jobs) if (job.type === "fire") this.#timers.settled(job.seq); // K8: once, though it waits in line (R8)
-    }
+  // ── steps ──
+
+  /** Undefined: the step is no longer open. */
+  #bodyOf({ seq }: OpeningCommand): Body | undefined {
+    const body = this.#executor.body(seq);
+    if (body === undefined) return undefined;
+    const standIn = this.#host.replaceStep(body.name);
+    if (standIn !== undefined) return { ...body, run: standIn as Body["run"] };
+    return body.kind === "transaction" ? this.#inTransaction(seq, body) : body;
+  }
+  /** D6: the outcome is in the inbox by the time the body has ended; it is not reported a second time. */
+  #inTransaction(seq: number, body: StepBody): Body {
+    const run = async (info: StepInfo): Promise<Recorded> => {
+      const { runId, epoch } = this;
+      const message = await this.#host.transact({ runId, epoch, seq }, body, info);
+      if (message === "stale") throw new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" });
+      return new Recorded(() => this.#takeAhead(message));
+    };
+    return { ...body, run, isFinal: isMisuse };
   }
 
   // ── jobs ──
@@ -393,19 +411,16 @@ export class Driver {
     await this.deliver(messages);
     this.#pump();
   }
-  #fireDue(): void {
-    const { fired, retries, latest } = this.#timers.take();
-    this.#notBefore = Math.max(this.#notBefore, latest);
-    for (const seq of fired) this.#queue.push({ type: "fire", seq });
-    this.#steps.due(retries);
+  /** What has ended and become due, for the next turn. */
+  #collect(): void {
+    for (const job of this.#operations.takeJobs()) this.#queue.push(job);
   }
-  #alarm(): void {
-    this.#fireDue();
+  #changed(): void {
+    for (const job of this.#operations.takeReady()) this.#queue.push(job);
     this.#pump();
-    this.#arm();
   }
   #arm(): void {
-    if (!this.#released) this.#timers.arm();
+    if (!this.#released) this.#operations.arm();
   }
 
   // ── the pipeline ──
@@ -413,11 +428,11 @@ export class Driver {
   /** Does the next thing, if there is one: a turn, a commit of attempts, or parking. */
   #pump(): void {
     if (this.#busy || this.#delivering > 0 || this.#released || this.#closed) return;
-    if (this.#stopping && this.#steps.inFlight > 0) return; // W4: they may finish first
+    if (this.#stopping && this.#operations.inFlight > 0) return; // W4: they may finish first
     if (this.#isOverdue()) this.#standAside(undefined);
     else if (!this.#queue.isEmpty) this.#activate();
-    else if (this.#steps.hasNews) this.#write(this.#bare("running"));
-    else if (this.#steps.inFlight === 0) this.#write(this.#bare("sleeping"));
+    else if (this.#operations.hasNews) this.#write(this.#bare("running"));
+    else if (this.#operations.inFlight === 0) this.#write(this.#bare("sleeping"));
   }
   #activate(): void {
     this.#busy = true;
@@ -431,7 +446,7 @@ export class Driver {
       return;
     }
     const turn = this.#queue.take();
-    const time = Math.max(this.#host.now(), this.#notBefore);
+    const time = Math.max(this.#host.now(), this.#notBefore, this.#operations.latestFired);
     const activation: Activation = { time, jobs: turn.jobs, historyLength: this.#historyLength };
     void this.#executor.activate(activation).then((completion) =>
       this.#host.turnQueue.leave(() => {
@@ -495,8 +510,8 @@ export class Driver {
     const goesOn = draft.close === undefined;
     if (!goesOn) draft.lateIf = lateIfOf(completion);
     for (const job of activation.jobs) {
-      if (job.type === "resolve") this.#steps.answered(job.seq);
-      if (goesOn && (job.type === "resolve" || job.type === "fire")) this.#settled(job.seq);
+      if (job.type === "resolve") this.#operations.answered(job.seq);
+      if (goesOn && (job.type === "resolve" || job.type === "fire")) this.#operations.settled(job.seq);
     }
     // P7: not before the last turn, though the estimate of the store's time may have been set back since.
     const { time = activation.time } = completion;
@@ -508,7 +523,7 @@ export class Driver {
       this.#seen = 0; // what came meanwhile is the next claim's
       draft.attempt = this.#run.attempt + 1;
       draft.status = "sleeping";
-      this.#timers.clear();
+      this.#operations.clearTimers();
     }
     this.#rollingBack ||= draft.status === "rolling_back";
     if (this.#rollingBack && goesOn) draft.status = "rolling_back";
@@ -518,47 +533,37 @@ export class Driver {
   /** Keeps track of what the commands open, settle and give up; effects wait for the commit. */
   #apply(command: Command, time: number): void {
     if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) {
-      this.#settled(command.seq);
+      this.#operations.settled(command.seq);
       if (!this.#queue.isEmpty) this.#queue.dropFire(command.seq);
-    } else if ("n" in command) this.#opened(command, time);
-  }
-  #opened(command: OpeningCommand, time: number): void {
-    const due = dueOf(command, time);
-    if (due !== undefined) this.#timers.set(command.seq, due);
-    this.#steps.opened(command, time);
-  }
-  #settled(seq: number): void {
-    this.#timers.settled(seq);
-    this.#steps.settled(seq);
+    } else if ("n" in command) this.#operations.opened(command, time);
   }
 
   /** `turn`: what it was computed from, if it is a turn's. */
   #write(draft: Draft, turn?: TurnJobs): void {
     this.#busy = true;
     const isOver = draft.close !== undefined;
-    const halting = this.#stopping && this.#steps.inFlight === 0;
-    const { starting, exhausted } = halting || isOver ? NOTHING_DUE : this.#steps.announceDue();
-    for (const job of exhausted) this.#queue.push(job);
+    const halting = this.#stopping && this.#operations.inFlight === 0;
+    const leaves = halting && !isOver;
     const fresh = openedSteps(draft);
+    if (leaves) this.#operations.notBegun(fresh.map(({ seq }) => seq));
+    const { rows, starting } = this.#operations.prepare(draft.turn?.jobs ?? NO_JOBS.jobs, halting || isOver ? "leave" : "begin");
+    if (rows.length > 0) draft.attempts = rows;
+    for (const job of this.#operations.takeReady()) this.#queue.push(job); // steps that have no attempt left
     const working =
       fresh.length > 0 ||
       starting.length > 0 ||
-      this.#steps.hasDue || // W4: halting, it leaves them to others, at once
-      this.#steps.inFlight > 0 ||
+      this.#operations.hasRetriesDue || // W4: halting, it leaves them to others, at once
+      this.#operations.inFlight > 0 ||
       !this.#queue.isEmpty ||
       this.#delivering > 0;
-    const leaves = halting && !isOver;
-    if (leaves) this.#steps.notBegun(fresh.map(({ seq }) => seq));
     this.#leavesWork ||= leaves && working;
-    const attempts = this.#steps.takeRows(draft.turn);
-    if (attempts.length > 0) draft.attempts = attempts;
     // D6: outcomes that are in memory alone are recorded first.
     const parks = (halting && !this.#queue.hasOutcomes) || !working || this.#retryRunAt !== undefined;
     if (!isOver && parks) {
       draft.lease = "park";
       draft.status = draft.status === "rolling_back" ? "rolling_back" : "sleeping";
       draft.waitingFor = this.#waitingFor();
-      draft.wakeAt = this.#retryRunAt ?? (this.#leavesWork ? 0 : this.#timers.next);
+      draft.wakeAt = this.#retryRunAt ?? (this.#leavesWork ? 0 : this.#operations.nextDue);
     }
     draft.seen = this.#seen;
     this.#host.commit(
@@ -567,11 +572,11 @@ export class Driver {
       (error) => this.#unwritten(error, draft, starting),
     );
   }
-  #written(draft: Draft, turn: TurnJobs | undefined, starting: Due["starting"], result: CommitResult): void {
+  #written(draft: Draft, turn: TurnJobs | undefined, starting: Prepared["starting"], result: CommitResult): void {
     if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
     if (result.status === "late") return void this.#takeBack(draft, turn ?? NO_JOBS, result.inbox);
     this.#busy = false;
-    if (result.status === "committed" && !this.#isOverdue()) for (const { seq, number } of starting) this.#steps.start(seq, number);
+    if (result.status === "committed" && !this.#isOverdue()) for (const { seq, number } of starting) this.#operations.begin(seq, number);
     this.#committed(draft, result);
   }
   /**
@@ -580,13 +585,13 @@ export class Driver {
    */
   async #takeBack(draft: Draft, turn: TurnJobs, late: readonly InboxMessage[]): Promise<void> {
     this.#busy = true; // what arrives meanwhile waits
-    this.#steps.takeBack(draft);
+    this.#operations.takeBack(draft.attempts ?? [], turn.jobs);
     this.#evict();
-    const resume = turn.jobs.find(({ type }) => type === "resume");
+    const resume = turn.jobs.find((job) => job.type === "resume");
     try {
       await this.deliver(late);
       const turns = await this.#host.history(this.runId);
-      const failure = this.#released ? undefined : await this.#replay(turns, resume);
+      const failure = this.#released ? undefined : await this.#replay(resumedView(turns, resume));
       if (this.#released) return;
       if (failure !== undefined) return void this.#block(failure);
     } catch (error) {
@@ -594,33 +599,20 @@ export class Driver {
     }
     this.#queue.takeBack(turn);
     this.#busy = false;
-    this.#fireDue();
+    this.#collect();
     this.#arm();
     this.#pump();
   }
   /** `unsure`: it may have been written all the same; `starting`: attempts that it announces. */
-  #unwritten(error: unknown, unsure?: TurnCommit, starting: Due["starting"] = NOTHING_DUE.starting): void {
+  #unwritten(error: unknown, unsure?: TurnCommit, starting: Prepared["starting"] = NOTHING_STARTING): void {
     // V4: whoever computes this turn again has the same refused. The run is unharmed, and somebody has to mend what stands against it.
     if (isRefusal(error)) return void this.#block(error, "the store to take what it writes");
     void this.#setBack(error, unsure, starting); // whatever becomes of the message
     this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
   }
   #waitingFor(): string[] {
-    const until = (seq: number) => {
-      const due = this.#timers.dueOf(seq);
-      return due === undefined ? "" : ` until ${new Date(due).toISOString()}`;
-    };
-    const { retries } = this.#timers;
-    const tries = [...retries].map(([seq, due]) => {
-      const name = this.#steps.command(seq)?.name ?? seq;
-      return `step ${name} (attempt ${this.#steps.nextAttempt(seq)} at ${new Date(due).toISOString()})`;
-    });
-    const again = this.#retryRunAt === undefined ? [] : [`another attempt at ${new Date(this.#retryRunAt).toISOString()}`];
-    return [
-      ...again,
-      ...tries,
-      ...this.#executor.waiting.filter(({ seq }) => !retries.has(seq)).map(({ seq, description }) => description + until(seq)),
-    ];
+    const again = this.#retryRunAt === undefined ? [] : [`another attempt at ${isoTime(this.#retryRunAt)}`];
+    return [...again, ...waitingWords(this.#executor, this.#operations)];
   }
 
   /** After the commit: effects (D1). */
@@ -648,49 +640,20 @@ export class Driver {
     if (this.#retryRunAt !== undefined) return this.#write(this.#bare("sleeping"));
     if (this.#isOverdue()) return this.#standAside(commit);
     for (const command of turn?.commands ?? []) {
-      if (command.type === "cancel") this.#steps.cancel(command.seq, command.join === true);
-      else if ("n" in command && isStep(command) && !this.#leavesWork) this.#steps.start(command.seq, 1);
+      if (command.type === "cancel") this.#operations.cancel(command.seq, command.join === true);
+      else if ("n" in command && STEPS.has(command.type) && !this.#leavesWork) this.#operations.begin(command.seq, 1);
     }
     if (result.inbox.length > 0) void this.receive(result.inbox);
-    this.#fireDue();
+    this.#collect();
     this.#arm();
     this.#pump();
   }
 
   /** C7: steps in flight that the turn has given up are told once it is committed, though its own have to wait. */
   giveUp({ turn }: TurnCommit): void {
-    for (const command of turn?.commands ?? []) if (command.type === "cancel") this.#steps.cancel(command.seq, command.join === true);
+    for (const command of turn?.commands ?? []) if (command.type === "cancel") this.#operations.cancel(command.seq, command.join === true);
   }
 
-  #attemptEnded(end: AttemptEnd): void {
-    const { attempt } = end;
-    if (end.type === "retry") {
-      const retryAt = this.#host.now() + end.delay;
-      const isTooLate = this.#isTooLate(attempt.seq, retryAt);
-      this.#steps.failed(attempt, end.error, isTooLate ? undefined : retryAt);
-      if (isTooLate) return this.#expire();
-      this.#arm();
-      this.#tellOfRetry(attempt, end.error, end.delay);
-    } else if (end.type === "recorded") {
-      this.#steps.completed(attempt, true);
-      this.#takeAhead(end.message);
-    } else {
-      if (end.outcome.status === "failed") this.#steps.failed(attempt, end.outcome.error, undefined);
-      else this.#steps.completed(attempt, false);
-      this.#queue.push({ type: "resolve", seq: attempt.seq, outcome: end.outcome });
-    }
-    this.#pump();
-  }
-
-  /** A step that fails again and again looks like one that takes its time: somebody should know. */
-  #tellOfRetry({ number, body }: Attempt, error: SerializedError, delay: number): void {
-    const message = `Attempt ${number} of step "${body.name}" failed; the next one is in ${formatDuration(delay)}.`;
-    this.#host.logger.warn(message, { runId: this.runId, workflow: this.workflow.name, error });
-  }
-  /** K7: a retry after the deadline is none. Rollbacks are exempt. */
-  #isTooLate(seq: number, retryAt: number): boolean {
-    return this.#isAfterDeadline(retryAt) && this.#steps.command(seq)?.type !== "rollback";
-  }
   #isAfterDeadline(moment: number): boolean {
     return this.#run.deadlineAt !== undefined && moment >= this.#run.deadlineAt;
   }
@@ -701,18 +664,11 @@ export class Driver {
   }
   /** K7: the store decides, by its own clock: it ends the run, or hands it out once more. None of the steps of `turn` has begun. */
   #standAside(turn: TurnCommit | undefined): void {
-    if (turn !== undefined) this.#steps.notBegun(openedSteps(turn).map(({ seq }) => seq));
+    if (turn !== undefined) this.#operations.notBegun(openedSteps(turn).map(({ seq }) => seq));
     const reason = new DeadlineExceededError({ runId: this.runId, deadline: this.#run.deadlineAt ?? 0 });
     const given = this.#handOver(reason, this.#host.now() + DEADLINE_PAUSE, this.#seen);
     this.#host.givesBack(given.then(() => this.#host.lookAtDeadlines()));
   }
-  /** K7: the deadline can't be met any more: the run fails now. */
-  #expire(): void {
-    const error = new DeadlineExceededError({ runId: this.runId, deadline: this.#run.deadlineAt ?? 0 });
-    this.#queue.push({ type: "expire", error: serializeError(error) });
-    this.#pump();
-  }
-
   // ── the end of a claim ──
 
   /** V4: the run is unharmed; it is tried again later, or when other code comes. */
@@ -754,25 +710,25 @@ export class Driver {
   }
   /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. `turn`: none of its steps has begun. */
   async giveBack(turn?: TurnCommit): Promise<void> {
-    if (turn !== undefined) this.#steps.notBegun(openedSteps(turn).map(({ seq }) => seq));
+    if (turn !== undefined) this.#operations.notBegun(openedSteps(turn).map(({ seq }) => seq));
     await this.#handOver(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }), 0, 0);
   }
   /** A commit failed. The run is free for others after a while: what this worker could not write, they may not be able to either. */
-  async #setBack(reason: unknown, unsure?: TurnCommit, starting: Due["starting"] = NOTHING_DUE.starting): Promise<void> {
+  async #setBack(reason: unknown, unsure?: TurnCommit, starting: Prepared["starting"] = NOTHING_STARTING): Promise<void> {
     const { times, ...why } = this.#host.blocked.get(this.runId) ?? { times: 0 };
     this.#host.blocked.set(this.runId, { ...why, times: times + 1, unsure: this.#unsureOf(unsure, starting) });
     // Jitter: whoever failed together need not meet again.
     const pause = Math.min(100 * 2 ** times, 30_000) * (0.5 + this.#host.environment.random());
     await this.#handOver(reason, this.#host.now() + Math.ceil(pause), this.#seen, unsure);
   }
-  #unsureOf(commit: TurnCommit | undefined, starting: Due["starting"]): Unsure {
+  #unsureOf(commit: TurnCommit | undefined, starting: Prepared["starting"]): Unsure {
     const opened = openedSteps(commit).map(({ seq }) => ({ seq, number: 1 }));
     return { seed: this.#run.seed, epoch: this.#epoch, attempts: [...starting, ...opened] };
   }
   /** Its run may have been created, with this first turn: the answer was lost. If so, it is given back, else it was none. */
   async notBorn(reason: unknown, first: TurnCommit): Promise<void> {
     const { blocked } = this.#host;
-    blocked.set(this.runId, { times: 0, unsure: this.#unsureOf(first, NOTHING_DUE.starting) });
+    blocked.set(this.runId, { times: 0, unsure: this.#unsureOf(first, NOTHING_STARTING) });
     this.#release("lost", reason);
     const draft = this.#parking(0, 0);
     const found = await this.#addNotBegun(draft, first).catch(() => "not known");
@@ -781,7 +737,7 @@ export class Driver {
   }
   async #handOver(reason: unknown, wakeAt: number, seen: number, unsure?: TurnCommit): Promise<void> {
     if (this.#released) return;
-    this.#steps.loseAll(reason);
+    this.#operations.loseAll(reason);
     const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen, unsure);
     this.#release("lost", reason);
     await given;
@@ -791,7 +747,7 @@ export class Driver {
   }
   #parking(wakeAt: number, seen: number): Draft {
     const draft = this.#bare("sleeping");
-    draft.attempts = this.#steps.takeRows(undefined);
+    draft.attempts = this.#operations.prepare(NO_JOBS.jobs, "leave").rows;
     draft.lease = "park";
     draft.wakeAt = wakeAt;
     draft.seen = seen;
@@ -802,8 +758,8 @@ export class Driver {
     const row = await this.#host.look(this.runId);
     const isOurs = row?.seed === this.#run.seed && row.execution === this.#run.execution && row.epoch === this.#epoch;
     if (!isOurs || row.turns <= (unsure.turn?.index ?? row.turns)) return "not written";
-    this.#steps.notBegun(openedSteps(unsure).map(({ seq }) => seq));
-    draft.attempts = [...(draft.attempts ?? []), ...this.#steps.takeRows(undefined)];
+    this.#operations.notBegun(openedSteps(unsure).map(({ seq }) => seq));
+    draft.attempts = [...(draft.attempts ?? []), ...this.#operations.prepare(NO_JOBS.jobs, "leave").rows];
     return "written";
   }
   /** The last word of a claim. A store that can't take it now (a full disk) is asked again; once somebody else has the run, it is stale (D4). */
@@ -828,8 +784,8 @@ export class Driver {
     if (this.#released) return;
     this.#released = true;
     this.#busy = false;
-    this.#timers.disarm();
-    this.#steps.abandonAll(reason);
+    this.#operations.disarm();
+    this.#operations.abandonAll(reason);
     if (how !== "parked") this.#evict();
     this.#host.released(this, how);
   }
@@ -855,7 +811,7 @@ function lateIfOf({ heedsCancel, stillWanted }: Completion & { status: "ok" }): 
 
 function openedSteps(commit: TurnCommit | undefined): OpeningCommand[] {
   const steps: OpeningCommand[] = [];
-  for (const command of commit?.turn?.commands ?? []) if ("n" in command && isStep(command)) steps.push(command);
+  for (const command of commit?.turn?.commands ?? []) if ("n" in command && STEPS.has(command.type)) steps.push(command);
   return steps;
 }
 
@@ -865,12 +821,20 @@ function lengthAfterTrims(turn: Turn | undefined): number | undefined {
   return trimmed([turn]).reduce((count, left) => count + recordCount(left), 0);
 }
 
-/** When a run that failed is to be tried again. */
-function retryRunAtOf(turns: readonly Turn[]): number | undefined {
-  const after = lastFailure(turns)?.retryAfter;
-  return after === undefined ? undefined : (turns.at(-1)?.time ?? 0) + after;
+/** D6: a body that has ended its transaction by itself, or was about to, would do so again, and may have written something. */
+function isMisuse(error: unknown): boolean {
+  const seen = new Set<unknown>(); // libraries wrap what `tx` has thrown
+  for (let at = error; isError(at) && !seen.has(at); at = causeOf(at)) {
+    if (isInstance(at, HoldfastError) && at.code === "HF_STORE_TRANSACTION") return true;
+    seen.add(at);
+  }
+  return false;
 }
-function lastFailure(turns: readonly Turn[]) {
-  const last = turns.at(-1)?.commands.at(-1);
-  return last?.type === "fail" ? last : undefined;
+/** Code throws any value: reading it may throw, too. */
+function causeOf(error: Error): unknown {
+  try {
+    return error.cause;
+  } catch {
+    return undefined;
+  }
 }

@@ -11,18 +11,13 @@ import {
   type Command,
   type Completion,
   formatLocation,
-  parseDuration,
-  type RecordedRetry,
   type RunStatus,
   recordTurn,
-  resolveRetry,
-  type StoredRunRetry,
   type TerminalCommand,
 } from "@holdfast/core";
-import type { Environment } from "@holdfast/host";
-import { storedRunRetry } from "@holdfast/host";
+import { carriedSignals, childStartOf, type Environment, retryTimeOf, runEndOf, storedRetry, updateAnswers } from "@holdfast/host";
 import { canceledBy } from "../store/canceled.ts";
-import type { NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "../store/port.ts";
+import type { NewRun, NewTask, RunClose, TurnCommit } from "../store/port.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -53,16 +48,13 @@ export function draftOf(context: JournalContext, activation: Activation, complet
   const turn = recordTurn(context.turns, context.historyLength, activation, completion);
   if (turn !== undefined) draft.turn = turn;
   if (completion.state !== undefined) draft.state = completion.state;
-  const updates: { id: string; outcome: UpdateOutcome }[] = [];
-  for (const reply of completion.replies) {
-    if (reply.type === "rejectUpdate") updates.push({ id: reply.id, outcome: { status: "rejected", error: reply.error } });
-  }
-  for (const command of completion.commands) translate(context, command, draft, updates);
+  const updates = updateAnswers(completion);
   if (updates.length > 0) draft.updates = updates;
+  for (const command of completion.commands) translate(context, command, draft);
   return draft;
 }
 
-function translate(context: JournalContext, command: Command, draft: Draft, updates: { id: string; outcome: UpdateOutcome }[]): void {
+function translate(context: JournalContext, command: Command, draft: Draft): void {
   switch (command.type) {
     case "activity":
       draft.tasks = [...(draft.tasks ?? []), taskOf(context, command)];
@@ -86,15 +78,6 @@ function translate(context: JournalContext, command: Command, draft: Draft, upda
       break;
     case "attributes":
       draft.attributes = { ...draft.attributes, ...command.attributes };
-      break;
-    case "completeUpdate":
-      updates.push({
-        id: command.id,
-        outcome:
-          command.error === undefined && command.value !== undefined
-            ? { status: "completed", value: command.value }
-            : { status: "failed", error: command.error ?? { name: "Error", message: "The update has no reply." } },
-      });
       break;
     case "rollBack":
       draft.status = "rolling_back";
@@ -121,7 +104,7 @@ export function askAgain(context: JournalContext, command: Command, draft: Draft
     const { parent, ...child } = childOf(context, command);
     const link = parent === undefined ? undefined : { ...parent, announce: parent.announce && !isStarted };
     draft.children = [...(draft.children ?? []), { ...child, parent: link, onConflict: "reopen" }];
-  } else translate(context, command, draft, []);
+  } else translate(context, command, draft);
 }
 
 function taskOf(context: JournalContext, command: Extract<Command, { type: "activity" }>): NewTask {
@@ -140,28 +123,11 @@ function taskOf(context: JournalContext, command: Extract<Command, { type: "acti
   };
 }
 
-function storedRetry(retry: RecordedRetry | undefined, kind: "operation" | "run"): StoredRunRetry {
-  const { nonRetryable, ...policy } = retry ?? {};
-  const resolved = resolveRetry(policy, kind);
-  return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;
-}
-
 function childOf(context: JournalContext, command: ChildCommand): NewRun {
-  // What the call leaves open, the child's definition decides, as for any start.
-  const { retry, deadline } = context.executor.childWorkflow(command.seq)?.options ?? {};
-  const ownDeadline = deadline === undefined || command.deadlineAt !== undefined ? undefined : parseDuration(deadline);
   return {
-    id: command.id,
-    workflow: command.name,
-    version: command.version,
-    input: command.input,
+    ...childStartOf(command, context.executor.childWorkflow(command.seq)),
     queue: command.queue ?? context.queue,
     priority: command.priority ?? context.priority,
-    deadline: command.deadline ?? ownDeadline,
-    deadlineAt: command.deadlineAt,
-    retry: command.retry === undefined ? storedRunRetry(retry) : storedRetry(command.retry, "run"),
-    attributes: command.attributes ?? {},
-    onConflict: command.onConflict ?? "reject",
     seed: context.environment.uuid(),
     parent: {
       runId: context.runId,
@@ -173,32 +139,28 @@ function childOf(context: JournalContext, command: ChildCommand): NewRun {
   };
 }
 
+/** D10: a run that is tried again as a whole goes on. */
 function end(context: JournalContext, command: TerminalCommand, draft: Draft): void {
-  if (command.type === "fail" && command.retryAfter !== undefined) {
-    const retryAt = (draft.turn?.time ?? 0) + command.retryAfter;
-    // D10: it goes on as another attempt, if in time (K7). If not, it is replayed for what there is to undo (S1).
-    if (context.deadlineAt === undefined || retryAt < context.deadlineAt || context.executor.rollbacks > 0) return;
-  }
+  const { deadlineAt, executor } = context;
+  if (retryTimeOf(command, draft.turn?.time ?? 0, { deadlineAt, rollbacks: executor.rollbacks }) !== undefined) return;
   const close = closeOf(context, command);
   draft.close = close;
   draft.status = close.status as RunStatus;
 }
 
 function closeOf(context: JournalContext, command: TerminalCommand): RunClose {
-  switch (command.type) {
-    case "complete":
-      return { status: "completed", output: command.value };
-    case "fail": {
-      const error =
-        command.rollbackError === undefined ? command.error : { ...command.error, data: { rollbackError: command.rollbackError } };
-      return { status: "failed", error, resumable: command.rolledBack !== true };
-    }
+  if (command.type === "continueAsNew") {
+    const carried = carriedSignals(command).map((job) => ({ job }));
+    const version = command.version ?? context.version; // V2: it stays the run's, unless the code asks for another
+    return { status: "continued", next: { input: command.input, version, seed: context.environment.uuid(), carried } };
+  }
+  const end = runEndOf(command);
+  switch (end.status) {
+    case "completed":
+      return { status: "completed", output: end.value };
+    case "failed":
+      return end;
     case "canceled":
-      return { status: "canceled", output: command.value, error: canceledBy(command.reason, command.error) };
-    case "continueAsNew": {
-      const carried = (command.signals ?? []).map((signal) => ({ job: { type: "signal", ...signal, checked: true } as const }));
-      const version = command.version ?? context.version; // V2: it stays the run's, unless the code asks for another
-      return { status: "continued", next: { input: command.input, version, seed: context.environment.uuid(), carried } };
-    }
+      return { status: "canceled", output: end.value, error: canceledBy(end.reason, end.error) };
   }
 }

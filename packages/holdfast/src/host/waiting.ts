@@ -1,43 +1,16 @@
-// What a run that a worker has waits for, in words, from its history and its attempts.
-// Owns: nothing; a pure reading. A parked run says so itself: its driver knew more, but not what became of activities since.
-// Invariants: P11 (what an open run waits for can be seen from outside), D10 (what a resume has voided is open again).
+// What a run that a worker has waits for, in words. A parked run has its own words: its driver knew more, but not what became of activities
+// since.
+// Owns: the wording.
+// Invariants: P11 (what an open run waits for can be seen from outside).
 
-import {
-  CLOCK_KINDS,
-  type Command,
-  describeOperation,
-  dueOf,
-  IS_AWAITED,
-  type Job,
-  type OpeningCommand,
-  replayView,
-  type SerializedError,
-  type Turn,
-} from "@holdfast/core";
+import { describeOperation, type Turn } from "@holdfast/core";
+import { type AwaitedOperation, awaitedBy, isoTime } from "@holdfast/host";
 import type { AttemptRow } from "../store/port.ts";
 
-interface Open {
-  readonly command: OpeningCommand;
-  /** Of the turn that opened it. */
-  readonly time: number;
-}
-
 export function waitingForOf(turns: readonly Turn[], attempts: readonly AttemptRow[]): string[] {
-  return [...nextAttempt(turns.at(-1)), ...[...openOf(turns).values()].map((one) => describe(one, attempts))];
-}
-/** Of a run whose last turn failed, and which is tried again as a whole (D10). */
-function nextAttempt(last: Turn | undefined): string[] {
-  const failed = last?.commands.at(-1);
-  if (last === undefined || failed?.type !== "fail" || failed.retryAfter === undefined) return [];
-  return [`another attempt at ${iso(last.time + failed.retryAfter)}`];
-}
-function openOf(turns: readonly Turn[]): Map<number, Open> {
-  const open = new Map<number, Open>();
-  for (const { jobs, commands, time } of replayView(turns)) {
-    for (const job of jobs) settleByJob(open, job);
-    for (const command of commands) apply(open, command, time);
-  }
-  return open;
+  const { operations, retryRunAt } = awaitedBy(turns, attempts);
+  const again = retryRunAt === undefined ? [] : [`another attempt at ${isoTime(retryRunAt)}`];
+  return [...again, ...operations.map(describe)];
 }
 
 /** Do history and attempts say more than these words of a parked run: of activities, and of what is tried again? */
@@ -60,49 +33,18 @@ export interface OpenActivity {
   readonly isAttempted: boolean;
 }
 export function openActivities(turns: readonly Turn[], attempts: readonly AttemptRow[]): OpenActivity[] {
-  return [...openOf(turns).values()].flatMap((one) => {
-    const { command } = one;
+  return awaitedBy(turns, attempts).operations.flatMap((one) => {
+    const { command, isAttempted } = one;
     if (command.type !== "activity") return [];
-    const { seq, unit, name, n, queue } = command;
-    const isAttempted = attempts.some((row) => row.seq === seq);
-    return { operation: describeOperation("activity", unit, name, n), description: describe(one, attempts), name, queue, isAttempted };
+    const { unit, name, n, queue } = command;
+    return { operation: describeOperation("activity", unit, name, n), description: describe(one), name, queue, isAttempted };
   });
 }
 
-/** Why the last attempt failed, of whatever waits for its next one: an operation, or the run as a whole (D8, D10). */
-export function lastFailure(turns: readonly Turn[], attempts: readonly AttemptRow[]): SerializedError | undefined {
-  const failed = turns.at(-1)?.commands.at(-1);
-  if (failed?.type === "fail") return failed.error;
-  const open = openOf(turns);
-  const newest = new Map<number, AttemptRow>();
-  for (const row of attempts) if (open.has(row.seq) && row.number >= (newest.get(row.seq)?.number ?? 0)) newest.set(row.seq, row);
-  let last: AttemptRow | undefined;
-  for (const row of newest.values()) if (row.error !== undefined && (row.endedAt ?? 0) >= (last?.endedAt ?? 0)) last = row;
-  return last?.error;
+/** A first attempt goes without saying. */
+function describe({ command, dueAt, attempt, retryAt }: AwaitedOperation): string {
+  const at = retryAt === undefined ? "" : ` at ${isoTime(retryAt)}`;
+  const which = attempt === undefined ? "" : ` (attempt ${attempt}${at})`;
+  const until = dueAt === undefined ? "" : ` until ${isoTime(dueAt)}`;
+  return `${describeOperation(command.type, command.unit, command.name, command.n)}${which}${until}`;
 }
-
-function apply(open: Map<number, Open>, command: Command, time: number): void {
-  if ("n" in command) {
-    if (IS_AWAITED.has(command.type)) open.set(command.seq, { command, time });
-  } else if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) open.delete(command.seq);
-}
-function settleByJob(open: Map<number, Open>, job: Job): void {
-  if (job.type === "resolve" || job.type === "childStarted") open.delete(job.seq);
-  else if (job.type === "fire" && CLOCK_KINDS.has(open.get(job.seq)?.command.type ?? "")) open.delete(job.seq);
-}
-
-function describe({ command, time }: Open, attempts: readonly AttemptRow[]): string {
-  const { type, unit, name, n, seq } = command;
-  const due = dueOf(command, time);
-  return `${describeOperation(type, unit, name, n)}${attemptOf(seq, attempts)}${due === undefined ? "" : ` until ${iso(due)}`}`;
-}
-/** The attempt that runs, or when the next is due. A first one goes without saying. */
-function attemptOf(seq: number, attempts: readonly AttemptRow[]): string {
-  const last = attempts.filter((row) => row.seq === seq).reduce((latest, row) => (row.number > latest ? row.number : latest), 0);
-  const row = attempts.find((one) => one.seq === seq && one.number === last);
-  if (row === undefined) return "";
-  if (row.status === "failed" && row.retryAt !== undefined && row.number > 0) return ` (attempt ${last + 1} at ${iso(row.retryAt)})`;
-  const number = row.status === "running" || row.status === "completed" ? last : last + 1;
-  return number > 1 ? ` (attempt ${number})` : "";
-}
-const iso = (time: number): string => new Date(time).toISOString();

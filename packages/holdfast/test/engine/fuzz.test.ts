@@ -15,10 +15,10 @@ import {
   signal,
   workflow,
 } from "@holdfast/core";
+import { operationsOf } from "@holdfast/host";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Holdfast } from "../../src/api/holdfast.ts";
-import { operationsOf } from "../../src/host/operations.ts";
 import { openStore } from "../../src/store/open.ts";
 import { openLibrary, type Value } from "../../src/store/sqlite/library.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";

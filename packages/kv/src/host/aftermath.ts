@@ -4,11 +4,11 @@
 // does the rest.
 
 import type { RunStatus } from "@holdfast/core";
+import type { UpdateAnswer } from "@holdfast/host";
 import { closedError } from "./endings.ts";
 import type { Execution } from "./execution.ts";
 import type { Flusher } from "./flusher.ts";
 import type { Intake } from "./intake.ts";
-import type { Answer } from "./updates.ts";
 
 export async function settleAfterEnd(execution: Execution, intake: Intake, flusher: Flusher): Promise<void> {
   await refuseLeftovers(execution, intake, flusher);
@@ -24,7 +24,7 @@ async function refuseLeftovers({ storage, settings }: Execution, intake: Intake,
   const left = intake.takeLeftovers(storage.end?.resumable === true);
   const atOnce = maxBatchBytes === undefined && maxBatchWrites === undefined ? left.length : 1;
   for (let at = 0; at < left.length; at += atOnce) {
-    const answers: Answer[] = [];
+    const answers: UpdateAnswer[] = [];
     for (const message of left.slice(at, at + atOnce)) {
       storage.consume(message);
       const { job } = message;

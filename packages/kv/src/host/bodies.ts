@@ -1,12 +1,9 @@
-// What is run for the operations that a host carries out.
+// What is run for the operations that this host carries out.
 // Owns: nothing; a translation of opening commands.
 // Invariants: D8 (who retries, and how often), D11 (activities run in place), M12 K6 (other runs by way of the router); what this host can't
 // carry out is found before anything of the turn is written (V4).
 
 import {
-  type Activity,
-  type ActivityInfo,
-  type AnyWorkflow,
   type CarriedOutBy,
   type ChildCommand,
   type Codec,
@@ -14,23 +11,16 @@ import {
   type Executor,
   formatLocation,
   type OpeningCommand,
-  parseDuration,
-  type RecordedRetry,
   type RetryPolicy,
   RunAlreadyExistsError,
   RunClosedError,
   RunNotFoundError,
-  resolveRetry,
-  type StepBody,
-  type StoredRunRetry,
+  type StepInfo,
 } from "@holdfast/core";
+import { type AnyActivity, activityRetry, type Body, childStartOf, type Report, runActivity } from "@holdfast/host";
 import { UnsupportedOperationError } from "../errors.ts";
 import type { Attempt } from "../storage/contents.ts";
-import type { Body, BodyInfo } from "./attempts.ts";
 import type { ChildStart, Delivery, Router } from "./router.ts";
-
-// biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
-export type AnyActivity = Activity<any, any>;
 
 export interface BodyContext {
   readonly runId: string;
@@ -44,12 +34,8 @@ export interface BodyContext {
 }
 
 const ROUTED = carriedOutBy("otherRun");
-const EFFECTS = carriedOutBy("worker", "activityWorker", "otherRun");
-
-/** Does the host have something to run for it? */
-export function isEffect(command: OpeningCommand): boolean {
-  return EFFECTS.has(command.type);
-}
+/** Operations that this host has something to run for. */
+export const CARRIED = carriedOutBy("worker", "activityWorker", "otherRun");
 
 /** Why this host, as it was set up, can't carry out a command. */
 export function unsupported(command: OpeningCommand, { activities, router }: BodyContext): UnsupportedOperationError | undefined {
@@ -74,7 +60,7 @@ export function bodyOf(command: OpeningCommand, openedAt: number, context: BodyC
   switch (command.type) {
     case "step":
     case "rollback":
-      return stepBody(context.executor().body(command.seq));
+      return context.executor().body(command.seq);
     case "activity":
       return activityBody(command, openedAt, context);
     case "signalRun": {
@@ -89,9 +75,7 @@ export function bodyOf(command: OpeningCommand, openedAt: number, context: BodyC
         arrived(command.runId, await router.cancel(command.runId, undefined)),
       );
     case "child":
-      return routed(`start of child ${command.id}`, context, async (router) => {
-        if ((await router.start(childStart(command, context))) === "conflict") throw new RunAlreadyExistsError({ runId: command.id });
-      });
+      return childBody(command, context);
     case "transaction":
       return undefined; // `unsupported`
     default:
@@ -100,14 +84,6 @@ export function bodyOf(command: OpeningCommand, openedAt: number, context: BodyC
   }
 }
 
-function stepBody(body: StepBody | undefined): Body | undefined {
-  if (body === undefined) return undefined;
-  const { name, run, retry, timeout } = body;
-  return { title: `step ${name}`, name, run: run as (info: BodyInfo) => unknown, retry, timeout };
-}
-
-// ── activities ──
-
 type ActivityCommand = Extract<OpeningCommand, { type: "activity" }>;
 
 function activityBody(command: ActivityCommand, openedAt: number, context: BodyContext): Body | undefined {
@@ -115,37 +91,20 @@ function activityBody(command: ActivityCommand, openedAt: number, context: BodyC
   if (activity === undefined) return undefined;
   const { codec, executor, attemptsOf } = context;
   const { name, seq, input, startToClose, heartbeat, scheduleToClose } = command;
-  const run = (info: BodyInfo): unknown => {
-    const lastDetails = attemptsOf(seq).findLast(({ details }) => details !== undefined)?.details;
-    const activityInfo: ActivityInfo = {
-      attempt: info.attempt,
-      idempotencyKey: info.idempotencyKey,
-      get signal() {
-        return info.signal;
-      },
-      heartbeat: (details) => info.beat(details === undefined ? undefined : executor().encode(details, `what activity ${name} reports`)),
-      lastHeartbeat: lastDetails === undefined ? undefined : codec.decode(lastDetails),
-    };
-    return activity.run(codec.decode(input), activityInfo);
+  const run = (info: StepInfo, report: Report): unknown => {
+    const lastHeartbeat = attemptsOf(seq).findLast(({ details }) => details !== undefined)?.details;
+    const encode = (value: unknown, what: string) => executor().encode(value, what);
+    return runActivity(activity.run, { name, input, lastHeartbeat }, info, report, { codec, encode });
   };
+  const closeAt = scheduleToClose === undefined ? undefined : openedAt + scheduleToClose;
   return {
     title: `activity ${name}`,
     name,
     run,
     retry: activityRetry(command.retry, activity.options.retry),
     timeout: startToClose,
-    heartbeat,
-    isActivity: true,
-    scheduleToClose,
-    closeAt: scheduleToClose === undefined ? undefined : openedAt + scheduleToClose,
+    activity: { heartbeat, scheduleToClose, closeAt },
   };
-}
-/** The record has all of the policy but a predicate, which only code has. */
-function activityRetry(recorded: RecordedRetry | undefined, own: RetryPolicy | undefined): RetryPolicy | undefined {
-  if (recorded === undefined) return undefined;
-  const { nonRetryable, ...policy } = recorded;
-  const named = nonRetryable === "function" ? own?.nonRetryable : nonRetryable;
-  return named === undefined ? policy : { ...policy, nonRetryable: named };
 }
 
 // ── other runs ──
@@ -163,36 +122,15 @@ function arrived(runId: string, delivery: Delivery): void {
   if (delivery === "not-found") throw new RunNotFoundError({ runId });
   if (delivery === "closed") throw new RunClosedError({ runId, status: "closed" });
 }
-function childStart(command: ChildCommand, { executor, runId, execution }: BodyContext): ChildStart {
-  // What the call leaves open, the child's definition decides, as for any start.
-  const { retry, deadline } = executor().childWorkflow(command.seq)?.options ?? {};
-  const ownDeadline = deadline === undefined || command.deadlineAt !== undefined ? undefined : parseDuration(deadline);
-  return {
-    id: command.id,
-    workflow: command.name,
-    version: command.version,
-    input: command.input,
-    parent: { runId, execution, seq: command.seq },
-    deadline: command.deadline ?? ownDeadline,
-    deadlineAt: command.deadlineAt,
-    retry: command.retry === undefined ? storedRetry(retry) : storedRetry(withoutPredicate(command.retry)),
-    queue: command.queue,
-    priority: command.priority,
-    attributes: command.attributes ?? {},
-    onConflict: command.onConflict ?? "reject",
-  };
+/** Once it is started it exists; its outcome is a message of its own. */
+function childBody(command: ChildCommand, context: BodyContext): Body | undefined {
+  const { id, seq, detached } = command;
+  const body = routed(`start of child ${id}`, context, async (router) => {
+    if ((await router.start(startOf(command, context))) === "conflict") throw new RunAlreadyExistsError({ runId: id });
+  });
+  return body && { ...body, announces: { job: detached === true ? { type: "childStarted", seq, runId: id } : undefined } };
 }
-function withoutPredicate({ nonRetryable, ...policy }: RecordedRetry): RetryPolicy {
-  return Array.isArray(nonRetryable) ? { ...policy, nonRetryable: nonRetryable as readonly string[] } : policy;
-}
-/** Retry of a run as a whole, as its head keeps it. */
-export function storedRetry(retry: RetryPolicy | undefined): StoredRunRetry | undefined {
-  if (retry === undefined) return undefined;
-  const resolved = resolveRetry(retry, "run");
-  return Array.isArray(retry.nonRetryable) ? { ...resolved, nonRetryable: retry.nonRetryable as readonly string[] } : resolved;
-}
-
-/** Of runs without a version, too (V2). */
-export function serves({ version, options }: AnyWorkflow, wanted: string | undefined): boolean {
-  return wanted === version || options.serves === "*" || (wanted !== undefined && options.serves?.includes(wanted) === true);
+function startOf(command: ChildCommand, { executor, runId, execution }: BodyContext): ChildStart {
+  const { seq, queue, priority } = command;
+  return { ...childStartOf(command, executor().childWorkflow(seq)), parent: { runId, execution, seq }, queue, priority };
 }

@@ -14,36 +14,28 @@ import {
   serializeError,
   type TerminalCommand,
 } from "@holdfast/core";
+import { carriedSignals, type EndCommand, retryTimeOf, runEndOf, type UpdateAnswer } from "@holdfast/host";
 import type { End } from "../storage/contents.ts";
 import { carriedKey } from "../storage/layout.ts";
 import type { Execution } from "./execution.ts";
-import type { Answer } from "./updates.ts";
 
-export type ClosingCommand =
-  | Exclude<TerminalCommand, { type: "continueAsNew" }>
-  | { readonly type: "terminated"; readonly reason?: string | undefined };
+export type ClosingCommand = EndCommand | { readonly type: "terminated"; readonly reason?: string | undefined };
 
 const STATUS_OF = { complete: "completed", fail: "failed", canceled: "canceled", terminated: "terminated" } as const;
 
-/**
- * D10: when the run is tried again as a whole, if the command says so. If that is after its deadline it fails now (K7): at once, or, if
- * there is something to undo, as an attempt that does only that (S1).
- */
-export function retryTimeOf({ head, executor }: Execution, command: TerminalCommand, time: number): number | undefined {
-  if (command.type !== "fail" || command.retryAfter === undefined) return undefined;
-  const retryAt = time + command.retryAfter;
-  if (head.deadlineAt === undefined || retryAt < head.deadlineAt) return retryAt;
-  return executor.rollbacks > 0 ? time : undefined;
+/** D10: when the run is tried again as a whole, if the command says so. */
+export function retryTime({ head, executor }: Execution, command: TerminalCommand, time: number): number | undefined {
+  return retryTimeOf(command, time, { deadlineAt: head.deadlineAt, rollbacks: executor.rollbacks });
 }
 /** D9: of a turn that ends the run, which messages would change that. Undefined for any other. */
 export function endWants(execution: Execution, completion: Completion & { status: "ok" }, time: number): EndWants | undefined {
   const end = completion.commands.at(-1);
   const isEnd = end?.type === "complete" || end?.type === "canceled" || end?.type === "fail";
-  return isEnd && retryTimeOf(execution, end, completion.time ?? time) === undefined ? completion : undefined;
+  return isEnd && retryTime(execution, end, completion.time ?? time) === undefined ? completion : undefined;
 }
 
 /** Status, end, and word for family and callers, all into the batch; returns the answers to updates that it leaves open. */
-export function close(execution: Execution, command: ClosingCommand): Answer[] {
+export function close(execution: Execution, command: ClosingCommand): UpdateAnswer[] {
   const { storage, head, updates, settings } = execution;
   const status = STATUS_OF[command.type];
   storage.setStatus({ status });
@@ -54,20 +46,12 @@ export function close(execution: Execution, command: ClosingCommand): Answer[] {
   return answers;
 }
 function endOf(command: ClosingCommand, runId: string): End {
-  switch (command.type) {
-    case "complete":
-      return { value: command.value };
-    case "fail": {
-      const { error, rollbackError, rolledBack } = command;
-      return { error: rollbackError === undefined ? error : { ...error, data: { rollbackError } }, resumable: rolledBack !== true };
-    }
-    case "canceled":
-      return { value: command.value, error: command.error, reason: command.reason };
-    case "terminated": {
-      const { reason } = command;
-      return { error: serializeError(new RunTerminatedError(reason === undefined ? { runId } : { runId, reason })), reason };
-    }
+  if (command.type !== "terminated") {
+    const { status: _, ...end } = runEndOf(command);
+    return end;
   }
+  const { reason } = command;
+  return { error: serializeError(new RunTerminatedError(reason === undefined ? { runId } : { runId, reason })), reason };
 }
 export function closedError(runId: string, status: RunStatus): SerializedError {
   return serializeError(new RunClosedError({ runId, status }));
@@ -93,12 +77,9 @@ function outcomeOf({ storage: { status, end }, head, settings }: Execution): Out
 /** P10: the next execution, in the batch that ends this one. What nobody consumed stays, in front of what has come since. */
 export function continueAsNew(execution: Execution, command: Extract<TerminalCommand, { type: "continueAsNew" }>, time: number): void {
   const { storage, settings, head } = execution;
-  const { input, version = head.version, signals = [] } = command;
+  const { input, version = head.version } = command;
   const { environment } = settings;
   storage.continue({ ...head, version, input, execution: head.execution + 1, attempt: 1, seed: environment.uuid(), lastTime: time });
   storage.setStatus({ status: "pending", wakeAt: environment.now() });
-  for (const [i, { id, name, payload }] of signals.entries()) {
-    // What the schema made of it is what goes on (M13).
-    storage.putMessage(carriedKey(head.execution, i), { job: { type: "signal", id, name, payload, checked: true } });
-  }
+  for (const [i, job] of carriedSignals(command).entries()) storage.putMessage(carriedKey(head.execution, i), { job });
 }

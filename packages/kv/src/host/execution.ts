@@ -1,13 +1,13 @@
 // One execution in the memory of this process: what is stored of it, its executor, and what its host does for it.
-// Owns: the executor, its effects, its post, its open updates, and the jobs that wait for its next turn.
+// Owns: the executor, its open operations, its post, its open updates, and the jobs that wait for its next turn.
 // Invariants: P10 (each execution has an executor of its own), X10 (dropping it tells workflow code nothing).
 
-import { type Command, Executor, type Job, type StartJob } from "@holdfast/core";
-import { withholdsRejections } from "@holdfast/host";
+import { type Command, Executor, formatLocation, type Job, type StartJob } from "@holdfast/core";
+import { idempotencyKeyOf, isoTime, startJobOf, withholdsRejections } from "@holdfast/host";
+import { OpenOperations, waitingWords } from "@holdfast/host/attempts";
 import type { Head, Status } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
-import { type BodyContext, unsupported } from "./bodies.ts";
-import { Effects, isoTime } from "./effects.ts";
+import { type BodyContext, bodyOf, CARRIED, unsupported } from "./bodies.ts";
 import { Post } from "./post.ts";
 import type { Settings } from "./settings.ts";
 import { Updates } from "./updates.ts";
@@ -21,7 +21,7 @@ export class Execution {
   readonly storage: Storage;
   head: Head;
   executor: Executor;
-  readonly effects: Effects;
+  readonly operations: OpenOperations;
   readonly post: Post;
   readonly updates = new Updates();
   /** For the next turn. */
@@ -45,7 +45,20 @@ export class Execution {
     const attemptsOf = (seq: number) => storage.attemptsOf(seq);
     const executor = () => this.executor;
     this.#bodies = { runId, execution, executor, codec, activities, router, attemptsOf };
-    this.effects = new Effects({ environment, storage, bodies: this.#bodies, deadlineAt, logger, onChange });
+    this.operations = new OpenOperations({
+      carries: CARRIED,
+      environment,
+      logger,
+      run: { runId, workflow: settings.workflow },
+      workerId: "",
+      now: () => environment.now(),
+      bodyOf: (command, openedAt) => bodyOf(command, openedAt, this.#bodies),
+      keyOf: ({ unit, name, n }) => idempotencyKeyOf(runId, execution, formatLocation(unit, name, n)),
+      encode: (value, what) => this.executor.encode(value, what),
+      deadlineAt: () => deadlineAt,
+      expires: true,
+      onChange,
+    });
     this.post = new Post({ storage, router, environment, logger, runId, onChange });
   }
 
@@ -54,20 +67,7 @@ export class Execution {
     for (const job of jobs) this.jobs.push(job);
   }
   get startJob(): StartJob {
-    const { id, workflow, version, input, seed, execution, attempt, parent, retry, createdAt } = this.head;
-    return {
-      type: "start",
-      runId: id,
-      workflow,
-      version,
-      input,
-      seed,
-      startedAt: createdAt,
-      execution,
-      attempt,
-      parentId: parent?.runId,
-      retry,
-    };
+    return startJobOf(this.head);
   }
   /** The first of the commands that this host can't carry out, as an error. */
   unsupportedIn(commands: readonly Command[]): Error | undefined {
@@ -80,14 +80,18 @@ export class Execution {
 
   // ── how it stands ──
 
-  /** P7: no turn is before this one, also if a resume voids it or it was the last of the execution before. */
+  /** P7: no turn is before this one, also if a resume voids it or it was the last of the execution before. K8: nor before a timer that it fires was due. */
   get lastTime(): number {
-    return this.storage.turns.at(-1)?.time ?? this.head.lastTime ?? 0;
+    return Math.max(this.storage.turns.at(-1)?.time ?? this.head.lastTime ?? 0, this.operations.latestFired);
+  }
+  /** Has something happened that is not written, or not in a turn? */
+  get hasNews(): boolean {
+    return this.operations.hasJobs || this.operations.hasNews;
   }
   /** When something is due next, in milliseconds since 1970. */
   get nextDue(): number | undefined {
     if (this.retryRunAt !== undefined) return this.retryRunAt;
-    let next = this.effects.nextDue;
+    let next = this.operations.nextDue;
     for (const at of [this.post.nextAt, this.acceptUntil]) if (at !== undefined && (next === undefined || at < next)) next = at;
     return next;
   }
@@ -101,7 +105,7 @@ export class Execution {
   }
   get waitingFor(): string[] {
     const { retryRunAt } = this;
-    return retryRunAt === undefined ? this.effects.waitingFor(this.executor) : [`another attempt at ${isoTime(retryRunAt)}`];
+    return retryRunAt === undefined ? waitingWords(this.executor, this.operations) : [`another attempt at ${isoTime(retryRunAt)}`];
   }
   /** While it works. */
   get workingStatus(): Status {
@@ -115,7 +119,7 @@ export class Execution {
 
   /** Bodies in flight are told why; workflow code hears nothing of it (X10). */
   drop(reason: unknown): void {
-    this.effects.abandonAll(reason);
+    this.operations.abandonAll(reason);
     this.#evict();
   }
   /** An executor that has seen nothing yet takes the place of this one. What is in flight goes on (D5). */

@@ -3,6 +3,7 @@
 // Invariants: D2 H2 (one batch, whole), D9 (the alarm that a status needs stands before the status does; a message that comes while the
 // run is left alone keeps its alarm), M10 (callers hear of what is durable).
 
+import type { UpdateAnswer } from "@holdfast/host";
 import { KvWriteError } from "../errors.ts";
 import type { Status } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
@@ -11,7 +12,6 @@ import type { Namespace } from "./namespace.ts";
 import { isClosed } from "./results.ts";
 import { isTooLarge } from "./room.ts";
 import type { Settings } from "./settings.ts";
-import type { Answer } from "./updates.ts";
 
 export class Flusher {
   readonly alarm: Alarm;
@@ -54,7 +54,7 @@ export class Flusher {
     return status.waitingFor === undefined ? this.turnTime : status.wakeAt;
   }
   /** After the batch that has them. */
-  tell(answers: readonly Answer[]): void {
+  tell(answers: readonly UpdateAnswer[]): void {
     for (const { id, outcome } of answers) this.#namespace.tellUpdate(id, outcome);
   }
 }

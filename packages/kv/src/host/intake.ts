@@ -113,7 +113,7 @@ export class Intake {
     const outcome = job.type === "update" ? await this.#namespace.updateOutcome(job.id, this.#settings.codec) : undefined;
     if (job.type === "update" && outcome !== undefined) this.#namespace.tellUpdate(job.id, outcome);
   }
-  async #jobOf({ job }: InboxMessage, { storage, head, effects, lastTime }: Execution): Promise<Job | undefined> {
+  async #jobOf({ job }: InboxMessage, { storage, head, operations, lastTime }: Execution): Promise<Job | undefined> {
     const { workflow, codec, environment } = this.#settings;
     switch (job.type) {
       case "signal":
@@ -131,7 +131,7 @@ export class Intake {
         this.#terminated ??= job;
         return undefined;
       case "recover":
-        effects.hurry();
+        operations.hurry();
         return undefined;
     }
   }

@@ -13,7 +13,8 @@ import {
   type SignalJob,
   type TerminalCommand,
 } from "@holdfast/core";
-import { checkedSignal, tolerateRejections } from "@holdfast/host";
+import { checkedSignal, serves, tolerateRejections, type UpdateAnswer, updateAnswers } from "@holdfast/host";
+import { waitingWords } from "@holdfast/host/attempts";
 import type { Timer } from "../environment.ts";
 import { WrongNamespaceError } from "../errors.ts";
 import type { Head, InboxMessage } from "../storage/contents.ts";
@@ -22,10 +23,9 @@ import { settleAfterEnd } from "./aftermath.ts";
 import { Bell } from "./bell.ts";
 import { bear, headOf } from "./birth.ts";
 import { notServed, storeBlocked } from "./blocking.ts";
-import { serves } from "./bodies.ts";
 import { Closing, isBeginning } from "./closing.ts";
 import { expired, isOverdue, mayRollBack } from "./deadline.ts";
-import { type ClosingCommand, close, continueAsNew, endWants, retryTimeOf } from "./endings.ts";
+import { type ClosingCommand, close, continueAsNew, endWants, retryTime as retryTimeAfter } from "./endings.ts";
 import { Execution } from "./execution.ts";
 import { Flusher } from "./flusher.ts";
 import { Intake } from "./intake.ts";
@@ -34,8 +34,8 @@ import { isRecovered, recover, retryTime, takeBack, trackUpdates } from "./recov
 import { isClosed, type RunResult, resultOf } from "./results.ts";
 import { isTooLarge, jobsThatFit } from "./room.ts";
 import type { Settings } from "./settings.ts";
-import { begin, beginsEffects, record } from "./turns.ts";
-import { type Answer, answersOf, keptBy } from "./updates.ts";
+import { begin, beginsOperations, record } from "./turns.ts";
+import { keptBy } from "./updates.ts";
 
 /** The executor of an execution is of no more use, but the run goes on: with another one. */
 const AGAIN = Symbol("again");
@@ -119,7 +119,7 @@ export class Session implements LiveRun {
   /** Leaves this process: nothing more is begun or written, and what runs is told. */
   async evict(): Promise<void> {
     this.#evicted = true;
-    this.#execution?.effects.abandonAll(EVICTED);
+    this.#execution?.operations.abandonAll(EVICTED);
     this.#bell.ring();
     await this.result.catch(() => {});
   }
@@ -236,7 +236,7 @@ export class Session implements LiveRun {
   // ── turn after turn ──
 
   async #advance(execution: Execution): Promise<Ending> {
-    const { effects, post, executor } = execution;
+    const { operations, post, executor } = execution;
     let isFreed = executor.hasWork;
     for (;;) {
       if (this.#evicted) return this.#leave(execution);
@@ -244,14 +244,14 @@ export class Session implements LiveRun {
       if (this.#intake.waiting > 0) execution.add(await this.#intake.take(execution));
       if (this.#intake.terminated !== undefined) return this.#terminate(execution, this.#intake.terminated);
       if (execution.jobs.length === 0) execution.messagesFirst = false;
-      if (!execution.messagesFirst) execution.add(effects.takeJobs());
+      if (!execution.messagesFirst) execution.add(operations.takeJobs());
       post.deliver();
       const isTurn = execution.jobs.length > 0 || isFreed || execution.isPatienceOver;
-      if (isTurn || effects.pending || this.#intake.hasTaken) {
+      if (isTurn || execution.hasNews || this.#intake.hasTaken) {
         isFreed = false;
         const ending = await (isTurn ? this.#turn(execution) : this.#write(execution, undefined));
         if (ending !== undefined) return ending;
-      } else if (effects.inFlight > 0 || post.busy) await this.#change(execution);
+      } else if (operations.inFlight > 0 || post.busy) await this.#change(execution);
       else {
         const parked = await this.#park(execution);
         if (this.#hasMissed(execution)) continue; // D9
@@ -265,8 +265,8 @@ export class Session implements LiveRun {
     }
   }
   /** There is something to do after all. */
-  #hasMissed({ effects, isDue }: Execution): boolean {
-    return this.#intake.waiting > 0 || this.#intake.isHinted || this.#evicted || effects.pending || isDue;
+  #hasMissed({ hasNews, isDue }: Execution): boolean {
+    return this.#intake.waiting > 0 || this.#intake.isHinted || this.#evicted || hasNews || isDue;
   }
   readonly #tellIdlers = (result: RunResult): void => {
     const idlers = this.#idlers;
@@ -305,7 +305,7 @@ export class Session implements LiveRun {
   #activationOf(execution: Execution): Activation {
     const { driver, environment } = this.#settings;
     // What has become ready by now shares the turn: steps that end together cost one batch.
-    if (!execution.messagesFirst || execution.effects.isExpiring) execution.add(execution.effects.takeJobs());
+    if (!execution.messagesFirst || execution.operations.isExpiring) execution.add(execution.operations.takeJobs());
     execution.messagesFirst = false;
     const jobs = execution.jobs.splice(0, jobsThatFit(execution.jobs, driver));
     // K7: a turn that is told of the deadline runs no code, whatever else it is told; no turn after the deadline is without that.
@@ -320,13 +320,14 @@ export class Session implements LiveRun {
 
   /** One batch: what a turn decided, if there was one, and what has happened to attempts. */
   async #write(execution: Execution, taken: Taken | undefined): Promise<Ending | undefined> {
-    const { storage, effects } = execution;
+    const { storage, operations } = execution;
     if (taken !== undefined) this.#intake.keep(storage, keptBy(taken.completion));
     execution.acceptUntil = this.#intake.acceptUntil;
     const consumed = this.#intake.consume(storage, execution.jobs);
     const turn = taken === undefined ? undefined : recordTurn(storage.turnCount, storage.historyLength, taken.activation, taken.completion);
-    const starting = effects.prepare(taken?.activation.jobs ?? []);
-    const answers = taken === undefined ? [] : answersOf(taken.completion);
+    const { rows, starting } = operations.prepare(taken?.activation.jobs ?? []);
+    for (const { workerId: _, ...row } of rows) storage.putAttempt(row);
+    const answers = taken === undefined ? [] : [...updateAnswers(taken.completion)];
     const now = this.#settings.environment.now();
     for (const { id, outcome } of answers) storage.setUpdate(id, outcome, now);
     if (answers.length > 0) await storage.dropOutcomes(now);
@@ -335,7 +336,9 @@ export class Session implements LiveRun {
     if (terminal !== undefined) ending = this.#end(execution, terminal, turn?.time ?? this.#flusher.turnTime, answers);
     else
       storage.setStatus(
-        this.#isBusy(execution, starting.length > 0 || beginsEffects(turn)) ? execution.workingStatus : execution.parkedStatus,
+        this.#isBusy(execution, starting.length > 0 || beginsOperations(execution, turn))
+          ? execution.workingStatus
+          : execution.parkedStatus,
       );
     try {
       await this.#flusher.flush(storage);
@@ -350,8 +353,8 @@ export class Session implements LiveRun {
     if (!this.#evicted) begin(execution, turn, starting);
     return undefined;
   }
-  #isBusy({ jobs, effects, post }: Execution, begins: boolean): boolean {
-    return begins || jobs.length > 0 || this.#intake.waiting > 0 || effects.pending || effects.inFlight > 0 || post.pending;
+  #isBusy({ jobs, hasNews, operations, post }: Execution, begins: boolean): boolean {
+    return begins || jobs.length > 0 || this.#intake.waiting > 0 || hasNews || operations.inFlight > 0 || post.pending;
   }
 
   // ── coming to rest ──
@@ -370,9 +373,9 @@ export class Session implements LiveRun {
     return resultOf(status, undefined, this.#settings.codec);
   }
   /** Evicted: the alarm stands where it stood, so that whoever has the run next knows when. */
-  #leave({ storage, effects, executor }: Execution): RunResult {
+  #leave({ storage, operations, executor }: Execution): RunResult {
     const wakeAt = this.#flusher.alarm.at ?? storage.status?.wakeAt;
-    return { status: "sleeping", ...(wakeAt !== undefined && { wakeAt }), waitingFor: effects.waitingFor(executor) };
+    return { status: "sleeping", ...(wakeAt !== undefined && { wakeAt }), waitingFor: waitingWords(executor, operations) };
   }
   /** K7: past its deadline a run that its code can't replay fails, unless there may be something to undo. */
   #blockOrExpire(execution: Execution, error: Error): Promise<RunResult> {
@@ -393,9 +396,9 @@ export class Session implements LiveRun {
 
   // ── the end ──
 
-  #end(execution: Execution, command: TerminalCommand, time: number, answers: Answer[]): Ending {
+  #end(execution: Execution, command: TerminalCommand, time: number, answers: UpdateAnswer[]): Ending {
     const { codec, mode } = this.#settings;
-    const retryAt = retryTimeOf(execution, command, time);
+    const retryAt = retryTimeAfter(execution, command, time);
     if (retryAt !== undefined) {
       execution.retryRunAt = retryAt; // D10: it goes on as another attempt
       execution.storage.setStatus(execution.parkedStatus);

@@ -3,11 +3,10 @@
 // Invariants: they don't change while the run is live.
 
 import type { AnyWorkflow, Codec, Limits, Logger } from "@holdfast/core";
-import type { TurnQueue } from "@holdfast/host";
+import type { AnyActivity, TurnQueue } from "@holdfast/host";
 import type { EngineDriver } from "../driver.ts";
 import type { Environment } from "../environment.ts";
 import type { Birth } from "./birth.ts";
-import type { AnyActivity } from "./bodies.ts";
 import type { Router } from "./router.ts";
 
 export interface Settings {

@@ -3,14 +3,8 @@
 // Invariants: D1 (effects begin after the batch that records them), D2 (one batch a turn), C7 (what is given up is told after the batch).
 
 import type { Activation, Command, Completion, TerminalCommand, Turn } from "@holdfast/core";
-import { isEffect } from "./bodies.ts";
+import type { Starting } from "@holdfast/host/attempts";
 import type { Execution } from "./execution.ts";
-
-/** An attempt that begins once its batch is written. */
-export interface Starting {
-  readonly seq: number;
-  readonly number: number;
-}
 
 /** The turn and what its commands change in storage; returns how the execution ends, if it does. */
 export function record(
@@ -19,19 +13,21 @@ export function record(
   activation: Activation,
   { commands, state }: Completion & { status: "ok" },
 ): TerminalCommand | undefined {
-  const { storage, effects, updates } = execution;
-  for (const job of activation.jobs)
-    if (job.type === "resolve" || job.type === "fire" || job.type === "childStarted") effects.settled(job.seq);
+  const { storage, operations, updates } = execution;
+  for (const job of activation.jobs) {
+    if (job.type === "resolve") operations.answered(job.seq);
+    if (job.type === "resolve" || job.type === "fire" || job.type === "childStarted") operations.settled(job.seq);
+  }
   if (turn !== undefined) storage.appendTurn(turn);
   if (state !== undefined) storage.setState(state);
   const time = turn?.time ?? activation.time;
   let terminal: TerminalCommand | undefined;
   for (const command of commands) {
     updates.track(command);
-    if ("n" in command) effects.opened(command, time);
+    if ("n" in command) operations.opened(command, time);
     switch (command.type) {
       case "settle":
-        effects.settled(command.seq);
+        operations.settled(command.seq);
         break;
       case "cancel":
         cancelOperation(execution, command.seq, command.join === true);
@@ -59,21 +55,21 @@ export function record(
   return terminal;
 }
 /** C7: a step is told after the batch; a child is asked to cancel. */
-function cancelOperation({ storage, effects, head }: Execution, seq: number, join: boolean): void {
-  if (!join) effects.settled(seq);
+function cancelOperation({ storage, operations, head }: Execution, seq: number, join: boolean): void {
+  if (!join) operations.settled(seq);
   const child = storage.children.find((one) => one.execution === head.execution && one.seq === seq);
   if (child !== undefined) storage.putLetter({ type: "cancel", runId: child.runId, reason: `its parent ${head.id} gave it up` });
 }
 
 /** Does the host begin something once this turn is written? */
-export function beginsEffects(turn: Turn | undefined): boolean {
-  return turn?.commands.some((command) => "n" in command && isEffect(command)) ?? false;
+export function beginsOperations({ operations }: Execution, turn: Turn | undefined): boolean {
+  return turn?.commands.some((command) => "n" in command && operations.carries(command)) ?? false;
 }
 /** After the batch. */
-export function begin({ effects }: Execution, turn: Turn | undefined, starting: readonly Starting[]): void {
-  for (const { seq, number } of starting) effects.begin(seq, number);
+export function begin({ operations }: Execution, turn: Turn | undefined, starting: readonly Starting[]): void {
+  for (const { seq, number } of starting) operations.begin(seq, number);
   for (const command of turn?.commands ?? []) {
-    if (command.type === "cancel") effects.cancel(command.seq, command.join === true);
-    else if ("n" in command && isEffect(command)) effects.begin(command.seq, 1);
+    if (command.type === "cancel") operations.cancel(command.seq, command.join === true);
+    else if ("n" in command && operations.carries(command)) operations.begin(command.seq, 1);
   }
 }

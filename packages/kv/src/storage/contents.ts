@@ -3,6 +3,9 @@
 // Invariants: all of it is plain data.
 
 import type { Job, Outcome, Payload, RunStatus, SerializedError, StoredRunRetry } from "@holdfast/core";
+import type { AttemptRow } from "@holdfast/host";
+
+export type { UpdateOutcome } from "@holdfast/host";
 
 /** The operation of another run that this one is the child of. */
 export interface ParentLink {
@@ -71,19 +74,8 @@ export interface InboxMessage extends Message {
   readonly at: Uint8Array;
 }
 
-/** One attempt of a step, an activity or a call of the router (D12). The first one that succeeds at once has no row. */
-export interface Attempt {
-  readonly seq: number;
-  readonly number: number;
-  readonly status: "running" | "failed" | "completed" | "lost";
-  readonly error?: SerializedError | undefined;
-  readonly startedAt: number;
-  readonly endedAt?: number | undefined;
-  /** Of a failed one: when the next is due (D8). */
-  readonly retryAt?: number | undefined;
-  /** Of an activity: what it reported last. */
-  readonly details?: Payload | undefined;
-}
+/** One attempt of a step, an activity or a call of the router (D12). A namespace has no workers to tell apart. */
+export type Attempt = Omit<AttemptRow, "workerId">;
 
 export interface ChildLink {
   readonly runId: string;
@@ -94,8 +86,3 @@ export interface ChildLink {
 export type Letter =
   | { readonly type: "cancel" | "terminate"; readonly runId: string; readonly reason?: string | undefined }
   | { readonly type: "ended"; readonly parent: ParentLink; readonly outcome: Outcome };
-
-/** The end of an update, for its callers (M10). */
-export type UpdateOutcome =
-  | { readonly status: "completed"; readonly value: Payload }
-  | { readonly status: "failed" | "rejected"; readonly error: SerializedError };

@@ -1,4 +1,4 @@
-// `run.operations()`: every operation with its attempts, from history and the attempts that did not make it.
+// Every operation of a run with its attempts, from history and the stored attempts: `run.operations()`.
 // Owns: nothing; a pure reading.
 // Invariants: D12 (every attempt keeps status, error, times and worker; operations in order of emission).
 
@@ -16,8 +16,8 @@ import {
   type OperationKind,
   type Turn,
 } from "@holdfast/core";
-import { readable } from "@holdfast/host";
-import type { AttemptRow } from "../store/port.ts";
+import type { StoredAttempt } from "./attempt.ts";
+import { readable } from "./readable.ts";
 
 /** Run by the worker that has the run. */
 const STEPS = carriedOutBy("worker");
@@ -27,10 +27,10 @@ const INSTANT = carriedOutBy("inline", "record");
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type Draft = Mutable<OperationInfo> & { readonly seq: number; readonly turn: number; attempts: OperationInfo["attempts"][number][] };
 
-/** `workers`: who committed a turn, by its index. `closedAt`: of a run that has ended, nothing is under way any more. */
+/** `workers`: the worker that wrote a turn, by its index. `closedAt`: of a run that has ended, nothing is under way any more. */
 export function operationsOf(
   turns: readonly Turn[],
-  attempts: readonly AttemptRow[],
+  attempts: readonly StoredAttempt[],
   workers: ReadonlyMap<number, string>,
   codec: Codec,
   closedAt?: number,
@@ -113,16 +113,16 @@ function reopen(draft: Draft | undefined): void {
   draft.endedAt = undefined;
 }
 
-/** Terminated, past its deadline: nobody wrote down how the attempt in flight ended, nor will. */
-function lost(row: AttemptRow, endedAt: number): AttemptRow {
+/** Terminated, past its deadline: no host has written how the attempt in flight ended, nor will. */
+function lost(row: StoredAttempt, endedAt: number): StoredAttempt {
   return row.status === "running" ? { ...row, status: "lost", endedAt } : row;
 }
 
-/** A step that succeeded at once has no rows: its record and its outcome are its one attempt, begun by whoever recorded it. */
-function addAttempts(draft: Draft, rows: readonly AttemptRow[], recordedBy: string): void {
+/** A step that succeeded at once has no rows: its record and its outcome are its one attempt, begun by the worker that recorded it. */
+function addAttempts(draft: Draft, rows: readonly StoredAttempt[], recordedBy: string): void {
   if (!HAS_ATTEMPTS.has(draft.kind)) return;
   const own = rows.filter((row) => row.seq === draft.seq && row.number > 0).sort((a, b) => a.number - b.number);
-  for (const { number, status, error, startedAt, endedAt, workerId } of own) {
+  for (const { number, status, error, startedAt, endedAt, workerId = "" } of own) {
     draft.attempts.push({
       number,
       status,

@@ -1,0 +1,58 @@
+// How an execution that is stored goes on: by replay, and after a failure as another attempt of the run.
+// Owns: nothing; a reading of its history.
+// Invariants: D10 (a resume voids the failure, and no more), K7 S1 (an attempt that would come after the deadline only undoes what was
+// done).
+
+import { type ExpireJob, type FailCommand, type ResumeJob, replayView, type Turn } from "@holdfast/core";
+
+export interface Recovery {
+  /** The turns to replay. */
+  readonly view: readonly Turn[];
+  /** Of a run that goes on after a failure: the jobs that its next turn begins with. */
+  readonly jobs: readonly (ResumeJob | ExpireJob)[];
+  /** The failure that it goes on after. */
+  readonly voided: FailCommand | undefined;
+  /** S1: it stays so until the run has ended. */
+  readonly rollingBack: boolean;
+}
+
+/** `resumed`: the caller asked for another attempt of the run; `attempt`: the number of that attempt. */
+export function recoveryOf(
+  turns: readonly Turn[],
+  { resumed, attempt, deadlineAt }: { readonly resumed: boolean; readonly attempt: number; readonly deadlineAt: number | undefined },
+): Recovery {
+  const rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
+  const failure = lastFailure(turns);
+  if (failure === undefined || !(resumed || failure.retryAfter !== undefined))
+    return { view: replayView(turns), jobs: [], voided: undefined, rollingBack };
+  const resume: ResumeJob = { type: "resume", attempt, voids: failure.causes ?? [] };
+  const isTooLate = !resumed && isAfter(deadlineAt, timeOfLast(turns) + (failure.retryAfter ?? 0));
+  const jobs = isTooLate ? [resume, { type: "expire", error: failure.error } as const] : [resume];
+  return { view: resumedView(turns, resume), jobs, voided: failure, rollingBack };
+}
+
+/** D10: when a run that failed as a whole is to be tried again: at once if that would be after its deadline. Undefined: it is not. */
+export function retryRunAtOf(turns: readonly Turn[], deadlineAt: number | undefined): number | undefined {
+  const after = lastFailure(turns)?.retryAfter;
+  if (after === undefined) return undefined;
+  const time = timeOfLast(turns);
+  return isAfter(deadlineAt, time + after) ? time : time + after;
+}
+
+/** The turns to replay; with a `resume`, as an attempt of the run sees them that begins with this job. */
+export function resumedView(turns: readonly Turn[], resume: ResumeJob | undefined): readonly Turn[] {
+  if (resume === undefined) return replayView(turns);
+  const turn: Turn = { index: (turns.at(-1)?.index ?? -1) + 1, time: 0, historyLength: 0, jobs: [resume], commands: [] };
+  return replayView([...turns, turn]).slice(0, -1);
+}
+
+function lastFailure(turns: readonly Turn[]): FailCommand | undefined {
+  const last = turns.at(-1)?.commands.at(-1);
+  return last?.type === "fail" ? last : undefined;
+}
+function timeOfLast(turns: readonly Turn[]): number {
+  return turns.at(-1)?.time ?? 0;
+}
+function isAfter(deadlineAt: number | undefined, moment: number): boolean {
+  return deadlineAt !== undefined && moment >= deadlineAt;
+}

@@ -1,0 +1,37 @@
+// The job that an execution begins with.
+// Owns: nothing.
+// Invariants: Y1 (it says all that workflow code is told of its run: the same run gives the same job).
+
+import type { Payload, StartJob, StoredRunRetry } from "@holdfast/core";
+
+/** What a host keeps of a run that its code is told. */
+export interface StartedRun {
+  readonly id: string;
+  readonly workflow: string;
+  readonly version?: string | undefined;
+  readonly input: Payload;
+  readonly seed: string;
+  readonly execution: number;
+  /** Of the run as a whole (D10). */
+  readonly attempt: number;
+  readonly parent?: { readonly runId: string } | undefined;
+  readonly retry?: StoredRunRetry | undefined;
+  readonly createdAt: number;
+}
+
+export function startJobOf({ id, parent, createdAt, ...run }: StartedRun): StartJob {
+  const { workflow, version, input, seed, execution, attempt, retry } = run;
+  return {
+    type: "start",
+    runId: id,
+    workflow,
+    version,
+    input,
+    seed,
+    startedAt: createdAt,
+    execution,
+    attempt,
+    parentId: parent?.runId,
+    retry,
+  };
+}
