@@ -3,7 +3,7 @@
 // Invariants: D11 (a token fences every answer), W1 (only what the worker has code and room for).
 
 import type { ClaimedTask, TaskClaimRequest } from "../port.ts";
-import { payloadOrNull, readNumber, readOptionalNumber, text } from "./columns.ts";
+import { LAST_MOMENT, payloadOrNull, readNumber, readOptionalNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Session } from "./session.ts";
 import { dueWhileRunning, findTask, keepAttempt, type Task } from "./tasks.ts";
@@ -19,8 +19,8 @@ const WAITING = `SELECT id, available_at FROM holdfast_tasks t
     AND NOT EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.key = t.run AND r.deadline_at <= ?3)
   ORDER BY available_at, id LIMIT ?4`;
 const LATER = "SELECT min(available_at) FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at > ?";
-/** Something else has written there: SQLite sorts texts and blobs after every number, infinity (9e999) included. */
-const NO_MOMENT = "SELECT id FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at >= 9e999 LIMIT ?";
+/** Something else has written there: SQLite sorts texts and blobs after every number. */
+const NO_MOMENT = `SELECT id FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at > ${LAST_MOMENT} LIMIT ?`;
 
 /** The tasks that are due for these activities, oldest first, and when the next one is. */
 export function findTasks(db: Connection, request: TaskClaimRequest, now: number): { due: Waiting[]; nextAt: number | undefined } {
@@ -31,7 +31,7 @@ export function findTasks(db: Connection, request: TaskClaimRequest, now: number
     const rows = db.all(WAITING, [queue, text(activity), now, request.limit + 1]);
     for (const [id, availableAt] of rows) found.push({ id: readNumber(id), availableAt: readNumber(availableAt) });
     const [later = null] = db.get(LATER, [queue, text(activity), now]) ?? [];
-    if (later === null || Number.isFinite(later)) nextAt = earlier(nextAt, readOptionalNumber(later));
+    if (later === null || (typeof later === "number" && later <= LAST_MOMENT)) nextAt = earlier(nextAt, readOptionalNumber(later));
     // They wait, and nobody can say until when: no longer.
     else for (const [id] of db.all(NO_MOMENT, [queue, text(activity), request.limit])) found.push({ id: readNumber(id), availableAt: now });
   }

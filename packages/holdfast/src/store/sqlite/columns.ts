@@ -29,6 +29,9 @@ export function readOptionalText(value: Value | undefined): string | undefined {
   return value === null || value === undefined ? undefined : readText(value);
 }
 
+/** Of JavaScript's clock, in the year 275760. */
+export const LAST_MOMENT = 8_640_000_000_000_000;
+
 const ENVELOPE = '{"$payload":';
 
 /** Text as it is, bytes as a blob; text that SQLite would not keep, or that looks like the envelope for it, in the core's envelope. */

@@ -55,13 +55,14 @@ const MESSAGES: ReadonlySet<unknown> = new Set([
 ] satisfies InboxJob["type"][]); // biome-ignore format: one line
 
 /** Throws a TypeError at a row that is no message: somebody has changed it. */
-export function readInbox(db: Connection, run: number, after = 0): InboxMessage[] {
+export function readInbox(db: Connection, run: number, after = Number.MIN_SAFE_INTEGER): InboxMessage[] {
   const sql = "SELECT id, type, seq, name, data, value FROM holdfast_inbox WHERE run = ? AND id > ? ORDER BY id";
   return db.all(sql, [run, after]).map((row) => readingRow("holdfast_inbox", `row ${String(row[0])}`, () => messageOf(row)));
 }
 function messageOf(row: Row): InboxMessage {
   const [id, type, seq, name, data, value] = row;
   if (!MESSAGES.has(type)) throw new TypeError(`There is no message of the type "${String(type)}".`);
+  if (readNumber(id) <= 0) throw new TypeError("Ids of messages are above 0.");
   const columns = [type, seq, null, name, null, data, value] as Value[];
   return { id: readNumber(id), job: jobOf(columns) as InboxJob };
 }

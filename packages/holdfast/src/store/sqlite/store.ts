@@ -37,6 +37,7 @@ import { isDamage, isUnreadable, storeError } from "./failures.ts";
 import { findLate } from "./findRun.ts";
 import { createRun } from "./insertRun.ts";
 import { findBrokenLanes, repairLanes } from "./lanes.ts";
+import { Patrol } from "./patrol.ts";
 import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
 import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
@@ -80,6 +81,7 @@ export class SqliteStore implements Store {
   readonly #toldLanes = new Set<number>();
   #toldRefusal: string | undefined;
   #lanesAt = 0;
+  #patrol: Patrol | undefined;
   /** The time when deadlines were looked at last. */
   #latest: number | undefined;
   #session: Session | undefined;
@@ -111,11 +113,29 @@ export class SqliteStore implements Store {
     });
     await this.#repairLanes();
     await this.#repairStranded();
+    this.#patrol = new Patrol({
+      now: this.#clock,
+      read: (work) => this.#read(work),
+      write: (work) => this.#write(1, work),
+    });
+    await this.#goOn(this.#patrol);
     this.#watchers.start();
   }
   async #repairStranded(): Promise<void> {
-    if ((await this.#read(findStranded)) === undefined) return;
-    const count = await this.#write(1, repairStranded);
+    const now = this.#clock();
+    if ((await this.#read((db) => findStranded(db, now))) === undefined) return;
+    const { count, lost } = await this.#write(1, repairStranded);
+    this.#tellOfRepairs(count);
+    if (lost.length === 0) return;
+    const message = `Messages in ${this.path} belong to no run: something else has written to holdfast_inbox (rows ${lost.join(", ")}). Fix their "run", and open the file again.`;
+    this.#options.logger?.error(message, { rows: lost });
+  }
+  async #goOn(patrol: Patrol): Promise<void> {
+    this.#tellOfRepairs(await patrol.goOn());
+    if (patrol.isOver) this.#patrol = undefined;
+  }
+  #tellOfRepairs(count: number): void {
+    if (count === 0) return;
     const message = `${count} runs or activities in ${this.path} would never have been taken up: something else has written to their rows. They are put right, or blocked.`;
     this.#options.logger?.error(message, { count });
   }
@@ -327,6 +347,7 @@ export class SqliteStore implements Store {
     const now = this.#clock();
     await this.#checkClock(now);
     if (performance.now() - this.#lanesAt > LANES_EVERY) await this.#repairLanes();
+    if (this.#patrol !== undefined) await this.#goOn(this.#patrol);
     const isDue = await this.#read((db) => findLate(db, now, 1).length > 0 || findDueTasks(db, now, 1).length > 0);
     let total = 0;
     for (let count = isDue ? LATE_AT_ONCE : 0; count === LATE_AT_ONCE; total += count) {

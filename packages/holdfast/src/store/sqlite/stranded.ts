@@ -1,5 +1,5 @@
-// Runs and activities that no claim would ever find, because something else has written to their rows.
-// Owns: the look at them when a store is opened, and what is put right.
+// Runs and messages that no claim would ever find, because something else has written to their rows.
+// Owns: the look at them when a store is opened, and what is put right. Timers and activities: `parkedRuns.ts`, `strayTasks.ts`.
 // Invariants: V4 (what can't be put right is blocked, with the reason); a sound row is left as it is; a wake-up too many does no harm (D9).
 
 import { StoreCorruptError } from "../errors.ts";
@@ -10,43 +10,85 @@ import type { Session } from "./session.ts";
 
 /** Messages that wait for a run that nothing wakes, or that its row does not know of. An update may be kept for later (M8). */
 const UNREAD = `SELECT DISTINCT r.key FROM holdfast_inbox i JOIN holdfast_runs r ON r.key = i.run
-  WHERE r.finished_at IS NULL AND (i.id > r.last_message
-    OR r.available_at IS NULL AND r.worker_id IS NULL AND r.status NOT IN ('blocked', 'pending') AND i.type <> 'update')`;
+  WHERE r.finished_at IS NULL AND (i.id > r.last_message OR r.worker_id IS NULL AND r.status NOT IN ('blocked', 'pending')
+    AND i.type <> 'update' AND (r.available_at IS NULL OR r.available_at > ?))`;
+/** Messages of a run that does not exist, or that never had one as late as this. */
+const STRAY = `SELECT i.id, i.run, r.key IS NULL FROM holdfast_inbox i LEFT JOIN holdfast_runs r ON r.key = i.run
+  WHERE r.key IS NULL OR i.id > r.last_message`;
+/** Ids of messages are never used twice: a run whose last one it is, or whose sender's key names it, is the one that it was for. */
+const OWNER = `SELECT key FROM holdfast_runs WHERE last_message = ?1 AND key IS NOT ?2
+  UNION SELECT run FROM holdfast_message_keys WHERE inbox_id = ?1 AND run IS NOT ?2
+  UNION SELECT run FROM holdfast_updates WHERE inbox_id = ?1 AND run IS NOT ?2`;
 /** What has not begun has a time to begin at, and a lease has an end. */
 const NEVER = `SELECT key FROM holdfast_runs WHERE status = 'pending' AND available_at IS NULL AND finished_at IS NULL
   UNION ALL SELECT key FROM holdfast_runs WHERE status IN ('running', 'rolling_back') AND worker_id IS NOT NULL AND available_at IS NULL`;
 /** An activity that waits is available at some time. Those that were put aside are here too: they say again what is wrong with them. */
 const ASIDE = "available_at IS NULL AND worker_id IS NULL";
 
+interface Moved {
+  readonly id: number;
+  readonly owner: number;
+}
 interface Stranded {
   readonly unread: readonly number[];
   readonly never: readonly number[];
   readonly tasks: readonly number[];
+  /** Messages, and the run that each belongs to. */
+  readonly moved: readonly Moved[];
+  /** Messages that belong to no run that is known. */
+  readonly lost: readonly number[];
 }
 
-export function findStranded(db: Connection): Stranded | undefined {
-  const keys = (sql: string): number[] => db.all(sql, []).map(([key]) => readNumber(key));
-  const [unread, never, tasks] = [keys(UNREAD), keys(NEVER), keys(`SELECT id FROM holdfast_tasks WHERE ${ASIDE}`)];
-  return unread.length + never.length + tasks.length === 0 ? undefined : { unread, never, tasks };
+export function findStranded(db: Connection, now: number): Stranded | undefined {
+  const keys = (sql: string, ...parameters: number[]): number[] => db.all(sql, parameters).map(([key]) => readNumber(key));
+  const { moved, lost } = findStray(db);
+  const found: Stranded = {
+    unread: keys(UNREAD, now),
+    never: keys(NEVER),
+    tasks: keys(`SELECT id FROM holdfast_tasks WHERE ${ASIDE}`),
+    moved,
+    lost,
+  };
+  return Object.values(found).every((some) => some.length === 0) ? undefined : found;
+}
+function findStray(db: Connection): Pick<Stranded, "moved" | "lost"> {
+  const moved: Moved[] = [];
+  const lost: number[] = [];
+  for (const [message, run = null, isOfNone] of db.all(STRAY, [])) {
+    const id = readNumber(message);
+    const owners = db.all(OWNER, [id, run]);
+    const [owner] = owners[0] ?? [];
+    if (owners.length === 1 && typeof owner === "number") moved.push({ id, owner });
+    else if (isOfNone === 1) lost.push(id);
+  }
+  return { moved, lost };
 }
 
-const WAKE = `UPDATE holdfast_runs SET last_message = (SELECT max(id) FROM holdfast_inbox WHERE run = ?1), available_at =
+const WAKE = `UPDATE holdfast_runs SET last_message = max(last_message, coalesce((SELECT max(id) FROM holdfast_inbox WHERE run = ?1), 0)), available_at =
     CASE WHEN worker_id IS NULL AND status NOT IN ('blocked', 'pending') THEN min(coalesce(available_at, ?2), ?2) ELSE available_at END
   WHERE key = ?1`;
 
-/** Returns how many. */
-export function repairStranded(session: Session, now: number): number {
-  const { unread, never, tasks } = findStranded(session.db) ?? { unread: [], never: [], tasks: [] };
+export interface Repaired {
+  readonly count: number;
+  /** Messages that belong to no run that is known. */
+  readonly lost: readonly number[];
+}
+
+export function repairStranded(session: Session, now: number): Repaired {
+  const { db } = session;
+  const { moved = [], lost = [] } = findStranded(db, now) ?? {};
+  for (const { id, owner } of moved) db.run("UPDATE holdfast_inbox SET run = ? WHERE id = ?", [owner, id]);
+  const { unread = [], never = [], tasks = [] } = findStranded(db, now) ?? {};
   for (const key of never) {
     const cause = new TypeError(`holdfast_runs, key ${key}: it has no available_at, so that no worker would ever take it up.`);
-    blockDamaged(session, key, new StoreCorruptError({ where: session.db.path, cause }));
+    blockDamaged(session, key, new StoreCorruptError({ where: db.path, cause }));
   }
-  for (const key of unread) session.db.run(WAKE, [key, now]);
-  for (const id of tasks) session.db.run("UPDATE holdfast_tasks SET available_at = ? WHERE id = ?", [now, id]);
+  for (const key of unread) db.run(WAKE, [key, now]);
+  for (const id of tasks) db.run("UPDATE holdfast_tasks SET available_at = ? WHERE id = ?", [now, id]);
   session.leasedRuns.clear();
   session.changed("work");
   session.changed("tasks");
-  return unread.length + never.length + tasks.length;
+  return { count: unread.length + never.length + tasks.length + moved.length, lost };
 }
 
 /** A run that is tried again: what of its activities was put aside is looked at again too. */
