@@ -43,7 +43,11 @@ export interface Claim {
   readonly lastTime: number | undefined;
 }
 export function claimOf(row: ClaimRow): Claim {
+  // The execution that it is at does not exist, or is one of another workflow or version.
+  if (row["input"] === null) throw new TypeError("The run has no execution of its workflow and version.");
   const run = runRow(row);
+  // It would begin anew, and do again what it has done.
+  if (run.turns === 0 && run.historyLength > 0) throw new TypeError(`The run has no turns, and a history of ${run.historyLength} records.`);
   return {
     key: readNumber(row["key"] as Value),
     run,
@@ -70,8 +74,19 @@ export function isCached({ id, execution, turns }: RunRow, cached: ClaimRequest[
 }
 export function claimedRun(claim: Claim, cached: ClaimRequest["cached"]): ClaimedRun {
   const { run, records, attempts, inbox, recovered, recoveredFrom, lastTime } = claim;
-  const turns: Turn[] | undefined = isCached(run, cached) ? undefined : turnsOf(records ?? [], birthOf(run));
+  const turns: Turn[] | undefined = isCached(run, cached) ? undefined : wholeHistory(run, records ?? []);
   return { run, turns, attempts, inbox, recovered, recoveredFrom, lastTime };
+}
+/** All that the row of the run counts, and no more: with a record less it would do again what it has done. */
+function wholeHistory(run: RunRow, rows: readonly HistoryRow[]): Turn[] {
+  const turns = turnsOf(rows, birthOf(run));
+  const count = turns.reduce((sum, { jobs, commands }) => sum + jobs.length + commands.length, 0);
+  const found = (turns.at(-1)?.index ?? -1) + 1;
+  if (found !== run.turns || count !== run.historyLength)
+    throw new TypeError(
+      `The row of the run counts ${run.turns} turns and ${run.historyLength} records, and there are ${found} turns and ${count} records.`,
+    );
+  return turns;
 }
 
 // ── renewals ──

@@ -113,6 +113,7 @@ export type InboxColumns = readonly (Value | readonly string[])[];
 export function inboxMessage(columns: InboxColumns): InboxMessage {
   const [id, type, seq, name, refs, data, value] = columns as [Value, Value, Value, Value, readonly string[] | null, Value, Value];
   if (!MESSAGES.has(String(type))) throw new TypeError(`There is no message of the type "${String(type)}".`);
+  if (readNumber(id) <= 0) throw new TypeError("Ids of messages are above 0.");
   const job = jobOf({ type, seq, unit: null, name, n: null, refs, data, value }) as InboxJob;
   // The server has made it, of a column.
   return { id: readNumber(id), job: job.type === "childStarted" ? { ...job, runId: readText(job.runId) } : job };

@@ -53,6 +53,7 @@ import {
   type PostgresStoreOptions,
   whereOf,
 } from "./options.ts";
+import { Patrol } from "./patrol.ts";
 import {
   countRuns,
   listRuns,
@@ -129,6 +130,7 @@ export class PostgresStore implements Store {
   #opening: Promise<void> | undefined;
   #retired: { at: number; key: number } | undefined;
   #isRenewing = false;
+  #patrol: Patrol | undefined;
 
   constructor(options: PostgresStoreOptions) {
     const schema = checkedSchema(options.schema);
@@ -189,8 +191,25 @@ export class PostgresStore implements Store {
       names: new Names(connections, s),
       transactions: new Transactions(connections, s, () => this.#given()),
     };
+    this.#patrol = new Patrol({ connections, s, where, now: () => this.#given() });
+    await this.#goOn(this.#patrol);
     for (const one of this.#watchers) one.stop = notices.watch(one.watcher);
     for (const one of this.#outageWatchers) one.stop = connections.outage.watch(one.listener);
+  }
+  async #goOn(patrol: Patrol): Promise<void> {
+    let count = 0;
+    try {
+      count = await patrol.goOn();
+      if (patrol.isOver) this.#patrol = undefined;
+    } catch (error) {
+      // The next store that is opened looks again.
+      this.#patrol = undefined;
+      this.#options.logger?.warn("Runs that wait could not be looked through for damage.", { error });
+    }
+    if (count === 0) return;
+    const message = `${count} runs, messages or activities in ${this.#place.where} would never have been taken up: something else has written to their rows. They are put right, or blocked.`;
+    this.#options.logger?.error(message, { count });
+    this.#tell({ work: true, messages: true, tasks: true, results: true });
   }
   async close(): Promise<void> {
     await this.#opening?.catch(() => undefined);
@@ -463,6 +482,7 @@ export class PostgresStore implements Store {
       if (!isRefusal(error)) throw error;
       refusals.push(error);
     };
+    if (this.#patrol !== undefined) await this.#goOn(this.#patrol);
     let total = 0;
     const expireRuns = async (late: readonly LateRun[]): Promise<void> => {
       const count = await this.#expire(late);

@@ -100,7 +100,8 @@ BEGIN
   r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes::text AS attributes, r.retry, r.created_at, r.started_at,
   r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, r.history_length AS history_length, r.turns AS turns, r.recoveries,
   e.input, e.seed, s.state, r.resumable
-  FROM holdfast.runs r CROSS JOIN LATERAL (SELECT x.input, x.seed FROM holdfast.executions x WHERE x.run = r.key AND x.execution = r.execution OFFSET 0) e
+  FROM holdfast.runs r LEFT JOIN LATERAL (SELECT x.input, x.seed FROM holdfast.executions x WHERE x.run = r.key AND x.execution = r.execution
+      AND x.workflow = r.workflow AND x.version IS NOT DISTINCT FROM r.version OFFSET 0) e ON true
     LEFT JOIN LATERAL (SELECT x.state FROM holdfast.states x WHERE x.run = r.key OFFSET 0) s ON true
   WHERE r.key = ANY (v_keys) ORDER BY array_position(v_keys, r.key);
 END $$;
