@@ -4,6 +4,9 @@ import { CanceledError, FatalError, RollbackError, RunFailedError, workflow } fr
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
+/** A deadline that strikes when the steps are over, on a busy machine too. */
+const AFTER_THE_STEPS = 1_500;
+
 describe.each(STORES)("sagas on %s", (store) => {
   const engines = enginesOn(store);
 
@@ -217,7 +220,7 @@ describe.each(STORES)("sagas on %s", (store) => {
     const engine = await engines.open({ wire });
     const held = new Gate();
     const undone: string[] = [];
-    const trip = workflow({ name: "trip", deadline: 150 }, async (ctx) => {
+    const trip = workflow({ name: "trip", deadline: AFTER_THE_STEPS }, async (ctx) => {
       for (const name of ["a", "b", "c"]) {
         const rollback = async () => {
           await held.passed;
@@ -243,7 +246,7 @@ describe.each(STORES)("sagas on %s", (store) => {
     const count = countExpired(wire);
     const engine = await engines.open({ wire });
     const attempts: number[] = [];
-    const order = workflow({ name: "order", deadline: 150 }, async (ctx) => {
+    const order = workflow({ name: "order", deadline: AFTER_THE_STEPS }, async (ctx) => {
       await ctx.step("charge", () => {}, {
         retry: { maxAttempts: Number.POSITIVE_INFINITY, initialInterval: 20, backoff: 1 },
         rollback: (_, { attempt }) => {
@@ -280,7 +283,7 @@ describe.each(STORES)("sagas on %s", (store) => {
       await ctx.sleep("1h");
     });
     await engine.worker({ workflows: [trip] });
-    const run = await engine.start(trip, undefined, { deadline: 400 });
+    const run = await engine.start(trip, undefined, { deadline: AFTER_THE_STEPS });
     await until(async () => (await run.state()) === "booked");
     await run.cancel();
     await until(() => count.expired === 1, "the deadline");
