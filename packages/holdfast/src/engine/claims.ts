@@ -46,7 +46,7 @@ export class Claims {
 
   constructor(options: ClaimsOptions) {
     this.#options = options;
-    this.#takeovers = new TakeoverLog(options.logger);
+    this.#takeovers = new TakeoverLog(options.logger, options.environment);
   }
   /** Is a claim under way, or about to be? */
   get busy(): boolean {

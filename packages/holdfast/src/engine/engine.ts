@@ -111,10 +111,10 @@ export class Engine implements Backend {
     this.store = sealedStore(options.store, options.codec);
     this.environment = options.environment;
     this.codec = options.codec;
-    this.#outages = new OutageLog(options.logger);
+    this.#outages = new OutageLog(options.logger, options.environment);
     this.logger = this.#outages;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.#blockedLog = new BlockedLog(options.logger);
+    this.#blockedLog = new BlockedLog(options.logger, options.environment);
     this.#descriptions = new Descriptions(options.environment, () => this.#workers);
     this.#internals = options.internals ?? {};
     this.#results = new ResultWaiters(this.store, options.environment, this.logger, {

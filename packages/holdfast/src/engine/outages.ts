@@ -3,6 +3,7 @@
 // Invariants: one line when the database is gone and one when it is back, however many calls fail meanwhile; W3 (who had the runs).
 
 import { formatDuration, type Logger } from "@holdfast/core";
+import type { Environment, Timer } from "@holdfast/host";
 import { StoreError } from "../store/errors.ts";
 
 /** A line about a store that can't be used is not repeated sooner than this. */
@@ -11,16 +12,17 @@ const REPEAT_MS = 10_000;
 const GATHER_MS = 1_000;
 /** Of so many different lines it is remembered when they were written. */
 const MOST = 1_000;
-const { setTimeout, clearTimeout } = globalThis; // neither fake timers nor the determinism guard are for these
 
 /** A logger for everything that talks to the store. */
 export class OutageLog implements Logger {
   readonly #logger: Logger;
+  readonly #environment: Pick<Environment, "elapsed">;
   #goneSince: number | undefined;
   readonly #written = new Map<string, number>();
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, environment: Pick<Environment, "elapsed">) {
     this.#logger = logger;
+    this.#environment = environment;
   }
   debug(message: string, fields?: object): void {
     this.#logger.debug(message, fields);
@@ -34,8 +36,8 @@ export class OutageLog implements Logger {
   error(message: string, fields?: object): void {
     if (!this.#isKnown(message, fields)) this.#logger.error(message, fields);
   }
-  /** The store can't be reached, since then by `performance.now()`. */
-  gone(error: unknown, since: number = performance.now()): void {
+  /** The store can't be reached, since then by the environment's `elapsed()`. */
+  gone(error: unknown, since: number = this.#environment.elapsed()): void {
     if (this.#goneSince !== undefined) return;
     this.#goneSince = since;
     this.#logger.error("Database unreachable: runs wait until it is back. Trying again.", { error });
@@ -43,7 +45,7 @@ export class OutageLog implements Logger {
   /** The store has answered. */
   reached(): void {
     if (this.#goneSince === undefined) return;
-    const length = performance.now() - this.#goneSince;
+    const length = this.#environment.elapsed() - this.#goneSince;
     this.#goneSince = undefined;
     this.#logger.info(`Database reachable again after ${formatDuration(Math.max(1_000, Math.round(length / 1_000) * 1_000))}.`);
   }
@@ -56,7 +58,7 @@ export class OutageLog implements Logger {
       return true;
     }
     const line = `${error.code} ${message} ${error.retryable ? "" : error.message}`;
-    const now = performance.now();
+    const now = this.#environment.elapsed();
     if (now - (this.#written.get(line) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return true;
     if (this.#written.size >= MOST) this.#written.clear();
     this.#written.set(line, now);
@@ -68,17 +70,19 @@ export class OutageLog implements Logger {
 export class TakeoverLog {
   readonly #logger: Logger;
   readonly #counts = new Map<string, number>();
-  #timer: NodeJS.Timeout | undefined;
+  readonly #environment: Pick<Environment, "patience">;
+  #timer: Timer | undefined;
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, environment: Pick<Environment, "patience">) {
     this.#logger = logger;
+    this.#environment = environment;
   }
   note(from: string): void {
     this.#counts.set(from, (this.#counts.get(from) ?? 0) + 1);
-    this.#timer ??= setTimeout(() => this.flush(), GATHER_MS).unref();
+    this.#timer ??= this.#environment.patience(GATHER_MS, () => this.flush());
   }
   flush(): void {
-    clearTimeout(this.#timer);
+    this.#timer?.cancel();
     this.#timer = undefined;
     for (const [from, count] of this.#counts)
       this.#logger.info(`Took over ${count} ${count === 1 ? "run" : "runs"} from ${from} (lease expired).`, {

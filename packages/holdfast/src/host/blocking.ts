@@ -4,6 +4,7 @@
 // ten seconds).
 
 import { ForeignAwaitError, HoldfastError, IllegalCallError, IllegalReturnError, type Logger, OutOfTurnError } from "@holdfast/core";
+import type { Environment, Timer } from "@holdfast/host";
 
 /** A line waits until no more runs have joined it for this long … */
 const QUIET_MS = 500;
@@ -11,7 +12,6 @@ const QUIET_MS = 500;
 const INTERVAL_MS = 10_000;
 /** Of so many different reasons lines are held apart. */
 const MOST = 1_000;
-const { setTimeout, clearTimeout } = globalThis; // neither fake timers nor the determinism guard are for these
 
 /** D7, and what the determinism guard finds: rules without a class. */
 const RULE_CODES: ReadonlySet<string> = new Set(["HF_TOO_MANY_RECOVERIES", "HF_NONDETERMINISTIC_CALL"]);
@@ -38,11 +38,14 @@ export function reasonOf({ runId, workflow, code, error }: BlockedRun): string {
   return JSON.stringify([workflow, code, error.name, ...what]);
 }
 
+/** The time by which lines are gathered: in a simulation it is simulated, and the log is part of what a seed repeats. */
+type LogClock = Pick<Environment, "elapsed" | "patience">;
+
 interface Gathered {
   /** Blocked since the last line. */
   readonly runs: Set<string>;
   latest: BlockedRun;
-  timer: NodeJS.Timeout | undefined;
+  timer: Timer | undefined;
   /** When the line is written, come what may. */
   latestAt: number;
   /** Not before then. */
@@ -51,13 +54,15 @@ interface Gathered {
 
 export class BlockedLog {
   readonly #logger: Logger;
+  readonly #environment: LogClock;
   readonly #reasons = new Map<string, Gathered>();
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, environment: LogClock) {
     this.#logger = logger;
+    this.#environment = environment;
   }
   note(run: BlockedRun, reason: string): void {
-    const now = performance.now();
+    const now = this.#environment.elapsed();
     const known = this.#reasons.get(reason);
     if (known === undefined && this.#reasons.size >= MOST) this.flush();
     const gathered = known ?? { runs: new Set(), latest: run, timer: undefined, latestAt: 0, notBefore: 0 };
@@ -65,9 +70,9 @@ export class BlockedLog {
     if (gathered.runs.size === 0) gathered.latestAt = Math.max(now + INTERVAL_MS, gathered.notBefore);
     gathered.runs.add(run.runId);
     gathered.latest = run;
-    clearTimeout(gathered.timer);
+    gathered.timer?.cancel();
     const at = Math.min(Math.max(now + QUIET_MS, gathered.notBefore), gathered.latestAt);
-    gathered.timer = setTimeout(() => this.#write(gathered), at - now).unref();
+    gathered.timer = this.#environment.patience(at - now, () => this.#write(gathered));
   }
   /** What was gathered so far; then it begins anew. */
   flush(): void {
@@ -75,13 +80,13 @@ export class BlockedLog {
     this.#reasons.clear();
   }
   #write(gathered: Gathered): void {
-    clearTimeout(gathered.timer);
+    gathered.timer?.cancel();
     const { runs, latest } = gathered;
     if (runs.size === 0) return;
     const { runId, workflow, error } = latest;
     const count = runs.size;
     runs.clear();
-    gathered.notBefore = performance.now() + INTERVAL_MS;
+    gathered.notBefore = this.#environment.elapsed() + INTERVAL_MS;
     const message =
       count === 1
         ? `Run ${runId} is blocked: ${error.message}`
