@@ -31,7 +31,7 @@ export function reportLost(unit: Unit, consumed: Set<Operation>): void {
     consumed.delete(wait);
     if (isHeard || lostAt.has(placeOf(wait))) continue;
     lostAt.add(placeOf(wait));
-    const message = `A message went to ${wait.description}, a wait that lost a Promise.race before: the code that called it did not get the message. Use ctx.race(name, branches), which gives up the waits that lose.`;
+    const message = `A message went to ${wait.description}, a wait that lost a Promise.race or Promise.any before: the code that called it did not get the message. Use ctx.race(name, branches), which gives up the waits that lose.`;
     unit.execution.log("warn", message, unit, { location: wait.location });
   }
   if (consumed.size === 0) unit.consumed = undefined;

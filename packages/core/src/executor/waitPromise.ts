@@ -3,9 +3,10 @@
 // Invariants: C5 (a Promise.race that is over hears nothing more). To workflow code it is a native promise: its `constructor` is Promise,
 // so `await` takes it as it is, and its listeners run in the microtasks in which those of a native promise would.
 //
-// What can be seen: every listener reads `constructor` (await, Promise.resolve) or calls `then`. Which of them is a Promise.race is read
+// What can be seen: every listener reads `constructor` (await, Promise.resolve) or calls `then`. Which of them is a Promise.race (or any) is read
 // from the stack, and whether that race is over from its resolve function: only while it is pending does that read `then` of an object
 // that it is given. Where the stack does not say (engines other than V8), a listener counts as one that hears.
+// One difference is left: a callback that settles another member of the race that its own promise is in comes first, not that member.
 // These properties are on a prototype of its own: on a promise itself they would slow down all promises of the process in V8.
 
 type Resolve = (value: unknown) => void;
@@ -15,7 +16,7 @@ interface Listener {
 }
 const HEARS: Listener = { hears: true };
 
-/** A Promise.race that has the promise among its members. */
+/** A Promise.race or Promise.any that has the promise among its members. */
 class Race implements Listener {
   hears = true;
   readonly #resolve: Resolve;
@@ -116,24 +117,35 @@ function isThenable(value: unknown): boolean {
   }
 }
 
-const RACE = /^\s*at (?:\w+\.)?race \(<anonymous>\)/m;
+const RACE = /^(?:\w+\.)?(?:race|any) \(<anonymous>\)$/;
 
 interface StackTraces {
   stackTraceLimit?: unknown;
+  prepareStackTrace?: unknown;
   captureStackTrace?(holder: object, below: unknown): void;
 }
-/** V8: is the caller of this method the native Promise.race? */
+const frames = (_holder: unknown, calls: unknown): unknown => calls;
+/** V8: is the caller of this method the native Promise.race, or Promise.any? */
 function isCalledByRace(method: unknown): boolean {
-  const caller: { stack?: unknown } = {};
   const engine = Error as unknown as StackTraces;
   if (engine.captureStackTrace === undefined) return false;
   try {
-    const limit = engine.stackTraceLimit;
-    engine.stackTraceLimit = 1;
-    engine.captureStackTrace(caller, method);
-    engine.stackTraceLimit = limit;
-    return typeof caller.stack === "string" && RACE.test(caller.stack);
+    return RACE.test(callerOf(method, engine as Required<StackTraces>));
   } catch {
-    return false;
+    return false; // Error is frozen, or patched
+  }
+}
+/** The settings of the process, and what it does with stacks, have no part in it, and are as they were after it. */
+function callerOf(method: unknown, engine: Required<StackTraces>): string {
+  const holder: { stack?: unknown } = {};
+  const { stackTraceLimit, prepareStackTrace } = engine;
+  try {
+    engine.stackTraceLimit = 1;
+    engine.prepareStackTrace = frames;
+    engine.captureStackTrace(holder, method);
+    return Array.isArray(holder.stack) ? String(holder.stack[0]) : "";
+  } finally {
+    engine.stackTraceLimit = stackTraceLimit;
+    engine.prepareStackTrace = prepareStackTrace;
   }
 }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { WaitPromise } from "../../src/executor/waitPromise.ts";
 
 // What workflow code may do with the promise of a wait. Each program notes what runs, in order.
@@ -77,6 +77,8 @@ describe("C5 the promise of a wait", () => {
     ["a race that is pending", ["race"], false, true],
     ["a race that is over", ["race"], true, false],
     ["two that are over", ["race", "race, last"], true, false],
+    ["a Promise.any that is pending", ["any"], false, true],
+    ["a Promise.any that is over", ["any"], true, false],
     ["a race of what a callback returned, over", ["race of the mapped"], true, false],
     ["a race of what a callback returned, pending", ["race of the mapped"], false, true],
     ["a race that is over, and an await", ["race", "await"], true, true],
@@ -94,5 +96,38 @@ describe("C5 the promise of a wait", () => {
     settle("value");
     await new Promise(setImmediate);
     expect(promise.hears).toBe(hears);
+  });
+
+  describe("leaves the stacks of the process alone", () => {
+    const engine = Error as unknown as { stackTraceLimit: unknown; prepareStackTrace: unknown; captureStackTrace: unknown };
+    const { stackTraceLimit, prepareStackTrace, captureStackTrace } = engine;
+    afterEach(() => void Object.assign(engine, { stackTraceLimit, prepareStackTrace, captureStackTrace }));
+    /** Is a race that is over known as such? */
+    async function knowsRace(): Promise<boolean> {
+      const promise = new WaitPromise(() => {});
+      await Promise.race([promise, Promise.resolve("other")]);
+      promise.offer("value");
+      return !promise.hears;
+    }
+    it("a stackTraceLimit of 0 stays, and does not matter", async () => {
+      engine.stackTraceLimit = 0;
+      expect(await knowsRace()).toBe(true);
+      expect(engine.stackTraceLimit).toBe(0);
+    });
+    it("a prepareStackTrace of the process stays, and hears of nothing", async () => {
+      const hook = vi.fn(() => "not a stack");
+      engine.prepareStackTrace = hook;
+      expect(await knowsRace()).toBe(true);
+      expect(engine.prepareStackTrace).toBe(hook);
+      engine.prepareStackTrace = prepareStackTrace;
+      expect(hook).not.toHaveBeenCalled();
+    });
+    it("a captureStackTrace that throws leaves the limit as it was", async () => {
+      engine.captureStackTrace = () => {
+        throw new Error("patched");
+      };
+      expect(await knowsRace()).toBe(false);
+      expect(engine.stackTraceLimit).toBe(stackTraceLimit);
+    });
   });
 });
