@@ -11,6 +11,7 @@ import {
   InvalidInputError,
   type Limits,
   type Logger,
+  messageOf,
   NOT_ACCEPTED_IN_TIME,
   type OperationInfo,
   type RunStatus,
@@ -127,6 +128,7 @@ export class Engine implements Backend {
       () => [...this.#workers].some((worker) => worker.computing > 0),
       () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0),
       (turn) => this.#tell(turn),
+      ({ runId }, error) => this.logger.warn(`The end of a run waits for a lock. ${messageOf(error)}`, { runId }),
     );
     this.#sends = new Batcher(options.environment, (messages) => this.store.send(messages), oneByOne(this.store));
   }

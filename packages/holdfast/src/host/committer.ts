@@ -19,7 +19,7 @@ const PATIENCE = 4;
 const WORTH_A_WRITE = 12;
 /** Of so few it is not worth finding out which one has to wait. */
 const FEW = 2;
-/** Milliseconds: between two tries of an item that waits for a lock, and for how long it is tried. */
+/** Milliseconds: between two tries of an item that waits for a lock, and for how long it is tried without a word. */
 const FIRST_ASIDE_MS = 5;
 const LONGEST_WAIT_ASIDE_MS = 200;
 const LONGEST_ASIDE_MS = 30_000;
@@ -35,6 +35,10 @@ interface BatcherOptions<I, R> {
   readonly keyOf?: (item: I) => string;
   /** More is about to come: a batch waits for it, but not for long. */
   readonly expecting?: () => boolean;
+  /** May it wait for a lock for as long as the lock is held? It fails once another of its key comes: what asked for it has given up then. */
+  readonly waits?: (item: I) => boolean;
+  /** Hears once of an item that has waited for long. */
+  readonly heldUp?: (item: I, error: unknown) => void;
   /** Nobody could share the write: waiting would only take time. */
   readonly alone?: () => boolean;
   /** Hears of each item that was written, before anybody who waits does. */
@@ -202,15 +206,26 @@ export class Batcher<I, R> {
   }
   /** A store that does not wait for a lock itself says so at once: it is asked again, with growing waits. */
   async #writeOnceFree(item: I): Promise<readonly R[]> {
-    const until = this.#environment.elapsed() + LONGEST_ASIDE_MS;
+    const mayWait = this.#options.waits?.(item) === true;
+    let until = this.#environment.elapsed() + LONGEST_ASIDE_MS;
     for (let wait = FIRST_ASIDE_MS; ; wait = Math.min(wait * 2, LONGEST_WAIT_ASIDE_MS)) {
       try {
         return await this.#write([item]);
       } catch (error) {
-        if (!isOfOne(error) || this.#environment.elapsed() > until) throw error;
+        const isLong = this.#environment.elapsed() > until;
+        if (!isOfOne(error) || (mayWait ? this.#isFollowed(item) : isLong)) throw error;
+        if (isLong) {
+          until = Number.POSITIVE_INFINITY;
+          this.#options.heldUp?.(item, error);
+        }
       }
       await new Promise<void>((resolve) => this.#environment.after(wait, resolve));
     }
+  }
+  /** Does another of its key wait? */
+  #isFollowed(item: I): boolean {
+    const { keyOf } = this.#options;
+    return keyOf !== undefined && this.#waiting.some((other) => keyOf(other.item) === keyOf(item));
   }
   /** D2: without those that were written all the same, who hear of it. */
   #leftOf(batch: readonly Waiting<I, R>[], error: unknown): readonly Waiting<I, R>[] {
@@ -259,7 +274,7 @@ export class Committer {
 
   /**
    * `computing`: is a turn being computed that will want to commit? `inProgress`: how many runs are there that may want to? `committed` hears
-   * of each turn once it is durable, before whoever asked for it does.
+   * of each turn once it is durable, before whoever asked for it does; `heldUp` of each end of a run that waits for a lock for long.
    */
   constructor(
     store: Store,
@@ -267,6 +282,7 @@ export class Committer {
     computing: () => boolean,
     inProgress: () => number,
     committed: (turn: TurnCommit) => void,
+    heldUp: (turn: TurnCommit, error: unknown) => void = () => {},
   ) {
     const commit = (turns: readonly TurnCommit[]): Promise<readonly CommitResult[]> => store.commit(turns);
     const written = ([turn, { status }]: readonly [TurnCommit, CommitResult]): void => {
@@ -274,7 +290,9 @@ export class Committer {
     };
     const create = (runs: readonly NewRun[]): Promise<readonly CreateResult[]> => store.create(runs);
     const alone = (): boolean => inProgress() === 1;
-    const shared = { keyOf: ({ runId }: TurnCommit) => runId, expecting: computing, alone, written };
+    // An end is not given up: the outcomes of steps that are recorded with it would be lost, and the steps run again (D6).
+    const waits = ({ close }: TurnCommit): boolean => close !== undefined;
+    const shared = { keyOf: ({ runId }: TurnCommit) => runId, expecting: computing, alone, written, waits, heldUp };
     if (store.commitsAtOnce === undefined) {
       this.#turns = new Batcher(environment, commit, shared);
       this.#runs = this.#begun = new Batcher(environment, create, { alone });

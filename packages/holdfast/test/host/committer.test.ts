@@ -24,7 +24,10 @@ function batcher(atOnce: number, more: { most?: () => number; expecting?: () => 
   return { made, writes };
 }
 const commit = (committer: Committer, turn: TurnCommit) => new Promise((done, failed) => committer.commit(turn, done, failed));
-const settled = () => new Promise((resolve) => setTimeout(resolve, 5));
+/** Longer than a batch waits for more. */
+async function settled(): Promise<void> {
+  for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
+}
 const items = (count: number): Item[] => Array.from({ length: count }, (_, n) => ({ key: `k${n}-`, n }));
 
 test("D3 with one write at a time, what comes during a write goes into the next, all of it", async () => {
@@ -346,5 +349,51 @@ describe("what somebody has locked", () => {
     for (const key of "abcdefgh")
       expect(written.filter((item) => item.key === key).map(({ n }) => n)).toEqual(key === "b" ? [1, 2, 3] : [1, 2]);
     await vi.waitUntil(() => made.idle);
+  });
+});
+
+describe("an end that the store can't write yet", () => {
+  const busy = new StoreError("A transaction is open.", { code: "HF_STORE_BUSY", retryable: true, isOfOne: true });
+  /** A committer on a store that is busy with ends, and an environment in which a wait takes no time. */
+  function ending() {
+    let now = 0;
+    const after = (ms: number, then: () => void) => {
+      now += ms;
+      return realEnvironment.after(0, then);
+    };
+    const heldUp: string[] = [];
+    const state = { isFree: false, tries: 0, now: () => now, heldUp };
+    const store = {
+      async commit(turns: readonly TurnCommit[]) {
+        state.tries++;
+        if (!state.isFree && turns.some(({ close }) => close !== undefined)) throw busy;
+        return turns.map(() => ({ status: "committed", inbox: [] }));
+      },
+    } as unknown as Store;
+    const environment = { ...realEnvironment, after, elapsed: () => now };
+    const committer = new Committer(store, environment, () => false, () => 10, () => {}, ({ runId }) => void heldUp.push(runId)); // biome-ignore format: one call
+    return { committer, state };
+  }
+  const end = { runId: "a", close: { status: "completed" } } as TurnCommit;
+
+  test("D6 is tried for as long as it takes, and says so once", async () => {
+    const { committer, state } = ending();
+    const ended = commit(committer, end);
+    await vi.waitFor(() => expect(state.now()).toBeGreaterThan(70_000), { timeout: 5_000 });
+    expect(state.heldUp).toEqual(["a"]);
+    state.isFree = true;
+    expect(await ended).toMatchObject({ status: "committed" });
+    expect(committer.idle).toBe(true);
+  });
+
+  test("W4 is given up for the commit that gives its run back", async () => {
+    const { committer, state } = ending();
+    const ended = commit(committer, end);
+    ended.catch(() => {});
+    await vi.waitFor(() => expect(state.tries).toBeGreaterThan(3));
+    expect(await commit(committer, { runId: "a", lease: "park" } as TurnCommit)).toMatchObject({ status: "committed" });
+    await expect(ended).rejects.toBe(busy);
+    expect(state.now()).toBeLessThan(30_000);
+    expect(committer.idle).toBe(true);
   });
 });
