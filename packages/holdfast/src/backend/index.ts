@@ -4,4 +4,4 @@
 
 export { featureOf, type OptionalFeature } from "./features.ts";
 export type * from "./port.ts";
-export { type Awaited, blockedError, engineClosed, waitTimeout } from "./waiting.ts";
+export { blockedError, engineClosed, type WaitSubject, waitTimeout } from "./waiting.ts";

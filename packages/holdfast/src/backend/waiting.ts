@@ -6,14 +6,14 @@ import { HoldfastError, RunBlockedError, reviveError } from "@holdfast/core";
 import type { RunDescription, RunEnd } from "./port.ts";
 
 /** What a caller waits for: the result of a run, or with `update` the reply to it. */
-export interface Awaited {
+export interface WaitSubject {
   readonly runId: string;
   readonly update?: string | undefined;
 }
 
 /** The caller's `timeout` is over. With a description the message says what the run waits for. */
 export function waitTimeout(
-  { runId, update }: Awaited,
+  { runId, update }: WaitSubject,
   timeout: number,
   run?: Pick<RunDescription, "status" | "waitingFor">,
 ): HoldfastError {
