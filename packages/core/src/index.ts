@@ -1,6 +1,6 @@
-// The door of the core: what hosts and users import.
-// Owns: nothing; it re-exports.
-// Invariants: X1 (nothing behind it imports a clock, a timer, I/O or a Node module).
+// The public entry point of the core: everything that hosts and users import.
+// Owns: nothing; it only re-exports.
+// Invariants: X1 (no module of the core imports a clock, a timer, I/O or a Node module).
 
 export * from "./codec/index.ts";
 export * from "./errors/index.ts";

@@ -1,6 +1,6 @@
-// The anatomy of errors: taking one apart into what is stored of it, and putting one together again.
-// Owns which parts survive and which class an error comes back as; how the parts are encoded is the codec's business.
-// Invariants: total, whatever an error's getters do; taking apart what was put together gives the same parts (P8, Y4).
+// Splits an error into the parts that are stored, and rebuilds an error from them.
+// Owns which parts survive and which class the rebuilt error has. The codec decides how the parts are encoded.
+// Invariants: never throws, even if an error's getters do; splitting a rebuilt error yields the same parts (P8, Y4).
 
 import { type ErrorEntry, type ErrorName, entryByCode, entryByName } from "./catalog.ts";
 import { entryOfClass, HoldfastError, holdfastErrorClass } from "./holdfastError.ts";
@@ -10,15 +10,15 @@ export interface ErrorParts {
   readonly name: string;
   readonly message: string;
   readonly stack: string | undefined;
-  /** Undefined where there is none. */
+  /** Undefined if the error has no cause. */
   readonly cause: unknown;
-  /** What else the error carries: `status`, `step`, `errors` … */
+  /** All other fields of the error: `status`, `step`, `errors` … */
   readonly fields: ReadonlyMap<string, unknown>;
-  /** It goes by the name of one of our classes (axios has a CanceledError too), but is none of ours. */
+  /** True if the error only shares its name with a Holdfast class (axios has a CanceledError too). */
   readonly foreign: boolean;
 }
 
-/** An error as it is stored: plain JSON. What `data` holds beyond plain JSON is tagged as in the codec. */
+/** An error as it is stored: plain JSON. Values in `data` that JSON lacks are tagged as in the codec. */
 export interface SerializedError {
   name: string;
   message: string;
@@ -27,15 +27,15 @@ export interface SerializedError {
   data?: unknown;
 }
 
-/** The name of an error that stands for a thrown value which is none; the value is in its field `value`. */
+/** The name of the error that wraps a thrown value which is not an Error. Its field `value` holds the thrown value. */
 export const NON_ERROR = "NonError";
 
-/** Errors of other realms (vm contexts) count. */
+/** Whether the value is an Error, including errors of other realms (vm contexts). */
 export function isError(value: unknown): value is Error {
   return isInstance(value, Error) || tagOf(value) === "Error";
 }
 
-/** What was thrown, as an Error: itself, or a "NonError" that holds the value. */
+/** Returns a thrown Error as it is, and wraps any other thrown value in a "NonError". */
 export function toError(thrown: unknown): Error {
   if (isError(thrown)) return thrown;
   const error = makeError(NON_ERROR, nonErrorMessage(thrown));
@@ -43,21 +43,21 @@ export function toError(thrown: unknown): Error {
   return error;
 }
 
-/** The message of what was thrown, whatever that is. */
+/** The message of any thrown value. */
 export function messageOf(thrown: unknown): string {
   if (!isError(thrown)) return nonErrorMessage(thrown);
   const message = read(thrown, "message");
   return typeof message === "string" ? message : preview(message);
 }
 
-/** The other way: the value that a "NonError" stands for, or the error itself. A value that would read differently when thrown stays wrapped. */
+/** The inverse of `toError`: returns the wrapped value, or the error itself. A value that would get another message stays wrapped. */
 export function unwrapNonError(error: Error): unknown {
   if (error.name !== NON_ERROR || !("value" in error) || error.value === undefined) return error;
   return isError(error.value) || nonErrorMessage(error.value) !== error.message ? error : error.value;
 }
 
 function nonErrorMessage(thrown: unknown): string {
-  return typeof thrown === "string" ? thrown : `${preview(thrown)} was thrown, which is no Error`;
+  return typeof thrown === "string" ? thrown : `${preview(thrown)} was thrown, which is not an Error`;
 }
 
 const reserved = new Set(["name", "message", "stack", "cause"]);
@@ -76,7 +76,7 @@ export function takeApart(error: Error): ErrorParts {
   };
 }
 
-/** By its class, or else by its code: a second copy of this package in the process has other classes, but the same codes. */
+/** Found by class, otherwise by code: a second copy of this package in the process has different classes but the same codes. */
 function entryOf(error: Error, name: string): ErrorEntry | undefined {
   if (isInstance(error, HoldfastError)) return entryOfOurs(error);
   const code = read(error, "code");
@@ -91,19 +91,19 @@ function entryOfOurs(error: HoldfastError): ErrorEntry {
   }
 }
 
-/** Which class of ours an error is of, or of a user's subclass of it. */
+/** The name of the Holdfast class that the error is an instance of. For a user's subclass: the class that it extends. */
 export function kindOfError(error: unknown): ErrorName | undefined {
-  // Entries have no other names than the catalog's.
+  // Safe cast: every entry comes from the catalog.
   return isError(error) ? (entryOf(error, classNameOf(error))?.name as ErrorName | undefined) : undefined;
 }
 
-/** The catalog entry of an error of ours; a user's subclass has a name of its own and the code of the class it extends. */
+/** The catalog entry of a Holdfast error. A user's subclass has its own name and the code of the class that it extends. */
 export function entryFor(name: string, code: unknown): ErrorEntry | undefined {
   if (builtIns.has(name)) return undefined;
   return entryByName(name) ?? (typeof code === "string" ? entryByCode(code) : undefined);
 }
 
-/** The name, or where a class did not set one, the name of the class. */
+/** The error's `name`, or the name of its class if the class did not set one. */
 function classNameOf(error: Error): string {
   const name = read(error, "name");
   if (typeof name !== "string") return "Error";
@@ -120,7 +120,7 @@ function fieldsOf(error: Error, name: string, entry: ErrorEntry | undefined): Ma
     const value = read(error, key);
     if (value !== undefined || name === NON_ERROR) fields.set(key, value);
   }
-  // What the catalog says need not be stored; of a user's subclass the code is kept, since it tells which class it extends.
+  // Values that the catalog supplies are not stored. A user's subclass keeps its code, which says which class it extends.
   if (entry?.name === name && fields.get("code") === entry.code) fields.delete("code");
   if (entry !== undefined && fields.get("retryable") === entry.retryable) fields.delete("retryable");
   return fields;
@@ -129,7 +129,7 @@ function fieldsOf(error: Error, name: string, entry: ErrorEntry | undefined): Ma
 function fieldNames(error: Error): string[] {
   try {
     const names = Object.keys(error);
-    // The one own field of a built-in that is not enumerable: AggregateError's.
+    // AggregateError's `errors` is the only field of a built-in error that is not enumerable.
     if (Object.hasOwn(error, "errors") && !names.includes("errors")) names.push("errors");
     return names;
   } catch {
@@ -142,8 +142,8 @@ const builtIns: ReadonlyMap<string, { readonly prototype: Error }> = new Map(
 );
 
 /**
- * An error of the class that the entry stands for, or else of the built-in class of that name, without stack, cause and fields.
- * It is a real Error to the engine that we run on, whatever its class: constructors are not run again, they would compose a new message.
+ * Creates an error of the entry's class, otherwise of the built-in class of that name, without stack, cause and fields.
+ * Constructors are not called, because they would compose a new message; the result is still a native Error to the JavaScript engine.
  */
 export function makeError(name: string, message: string, entry?: ErrorEntry): Error {
   const type = (entry === undefined ? undefined : holdfastErrorClass(entry.name)) ?? builtIns.get(name) ?? Error;
@@ -157,7 +157,7 @@ export function makeError(name: string, message: string, entry?: ErrorEntry): Er
   return error;
 }
 
-/** Assigned and not defined: to define it, V8 first formats the stack that is to be replaced, which takes longer than all the rest. */
+/** Assigns instead of defining the property: before a define, V8 formats the old stack, which costs more than everything else here. */
 export function setStack(error: { stack?: string | undefined }, stack: string | undefined): void {
   error.stack = stack;
 }

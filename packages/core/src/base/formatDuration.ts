@@ -1,6 +1,6 @@
-// formatDuration: milliseconds as a person writes them.
-// Owns the units and their lengths; it stands apart from parseDuration because error messages need it, and parsing needs errors.
-// Invariants: total, and exact to the millisecond: parseDuration(formatDuration(n)) is n for every whole n that a duration may be.
+// formatDuration: milliseconds as readable text.
+// Owns the units and their lengths. It is separate from parseDuration because error messages need it, and parsing needs errors.
+// Invariants: never throws; exact to the millisecond: parseDuration(formatDuration(n)) is n for every valid whole n.
 
 /** From the longest to the shortest, with their length in milliseconds. */
 export const units = [

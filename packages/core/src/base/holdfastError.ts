@@ -1,11 +1,12 @@
-// HoldfastError: what all errors of Holdfast have in common, and the register of their classes.
-// Owns the link between a class and its catalog entry: name on the prototype (so that stacks open with it), code and retryable on each instance.
-// Invariants: `name` is the class name even in minified code; a user's subclass keeps the code of the class it extends.
+// HoldfastError: the base class of all errors of Holdfast, and the registry of their classes.
+// Owns the link between a class and its catalog entry: name on the prototype (so that stacks begin with it), code and retryable on each
+// instance.
+// Invariants: `name` is the class name even in minified code; a user's subclass keeps the code of the class that it extends.
 import { type ErrorEntry, type ErrorName, entryByName } from "./catalog.ts";
 
 export interface HoldfastErrorOptions {
   cause?: unknown;
-  /** For errors of hosts and tools that have no class of their own. */
+  /** Default: the code of the class. Set it for errors of hosts and tools that have no separate class. */
   code?: `HF_${string}`;
   retryable?: boolean;
 }
@@ -24,18 +25,20 @@ export function declareError(type: ErrorClass, name: ErrorName): void {
   classes.set(name, type);
 }
 
-/** The class of that name, if it is one of ours. */
+/** The Holdfast class of that name, or undefined. */
 export function holdfastErrorClass(name: string): ErrorClass | undefined {
   return classes.get(name);
 }
 
+/** The base class of every error that Holdfast throws. Match on `code`, which never changes. */
 export class HoldfastError extends Error {
   static {
     declareError(this, "HoldfastError");
   }
 
+  /** Stable code of the error, for example "HF_RUN_NOT_FOUND". */
   readonly code: string;
-  /** Would trying the same thing again help? */
+  /** Whether repeating the same call can succeed. */
   readonly retryable: boolean;
 
   constructor(message: string, options: HoldfastErrorOptions = {}) {
@@ -47,17 +50,17 @@ export class HoldfastError extends Error {
   }
 }
 
-/** A class that a user derived from one of ours goes by its own name, unless its prototype already says otherwise. */
+/** Gives an error of a user's subclass the name of that subclass, unless its prototype already sets a name. */
 function nameAfterSubclass(error: Error, name: string): void {
   const inherited = entryByName(error.name) !== undefined;
   if (inherited && name !== "") Object.defineProperty(error, "name", { value: name, writable: true, configurable: true });
 }
 
-/** Of the class itself, or of the nearest of ours that it extends. */
+/** The catalog entry of the class, or of the nearest Holdfast class that it extends. */
 export function entryOfClass(type: unknown): ErrorEntry {
   for (let at = type; typeof at === "function"; at = Object.getPrototypeOf(at)) {
     const entry = entries.get(at);
     if (entry !== undefined) return entry;
   }
-  throw new TypeError("not a class of HoldfastError");
+  throw new TypeError("not a subclass of HoldfastError");
 }

@@ -1,4 +1,4 @@
-// Errors for values that Holdfast can't take: not storable, not valid, too large.
+// Errors for values that Holdfast can't accept: not storable, not valid, or too large.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
 // Invariants: P8 (the path inside the value is named), P9 (the limit is named), M1 (InvalidInputError carries the schema's issues).
 
@@ -10,13 +10,14 @@ export interface Issue {
   readonly path?: readonly PropertyKey[];
 }
 
+/** A value can't be stored: it contains a function, a socket or the like, or the codec can't encode it. */
 export class UnserializableValueError extends HoldfastError {
   static {
     declareError(this, "UnserializableValueError");
   }
-  /** Where inside the value: `value.items[3].socket`. */
+  /** The place inside the value: `value.items[3].socket`. */
   readonly path: string;
-  /** What is there: "function", "Promise", "Socket" … */
+  /** The type of what was found there: "function", "Promise", "Socket" … */
   readonly type: string;
   constructor(details: { path: string; type: string; reason?: string; cause?: unknown }) {
     const { path, type, cause } = details;
@@ -28,6 +29,7 @@ export class UnserializableValueError extends HoldfastError {
   }
 }
 
+/** An argument, option or payload is invalid, or a stored value can't be decoded. Nothing was written. */
 export class InvalidInputError extends HoldfastError {
   static {
     declareError(this, "InvalidInputError");
@@ -40,13 +42,14 @@ export class InvalidInputError extends HoldfastError {
   }
 }
 
+/** A payload, a history or another bounded size exceeds its limit. */
 export class LimitExceededError extends HoldfastError {
   static {
     declareError(this, "LimitExceededError");
   }
   /** The name of the limit, as in `limits`. */
   readonly limit: string;
-  /** Or more, where it is far over the limit. */
+  /** The size found. A lower bound where measuring stopped early. */
   readonly actual: number;
   readonly max: number;
   readonly what: string | undefined;

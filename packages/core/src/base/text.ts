@@ -1,6 +1,6 @@
-// Words for error messages: short, safe renderings of names, values and causes.
-// Owns nothing; every function is total, since an error about an error helps nobody.
-// Invariants: never throws, whatever the value does when it is looked at; the text is bounded.
+// Text for error messages: short, safe renderings of names, values and causes.
+// Owns nothing.
+// Invariants: never throws, even if reading the value does: a second error would hide the first one; the text is bounded.
 
 const LONGEST_PREVIEW = 200;
 
@@ -8,7 +8,7 @@ export function shorten(text: string, longest: number = LONGEST_PREVIEW): string
   return text.length <= longest ? text : `${text.slice(0, longest - 1)}…`;
 }
 
-/** A value as a person would write it down, cut to a line. */
+/** A readable form of any value, shortened to one line. */
 export function preview(value: unknown): string {
   try {
     switch (typeof value) {
@@ -31,7 +31,7 @@ export function preview(value: unknown): string {
   }
 }
 
-/** For JSON.stringify: of a value of any size no more is looked at than a preview shows. */
+/** A replacer for JSON.stringify that visits no more of a value than the preview shows, however large the value is. */
 function excerpts(): (key: string, item: unknown) => unknown {
   let left = LONGEST_PREVIEW;
   return (_key, item) => {
@@ -46,12 +46,12 @@ function excerpts(): (key: string, item: unknown) => unknown {
     return Object.fromEntries(keys.slice(0, LONGEST_PREVIEW).map((key) => [key, (item as Record<string, unknown>)[key]]));
   };
 }
-/** One letter more than is shown, so that it is seen to be cut. */
+/** Keeps one character more than is shown, so that `shorten` still adds its ellipsis. */
 function excerpt(text: string): string {
   return text.length > LONGEST_PREVIEW ? text.slice(0, LONGEST_PREVIEW + 1) : text;
 }
 
-/** `instanceof` for values from outside: a revoked Proxy, or one with traps that throw, is an instance of nothing. */
+/** `instanceof` that never throws: a revoked Proxy, or one with throwing traps, is not an instance of anything. */
 export function isInstance<T>(value: unknown, type: abstract new (...args: never[]) => T): value is T {
   try {
     return value instanceof type;
@@ -60,7 +60,7 @@ export function isInstance<T>(value: unknown, type: abstract new (...args: never
   }
 }
 
-/** A property of any value; undefined where reading it throws. */
+/** Reads a property of any value; undefined if reading it throws. */
 export function read(from: unknown, key: string): unknown {
   try {
     return (from as Record<string, unknown> | null | undefined)?.[key];
@@ -69,7 +69,7 @@ export function read(from: unknown, key: string): unknown {
   }
 }
 
-/** "Date", "Promise", "Object": the built-in kind of a value. */
+/** The built-in tag of a value: "Date", "Promise", "Object". */
 export function tagOf(value: unknown): string {
   try {
     return Object.prototype.toString.call(value).slice(8, -1);
@@ -78,7 +78,7 @@ export function tagOf(value: unknown): string {
   }
 }
 
-/** ": TypeError: x is undefined", to follow what failed; nothing where there is no cause. The advice of a nested message is left out. */
+/** ": TypeError: x is undefined", to append to a message; empty without a cause. Only the first line of the cause's message is used. */
 export function because(cause: unknown): string {
   return cause === undefined ? "" : `: ${preview(cause)}`;
 }
@@ -92,12 +92,12 @@ export function count(n: number, noun: string, plural = `${noun}s`): string {
   return `${n} ${n === 1 ? noun : plural}`;
 }
 
-/** The root has the empty id. */
+/** A unit in words. The root unit has the empty id. */
 export function unitName(unit: string): string {
   return unit === "" ? "the root unit" : `unit ${unit}`;
 }
 
-/** `receive` → `ctx.receive`; what already reads as a call stays. */
+/** `receive` → `ctx.receive`; text that already reads as a call is kept. */
 export function callName(call: string): string {
   return /^\w+$/.test(call) ? `ctx.${call}` : call;
 }

@@ -1,6 +1,6 @@
 // Base64 (RFC 4648, with padding), for bytes inside JSON.
-// Owns its tables. The runtimes' own functions go through binary strings (btoa) or exist in one of them only (Buffer).
-// Invariants: fromBase64(toBase64(bytes)) equals bytes; text that toBase64 can't have written is refused.
+// Owns its tables. The built-in alternatives need binary strings (btoa) or exist in one runtime only (Buffer).
+// Invariants: fromBase64(toBase64(bytes)) equals bytes; text that toBase64 can't have written is rejected.
 
 const PADDING = 61;
 const letters = new TextEncoder().encode("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
@@ -11,7 +11,7 @@ for (const [sextet, letter] of letters.entries()) sextets[letter] = sextet;
 const ascii = new TextDecoder();
 
 export function toBase64(bytes: Uint8Array): string {
-  // The text is put together as bytes and decoded at once, which leaves less garbage than joining strings.
+  // Builds the text as bytes and decodes it once, which creates less garbage than joining strings.
   const text = new Uint8Array(Math.ceil(bytes.length / 3) * 4);
   for (let i = 0, at = 0; i < bytes.length; i += 3, at += 4) {
     const bits = (byte(bytes, i) << 16) | (byte(bytes, i + 1) << 8) | byte(bytes, i + 2);
@@ -25,7 +25,7 @@ export function toBase64(bytes: Uint8Array): string {
   return ascii.decode(text);
 }
 
-/** Past the end, 0. */
+/** The byte at the index, or 0 past the end. */
 function byte(bytes: Uint8Array, index: number): number {
   return index < bytes.length ? (bytes[index] ?? 0) : 0;
 }
@@ -41,7 +41,7 @@ export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
       (sextet(text, i + 1) << 12) |
       (last > 1 ? 0 : sextet(text, i + 2) << 6) |
       (last > 0 ? 0 : sextet(text, i + 3));
-    // Writes past the end, where the padding stands, are ignored.
+    // A typed array ignores writes past its end, which is where the padding would go.
     bytes[at] = bits >> 16;
     bytes[at + 1] = bits >> 8;
     bytes[at + 2] = bits;

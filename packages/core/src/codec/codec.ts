@@ -1,11 +1,12 @@
-// The codec: what every value passes through on its way to a store and back. jsonCodec is the default.
-// Owns the fast paths; what is not plain JSON is left to encode.ts and decode.ts.
+// The codec: encodes every value on its way to a store and decodes it on the way back. jsonCodec is the default.
+// Owns the fast paths for plain JSON; encode.ts and decode.ts handle all other values.
 // Invariants: P8 (plain JSON is stored as JSON.stringify writes it; decode(encode(x)) is x; encode(decode(encode(x))) is encode(x)).
 import { decodeTree, malformed } from "./decode.ts";
 import { encodeTree, TOO_LARGE } from "./encode.ts";
 import type { Json } from "./json.ts";
 import { isPlainJson, isPlainNumber } from "./plain.ts";
 
+/** Encodes values for storage. Both methods are synchronous, and `decode(encode(x))` must equal `x`. */
 export interface Codec {
   encode(value: unknown): Uint8Array | string;
   decode(data: Uint8Array | string): unknown;
@@ -13,7 +14,7 @@ export interface Codec {
 
 const UNDEFINED = '{"$undefined":true}';
 
-/** JSON text, with tags for what JSON lacks (see json.ts). */
+/** The default codec: JSON text, with tags for values that JSON lacks (see json.ts). */
 export const jsonCodec = {
   encode(value: unknown): string {
     return encodeJson(value, Number.POSITIVE_INFINITY) ?? "";
@@ -23,14 +24,14 @@ export const jsonCodec = {
     const text = typeof data === "string" ? data : fromUtf8(data);
     if (text === UNDEFINED) return undefined;
     const tree = parse(text);
-    // Where no text starts with `$`, there is neither a tag nor an escaped key.
+    // If no string starts with `$`, the tree has neither tags nor escaped keys.
     return text.includes("$") && text.includes('"$') ? decodeTree(tree, text) : tree;
   },
 } as const satisfies Codec;
 
 /**
- * P9: undefined if the text would have more than `maxBytes`, found without writing it: a value may be far too large to be written at all. For
- * codecs of users it takes the codec's own answer to know.
+ * Encodes a value; undefined if the text would have more than `maxBytes` (P9). The default codec measures without writing the text, since a
+ * value may be too large to be written at all. With a user's codec the caller must measure the payload.
  */
 export function encodeWithin(codec: Codec, value: unknown, maxBytes: number): Uint8Array | string | undefined {
   return codec === jsonCodec ? encodeJson(value, maxBytes) : codec.encode(value);
@@ -61,8 +62,8 @@ function encodeJson(value: unknown, maxBytes: number): string | undefined {
 }
 
 /**
- * Class instances that share an object are written with references, and come back as plain objects that share it. Those are plain JSON,
- * and must be written as such now, or the same value would have two texts.
+ * Class instances that share an object are encoded with references, and decode to plain objects that share it. Those would be encoded as
+ * plain JSON, so plain JSON is written right away: otherwise the same value would have two encodings.
  */
 function canonical(text: string): string {
   if (!text.includes("$ref")) return text;
@@ -70,7 +71,7 @@ function canonical(text: string): string {
   return isPlainJson(decoded) ? JSON.stringify(decoded) : text;
 }
 
-/** A getter that throws is met again on the slow path, which knows where it is. */
+/** False if a getter throws: the slow path meets it again and reports its path. */
 function isPlain(value: object, maxBytes: number): boolean {
   try {
     return isPlainJson(value, maxBytes);

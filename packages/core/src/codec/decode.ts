@@ -1,13 +1,13 @@
-// The slow path of decoding: a JSON tree with tags, turned back into the value.
+// The slow path of decoding: turns a JSON tree with tags back into the value.
 // Owns one walk over one tree, which it changes in place where it can.
-// Invariants: P8 (identity of cyclic values survives, in whatever order the keys are); no tree can change a prototype or throw untyped.
+// Invariants: P8 (shared and cyclic references survive, whatever the order of keys); no tree can change a prototype; every error is typed.
 import { entryFor, makeError, type SerializedError, setCause, setField, setStack, unwrapNonError } from "../base/errorParts.ts";
 import { InvalidInputError } from "../base/inputs.ts";
 import { preview } from "../base/text.ts";
 import { fromBase64 } from "./base64.ts";
 import { isEscaped, type Json, type JsonObject, setOwn, startsWithDollar, unescapeKey } from "./json.ts";
 
-/** Takes the tree over: it must not be used afterwards. `text` is what it was parsed from. */
+/** Modifies the tree: the caller must not use it afterwards. `text` is the JSON that it was parsed from. */
 export function decodeTree(tree: Json, text: string): unknown {
   try {
     const decoder = new Decoder();
@@ -19,7 +19,7 @@ export function decodeTree(tree: Json, text: string): unknown {
   }
 }
 
-/** Leaves what it is given as it is. */
+/** Rebuilds an error from its stored form, which is not modified. */
 export function decodeError(serialized: SerializedError): Error {
   const text = JSON.stringify(serialized);
   return decodeTree({ $error: JSON.parse(text) as Json }, text) as Error;
@@ -45,7 +45,7 @@ const views: Readonly<Record<string, View>> = {
 };
 
 class Decoder {
-  /** What `$def` marks, by number: a store that reorders keys may put a reference before what it refers to. */
+  /** The nodes that `$def` marks, by number. Collected first, because a store that reorders keys may put a reference before its target. */
   readonly #definitions = new Map<number, Json>();
   readonly #defined = new Map<number, unknown>();
 
@@ -61,7 +61,7 @@ class Decoder {
     this.#definitions.set(definition[0], definition[1] as Json);
   }
 
-  /** `id`: the number under which the value is to be known before its parts are decoded, since they may refer to it. */
+  /** `id`: the number under which the value is registered before its parts are decoded, because they may refer to it. */
   decode(node: Json, id?: number): unknown {
     if (node === null || typeof node !== "object") return node;
     if (Array.isArray(node)) return this.#array(node, id);
@@ -128,7 +128,7 @@ class Decoder {
       case "$ref":
         return this.#definition(content);
       default:
-        throw malformed(`unknown tag ${preview(tag)}; was it written by a newer version?`);
+        throw malformed(`unknown tag ${preview(tag)}; it may have been written by a newer version`);
     }
   }
 
@@ -164,7 +164,7 @@ class Decoder {
     if (typeof id !== "number") throw malformed("a reference must be a number");
     if (this.#defined.has(id)) return this.#defined.get(id);
     const definition = this.#definitions.get(id);
-    if (definition === undefined) throw malformed(`reference ${id} leads nowhere`);
+    if (definition === undefined) throw malformed(`reference ${id} has no definition`);
     const value = this.decode(definition, id);
     this.#defined.set(id, value);
     return value;
@@ -183,7 +183,7 @@ function view([className, base64]: Json[]): unknown {
   return new type(fromBase64(text(base64, "$view")).buffer);
 }
 
-/** The fields of an error, from the forms that encode.ts gives its data. */
+/** The fields of an error, from the forms in which encode.ts writes its data. */
 function fieldsOf(name: string, data: Json | undefined): { fields: JsonObject; foreign: boolean } {
   if (data === undefined) return { fields: {}, foreign: false };
   if (isObject(data) && Object.hasOwn(data, "$foreign")) return { fields: record(data["$foreign"], "$error"), foreign: true };

@@ -1,6 +1,7 @@
-// The slow path of encoding: any value that P8 lists, as a JSON tree with tags.
-// Owns one walk over one value: which objects it met, where it is, and which references it made.
-// Invariants: P8 (a value that can't be stored is refused by its path, but never for a field of an error); ends on every value.
+// The slow path of encoding: turns any value that P8 lists into a JSON tree with tags.
+// Owns one walk over one value: the objects visited, the current path, and the references created.
+// Invariants: P8 (the error for a value that can't be stored names its path; such a field of an error is dropped instead); terminates on
+// every value.
 import { type ErrorParts, isError, NON_ERROR, type SerializedError, takeApart, toError } from "../base/errorParts.ts";
 import { UnserializableValueError } from "../base/inputs.ts";
 import { isInstance, shorten, tagOf } from "../base/text.ts";
@@ -8,21 +9,21 @@ import { toBase64 } from "./base64.ts";
 import { escapeKey, type Json, type JsonObject, setOwn, tagged } from "./json.ts";
 import { hasPlainPrototype, isPlainNumber } from "./plain.ts";
 
-/** Deeper values are refused: walking them would overflow the stack, here or in JSON.stringify. */
+/** Deeper values are rejected: walking them would overflow the stack, here or in JSON.stringify. */
 const MAX_DEPTH = 1_000;
-/** `{"$undefined":true}` */
+/** The length of `{"$undefined":true}`. */
 const UNDEFINED_BYTES = 19;
-/** Of an error: fields and causes that would make it larger are dropped. */
+/** The largest stored error: fields and causes that would exceed it are dropped. */
 const MAX_ERROR_BYTES = 1_048_576;
-/** Of an error: what comes after them is cut. */
+/** The longest chain of causes that is stored: further causes are dropped. */
 export const MAX_CAUSES = 16;
-/** Of an error: letters of its message, and of its stack, which begins with the message. */
+/** The longest message of an error, in characters. The same limit applies to its stack, which begins with the message. */
 const MAX_ERROR_TEXT = MAX_ERROR_BYTES / 8;
 
-/** Instead of a tree whose text would be over the limit. */
+/** Returned instead of a tree whose text would exceed the limit. */
 export const TOO_LARGE = Symbol("too large");
 
-/** Stops as soon as it is sure that the text would have more than `maxBytes` (P9). */
+/** Stops as soon as the text is certain to have more than `maxBytes` (P9). */
 export function encodeTree(value: unknown, maxBytes = Number.POSITIVE_INFINITY): Json | typeof TOO_LARGE {
   const encoder = new Encoder(maxBytes);
   try {
@@ -33,18 +34,18 @@ export function encodeTree(value: unknown, maxBytes = Number.POSITIVE_INFINITY):
   }
 }
 
-/** What was thrown, with its causes. Never throws. */
+/** Encodes any thrown value with its causes. Never throws. */
 export function encodeError(thrown: unknown): SerializedError {
   try {
     const encoder = new Encoder(MAX_ERROR_BYTES, "dropped");
-    // What the encoder writes for an error has this shape.
+    // Safe cast: the encoder writes errors in this shape.
     return encoder.finish(encoder.encodeRootError(toError(thrown))) as unknown as SerializedError;
   } catch {
     return { name: NON_ERROR, message: "an error that can't be read" };
   }
 }
 
-/** A property name, an index, or a piece of text for what is neither. */
+/** A property name, an index, or literal text for a path segment that is neither. */
 type Segment = string | number | { readonly text: string };
 const CAUSE: Segment = { text: ".cause" };
 const ENTRIES: Segment = { text: ".entries()" };
@@ -52,20 +53,20 @@ const VALUES: Segment = { text: ".values()" };
 const TO_JSON: Segment = { text: ".toJSON()" };
 
 class Encoder {
-  /** What each object was written as. */
+  /** The node that each object was encoded as. */
   readonly #written = new Map<object, Json[] | JsonObject>();
-  /** The keys of `#written` in order, to take back what a dropped field left there. */
+  /** The keys of `#written` in order, to undo the entries of a dropped field. */
   readonly #trail: object[] = [];
-  /** References made, to be numbered at the end. */
+  /** The references created so far; `finish` numbers them. */
   readonly #refs: { readonly ref: JsonObject; readonly target: Json[] | JsonObject }[] = [];
-  /** Objects that are being written and that nothing can refer to: errors in the place of a cause, objects with toJSON. */
+  /** Objects that are being encoded and can't be the target of a reference: causes of errors, objects with toJSON. */
   readonly #open = new Set<object>();
   readonly #path: Segment[] = [];
   readonly #max: number;
-  /** No more than what is written so far takes as text. */
+  /** A lower bound of the length of the text so far. */
   #bytes = 0;
 
-  /** What becomes of a part of an error that is too large: it is dropped, or the value is refused as a whole. */
+  /** If a part of an error is too large: drop that part, or reject the whole value. */
   readonly #large: "dropped" | "refused";
 
   constructor(max: number, large: "dropped" | "refused" = "refused") {
@@ -109,7 +110,7 @@ class Encoder {
     return this.#byTag(value, tagOf(value));
   }
 
-  /** By the built-in tag and not by instanceof, so that objects of other realms are known too. */
+  /** Uses the built-in tag instead of instanceof, so that objects of other realms are recognized too. */
   #byTag(value: object, tag: string): Json {
     switch (tag) {
       case "Date": {
@@ -140,7 +141,7 @@ class Encoder {
   #array(array: readonly unknown[]): Json {
     const node: Json[] = [];
     this.#remember(array, node);
-    this.#spend(array.length); // commas; before any of them is looked at
+    this.#spend(array.length); // commas; spent before the first item is visited
     for (let i = 0; i < array.length; i++) node.push(this.#at(i, array[i]));
     return node;
   }
@@ -160,7 +161,7 @@ class Encoder {
   #map(map: Map<unknown, unknown>): Json {
     const entries: [Json, Json][] = [];
     const node = this.#remember(map, tagged("$map", entries));
-    this.#spend(map.size * 4); // brackets and commas; before any of them is looked at
+    this.#spend(map.size * 4); // brackets and commas; spent before the first entry is visited
     this.#path.push(ENTRIES);
     for (const [key, value] of map) {
       this.#path.push(entries.length);
@@ -193,7 +194,7 @@ class Encoder {
     this.#path.push(TO_JSON);
     try {
       const replacement = value.toJSON("");
-      // One that returns itself has no other form to offer than its properties.
+      // A toJSON that returns the object itself: encode its properties.
       const node = replacement === value ? this.#record(value) : this.encode(replacement);
       if (node !== null && typeof node === "object") this.#remember(value, node);
       this.#path.pop();
@@ -236,7 +237,7 @@ class Encoder {
     return this.#large === "dropped" ? shorten(text, MAX_ERROR_TEXT) : text;
   }
 
-  /** A chain that turns back on itself or goes on for too long is cut. */
+  /** A cyclic or very long chain of causes is cut. */
   #cause(thrown: unknown, causes: number): Json | undefined {
     if (thrown === undefined || causes > MAX_CAUSES) return undefined;
     const cause = toError(thrown);
@@ -245,8 +246,8 @@ class Encoder {
   }
 
   /**
-   * The fields; of a FatalError its `data` alone, as its author wrote it. Where that can't be told apart on the way back, because the
-   * error has other fields too or only shares its name with a class of ours, the fields go under a key that no user's data can have.
+   * The fields of an error; for a FatalError its `data` alone, as its author wrote it. If decoding could not tell the two forms apart (the
+   * error has other fields too, or only shares its name with a Holdfast class), the fields go under a key that user data can't have.
    */
   #errorData({ name, fields, foreign }: ErrorParts): Json | undefined {
     const node = this.#fields(fields);
@@ -266,7 +267,7 @@ class Encoder {
     return node;
   }
 
-  /** A part of an error that can't be stored leaves no trace; the rest of the error is worth more than a failure. */
+  /** Drops a part of an error that can't be stored, without a trace: storing the rest of the error is better than failing. */
   #orDropped(segment: Segment, encode: () => Json): Json | undefined {
     const path = this.#path.length;
     const trail = this.#trail.length;
@@ -306,7 +307,7 @@ class Encoder {
     return ref;
   }
 
-  /** Numbers what is referred to, in order of the first reference, and marks it where it is written. */
+  /** Numbers the targets of references, in order of their first reference, and marks them with `$def`. */
   finish(root: Json): Json {
     if (this.#refs.length === 0) return root;
     const ids = new Map<Json, number>();
@@ -322,7 +323,7 @@ class Encoder {
     return new UnserializableValueError({ path: formatPath(this.#path), type });
   }
 
-  /** What went wrong, if the value itself threw while it was read. */
+  /** Converts an error that the value itself threw while it was read into an UnserializableValueError. */
   explain(error: unknown): unknown {
     if (isInstance(error, UnserializableValueError)) return error;
     const overflow = isInstance(error, RangeError) && this.#path.length > MAX_DEPTH / 2;
@@ -348,7 +349,7 @@ function hasToJson(value: object): value is { toJSON(key: string): unknown } {
 
 const LONGEST_PATH = 24;
 
-/** `value.items[3].socket`; the middle of a very long path is left out. */
+/** The path as text: `value.items[3].socket`. The middle of a very long path is omitted. */
 function formatPath(path: readonly Segment[]): string {
   const text = (segments: readonly Segment[]): string => segments.map(formatSegment).join("");
   if (path.length <= LONGEST_PATH) return `value${text(path)}`;

@@ -1,4 +1,4 @@
-// The door of codec/: how values are stored, measured, embedded in JSON and compared.
+// The entry point of codec/: how values are encoded, measured, embedded in JSON and compared.
 // Owns nothing.
 // Invariants: P8.
 export { type Codec, encodeWithin, jsonCodec } from "./codec.ts";

@@ -1,12 +1,12 @@
-// The JSON trees that the codec builds and reads: tags for what JSON lacks, and escaped keys.
-// Owns the list of tags and the escape: who looks into payloads in a store needs to know no more than this file.
-// Invariants: P8. No user's value can be mistaken for a tag, and no tag depends on the order of keys (jsonb changes it).
+// The JSON trees that the codec writes and reads: tags for values that JSON lacks, and escaped keys.
+// Owns the list of tags and the escape: this file is enough to read payloads in a store.
+// Invariants: P8. No user value can be mistaken for a tag, and no tag depends on the order of keys (jsonb changes it).
 
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
 
 /**
- * What each tag holds. An object whose only key starts with one `$` is a tag; a user's key that starts with `$` is written with one more.
+ * The content of each tag. An object whose only key starts with one `$` is a tag; a user's key that starts with `$` is written with two.
  */
 export interface Tags {
   $undefined: true;
@@ -26,8 +26,9 @@ export interface Tags {
   $regexp: [source: string, flags: string];
   /** A SerializedError. */
   $error: JsonObject;
-  /** A value that is referred to elsewhere, with its number. */
+  /** A value that a `$ref` refers to, with its number. */
   $def: [id: number, value: Json];
+  /** A reference to the value with this number. */
   $ref: number;
 }
 
@@ -53,7 +54,7 @@ export function unescapeKey(key: string): string {
   return isEscaped(key) ? key.slice(1) : key;
 }
 
-/** Assigns an own property, also under the name `__proto__`, where an assignment would change the prototype. */
+/** Sets an own property, also for the key `__proto__`, where a plain assignment would change the prototype. */
 export function setOwn(object: object, key: string, value: unknown): void {
   if (key === "__proto__") Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
   else (object as Record<string, unknown>)[key] = value;

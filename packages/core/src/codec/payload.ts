@@ -1,5 +1,5 @@
-// Payloads, the values as a codec encoded them: their size, and their form inside a JSON document.
-// Owns the envelope `$payload`, which holds what is not JSON text.
+// Payloads (values as a codec encoded them): their size, and their form inside a JSON document.
+// Owns the envelope `$payload`, which wraps payloads that are not JSON text.
 // Invariants: P9 (size is counted in bytes of UTF-8); payloadFromJson(payloadToJson(p)) is p, also through JSON text.
 
 import { fromBase64, toBase64 } from "./base64.ts";
@@ -11,7 +11,7 @@ export function payloadSize(payload: Payload): number {
   return typeof payload === "string" ? utf8Length(payload) : payload.byteLength;
 }
 
-/** Cheaper than to ask for the size: text that is short enough whatever its letters is not counted. */
+/** Cheaper than `payloadSize`: text whose length alone proves that it fits is not measured. */
 export function payloadExceeds(payload: Payload, maxBytes: number): boolean {
   if (payload.length > maxBytes) return true;
   return typeof payload === "string" && payload.length * 3 > maxBytes && utf8Length(payload) > maxBytes;
@@ -20,7 +20,7 @@ export function payloadExceeds(payload: Payload, maxBytes: number): boolean {
 const encoder = new TextEncoder();
 const scratch = new Uint8Array(16_384);
 
-/** By the runtime's encoder, which is ten times as fast as counting here. */
+/** Uses the runtime's encoder, which is ten times as fast as counting in JavaScript. */
 function utf8Length(text: string): number {
   let length = 0;
   for (let at = 0; at < text.length; ) {
@@ -31,12 +31,12 @@ function utf8Length(text: string): number {
   return length;
 }
 
-/** The payload as a JSON tree: JSON text as what it says, readable and queryable; all else in an envelope. */
+/** The payload as a JSON tree: JSON text becomes the tree it describes, readable and queryable; anything else is wrapped in an envelope. */
 export function payloadToJson(payload: Payload): unknown {
   if (typeof payload !== "string") return { $payload: "base64", data: toBase64(payload) };
   try {
     const tree: unknown = JSON.parse(payload);
-    // Text that would not come back letter by letter (spaces, doubled keys) is kept as text.
+    // Text that would not be restored exactly (spaces, duplicate keys) is kept as text.
     if (!isEnvelope(tree) && JSON.stringify(tree) === payload) return tree;
   } catch {
     // Not JSON.

@@ -1,28 +1,28 @@
-// isPlainJson: whether native JSON.stringify stores a value as it is, so that the codec can take the fast path.
-// Owns the definition of plain: null, booleans, strings, finite numbers but -0, arrays without holes, plain objects without `$` keys.
-// Invariants: P8 (plain values are stored as plain JSON); P9 (what seems larger than `maxBytes` is not looked at any further);
-// runs no longer than its budget, whatever the value (cycles, exploding sharing).
+// isPlainJson: whether JSON.stringify stores a value without loss, so that the codec can take the fast path.
+// Owns the definition of plain: null, booleans, strings, finite numbers except -0, arrays without holes, plain objects without `$` keys.
+// Invariants: P8 (plain values are stored as plain JSON); P9 (the check stops once the value must be larger than `maxBytes`); its cost is
+// bounded by a budget, whatever the value (cycles, values that share objects many times).
 import { startsWithDollar } from "./json.ts";
 
-/** Values met before we stop believing that this is a tree: what is larger takes the slow path, which writes each shared object once. */
+/** The number of values to visit. Anything larger takes the slow path, which visits each shared object only once. */
 const BUDGET = 50_000;
-/** Far above what people nest, and far below what overflows the stack. */
+/** Deeper than real data, and far from overflowing the stack. */
 const MAX_DEPTH = 500;
 
-/** Not for a value whose text has more than `maxBytes`: that may be a tree, or a cycle that was gone round until it seemed so. */
+/** False also for a value whose text would exceed `maxBytes`: it may be a large tree or a cycle. */
 export function isPlainJson(value: unknown, maxBytes = Number.POSITIVE_INFINITY): boolean {
   return new Look(maxBytes).at(value, MAX_DEPTH);
 }
 
 class Look {
-  /** What is left of both; no more bytes are counted than the text will have. */
+  /** The bytes left. Each value counts for at most the bytes that its text will have. */
   #bytes: number;
   #budget = BUDGET;
 
   constructor(bytes: number) {
     this.#bytes = bytes;
   }
-  /** False: it is not plain, or there is no need to look any further. */
+  /** False if the value is not plain, or if a limit is reached. */
   at(value: unknown, depth: number): boolean {
     switch (typeof value) {
       case "string":
@@ -44,9 +44,9 @@ class Look {
     return --this.#budget >= 0 && this.#bytes >= 0;
   }
   #array(array: readonly unknown[], depth: number): boolean {
-    // With a comma after each of them, before any is looked at.
+    // Counts the commas before visiting the first item.
     if (Object.getPrototypeOf(array) !== Array.prototype || !this.#spend(1 + array.length)) return false;
-    // By index: a hole reads as undefined, which is not plain.
+    // Reads by index: a hole reads as undefined, which is not plain.
     for (let i = 0; i < array.length; i++) if (!this.at(array[i], depth)) return false;
     return true;
   }
@@ -61,7 +61,7 @@ class Look {
   }
 }
 
-/** All but NaN, Infinity, -Infinity and -0. */
+/** True for all numbers except NaN, Infinity, -Infinity and -0. */
 export function isPlainNumber(value: number): boolean {
   return value === 0 ? 1 / value > 0 : value - value === 0;
 }

@@ -1,6 +1,6 @@
-// sameValue: whether two values are the same, as far as the codec can tell them apart.
-// Owns the pairs that one comparison has met.
-// Invariants: Y2 (neither the order of keys, Map entries and Set members matters, nor the stack of an error); ends on cyclic values.
+// sameValue: whether two values are equal, as far as the codec can distinguish them.
+// Owns the pairs that one comparison has visited.
+// Invariants: Y2 (the order of keys, Map entries and Set members, and the stack of an error don't matter); terminates on cyclic values.
 import { isError, takeApart } from "../base/errorParts.ts";
 import { tagOf } from "../base/text.ts";
 
@@ -9,9 +9,9 @@ export function sameValue(a: unknown, b: unknown): boolean {
 }
 
 class Comparison {
-  /** Pairs that are the same if the rest is: a cycle comes back to a pair that is being compared. */
+  /** Pairs that are being compared and are assumed equal: a cycle leads back to one of them. */
   readonly #assumed = new Map<object, Set<object>>();
-  /** The same in order, to take back what a failed attempt assumed. */
+  /** The assumed pairs in order, to undo the assumptions of a failed attempt. */
   readonly #trail: [object, object][] = [];
 
   same(a: unknown, b: unknown): boolean {
@@ -83,7 +83,7 @@ class Comparison {
     return this.#pairUp([...a].filter(isObject), [...b].filter(isObject));
   }
 
-  /** Finds for each of one side one of the other. Keys that are objects have no other identity than what they hold. */
+  /** Matches each item with a different item of the other side. Keys and members that are objects are compared by content. */
   #pairUp(a: readonly unknown[], b: unknown[]): boolean {
     return (
       a.length === b.length &&

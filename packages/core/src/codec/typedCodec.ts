@@ -1,6 +1,6 @@
-// typedCodec: a codec of a user's, whose failures are errors of ours.
-// Owns the wording: which codec failed, and at what.
-// Invariants: P8 (what can't be encoded is an UnserializableValueError, which is never retried); what can't be decoded is an InvalidInputError.
+// typedCodec: wraps a user's codec so that its failures become Holdfast errors.
+// Owns the error texts, which name the codec and what it failed at.
+// Invariants: P8 (a failed encode is an UnserializableValueError, which is never retried); a failed decode is an InvalidInputError.
 import { InvalidInputError, UnserializableValueError } from "../base/inputs.ts";
 import { because, preview, tagOf } from "../base/text.ts";
 import { type Codec, jsonCodec } from "./codec.ts";
@@ -20,9 +20,9 @@ function encode(codec: Codec, value: unknown): string | Uint8Array {
     // biome-ignore lint/style/useErrorCause: it is among the details
     throw new UnserializableValueError({ path: "value", type: tagOf(value), reason, cause });
   }
-  // A store can't tell whose fault an odd payload is.
+  // Checked here: an error from the store would not name the codec as the cause.
   if (typeof payload === "string" || payload instanceof Uint8Array) return payload;
-  const reason = `${nameOf(codec)}: encode must return text or a Uint8Array, at once, not ${kindOf(payload)}`;
+  const reason = `${nameOf(codec)}: encode must return a string or a Uint8Array synchronously, not ${kindOf(payload)}`;
   throw new UnserializableValueError({ path: "value", type: tagOf(value), reason });
 }
 
@@ -36,7 +36,7 @@ function decode(codec: Codec, data: string | Uint8Array): unknown {
   }
   if (!(value instanceof Promise)) return value;
   value.catch(() => {});
-  throw unreadable(`${nameOf(codec)}: decode must return the value at once, not a promise`);
+  throw unreadable(`${nameOf(codec)}: decode must return the value synchronously, not a promise`);
 }
 
 function unreadable(message: string, cause?: unknown): InvalidInputError {

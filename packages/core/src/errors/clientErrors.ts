@@ -1,11 +1,12 @@
-// Errors that a caller of a run gets: from messages, from queries, from handles to runs, and from hosts that lack a feature.
+// Errors that callers of a run get: from messages, queries, run handles, and hosts that lack a feature.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
-// Invariants: M8, M9 (rejected: nothing entered history), M10, M11, M12, R6, V4 (a blocked run is unharmed).
+// Invariants: M8, M9 (a rejected update leaves no trace in history), M10, M11, M12, R6, V4 (a blocked run is unharmed).
 
 import { advise } from "../base/catalog.ts";
 import { declareError, HoldfastError } from "../base/holdfastError.ts";
 import { because } from "../base/text.ts";
 
+/** No open receive accepted the update, or its validator rejected it. Nothing was recorded. */
 export class UpdateRejectedError extends HoldfastError {
   static {
     declareError(this, "UpdateRejectedError");
@@ -20,6 +21,7 @@ export class UpdateRejectedError extends HoldfastError {
   }
 }
 
+/** The update was accepted and its handler threw. `cause` is the handler's error; the run continues. */
 export class UpdateFailedError extends HoldfastError {
   static {
     declareError(this, "UpdateFailedError");
@@ -32,6 +34,7 @@ export class UpdateFailedError extends HoldfastError {
   }
 }
 
+/** The workflow declares no such query, or the query threw. */
 export class QueryFailedError extends HoldfastError {
   static {
     declareError(this, "QueryFailedError");
@@ -46,6 +49,7 @@ export class QueryFailedError extends HoldfastError {
   }
 }
 
+/** The update was accepted, but its receive closed before handling it. Send it again under a new id. */
 export class ReceiveClosedError extends HoldfastError {
   static {
     declareError(this, "ReceiveClosedError");
@@ -57,6 +61,7 @@ export class ReceiveClosedError extends HoldfastError {
   }
 }
 
+/** No run with that id exists in this store and namespace. */
 export class RunNotFoundError extends HoldfastError {
   static {
     declareError(this, "RunNotFoundError");
@@ -68,18 +73,19 @@ export class RunNotFoundError extends HoldfastError {
   }
 }
 
-/** Instead of the catalog's advice: no `onConflict` helps there (M3). */
-const OTHER_WORKFLOW = "Choose another id, or name the workflow that the run is of.";
+/** Replaces the catalog's advice: no `onConflict` helps if the id belongs to a run of another workflow (M3). */
+const OTHER_WORKFLOW = "Choose another id, or use the workflow that this run belongs to.";
 
+/** A run with that id already exists. */
 export class RunAlreadyExistsError extends HoldfastError {
   static {
     declareError(this, "RunAlreadyExistsError");
   }
-  /** The first of them. */
+  /** The first of `runIds`. */
   readonly runId: string;
-  /** The ids that are taken: of `startMany` all of them, also when it is one. */
+  /** All ids that already exist: for `startMany`, every conflicting id. */
   readonly runIds: readonly string[];
-  /** Of a run of another workflow than the one that was asked for: its workflow (M3). */
+  /** Set if the existing run belongs to another workflow than the requested one: the name of that workflow (M3). */
   declare readonly workflow?: string;
   constructor(details: { runId: string; runIds?: readonly string[]; workflow?: string | undefined }) {
     const { runId, runIds = [runId], workflow } = details;
@@ -96,6 +102,7 @@ export class RunAlreadyExistsError extends HoldfastError {
   }
 }
 
+/** The run has ended and accepts no more messages. `status` says how it ended. */
 export class RunClosedError extends HoldfastError {
   static {
     declareError(this, "RunClosedError");
@@ -110,6 +117,7 @@ export class RunClosedError extends HoldfastError {
   }
 }
 
+/** The workers' code or codec can't advance the run. The run itself is unharmed. */
 export class RunBlockedError extends HoldfastError {
   static {
     declareError(this, "RunBlockedError");
@@ -124,15 +132,16 @@ export class RunBlockedError extends HoldfastError {
   }
 }
 
+/** This host does not support the feature. Nothing was written. */
 export class UnsupportedError extends HoldfastError {
   static {
     declareError(this, "UnsupportedError");
   }
-  /** What was asked for: "fork", "tx". */
+  /** The unsupported feature: "fork", "tx". */
   readonly feature: string;
-  /** Where it was asked for: "Temporal". */
+  /** The host that lacks it: "Temporal". */
   readonly host: string;
-  /** `instead`: what to do there, as a sentence. Default: the catalog's advice. */
+  /** `instead`: advice as a full sentence. Default: the catalog's advice. */
   constructor(details: { feature: string; host: string; instead?: string }) {
     const { feature, host, instead } = details;
     super(advise("UnsupportedError", `${feature} is not supported on ${host}`, instead));

@@ -1,4 +1,4 @@
-// The door of errors/: every error class, the catalog, and their stored form.
+// The entry point of errors/: every error class, the catalog, and the stored form of errors.
 // Owns nothing.
 // Invariants: each class has an entry in the catalog, and each entry a class.
 

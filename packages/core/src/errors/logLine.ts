@@ -1,9 +1,9 @@
-// One log record as one line of text, for loggers that write to a console.
-// Owns: the form of a field, and which characters a terminal or a reader of logs would not show as text.
-// Invariants: one record is one line, whatever an error says: no text can forge a second record or command the terminal.
+// Formats one log record as one line of text, for loggers that write to a console.
+// Owns: the format of a field, and the list of characters that are escaped.
+// Invariants: one record is one line, whatever text it contains: no text can forge a second record or control the terminal.
 
-// Line breaks, escapes (C0, C1, DEL), and what reorders the text around it.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
+// Line breaks, control characters (C0, C1, DEL), and characters that change the direction of the text around them.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression is meant to match them
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 const SHORT: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
@@ -18,7 +18,7 @@ export function logLine(message: string, fields: object | undefined): string {
   return printable(["[holdfast]", message, ...shown].join(" "));
 }
 
-/** Of an error, recorded or not, what it is and says; where it came from is for whoever wants more than a line. */
+/** An error, live or serialized, is shown by name and message, without its stack. */
 function shownAs(value: unknown): string {
   if (typeof value === "string") return value;
   try {

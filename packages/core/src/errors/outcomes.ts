@@ -1,6 +1,7 @@
 // Errors that workflow code throws and catches: how steps, activities, children, scopes and the run itself end.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
-// Invariants: D8 (FatalError and RollbackError are never retried, RetryLaterError says when), C2 and C3 (every branch error is kept), K3, K7.
+// Invariants: D8 (FatalError and RollbackError are never retried, RetryLaterError sets the delay), C2 and C3 (all branch errors are kept),
+// K3, K7.
 
 import { advise } from "../base/catalog.ts";
 import { formatDuration } from "../base/formatDuration.ts";
@@ -8,7 +9,7 @@ import { declareError, HoldfastError } from "../base/holdfastError.ts";
 import { because, count, preview } from "../base/text.ts";
 import { type Duration, parseDuration } from "../values/duration.ts";
 
-/** Throw from a step or activity: no more attempts. */
+/** Throw it from a step or activity to fail without further attempts. `data` is stored with the error. */
 export class FatalError extends HoldfastError {
   static {
     declareError(this, "FatalError");
@@ -20,7 +21,7 @@ export class FatalError extends HoldfastError {
   }
 }
 
-/** Throw anywhere in a workflow: fail and roll back. */
+/** Throw it anywhere in a workflow to fail the run and roll back its completed steps. It is never retried. */
 export class RollbackError extends HoldfastError {
   static {
     declareError(this, "RollbackError");
@@ -30,12 +31,12 @@ export class RollbackError extends HoldfastError {
   }
 }
 
-/** Throw from a step or activity: the next attempt then, not by backoff. */
+/** Throw it from a step or activity to set the delay before the next attempt, instead of the backoff of its policy. */
 export class RetryLaterError extends HoldfastError {
   static {
     declareError(this, "RetryLaterError");
   }
-  /** In milliseconds from the end of the attempt. */
+  /** Delay before the next attempt, in milliseconds from the end of this one. */
   readonly after: number;
   constructor(message: string, options: { after: Duration; cause?: unknown }) {
     super(message, { cause: options?.cause });
@@ -43,6 +44,7 @@ export class RetryLaterError extends HoldfastError {
   }
 }
 
+/** A step failed for good: all its attempts failed, or its error is not retryable. `cause` is the error of the last attempt. */
 export class StepFailedError extends HoldfastError {
   static {
     declareError(this, "StepFailedError");
@@ -57,7 +59,7 @@ export class StepFailedError extends HoldfastError {
   }
 }
 
-/** D11: the limits of time that an activity may have. */
+/** The time limits that an activity may have (D11). */
 export type ActivityLimit = "startToClose" | "scheduleToClose" | "scheduleToStart" | "heartbeat";
 
 function lateActivity(limit: ActivityLimit, activity: string, attempt: number, length: string): string {
@@ -65,31 +67,33 @@ function lateActivity(limit: ActivityLimit, activity: string, attempt: number, l
     case "startToClose":
       return `attempt ${attempt} of activity "${activity}" took longer than its startToClose of ${length}`;
     case "scheduleToClose":
-      return `activity "${activity}" was not done within its scheduleToClose of ${length}, at attempt ${attempt}`;
+      return `activity "${activity}" did not end within its scheduleToClose of ${length} (attempt ${attempt})`;
     case "scheduleToStart":
-      return `no worker began activity "${activity}" within its scheduleToStart of ${length}`;
+      return `no worker started activity "${activity}" within its scheduleToStart of ${length}`;
     case "heartbeat":
-      return `attempt ${attempt} of activity "${activity}" sent no heartbeat for ${length}, its heartbeat limit`;
+      return `attempt ${attempt} of activity "${activity}" sent no heartbeat for ${length} (its heartbeat limit)`;
   }
 }
 const LIMIT_ADVICE: Readonly<Record<ActivityLimit, string>> = {
-  startToClose: "Raise its `startToClose`, or pass its `signal` to what it calls so that the call ends in time.",
-  scheduleToClose: "Raise its `scheduleToClose`, or see in run.operations() what its attempts took so long for.",
-  scheduleToStart: "Start a worker that has it on its queue, or more of them, or raise its `scheduleToStart`.",
-  heartbeat: "Call info.heartbeat() more often than that, or raise its `heartbeat`.",
+  startToClose: "Raise `startToClose`, or pass `signal` to the calls inside so that they end in time.",
+  scheduleToClose: "Raise `scheduleToClose`. run.operations() shows how long each attempt took.",
+  scheduleToStart: "Start more workers that serve the activity on its queue, or raise `scheduleToStart`.",
+  heartbeat: "Call info.heartbeat() more often, or raise `heartbeat`.",
 };
 
+/** One attempt of a step took longer than its `timeout`, or an activity exceeded one of its time limits. */
 export class StepTimeoutError extends HoldfastError {
   static {
     declareError(this, "StepTimeoutError");
   }
+  /** The name of the step or activity. */
   readonly step: string;
-  /** In milliseconds. */
+  /** The limit that was exceeded, in milliseconds. */
   readonly timeout: number;
   readonly attempt: number;
-  /** Which of an activity's limits it was; undefined for the timeout of a step. */
+  /** The limit of the activity that was exceeded; undefined for the timeout of a step. */
   readonly limit: ActivityLimit | undefined;
-  /** With `limit`, `step` is the name of an activity. */
+  /** If `limit` is given, `step` is the name of an activity. */
   constructor(details: { step: string; timeout: number; attempt: number; limit?: ActivityLimit }) {
     const { step, timeout, attempt, limit } = details;
     const length = formatDuration(timeout);
@@ -105,6 +109,7 @@ export class StepTimeoutError extends HoldfastError {
   }
 }
 
+/** An activity failed for good: all its attempts failed, it timed out, or its error is not retryable. See `cause`. */
 export class ActivityFailedError extends HoldfastError {
   static {
     declareError(this, "ActivityFailedError");
@@ -119,6 +124,7 @@ export class ActivityFailedError extends HoldfastError {
   }
 }
 
+/** A child run failed, was canceled or was terminated. See `cause`. */
 export class ChildFailedError extends HoldfastError {
   static {
     declareError(this, "ChildFailedError");
@@ -134,11 +140,11 @@ export class ChildFailedError extends HoldfastError {
   }
 }
 
-/** Instead of the catalog's advice. */
+/** Replaces the catalog's advice if the run can't be resumed. */
 const FINAL =
-  "See `cause` and run.operations(). It can't be resumed, because its deadline has passed or its rollbacks have run: start another run.";
+  "See `cause` and run.operations(). The run can't be resumed, because its deadline has passed or its rollbacks have run: start a new run.";
 
-/** S2: hosts keep the error of the rollback with that of the run. */
+/** A sentence about a failed rollback, whose error hosts store with the error of the run (S2). */
 function notUndone(cause: unknown): string {
   const { rollbackError } = (cause ?? {}) as { readonly rollbackError?: { readonly message?: unknown } };
   if (typeof rollbackError?.message !== "string") return "";
@@ -146,12 +152,13 @@ function notUndone(cause: unknown): string {
   return `\nNot all of its steps were rolled back: ${first}; the steps before that one were not undone.`;
 }
 
+/** The run whose result was requested has failed. `cause` is the error that the workflow threw. */
 export class RunFailedError extends HoldfastError {
   static {
     declareError(this, "RunFailedError");
   }
   readonly runId: string;
-  /** `resumable`: false where `run.resume()` would be refused (D10). */
+  /** `resumable`: false if `run.resume()` would be refused (D10). Default true. */
   constructor(details: { runId: string; cause?: unknown; resumable?: boolean }) {
     const { runId, cause, resumable = true } = details;
     const what = `run "${runId}" failed${because(cause)}${notUndone(cause)}`;
@@ -160,6 +167,7 @@ export class RunFailedError extends HoldfastError {
   }
 }
 
+/** The run, or the scope around this operation, was canceled. Let it propagate, or clean up inside ctx.shield(..). */
 export class CanceledError extends HoldfastError {
   static {
     declareError(this, "CanceledError");
@@ -171,6 +179,7 @@ export class CanceledError extends HoldfastError {
   }
 }
 
+/** The run was ended from outside, without running workflow code. It can't be resumed. */
 export class RunTerminatedError extends HoldfastError {
   static {
     declareError(this, "RunTerminatedError");
@@ -185,12 +194,13 @@ export class RunTerminatedError extends HoldfastError {
   }
 }
 
+/** The run did not end before its deadline. */
 export class DeadlineExceededError extends HoldfastError {
   static {
     declareError(this, "DeadlineExceededError");
   }
   readonly runId: string;
-  /** In milliseconds since 1970. */
+  /** In milliseconds since the Unix epoch. */
   readonly deadline: number | undefined;
   constructor(details: { runId: string; deadline?: number }) {
     const { runId, deadline } = details;
@@ -201,13 +211,14 @@ export class DeadlineExceededError extends HoldfastError {
   }
 }
 
+/** At least one branch of ctx.join failed. All branches have ended. */
 export class JoinError extends HoldfastError {
   static {
     declareError(this, "JoinError");
   }
-  /** The name that the join was given. */
+  /** The name of the join. */
   readonly scope: string;
-  /** By branch. */
+  /** The errors of the failed branches, by branch name. */
   readonly errors: Readonly<Record<string, Error>>;
   constructor(details: { name: string; errors: Readonly<Record<string, Error>> }) {
     const failed = count(Object.keys(details.errors).length, "branch", "branches");
@@ -217,13 +228,14 @@ export class JoinError extends HoldfastError {
   }
 }
 
+/** Every branch of ctx.race failed. */
 export class RaceError extends HoldfastError {
   static {
     declareError(this, "RaceError");
   }
-  /** The name that the race was given. */
+  /** The name of the race. */
   readonly scope: string;
-  /** By branch. */
+  /** The errors of all branches, by branch name. */
   readonly errors: Readonly<Record<string, Error>>;
   constructor(details: { name: string; errors: Readonly<Record<string, Error>> }) {
     super(advise("RaceError", `no branch of race "${details.name}" succeeded: ${listBranches(details.errors)}`));

@@ -1,7 +1,8 @@
-// Sealing: a user's codec takes what an error says, and the reasons of cancel and terminate, before they are stored.
-// Owns the sealed form of an error and of a text, and the way back. Where errors and texts occur in records, `history/sealing.ts` knows.
-// Invariants: E1 (message, stack, cause and data are the codec's; name and code stay readable); sealing never throws and never falls back
-// to plain text; opening never throws: what can't be opened stays sealed, and `reviveRecorded` refuses it, so that no run goes on with it.
+// Sealing: encodes the content of errors, and the reasons of cancel and terminate, with a user's codec before they are stored.
+// Owns the sealed form of an error and of a text, and how to open both. `history/sealing.ts` knows where they occur in records.
+// Invariants: E1 (message, stack, cause and data are encoded by the codec; name and code stay readable); sealing never throws and never
+// falls back to plain text; opening never throws: an error that can't be opened stays sealed, and `reviveRecorded` rejects it, so that
+// no run continues with it.
 
 import type { SerializedError } from "../base/errorParts.ts";
 import { because } from "../base/text.ts";
@@ -10,24 +11,24 @@ import type { Codec } from "../codec/codec.ts";
 import { malformed } from "../codec/decode.ts";
 import { payloadFromJson, payloadToJson } from "../codec/payload.ts";
 
-/** What a store keeps of an error: an error for everybody, and all that it says for those who have the codec. */
+/** A stored error: name and code are readable for everyone, the content only with the codec. */
 interface SealedError extends SerializedError {
   readonly sealed: unknown;
 }
-/** What is sealed of an error. */
+/** The parts of an error that are sealed. */
 type Secret = Pick<SerializedError, "message" | "stack" | "cause" | "data">;
 
-const MESSAGE = "The codec of this run has sealed what the error says.";
-const UNSEALABLE = "What the error says is not kept: the codec could not encode it.";
+const MESSAGE = "The content of this error is encoded with the codec of its run.";
+const UNSEALABLE = "The content of this error was discarded, because the codec could not encode it.";
 
-/** Why an error could not be opened, for whoever has to go on with it. */
+/** The codec's error for each stored error that could not be opened; `refuseSealed` throws it. */
 const failures = new WeakMap<object, unknown>();
 
 export function isSealed(error: SerializedError): error is SealedError {
   return typeof error === "object" && error !== null && "sealed" in error;
 }
 
-/** An error that is sealed already is left as it is. */
+/** Seals an error. An error that is already sealed is returned unchanged. */
 export function sealError(error: SerializedError, codec: Codec): SerializedError {
   if (isSealed(error)) return error;
   const { name, message, stack, cause, data } = error;
@@ -45,7 +46,7 @@ export function sealError(error: SerializedError, codec: Codec): SerializedError
   }
 }
 
-/** The error as it was, or sealed as it is if the codec can't open it. Texts that a store put into an error of its own are opened too. */
+/** The original error, or the sealed one if the codec can't open it. Sealed texts inside errors that a store composed are opened too. */
 export function openError(error: SerializedError, codec: Codec): SerializedError {
   if (!isSealed(error)) return hasToken(error) ? (openTexts(error, codec) as SerializedError) : error;
   try {
@@ -53,18 +54,18 @@ export function openError(error: SerializedError, codec: Codec): SerializedError
     if (typeof message !== "string") throw malformed("a sealed error has no message");
     const open: SerializedError = { name: error.name, message };
     if (stack !== undefined) open.stack = stack;
-    // A store may have put an error around one that was sealed before.
+    // The cause may be sealed too, if a store wrapped a sealed error.
     if (cause !== undefined) open.cause = openError(cause, codec);
     if (data !== undefined) open.data = data;
     return open;
   } catch (failure) {
-    const closed: SealedError = { ...error, message: `What the error says can't be read${because(failure)}.` };
+    const closed: SealedError = { ...error, message: `The content of this error can't be decoded${because(failure)}.` };
     failures.set(closed, failure);
     return closed;
   }
 }
 
-/** Throws what the codec said, if it could not open the error. */
+/** Throws the codec's error if the error is still sealed. */
 export function refuseSealed(error: SerializedError): void {
   if (isSealed(error)) throw failures.get(error) ?? malformed("an error was sealed by another codec");
 }
@@ -76,7 +77,7 @@ function codeOf(data: unknown): string | undefined {
 
 // ── texts ──
 
-/** Letters that no text format escapes: a store builds messages of its own around it. */
+/** Uses only characters that no text format escapes, because stores embed the token in messages that they compose. */
 const TOKEN = /\$sealed:([tb]):([A-Za-z0-9+/]*={0,2});/g;
 
 export function sealText(text: string, codec: Codec): string {
@@ -88,7 +89,7 @@ export function sealText(text: string, codec: Codec): string {
   }
 }
 
-/** With every sealed text in it opened. One that can't be opened stays as it is. */
+/** Opens every sealed text inside the text. A token that can't be opened is kept. */
 export function openText(text: string, codec: Codec): string {
   if (!text.includes("$sealed:")) return text;
   return text.replace(TOKEN, (token, kind: string, base64: string) => {
@@ -109,7 +110,7 @@ function openTexts(node: unknown, codec: Codec): unknown {
   if (typeof node === "string") return openText(node, codec);
   if (Array.isArray(node)) return node.map((item) => openTexts(item, codec));
   if (typeof node !== "object" || node === null) return node;
-  // A field of a user's may have the name too.
+  // Checks the shape as well, because a user's data may have a field named `sealed`.
   if ("sealed" in node && "name" in node && "message" in node) return openError(node as SealedError, codec);
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, openTexts(value, codec)]));
 }

@@ -1,6 +1,7 @@
-// Errors for workflow code that breaks the rules, or that has parted from its history.
+// Errors for workflow code that breaks the rules or diverges from its history.
 // Owns the fields and wording of these classes; code, retryable and advice come from the catalog.
-// Invariants: V4 (they block a run, never fail it), N (IllegalCall), X7 (OutOfTurn), X8 (ForeignAwait), X9 (TurnTimeout), Y2 (field, old, new).
+// Invariants: V4 (they block a run, never fail it), N (IllegalCall), X7 (OutOfTurn), X8 (ForeignAwait), X9 (TurnTimeout), Y2 (the error
+// names the field, the recorded value and the new one).
 
 import { advise } from "../base/catalog.ts";
 import { formatDuration } from "../base/formatDuration.ts";
@@ -8,16 +9,18 @@ import { declareError, HoldfastError } from "../base/holdfastError.ts";
 import { callName, unitName } from "../base/text.ts";
 import { sides } from "./difference.ts";
 
+/** The code does something different from what the run's history recorded. */
 export class NondeterminismError extends HoldfastError {
   static {
     declareError(this, "NondeterminismError");
   }
+  /** The location of the operation that diverges. */
   readonly location: string;
-  /** What differs: "kind", "name", "input", "retry" … */
+  /** The field that differs: "kind", "name", "input", "retry" … */
   readonly field: string;
-  /** What history holds; undefined where it holds nothing. */
+  /** The value in history; undefined if history has none. */
   readonly expected: unknown;
-  /** What the code did; undefined where it did nothing. */
+  /** The value in the code; undefined if the code has none. */
   readonly actual: unknown;
   constructor(details: { location: string; field: string; expected: unknown; actual: unknown; hint?: string }) {
     const { location, field, expected, actual, hint } = details;
@@ -36,6 +39,7 @@ export class NondeterminismError extends HoldfastError {
   }
 }
 
+/** An operation was called in a unit that does not allow it. */
 export class IllegalCallError extends HoldfastError {
   static {
     declareError(this, "IllegalCallError");
@@ -52,6 +56,7 @@ export class IllegalCallError extends HoldfastError {
   }
 }
 
+/** A function returned a value that is not allowed there. */
 export class IllegalReturnError extends HoldfastError {
   static {
     declareError(this, "IllegalReturnError");
@@ -61,13 +66,16 @@ export class IllegalReturnError extends HoldfastError {
   }
 }
 
+/** A ctx was used outside its turn. */
 export class OutOfTurnError extends HoldfastError {
   static {
     declareError(this, "OutOfTurnError");
   }
   readonly unit: string;
   readonly call: string;
+  /** The operation that the unit of this ctx waits for, if any. */
   readonly pausedOn: string | undefined;
+  /** The unit that has the turn, if any. */
   readonly turnOf: string | undefined;
   constructor(details: { unit: string; call: string; pausedOn?: string; turnOf?: string }) {
     const { unit, call, pausedOn, turnOf } = details;
@@ -84,12 +92,13 @@ export class OutOfTurnError extends HoldfastError {
   }
 }
 
+/** Workflow code awaited something that is not an operation: fetch, a timer, a file. */
 export class ForeignAwaitError extends HoldfastError {
   static {
     declareError(this, "ForeignAwaitError");
   }
   readonly unit: string;
-  /** The last operation before it, where to start looking. */
+  /** The last operation before the foreign await. */
   readonly call: string | undefined;
   constructor(details: { unit: string; call?: string }) {
     const { unit, call } = details;
@@ -100,19 +109,21 @@ export class ForeignAwaitError extends HoldfastError {
   }
 }
 
+/** A turn of workflow code took longer than `turnTimeout`. */
 export class TurnTimeoutError extends HoldfastError {
   static {
     declareError(this, "TurnTimeoutError");
   }
-  /** In milliseconds, as is `limit`. */
+  /** In milliseconds. */
   readonly elapsed: number;
+  /** The turn timeout, in milliseconds. */
   readonly limit: number;
   readonly location: string;
   constructor(details: { elapsed: number; limit: number; location: string }) {
     const { elapsed, limit, location } = details;
     const where = location === "" ? "the root" : location;
     super(
-      advise("TurnTimeoutError", `a turn took ${formatDuration(elapsed)} at ${where}, more than the ${formatDuration(limit)} it may take`),
+      advise("TurnTimeoutError", `a turn took ${formatDuration(elapsed)} at ${where}, longer than its timeout of ${formatDuration(limit)}`),
     );
     this.elapsed = elapsed;
     this.limit = limit;

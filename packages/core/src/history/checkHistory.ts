@@ -1,6 +1,6 @@
-// Is this a history at all? What comes from a file is checked before anything is done with it.
+// Checks that a value from a file is a history, before it is used.
 // Owns: the shape of each job and command, as far as replay relies on it.
-// Invariants: Y5 (what is no history is an InvalidInputError that names the place, never a crash).
+// Invariants: Y5 (a value that is not a history is an InvalidInputError that names the place, never a crash).
 
 import { preview, shorten } from "../base/text.ts";
 import { InvalidInputError } from "../errors/index.ts";
@@ -134,7 +134,7 @@ function checkEntry(kind: string, entry: unknown, shapes: Readonly<Record<string
   if (field !== undefined) throw malformed(`The ${kind} "${type}" has no valid ${field}.`, `${path}.${field}`);
 }
 
-/** The first field that is missing or of another kind than it should be. */
+/** The first field that is missing or has the wrong type. */
 function wrongField(entry: object, fields: Fields): string | undefined {
   const values = entry as Readonly<Record<string, unknown>>;
   return Object.keys(fields).find((field) => fields[field]?.(values[field]) !== true);

@@ -1,5 +1,5 @@
-// History: recorded turns, their portable form, and replay.
-// Owns: nothing; it is the door to the files beside it.
+// The entry point of history/: recorded turns, their portable form, and replay.
+// Owns: nothing; it only re-exports.
 // Invariants: Y1, Y5.
 
 export { fromHistory, HISTORY_FORMAT, type HistoryOf, toHistory } from "./portable.ts";

@@ -1,13 +1,13 @@
-// Do the turns of a history follow from each other? What was repeated or put in another place is refused before code runs.
-// Owns: the numbers that turns and operations have been given so far.
-// Invariants: Y3 (a record is consumed once; a resolution belongs to an operation that was opened before it), Y5 (what is no history is
-// an InvalidInputError that names the place). A second answer to an operation, and one that comes after the end, change nothing, and
-// hosts may have recorded them.
+// Checks the order of a history's turns, before code runs: turns and records that were repeated or moved are rejected.
+// Owns: the numbers of the turns and operations seen so far.
+// Invariants: Y3 (a record is consumed once; a resolution belongs to an operation that was opened before it), Y5 (a value that is not a
+// history is an InvalidInputError that names the place). A second resolution of an operation, and one after the end of the run, are
+// accepted: they change nothing, and hosts may have recorded them.
 
 import type { Command, Job, Turn } from "../protocol/index.ts";
 import { malformed } from "./checkHistory.ts";
 
-/** A failed run may be resumed. */
+/** The commands after which no other may follow. `fail` is not among them, because a failed run may be resumed. */
 const FINAL: ReadonlySet<string> = new Set(["complete", "canceled", "continueAsNew"]);
 
 export function checkOrder(turns: readonly Turn[]): void {
@@ -20,7 +20,7 @@ class Order {
   #hasStarted = false;
   #hasEnded = false;
   readonly #opened = new Set<number>();
-  /** The highest number that was given out: trimming may have taken the record of one below it. */
+  /** The highest number of an operation so far. Operations below it may be missing, because trimming removed their records. */
   #highest = 0;
 
   add(turn: Turn, path: string): void {
@@ -44,11 +44,11 @@ class Order {
   }
 
   #command(command: Command, path: string): void {
-    if (this.#hasEnded) throw malformed("The run has ended before it.", path);
+    if (this.#hasEnded) throw malformed("The command comes after the end of the run.", path);
     if (FINAL.has(command.type)) this.#hasEnded = true;
     if (command.type === "commit") this.#highest = Math.max(this.#highest, command.lastSeq);
     if (!("n" in command)) return;
-    // A `reuse` names the operation from before that it stands for.
+    // A `reuse` carries the number of the earlier operation whose outcome it uses.
     if (command.type !== "reuse" && this.#opened.has(command.seq)) {
       throw malformed(`Operation ${command.seq} is opened a second time.`, `${path}.seq`);
     }

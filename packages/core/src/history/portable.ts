@@ -1,6 +1,6 @@
-// `History`: the turns of an execution as JSON that a person can read and `replay` can take.
-// Owns: the format `holdfast-history/1`, both ways.
-// Invariants: P8 (plain values are plain JSON in it), Y5 (replay is possible anywhere the code is; what is no history is refused as such).
+// `History`: the turns of an execution as readable JSON, the input of `replay`.
+// Owns: writing and reading the format `holdfast-history/1`.
+// Invariants: P8 (plain values are plain JSON in it), Y5 (a history needs only the code to be replayed; any other value is rejected).
 
 import { preview } from "../base/text.ts";
 import { payloadFromJson, payloadToJson } from "../codec/index.ts";
@@ -11,10 +11,10 @@ import { checkOrder } from "./order.ts";
 
 export const HISTORY_FORMAT = "holdfast-history/1";
 
-/** Far above how deep records are nested, and far below what overflows the stack. */
+/** Far deeper than records are nested, and far from overflowing the stack. */
 const MAX_DEPTH = 1_000;
 
-/** What a host knows of the run besides its turns: there may be none yet (Y5). */
+/** What a host knows about the run besides its turns, of which there may be none yet (Y5). */
 export interface HistoryOf {
   readonly id: string;
   readonly workflow: string;
@@ -25,7 +25,7 @@ export interface HistoryOf {
 
 export function toHistory(turns: readonly Turn[], run: HistoryOf): History {
   const start = turns[0]?.jobs.find((job): job is StartJob => job.type === "start");
-  // Once there are turns they say so themselves: a host may have read them after the run went on to its next execution.
+  // The start job takes precedence: the host may have read `run` after the run moved on to its next execution.
   const { workflow, version, input } = start ?? run;
   return {
     format: HISTORY_FORMAT,
@@ -36,11 +36,11 @@ export function toHistory(turns: readonly Turn[], run: HistoryOf): History {
 
 export function fromHistory(history: History): Turn[] {
   if (typeof history !== "object" || history === null || history.format !== HISTORY_FORMAT) {
-    throw malformed(`Its format is ${preview((history as { format?: unknown } | null)?.format)}, not "${HISTORY_FORMAT}".`);
+    throw malformed(`The format is ${preview((history as { format?: unknown } | null)?.format)}, not "${HISTORY_FORMAT}".`);
   }
-  if (typeof history.run !== "object" || history.run === null) throw malformed("It does not say of which run it is.", "run");
-  if (typeof history.run.workflow !== "string") throw malformed("It does not say of which workflow it is.", "run.workflow");
-  if (!Array.isArray(history.turns)) throw malformed("It has no list of turns.", "turns");
+  if (typeof history.run !== "object" || history.run === null) throw malformed("The run is missing.", "run");
+  if (typeof history.run.workflow !== "string") throw malformed("The name of the workflow is missing.", "run.workflow");
+  if (!Array.isArray(history.turns)) throw malformed("The list of turns is missing.", "turns");
   const turns = Array.from(history.turns, (turn, i) =>
     checkTurn(
       mapPayloads(turn, (value) => payloadFromJson(value)),
@@ -51,10 +51,10 @@ export function fromHistory(history: History): Turn[] {
   return turns;
 }
 
-/** Copies a tree of records; payload fields pass through `convert`. Errors are kept as they are: their `data` is their own. */
+/** Copies a tree of records and converts its payload fields. Errors are not visited: the names in their `data` belong to the user. */
 function mapPayloads(tree: unknown, convert: (value: unknown) => unknown, depth = 0): unknown {
   if (depth > MAX_DEPTH) throw malformed(`A turn is nested more than ${MAX_DEPTH} levels deep.`, "turns");
-  if (Array.isArray(tree)) return Array.from(tree, (item) => mapPayloads(item, convert, depth + 1)); // holes are seen too
+  if (Array.isArray(tree)) return Array.from(tree, (item) => mapPayloads(item, convert, depth + 1)); // Array.from also visits holes
   if (typeof tree !== "object" || tree === null || tree instanceof Uint8Array) return tree;
   const copy: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(tree)) {

@@ -1,12 +1,12 @@
-// Which field of a record is its payload. For stores that give payloads a column.
-// Owns: that field of each kind of job and command.
-// Invariants: no kind is forgotten (the compiler holds that). What a store has written it reads by the same table: a field stays.
+// The payload field of each record, for stores that keep payloads in a separate column.
+// Owns: the name of that field, for each kind of job and command.
+// Invariants: every kind is listed (the compiler checks it). Stores read their records by this table, so an entry never changes.
 
 import type { Command, Job } from "../protocol/index.ts";
 
 type ValueField = "input" | "payload" | "value";
 
-/** Undefined: the record has no payload, or the outcome of an operation, which holds it. A signal and the wait for it share a name. */
+/** Undefined: the record has no payload, or has it inside an outcome. The type `signal` stands for both the job and the wait command. */
 export const VALUE_FIELDS: { readonly [T in Job["type"] | Command["type"]]: ValueField | undefined } = {
   start: "input",
   resolve: undefined,

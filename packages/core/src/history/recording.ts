@@ -1,12 +1,12 @@
-// From a live turn to the record of it.
-// Owns: what of an activation enters history, and what a commit deletes.
-// Invariants: M8 M9 (rejected updates and queries leave no trace), L4 R11 (trimming, in the same commit as the state it led to).
+// Turns a live turn into its record, and trims the records that a commit makes obsolete.
+// Owns: which parts of an activation enter history, and which records a commit deletes.
+// Invariants: M8 M9 (rejected updates and queries leave no trace), L4 R11 (records are trimmed in the commit that stores their state).
 
 import type { Activation, Command, CommitCommand, Completion, Job, Turn } from "../protocol/index.ts";
 import { isWithin } from "../protocol/location.ts";
 import { recordedJobs } from "../protocol/recordedJobs.ts";
 
-/** The turn as history keeps it; undefined if nothing of it belongs there (queries, evictions, rejected updates alone). */
+/** The turn as it is recorded; undefined if nothing of it enters history (only queries, evictions or rejected updates). */
 export function recordTurn(index: number, historyLength: number, activation: Activation, completion: Completion): Turn | undefined {
   if (completion.status === "failed") return undefined;
   const jobs = recordedJobs(activation.jobs, completion.replies);
@@ -22,14 +22,14 @@ export function recordTurn(index: number, historyLength: number, activation: Act
   return state === undefined ? turn : { ...turn, state };
 }
 
-/** How many records a turn counts for. */
+/** The number of records in a turn. */
 export function recordCount(turn: Turn): number {
   return turn.jobs.length + turn.commands.length;
 }
 
-/** L4: what is left of the turns once the trims of the last one are carried out. Hosts with rows delete the same by prefix. */
+/** The turns that remain after the trims of the last turn (L4). Hosts that store rows delete the same records by prefix. */
 export function trimmed(turns: readonly Turn[]): Turn[] {
-  // Of several trims of one scope in one turn the last does what all of them would.
+  // If one turn trims a scope several times, the last trim includes the others.
   const trims = new Map<number, CommitCommand>();
   for (const command of turns.at(-1)?.commands ?? []) {
     if (command.type === "commit" && command.trim !== undefined) trims.set(command.seq, command);
@@ -54,9 +54,9 @@ function iterationOf(unit: string, scope: string): number | undefined {
 }
 
 /**
- * Drops what happened beneath a commit's scope before the commit, where `isPast` says so of the unit, together with the jobs that
- * were answers to it and the messages that it consumed (`consumed` may name more). Turns that are left empty go too. What is older
- * than the scope stays, though it may stand at the same locations: a failure that was voided had come that far before (D10).
+ * Drops the records before a commit that are beneath its scope and in a unit for which `isPast` is true, together with the jobs that
+ * resolved them and the messages that they consumed (`consumed` may name more). Empty turns are dropped too. Records older than the scope
+ * stay, even at the same locations: a failure that was voided may have got that far before (D10).
  */
 export function forget(
   turns: readonly Turn[],
@@ -94,7 +94,7 @@ export function forget(
         return "seq" in command && gone.has(command.seq);
     }
   };
-  // Of an operation beneath the scope whose record an earlier trim took: a child that outlived its iteration has ended.
+  // For an operation beneath the scope whose record an earlier trim removed: for example the end of a child that outlived its iteration.
   const isLate = (seq: number): boolean => seq > commit.seq && !opened.has(seq);
   const isAnswer = (job: Job): boolean => {
     if (job.type === "fire") return gone.has(job.seq) || timers.has(job.seq) || isLate(job.seq);

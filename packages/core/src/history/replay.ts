@@ -1,6 +1,6 @@
-// `replay(workflow, history)`: does this code still do what history says it did?
+// `replay(workflow, history)`: checks that the code still does what the history recorded.
 // Owns: nothing between calls.
-// Invariants: Y1 (no effect), Y5 (anywhere the code is).
+// Invariants: Y1 (no effects), Y5 (needs only the code and the history, no store).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
 import { InvalidInputError } from "../errors/index.ts";
@@ -11,19 +11,26 @@ import { replayView } from "./replayView.ts";
 import { opened } from "./sealing.ts";
 
 export interface ReplayOptions {
+  /** The codec that the run was recorded with. Default: `jsonCodec`. */
   codec?: Codec;
-  /** Changed options of operations count too (Y2). */
+  /** Also report changed options of operations, such as `retry` and `timeout` (Y2). Default false. */
   strict?: boolean;
 }
 
-/** Runs the code against the history; throws `NondeterminismError` where they part. No effect, no store. */
+/**
+ * Runs the code against the history, without effects and without a store.
+ * Throws `NondeterminismError` where code and history diverge, `InvalidInputError` if the history is malformed or of another workflow.
+ */
 export async function replay(workflow: AnyWorkflow, history: History, options?: ReplayOptions): Promise<void> {
   const turns = fromHistory(history);
   if (history.run.workflow !== workflow.name) {
     throw new InvalidInputError({
       what: "replay",
       issues: [
-        { message: `The history is of workflow "${history.run.workflow}", the code of "${workflow.name}".`, path: ["run", "workflow"] },
+        {
+          message: `The history belongs to workflow "${history.run.workflow}", the code to "${workflow.name}".`,
+          path: ["run", "workflow"],
+        },
       ],
     });
   }

@@ -1,6 +1,6 @@
-// A history as replay takes it: from the last commit of each loop and receive on, and without what a resume has voided.
-// Owns: the way from recorded turns to it. Nothing is deleted by it.
-// Invariants: L3 R11 (replay starts at the commit), D10 (a void takes away the terminal outcome and the failures that caused it).
+// The view of a history that replay consumes: each loop and receive starts at its last commit, and voided failures are removed.
+// Owns: deriving that view from the recorded turns, which are not modified.
+// Invariants: L3 R11 (replay starts at the commit), D10 (a resume removes the terminal outcome and the failures that caused it).
 
 import { type Command, type CommitCommand, isCommitting, type Job, type ReplayTurn, type ResumeJob, type Turn } from "../protocol/index.ts";
 import { isWithin } from "../protocol/location.ts";
@@ -35,7 +35,7 @@ function applyVoid(turns: readonly ReplayTurn[], resume: number, { voids, attemp
     result[at] = { ...turn, jobs: turn.jobs.filter((job) => !isFailure(job)) };
     first = Math.min(first, at);
   }
-  // A resume in vain: what failed then is the code of the turns that were voided by it.
+  // The run failed again in the turn of a resume: the code that failed belongs to the turns that this resume had voided.
   if (voids.length === 0 && result[end]?.jobs.some((job) => job.type === "resume")) {
     while (result[first - 1]?.voided !== undefined) first--;
   }
@@ -58,8 +58,8 @@ function fromCommits(turns: readonly ReplayTurn[]): ReplayTurn[] {
   }
   let result: ReplayTurn[] = [...turns];
   for (const commit of last.values()) {
-    if (!result.some((turn) => turn.commands.includes(commit))) continue; // beneath an outer scope that has gone on
-    // Messages and timeouts that the commit carries are given back by it, not by the turns before in which they came.
+    if (!result.some((turn) => turn.commands.includes(commit))) continue; // it was beneath an outer scope that has committed since
+    // Messages and timeouts that the commit carries are delivered by the commit, not by the earlier turns in which they arrived.
     const ids = new Set<string>();
     const timers = new Set<number>();
     const jobs = result.find((turn) => turn.commands.includes(commit))?.jobs ?? [];
@@ -72,7 +72,7 @@ function fromCommits(turns: readonly ReplayTurn[]): ReplayTurn[] {
   return result;
 }
 
-/** Tells the scope, where it opens, that nothing of it runs before its commit is reached. */
+/** Marks the opening record of the scope as committed: nothing inside it runs before its commit is reached. */
 function withMark(turns: readonly ReplayTurn[], commit: CommitCommand): ReplayTurn[] {
   const mark = (command: Command): Command =>
     isCommitting(command) && command.seq === commit.seq ? { ...command, committed: true } : command;

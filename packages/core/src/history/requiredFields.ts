@@ -1,10 +1,10 @@
-// What a record can't be without. For stores that keep its fields in columns of their own, where one may have got lost.
-// Owns: the fields that each kind of job and command needs. What a history file may say of the others, `checkHistory.ts` knows.
-// Invariants: no kind is forgotten (the compiler holds that); a record that lacks something is a TypeError, never a wrong value.
+// The required fields of each record, for stores that keep fields in separate columns, where one may have been lost.
+// Owns: the fields that each kind of job and command requires. `checkHistory.ts` checks all fields of a history from a file.
+// Invariants: every kind is listed (the compiler checks it); a missing field is a TypeError, never a wrong value.
 
 import type { Command, Job } from "../protocol/index.ts";
 
-/** As what a field comes; payloads of some codecs are bytes. */
+/** The type of each field. Payload fields may also be bytes (see `isBytes`). */
 const KINDS = {
   seq: "number",
   unit: "string",
@@ -83,7 +83,7 @@ export function checkJob(job: Job): void {
 export function checkCommand(command: Command): void {
   check(command, NEEDED_BY_COMMANDS[command.type]);
 }
-/** A kind that nobody knows yet needs nothing. */
+/** Records of an unknown kind (from a newer version) are not checked. */
 function check(record: Job | Command, needed: Needed | undefined): void {
   if (needed === undefined) return;
   const fields = record as unknown as Readonly<Record<string, unknown>>;

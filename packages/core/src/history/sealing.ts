@@ -1,14 +1,14 @@
-// Sealing of records: every error and every text of a user's in what a host stores, whatever kind of record holds it.
-// Owns: the names of the fields that hold them. Nothing else may use these names.
-// Invariants: E1 (what leaves for a store is sealed, what comes from one is opened); with the default codec nothing is copied or changed;
-// payloads are the codec's already and attributes are not (they are to be found by): both are passed over.
+// Sealing of records: encodes every error and every user text in the records that a host stores, with the user's codec.
+// Owns: the names of the fields that hold errors and texts. No other field may use these names.
+// Invariants: E1 (records are sealed before they are stored and opened after they are read); with the default codec nothing is copied or
+// changed; payloads (already encoded) and attributes (they must stay searchable) are skipped.
 
 import type { SerializedError } from "../base/errorParts.ts";
 import { type Codec, jsonCodec } from "../codec/codec.ts";
 import { openError, openText, sealError, sealText } from "../errors/seal.ts";
 
 const ERROR_FIELDS: ReadonlySet<string> = new Set(["error", "rollbackError"]);
-/** Reasons of cancel and terminate; what a schema said of a message, which may quote it. */
+/** Reasons of cancel and terminate, and the error texts of schemas, which may quote the message. */
 const TEXT_FIELDS: ReadonlySet<string> = new Set(["reason", "refused", "unreadable"]);
 const PLAIN_FIELDS: ReadonlySet<string> = new Set(["attributes"]);
 
@@ -17,19 +17,19 @@ interface Conversion {
   readonly text: (text: string) => string;
 }
 
-/** The record, or list of records, as it may be stored. */
+/** The record, or list of records, in the form in which it may be stored. */
 export function sealed<T>(record: T, codec: Codec): T {
   if (codec === jsonCodec) return record;
   return convert(record, { error: (error) => sealError(error, codec), text: (text) => sealText(text, codec) }) as T;
 }
 
-/** The other way. What this codec can't open stays sealed. */
+/** The inverse of `sealed`. What this codec can't open stays sealed. */
 export function opened<T>(record: T, codec: Codec): T {
   if (codec === jsonCodec) return record;
   return convert(record, { error: (error) => openError(error, codec), text: (text) => openText(text, codec) }) as T;
 }
 
-/** Copies what changes; the rest is shared. Only plain objects and lists are looked into. */
+/** Copies only the objects that change. Only plain objects and arrays are visited. */
 function convert(node: unknown, conversion: Conversion): unknown {
   if (Array.isArray(node)) return convertList(node, conversion);
   if (typeof node !== "object" || node === null || Object.getPrototypeOf(node) !== Object.prototype) return node;

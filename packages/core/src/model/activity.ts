@@ -1,36 +1,45 @@
-// Job: define an activity: a named function that workers of a queue run on behalf of workflows.
-// Owns: activity() and the checks of its definition. Leases, attempts and heartbeats are the host's (D11).
-// Invariants: D11 (every timeout is a positive duration, the retry policy is usable); a definition is frozen.
+// Defines an activity: a named function that the workers of a queue run on behalf of workflows.
+// Owns: activity() and the checks of its definition. The host owns leases, attempts and heartbeats (D11).
+// Invariants: D11 (every timeout is a positive duration, the retry policy is valid); a definition is frozen.
 import { preview } from "../base/text.ts";
 import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } from "../values/index.ts";
 import { checkFunction, checkName, checkRetry, checkTimeLimit, Findings, freezeCopy, freezeRetry, isObject } from "./issues.ts";
 
 export interface ActivityOptions {
-  /** Queue whose workers run it. Default: the run's own. */
+  /** The queue whose workers run the activity. Default: the queue of the run. */
   queue?: string;
+  /** Default: 10 attempts with exponential backoff. */
   retry?: RetryPolicy;
+  /** Longest duration of one attempt. Default: no limit. */
   startToClose?: Duration;
+  /** Longest time from scheduling to the end, including all attempts. Default: no limit. */
   scheduleToClose?: Duration;
+  /** Longest time that the activity may wait for a worker. Default: no limit. */
   scheduleToStart?: Duration;
-  /** The activity must call `heartbeat` at least this often. */
+  /** Longest time between two calls of `info.heartbeat()`. Default: no heartbeat needed. */
   heartbeat?: Duration;
 }
+/** What an activity function knows about the attempt that it runs in. */
 export interface ActivityInfo {
+  /** The number of this attempt, from 1. */
   readonly attempt: number;
-  /** The same on every attempt: hand it to the service you call. */
+  /** The same for every attempt: pass it to the service that you call. */
   readonly idempotencyKey: string;
   /** Aborts on cancellation, timeout, lost claim and shutdown. */
   readonly signal: AbortSignal;
+  /** Reports that the attempt is alive. The next attempt reads `details` as `lastHeartbeat`. */
   heartbeat(details?: unknown): void;
-  /** What the previous attempt last reported. */
+  /** The details of the last heartbeat of the previous attempt. */
   readonly lastHeartbeat: unknown;
 }
+/** An activity definition, made by `activity(name, run)`. */
 export interface Activity<A, R> {
   readonly name: string;
   readonly options: ActivityOptions;
   readonly run: (args: A, info: ActivityInfo) => Promise<R>;
 }
 
+/** Defines an activity: a named function that workers run on behalf of workflows. Throws an InvalidInputError if an option is invalid. */
 export function activity<A = void, R = void>(
   name: string,
   run: (args: A, info: ActivityInfo) => Promise<R> | R,
@@ -46,12 +55,12 @@ export function activity<A = void, R = void>(
   return Object.freeze({
     name,
     options: freezeCopy({ ...options, ...(options.retry !== undefined && { retry: freezeRetry(options.retry) }) }),
-    // A function that throws before its first await rejects like any other.
+    // The async wrapper turns a synchronous throw into a rejection.
     run: async (args: A, info: ActivityInfo): Promise<R> => run(args, info),
   });
 }
 
-/** The options that a call gives: the same as those of a definition, but that they are stored, and a function can't be. */
+/** Checks the options of a call. Unlike those of a definition they are stored, so they can't contain a function. */
 export function checkActivityCall(activity: Activity<never, unknown>, options: ActivityOptions): void {
   const findings = new Findings();
   checkActivityOptions(findings, options);
@@ -59,7 +68,7 @@ export function checkActivityCall(activity: Activity<never, unknown>, options: A
   if (typeof nonRetryable === "function" && nonRetryable !== activity.options.retry?.nonRetryable)
     findings.add(
       ["retry", "nonRetryable"],
-      "must be a list of class names here: a call is stored, and a function can't be. Give it to activity(name, run, { retry })",
+      "must be a list of class names here, because a call is stored. Pass a function to activity(name, run, { retry }) instead",
     );
   findings.throwIfAny(`ctx.activity ${preview(activity.name)}`);
 }

@@ -1,5 +1,5 @@
-// Job: the door of the model: what users write definitions and workflow code with.
-// Owns: nothing; it re-exports.
+// The entry point of model/: everything that users write definitions and workflow code with.
+// Owns: nothing; it only re-exports.
 // Invariants: N (what each context offers); names and shapes are those of the public surface.
 export * from "./activity.ts";
 export * from "./context.ts";

@@ -1,5 +1,5 @@
-// Job: gather everything that is wrong with a definition, so that its author reads it once, in one InvalidInputError.
-// Owns: the checks that definitions share (names, time limits, retry policies, schemas, choices) and their wording.
+// Collects all problems of a definition, so that one InvalidInputError reports them together.
+// Owns: the checks that definitions share (names, time limits, retry policies, schemas, choices) and their error texts.
 // Invariants: P9 (a name fits every store, within a limit that the error names); no check throws anything but InvalidInputError.
 
 import { preview } from "../base/text.ts";
@@ -10,9 +10,9 @@ import { parseDuration, validateRetry } from "../values/index.ts";
 
 type Path = readonly PropertyKey[];
 
-/** Names and versions are stored with every run and repeated in locations and errors. */
+/** Limited because names and versions are stored with every run and repeated in locations and errors. */
 const MAX_NAME_LENGTH = 255;
-/** Control characters (Postgres refuses NUL in text) and unpaired surrogates (no UTF-8 form). */
+/** Control characters (Postgres rejects NUL in text) and unpaired surrogates (they have no UTF-8 form). */
 const UNSTORABLE = /[\p{Cc}\p{Cs}]/u;
 
 export class Findings {
@@ -22,7 +22,7 @@ export class Findings {
     this.#issues.push({ path, message });
   }
 
-  /** Runs a check that throws InvalidInputError, and keeps its issues beneath `path`. */
+  /** Runs a check that may throw an InvalidInputError, and adds its issues under `path`. */
   gather(path: Path, check: () => void): void {
     try {
       check();
@@ -41,7 +41,7 @@ export function checkName(findings: Findings, path: Path, name: unknown): void {
   if (typeof name !== "string") findings.add(path, `must be text, not ${preview(name)}`);
   else if (name.trim() === "") findings.add(path, "must not be empty");
   else if (name.length > MAX_NAME_LENGTH) findings.add(path, `must have at most ${MAX_NAME_LENGTH} characters, not ${name.length}`);
-  else if (UNSTORABLE.test(name)) findings.add(path, `must have no control characters and no unpaired surrogates, unlike ${preview(name)}`);
+  else if (UNSTORABLE.test(name)) findings.add(path, `must not contain control characters or unpaired surrogates: ${preview(name)}`);
 }
 
 export function checkFunction(findings: Findings, path: Path, fn: unknown): void {
@@ -53,7 +53,7 @@ export function checkRetry(findings: Findings, path: Path, retry: unknown): void
   findings.gather(path, () => validateRetry(retry));
 }
 
-/** A duration longer than nothing. */
+/** A valid duration that is longer than 0. */
 export function checkTimeLimit(findings: Findings, path: Path, limit: unknown): void {
   if (limit === undefined) return;
   findings.gather(path, () => {
@@ -63,7 +63,7 @@ export function checkTimeLimit(findings: Findings, path: Path, limit: unknown): 
 
 export function checkSchema(findings: Findings, path: Path, schema: unknown): void {
   if (schema === undefined || isStandardSchema(schema)) return;
-  findings.add(path, `must be a Standard Schema, as Zod, Valibot and ArkType make them, not ${preview(schema)}`);
+  findings.add(path, `must be a Standard Schema (Zod, Valibot, ArkType …), not ${preview(schema)}`);
 }
 
 export function checkChoice(findings: Findings, path: Path, value: unknown, choices: readonly unknown[]): void {

@@ -1,6 +1,6 @@
-// Job: how a workflow answers messages: the handlers of `ctx.receive`, and the results that a handler may return.
-// Owns: `Receive`, the result shapes and their recognition at run time. The dispatch loop is the executor's.
-// Invariants: R4 (which handler may return what), A5 (an async handler gets `updateState`); a result is a plain object, told by `result`.
+// The handlers of `ctx.receive`, and the results that a handler may return.
+// Owns: `Receive`, the shapes of results and their check at run time. The executor dispatches messages.
+// Invariants: R4 (which handler may return what), A5 (async handlers have `updateState`); a result is a plain object with a field `result`.
 import type { Duration } from "../values/index.ts";
 import type { AsyncHandlerContext, HandlerContext } from "./context.ts";
 import type { Messages, SignalPayload, UpdateInput, UpdateOutput } from "./messages.ts";
@@ -8,8 +8,9 @@ import type { Messages, SignalPayload, UpdateInput, UpdateOutput } from "./messa
 export interface ReceiveHandlers<St, M extends Messages> {
   signals?: { [K in keyof M["signals"]]?: SignalHandler<St, SignalPayload<M["signals"][K]>, M> };
   updates?: { [K in keyof M["updates"]]?: UpdateHandler<St, UpdateInput<M["updates"][K]>, UpdateOutput<M["updates"][K]>, M> };
+  /** Closes the receive after this time; its result then has `timedOut: true`. Default: no timeout. */
   timeout?: Duration;
-  /** Commit the state and trim handled messages every n of them. */
+  /** Commits the state and trims the history after every n messages. Default: never. */
   checkpointEvery?: number;
 }
 export type SignalHandler<St, P, M extends Messages> = (
@@ -61,7 +62,7 @@ function reply<St, O>(value: O, state: St): Reply<St, O> {
 function stop<St>(state: St): Stop<St>;
 function stop<St, O>(value: O, state: St): StopWith<St, O>;
 function stop(...args: readonly unknown[]): Stop<unknown> | StopWith<unknown, unknown> {
-  // Told apart by the number of arguments, not by their values: `stop(undefined, state)` replies with undefined.
+  // The number of arguments decides, not their values: `stop(undefined, state)` replies with undefined.
   return args.length < 2 ? { result: "stop", state: args[0] } : { result: "stopWith", value: args[0], state: args[1] };
 }
 
@@ -69,15 +70,20 @@ function runAsync<St, O>(fn: (ctx: AsyncHandlerContext<St>) => Promise<O>, state
   return { result: "async", fn, state };
 }
 
+/** The results that the handlers of `ctx.receive` may return. */
 export const Receive: {
+  /** From a signal handler: continues with this state. */
   noreply<St>(state: St): NoReply<St>;
+  /** From an update handler: replies with the value and continues with this state. */
   reply<St, O>(value: O, state: St): Reply<St, O>;
+  /** Stops the receive. From an update handler: `stop(value, state)` also replies with the value. */
   stop<St>(state: St): Stop<St>;
   stop<St, O>(value: O, state: St): StopWith<St, O>;
+  /** Continues with this state and runs `fn` concurrently. For an update, its return value is the reply. */
   async<St, O>(fn: (ctx: AsyncHandlerContext<St>) => Promise<O>, state: St): Async<St, O>;
 } = Object.freeze({ noreply, reply, stop, async: runAsync });
 
-/** Whether a handler returned one of the results of `Receive`, made by it or by hand. Which of them it may return is R4. */
+/** Whether the value is a result of `Receive`, or a plain object of the same shape. R4 says which handler may return which. */
 export function isReceiveResult(x: unknown): x is SignalResult<unknown> | UpdateResult<unknown, unknown> {
   try {
     if (typeof x !== "object" || x === null || !("result" in x && "state" in x)) return false;

@@ -1,5 +1,5 @@
-// Job: what a run looks like from outside: its status, its operations with their attempts, its portable history.
-// Owns: the shapes only. Hosts fill them; `history/` writes and reads the turns inside a History.
+// What callers see of a run: its status, its operations with their attempts, its portable history.
+// Owns: only the types. Hosts produce the values; `history/` writes and reads the turns inside a History.
 // Invariants: P11 (statuses), D12 (attempts), Y5 (a History is plain JSON and needs no store).
 import type { SerializedError } from "../errors/index.ts";
 import type { OperationKind } from "../protocol/index.ts";
@@ -26,9 +26,9 @@ export interface RunInfo {
   input: unknown;
   output: unknown;
   error: SerializedError | undefined;
-  /** What an open run waits for, in words: "step charge (attempt 3 at …)", "signal approve", "timer until …", "no worker serves order@2". */
+  /** What an open run waits for: "step charge (attempt 3 at …)", "signal approve", "timer until …", "no worker serves order@2". */
   waitingFor: readonly string[];
-  /** The execution in the chain of this id. */
+  /** The number of this execution in the chain of its id, from 1. */
   execution: number;
   attempt: number;
   parentId: string | undefined;
@@ -48,7 +48,7 @@ export interface OperationInfo {
   kind: OperationKind;
   name: string;
   status: "scheduled" | "running" | "waiting" | "completed" | "failed" | "canceled" | "abandoned";
-  /** Of activities and children. */
+  /** Set for activities and children. */
   input: unknown;
   output: unknown;
   error: SerializedError | undefined;
@@ -62,11 +62,11 @@ export interface OperationInfo {
   }[];
   scheduledAt: Date;
   endedAt: Date | undefined;
-  /** Of a child: its run. */
+  /** For a child: its run id. */
   childId: string | undefined;
 }
 
-/** Portable: `JSON.stringify(await run.history())` is what `replay` and `holdfast replay` take. */
+/** The portable history of a run: `JSON.stringify(await run.history())` is the input of `replay` and `holdfast replay`. */
 export interface History {
   readonly format: "holdfast-history/1";
   readonly run: { id: string; workflow: string; version: string | undefined; input: unknown; status: RunStatus };

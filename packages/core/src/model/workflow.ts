@@ -1,6 +1,6 @@
-// Job: define a workflow: a name, the options stored or served with its runs, and the one async function that is its code.
+// Defines a workflow: a name, options, and the one async function that is its code.
 // Owns: workflow() and the checks of its definition. It runs nothing; the executor calls `run`.
-// Invariants: P1 (one function), V2 (version and serves name versions exactly), M11 (queries are functions); a definition is frozen.
+// Invariants: P1 (one function), V2 (`version` and `serves` name exact versions), M11 (queries are functions); a definition is frozen.
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { preview } from "../base/text.ts";
 import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } from "../values/index.ts";
@@ -19,29 +19,34 @@ import {
 } from "./issues.ts";
 import type { Messages, Queries, Signals, Updates } from "./messages.ts";
 
-/** `I` is what the workflow gets; `In` is what callers give: they differ where the schema transforms or fills in defaults. */
+/** `I` is the input type of the workflow, `In` the type that callers pass: they differ if the schema transforms or adds defaults. */
 export interface WorkflowOptions<I, O, S extends Signals, U extends Updates, Q extends Queries, In = I> {
+  /** Stored with each run: renaming a workflow orphans its runs. */
   name: string;
-  /** Recorded with each run; a worker claims only runs of versions that it serves. */
+  /** Recorded with each run. A worker claims only runs of versions that it serves. */
   version?: string;
-  /** Versions besides `version` whose runs this code can replay. "*" for all. */
+  /** Versions besides `version` whose runs this code can replay; "*" means all. Default: none. */
   serves?: readonly string[] | "*";
+  /** Validates the input when a run is started. */
   input?: StandardSchemaV1<In, I>;
-  // biome-ignore lint/suspicious/noExplicitAny: inference helper; what a schema takes in does not matter, only what it gives
+  /** Validates the value that the workflow returns. */
+  // biome-ignore lint/suspicious/noExplicitAny: inference helper; only the output type of the schema matters
   output?: StandardSchemaV1<any, O>;
-  /** Retry of the run as a whole. Default: none. */
+  /** Retry of the run as a whole. Default: a failed run is not retried. */
   retry?: RetryPolicy;
-  /** From start to end, at most. */
+  /** Longest duration of a run, from start to end. Default: no limit. */
   deadline?: Duration;
-  /** "cooperative": a root that catches the cancellation and returns is completed. Default "enforced". */
+  /** "cooperative": a run that catches the cancellation and returns is completed, not canceled. Default "enforced". */
   cancellation?: "enforced" | "cooperative";
+  /** Whether cancellation also rolls back completed steps. Default false. */
   rollbackOnCancel?: boolean;
   signals?: S;
   updates?: U;
-  /** Pure functions of the published state. */
+  /** Synchronous, pure functions of the published state. */
   queries?: Q;
 }
 
+/** A workflow definition, made by `workflow(name, run)`. */
 export interface Workflow<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries, In = I> {
   readonly name: string;
   readonly version: string | undefined;
@@ -52,11 +57,15 @@ export interface Workflow<I, O, S extends Signals = Signals, U extends Updates =
 // biome-ignore lint/suspicious/noExplicitAny: the only arguments that every workflow is assignable to
 export type AnyWorkflow = Workflow<any, any, any, any, any, any>;
 
+/**
+ * Defines a workflow: a durable async function, given by a name or an object of options and the function.
+ * Throws an InvalidInputError if an option is invalid.
+ */
 export function workflow<I = void, O = void>(
   name: string,
   run: (ctx: WorkflowContext<Messages, I>, input: I) => Promise<O | ContinueAsNew>,
 ): Workflow<I, Exclude<O, ContinueAsNew>>;
-// biome-ignore lint/complexity/noBannedTypes: `{}` is the record without names: what is not declared can't be sent
+// biome-ignore lint/complexity/noBannedTypes: `{}` is the record without keys: an undeclared message can't be sent
 export function workflow<I = void, O = void, S extends Signals = {}, U extends Updates = {}, Q extends Queries = {}, In = I>(
   options: WorkflowOptions<I, O, S, U, Q, In>,
   run: (ctx: WorkflowContext<{ signals: S; updates: U; queries: Q }, I>, input: I) => Promise<O | ContinueAsNew>,
@@ -104,7 +113,7 @@ function checkWorkflowOptions(findings: Findings, options: AnyWorkflow["options"
 }
 
 function checkVersion(findings: Findings, path: readonly PropertyKey[], version: unknown): void {
-  if (version === "*") findings.add(path, 'must be one version; "*" stands for all, and is written serves: "*"');
+  if (version === "*") findings.add(path, 'must be one version; to serve all versions, write serves: "*"');
   else checkName(findings, path, version);
 }
 
@@ -114,7 +123,7 @@ function checkServes(findings: Findings, serves: unknown): void {
   else for (const [i, version] of serves.entries()) checkVersion(findings, ["serves", i], version);
 }
 
-/** The messages declared under `kind`, each with a name that can be sent. */
+/** The messages declared under `kind`. Adds an issue for each invalid name. */
 function namesIn(findings: Findings, kind: "signals" | "updates" | "queries", messages: unknown): [name: string, message: unknown][] {
   if (messages === undefined) return [];
   if (!isObject(messages)) {
@@ -131,7 +140,7 @@ function checkSpec(findings: Findings, path: readonly PropertyKey[], kind: "sign
   else if ("schema" in spec) checkSchema(findings, [...path, "schema"], spec.schema);
 }
 
-/** A copy: what the caller does to its own objects afterwards changes no definition. */
+/** A frozen copy, so that later changes to the caller's objects don't change the definition. */
 function frozenOptions(options: AnyWorkflow["options"]): AnyWorkflow["options"] {
   const { serves, retry, signals, updates, queries } = options;
   return freezeCopy({

@@ -1,7 +1,7 @@
-// One activation of a run and its one completion.
-// Owns: `Activation`, `Completion`, `EndWants`, `Answer`, and `Turn`, the two of them as history keeps them.
-// Invariants: X6 (exactly one completion), V4 (a failed turn is accepted by nobody), M8 M11 (replies never enter history), D9 (what
-// an end still wanted).
+// The input and output of one turn: an activation of a run and its completion.
+// Owns: `Activation`, `Completion`, `EndWants`, `Answer`, and `Turn`, an activation and its completion as history keeps them.
+// Invariants: X6 (exactly one completion), V4 (the host discards a failed turn), M8 M11 (replies never enter history), D9 (which messages
+// could still have changed the end of the run).
 
 import type { SerializedError } from "../errors/index.ts";
 import type { Command } from "./command.ts";
@@ -9,42 +9,42 @@ import type { Job } from "./job.ts";
 import type { Payload } from "./payload.ts";
 
 export interface Activation {
-  /** The turn's time in milliseconds: the host's estimate of the store's (P7). */
+  /** The time of the turn in milliseconds: the host's estimate of the store's time (P7). */
   readonly time: number;
   readonly jobs: readonly Job[];
-  /** Records in history before this turn. Default: what the executor has counted. */
+  /** The number of records in history before this turn. Default: the executor's own count. */
   readonly historyLength?: number;
-  /** The host replays and matches the commands by itself (Temporal). Recorded turns go through `Executor.replay`. */
+  /** The host replays the run and matches the commands itself (Temporal). Other hosts replay recorded turns with `Executor.replay`. */
   readonly replaying?: boolean;
 }
 
-/** An answer that leaves no trace in history. */
+/** A reply to a caller that leaves no trace in history. */
 export type Answer =
   | { readonly type: "rejectUpdate"; readonly id: string; readonly error: SerializedError }
-  /** M8: no receive has taken it up, and it may still wait for one: the host offers it again with the next activation. */
+  /** No receive has accepted the update, and it may still wait for one: the host delivers it again with the next activation (M8). */
   | { readonly type: "keepUpdate"; readonly id: string }
   | { readonly type: "answerQuery"; readonly id: string; readonly value: Payload }
   | { readonly type: "failQuery"; readonly id: string; readonly error: SerializedError };
 
 /**
- * What the end of an execution asks of its messages (D9, K1); never in history. Only with a `complete`, `fail` or `canceled` command, and
- * not after a deadline. A host that finds such a message acknowledged, and given to no turn, before it could write the end takes the turn
- * back: the messages of the turn and the late ones, in order of arrival, are a turn of their own; timers and outcomes of operations come in
- * the turn after.
+ * Which messages would have changed the end of an execution (D9, K1); never in history. Present only with a `complete`, `fail` or
+ * `canceled` command, and not after a deadline. If such a message was acknowledged but delivered in no turn before the host could commit
+ * the end, the host undoes the turn: the messages of the turn and the late ones, in order of arrival, become a separate turn; timers and
+ * outcomes of operations follow in the turn after it.
  */
 export interface EndWants {
   /**
-   * Names of signals for which a wait or `receive` ended in this turn other than by a message: it timed out, lost a race, or its unit
-   * returned. One more signal of such a name may change the end. Sorted; absent if there are none. A name of which the run has one that it
-   * left alone is not among them: it would leave the next one alone too. Nor are names of waits that the cancellation of the run ended.
+   * Names of signals for which a wait or `receive` ended in this turn without a message: it timed out, lost a race, or its unit returned.
+   * One more signal of such a name may change the end. Sorted; absent if there are none. Left out are names of which the run has an
+   * unconsumed signal (it would not consume the next one either), and names of waits that the cancellation of the run ended.
    */
   readonly stillWanted?: readonly string[];
   /**
-   * Names of signals of this very activation that were left alone though a wait or `receive` for them ended in it, as above. If the
-   * activation had timers or outcomes of operations as well, the host takes the turn back in the same way.
+   * Names of signals that this activation delivered and no code consumed, although a wait or `receive` for them ended in it, as above. If
+   * the activation had timers or outcomes of operations as well, the host undoes the turn in the same way.
    */
   readonly overtaken?: readonly string[];
-  /** A cancellation would change the end: none has reached the run yet, and it has not rolled back. */
+  /** A cancellation would change the end: the run was not canceled before, and it has not rolled back. */
   readonly heedsCancel?: true;
 }
 
@@ -55,15 +55,15 @@ export type Completion =
       readonly replies: readonly Answer[];
       /** The last published state of this turn (P5). */
       readonly state?: Payload;
-      /** The turn's time as workflow code saw it, where it is later than the activation's (P7: never back). It is what history keeps. */
+      /** The turn's time as workflow code saw it, if it is later than the activation's (P7: time never decreases). History records it. */
       readonly time?: number;
     } & EndWants)
-  /** The turn broke a rule or left its history: nothing of it counts, and the executor is of no more use (V4). */
+  /** The turn broke a rule or diverged from history: the host discards the turn and the executor (V4). */
   | { readonly status: "failed"; readonly error: Error };
 
-/** One turn as history keeps it. */
+/** One turn as it is recorded in history. */
 export interface Turn {
-  /** Position among all turns of the execution, from 0; gaps are where trimming took turns away. */
+  /** The position among all turns of the execution, from 0. Trimming leaves gaps. */
   readonly index: number;
   readonly time: number;
   readonly historyLength: number;
@@ -72,17 +72,17 @@ export interface Turn {
   readonly state?: Payload;
 }
 
-/** A turn as replay takes it. */
+/** A turn as the input of replay. */
 export interface ReplayTurn extends Turn {
-  /** A failure of this turn was voided: what followed from it is not emitted again, and is kept for when it is. */
+  /** A resume voided a failure of this turn: code may not emit the commands that followed it, so their outcomes are kept for reuse. */
   readonly voided?: Voided;
 }
-/** What code does instead of failing belongs to the turn of the resume. */
+/** A voided failure. Commands that code emits instead of failing belong to the turn of the resume. */
 export interface Voided {
-  /** The operations that are tried again: what waits for them may do something else than before. */
+  /** The operations that are retried: code that waits for them may act differently than before. */
   readonly seqs: readonly number[];
-  /** The workflow failed by itself: any unit may do something else. */
+  /** The workflow code itself failed: any unit may act differently. */
   readonly free: boolean;
-  /** Of the run, from the resume on. */
+  /** The attempt number of the run, from the resume on. */
   readonly attempt: number;
 }

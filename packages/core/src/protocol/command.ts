@@ -1,13 +1,13 @@
-// What a run asks of its host and writes into its history: the outgoing half of a turn.
+// Commands: what a run tells its host to do and record; the output of a turn.
 // Owns: the union `Command`, and for each kind the fields that replay compares.
-// Invariants: Y2 (fields of identity), Y6 (order of emission), Y7 (every pausing operation opens with a record and settles
-// either by a job, if the host carries it out, or by a `settle` command, if the executor does), C3, L3, R11, S1.
+// Invariants: Y2 (fields of identity), Y6 (order of emission), Y7 (every pausing operation opens with a record and settles either by a job,
+// if the host carries it out, or by a `settle` command, if the executor does), C3, L3, R11, S1.
 
 import type { SerializedError } from "../errors/index.ts";
 import type { BufferedMessage } from "./job.ts";
 import type { Payload } from "./payload.ts";
 
-/** Where an operation stands: unit path, name, occurrence of the name within the unit. */
+/** The location of an operation: unit path, name, occurrence of the name within the unit. */
 interface Opening {
   readonly seq: number;
   readonly unit: string;
@@ -15,7 +15,7 @@ interface Opening {
   readonly n: number;
 }
 
-/** A retry policy as it is recorded: what the code says, a predicate as the word "function". */
+/** A retry policy as it is recorded: the values that the code gives; a predicate is recorded as the word "function". */
 export interface RecordedRetry {
   readonly maxAttempts?: number;
   readonly initialInterval?: number;
@@ -31,7 +31,7 @@ export interface StepCommand extends Opening {
   readonly type: "step" | "transaction";
   readonly timeout?: number;
   readonly retry?: RecordedRetry;
-  /** Has a rollback (S1); when it is cancelled it is joined, not abandoned (C7). */
+  /** The step has a rollback (S1): if it is cancelled it is joined, not abandoned (C7). */
   readonly rollback?: true;
 }
 export interface ActivityCommand extends Opening {
@@ -50,23 +50,23 @@ export interface ChildCommand extends Opening {
   readonly id: string;
   readonly queue?: string;
   readonly version?: string;
-  /** A length of time from the start of the child, or with `deadlineAt` a moment. */
+  /** Milliseconds from the start of the child. A deadline at a point in time is in `deadlineAt`. */
   readonly deadline?: number;
   readonly deadlineAt?: number;
   readonly retry?: RecordedRetry;
   readonly parentClose?: "cancel" | "abandon" | "terminate";
   readonly priority?: number;
   readonly attributes?: Readonly<Record<string, string | number | boolean>>;
-  /** A closed run of the id gets its next execution, as a child of this run. Absent: a run of the id is in the way. */
+  /** A closed run with this id gets its next execution, as a child of this run. Absent: an existing run with this id is an error. */
   readonly onConflict?: "restart-if-closed";
-  /** `startChild`: settled by `childStarted`; the outcome is awaited by operations of their own. */
+  /** `startChild`: settled by `childStarted`; separate `childResult` operations wait for the outcome. */
   readonly detached?: true;
 }
 export interface SleepCommand extends Opening {
   readonly type: "sleep";
   /** Milliseconds from the turn's time … */
   readonly duration?: number;
-  /** … or a moment. */
+  /** … or a point in time. */
   readonly until?: number;
 }
 export interface SignalRunCommand extends Opening {
@@ -79,22 +79,22 @@ export interface CancelRunCommand extends Opening {
   readonly type: "cancelRun";
   readonly runId: string;
 }
-/** The undoing of a completed step (S1). `name` is the step's location. */
+/** The rollback of a completed step (S1). `name` is the location of the step. */
 export interface RollbackCommand extends Opening {
   readonly type: "rollback";
-  /** The step's `seq`. */
+  /** The `seq` of the step. */
   readonly of: number;
 }
 
 // ── operations that the executor settles by itself ──
 
-/** A value computed once. Where the host can't record inline, it comes without value and is settled by a job. */
+/** A value that is computed once. If the host can't record it inline, the command has no value and is settled by a job. */
 export interface SideEffectCommand extends Opening {
   readonly type: "sideEffect";
   readonly value?: Payload;
   readonly error?: SerializedError;
 }
-/** `waitForSignal` and `listen`. The host arms a timer under this `seq` if there is a timeout, until it settles. */
+/** `waitForSignal` and `listen`. If there is a timeout, the host keeps a timer with this `seq` until the operation settles. */
 export interface WaitCommand extends Opening {
   readonly type: "signal";
   readonly names: readonly string[];
@@ -125,23 +125,23 @@ export interface BodyCommand extends Opening {
 }
 export interface LoopCommand extends Opening {
   readonly type: "loop";
-  /** Set by the replay view of a history: a commit lies ahead; nothing runs until it is reached (L3). */
+  /** Set by the replay view of a history: a later commit exists, and nothing inside runs until it is reached (L3). */
   readonly committed?: true;
 }
 export interface ReceiveCommand extends Opening {
   readonly type: "receive";
   readonly timeout?: number;
   readonly checkpointEvery?: number;
-  /** As for a loop (R11). */
+  /** As in LoopCommand (R11). */
   readonly committed?: true;
 }
-/** A call that could not become an operation: a value that can't be encoded, a limit (P8, P9). */
+/** A call that failed before it became an operation: its value can't be encoded, or exceeds a limit (P8, P9). */
 export interface RefuseCommand extends Opening {
   readonly type: "refuse";
   readonly kind: string;
   readonly error: SerializedError;
 }
-/** An operation that a voided failure had left behind settled: its outcome is used again, nothing runs (D10). */
+/** An operation that settled before a failure that was voided: its recorded outcome is used again, nothing runs (D10). */
 export interface ReuseCommand extends Opening {
   readonly type: "reuse";
   readonly kind: string;
@@ -158,29 +158,29 @@ export interface AttributesCommand extends Opening {
   readonly attributes: Readonly<Record<string, string | number | boolean | null>>;
 }
 
-// ── what happens to operations ──
+// ── changes of open operations ──
 
-/** The executor settled one of its own operations. */
+/** The executor settled an operation that it carries out itself. */
 export interface SettleCommand {
   readonly type: "settle";
   readonly seq: number;
   readonly status: "completed" | "failed" | "canceled" | "timedOut";
-  /** Signals that a wait took (M7). */
+  /** The ids of the signals that a wait consumed (M7). */
   readonly messages?: readonly string[];
 }
-/** C3: a race is decided; the others are being cancelled. */
+/** A race is decided: its other branches are being cancelled (C3). */
 export interface WinnerCommand {
   readonly type: "winner";
   readonly seq: number;
   readonly key: string;
 }
-/** Give up an operation of the host's. With `join` its outcome is still awaited. */
+/** Cancels an operation that the host carries out. With `join`, its outcome is still awaited. */
 export interface CancelCommand {
   readonly type: "cancel";
   readonly seq: number;
   readonly join?: true;
 }
-/** A receive handed a message to a handler unit (M7). */
+/** A receive dispatched a message to a handler unit (M7). */
 export interface DispatchCommand {
   readonly type: "dispatch";
   readonly seq: number;
@@ -200,36 +200,36 @@ export interface CompleteUpdateCommand {
   readonly value?: Payload;
   readonly error?: SerializedError;
 }
-/** A1, A2: an async signal handler failed; the run goes on. */
+/** An async signal handler failed; the run continues (A1, A2). */
 export interface HandlerFailedCommand {
   readonly type: "handlerFailed";
   readonly seq: number;
   readonly unit: string;
   readonly error: SerializedError;
 }
-/** L3, R11: replay of this loop or receive starts here; records beneath it that came before are no longer needed. */
+/** Replay of this loop or receive starts here; earlier records beneath it are no longer needed (L3, R11). */
 export interface CommitCommand {
   readonly type: "commit";
   readonly seq: number;
-  /** Location of the loop or receive: the prefix of what is left behind. */
+  /** The location of the loop or receive: the prefix of the records that are no longer needed. */
   readonly unit: string;
-  /** Iterations ended, or messages dispatched. */
+  /** The number of iterations that ended, or of messages that were dispatched. */
   readonly count: number;
   readonly value: Payload;
   /** Published state, if there is one. */
   readonly state?: Payload;
   readonly messages?: readonly BufferedMessage[];
-  /** L4: delete the records of iterations (dispatches) before this one. */
+  /** Delete the records of iterations (or dispatches) before this one (L4). */
   readonly trim?: number;
-  /** The highest number given out so far: the records that used it may be gone, and no number is used twice. */
+  /** The highest number used so far. It is recorded because the records that used it may be trimmed, and no number is used twice. */
   readonly lastSeq: number;
-  /** Steps before the scope whose rollback may still run, by number; the checkpoints that let go of others may be gone (L5). */
+  /** The numbers of steps before the scope whose rollback may still run: the checkpoints that discarded others may be trimmed (L5). */
   readonly rollbacks?: readonly number[];
 }
 
 // ── the end ──
 
-/** The run has failed for good and undoes its steps (S1). */
+/** The run has failed for good and rolls back its steps (S1). */
 export interface RollBackCommand {
   readonly type: "rollBack";
   readonly error: SerializedError;
@@ -241,9 +241,9 @@ export interface CompleteCommand {
 export interface FailCommand {
   readonly type: "fail";
   readonly error: SerializedError;
-  /** The operations whose failure it was, if it was theirs (D10). */
+  /** The numbers of the operations whose failure caused it (D10). Absent: the workflow code itself failed. */
   readonly causes?: readonly number[];
-  /** Tried again as a whole after this many milliseconds. */
+  /** The run as a whole is retried after this many milliseconds. */
   readonly retryAfter?: number;
   readonly rollbackError?: SerializedError;
   /** Rollbacks have run: `resume` is refused. */
@@ -259,11 +259,11 @@ export interface ContinueAsNewCommand {
   readonly type: "continueAsNew";
   readonly input: Payload;
   readonly version?: string;
-  /** P10: signals that nobody consumed, in arrival order. */
+  /** Signals that no unit consumed, in arrival order (P10). */
   readonly signals?: readonly { readonly id: string; readonly name: string; readonly payload: Payload }[];
 }
 
-/** Each has a row in the table of operations. */
+/** Commands that open an operation. Each has a row in the table of operations. */
 export type OpeningCommand =
   | StepCommand
   | ActivityCommand
@@ -303,7 +303,7 @@ export type Command =
   | RollBackCommand
   | TerminalCommand;
 
-/** Y2: for each kind the fields, besides type, unit, name and occurrence, that make a command what it is. Of the others see `OPTIONS`. */
+/** The fields of each kind that replay compares, besides type, unit, name and occurrence (Y2). `OPTIONS` lists fields that may change. */
 export const IDENTITY: { readonly [T in Command["type"]]: readonly string[] } = {
   step: ["rollback"],
   transaction: ["rollback"],
@@ -347,7 +347,7 @@ export const IDENTITY: { readonly [T in Command["type"]]: readonly string[] } = 
 };
 
 const STEP_OPTIONS = ["timeout", "retry"] as const;
-/** Y2: fields that only say how an operation is carried out. Code may change them: what was recorded stays in force. */
+/** Fields that only say how an operation is carried out. Code may change them; the recorded values stay in force (Y2). */
 export const OPTIONS: { readonly [T in Command["type"]]?: readonly string[] } = {
   step: STEP_OPTIONS,
   transaction: STEP_OPTIONS,

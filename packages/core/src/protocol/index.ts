@@ -1,6 +1,6 @@
-// The protocol between a host and the executor.
-// Owns: nothing; it is the door to the jobs, commands, turns and the table of operations beside it.
-// Invariants: X1 (everything that passes between the two is one of these values).
+// The entry point of protocol/: the values that a host and the executor exchange.
+// Owns: nothing; it only re-exports.
+// Invariants: X1 (host and executor exchange nothing else).
 
 export type * from "./activation.ts";
 export * from "./command.ts";

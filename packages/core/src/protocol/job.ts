@@ -1,27 +1,27 @@
-// What a host tells a run: the incoming half of a turn.
-// Owns: the union `Job`, every kind of thing that can happen to a run from outside.
+// Jobs: the events that a host delivers to a run; the input of a turn.
+// Owns: the union `Job`, with every kind of event that can reach a run from outside.
 // Invariants: X1 (jobs in, commands out, nothing else), X6 (applied in order), M8 M9 (updates), K1 (cancel), D10 (resume).
 
 import type { SerializedError } from "../errors/index.ts";
 import type { ResolvedRetry } from "../values/index.ts";
 import type { Outcome, Payload } from "./payload.ts";
 
-/** Begins an execution. The first job of its first activation. */
+/** Starts an execution. The first job of its first activation. */
 export interface StartJob {
   readonly type: "start";
   readonly runId: string;
   readonly workflow: string;
   readonly version?: string | undefined;
   readonly input: Payload;
-  /** Randomness of this execution (P7). */
+  /** The seed of this execution's random numbers (P7). */
   readonly seed: string;
-  /** Milliseconds since the epoch. */
+  /** Milliseconds since the Unix epoch. */
   readonly startedAt: number;
-  /** Number of this execution in the chain of its run, from 1 (P10). */
+  /** The number of this execution in the chain of its run, from 1 (P10). */
   readonly execution?: number;
   readonly attempt?: number;
   readonly parentId?: string | undefined;
-  /** Retry of the run as a whole, resolved by the host. Absent: the host retries by itself, or nobody does. */
+  /** Retry of the run as a whole, resolved by the host. Absent: the executor does not retry the run (the host may). */
   readonly retry?: StoredRunRetry | undefined;
 }
 export interface StoredRunRetry extends ResolvedRetry {
@@ -34,12 +34,12 @@ export interface ResolveJob {
   readonly seq: number;
   readonly outcome: Outcome;
 }
-/** A timer is due: that of a sleep, or the timeout of a wait, a receive or a condition. */
+/** A timer is due: a sleep, or the timeout of a wait, a receive or a condition. */
 export interface FireJob {
   readonly type: "fire";
   readonly seq: number;
 }
-/** A child exists now; its outcome comes later as a `resolve`. */
+/** A child run was created. Its outcome comes later as a `resolve`. */
 export interface ChildStartedJob {
   readonly type: "childStarted";
   readonly seq: number;
@@ -51,11 +51,11 @@ export interface SignalJob {
   readonly id: string;
   readonly name: string;
   readonly payload: Payload;
-  /** M13: the receiver's schema refused it; it is recorded and delivered to nobody. */
+  /** The receiver's schema rejected the payload: the signal is recorded but not delivered (M13). */
   readonly refused?: string;
-  /** V4: its payload can't be decoded here: no turn takes it, the run is blocked until a worker can. */
+  /** This worker can't decode the payload: the run is blocked until a worker can (V4). */
   readonly unreadable?: string;
-  /** The receiver's schema has been applied to it: by the execution before, which did not take it (P10). */
+  /** The receiver's schema was already applied, by the previous execution, which did not consume the signal (P10). */
   readonly checked?: true;
 }
 export interface UpdateJob {
@@ -63,14 +63,14 @@ export interface UpdateJob {
   readonly id: string;
   readonly name: string;
   readonly input: Payload;
-  /** False where the update was accepted before (replay on hosts that match commands themselves). Default true. */
+  /** False if the update was accepted before (replay on hosts that match commands themselves). Default true. */
   readonly validate?: boolean;
   /**
-   * M8: it may wait until then (the store's time) for a receive that handles it: an activation that no receive takes it up in gives it back
-   * with `keepUpdate`, and one at that time or later rejects it. Absent: the activation that delivers it decides.
+   * How long the update may wait for a receive that handles it, in the store's time (M8). An activation in which no receive accepts it
+   * replies with `keepUpdate`; an activation at or after that time rejects it. Absent: the first activation accepts or rejects it.
    */
   readonly acceptUntil?: number | undefined;
-  /** The receiver's schema refused it; it is rejected, whoever waits. */
+  /** The receiver's schema rejected the input: the update is rejected, even if a receive handles it. */
   readonly refused?: string;
 }
 export interface QueryJob {
@@ -92,16 +92,16 @@ export interface SeedJob {
   readonly type: "seed";
   readonly seed: string;
 }
-/** K7: the run is over now; no workflow function runs any more but due rollbacks. */
+/** The deadline of the run has passed: no workflow code runs any more except due rollbacks (K7). */
 export interface ExpireJob {
   readonly type: "expire";
   readonly error: SerializedError;
 }
-/** D10: voids the terminal outcome and the operation that caused it, so that the run goes on. */
+/** Voids the terminal outcome and the failed operations that caused it, so that the run continues (D10). */
 export interface ResumeJob {
   readonly type: "resume";
   readonly attempt: number;
-  /** The failed operations that are tried again. */
+  /** The numbers of the failed operations that are retried. */
   readonly voids: readonly number[];
 }
 export interface EvictJob {
@@ -124,7 +124,7 @@ export type Job =
   | ResumeJob
   | EvictJob;
 
-/** A message that waits to be taken, as a commit keeps it (L3, R11). */
+/** A message that was not consumed yet, as a commit records it (L3, R11). */
 export type BufferedMessage =
   | { readonly type: "signal"; readonly id: string; readonly name: string; readonly payload: Payload }
   | { readonly type: "update"; readonly id: string; readonly name: string; readonly input: Payload }

@@ -1,6 +1,6 @@
-// Names for places in a run: unit paths, locations, and their order.
+// Places in a run: unit paths, locations of operations, and the order of units.
 // Owns: the text form of paths, `NameRegistry` (names as small numbers), the order of units.
-// Invariants: X3 (structural ids, compared part by part, numbers as numbers), L4 R11 (what a scope left behind shares a prefix).
+// Invariants: X3 (structural ids, compared part by part, numbers as numbers), L4 R11 (the records inside a scope share a prefix).
 
 import { wordsOf } from "./operations.ts";
 
@@ -8,7 +8,7 @@ const SPECIAL = /[%/#~]/g;
 const escapes: Readonly<Record<string, string>> = { "%": "%25", "/": "%2F", "#": "%23", "~": "%7E" };
 const escaped = new Map<string, string>();
 
-/** A name as a segment of a path: the characters that paths are made of are escaped. */
+/** A name as a segment of a path, with the special characters of paths escaped. */
 export function segment(name: string): string {
   let known = escaped.get(name);
   if (known === undefined) {
@@ -28,25 +28,25 @@ export function formatLocation(unit: string, name: string, n: number): string {
   return unit === "" ? last : `${unit}/${last}`;
 }
 
-/** In words, for errors and `waitingFor`: `step charge`. What has no name of its own is called by its kind: `receive`, `sleep`. */
+/** An operation in words, for errors and `waitingFor`: `step charge`. Operations without a name show only their kind: `sleep`. */
 export function describeOperation(kind: string, unit: string, name: string, n: number): string {
   const location = formatLocation(unit, name, n);
   return name === kind ? location : `${wordsOf(kind)} ${location}`;
 }
 
-/** Is `path` the place `prefix`, or beneath it? */
+/** Whether `path` is `prefix` or beneath it. */
 export function isWithin(path: string, prefix: string): boolean {
   return path.length === prefix.length ? path === prefix : path.charCodeAt(prefix.length) === 47 && path.startsWith(prefix);
 }
 
-/** How far two paths go together. */
+/** The length of the longest common prefix of two paths, in whole segments. */
 export function sharedLength(a: string, b: string): number {
   let length = 0;
   for (let i = 0; i < a.length && a[i] === b[i]; i++) if (a[i] === "/") length = i + 1;
   return length;
 }
 
-/** The unit that must be over before this one begins: the iteration before, or the handler that an async one came from. */
+/** The unit that must end before this one starts: the previous iteration, or the handler that returned `Receive.async`. */
 export function predecessor(unit: string): string | undefined {
   if (unit.endsWith("/~async")) return unit.slice(0, -"/~async".length);
   const iteration = /^(.*\/~)(\d+)$/.exec(unit);
@@ -65,7 +65,7 @@ export function compareOrder(a: UnitOrder, b: UnitOrder): number {
   return a.length - b.length;
 }
 
-/** A part of a location in its compact form: a name by index (with its occurrence), a branch or iteration, a dispatch, a mark. */
+/** A segment of a location in compact form: a name by index (with its occurrence), a branch or iteration, a dispatch, a mark. */
 export type LocationPart =
   | number
   | readonly [name: number, n: number]
@@ -73,7 +73,7 @@ export type LocationPart =
   | { readonly dispatch: number }
   | { readonly mark: string };
 
-/** Names as small numbers, so that a location costs a few bytes however long its names are. Grows only; index = order of arrival. */
+/** Maps names to small numbers, so that a location takes a few bytes however long its names are. Names are only added, in order. */
 export class NameRegistry {
   readonly #names: string[] = [];
   readonly #indexes = new Map<string, number>();
@@ -94,10 +94,10 @@ export class NameRegistry {
   }
   nameAt(index: number): string {
     const name = this.#names[index];
-    if (name === undefined) throw new RangeError(`The name registry has ${this.#names.length} names, none at ${index}.`);
+    if (name === undefined) throw new RangeError(`The name registry has ${this.#names.length} names; index ${index} is out of range.`);
     return name;
   }
-  /** A location (or unit path) as numbers; unknown names are interned. */
+  /** A location (or unit path) in compact form; unknown names are added to the registry. */
   compact(location: string): LocationPart[] {
     if (location === "") return [];
     return location.split("/").map((part): LocationPart => {

@@ -1,43 +1,42 @@
-// The table of operations: one row for each kind of command that opens one.
-// Owns: what hosts, lists and the executor need to know about a kind without knowing the kind. Every set of kinds is derived from it.
-// Invariants: Y7 (each kind has one carrier, which settles it), V3 D12 (what can be recorded and taken out, and what is listed, has a kind
-// that users know). To add an operation: its row, then what the compiler points at.
+// The table of operations: one row for each kind of command that opens an operation.
+// Owns: the properties of each kind, so that hosts, lists and the executor need no special cases. Every set of kinds is derived from it.
+// Invariants: Y7 (each kind has one carrier, which settles it), V3 D12 (operations that can be listed, or marked as removed, have a
+// kind that users know). To add an operation, add its row and fix the compiler errors.
 
 import type { Command, OpeningCommand } from "./command.ts";
 
 /**
- * Who carries an operation out, and so how it settles.
- * Settled by a job: `worker` (the worker that has the run calls a function of the workflow's), `activityWorker`, `otherRun` (a message or
- * a start goes to another run), `clock`. Without one: `executor` (a `settle` command), `inline` (its record holds its value, or the host
- * carries it out like a step), `record` (it is over with its record), `history` (its outcome is in history already).
+ * What carries out an operation, which decides how it settles.
+ * Settled by a job: `worker` (the worker that has the run calls a function of the workflow), `activityWorker`, `otherRun` (a message or
+ * a start for another run), `clock`. Settled without a job: `executor` (a `settle` command), `inline` (its record holds its value, or the
+ * host carries it out like a step), `record` (it ends with its record), `history` (its outcome is already in history).
  */
 export type Carrier = "worker" | "activityWorker" | "otherRun" | "clock" | "executor" | "inline" | "record" | "history";
 
 interface OperationRow {
   readonly by: Carrier;
-  /** As users name it: in `ctx.removed`, and where it is listed. Undefined: they know no such operation. */
+  /** The name that users see, in `ctx.removed` and in lists. Undefined: users don't see this operation. */
   readonly kind: string | undefined;
-  /** Has it a place in `run.operations()`? */
+  /** Whether `run.operations()` lists it. */
   readonly isListed: boolean;
-  /** Has it attempts, which are retried by a policy and listed one by one? */
+  /** Whether it has attempts, which are retried by a policy and listed one by one. */
   readonly hasAttempts?: true;
-  /** The host fires a timer for it: `own`, as what it waits for, or `timeout`, if it has one. */
+  /** The host fires a timer for it: `own`, if it waits for the timer itself, or `timeout`, if it has an optional timeout. */
   readonly timer?: "own" | "timeout";
-  /** Units run inside it: as its parts, which say more about what a run waits for than it does, or as handlers of messages. */
+  /** Units run inside it: as its parts (`waitingFor` shows their operations instead), or as handlers of messages. */
   readonly units?: "parts" | "handlers";
-  /** Replay may begin at a commit of it (L3, R11). */
+  /** Replay may start at one of its commits (L3, R11). */
   readonly commits?: true;
-  /** It ends by what the workflow itself does, and by nothing else but its timer (C6). */
+  /** Only the workflow's own code or its timer can end it (C6). */
   readonly isInternal?: true;
-  /** What people call it, if not by its type. */
+  /** Its type in words, if different from the type. */
   readonly words?: string;
 }
 
-/** One row for each kind. */
 export const OPERATIONS = {
   step: { by: "worker", kind: "step", isListed: true, hasAttempts: true },
   transaction: { by: "worker", kind: "transaction", isListed: true, hasAttempts: true },
-  rollback: { by: "worker", kind: "step", isListed: true, hasAttempts: true }, // S1: a step in a unit of the executor's
+  rollback: { by: "worker", kind: "step", isListed: true, hasAttempts: true }, // S1: a step in an internal unit
   activity: { by: "activityWorker", kind: "activity", isListed: true, hasAttempts: true },
   child: { by: "otherRun", kind: "child", isListed: true },
   signalRun: { by: "otherRun", kind: "signalRun", isListed: true, words: "delivery of signal" },
@@ -67,19 +66,19 @@ type Table = typeof OPERATIONS;
 type OperationType = keyof Table;
 type TypesWhere<Row> = { [T in OperationType]: Table[T] extends Row ? T : never }[OperationType];
 
-/** The kinds of operations, as users name them: in `ctx.removed` and in what `run.operations()` lists. */
+/** The kinds of operations that users see, in `ctx.removed` and `run.operations()`. */
 export type OperationKind = Exclude<Table[OperationType]["kind"], undefined>;
-/** The commands of the operations that one of these carries out: for switches that handle each of them, and say so to the compiler. */
+/** The commands of the operations that these carriers carry out, for switches that the compiler checks for completeness. */
 export type CarriedOutBy<C extends Carrier> = Extract<OpeningCommand, { type: TypesWhere<{ by: C }> }>;
 /** Operations that the host carries out; each is settled by a job. */
 export type HostOperation = CarriedOutBy<"worker" | "activityWorker" | "otherRun" | "clock">;
-/** Operations that end by a timer at the latest, if they have a timeout. */
+/** Operations that a timer may end. */
 type TimedOperation = Extract<OpeningCommand, { type: TypesWhere<{ timer: "own" | "timeout" }> }>;
 type CommittingOperation = Extract<OpeningCommand, { type: TypesWhere<{ commits: true }> }>;
 
 const ROWS: ReadonlyMap<string, OperationRow> = new Map(Object.entries(OPERATIONS));
 
-/** The types of commands whose rows pass. Records may come from a later version: what has no row is in no set. */
+/** The types of commands whose rows pass the test. Types from a later version have no row and are in no set. */
 export function operationsWhere(passes: (row: OperationRow) => boolean): ReadonlySet<string> {
   return new Set([...ROWS].flatMap(([type, row]) => (passes(row) ? [type] : [])));
 }
@@ -87,16 +86,16 @@ export function carriedOutBy(...carriers: readonly Carrier[]): ReadonlySet<strin
   return operationsWhere(({ by }) => carriers.includes(by));
 }
 
-/** Operations that the host carries out. An open side effect is the host's too, where it carries those out. */
+/** Operations that the host carries out. HOST_OR_INLINE_KINDS adds side effects, which some hosts carry out too. */
 export const HOST_KINDS = carriedOutBy("worker", "activityWorker", "otherRun", "clock");
 export const HOST_OR_INLINE_KINDS = carriedOutBy("worker", "activityWorker", "otherRun", "clock", "inline");
-/** Operations that are over when their timer fires. To the others a timer is a message like those that they wait for. */
+/** Operations that settle as soon as their timer fires. For the others a timer is queued like a message. */
 export const CLOCK_KINDS = carriedOutBy("clock");
 export const HAS_ATTEMPTS = operationsWhere(({ hasAttempts }) => hasAttempts === true);
 /** Operations that consist of units. */
 export const HAS_PARTS = operationsWhere(({ units }) => units === "parts");
 export const IS_LISTED = operationsWhere(({ isListed }) => isListed);
-/** Operations that something else settles. Those that consist of parts are left out: what is inside them tells more. */
+/** Operations that a run can wait for. Those that consist of parts are left out: the operations inside them say more. */
 export const IS_AWAITED = operationsWhere(({ by, units }) => by !== "inline" && by !== "record" && by !== "history" && units !== "parts");
 const USER_KINDS: ReadonlySet<string> = new Set([...ROWS.values()].flatMap(({ kind }) => kind ?? []));
 export const OPERATION_KINDS = [...USER_KINDS] as readonly OperationKind[];
@@ -104,23 +103,23 @@ export const OPERATION_KINDS = [...USER_KINDS] as readonly OperationKind[];
 export function isOperationKind(kind: unknown): kind is OperationKind {
   return typeof kind === "string" && USER_KINDS.has(kind);
 }
-/** What its caller calls it: also where the call was refused, or its outcome used again. */
+/** The kind that users see, also for a call that was refused or whose outcome was reused. */
 export function kindOf(record: OpeningCommand): string | undefined {
   return record.type === "refuse" || record.type === "reuse" ? record.kind : ROWS.get(record.type)?.kind;
 }
-/** The type in words, for people. */
+/** The type in words. */
 export function wordsOf(type: string): string {
   return ROWS.get(type)?.words ?? type;
 }
 
-/** Operations whose commits replay may begin at (L3, R11). */
+/** Operations at whose commits replay may start (L3, R11). */
 export const COMMITTING_KINDS = operationsWhere(({ commits }) => commits === true);
 export function isCommitting(command: Command): command is CommittingOperation {
   return COMMITTING_KINDS.has(command.type);
 }
 
 const TIMED = operationsWhere(({ timer }) => timer !== undefined);
-/** When the host fires the timer of an operation that a turn of this time opened. */
+/** The time at which the host fires the timer of an operation that was opened at `time`. Undefined: it has no timer. */
 export function dueOf(command: OpeningCommand, time: number): number | undefined {
   if (!TIMED.has(command.type)) return undefined;
   const timed = command as TimedOperation;

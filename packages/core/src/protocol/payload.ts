@@ -1,4 +1,4 @@
-// The wire form of a user's value inside jobs and commands: what the codec made of it.
+// Payloads: user values inside jobs and commands, as the codec encoded them.
 // Owns: the type `Payload`, `Outcome`, and the list of fields that hold payloads.
 // Invariants: P8 (what a live call returns is the decoded payload, as replay returns it).
 
@@ -13,5 +13,5 @@ export type Outcome =
   | { readonly status: "failed"; readonly error: SerializedError; readonly attempts?: number }
   | { readonly status: "canceled"; readonly reason?: string };
 
-/** The fields of jobs, commands and turns that hold a payload, wherever they occur. Nothing else may use these names. */
+/** The names of fields that hold a payload, in jobs, commands and turns. No other field may use these names. */
 export const PAYLOAD_FIELDS: ReadonlySet<string> = new Set(["value", "input", "payload", "state", "args"]);

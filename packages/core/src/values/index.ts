@@ -1,4 +1,4 @@
-// The door of values/: durations, retry policies and seeded randomness.
+// The entry point of values/: durations, retry policies and seeded randomness.
 // Owns nothing.
 // Invariants: everything here is a pure function of its arguments (X1).
 

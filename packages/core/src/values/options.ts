@@ -1,11 +1,11 @@
-// The names of options: what is not among them is refused, since an option that is misspelt and ignored is missed too late.
-// Owns the wording, which names the nearest that there is.
-// Invariants: a list of names is complete by its type; one that is given as undefined counts as left out.
+// Rejects unknown option names: a misspelled option that is silently ignored is noticed too late.
+// Owns the error text, which suggests the most similar known name.
+// Invariants: the type of a list of names makes it complete; an option whose value is undefined counts as absent.
 import { InvalidInputError } from "../base/inputs.ts";
 
 export type OptionNames<T> = { readonly [K in keyof Required<T>]: true };
 
-/** A loop over the keys, and nothing else where all is well: calls inside of workflows come through here. */
+/** Throws an InvalidInputError for an unknown option. When all is well it only loops over the keys: operations in workflows call it. */
 export function checkOptionNames(what: string, options: object, names: Readonly<Record<string, true>>): void {
   for (const key in options) {
     if (!Object.hasOwn(names, key) && (options as Readonly<Record<string, unknown>>)[key] !== undefined) throw unknown(what, key, names);
@@ -15,11 +15,11 @@ export function checkOptionNames(what: string, options: object, names: Readonly<
 function unknown(what: string, key: string, names: Readonly<Record<string, true>>): InvalidInputError {
   const known = Object.keys(names);
   const near = nearest(key, known);
-  const help = near === undefined ? `There are: ${known.join(", ")}.` : `Is ${near} meant?`;
-  return new InvalidInputError({ what, issues: [{ message: `There is no option of that name. ${help}`, path: [key] }] });
+  const help = near === undefined ? `Known options: ${known.join(", ")}.` : `Did you mean ${near}?`;
+  return new InvalidInputError({ what, issues: [{ message: `Unknown option. ${help}`, path: [key] }] });
 }
 
-/** The one that is written most alike, if any is; or else one that begins alike, or is part of the other. */
+/** The name with the fewest edits, if they are few; otherwise one that contains the key or begins with the same four letters. */
 function nearest(key: string, known: readonly string[]): string | undefined {
   const given = key.toLowerCase();
   const scored = known.map((name) => ({ name, edits: edits(given, name.toLowerCase()) })).sort((a, b) => a.edits - b.edits);
@@ -28,7 +28,7 @@ function nearest(key: string, known: readonly string[]): string | undefined {
   return known.find((name) => given.length > 3 && (name.toLowerCase().includes(given) || name.toLowerCase().startsWith(given.slice(0, 4))));
 }
 
-/** How many letters must be put in, taken out or changed. */
+/** The edit distance: how many letters must be inserted, deleted or changed. */
 function edits(a: string, b: string): number {
   if (a.length > 64) return Number.POSITIVE_INFINITY;
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);

@@ -1,6 +1,6 @@
 // Random: the generator behind ctx.random() and ctx.uuid().
-// Owns 128 bits of state, set from (execution seed, key of the unit); how often it was drawn from is in the state.
-// Invariants: P7 (the same seed and key give the same draws, in every process and for ever: the tests pin the sequence). Not for secrets.
+// Owns 128 bits of state, derived from (execution seed, key of the unit); the state includes the number of draws.
+// Invariants: P7 (the same seed and key give the same draws, in every process and version: the tests pin the sequence). Not for secrets.
 
 const TWO_POW_26 = 2 ** 26;
 const TWO_POW_53 = 2 ** 53;
@@ -17,7 +17,7 @@ export class Random {
   #counter: number;
 
   constructor(seed: string, key: string) {
-    // Four lanes, each started and multiplied differently, read the seed, its end, and the key; so ("a", "bc") is not ("ab", "c").
+    // Four lanes with different initial values and multipliers absorb the seed, its length and the key; so ("a", "bc") is not ("ab", "c").
     let a = 0x243f6a88;
     let b = 0x85a308d3;
     let c = 0x13198a2e;
@@ -36,11 +36,11 @@ export class Random {
     this.#b = b | 0;
     this.#c = c | 0;
     this.#counter = d | 0;
-    // Seeds that differ in one bit part ways within these rounds.
+    // Seeds that differ in one bit diverge within these rounds.
     for (let round = 0; round < 16; round++) this.#word();
   }
 
-  /** In [0, 1), with 53 random bits. */
+  /** A number in [0, 1), with 53 random bits. */
   next(): number {
     const high = this.#word() >>> 5;
     const low = this.#word() >>> 6;

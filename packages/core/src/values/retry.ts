@@ -1,6 +1,7 @@
-// Retry policies: how often, after which wait, and for which errors an operation or a run is tried again.
+// Retry policies: how often, after which delay, and for which errors an operation or a run is retried.
 // Owns the policy types, their defaults, and the two decisions of a retry: whether, and when.
-// Invariants: D8 (exponential backoff, jitter, a cap; FatalError, RollbackError and `nonRetryable` are never retried; RetryLaterError says when); no clock, no randomness of its own.
+// Invariants: D8 (exponential backoff, jitter, a cap; FatalError, RollbackError and errors that `nonRetryable` names are never retried;
+// RetryLaterError sets the delay); reads no clock, and gets its random number from the caller.
 
 import type { ErrorName } from "../base/catalog.ts";
 import { isError, kindOfError, toError } from "../base/errorParts.ts";
@@ -10,21 +11,21 @@ import { type Duration, parseDuration } from "./duration.ts";
 import { checkOptionNames, type OptionNames } from "./options.ts";
 
 export interface RetryPolicy {
-  /** Attempts in all, the first included. Steps and activities: 10. Runs: 1. */
+  /** Total attempts, including the first. Default: 10 for steps and activities, 1 for runs. Infinity is allowed. */
   maxAttempts?: number;
-  /** Wait before the second attempt. Default "1s". */
+  /** Delay before the second attempt. Default "1s". */
   initialInterval?: Duration;
-  /** Factor from one wait to the next. Default 2. */
+  /** Factor by which each delay is longer than the one before. Default 2. */
   backoff?: number;
-  /** Longest wait. Default: 100 times `initialInterval`. */
+  /** The longest delay. Default: 100 times `initialInterval`. */
   maxInterval?: Duration;
-  /** Share of a wait that is random, 0 to 1. Default 0.2. */
+  /** The share of each delay that is random, from 0 to 1. Default 0.2. */
   jitter?: number;
-  /** Errors that no attempt can fix, by class name or by a synchronous test. */
+  /** Errors that are never retried: a list of class names, or a synchronous predicate. */
   nonRetryable?: readonly string[] | ((error: Error) => boolean);
 }
 
-/** One that is stored with a run: names only. */
+/** A retry policy as it is stored with a run: `nonRetryable` can only be a list of names. */
 export type StoredRetryPolicy = Omit<RetryPolicy, "nonRetryable"> & { nonRetryable?: readonly string[] };
 
 /** A policy with its defaults filled in; intervals in milliseconds. */
@@ -39,7 +40,7 @@ export interface ResolvedRetry {
 /** Steps and activities are operations. */
 export type RetriedKind = "operation" | "run";
 
-/** Without a `maxInterval`, the longest wait is so many times the first. */
+/** The default of `maxInterval`, as a multiple of `initialInterval`. */
 const LONGEST_OVER_FIRST = 100;
 
 const operationDefaults: ResolvedRetry = Object.freeze({
@@ -55,7 +56,7 @@ export const retryDefaults: Readonly<Record<RetriedKind, ResolvedRetry>> = Objec
   run: Object.freeze({ ...operationDefaults, maxAttempts: 1 }),
 });
 
-/** Infinity as a number that JSON can hold, and nobody reaches. */
+/** Replaces Infinity by a number that JSON can represent and that no run reaches. */
 export function countable(maxAttempts: number): number {
   return Math.min(maxAttempts, Number.MAX_SAFE_INTEGER);
 }
@@ -69,7 +70,7 @@ const POLICY: OptionNames<RetryPolicy> = {
   nonRetryable: true,
 };
 
-/** Throws an InvalidInputError for a policy that makes no sense. */
+/** Fills in the defaults. Throws an InvalidInputError if the policy is invalid. */
 export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind): ResolvedRetry {
   const defaults = retryDefaults[kind];
   if (policy === undefined) return defaults;
@@ -84,7 +85,7 @@ export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind)
   };
 }
 
-/** Takes anything, since it is what checks the options of users who have no types. */
+/** Throws an InvalidInputError if the policy is invalid. Accepts any value, because it also checks options of callers without types. */
 export function validateRetry(policy: unknown): asserts policy is RetryPolicy {
   if (policy === null || typeof policy !== "object") {
     throw new InvalidInputError({ what: "retry policy", issues: [{ message: `must be an object, not ${preview(policy)}` }] });
@@ -101,9 +102,9 @@ export function validateRetry(policy: unknown): asserts policy is RetryPolicy {
     maxAttempts !== Number.POSITIVE_INFINITY &&
     !(Number.isInteger(maxAttempts) && inRange(maxAttempts, 1))
   ) {
-    refuse("maxAttempts", "a whole number from 1, or Infinity", maxAttempts);
+    refuse("maxAttempts", "a whole number of at least 1, or Infinity", maxAttempts);
   }
-  if (backoff !== undefined && !inRange(backoff, 1)) refuse("backoff", "a number from 1", backoff);
+  if (backoff !== undefined && !inRange(backoff, 1)) refuse("backoff", "a number of at least 1", backoff);
   if (jitter !== undefined && !inRange(jitter, 0, 1)) refuse("jitter", "a number from 0 to 1", jitter);
   if (nonRetryable !== undefined && typeof nonRetryable !== "function" && !isListOfNames(nonRetryable)) {
     refuse("nonRetryable", "a list of class names or a function", nonRetryable);
@@ -138,19 +139,19 @@ function isListOfNames(value: unknown): boolean {
 }
 
 /**
- * The wait after a failed attempt (counted from 1), in whole milliseconds: initialInterval × backoff^(attempt - 1), capped at
- * maxInterval. Of that, the share `jitter` is random, so the wait lies between (1 - jitter) of it and all of it: never above the cap.
+ * The delay after a failed attempt (counted from 1), in whole milliseconds: initialInterval × backoff^(attempt - 1), capped at
+ * maxInterval. The share `jitter` of it is random, so the delay lies between (1 - jitter) times that value and that value.
  */
 export function retryDelay(retry: ResolvedRetry, attempt: number, random: number): number {
-  // After thousands of attempts the power is Infinity, and 0 × Infinity no number.
+  // After thousands of attempts the power is Infinity, and 0 × Infinity is NaN.
   const growth = Math.min(retry.backoff ** (attempt - 1), Number.MAX_VALUE);
   const wait = Math.min(retry.initialInterval * growth, retry.maxInterval);
   return Math.round(wait * (1 - retry.jitter + retry.jitter * random));
 }
 
 /**
- * The wait that a RetryLaterError asks for, in milliseconds, also through errors that only wrap the failure of an operation. It is not
- * capped by `maxInterval`. Undefined: the policy decides.
+ * The delay that a RetryLaterError asks for, in milliseconds, also if the error is wrapped in the failure of an operation. `maxInterval`
+ * does not cap it. Undefined: the policy decides.
  */
 export function askedWait(error: unknown): number | undefined {
   const seen = new Set<unknown>();
@@ -171,13 +172,13 @@ const neverRetried: ReadonlySet<ErrorName | undefined> = new Set([
   "RollbackError",
   "UnserializableValueError",
   "IllegalReturnError",
-  "IllegalCallError", // of a body that uses ctx: the run is blocked (X7), and its ctx answers no more
+  "IllegalCallError", // a step body used ctx: the run is blocked (X7), and its ctx rejects every further call
   "OutOfTurnError",
   "LimitExceededError",
 ]);
 const wrappers: ReadonlySet<ErrorName | undefined> = new Set(["StepFailedError", "ActivityFailedError", "ChildFailedError"]);
 
-/** Whether another attempt may help. An error that only wraps the failure of an operation is judged by what it wraps as well. */
+/** Whether the error may be retried. An error that wraps the failure of an operation is judged by its cause as well. */
 export function isRetryable(error: unknown, policy: RetryPolicy | undefined): boolean {
   const seen = new Set<unknown>();
   for (let at = error; !seen.has(at); ) {
@@ -193,15 +194,15 @@ export function isRetryable(error: unknown, policy: RetryPolicy | undefined): bo
 function isNamed(error: unknown, nonRetryable: RetryPolicy["nonRetryable"]): boolean {
   if (nonRetryable === undefined) return false;
   if (typeof nonRetryable === "function") return isNamedBy(nonRetryable, toError(error));
-  // By class name, whether or not the class sets `name`.
+  // Compares the class name, whether or not the class sets `name`.
   if (!isError(error)) return false;
   const names = [read(error, "name"), read(read(error, "constructor"), "name")];
   return names.some((name) => typeof name === "string" && nonRetryable.includes(name));
 }
 
 /**
- * A test that throws has not said so: an attempt more does less harm than an error that no caller sees. Neither has one that returns a
- * promise, whose rejection must not end the process (X11).
+ * A predicate that throws counts as false: one more attempt does less harm than an error that no caller sees. So does one that returns a
+ * promise; its rejection is caught here so that it can't end the process (X11).
  */
 function isNamedBy(names: (error: Error) => boolean, error: Error): boolean {
   try {

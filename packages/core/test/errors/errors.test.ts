@@ -28,7 +28,7 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [
     new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 2, limit: "startToClose" }),
     { step: "render", timeout: 90_000, attempt: 2, limit: "startToClose" },
-    'attempt 2 of activity "render" took longer than its startToClose of 1m30s\nRaise its `startToClose`',
+    'attempt 2 of activity "render" took longer than its startToClose of 1m30s\nRaise `startToClose`',
   ],
   [
     new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 2, limit: "heartbeat" }),
@@ -39,12 +39,12 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [
     new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 1, limit: "scheduleToStart" }),
     { limit: "scheduleToStart" },
-    'no worker began activity "render" within its scheduleToStart of 1m30s\nStart a worker',
+    'no worker started activity "render" within its scheduleToStart of 1m30s\nStart more workers',
   ],
   [
     new errors.StepTimeoutError({ step: "render", timeout: 90_000, attempt: 3, limit: "scheduleToClose" }),
     { limit: "scheduleToClose" },
-    'activity "render" was not done within its scheduleToClose of 1m30s, at attempt 3\nRaise its `scheduleToClose`',
+    'activity "render" did not end within its scheduleToClose of 1m30s (attempt 3)\nRaise `scheduleToClose`',
   ],
   [new errors.ActivityFailedError({ activity: "mail", attempts: 10, cause }), { activity: "mail", attempts: 10 }, '"mail"', "10 attempts"],
   [new errors.ChildFailedError({ childId: "c1", workflow: "ship", cause }), { childId: "c1", workflow: "ship" }, '"c1" of workflow "ship"'],
@@ -52,7 +52,7 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
   [
     new errors.RunFailedError({ runId: "r1", cause, resumable: false }),
     { runId: "r1", cause },
-    /^run "r1" failed: TypeError: card is undefined\nSee `cause`.* It can.t be resumed/,
+    /^run "r1" failed: TypeError: card is undefined\nSee `cause`.* The run can.t be resumed/,
   ],
   [new errors.CanceledError("closed shop"), { reason: "closed shop" }, /^canceled: closed shop\n/],
   [new errors.CanceledError(), { reason: undefined }, /^canceled\n/],

@@ -50,12 +50,12 @@ describe("activity", () => {
 
   it.each<[string, ActivityOptions, RegExp]>([
     ["an empty queue", { queue: "" }, /^queue: must not be empty$/],
-    ["a retry that makes no attempt", { retry: { maxAttempts: 0 } }, /^retry\.maxAttempts: must be a whole number from 1/],
+    ["a retry that makes no attempt", { retry: { maxAttempts: 0 } }, /^retry\.maxAttempts: must be a whole number of at least 1/],
     // @ts-expect-error not a duration
-    ["a malformed startToClose", { startToClose: "soon" }, /^startToClose: .* is no duration/],
-    ["a negative scheduleToClose", { scheduleToClose: -1 }, /^scheduleToClose: .* is no duration/],
+    ["a malformed startToClose", { startToClose: "soon" }, /^startToClose: .* is not a duration/],
+    ["a negative scheduleToClose", { scheduleToClose: -1 }, /^scheduleToClose: .* is not a duration/],
     ["a scheduleToStart of nothing", { scheduleToStart: 0 }, /^scheduleToStart: must be longer than 0/],
-    ["a heartbeat that is no number", { heartbeat: Number.NaN }, /^heartbeat: .* is no duration/],
+    ["a heartbeat that is no number", { heartbeat: Number.NaN }, /^heartbeat: .* is not a duration/],
   ])("D11 refuses %s", (_, options, message) => {
     expect(issuesOf(() => activity("refused", () => {}, options))).toEqual([expect.stringMatching(message)]);
   });

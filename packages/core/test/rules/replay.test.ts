@@ -653,8 +653,8 @@ describe("the message", () => {
       "a letter of a long text",
       (ctx) => ctx.activity(send(), `${long}a`),
       (ctx) => ctx.activity(send(), `${long}b`),
-      `(from letter 281) "${"x".repeat(20)}a"`,
-      `(from letter 281) "${"x".repeat(20)}b"`,
+      `(from character 281) "${"x".repeat(20)}a"`,
+      `(from character 281) "${"x".repeat(20)}b"`,
     ],
     [
       "the kind of a value",

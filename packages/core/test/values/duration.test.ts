@@ -78,7 +78,7 @@ describe("parseDuration", () => {
   ])("refuses %j, and names it", (duration) => {
     const refusal = (): number => parseDuration(duration);
     expect(refusal).toThrow(InvalidInputError);
-    expect(refusal).toThrow(/invalid duration: .+ is no duration/);
+    expect(refusal).toThrow(/invalid duration: .+ is not a duration/);
     if (typeof duration === "string") expect(refusal).toThrow(JSON.stringify(duration));
   });
 });

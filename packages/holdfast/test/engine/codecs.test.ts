@@ -184,7 +184,7 @@ describe.each(["memory", "sqlite"] as const)("codecs on %s", (store) => {
   test("P8 a codec that decodes to a promise is refused", async () => {
     const engine = await engines.open({ codec: { encode: jsonCodec.encode, decode: async () => 1 } });
     const run = await engine.start(echo, 1);
-    expect((await run.describe()).error?.message).toMatch(/the codec: decode must return the value at once, not a promise/);
+    expect((await run.describe()).error?.message).toMatch(/the codec: decode must return the value synchronously, not a promise/);
   });
 });
 

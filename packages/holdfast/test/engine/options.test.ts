@@ -23,22 +23,26 @@ describe("options that there are not", () => {
   afterEach(() => engine.close());
 
   test.each<[string, (engine: Untyped) => Promise<unknown>, RegExp]>([
-    ["open", () => Holdfast.open("memory:", { codecs: {} } as Untyped), /codecs: .* Is codec meant\?/],
-    ["start", (e) => e.start(echo, 1, { idempotencykey: "x" }), /start: idempotencykey: .* Is idempotencyKey meant\?/],
-    ["start by its retry", (e) => e.start(echo, 1, { retry: { attempts: 3 } }), /attempts: .* Is maxAttempts meant\?/],
-    ["startMany", (e) => e.startMany(echo, [{ input: 1 }, { inputs: 2 }]), /startMany: inputs: .* Is input meant\?/],
-    ["updateWithStart", (e) => e.updateWithStart(entity, undefined, { name: "add", args: 1 }), /args: .*There are: /],
-    ["the start of updateWithStart", (e) => e.updateWithStart(entity, undefined, { name: "add", input: 1 }, { ID: "x" }), /Is id meant/],
-    ["signal", (e) => e.run("x").signal("go", 1, { idempotency: "x" }), /Is idempotencyKey meant/],
-    ["update", (e) => e.run("x").update("go", 1, { timeOut: 1 }), /update: timeOut: .* Is timeout meant/],
-    ["result", (e) => e.run("x").result({ timeOut: 1 }), /Is timeout meant/],
-    ["list", (e) => e.list({ state: "failed" }), /list: state: .* Is status meant/],
-    ["count", (e) => e.count({ workflows: "x" }), /Is workflow meant/],
-    ["worker", (e) => e.worker({ workflows: [echo], concurency: 5 }), /worker: concurency: .* Is concurrency meant/],
-    ["testEngine", () => testEngine({ workflows: [echo], start: 1 } as Untyped), /Is startTime meant/],
-    ["testEngine's stand-ins", () => testEngine({ workflows: [echo], replace: { step: {} } } as Untyped), /Is steps meant/],
-    ["workflow", async () => workflow({ name: "x", serve: "*" } as Untyped, async () => 1), /workflow "x": serve: .* Is serves meant/],
-    ["activity", async () => activity("x", () => 1, { timeout: 5 } as Untyped), /activity "x": timeout: .* There are: queue/],
+    ["open", () => Holdfast.open("memory:", { codecs: {} } as Untyped), /codecs: .* Did you mean codec\?/],
+    ["start", (e) => e.start(echo, 1, { idempotencykey: "x" }), /start: idempotencykey: .* Did you mean idempotencyKey\?/],
+    ["start by its retry", (e) => e.start(echo, 1, { retry: { attempts: 3 } }), /attempts: .* Did you mean maxAttempts\?/],
+    ["startMany", (e) => e.startMany(echo, [{ input: 1 }, { inputs: 2 }]), /startMany: inputs: .* Did you mean input\?/],
+    ["updateWithStart", (e) => e.updateWithStart(entity, undefined, { name: "add", args: 1 }), /args: .*Known options: /],
+    [
+      "the start of updateWithStart",
+      (e) => e.updateWithStart(entity, undefined, { name: "add", input: 1 }, { ID: "x" }),
+      /Did you mean id/,
+    ],
+    ["signal", (e) => e.run("x").signal("go", 1, { idempotency: "x" }), /Did you mean idempotencyKey/],
+    ["update", (e) => e.run("x").update("go", 1, { timeOut: 1 }), /update: timeOut: .* Did you mean timeout/],
+    ["result", (e) => e.run("x").result({ timeOut: 1 }), /Did you mean timeout/],
+    ["list", (e) => e.list({ state: "failed" }), /list: state: .* Did you mean status/],
+    ["count", (e) => e.count({ workflows: "x" }), /Did you mean workflow/],
+    ["worker", (e) => e.worker({ workflows: [echo], concurency: 5 }), /worker: concurency: .* Did you mean concurrency/],
+    ["testEngine", () => testEngine({ workflows: [echo], start: 1 } as Untyped), /Did you mean startTime/],
+    ["testEngine's stand-ins", () => testEngine({ workflows: [echo], replace: { step: {} } } as Untyped), /Did you mean steps/],
+    ["workflow", async () => workflow({ name: "x", serve: "*" } as Untyped, async () => 1), /workflow "x": serve: .* Did you mean serves/],
+    ["activity", async () => activity("x", () => 1, { timeout: 5 } as Untyped), /activity "x": timeout: .* Known options: queue/],
   ])("%s: refused with an InvalidInputError that names the nearest", async (_, call, message) => {
     const error = await errorOf(call(engine));
     expect(error).toBeInstanceOf(InvalidInputError);
@@ -47,16 +51,16 @@ describe("options that there are not", () => {
   });
 
   test.each<[string, (ctx: Untyped) => unknown, RegExp]>([
-    ["step", (ctx) => ctx.step("x", () => 1, { retries: 3 }), /ctx\.step: retries: .* Is retry meant/],
+    ["step", (ctx) => ctx.step("x", () => 1, { retries: 3 }), /ctx\.step: retries: .* Did you mean retry/],
     ["transaction", (ctx) => ctx.transaction("x", () => 1, { timeout: 3 }), /ctx\.transaction: timeout: /],
-    ["activity", (ctx) => ctx.activity(work, undefined, { retries: {} }), /Is retry meant/],
-    ["child", (ctx) => ctx.child(echo, 1, { parentclose: "abandon" }), /Is parentClose meant/],
-    ["startChild", (ctx) => ctx.startChild(echo, 1, { task: "x" }), /There are: id, queue/],
-    ["waitForSignal", (ctx) => ctx.waitForSignal("go", { timeOut: "1s" }), /Is timeout meant/],
-    ["listen", (ctx) => ctx.listen(["go"], { counts: 1 }), /Is count meant/],
-    ["receive", (ctx) => ctx.receive(0, { signal: {} }), /Is signals meant/],
+    ["activity", (ctx) => ctx.activity(work, undefined, { retries: {} }), /Did you mean retry/],
+    ["child", (ctx) => ctx.child(echo, 1, { parentclose: "abandon" }), /Did you mean parentClose/],
+    ["startChild", (ctx) => ctx.startChild(echo, 1, { task: "x" }), /Known options: id, queue/],
+    ["waitForSignal", (ctx) => ctx.waitForSignal("go", { timeOut: "1s" }), /Did you mean timeout/],
+    ["listen", (ctx) => ctx.listen(["go"], { counts: 1 }), /Did you mean count/],
+    ["receive", (ctx) => ctx.receive(0, { signal: {} }), /Did you mean signals/],
     ["loop", (ctx) => ctx.loop({ name: "x", state: 0, commitEvery: 1 }, () => Loop.break()), /ctx\.loop: commitEvery/],
-    ["continueAsNew", (ctx) => ctx.continueAsNew(1, { versions: "2" }), /Is version meant/],
+    ["continueAsNew", (ctx) => ctx.continueAsNew(1, { versions: "2" }), /Did you mean version/],
   ])("ctx.%s: refused with an InvalidInputError that names the nearest", async (_, call, message) => {
     const run = workflow("run", async (ctx: WorkflowContext) => {
       await call(ctx);
@@ -70,12 +74,12 @@ describe("options that there are not", () => {
     [
       "activity",
       (ctx) => ctx.activity(work, undefined, { retry: { nonRetryable: () => true } }),
-      /list of class names here.*Give it to activity/,
+      /list of class names here.*Pass a function to activity/,
     ],
     ["child", (ctx) => ctx.child(echo, 1, { retry: { nonRetryable: () => true } }), /list of names here.*Give it to the workflow/],
     ["loop", (ctx) => ctx.loop({ name: "x", state: 0, commitInterval: Symbol("s") }, () => Loop.break()), /commitInterval must be/],
     ["receive", (ctx) => ctx.receive(0, { checkpointEvery: Symbol("s") }), /checkpointEvery must be/],
-    ["sleep", (ctx) => ctx.sleep("5 parsecs"), /"5 parsecs" is no duration/],
+    ["sleep", (ctx) => ctx.sleep("5 parsecs"), /"5 parsecs" is not a duration/],
   ])("ctx.%s: values that can't be are an InvalidInputError", async (_, call, message) => {
     const run = workflow("run", async (ctx: WorkflowContext) => {
       await call(ctx);

@@ -241,9 +241,9 @@ describe.each(STORES)("bad input on %s", (store) => {
     const long = "x".repeat(513);
     for (const options of [{ idempotencyKey: long }, { queue: long }, { version: long }])
       expect(await errorOf(engine.start(plain, undefined, options))).toMatchObject({ name: "InvalidInputError" });
-    expect((await errorOf(engine.start(long))).message).toContain("workflow is text of at most 512 characters; this one has 513");
+    expect((await errorOf(engine.start(long))).message).toContain("workflow must have at most 512 characters, not 513");
     const run = await engine.start(plain, undefined, { idempotencyKey: "é".repeat(512) });
-    expect((await errorOf(run.signal("go", 1, { idempotencyKey: long }))).message).toContain("at most 512 characters; this one has 513");
+    expect((await errorOf(run.signal("go", 1, { idempotencyKey: long }))).message).toContain("at most 512 characters, not 513");
   });
 
   test("what is no workflow can't be started or served", async () => {
@@ -285,7 +285,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     const error = (await errorOf(engine.startMany(echo, items))) as RunAlreadyExistsError;
     expect(error).toBeInstanceOf(RunAlreadyExistsError);
     expect(error.runIds).toEqual(["a", "old"]);
-    expect(error.message).toContain('runs "a", "old" exist already');
+    expect(error.message).toContain('runs "a", "old" already exist');
     expect((await engine.list()).runs.map(({ id }) => id).sort()).toEqual(["a", "b", "c", "old"]);
     expect((await engine.run("a").describe()).input).toBe(0);
     const one = (await errorOf(engine.startMany(echo, [{ input: 1, id: "a" }, { input: 1, id: "d" }]))) as RunAlreadyExistsError; // biome-ignore format: one line
@@ -587,8 +587,8 @@ describe("opening an engine", () => {
       decode = (data: unknown) => data;
     }
     for (const [codec, name] of [
-      [new SealedCodec(), /codec SealedCodec: encode must return text or a Uint8Array, at once, not a promise/],
-      [{ encode: () => ({}) as never, decode: () => 1 }, /the codec: encode must return text/],
+      [new SealedCodec(), /codec SealedCodec: encode must return a string or a Uint8Array synchronously, not a promise/],
+      [{ encode: () => ({}) as never, decode: () => 1 }, /the codec: encode must return a string/],
     ] as const) {
       const engine = await Holdfast.open("memory:", { codec });
       const error = await errorOf(engine.start(echo, 1));

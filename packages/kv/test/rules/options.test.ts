@@ -11,7 +11,7 @@ const work = activity("work", () => 1);
 describe("what a run can't be run with", () => {
   test.each<[string, object | undefined, RegExp]>([
     ["nothing", undefined, /Give an object/],
-    ["an option that there is not", { idd: "x" }, /idd: .* Is id meant\?/],
+    ["an option that there is not", { idd: "x" }, /idd: .* Did you mean id\?/],
     ["an activity by itself", { activities: work }, /activities: Give a list, not activity "work" by itself: put it in brackets/],
     ["a workflow by itself as activities", { activities: echo }, /No activity is in the object/],
     ["no activities in an object", { activities: { echo } }, /No activity is in the object/],
@@ -31,7 +31,7 @@ describe("what a run can't be run with", () => {
     const driver = new MemoryDriver();
     await runWorkflow({ driver, workflow: workflow("wait", async (ctx) => ctx.waitForSignal("go")), id: "r" });
     const handle = openWorkflow({ driver, workflow: echo, id: "r" });
-    await expect(handle.signal("go", 1, { idempotencykey: "x" } as never)).rejects.toThrow(/Is idempotencyKey meant/);
-    await expect(handle.update("go", 1, { timeOut: 5 } as never)).rejects.toThrow(/Is timeout meant/);
+    await expect(handle.signal("go", 1, { idempotencykey: "x" } as never)).rejects.toThrow(/Did you mean idempotencyKey/);
+    await expect(handle.update("go", 1, { timeOut: 5 } as never)).rejects.toThrow(/Did you mean timeout/);
   });
 });
