@@ -6,7 +6,7 @@
 import { InvalidInputError } from "@holdfast/core";
 import { FAULT_KINDS } from "./faults.ts";
 import type { Random } from "./random.ts";
-import type { Scene } from "./scene.ts";
+import type { Scene } from "./scenario.ts";
 import type { SimulationOptions } from "./simulation.ts";
 
 const STORES = ["memory", "sqlite"];

@@ -3,8 +3,8 @@
 // Invariants: nothing happens in a dead process; callbacks of `soon` come in order, as in Node; a timer is never early by its own clock.
 
 import type { Environment, Timer } from "@holdfast/host";
+import { Told } from "./knownClaims.ts";
 import type { Random } from "./random.ts";
-import { Told } from "./told.ts";
 import type { Owner, World } from "./world.ts";
 
 export interface Clock {

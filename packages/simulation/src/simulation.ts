@@ -5,20 +5,20 @@
 import { type AnyWorkflow, isDeliveredError, type Logger, replay, toHistory } from "@holdfast/core";
 import { Holdfast } from "holdfast";
 import type { Store } from "holdfast/store";
-import { type Cast, castOf } from "./cast.ts";
+import { Ledger } from "./checks/effects.ts";
+import { Onlooker } from "./checks/reads.ts";
+import { Witness } from "./checks/stores.ts";
+import { type Host, Stage } from "./clients.ts";
+import { type Cast, castOf } from "./deployment.ts";
 import { drawnFaults, FaultDraws, type FaultKind, type Faults } from "./faults.ts";
-import { Hands } from "./hands.ts";
-import { Ledger } from "./ledger.ts";
 import { Network } from "./network.ts";
-import { Onlooker } from "./onlooker.ts";
 import { checkOptions, checkPlayed, drawScenes } from "./options.ts";
 import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
 import type { Random } from "./random.ts";
-import type { Scene } from "./scene.ts";
-import { type Host, Stage } from "./stage.ts";
+import type { Scene } from "./scenario.ts";
+import { Hands } from "./stepBodies.ts";
 import { openSimulatedStore, type StoreKind } from "./stores.ts";
 import type { Violation } from "./violation.ts";
-import { Witness } from "./witness.ts";
 import { World } from "./world.ts";
 
 export interface SimulationOptions {

@@ -3,10 +3,10 @@
 // Invariants: D10 (completed steps do not run again, caught failures stay caught), D8 (attempts as the policy says).
 
 import { FatalError, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
-import type { Ledger } from "../ledger.ts";
+import type { Ledger } from "../checks/effects.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

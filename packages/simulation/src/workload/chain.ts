@@ -3,9 +3,9 @@
 // Invariants: M2 M3 M7 (each once, in the order of arrival), P10 (across executions too).
 
 import { FatalError, signal, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Input {
   readonly wanted: number;

@@ -3,9 +3,9 @@
 // Invariants: K8 (every sleep ends, none early), D9 (parking misses neither), M2 M7 (every signal once, in order).
 
 import { FatalError, signal, workflow } from "@holdfast/core";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
 
 interface Plan {
   readonly id: string;

@@ -3,9 +3,9 @@
 // Invariants: V1 V2 V4 (divergence blocks and harms nothing; the right code goes on), Y1.
 
 import { FatalError, type UnitContext, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

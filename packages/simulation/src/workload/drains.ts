@@ -4,10 +4,10 @@
 // K1 (a run whose cancellation was acknowledged ends canceled).
 
 import { type AnyWorkflow, activity, Receive, signal, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 const KINDS = ["listen", "race", "step", "errand", "child", "receive", "cancel"] as const;
 type Kind = (typeof KINDS)[number];

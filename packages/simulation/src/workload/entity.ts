@@ -3,10 +3,10 @@
 // Invariants: M1 M3 M10 (what was acknowledged has happened, once), M11 (a query shows it), R3 R9 R10 A3 (no write is lost), R11 (checkpoints change nothing).
 
 import { Receive, signal, update, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
+import type { Asked, Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Asked, Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

@@ -3,9 +3,9 @@
 // Invariants: D11 (leases, timeouts, late answers), D6 (one outcome), C7 (given up ones are told).
 
 import { activity, type BranchContext, FatalError, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

@@ -3,10 +3,10 @@
 // Invariants: K6 (children follow their parent, or not, as they were told to), D2 (a parent hears of every end), K3 (how ends look from above).
 
 import { type BranchContext, FatalError, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Member {
   readonly id: string;

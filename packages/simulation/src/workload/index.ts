@@ -3,7 +3,7 @@
 // Invariants: every scene has a name of its own.
 
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
 import { again } from "./again.ts";
 import { chain } from "./chain.ts";
 import { crossing } from "./crossing.ts";

@@ -3,11 +3,11 @@
 // Invariants: K1 K2 K3 (cancellation reaches everything, cleanup runs to its end), K7 (deadlines), K9.
 
 import { workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
-import type { Ledger } from "../ledger.ts";
+import type { Ledger } from "../checks/effects.ts";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

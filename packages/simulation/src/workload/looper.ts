@@ -3,9 +3,9 @@
 // Invariants: L1–L4 (each iteration counts once, history is bounded, replay starts at the commit).
 
 import { FatalError, Loop, signal, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Input {
   readonly times: number;

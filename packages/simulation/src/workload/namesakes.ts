@@ -3,9 +3,9 @@
 // Invariants: M3 (keys are kept by workflow; a start never gets a run of another workflow; a repeated start is the same run).
 
 import { RunAlreadyExistsError, workflow } from "@holdfast/core";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
 
 interface Plan {
   readonly workflow: string;

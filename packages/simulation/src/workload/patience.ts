@@ -3,10 +3,10 @@
 // Invariants: M8 M10 (what was told as accepted is counted once, what was told as rejected never; the witness holds each acceptance).
 
 import { Receive, update, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
+import type { Asked } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Asked } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly key: string;

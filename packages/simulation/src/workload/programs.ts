@@ -13,10 +13,10 @@ import {
   type UnitContext,
   workflow,
 } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 type Block = readonly Node[];
 type Node =

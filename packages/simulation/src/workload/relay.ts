@@ -3,9 +3,9 @@
 // Invariants: P7 P10 (time never goes back within a run, though estimates of workers differ).
 
 import { workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Input {
   readonly left: number;

@@ -3,9 +3,9 @@
 // Invariants: W2 (the witness holds the order of every claim), W3 (none is forgotten).
 
 import { workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

@@ -3,11 +3,11 @@
 // Invariants: S1 (reverse order of completion, all of them), S2 (a crash in between changes nothing), D6 (exactly once in a transaction).
 
 import { FatalError, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
-import type { Ledger } from "../ledger.ts";
+import type { Ledger } from "../checks/effects.ts";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

@@ -3,9 +3,9 @@
 // Invariants: D6 (the writes and the outcome, both or neither, once).
 
 import { FatalError, workflow } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;

@@ -14,10 +14,10 @@ import {
   update,
   workflow,
 } from "@holdfast/core";
-import type { Hands } from "../hands.ts";
+import type { Stage } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scene.ts";
-import type { Stage } from "../stage.ts";
+import type { Scene } from "../scenario.ts";
+import type { Hands } from "../stepBodies.ts";
 
 const KINDS = ["errand", "fatal", "loser", "waiters", "deadline", "lateRetry", "undone", "heirs", "closing", "patience"] as const;
 type Kind = (typeof KINDS)[number];

@@ -4,10 +4,10 @@
 // transactions are counted at the end.
 
 import type { StepInfo } from "@holdfast/core";
-import type { SimProcess } from "./process.ts";
-import type { Begun } from "./told.ts";
-import { DRIFT_TOLERANCE, type Witness } from "./witness.ts";
-import type { World } from "./world.ts";
+import type { Begun } from "../knownClaims.ts";
+import type { SimProcess } from "../process.ts";
+import type { World } from "../world.ts";
+import { DRIFT_TOLERANCE, type Witness } from "./stores.ts";
 
 interface Attempt {
   /** None: of an activity, which belongs to no claim. */

@@ -5,9 +5,9 @@
 
 import { type Activity, type AnyWorkflow, InvalidInputError } from "@holdfast/core";
 import { byName, isActivity, isWorkflow, WorkflowTable } from "@holdfast/host";
-import type { Hands } from "./hands.ts";
 import { isPlain, reasonOf, shown } from "./options.ts";
-import type { Scene, StandIns } from "./scene.ts";
+import type { Scene, StandIns } from "./scenario.ts";
+import type { Hands } from "./stepBodies.ts";
 
 export interface Cast {
   readonly workflows: readonly AnyWorkflow[];

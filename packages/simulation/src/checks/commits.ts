@@ -3,7 +3,7 @@
 // Invariants: D2 (state, status, wake-up and the fate of children come with the commit, not after it), C7, K6, K7, K9, P10.
 
 import type { ClaimedRun, NewMessage, NewRun, ParentLink, RunRow, Store, TurnCommit } from "holdfast/store";
-import type { World } from "./world.ts";
+import type { World } from "../world.ts";
 
 const CLOSED: ReadonlySet<string> = new Set(["completed", "failed", "canceled", "terminated"]);
 

@@ -3,9 +3,9 @@
 // Invariants: everything in a scene is drawn from the seed.
 
 import type { Activity, ActivityInfo, AnyWorkflow, StepInfo } from "@holdfast/core";
-import type { Hands } from "./hands.ts";
-import type { Ledger } from "./ledger.ts";
-import type { Stage } from "./stage.ts";
+import type { Ledger } from "./checks/effects.ts";
+import type { Stage } from "./clients.ts";
+import type { Hands } from "./stepBodies.ts";
 
 /** Bodies that take the place of real ones, by name. */
 export interface StandIns {

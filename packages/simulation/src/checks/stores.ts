@@ -33,14 +33,14 @@ import type {
   TaskAnswer,
   TurnCommit,
 } from "holdfast/store";
+import type { SimProcess } from "../process.ts";
+import type { World } from "../world.ts";
 import { Acceptances } from "./acceptances.ts";
-import { Aftermath } from "./aftermath.ts";
+import { Tasks } from "./activities.ts";
 import { ClaimOrder } from "./claimOrder.ts";
+import { Aftermath } from "./commits.ts";
 import { Deadlines } from "./deadlines.ts";
-import type { SimProcess } from "./process.ts";
 import { StartKeys } from "./startKeys.ts";
-import { Tasks } from "./tasks.ts";
-import type { World } from "./world.ts";
 
 /** What an operation is known by: to others, and within its execution. */
 interface OperationKey {

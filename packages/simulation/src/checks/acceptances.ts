@@ -3,7 +3,7 @@
 // Invariants: M8 (accepted at most once, and never both accepted and rejected).
 
 import type { Store, TurnCommit } from "holdfast/store";
-import type { World } from "./world.ts";
+import type { World } from "../world.ts";
 
 type RejectedUpdate = Parameters<Store["rejectUpdates"]>[0][number];
 type Rejection = Awaited<ReturnType<Store["rejectUpdates"]>>[number];

@@ -4,7 +4,7 @@
 // begins; by the store's clock, as far as a worker can know it).
 
 import type { ClaimedRun, ClaimedTask } from "holdfast/store";
-import type { World } from "./world.ts";
+import type { World } from "../world.ts";
 
 export class Deadlines {
   readonly #world: World;

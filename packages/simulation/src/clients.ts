@@ -6,11 +6,11 @@ import { type AnyWorkflow, InvalidInputError, jsonCodec, RunAlreadyExistsError }
 import type { Holdfast, Run, StartOptions } from "holdfast";
 import type { RunRow, Store } from "holdfast/store";
 import { StoreError } from "holdfast/store";
+import type { Onlooker } from "./checks/reads.ts";
+import type { Witness } from "./checks/stores.ts";
 import type { FaultDraws } from "./faults.ts";
-import type { Onlooker } from "./onlooker.ts";
 import type { SimProcess } from "./process.ts";
 import type { Random } from "./random.ts";
-import type { Witness } from "./witness.ts";
 import type { World } from "./world.ts";
 
 /** A process with an engine in it. */

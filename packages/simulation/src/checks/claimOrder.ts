@@ -3,7 +3,7 @@
 // Invariants: W2 (by priority, then by when they became available; whoever is left behind comes after those that were taken).
 
 import type { ClaimRequest, ClaimResult, RunRow, Served, Store } from "holdfast/store";
-import type { World } from "./world.ts";
+import type { World } from "../world.ts";
 
 export class ClaimOrder {
   readonly #world: World;

@@ -3,7 +3,7 @@
 // Invariants: M3 (keys are kept by workflow, several a run; a run of another workflow is never started, found or written to).
 
 import type { AddressedMessage, CreateResult, NewRun, SendResult } from "holdfast/store";
-import type { World } from "./world.ts";
+import type { World } from "../world.ts";
 
 export class StartKeys {
   readonly #world: World;

@@ -3,8 +3,8 @@
 // Invariants: a body lives and dies with its process; what it has done by then counts.
 
 import { type ActivityInfo, RetryLaterError, type StepInfo } from "@holdfast/core";
+import type { Ledger } from "./checks/effects.ts";
 import type { FaultDraws } from "./faults.ts";
-import type { Ledger } from "./ledger.ts";
 import type { SimProcess } from "./process.ts";
 import type { Random } from "./random.ts";
 import type { World } from "./world.ts";

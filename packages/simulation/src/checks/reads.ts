@@ -6,10 +6,10 @@ import { type AnyWorkflow, evaluateQuery, HAS_ATTEMPTS, type OperationInfo } fro
 import type { Environment, Timer } from "@holdfast/host";
 import { Holdfast } from "holdfast";
 import type { Store } from "holdfast/store";
-import type { Ledger } from "./ledger.ts";
-import type { SimProcess } from "./process.ts";
-import { DRIFT_TOLERANCE, type SeenRun, stable, type Witness } from "./witness.ts";
-import type { World } from "./world.ts";
+import type { SimProcess } from "../process.ts";
+import type { World } from "../world.ts";
+import type { Ledger } from "./effects.ts";
+import { DRIFT_TOLERANCE, type SeenRun, stable, type Witness } from "./stores.ts";
 
 export interface OnlookerOptions {
   readonly process: SimProcess;

@@ -4,7 +4,7 @@
 
 import { retryDelay } from "@holdfast/core";
 import type { ClaimedTask, TaskAnswer, TurnCommit } from "holdfast/store";
-import type { World } from "./world.ts";
+import type { World } from "../world.ts";
 
 interface Known {
   readonly task: ClaimedTask;
