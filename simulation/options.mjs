@@ -38,12 +38,12 @@ export function chosen(text, name, known) {
  * @returns {import("@holdfast/simulation").SimulationOptions}
  */
 export function optionsOf(code, values, seed) {
-  const kinds = chosen(values["scenes"], "--scenes", code.SCENES);
+  const kinds = chosen(values["scenarios"], "--scenarios", code.SCENARIOS);
   const without = chosen(values["without"], "--without", code.FAULT_KINDS);
   const { only } = values;
   return {
     seed,
-    scenes: (random) => code.drawnScenes(random, kinds),
+    scenarios: (random) => code.drawnScenarios(random, kinds),
     store: values["store"] === "sqlite" ? "sqlite" : "memory",
     ...(without !== undefined && { without: /** @type {any} */ (without) }),
     ...(typeof only === "string" && { only: only.split(",").map((one) => whole(one, "--only")) }),
@@ -62,7 +62,7 @@ export function commandOf(options, values) {
   const parts = [`npm run simulate -- --seed ${options.seed}`];
   if (values["planted"] !== undefined) parts.push(`--planted ${values["planted"]}`);
   if (options.store === "sqlite") parts.push("--store sqlite");
-  if (values["scenes"] !== undefined) parts.push(`--scenes ${values["scenes"]}`);
+  if (values["scenarios"] !== undefined) parts.push(`--scenarios ${values["scenarios"]}`);
   if (options.only !== undefined) parts.push(`--only ${options.only.join()}`);
   for (const name of /** @type {const} */ (["workers", "storm", "disasters"]))
     if (options[name] !== undefined) parts.push(`--${name} ${options[name]}`);

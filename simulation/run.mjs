@@ -19,11 +19,11 @@ const USAGE = `npm run simulate -- [options]
   --seeds N            so many worlds (default 1000), on --jobs processes (default: as many as there are cores)
   --from S | --fresh   the first seed (default 1), or seeds that nobody has tried
   --store memory|sqlite   what is underneath (default memory)
-  --scenes saga,entity,…  only these kinds of workload
+  --scenarios saga,entity,…  only these kinds of workload
   --no-shrink          print a failure as it was found
 
   --seed S [--trace]   one world, event by event; smaller with
-    --only 0,2           only these of its scenes, by their place
+    --only 0,2           only these of its scenarios, by their place
     --workers K          at most so many workers
     --without crash,…    without these kinds of faults
     --storm ms           the faults end so early
@@ -43,7 +43,7 @@ const OPTIONS = /** @type {const} */ ({
     seed: { type: "string" },
     store: { type: "string", default: "memory" },
     jobs: { type: "string", default: String(Math.max(1, availableParallelism())) },
-    scenes: { type: "string" },
+    scenarios: { type: "string" },
     only: { type: "string" },
     workers: { type: "string" },
     without: { type: "string" },
@@ -77,7 +77,7 @@ function parsed() {
     for (const [name, other] of NOT_BOTH)
       if (isGiven(values, name) && isGiven(values, other)) throw new UsageError(`give --${name} or --${other}, not both`);
     if (values.only !== undefined && values.seed === undefined)
-      throw new UsageError("--only goes with --seed: each seed has its own scenes");
+      throw new UsageError("--only goes with --seed: each seed has its own scenarios");
     return values;
   } catch (error) {
     process.exit(misused(error));
@@ -129,7 +129,7 @@ async function simulateAll(jobs) {
     const rate = `${((failed.done / seconds) * 60).toFixed(0)} a minute`;
     for (const seed of failed.seeds.slice(0, 3)) await one(code, seed);
     if (failed.seeds.length > 3) console.log(`more failed: seeds ${failed.seeds.slice(3).join(", ")}`);
-    console.log(`scenes: ${counted(failed.scenes)}\nfaults: ${counted(failed.faults)}`);
+    console.log(`scenarios: ${counted(failed.scenarios)}\nfaults: ${counted(failed.faults)}`);
     const what = `${failed.done} simulations from seed ${from} on, ${failed.events} events, ${seconds.toFixed(1)} s, ${rate}, store ${values.store}`;
     if (failed.died > 0) console.log(`${failed.died} of the processes that simulate have died`);
     const isGood = failed.seeds.length === 0 && failed.died === 0;
@@ -151,9 +151,9 @@ async function one(code, seed) {
   let shrunk = options;
   if (report.violation !== undefined && !values["no-shrink"]) ({ options: shrunk, report } = await code.shrink(options, report));
   if (values.trace || report.violation !== undefined) for (const line of report.trace) console.log(line);
-  const { violation, scenes, events } = report;
+  const { violation, scenarios, events } = report;
   if (violation === undefined) {
-    console.log(`simulate: ok, seed ${seed} (${scenes.join(", ")}), ${events} events`);
+    console.log(`simulate: ok, seed ${seed} (${scenarios.join(", ")}), ${events} events`);
     return 0;
   }
   console.log(`\nseed ${seed} breaks ${violation.message}\nreproduce: ${commandOf(shrunk, values)}\n`);
@@ -171,7 +171,7 @@ async function many(path, from, count, jobs) {
     events: 0,
     died: 0,
     faults: /** @type {Counts} */ ({}),
-    scenes: /** @type {Counts} */ ({}),
+    scenarios: /** @type {Counts} */ ({}),
   };
   const began = performance.now();
   let told = began;
@@ -179,19 +179,22 @@ async function many(path, from, count, jobs) {
     const child = fork(join(import.meta.dirname, "worker.mjs"), { stdio: "inherit" });
     child.send({ path, values, from: from + i, step: Math.min(jobs, count), end: from + count });
     return new Promise((resolve) => {
-      child.on("message", (/** @type {{ done: number, events: number, failed: number[], faults: Counts, scenes: Counts }} */ message) => {
-        total.done += message.done;
-        total.events += message.events;
-        add(total.faults, message.faults);
-        add(total.scenes, message.scenes);
-        for (const seed of message.failed) {
-          total.seeds.push(seed);
-          console.log(`  seed ${seed} fails`);
-        }
-        if (performance.now() - told < 5_000) return;
-        told = performance.now();
-        console.log(`  ${total.done} of ${count}, ${((total.done / (told - began)) * 60_000).toFixed(0)} a minute`);
-      });
+      child.on(
+        "message",
+        (/** @type {{ done: number, events: number, failed: number[], faults: Counts, scenarios: Counts }} */ message) => {
+          total.done += message.done;
+          total.events += message.events;
+          add(total.faults, message.faults);
+          add(total.scenarios, message.scenarios);
+          for (const seed of message.failed) {
+            total.seeds.push(seed);
+            console.log(`  seed ${seed} fails`);
+          }
+          if (performance.now() - told < 5_000) return;
+          told = performance.now();
+          console.log(`  ${total.done} of ${count}, ${((total.done / (told - began)) * 60_000).toFixed(0)} a minute`);
+        },
+      );
       child.on("exit", (exit) => {
         if (exit !== 0) total.died++;
         resolve(undefined);

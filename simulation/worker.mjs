@@ -23,7 +23,7 @@ process.once(
       news.done++;
       news.events += report.events;
       add(news.faults, report.faults);
-      for (const scene of report.scenes) add(news.scenes, { [scene.replace(/\d+$/, "")]: 1 });
+      for (const scenario of report.scenarios) add(news.scenarios, { [scenario.replace(/\d+$/, "")]: 1 });
       let { violation } = report;
       // A bug counts as found only by a seed that the engine passes without it.
       if (
@@ -51,6 +51,6 @@ function nothing() {
     failed: /** @type {number[]} */ ([]),
     found: /** @type {{ seed: number, oracle: string, rule: string, message: string }[]} */ ([]),
     faults: /** @type {import("./options.mjs").Counts} */ ({}),
-    scenes: /** @type {import("./options.mjs").Counts} */ ({}),
+    scenarios: /** @type {import("./options.mjs").Counts} */ ({}),
   };
 }

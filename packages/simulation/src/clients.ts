@@ -6,8 +6,8 @@ import { type AnyWorkflow, InvalidInputError, jsonCodec, RunAlreadyExistsError }
 import type { Holdfast, Run, StartOptions } from "holdfast";
 import type { RunRow, Store } from "holdfast/store";
 import { StoreError } from "holdfast/store";
-import type { Onlooker } from "./checks/reads.ts";
-import type { Witness } from "./checks/stores.ts";
+import type { ReadChecks } from "./checks/reads.ts";
+import type { StoreChecks } from "./checks/stores.ts";
 import type { FaultDraws } from "./faults.ts";
 import type { SimProcess } from "./process.ts";
 import type { Random } from "./random.ts";
@@ -24,29 +24,29 @@ export type Asked<T> = { readonly value: T } | { readonly error: Error };
 
 const WAITS = 100;
 
-export class Stage {
+export class Clients {
   readonly world: World;
   readonly random: Random;
-  readonly witness: Witness;
+  readonly checks: StoreChecks;
   readonly #store: Store;
   readonly #faults: FaultDraws;
   readonly #hosts: () => readonly Host[];
-  readonly #onlooker: Onlooker;
+  readonly #reads: ReadChecks;
 
   constructor(
     world: World,
     random: Random,
-    witness: Witness,
+    checks: StoreChecks,
     store: Store,
     faults: FaultDraws,
     hosts: () => readonly Host[],
-    onlooker: Onlooker,
+    reads: ReadChecks,
   ) {
     this.#store = store;
-    this.#onlooker = onlooker;
+    this.#reads = reads;
     this.world = world;
     this.random = random;
-    this.witness = witness;
+    this.checks = checks;
     this.#faults = faults;
     this.#hosts = hosts;
   }
@@ -118,7 +118,7 @@ export class Stage {
       // Asked before, and not told.
       if (!(error instanceof RunAlreadyExistsError)) throw error;
     }
-    if (!this.witness.runs.has(options.id))
+    if (!this.checks.runs.has(options.id))
       this.violate("acknowledged", "D2", `the start of ${options.id} was acknowledged, and it does not exist`);
   }
   /** Tells whether it was taken. */
@@ -126,7 +126,7 @@ export class Stage {
     const told = await this.told(`signal ${name} ${key} to ${runId}`, (engine) =>
       (engine.run(runId) as Run<unknown, never>).signal(name as never, payload as never, { idempotencyKey: key } as never),
     );
-    if ("value" in told && this.witness.runs.get(runId)?.keys.has(key) !== true)
+    if ("value" in told && this.checks.runs.get(runId)?.keys.has(key) !== true)
       this.violate("acknowledged", "M1", `signal ${key} to ${runId} was acknowledged and is not in the store`);
     return told;
   }
@@ -145,27 +145,27 @@ export class Stage {
         if (a !== b) this.violate("acknowledged", "M10", `update ${key} of ${runId} was answered ${a}, and under the same key ${b}`);
       },
     );
-    if ("value" in told && this.witness.runs.get(runId)?.updates.has(key) !== true)
+    if ("value" in told && this.checks.runs.get(runId)?.updates.has(key) !== true)
       this.violate("acknowledged", "M10", `the outcome of update ${key} of ${runId} was told before it was durable`);
     this.world.note("", `update ${key} of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
     return told;
   }
   async cancel(runId: string): Promise<Asked<void>> {
     const told = await this.told(`cancel ${runId}`, (engine) => engine.run(runId).cancel("a client wants it"));
-    const run = this.witness.runs.get(runId);
+    const run = this.checks.runs.get(runId);
     if ("value" in told && run?.isAskedToCancel !== true && run?.isClosed !== true)
       this.violate("acknowledged", "K1", `the cancellation of ${runId} was acknowledged and is not in the store`);
     return told;
   }
   async terminate(runId: string): Promise<Asked<void>> {
     const told = await this.told(`terminate ${runId}`, (engine) => engine.run(runId).terminate("a client wants it"));
-    if ("value" in told && this.witness.runs.get(runId)?.isClosed !== true)
+    if ("value" in told && this.checks.runs.get(runId)?.isClosed !== true)
       this.violate("acknowledged", "K6", `${runId} was terminated, its client was told, and it is open`);
     return told;
   }
   async result(runId: string): Promise<Asked<unknown>> {
     const told = await this.#told(`result of ${runId}`, (engine) => engine.run(runId).result());
-    if ("value" in told && this.witness.runs.get(runId)?.isClosed !== true)
+    if ("value" in told && this.checks.runs.get(runId)?.isClosed !== true)
       this.violate("acknowledged", "D2", `the result of ${runId} was told before it was durable`);
     this.world.note("", `result of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
     return told;
@@ -180,7 +180,7 @@ export class Stage {
   }
   /** What a query of the run answers at this moment (M11). */
   query(runId: string, workflow: string, name: string): Promise<unknown> {
-    return this.#onlooker.query(runId, workflow, name);
+    return this.#reads.query(runId, workflow, name);
   }
   /** As it stands in the store, with its published state decoded. */
   async row(runId: string): Promise<(Omit<RunRow, "state"> & { readonly state: unknown }) | undefined> {
@@ -195,7 +195,7 @@ function shown(told: Asked<unknown>): string {
 function codeOf({ workflows }: Host, name: string): AnyWorkflow {
   const code = workflows.find((one) => one.name === name);
   if (code !== undefined) return code;
-  const message = `no scene has a workflow "${name}". There is ${workflows.map((one) => one.name).join(", ")}.`;
+  const message = `no scenario has a workflow "${name}". There is ${workflows.map((one) => one.name).join(", ")}.`;
   throw new InvalidInputError({ what: "start", issues: [{ message, path: [] }] });
 }
 function isOutage(error: unknown): boolean {

@@ -1,15 +1,15 @@
-// What the scenes give to one process: workflows, activities and stand-ins, held against what they should be.
-// Owns: nothing; one look at all scenes for one process.
-// Invariants: a scene that throws or gives something else than it should is an `InvalidInputError` that names the scene: it is not the
+// What the scenarios give to one process: workflows, activities and stand-ins, held against what they should be.
+// Owns: nothing; one look at all scenarios for one process.
+// Invariants: a scenario that throws or gives something else than it should is an `InvalidInputError` that names the scenario: it is not the
 // engine that is blamed for it.
 
 import { type Activity, type AnyWorkflow, InvalidInputError } from "@holdfast/core";
 import { byName, isActivity, isWorkflow, WorkflowTable } from "@holdfast/host";
 import { isPlain, reasonOf, shown } from "./options.ts";
-import type { Scene, StandIns } from "./scenario.ts";
-import type { Hands } from "./stepBodies.ts";
+import type { Scenario, StandIns } from "./scenario.ts";
+import type { StepBodies } from "./stepBodies.ts";
 
-export interface Cast {
+export interface Deployment {
   readonly workflows: readonly AnyWorkflow[];
   // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
   readonly activities: readonly Activity<any, any>[];
@@ -21,31 +21,31 @@ export interface Cast {
 const STAND_INS = ["steps", "activities"] as const;
 
 /** `build` grows with deploys. */
-export function castOf(scenes: readonly Scene[], hands: Hands, build: number): Cast {
+export function deploymentOf(scenarios: readonly Scenario[], bodies: StepBodies, build: number): Deployment {
   const standIns = { steps: {}, activities: {} };
   const mayBlock = new Set<string>();
   const workflows: AnyWorkflow[] = [];
   const activities: Activity<unknown, unknown>[] = [];
-  for (const scene of scenes) {
-    const code = asked(scene, "workflows", () => listed("workflows", scene.workflows(hands, build), isWorkflow));
+  for (const scenario of scenarios) {
+    const code = asked(scenario, "workflows", () => listed("workflows", scenario.workflows(bodies, build), isWorkflow));
     workflows.push(...code);
-    if (scene.mayBlock === true) for (const { name } of code) mayBlock.add(name);
-    activities.push(...asked(scene, "activities", () => listed("activities", scene.activities?.(hands) ?? [], isActivity)));
-    const replaced = asked(scene, "replace", () => checkedStandIns(scene.replace?.(hands) ?? {}));
+    if (scenario.mayBlock === true) for (const { name } of code) mayBlock.add(name);
+    activities.push(...asked(scenario, "activities", () => listed("activities", scenario.activities?.(bodies) ?? [], isActivity)));
+    const replaced = asked(scenario, "replace", () => checkedStandIns(scenario.replace?.(bodies) ?? {}));
     for (const kind of STAND_INS) Object.assign(standIns[kind], replaced[kind]);
   }
-  new WorkflowTable("workflows of all scenes", workflows);
-  byName("activities of all scenes", activities, isActivity);
+  new WorkflowTable("workflows of all scenarios", workflows);
+  byName("activities of all scenarios", activities, isActivity);
   return { workflows, activities, standIns, mayBlock };
 }
 
-function asked<T>({ name }: Scene, part: string, ask: () => T): T {
+function asked<T>({ name }: Scenario, part: string, ask: () => T): T {
   try {
     return ask();
   } catch (error) {
     const isSaid = error instanceof InvalidInputError;
     const why = isSaid ? error.issues.map(({ message }) => message).join("; ") : `It threw ${reasonOf(error)}`;
-    throw wrong(`scene "${name}"`, why, [part], error);
+    throw wrong(`scenario "${name}"`, why, [part], error);
   }
 }
 function listed<T extends { readonly name: string }>(what: string, given: unknown, is: (value: unknown) => value is T): readonly T[] {

@@ -21,7 +21,7 @@ export class SimulationFailed extends Error {
   readonly report: SimulationReport;
 
   constructor(options: SimulationOptions, report: SimulationReport) {
-    const { scenes: _, ...given } = options;
+    const { scenarios: _, ...given } = options;
     const reason = report.violation?.message ?? "nothing";
     super(`${reason}\nreproduce: simulate({ ...options, ...${JSON.stringify(given)} })\n${report.trace.join("\n")}`, {
       cause: report.violation,
@@ -56,6 +56,6 @@ async function repeat(options: SimulationOptions, { trace }: SimulationReport): 
   if (at < 0 && again.length === trace.length) return;
   const place = at < 0 ? trace.length : at;
   const lines = [trace, again].map((one) => one[place] ?? "(the end)");
-  const message = `seed ${options.seed} gave two traces, which part at line ${place + 1}:\n${lines.join("\n")}\nSomething in them waits for real time or I/O, draws from a chance of its own, or keeps what changes from one simulation to the next. Give such a step a stand-in (\`replace\`), draw from \`stage.random\`, and make scenes anew in \`scenes\`.`;
-  throw new InvalidInputError({ what: "scenes", issues: [{ message, path: [] }] });
+  const message = `seed ${options.seed} gave two traces, which part at line ${place + 1}:\n${lines.join("\n")}\nSomething in them waits for real time or I/O, draws from a chance of its own, or keeps what changes from one simulation to the next. Give such a step a stand-in (\`replace\`), draw from \`clients.random\`, and make scenarios anew in \`scenarios\`.`;
+  throw new InvalidInputError({ what: "scenarios", issues: [{ message, path: [] }] });
 }

@@ -2,14 +2,14 @@
 // Owns: nothing; the door to the files beside it.
 // Invariants: the same seed gives the same trace.
 
-export type { Ledger } from "./checks/effects.ts";
-export type { Asked, Stage } from "./clients.ts";
+export type { Effects } from "./checks/effects.ts";
+export type { Asked, Clients } from "./clients.ts";
 export { type Exploration, explore, SimulationFailed } from "./explore.ts";
 export { FAULT_KINDS, type FaultKind, type Faults } from "./faults.ts";
 export { Random } from "./random.ts";
-export type { Scene, StandIns } from "./scenario.ts";
+export type { Scenario, StandIns } from "./scenario.ts";
 export { type Shrunk, shrink } from "./shrink.ts";
 export { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
-export type { Hands, WorkOptions } from "./stepBodies.ts";
+export type { StepBodies, WorkOptions } from "./stepBodies.ts";
 export { Violation } from "./violation.ts";
-export { drawnScenes, SCENES } from "./workload/index.ts";
+export { drawnScenarios, SCENARIOS } from "./workload/index.ts";

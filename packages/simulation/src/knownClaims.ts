@@ -10,7 +10,7 @@ export interface Begun {
   readonly epoch: number;
 }
 
-export class Told {
+export class KnownClaims {
   readonly #claims = new Map<string, { readonly epoch: number; readonly at: number }>();
   readonly #over = new Map<string, number>();
 

@@ -1,16 +1,16 @@
 // What a simulation is told, held against what there is.
-// Owns: nothing; the checks of the options and of the scenes.
+// Owns: nothing; the checks of the options and of the scenarios.
 // Invariants: an option that would be passed over in silence, or leave nothing to simulate, is an `InvalidInputError` that names what there
 // is instead.
 
 import { InvalidInputError } from "@holdfast/core";
 import { FAULT_KINDS } from "./faults.ts";
 import type { Random } from "./random.ts";
-import type { Scene } from "./scenario.ts";
+import type { Scenario } from "./scenario.ts";
 import type { SimulationOptions } from "./simulation.ts";
 
 const STORES = ["memory", "sqlite"];
-const OPTIONS = ["seed", "scenes", "store", "without", "faults", "workers", "only", "storm", "disasters"];
+const OPTIONS = ["seed", "scenarios", "store", "without", "faults", "workers", "only", "storm", "disasters"];
 /** Of many seeds. */
 const EXPLORATION = ["seeds", "from", ...OPTIONS.slice(1)];
 
@@ -22,13 +22,13 @@ interface Issue {
 export function checkOptions(options: SimulationOptions): void {
   checkNames(options, OPTIONS);
   const issues: Issue[] = [];
-  const { seed, scenes, store, only } = options;
+  const { seed, scenarios, store, only } = options;
   if (!Number.isSafeInteger(seed)) issues.push(issue("seed", `must be a whole number, not ${shown(seed)}.`));
-  if (typeof scenes !== "function") issues.push(issue("scenes", "must be a function that gives the scenes of a seed."));
+  if (typeof scenarios !== "function") issues.push(issue("scenarios", "must be a function that gives the scenarios of a seed."));
   if (store !== undefined && !STORES.includes(store))
     issues.push(issue("store", `must be one of ${STORES.join(", ")}, not ${shown(store)}.`));
   if (only !== undefined && !(Array.isArray(only) && only.length > 0 && only.every(isCount)))
-    issues.push(issue("only", "must be places of scenes, from 0 on, one at least."));
+    issues.push(issue("only", "must be places of scenarios, from 0 on, one at least."));
   for (const name of ["workers", "storm", "disasters"] as const) {
     const value = options[name];
     const least = name === "workers" ? 1 : 0;
@@ -47,36 +47,36 @@ export function checkOptions(options: SimulationOptions): void {
   refuse(issues);
 }
 
-/** The scenes of a seed, as far as they are asked for. */
-export function drawScenes({ scenes, only, seed }: SimulationOptions, random: Random): readonly Scene[] {
-  const all = given(scenes, random);
-  checkScenes(all);
+/** The scenarios of a seed, as far as they are asked for. */
+export function drawScenarios({ scenarios, only, seed }: SimulationOptions, random: Random): readonly Scenario[] {
+  const all = given(scenarios, random);
+  checkScenarios(all);
   const missing = (only ?? []).find((place) => place >= all.length);
   if (missing !== undefined)
-    refuse([issue("only", `has place ${missing}, and seed ${seed} has no scene there: the last is at ${all.length - 1}.`)]);
+    refuse([issue("only", `has place ${missing}, and seed ${seed} has no scenario there: the last is at ${all.length - 1}.`)]);
   return only === undefined ? all : all.filter((_, i) => only.includes(i));
 }
-function given(scenes: SimulationOptions["scenes"], random: Random): readonly Scene[] {
+function given(scenarios: SimulationOptions["scenarios"], random: Random): readonly Scenario[] {
   try {
-    return scenes(random);
+    return scenarios(random);
   } catch (error) {
-    throw refusal([issue("scenes", `threw ${reasonOf(error)}`)], error);
+    throw refusal([issue("scenarios", `threw ${reasonOf(error)}`)], error);
   }
 }
-function checkScenes(scenes: readonly Scene[]): void {
-  if (!Array.isArray(scenes)) return refuse([issue("scenes", `must give a list of scenes, not ${shown(scenes)}.`)]);
+function checkScenarios(scenarios: readonly Scenario[]): void {
+  if (!Array.isArray(scenarios)) return refuse([issue("scenarios", `must give a list of scenarios, not ${shown(scenarios)}.`)]);
   const issues: Issue[] = [];
-  if (scenes.length === 0) issues.push(issue("scenes", "gave no scene: there is nothing to simulate."));
-  for (const [i, scene] of scenes.entries()) issues.push(...sceneIssues(scene, `scenes[${i}]`));
+  if (scenarios.length === 0) issues.push(issue("scenarios", "gave no scenario: there is nothing to simulate."));
+  for (const [i, scenario] of scenarios.entries()) issues.push(...scenarioIssues(scenario, `scenarios[${i}]`));
   refuse(issues);
-  const names = scenes.map(({ name }) => name);
+  const names = scenarios.map(({ name }) => name);
   for (const name of new Set(names.filter((one, i) => names.indexOf(one) !== i)))
-    issues.push(issue("scenes", `gave two scenes of the name "${name}": each needs one of its own.`));
+    issues.push(issue("scenarios", `gave two scenarios of the name "${name}": each needs one of its own.`));
   refuse(issues);
 }
-function sceneIssues(scene: unknown, place: string): Issue[] {
-  if (!isPlain(scene)) return [issue(place, `must be a scene: { name, workflows, play }, not ${shown(scene)}.`)];
-  const values = scene as Readonly<Record<string, unknown>>;
+function scenarioIssues(scenario: unknown, place: string): Issue[] {
+  if (!isPlain(scenario)) return [issue(place, `must be a scenario: { name, workflows, play }, not ${shown(scenario)}.`)];
+  const values = scenario as Readonly<Record<string, unknown>>;
   const issues: Issue[] = [];
   const { name } = values;
   if (typeof name !== "string" || name === "") issues.push(issue(`${place}.name`, `must be text, not ${shown(name)}.`));
@@ -90,10 +90,10 @@ function sceneIssues(scene: unknown, place: string): Issue[] {
   for (const field of ["mayBlock", "needsBuilds"]) expect(field, "boolean", false);
   return issues;
 }
-/** A scene that is not waited for would be over before it has begun. */
-export function checkPlayed({ name }: Scene, played: unknown): void {
+/** A scenario that is not waited for would be over before it has begun. */
+export function checkPlayed({ name }: Scenario, played: unknown): void {
   if (!(typeof played === "object" && played !== null && "then" in played))
-    refuse([issue(`scene "${name}"`, `must have a play that is async: it gave ${shown(played)}, and nobody could wait for it.`)]);
+    refuse([issue(`scenario "${name}"`, `must have a play that is async: it gave ${shown(played)}, and nobody could wait for it.`)]);
 }
 
 /** How many seeds, and from where; the rest is checked with each. */

@@ -3,7 +3,7 @@
 // Invariants: nothing happens in a dead process; callbacks of `soon` come in order, as in Node; a timer is never early by its own clock.
 
 import type { Environment, Timer } from "@holdfast/host";
-import { Told } from "./knownClaims.ts";
+import { KnownClaims } from "./knownClaims.ts";
 import type { Random } from "./random.ts";
 import type { Owner, World } from "./world.ts";
 
@@ -25,7 +25,7 @@ export class SimProcess implements Owner {
   #ahead = 0;
   #lastSoon = 0;
   /** What the worker in it knows of its claims. */
-  readonly told = new Told();
+  readonly told = new KnownClaims();
   /** Of the worker in it, if there is one. */
   workerId: string | undefined;
   /** That worker has started. */
@@ -34,7 +34,7 @@ export class SimProcess implements Owner {
   frozenUntil = 0;
   /** What it has sent and is lost if it dies, but on its way while it stands still. */
   readonly wire: Owner;
-  /** Told when it dies. */
+  /** KnownClaims when it dies. */
   readonly #mourners = new Set<() => void>();
 
   constructor(world: World, name: string, clock: Clock) {

@@ -1,5 +1,5 @@
 // From a simulation that fails to the smallest one that still does.
-// Owns: what is tried to be left out: scenes, workers, kinds of faults, disasters, time.
+// Owns: what is tried to be left out: scenarios, workers, kinds of faults, disasters, time.
 // Invariants: what is left breaks the same rule; the options it returns reproduce it exactly.
 
 import { FAULT_KINDS } from "./faults.ts";
@@ -31,7 +31,7 @@ export async function shrink(given: SimulationOptions, failed: SimulationReport,
   // As long as something could be left out: the next thing may be no part of it any more, though the trace is no shorter.
   for (let before: SimulationOptions | undefined; options !== before && tried < most; ) {
     before = options;
-    const places = options.only ?? report.scenes.map((_, i) => i);
+    const places = options.only ?? report.scenarios.map((_, i) => i);
     for (const place of places) {
       const only = (options.only ?? places).filter((one) => one !== place);
       if (only.length > 0) await attempt({ only });

@@ -5,18 +5,18 @@
 import { type AnyWorkflow, isDeliveredError, type Logger, replay, toHistory } from "@holdfast/core";
 import { Holdfast } from "holdfast";
 import type { Store } from "holdfast/store";
-import { Ledger } from "./checks/effects.ts";
-import { Onlooker } from "./checks/reads.ts";
-import { Witness } from "./checks/stores.ts";
-import { type Host, Stage } from "./clients.ts";
-import { type Cast, castOf } from "./deployment.ts";
+import { Effects } from "./checks/effects.ts";
+import { ReadChecks } from "./checks/reads.ts";
+import { StoreChecks } from "./checks/stores.ts";
+import { Clients, type Host } from "./clients.ts";
+import { type Deployment, deploymentOf } from "./deployment.ts";
 import { drawnFaults, FaultDraws, type FaultKind, type Faults } from "./faults.ts";
 import { Network } from "./network.ts";
-import { checkOptions, checkPlayed, drawScenes } from "./options.ts";
+import { checkOptions, checkPlayed, drawScenarios } from "./options.ts";
 import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
 import type { Random } from "./random.ts";
-import type { Scene } from "./scenario.ts";
-import { Hands } from "./stepBodies.ts";
+import type { Scenario } from "./scenario.ts";
+import { StepBodies } from "./stepBodies.ts";
 import { openSimulatedStore, type StoreKind } from "./stores.ts";
 import type { Violation } from "./violation.ts";
 import { World } from "./world.ts";
@@ -24,7 +24,7 @@ import { World } from "./world.ts";
 export interface SimulationOptions {
   readonly seed: number;
   /** What is played, drawn from the seed. */
-  readonly scenes: (random: Random) => readonly Scene[];
+  readonly scenarios: (random: Random) => readonly Scenario[];
   /** What is underneath. Default "memory". */
   readonly store?: StoreKind;
   /** Kinds of faults that are left out. */
@@ -33,7 +33,7 @@ export interface SimulationOptions {
   readonly faults?: Partial<Faults>;
   /** At most so many worker processes at a time. Default: one to three, by the seed. */
   readonly workers?: number;
-  /** Only these of the scenes, by their place. */
+  /** Only these of the scenarios, by their place. */
   readonly only?: readonly number[];
   /** Simulated milliseconds until the faults end. Default: a few seconds, by the seed. */
   readonly storm?: number;
@@ -47,7 +47,7 @@ export interface SimulationReport {
   readonly events: number;
   /** Simulated milliseconds. */
   readonly length: number;
-  readonly scenes: readonly string[];
+  readonly scenarios: readonly string[];
   /** How often each kind of fault has struck. */
   readonly faults: Readonly<Record<FaultKind, number>>;
 }
@@ -73,7 +73,7 @@ class Simulation {
   readonly #world: World;
   readonly #random: Random;
   readonly #faults: FaultDraws;
-  readonly #scenes: readonly Scene[];
+  readonly #scenarios: readonly Scenario[];
   readonly #lease: number;
   readonly #mostWorkers: number;
   readonly #workers = new Set<WorkerProcess>();
@@ -89,9 +89,9 @@ class Simulation {
   #close: () => Promise<void> = async () => {};
   #rows: () => readonly string[] = () => [];
   #network!: Network;
-  #witness!: Witness;
-  #ledger!: Ledger;
-  #onlooker!: Onlooker;
+  #checks!: StoreChecks;
+  #effects!: Effects;
+  #reads!: ReadChecks;
 
   constructor(options: SimulationOptions) {
     this.#options = options;
@@ -101,7 +101,7 @@ class Simulation {
     this.#faults = new FaultDraws(this.#world, { ...drawn, ...options.faults });
     this.#lease = this.#random.pick([600, 1_000, 2_000, 4_000]);
     this.#mostWorkers = Math.min(options.workers ?? 3, this.#random.between(1, 3));
-    this.#scenes = drawScenes(options, this.#world.random("scenes"));
+    this.#scenarios = drawScenarios(options, this.#world.random("scenes"));
     this.#calmed = new Promise((resolve) => {
       this.#calm = resolve;
     });
@@ -127,7 +127,7 @@ class Simulation {
       trace: world.trace,
       events: world.events,
       length: world.age,
-      scenes: this.#scenes.map(({ name }) => name),
+      scenarios: this.#scenarios.map(({ name }) => name),
       faults: { ...this.#faults.struck },
     };
   }
@@ -136,28 +136,28 @@ class Simulation {
     const opened = await openSimulatedStore(this.#options.store ?? "memory", world);
     this.#close = opened.close;
     this.#inner = opened.store;
-    this.#witness = new Witness(world, this.#inner);
-    this.#ledger = new Ledger(world, this.#witness);
+    this.#checks = new StoreChecks(world, this.#inner);
+    this.#effects = new Effects(world, this.#checks);
     this.#rows = opened.rows;
-    this.#network = new Network(world, this.#faults, this.#witness.store, this.#lease, (turns) => this.#witness.excuse(turns));
-    this.#onlooker = this.#newOnlooker();
+    this.#network = new Network(world, this.#faults, this.#checks.store, this.#lease, (turns) => this.#checks.excuse(turns));
+    this.#reads = this.#newReadChecks();
     world.onEvent = (owner) => {
       if (owner instanceof SimProcess) this.#fate(owner);
     };
     for (let i = 0; i < this.#mostWorkers; i++) void this.#spawnWorker(0);
     for (let i = this.#random.between(1, 2); i > 0; i--) void this.#spawnClient();
-    const stages = this.#scenes.map(
-      (scene) =>
-        new Stage(world, world.random(`scene ${scene.name}`), this.#witness, this.#inner, this.#faults, () => this.#hosts, this.#onlooker),
+    const stages = this.#scenarios.map(
+      (scenario) =>
+        new Clients(world, world.random(`scene ${scenario.name}`), this.#checks, this.#inner, this.#faults, () => this.#hosts, this.#reads),
     );
-    let left = this.#scenes.length;
-    for (const [i, scene] of this.#scenes.entries()) {
+    let left = this.#scenarios.length;
+    for (const [i, scenario] of this.#scenarios.entries()) {
       const isOver = (): void => {
         left--;
       };
-      this.#started(scene, stages[i] as Stage).then(isOver, (error: unknown) => {
+      this.#started(scenario, stages[i] as Clients).then(isOver, (error: unknown) => {
         isOver();
-        this.#sceneThrew(scene, error);
+        this.#scenarioThrew(scenario, error);
       });
     }
     const drawn = this.#random.between(2_000, 12_000);
@@ -176,14 +176,14 @@ class Simulation {
     await this.#settle();
     if (world.violation === undefined) await this.#finalChecks(stages);
   }
-  #started(scene: Scene, stage: Stage): Promise<void> {
+  #started(scenario: Scenario, clients: Clients): Promise<void> {
     let played: Promise<void>;
     try {
-      played = scene.play(stage);
+      played = scenario.play(clients);
     } catch (error) {
       return Promise.reject(error);
     }
-    checkPlayed(scene, played);
+    checkPlayed(scenario, played);
     return played;
   }
   /** What nobody waits for any more may still go on: children that outlive their parents, cleaning up. */
@@ -198,8 +198,8 @@ class Simulation {
       for (let i = 0; i < 200; i++) if (!(await world.step())) return;
     }
   }
-  #sceneThrew({ name }: Scene, error: unknown): void {
-    this.#world.violate("scene", "P1", `${name}: ${error instanceof Error ? error.stack : String(error)}`);
+  #scenarioThrew({ name }: Scenario, error: unknown): void {
+    this.#world.violate("scenario", "P1", `${name}: ${error instanceof Error ? error.stack : String(error)}`);
   }
   async #stuck(): Promise<void> {
     const { runs } = await this.#inner.list({ limit: 1_000 });
@@ -208,7 +208,7 @@ class Simulation {
     this.#world.violate(
       "liveness",
       "D9",
-      `after ${(this.#world.age / 1_000).toFixed(0)} s not everything has ended: ${described.join("; ") || "no run is open, a scene waits for something"}`,
+      `after ${(this.#world.age / 1_000).toFixed(0)} s not everything has ended: ${described.join("; ") || "no run is open, a scenario waits for something"}`,
     );
   }
 
@@ -245,14 +245,14 @@ class Simulation {
   }
   async #tryWorker(build: number): Promise<boolean> {
     const process = new SimProcess(this.#world, `w${++this.#spawned}`, this.#clock());
-    const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const cast = this.#cast(hands, build);
-    if (cast === undefined) return true; // the world is over
-    const { workflows, activities } = cast;
+    const bodies = new StepBodies(process, this.#faults, this.#effects, this.#lease, this.#calmed);
+    const deployment = this.#deployment(bodies, build);
+    if (deployment === undefined) return true; // the world is over
+    const { workflows, activities } = deployment;
     const { random } = process;
     const cachedRuns = this.#faults.draw("evict") ? random.between(0, 2) : 1_000;
     process.note(`starts, build ${build}, room for ${cachedRuns} parked runs`);
-    const engine = await this.#open(process, cast);
+    const engine = await this.#open(process, deployment);
     const host: WorkerProcess = { process, engine, workflows, build, isStopping: false };
     try {
       const worker = await Promise.race([
@@ -277,18 +277,18 @@ class Simulation {
     this.#workers.add(host);
     return true;
   }
-  /** The code of a process. A scene that gives none, though it did at first, has failed. */
-  #cast(hands: Hands, build: number): Cast | undefined {
+  /** The code of a process. A scenario that gives none, though it did at first, has failed. */
+  #deployment(bodies: StepBodies, build: number): Deployment | undefined {
     try {
-      const cast = castOf(this.#scenes, hands, build);
-      for (const name of cast.mayBlock) this.#mayBlock.add(name);
-      return cast;
+      const deployment = deploymentOf(this.#scenarios, bodies, build);
+      for (const name of deployment.mayBlock) this.#mayBlock.add(name);
+      return deployment;
     } catch (error) {
-      this.#world.violate("scene", "P1", (error as Error).message);
+      this.#world.violate("scenario", "P1", (error as Error).message);
       return undefined;
     }
   }
-  #open(process: SimProcess, { standIns: { steps, activities } }: Cast): Promise<Holdfast> {
+  #open(process: SimProcess, { standIns: { steps, activities } }: Deployment): Promise<Holdfast> {
     const internals = {
       store: this.#network.storeOf(process),
       environment: process.environment,
@@ -299,19 +299,19 @@ class Simulation {
   }
   async #spawnClient(): Promise<void> {
     const process = new SimProcess(this.#world, `c${++this.#spawned}`, this.#clock());
-    const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const cast = this.#cast(hands, this.#build);
-    if (cast === undefined) return; // the world is over
-    const engine = await this.#open(process, cast);
-    this.#clients.add({ process, engine, workflows: cast.workflows });
+    const bodies = new StepBodies(process, this.#faults, this.#effects, this.#lease, this.#calmed);
+    const deployment = this.#deployment(bodies, this.#build);
+    if (deployment === undefined) return; // the world is over
+    const engine = await this.#open(process, deployment);
+    this.#clients.add({ process, engine, workflows: deployment.workflows });
   }
 
-  /** Nothing happens to it. The first to be given code: scenes that have none to give are refused here. */
-  #newOnlooker(): Onlooker {
+  /** Nothing happens to it. The first to be given code: scenarios that have none to give are refused here. */
+  #newReadChecks(): ReadChecks {
     const process = new SimProcess(this.#world, "on", TRUE_CLOCK);
-    const hands = new Hands(process, this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const { workflows } = castOf(this.#scenes, hands, 1);
-    return new Onlooker({ process, witness: this.#witness, ledger: this.#ledger, workflows });
+    const bodies = new StepBodies(process, this.#faults, this.#effects, this.#lease, this.#calmed);
+    const { workflows } = deploymentOf(this.#scenarios, bodies, 1);
+    return new ReadChecks({ process, checks: this.#checks, effects: this.#effects, workflows });
   }
 
   // ── what happens to them ──
@@ -355,7 +355,7 @@ class Simulation {
     host.engine.close().then(
       () => {
         // What went wrong on the way to the store may still be on its way.
-        if (this.#network.isUntroubled(process)) void this.#witness.checkReleased(process, askedAt);
+        if (this.#network.isUntroubled(process)) void this.#checks.checkReleased(process, askedAt);
         this.#gone(host);
       },
       () => this.#gone(host),
@@ -380,7 +380,7 @@ class Simulation {
     this.#faults.isOver = true;
     this.#world.note("", "the faults are over");
     this.#calm();
-    if (this.#build > 1 && this.#scenes.some(({ needsBuilds }) => needsBuilds === true)) this.#rotate(1);
+    if (this.#build > 1 && this.#scenarios.some(({ needsBuilds }) => needsBuilds === true)) this.#rotate(1);
     else void this.#spawnWorker(0);
     if (this.#clients.size === 0) void this.#spawnClient();
   }
@@ -394,27 +394,27 @@ class Simulation {
 
   // ── the end ──
 
-  async #finalChecks(stages: readonly Stage[]): Promise<void> {
+  async #finalChecks(stages: readonly Clients[]): Promise<void> {
     const world = this.#world;
-    await this.#witness.checkHistories();
-    this.#ledger.checkTransactions(this.#rows());
+    await this.#checks.checkHistories();
+    this.#effects.checkTransactions(this.#rows());
     await this.#checkReplay();
     await this.#checkEnds();
-    await this.#onlooker.checkOperations();
-    for (const [i, scene] of this.#scenes.entries()) {
+    await this.#reads.checkOperations();
+    for (const [i, scenario] of this.#scenarios.entries()) {
       try {
-        await scene.verify?.(stages[i] as Stage, this.#ledger);
+        await scenario.verify?.(stages[i] as Clients, this.#effects);
       } catch (error) {
-        this.#sceneThrew(scene, error);
+        this.#scenarioThrew(scenario, error);
       }
     }
     if (world.violation === undefined) world.note("", "everything has ended");
   }
   /** Y1, Y5. */
   async #checkReplay(): Promise<void> {
-    const hands = new Hands(new SimProcess(this.#world, "re", TRUE_CLOCK), this.#faults, this.#ledger, this.#lease, this.#calmed);
-    const builds = Array.from({ length: this.#build }, (_, i) => this.#cast(hands, this.#build - i)?.workflows ?? []);
-    for (const run of this.#witness.runs.values()) {
+    const bodies = new StepBodies(new SimProcess(this.#world, "re", TRUE_CLOCK), this.#faults, this.#effects, this.#lease, this.#calmed);
+    const builds = Array.from({ length: this.#build }, (_, i) => this.#deployment(bodies, this.#build - i)?.workflows ?? []);
+    for (const run of this.#checks.runs.values()) {
       const [row] = await this.#inner.get([run.id]);
       const turns = await this.#inner.history(run.id);
       if (row === undefined || turns.length === 0) continue;
@@ -436,7 +436,7 @@ class Simulation {
   }
   /** K3, K5, K6. */
   async #checkEnds(): Promise<void> {
-    for (const run of this.#witness.runs.values()) {
+    for (const run of this.#checks.runs.values()) {
       const [row] = await this.#inner.get([run.id]);
       if (row === undefined) continue;
       const isOverruled = row.status === "canceled" || row.status === "terminated" || row.error?.name === "DeadlineExceededError";

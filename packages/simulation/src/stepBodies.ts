@@ -3,7 +3,7 @@
 // Invariants: a body lives and dies with its process; what it has done by then counts.
 
 import { type ActivityInfo, RetryLaterError, type StepInfo } from "@holdfast/core";
-import type { Ledger } from "./checks/effects.ts";
+import type { Effects } from "./checks/effects.ts";
 import type { FaultDraws } from "./faults.ts";
 import type { SimProcess } from "./process.ts";
 import type { Random } from "./random.ts";
@@ -22,43 +22,43 @@ interface Table {
   exec?(sql: string): void;
 }
 
-export class Hands {
+export class StepBodies {
   readonly process: SimProcess;
   readonly #world: World;
   readonly #faults: FaultDraws;
-  readonly #ledger: Ledger;
+  readonly #effects: Effects;
   /** Of the leases in this world. */
   readonly #lease: number;
   readonly #calm: Promise<void>;
 
-  constructor(process: SimProcess, faults: FaultDraws, ledger: Ledger, lease: number, calm: Promise<void>) {
+  constructor(process: SimProcess, faults: FaultDraws, effects: Effects, lease: number, calm: Promise<void>) {
     this.process = process;
     this.#world = process.world;
     this.#faults = faults;
-    this.#ledger = ledger;
+    this.#effects = effects;
     this.#lease = lease;
     this.#calm = calm;
   }
   /** The body of a step: gives the value, some time later, if nothing goes wrong. */
   step<T>(info: StepInfo, value: T, options: WorkOptions = {}): Promise<T> {
-    this.#ledger.began(this.process, info, false);
+    this.#effects.began(this.process, info, false);
     return this.#work(info, value, options);
   }
   activity<T>(info: ActivityInfo, value: T, options: WorkOptions = {}): Promise<T> {
-    this.#ledger.began(this.process, info, true);
+    this.#effects.began(this.process, info, true);
     return this.#work(info, value, options, () => info.heartbeat(info.attempt));
   }
   /** The function of a transaction step, which can't wait. */
   transaction<T>(tx: unknown, info: StepInfo, value: T): T {
-    this.#ledger.began(this.process, info, false);
+    this.#effects.began(this.process, info, false);
     const random = this.#world.random(`attempt ${info.idempotencyKey} ${info.attempt}`);
     write(tx as Table, info.idempotencyKey);
     if (random.chance(this.#faults.rate("stepThrows"))) {
       this.#faults.struck.stepThrows++;
-      this.#ledger.ended(info, "failed");
+      this.#effects.ended(info, "failed");
       throw new Error("The step threw.");
     }
-    this.#ledger.ended(info, "completed");
+    this.#effects.ended(info, "completed");
     return value;
   }
   async #work<T>(info: StepInfo, value: T, options: WorkOptions, beat?: () => void): Promise<T> {
@@ -75,12 +75,12 @@ export class Hands {
       if (info.signal.aborted) this.#aborted(info, ignoresAbort);
       if (throws) this.#faults.struck.stepThrows++;
       if (options.fails === true || throws) throw failureOf(random);
-      this.#ledger.effect(info);
+      this.#effects.effect(info);
       await this.process.sleep(takes * random.next());
-      this.#ledger.ended(info, "completed");
+      this.#effects.ended(info, "completed");
       return value;
     } catch (error) {
-      this.#ledger.ended(info, "failed");
+      this.#effects.ended(info, "failed");
       throw error;
     }
   }

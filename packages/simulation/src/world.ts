@@ -31,7 +31,7 @@ export class World {
   readonly trace: string[] = [];
   /** What went wrong first. */
   violation: Violation | undefined;
-  /** Told after each event whom it happened to. */
+  /** KnownClaims after each event whom it happened to. */
   onEvent: ((owner: Owner) => void) | undefined;
   #time = BEGINNING;
   #order = 0;

@@ -1,7 +1,7 @@
 // Whatever callers hand over besides ids, urls and histories: options, filters, names, payloads, timeouts. A typed error or a right answer.
 
 import { HoldfastError, jsonCodec, signal, update, workflow } from "@holdfast/core";
-import { explore, type Scene, simulate } from "@holdfast/simulation";
+import { explore, type Scenario, simulate } from "@holdfast/simulation";
 import fc from "fast-check";
 import { testEngine } from "holdfast/testing";
 import { expect, test } from "vitest";
@@ -128,33 +128,33 @@ test("filters, cursors and timeouts: an answer, or a typed error", async () => {
 }, 60_000);
 
 test("options of a simulation: it is carried out, or a typed error, never passed over", async () => {
-  const scene = (): Scene => ({
+  const scenario = (): Scenario => ({
     name: "echo",
     workflows: () => [echo],
-    play: async (stage) => {
-      await stage.start("echo", 1, { id: "one" });
-      await stage.end("one");
+    play: async (clients) => {
+      await clients.start("echo", 1, { id: "one" });
+      await clients.end("one");
     },
   });
-  const names = ["seed", "scenes", "store", "without", "faults", "workers", "only", "storm", "disasters"];
+  const names = ["seed", "scenarios", "store", "without", "faults", "workers", "only", "storm", "disasters"];
   const parts = ["name", "workflows", "activities", "replace", "play", "verify", "mayBlock", "needsBuilds"];
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...names), anything, async (name, value) => {
-      const report = await typed(() => simulate({ seed: 1, scenes: () => [scene()], [name]: value } as never));
+      const report = await typed(() => simulate({ seed: 1, scenarios: () => [scenario()], [name]: value } as never));
       if (!(report instanceof HoldfastError)) expect(report.violation?.message).toBeUndefined();
     }),
     { numRuns: 300 },
   );
   await fc.assert(
     fc.asyncProperty(fc.constantFrom(...parts), anything, fc.boolean(), async (part, value, isGiven) => {
-      const changed = { ...scene(), [part]: isGiven ? () => value : value } as Scene;
-      const report = await typed(() => simulate({ seed: 1, scenes: () => [changed] }));
-      // Whatever is wrong with it then is the scene's own fault, and is said to be.
-      if (!(report instanceof HoldfastError)) expect([undefined, "scene"]).toContain(report.violation?.oracle);
+      const changed = { ...scenario(), [part]: isGiven ? () => value : value } as Scenario;
+      const report = await typed(() => simulate({ seed: 1, scenarios: () => [changed] }));
+      // Whatever is wrong with it then is the scenario's own fault, and is said to be.
+      if (!(report instanceof HoldfastError)) expect([undefined, "scenario"]).toContain(report.violation?.oracle);
     }),
     { numRuns: 300 },
   );
   for (const seeds of [0, -1, 1.5, undefined, "10"]) {
-    await expect(explore({ seeds: seeds as number, scenes: () => [scene()] })).rejects.toMatchObject({ name: "InvalidInputError" });
+    await expect(explore({ seeds: seeds as number, scenarios: () => [scenario()] })).rejects.toMatchObject({ name: "InvalidInputError" });
   }
 }, 60_000);

@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { drawnScenes, explore, type Random, type Scene } from "@holdfast/simulation";
+import { drawnScenarios, explore, type Random, type Scenario } from "@holdfast/simulation";
 import { expect, test } from "vitest";
 import { isNight, PATIENCE, worlds } from "./night.ts";
 
@@ -12,14 +12,14 @@ const root = resolve(import.meta.dirname, "../../..");
 
 const only =
   (kind: string) =>
-  (random: Random): Scene[] =>
-    drawnScenes(random, [kind]);
+  (random: Random): Scenario[] =>
+    drawnScenarios(random, [kind]);
 
 test(
   "W2 W3 runs of several priorities are claimed in their order, and all of them end",
   async () => {
-    expect(await explore({ seeds: worlds(20), scenes: only("rush") })).toBeGreaterThan(1_000);
-    expect(await explore({ seeds: worlds(2), scenes: only("rush"), store: "sqlite" })).toBeGreaterThan(100);
+    expect(await explore({ seeds: worlds(20), scenarios: only("rush") })).toBeGreaterThan(1_000);
+    expect(await explore({ seeds: worlds(2), scenarios: only("rush"), store: "sqlite" })).toBeGreaterThan(100);
   },
   PATIENCE,
 );
@@ -27,8 +27,8 @@ test(
 test(
   "M11 a query of an entity shows what was acknowledged, and nothing that no commit has published",
   async () => {
-    expect(await explore({ seeds: worlds(20), scenes: only("entity") })).toBeGreaterThan(1_000);
-    expect(await explore({ seeds: worlds(2), scenes: only("entity"), store: "sqlite" })).toBeGreaterThan(100);
+    expect(await explore({ seeds: worlds(20), scenarios: only("entity") })).toBeGreaterThan(1_000);
+    expect(await explore({ seeds: worlds(2), scenarios: only("entity"), store: "sqlite" })).toBeGreaterThan(100);
   },
   PATIENCE,
 );
@@ -37,8 +37,8 @@ test(
   "D12 every attempt of steps, transactions and activities is listed, in order, with its worker",
   async () => {
     for (const kind of ["errands", "transfers", "saga", "again"])
-      expect(await explore({ seeds: worlds(8), scenes: only(kind) })).toBeGreaterThan(100);
-    expect(await explore({ seeds: worlds(2), scenes: only("errands"), store: "sqlite" })).toBeGreaterThan(100);
+      expect(await explore({ seeds: worlds(8), scenarios: only(kind) })).toBeGreaterThan(100);
+    expect(await explore({ seeds: worlds(2), scenarios: only("errands"), store: "sqlite" })).toBeGreaterThan(100);
   },
   PATIENCE,
 );
@@ -46,8 +46,8 @@ test(
 test(
   "D8 D11 C7 K7 M6 R1 R6 P10 trials end as they have to",
   async () => {
-    expect(await explore({ seeds: worlds(20), scenes: only("trials") })).toBeGreaterThan(1_000);
-    expect(await explore({ seeds: worlds(2), scenes: only("trials"), store: "sqlite" })).toBeGreaterThan(100);
+    expect(await explore({ seeds: worlds(20), scenarios: only("trials") })).toBeGreaterThan(1_000);
+    expect(await explore({ seeds: worlds(2), scenarios: only("trials"), store: "sqlite" })).toBeGreaterThan(100);
   },
   PATIENCE,
 );
@@ -55,8 +55,8 @@ test(
 test(
   "M1 D9 K1 runs that end as clients still send have heard all that was acknowledged",
   async () => {
-    expect(await explore({ seeds: worlds(20), scenes: only("drains") })).toBeGreaterThan(1_000);
-    expect(await explore({ seeds: worlds(2), scenes: only("drains"), store: "sqlite" })).toBeGreaterThan(100);
+    expect(await explore({ seeds: worlds(20), scenarios: only("drains") })).toBeGreaterThan(1_000);
+    expect(await explore({ seeds: worlds(2), scenarios: only("drains"), store: "sqlite" })).toBeGreaterThan(100);
   },
   PATIENCE,
 );
@@ -65,8 +65,8 @@ test(
   "M3 M8 starts get their own workflow's runs, and updates that wait are accepted once or rejected",
   async () => {
     for (const kind of ["namesakes", "patience"]) {
-      expect(await explore({ seeds: worlds(13), scenes: only(kind) })).toBeGreaterThan(1_000);
-      expect(await explore({ seeds: worlds(2), scenes: only(kind), store: "sqlite" })).toBeGreaterThan(100);
+      expect(await explore({ seeds: worlds(13), scenarios: only(kind) })).toBeGreaterThan(1_000);
+      expect(await explore({ seeds: worlds(2), scenarios: only(kind), store: "sqlite" })).toBeGreaterThan(100);
     }
   },
   PATIENCE,
@@ -75,7 +75,7 @@ test(
 test(
   "K7 nothing of a run past its deadline is handed out or begun",
   async () => {
-    expect(await explore({ seeds: worlds(30), scenes: only("limits") })).toBeGreaterThan(1_000);
+    expect(await explore({ seeds: worlds(30), scenarios: only("limits") })).toBeGreaterThan(1_000);
   },
   PATIENCE,
 );
@@ -145,7 +145,7 @@ if (isNight) {
         const broken = await load(path);
         const rules = new Set<string>();
         for (let seed = 1; seed <= 100 && rules.size === 0; seed++) {
-          const { violation } = await broken.simulate({ seed, scenes: (random) => broken.drawnScenes(random), store: "sqlite" });
+          const { violation } = await broken.simulate({ seed, scenarios: (random) => broken.drawnScenarios(random), store: "sqlite" });
           if (violation !== undefined) rules.add(violation.rule);
         }
         expect(rules.size).toBe(1);
@@ -167,7 +167,7 @@ if (isNight) {
         const broken = await load(path);
         const found = new Set<string>();
         for (let seed = 1; seed <= 100 && found.size === 0; seed++) {
-          const { violation } = await broken.simulate({ seed, scenes: (random) => broken.drawnScenes(random, ["limits"]) });
+          const { violation } = await broken.simulate({ seed, scenarios: (random) => broken.drawnScenarios(random, ["limits"]) });
           if (violation !== undefined) found.add(`${violation.oracle} ${violation.rule}`);
         }
         expect([...found]).toEqual(["deadlines K7"]);

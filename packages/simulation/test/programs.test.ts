@@ -6,13 +6,13 @@
 
 import { type Activity, type AnyWorkflow, activity, FatalError, type StepInfo, signal, workflow } from "@holdfast/core";
 import {
-  type Hands,
+  type Clients,
   type Random,
-  type Scene,
+  type Scenario,
   SimulationFailed,
   type SimulationOptions,
   type SimulationReport,
-  type Stage,
+  type StepBodies,
   shrink,
   simulate,
 } from "@holdfast/simulation";
@@ -96,19 +96,19 @@ const RUN = "program-0";
 const NAMES = ["s", "t", "o/d~d#1%"] as const;
 const RETRY = { maxAttempts: 5, initialInterval: 10, maxInterval: 100 };
 
-function codeOf(program: Program, hands: Hands): AnyWorkflow {
+function codeOf(program: Program, given: StepBodies): AnyWorkflow {
   const bodies: Bodies = {
-    step: (info: StepInfo) => hands.step(info, info.attempt),
-    transaction: (tx: unknown, info: StepInfo) => hands.transaction(tx, info, info.attempt),
-    rollback: (info: StepInfo) => hands.step(info, undefined),
+    step: (info: StepInfo) => given.step(info, info.attempt),
+    transaction: (tx: unknown, info: StepInfo) => given.transaction(tx, info, info.attempt),
+    rollback: (info: StepInfo) => given.step(info, undefined),
   };
   return compile(program, { bodies });
 }
 /** One that works, one that waits to be told something, one that fails. Programs also signal and cancel them. */
-function childrenOf(hands: Hands): AnyWorkflow[] {
+function childrenOf(bodies: StepBodies): AnyWorkflow[] {
   const [works, waits, fails] = NAMES;
   return [
-    workflow(works, async (ctx, n: number) => (await ctx.step("work", (info) => hands.step(info, n * 2), { retry: RETRY })) as number),
+    workflow(works, async (ctx, n: number) => (await ctx.step("work", (info) => bodies.step(info, n * 2), { retry: RETRY })) as number),
     workflow({ name: waits, signals: { s: signal<number>() } }, async (ctx, n: number) => {
       const { timedOut } = await ctx.waitForSignal("s", { timeout: 50 * (n + 1) });
       return timedOut ? "nothing" : "told";
@@ -119,38 +119,38 @@ function childrenOf(hands: Hands): AnyWorkflow[] {
     }),
   ] as unknown as AnyWorkflow[];
 }
-function activitiesOf(hands: Hands): Activity<number, number>[] {
-  return NAMES.map((name) => activity<number, number>(name, (n, info) => hands.activity(info, n * 2)));
+function activitiesOf(bodies: StepBodies): Activity<number, number>[] {
+  return NAMES.map((name) => activity<number, number>(name, (n, info) => bodies.activity(info, n * 2)));
 }
 
 // ── what clients do ──
 
-async function play(stage: Stage, plan: Plan): Promise<void> {
+async function play(clients: Clients, plan: Plan): Promise<void> {
   const { program, deadline } = plan;
-  await stage.start("program", null, { id: RUN, ...(deadline !== undefined && { deadline }) });
-  await stage.start(NAMES[1], 9, { id: "other" }); // which programs cancel; "else", which they cancel too, is nobody
+  await clients.start("program", null, { id: RUN, ...(deadline !== undefined && { deadline }) });
+  await clients.start(NAMES[1], 9, { id: "other" }); // which programs cancel; "else", which they cancel too, is nobody
   let isOver = false;
-  const over = stage.end(RUN).then(() => {
+  const over = clients.end(RUN).then(() => {
     isOver = true;
   });
   const asked: Promise<unknown>[] = [];
   for (const [i, message] of plan.messages.entries()) {
-    await stage.sleep(message.pause);
-    asked.push(send(stage, message, `${message.name}${i}`));
+    await clients.sleep(message.pause);
+    asked.push(send(clients, message, `${message.name}${i}`));
   }
-  await stage.sleep(plan.patience);
-  if (!isOver) asked.push(stage[plan.end](RUN));
+  await clients.sleep(plan.patience);
+  if (!isOver) asked.push(clients[plan.end](RUN));
   // What is shielded from the cancellation needs messages until it is over, and may wait for what never comes.
   for (let i = 0; !isOver; i++) {
-    await stage.sleep(700);
-    if (i === 30 && outlastsCancellation(program.body)) asked.push(stage.terminate(RUN));
-    else if (!isOver) asked.push(send(stage, { kind: "signal", name: SIGNALS[i % SIGNALS.length] ?? "a", payload: i }, `more${i}`));
+    await clients.sleep(700);
+    if (i === 30 && outlastsCancellation(program.body)) asked.push(clients.terminate(RUN));
+    else if (!isOver) asked.push(send(clients, { kind: "signal", name: SIGNALS[i % SIGNALS.length] ?? "a", payload: i }, `more${i}`));
   }
   await Promise.all(asked);
   await over;
 }
-function send(stage: Stage, { kind, name, payload }: Omit<Message, "pause">, key: string): Promise<unknown> {
-  return stage[kind](RUN, name, payload, key);
+function send(clients: Clients, { kind, name, payload }: Omit<Message, "pause">, key: string): Promise<unknown> {
+  return clients[kind](RUN, name, payload, key);
 }
 /** A shield in it has a wait that neither messages nor time end for certain (K2). */
 function outlastsCancellation(node: unknown, isShielded = false): boolean {
@@ -174,8 +174,8 @@ class Tally {
     if (part !== undefined) this.parts.add(part);
     for (const one of Object.values(node)) this.saw(one);
   }
-  async ended(stage: Stage): Promise<void> {
-    const { status = "gone" } = (await stage.row(RUN)) ?? {};
+  async ended(clients: Clients): Promise<void> {
+    const { status = "gone" } = (await clients.row(RUN)) ?? {};
     this.ends.add(status);
   }
 }
@@ -191,12 +191,12 @@ async function playAll({ seeds, from = 1, store = "memory" }: Worlds, tally = ne
   let events = 0;
   for (let seed = from; seed < from + seeds; seed++) {
     let program: Program | undefined;
-    const scenes = (random: Random): Scene[] => {
+    const scenarios = (random: Random): Scenario[] => {
       const plan = drawnPlan(random);
       program = plan.program;
-      return [sceneOf(plan, tally)];
+      return [scenarioOf(plan, tally)];
     };
-    const options: SimulationOptions = { seed, store, scenes };
+    const options: SimulationOptions = { seed, store, scenarios };
     const report = await simulate(options);
     events += report.events;
     tally.saw(program);
@@ -204,13 +204,13 @@ async function playAll({ seeds, from = 1, store = "memory" }: Worlds, tally = ne
   }
   return events;
 }
-function sceneOf(plan: Plan, tally: Tally): Scene {
+function scenarioOf(plan: Plan, tally: Tally): Scenario {
   return {
     name: "program",
-    workflows: (hands) => [codeOf(plan.program, hands), ...childrenOf(hands)],
+    workflows: (bodies) => [codeOf(plan.program, bodies), ...childrenOf(bodies)],
     activities: activitiesOf,
-    play: (stage) => play(stage, plan),
-    verify: (stage) => tally.ended(stage),
+    play: (clients) => play(clients, plan),
+    verify: (clients) => tally.ended(clients),
   };
 }
 /** Two oracles are stricter than the contract; what they say of a program may be legal. */

@@ -4,12 +4,12 @@ import { spawn } from "node:child_process";
 import { join, resolve } from "node:path";
 import { signal, workflow } from "@holdfast/core";
 import {
-  drawnScenes,
+  drawnScenarios,
   explore,
   FAULT_KINDS,
   type FaultKind,
   type Random,
-  type Scene,
+  type Scenario,
   SimulationFailed,
   shrink,
   simulate,
@@ -19,24 +19,24 @@ import { isNight, PATIENCE, worlds } from "./night.ts";
 
 const root = resolve(import.meta.dirname, "../../..");
 
-const scenes = (random: Random): Scene[] => drawnScenes(random);
+const scenarios = (random: Random): Scenario[] => drawnScenarios(random);
 
 test("X1 the same seed gives the same trace, byte for byte, on either store", async () => {
   for (const store of ["memory", "sqlite"] as const) {
     for (const seed of store === "memory" ? [1, 2, 3, 4, 5, 6] : [1, 2]) {
-      const [first, second] = [await simulate({ seed, scenes, store }), await simulate({ seed, scenes, store })];
+      const [first, second] = [await simulate({ seed, scenarios, store }), await simulate({ seed, scenarios, store })];
       expect(first.trace.length).toBeGreaterThan(10);
       expect(second.trace).toEqual(first.trace);
     }
   }
-  const [one, other] = [await simulate({ seed: 1, scenes }), await simulate({ seed: 2, scenes })];
+  const [one, other] = [await simulate({ seed: 1, scenarios }), await simulate({ seed: 2, scenarios })];
   expect(other.trace).not.toEqual(one.trace);
 }, 60_000);
 
 test(
   "D1 D2 D4 D5 D6 D7 D8 D9 D10 D11 W1 W3 M1 M2 M3 M7 M10 M12 K2 K3 K5 K6 K7 K8 S1 L4 V2 V4 Y1 hold in a fixed set of worlds",
   async () => {
-    expect(await explore({ seeds: worlds(40), scenes })).toBeGreaterThan(5_000);
+    expect(await explore({ seeds: worlds(40), scenarios })).toBeGreaterThan(5_000);
   },
   PATIENCE,
 );
@@ -44,7 +44,7 @@ test(
 test(
   "D1 D2 D4 D6 D7 D9 W3 M1 M3 M7 M10 K8 Y1 hold on the real SQLite store",
   async () => {
-    expect(await explore({ seeds: worlds(6), scenes, store: "sqlite" })).toBeGreaterThan(500);
+    expect(await explore({ seeds: worlds(6), scenarios, store: "sqlite" })).toBeGreaterThan(500);
   },
   PATIENCE,
 );
@@ -54,7 +54,7 @@ if (isNight) {
     "D1 D4 D6 D9 M1 M7 Y1 hold in worlds that nobody has seen before",
     async () => {
       const from = Date.now() % 2_000_000_000;
-      expect(await explore({ seeds: 400, from, scenes })).toBeGreaterThan(10_000);
+      expect(await explore({ seeds: 400, from, scenarios })).toBeGreaterThan(10_000);
     },
     PATIENCE,
   );
@@ -63,8 +63,8 @@ if (isNight) {
 test(
   "K8 D9 M2 timers that fire while messages come and runs park are never lost",
   async () => {
-    const crossings = (random: Random): Scene[] => drawnScenes(random, ["crossing"]);
-    expect(await explore({ seeds: worlds(30), scenes: crossings })).toBeGreaterThan(500);
+    const crossings = (random: Random): Scenario[] => drawnScenarios(random, ["crossing"]);
+    expect(await explore({ seeds: worlds(30), scenarios: crossings })).toBeGreaterThan(500);
   },
   PATIENCE,
 );
@@ -72,7 +72,7 @@ test(
 test("W3 every kind of fault strikes", async () => {
   const left = new Set<FaultKind>(FAULT_KINDS);
   for (let seed = 1; left.size > 0 && seed <= 500; seed++) {
-    const { faults } = await simulate({ seed, scenes });
+    const { faults } = await simulate({ seed, scenarios });
     for (const kind of FAULT_KINDS) if (faults[kind] > 0) left.delete(kind);
   }
   expect([...left]).toEqual([]);
@@ -104,7 +104,8 @@ describe("seeds that have found something", () => {
     // As the worlds were then.
     const report = await simulate({
       seed,
-      scenes: (random) => drawnScenes(random, kinds === "" ? undefined : kinds.split(",")).filter(({ name }) => !name.startsWith("relay")),
+      scenarios: (random) =>
+        drawnScenarios(random, kinds === "" ? undefined : kinds.split(",")).filter(({ name }) => !name.startsWith("relay")),
       without: ["clockSet"],
     });
     expect(report.violation).toBeUndefined();
@@ -120,21 +121,21 @@ const order = workflow({ name: "order", signals: { paid: signal<number>() } }, a
   return { items, amount };
 });
 
-function shop(amounts: readonly number[], check: (shipped: number) => void): Scene {
+function shop(amounts: readonly number[], check: (shipped: number) => void): Scenario {
   let shipped = 0;
   return {
     name: "shop",
     workflows: () => [order],
-    replace: (hands) => ({
+    replace: (bodies) => ({
       steps: {
-        reserve: (info) => hands.step(info, 200),
-        ship: (info) => hands.step(info, 200).finally(() => shipped++),
+        reserve: (info) => bodies.step(info, 200),
+        ship: (info) => bodies.step(info, 200).finally(() => shipped++),
       },
     }),
-    async play(stage) {
-      await stage.start("order", 3, { id: "order-1" });
-      for (const [i, amount] of amounts.entries()) await stage.signal("order-1", "paid", amount, `paid-${i}`);
-      const told = await stage.end("order-1");
+    async play(clients) {
+      await clients.start("order", 3, { id: "order-1" });
+      for (const [i, amount] of amounts.entries()) await clients.signal("order-1", "paid", amount, `paid-${i}`);
+      const told = await clients.end("order-1");
       if ("value" in told) expect(told.value).toEqual({ items: 3, amount: amounts[0] });
       check(shipped);
     },
@@ -142,13 +143,13 @@ function shop(amounts: readonly number[], check: (shipped: number) => void): Sce
 }
 
 test("X1 a workflow of a user's, with stand-ins for its steps, is simulated like ours", async () => {
-  expect(await explore({ seeds: 25, scenes: () => [shop([10, 20], () => {})] })).toBeGreaterThan(500);
+  expect(await explore({ seeds: 25, scenarios: () => [shop([10, 20], () => {})] })).toBeGreaterThan(500);
 });
 
 test("D6 an assumption that faults break is found, shrunk, and told with the seed that reproduces it", async () => {
   // Steps run at least once: whoever counts on exactly once is wrong.
   const options = {
-    scenes: () => [
+    scenarios: () => [
       shop([10], (shipped) => {
         if (shipped > 1) throw new Error(`shipped ${shipped} times`);
       }),
@@ -175,22 +176,22 @@ const twice = workflow("twice", async (ctx) => {
 });
 
 test("D6 of what was shrunk nothing more can be left out", async () => {
-  const scene = (): Scene => {
+  const scenario = (): Scenario => {
     let begun = 0;
     return {
       name: "twice",
       workflows: () => [twice],
-      replace: (hands) => ({ steps: { a: (info) => hands.step(info, ++begun), b: (info) => hands.step(info, 1) } }),
-      async play(stage) {
-        await stage.start("twice", undefined, { id: "twice-1" });
-        await stage.end("twice-1");
+      replace: (bodies) => ({ steps: { a: (info) => bodies.step(info, ++begun), b: (info) => bodies.step(info, 1) } }),
+      async play(clients) {
+        await clients.start("twice", undefined, { id: "twice-1" });
+        await clients.end("twice-1");
         if (begun > 1) throw new Error("It began twice.");
       },
     };
   };
   let failed = 0;
   for (let seed = 78; failed < 3; seed++) {
-    const options = { seed, scenes: () => [scene()] };
+    const options = { seed, scenarios: () => [scenario()] };
     const report = await simulate(options);
     if (report.violation === undefined) continue;
     failed++;
@@ -199,36 +200,36 @@ test("D6 of what was shrunk nothing more can be left out", async () => {
   }
 }, 60_000);
 
-test("P1 a scene that throws as it verifies fails with its seed and trace", async () => {
-  const scene: Scene = {
+test("P1 a scenario that throws as it verifies fails with its seed and trace", async () => {
+  const scenario: Scenario = {
     ...shop([10], () => {}),
     verify: () => {
       throw new Error("not what it should be");
     },
   };
-  const failure = await explore({ seeds: 3, scenes: () => [scene] }).catch((error: unknown) => error);
+  const failure = await explore({ seeds: 3, scenarios: () => [scenario] }).catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(SimulationFailed);
   expect((failure as Error).message).toMatch(/not what it should be[\s\S]*"seed":1/);
 });
 
-test("P1 a scene whose play throws before it waits for anything fails like one that throws later", async () => {
+test("P1 a scenario whose play throws before it waits for anything fails like one that throws later", async () => {
   const play = (): never => {
-    throw new Error("no stage fright");
+    throw new Error("no clients fright");
   };
-  const { violation } = await simulate({ seed: 1, scenes: () => [{ ...shop([10], () => {}), play }] });
-  expect(violation).toMatchObject({ oracle: "scene", rule: "P1", message: expect.stringContaining("shop: Error: no stage fright") });
+  const { violation } = await simulate({ seed: 1, scenarios: () => [{ ...shop([10], () => {}), play }] });
+  expect(violation).toMatchObject({ oracle: "scenario", rule: "P1", message: expect.stringContaining("shop: Error: no clients fright") });
 });
 
-const builds = (code: (build: number) => ReturnType<typeof changing>, mayBlock: boolean) => (): Scene[] => [
+const builds = (code: (build: number) => ReturnType<typeof changing>, mayBlock: boolean) => (): Scenario[] => [
   {
     name: "shop",
     mayBlock,
     needsBuilds: true,
     workflows: (_hands, build) => [code(build)],
-    async play(stage) {
+    async play(clients) {
       const ids = ["order-1", "order-2", "order-3"];
-      for (const id of ids) await stage.start("changing", undefined, { id });
-      for (const id of ids) await stage.end(id);
+      for (const id of ids) await clients.start("changing", undefined, { id });
+      for (const id of ids) await clients.end(id);
     },
   },
 ];
@@ -241,39 +242,39 @@ function changing(build: number) {
   });
 }
 
-test("V4 runs of a scene that may block are blocked in peace, whatever their ids; those of others are not", async () => {
+test("V4 runs of a scenario that may block are blocked in peace, whatever their ids; those of others are not", async () => {
   const faults = { deploy: 0.05 };
-  await explore({ seeds: 30, faults, scenes: builds(changing, true) });
-  await expect(explore({ seeds: 30, faults, scenes: builds(changing, false) })).rejects.toThrow(/V4 \(blocked\)/);
+  await explore({ seeds: 30, faults, scenarios: builds(changing, true) });
+  await expect(explore({ seeds: 30, faults, scenarios: builds(changing, false) })).rejects.toThrow(/V4 \(blocked\)/);
 }, 60_000);
 
-test("P1 a scene that has no code for a later build has failed: the engine is not blamed", async () => {
+test("P1 a scenario that has no code for a later build has failed: the engine is not blamed", async () => {
   const none = (build: number) => {
     if (build > 1) throw new Error("no such build");
     return changing(build);
   };
-  const failure = await explore({ seeds: 30, faults: { deploy: 0.05 }, scenes: builds(none, true) }).catch((error: unknown) => error);
-  expect(failure).toMatchObject({ name: "SimulationFailed", cause: { oracle: "scene", rule: "P1" } });
-  expect((failure as Error).message).toMatch(/scene "shop": workflows: It threw Error: no such build/);
+  const failure = await explore({ seeds: 30, faults: { deploy: 0.05 }, scenarios: builds(none, true) }).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ name: "SimulationFailed", cause: { oracle: "scenario", rule: "P1" } });
+  expect((failure as Error).message).toMatch(/scenario "shop": workflows: It threw Error: no such build/);
 }, 60_000);
 
-test("X1 scenes that can't be repeated are refused, with the line at which their traces part", async () => {
+test("X1 scenarios that can't be repeated are refused, with the line at which their traces part", async () => {
   let number = 0;
-  const scene = (): Scene => {
+  const scenario = (): Scenario => {
     number++;
     const { play, ...rest } = shop([number], () => {});
-    return { ...rest, play: (stage) => stage.sleep(number).then(() => play(stage)) };
+    return { ...rest, play: (clients) => clients.sleep(number).then(() => play(clients)) };
   };
-  await expect(explore({ seeds: 3, scenes: () => [scene()] })).rejects.toMatchObject({
+  await expect(explore({ seeds: 3, scenarios: () => [scenario()] })).rejects.toMatchObject({
     name: "InvalidInputError",
     message: expect.stringMatching(/gave two traces, which part at line \d+/),
   });
 });
 
-test("V2 W6 a scene that starts a workflow nobody has is told which there are", async () => {
-  const scene: Scene = { ...shop([10], () => {}), play: (stage) => stage.start("ordr", 3, { id: "order-1" }) };
-  const { violation } = await simulate({ seed: 1, scenes: () => [scene] });
-  expect(violation?.message).toContain('no scene has a workflow "ordr". There is order.');
+test("V2 W6 a scenario that starts a workflow nobody has is told which there are", async () => {
+  const scenario: Scenario = { ...shop([10], () => {}), play: (clients) => clients.start("ordr", 3, { id: "order-1" }) };
+  const { violation } = await simulate({ seed: 1, scenarios: () => [scenario] });
+  expect(violation?.message).toContain('no scenario has a workflow "ordr". There is order.');
 });
 
 function fail(): never {
@@ -286,38 +287,41 @@ test.each([
   [{ without: ["crsh"] }, 'has no kind "crsh". There is crash'],
   [{ faults: { crash: 2 } }, "crash must be a rate from 0 to 1"],
   [{ workers: 0 }, "workers must be a whole number from 1 on"],
-  [{ wihtout: ["crash"] }, "wihtout is no option. There is seed, scenes"],
-  [{ only: [] }, "only must be places of scenes, from 0 on, one at least"],
-  [{ only: [0, 5] }, "only has place 5, and seed 1 has no scene there: the last is at 0"],
-  [{ scenes: () => [] }, "there is nothing to simulate"],
-  [{ scenes: () => undefined }, "scenes must give a list of scenes, not undefined"],
-  [{ scenes: () => Promise.reject(new Error("later")).catch(() => []) }, "scenes must give a list of scenes, not an object"],
-  [{ scenes: () => fail() }, "scenes threw Error: not today"],
-  [{ scenes: () => [undefined] }, "scenes[0] must be a scene: { name, workflows, play }, not undefined"],
-  [{ scenes: () => [{}] }, "scenes[0].name must be text, not undefined"],
-  [{ scenes: () => [{ ...shop([1], () => {}), play: undefined }] }, "scenes[0].play must be a function, not undefined"],
-  [{ scenes: () => [{ ...shop([1], () => {}), verify: true }] }, "scenes[0].verify must be a function, not true"],
-  [{ scenes: () => [{ ...shop([1], () => {}), mayBlock: "yes" }] }, 'scenes[0].mayBlock must be a boolean, not "yes"'],
-  [{ scenes: () => [{ ...shop([1], () => {}), play: () => undefined }] }, 'scene "shop" must have a play that is async'],
-  [{ scenes: () => [{ ...shop([1], () => {}), workflows: () => undefined }] }, 'scene "shop": workflows: Give a list, not undefined'],
-  [{ scenes: () => [{ ...shop([1], () => {}), workflows: () => [5] }] }, 'scene "shop": workflows: 5 is none'],
-  [{ scenes: () => [{ ...shop([1], () => {}), activities: () => [order] }] }, 'scene "shop": activities: an object is none'],
-  [{ scenes: () => [{ ...shop([1], () => {}), replace: () => fail() }] }, 'scene "shop": replace: It threw Error: not today'],
-  [{ scenes: () => [{ ...shop([1], () => {}), replace: () => ({ step: {} }) }] }, 'There is no "step", there is steps, activities'],
-  [{ scenes: () => [{ ...shop([1], () => {}), replace: () => ({ steps: { ship: 1 } }) }] }, 'The stand-in for "ship" must be a function'],
-  [{ scenes: () => [shop([1], () => {}), shop([2], () => {})] }, 'two scenes of the name "shop"'],
+  [{ wihtout: ["crash"] }, "wihtout is no option. There is seed, scenarios"],
+  [{ only: [] }, "only must be places of scenarios, from 0 on, one at least"],
+  [{ only: [0, 5] }, "only has place 5, and seed 1 has no scenario there: the last is at 0"],
+  [{ scenarios: () => [] }, "there is nothing to simulate"],
+  [{ scenarios: () => undefined }, "scenarios must give a list of scenarios, not undefined"],
+  [{ scenarios: () => Promise.reject(new Error("later")).catch(() => []) }, "scenarios must give a list of scenarios, not an object"],
+  [{ scenarios: () => fail() }, "scenarios threw Error: not today"],
+  [{ scenarios: () => [undefined] }, "scenarios[0] must be a scenario: { name, workflows, play }, not undefined"],
+  [{ scenarios: () => [{}] }, "scenarios[0].name must be text, not undefined"],
+  [{ scenarios: () => [{ ...shop([1], () => {}), play: undefined }] }, "scenarios[0].play must be a function, not undefined"],
+  [{ scenarios: () => [{ ...shop([1], () => {}), verify: true }] }, "scenarios[0].verify must be a function, not true"],
+  [{ scenarios: () => [{ ...shop([1], () => {}), mayBlock: "yes" }] }, 'scenarios[0].mayBlock must be a boolean, not "yes"'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), play: () => undefined }] }, 'scenario "shop" must have a play that is async'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => undefined }] }, 'scenario "shop": workflows: Give a list, not undefined'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => [5] }] }, 'scenario "shop": workflows: 5 is none'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), activities: () => [order] }] }, 'scenario "shop": activities: an object is none'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), replace: () => fail() }] }, 'scenario "shop": replace: It threw Error: not today'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), replace: () => ({ step: {} }) }] }, 'There is no "step", there is steps, activities'],
+  [
+    { scenarios: () => [{ ...shop([1], () => {}), replace: () => ({ steps: { ship: 1 } }) }] },
+    'The stand-in for "ship" must be a function',
+  ],
+  [{ scenarios: () => [shop([1], () => {}), shop([2], () => {})] }, 'two scenarios of the name "shop"'],
 ])("P9 options that can't be followed are refused: %o", async (options, message) => {
-  const given = { seed: 1, scenes: () => [shop([10], () => {})], ...options };
+  const given = { seed: 1, scenarios: () => [shop([10], () => {})], ...options };
   await expect(simulate(given as never)).rejects.toMatchObject({ name: "InvalidInputError", message: expect.stringContaining(message) });
 });
 
 test("P9 without options nothing is simulated, and one seed is not many", async () => {
   const refused = (message: string): object => ({ name: "InvalidInputError", message: expect.stringContaining(message) });
   for (const options of [undefined, null, 5, []]) {
-    await expect(simulate(options as never)).rejects.toMatchObject(refused("Give an object with seed, scenes"));
-    await expect(explore(options as never)).rejects.toMatchObject(refused("Give an object with seeds, from, scenes"));
+    await expect(simulate(options as never)).rejects.toMatchObject(refused("Give an object with seed, scenarios"));
+    await expect(explore(options as never)).rejects.toMatchObject(refused("Give an object with seeds, from, scenarios"));
   }
-  await expect(explore({ seeds: 2, seed: 7, scenes } as never)).rejects.toMatchObject(refused("seed is no option. There is seeds"));
+  await expect(explore({ seeds: 2, seed: 7, scenarios } as never)).rejects.toMatchObject(refused("seed is no option. There is seeds"));
 });
 
 // ── proof that bugs are found ──
@@ -376,11 +380,11 @@ test("X1 the command runs seeds, and prints the trace of one", async () => {
 test.each([
   ["--seed 2 --without nonsense", /--without: there is crash.* and no "nonsense"/],
   ["--seed x", /--seed is a whole number from 0 on, not "x"/],
-  ["--seed 1 --only 9", /only has place 9, and seed 1 has no scene there/],
+  ["--seed 1 --only 9", /only has place 9, and seed 1 has no scenario there/],
   ["--seed 1 --seeds 5", /give --seed or --seeds, not both/],
   ["--only 0", /--only goes with --seed/],
   ["--seeds 0", /--seeds is a whole number from 1 on, not "0"/],
-  ["--scenes nope", /--scenes: there is saga.* and no "nope"/],
+  ["--scenarios nope", /--scenarios: there is saga.* and no "nope"/],
   ["--workers 0", /--workers is a whole number from 1 on, not "0"/],
   ["--jobs 0", /--jobs is a whole number from 1 on, not "0"/],
   ["--store redis", /--store is memory or sqlite, not "redis"/],

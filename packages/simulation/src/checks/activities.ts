@@ -14,7 +14,7 @@ interface Known {
 }
 type Operation = Pick<ClaimedTask, "runId" | "execution" | "seq">;
 
-export class Tasks {
+export class ActivityChecks {
   readonly #world: World;
   /** By their id: the last attempt of each. */
   readonly #known = new Map<number, Known>();

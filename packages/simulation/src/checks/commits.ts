@@ -7,7 +7,7 @@ import type { World } from "../world.ts";
 
 const CLOSED: ReadonlySet<string> = new Set(["completed", "failed", "canceled", "terminated"]);
 
-export class Aftermath {
+export class CommitChecks {
   readonly #world: World;
   readonly #inner: Store;
   /** By their parent, with how they belong to it. */

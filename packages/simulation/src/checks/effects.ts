@@ -7,7 +7,7 @@ import type { StepInfo } from "@holdfast/core";
 import type { Begun } from "../knownClaims.ts";
 import type { SimProcess } from "../process.ts";
 import type { World } from "../world.ts";
-import { DRIFT_TOLERANCE, type Witness } from "./stores.ts";
+import { DRIFT_TOLERANCE, type StoreChecks } from "./stores.ts";
 
 interface Attempt {
   /** None: of an activity, which belongs to no claim. */
@@ -29,23 +29,23 @@ const MOMENT = 5;
 /** K7: no worker is further behind the store's clock: by its claims it knows it, as late as an answer may be. */
 const CLOCK_TOLERANCE = 1_000;
 
-export class Ledger {
+export class Effects {
   readonly #world: World;
-  readonly #witness: Witness;
+  readonly #checks: StoreChecks;
   readonly #attempts = new Map<string, Map<number, Attempt>>();
   /** In the order in which they happened. */
-  readonly effects: Effect[] = [];
+  readonly all: Effect[] = [];
 
-  constructor(world: World, witness: Witness) {
+  constructor(world: World, checks: StoreChecks) {
     this.#world = world;
-    this.#witness = witness;
+    this.#checks = checks;
   }
 
   /** An attempt of a step begins in this process. */
   began(process: SimProcess, info: Pick<StepInfo, "attempt" | "idempotencyKey">, isActivity: boolean): void {
     const { attempt, idempotencyKey: key } = info;
     process.note(`begins ${key}, attempt ${attempt}`);
-    const step = this.#witness.steps.get(key);
+    const step = this.#checks.steps.get(key);
     if (step === undefined) {
       this.#world.violate("effects", "D1", `${key} began before the commit that asks for it`);
       return;
@@ -63,7 +63,7 @@ export class Ledger {
     const before = attempts.get(attempt - 1);
     if (!isActivity && before?.end === "none" && !opened.failed.has(attempt - 1) && run.losses === opened.announced.get(attempt - 1))
       this.#world.violate("parking", "D5", `attempt ${attempt} of ${key} began while attempt ${attempt - 1} runs, and nobody lost the run`);
-    if (!isActivity && opened.command.type !== "rollback") this.#witness.deadlines.began(run.id, key, CLOCK_TOLERANCE);
+    if (!isActivity && opened.command.type !== "rollback") this.#checks.deadlines.began(run.id, key, CLOCK_TOLERANCE);
     const early = (opened.failed.get(attempt - 1) ?? 0) - this.#world.now;
     if (!isActivity && early > DRIFT_TOLERANCE)
       this.#world.violate("retries", "D8", `attempt ${attempt} of ${key} began ${early} ms before it was due`);
@@ -83,7 +83,7 @@ export class Ledger {
   }
   effect(info: StepInfo): void {
     const { idempotencyKey: key, attempt: number } = info;
-    this.effects.push({ key, attempt: number, at: this.#world.now });
+    this.all.push({ key, attempt: number, at: this.#world.now });
     const attempt = this.#attempts.get(key)?.get(number);
     if (attempt !== undefined) this.#checkTold(attempt, info);
   }
@@ -108,7 +108,7 @@ export class Ledger {
     for (const key of rows) counts.set(key, (counts.get(key) ?? 0) + 1);
     for (const [key, count] of counts)
       if (count > 1) this.#world.violate("transactions", "D6", `the writes of ${key} are there ${count} times`);
-    for (const [key, { run, opened }] of this.#witness.steps) {
+    for (const [key, { run, opened }] of this.#checks.steps) {
       if (opened.command.type !== "transaction" || !opened.isResolved) continue;
       if (!opened.isCompleted && counts.has(key))
         this.#world.violate("transactions", "D6", `${key} of ${run.id} is recorded as failed, and its writes are there`);

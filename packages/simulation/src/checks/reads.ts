@@ -8,29 +8,29 @@ import { Holdfast } from "holdfast";
 import type { Store } from "holdfast/store";
 import type { SimProcess } from "../process.ts";
 import type { World } from "../world.ts";
-import type { Ledger } from "./effects.ts";
-import { DRIFT_TOLERANCE, type SeenRun, stable, type Witness } from "./stores.ts";
+import type { Effects } from "./effects.ts";
+import { DRIFT_TOLERANCE, type SeenRun, type StoreChecks, stable } from "./stores.ts";
 
-export interface OnlookerOptions {
+export interface ReadChecksOptions {
   readonly process: SimProcess;
-  readonly witness: Witness;
-  readonly ledger: Ledger;
+  readonly checks: StoreChecks;
+  readonly effects: Effects;
   /** Code as it is at the beginning. */
   readonly workflows: readonly AnyWorkflow[];
 }
 type Attempt = OperationInfo["attempts"][number];
 
-export class Onlooker {
+export class ReadChecks {
   readonly #world: World;
-  readonly #options: OnlookerOptions;
+  readonly #options: ReadChecksOptions;
   readonly #store: Store;
   #engine: Promise<Holdfast> | undefined;
 
-  constructor(options: OnlookerOptions) {
+  constructor(options: ReadChecksOptions) {
     this.#world = options.process.world;
     this.#options = options;
     // Open already, and closed by whoever opened it; whoever asks so seldom needs no hints.
-    this.#store = { ...options.witness.store, open: async () => {}, close: async () => {}, watch: () => () => {} };
+    this.#store = { ...options.checks.store, open: async () => {}, close: async () => {}, watch: () => () => {} };
   }
   #open(): Promise<Holdfast> {
     const never = (): Timer => ({ cancel: () => {} });
@@ -43,7 +43,7 @@ export class Onlooker {
   async query(runId: string, workflow: string, name: string): Promise<unknown> {
     const engine = await this.#open();
     const code = this.#options.workflows.find((one) => one.name === workflow) as AnyWorkflow;
-    const { published } = this.#options.witness.run(runId);
+    const { published } = this.#options.checks.run(runId);
     const first = Math.max(0, published.length - 1);
     const answer: unknown = await engine.run(runId, code).query(name as never);
     const states = published.length === 0 ? [undefined] : published.slice(first);
@@ -56,7 +56,7 @@ export class Onlooker {
   /** D12: of every operation that is recorded. */
   async checkOperations(): Promise<void> {
     const engine = await this.#open();
-    for (const run of this.#options.witness.runs.values()) {
+    for (const run of this.#options.checks.runs.values()) {
       const [row] = await this.#store.get([run.id]);
       if (row === undefined || row.execution !== run.execution) continue;
       const listed = new Map((await engine.run(run.id).operations()).map((operation) => [operation.location, operation]));
@@ -72,12 +72,12 @@ export class Onlooker {
   }
   #checkAttempts(run: SeenRun, key: string, { attempts, status }: OperationInfo): void {
     const numbers = new Set(attempts.map(({ number }) => number));
-    for (const number of this.#options.ledger.begun(key)) {
+    for (const number of this.#options.effects.begun(key)) {
       if (!numbers.has(number)) this.#broken(key, `has begun its attempt ${number}, and the list has ${[...numbers].join(", ") || "none"}`);
     }
     for (const [i, attempt] of attempts.entries()) {
       if (attempt.number !== i + 1) this.#broken(key, `has attempt ${attempt.number} in place ${i + 1}`);
-      if (!this.#options.witness.workers.has(attempt.workerId))
+      if (!this.#options.checks.workers.has(attempt.workerId))
         this.#broken(key, `has attempt ${attempt.number} on worker "${attempt.workerId}", which nobody has seen`);
       this.#checkTimes(key, attempt, attempts[i - 1]);
     }

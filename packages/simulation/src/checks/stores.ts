@@ -36,9 +36,9 @@ import type {
 import type { SimProcess } from "../process.ts";
 import type { World } from "../world.ts";
 import { Acceptances } from "./acceptances.ts";
-import { Tasks } from "./activities.ts";
+import { ActivityChecks } from "./activities.ts";
 import { ClaimOrder } from "./claimOrder.ts";
-import { Aftermath } from "./commits.ts";
+import { CommitChecks } from "./commits.ts";
 import { Deadlines } from "./deadlines.ts";
 import { StartKeys } from "./startKeys.ts";
 
@@ -98,10 +98,10 @@ const CLOSED: ReadonlySet<string> = new Set(["completed", "failed", "canceled", 
 /** How far a clock may have drifted from the store's since a worker last asked: drift times the longest it goes without asking. */
 export const DRIFT_TOLERANCE = 60;
 
-export class Witness {
+export class StoreChecks {
   readonly #world: World;
   readonly #inner: Store;
-  readonly #aftermath: Aftermath;
+  readonly #commits: CommitChecks;
   readonly #order: ClaimOrder;
   readonly #startKeys: StartKeys;
   readonly #acceptances: Acceptances;
@@ -112,17 +112,17 @@ export class Witness {
   readonly workers = new Set<string>();
   /** When deadlines were last looked at. */
   #expiredAt = 0;
-  readonly #tasks: Tasks;
+  readonly #activities: ActivityChecks;
   readonly deadlines: Deadlines;
 
   constructor(world: World, inner: Store) {
     this.#world = world;
     this.#inner = inner;
-    this.#aftermath = new Aftermath(world, inner);
+    this.#commits = new CommitChecks(world, inner);
     this.#order = new ClaimOrder(world, inner);
     this.#startKeys = new StartKeys(world);
     this.#acceptances = new Acceptances(world);
-    this.#tasks = new Tasks(world);
+    this.#activities = new ActivityChecks(world);
     this.deadlines = new Deadlines(world);
   }
   #broken(oracle: string, rule: string, message: string): void {
@@ -177,7 +177,7 @@ export class Witness {
           this.#world.note("db", `terminate ${runId}: ${results[i]?.status}`);
           if (results[i]?.status !== "sent") continue;
           this.#closed(this.run(runId));
-          await this.#aftermath.closed(runId);
+          await this.#commits.closed(runId);
         }
         return results;
       },
@@ -192,7 +192,7 @@ export class Witness {
         return results;
       },
       expire: async () => {
-        const open = this.#aftermath.hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
+        const open = this.#commits.hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
         const before = await inner.get(open.map(({ id }) => id));
         const count = await inner.expire();
         this.#expiredAt = this.#world.now;
@@ -214,7 +214,7 @@ export class Witness {
         for (const task of result.tasks) {
           const { id, runId, attempt, activity } = task;
           this.#world.note("db", `task ${id} (${activity} of ${runId}) attempt ${attempt} goes to ${request.workerId}`);
-          this.#tasks.claimed(task);
+          this.#activities.claimed(task);
           this.deadlines.handedOut(task);
         }
         if (result.tasks.length > request.limit) this.#broken("room", "W1", `${result.tasks.length} activities for ${request.limit} slots`);
@@ -222,7 +222,7 @@ export class Witness {
       },
       heartbeat: async (tasks) => {
         const results = await this.#withDeadlines(() => inner.heartbeat(tasks));
-        for (const [i, { id }] of tasks.entries()) if (results[i] === true) this.#tasks.heldOn(id);
+        for (const [i, { id }] of tasks.entries()) if (results[i] === true) this.#activities.heldOn(id);
         return results;
       },
       answerTasks: (answers) => this.#answerTasks(answers),
@@ -260,7 +260,7 @@ export class Witness {
       );
       if (result !== undefined) this.#startKeys.started(run, result);
       if (result?.status !== "created") continue;
-      this.#aftermath.born(run);
+      this.#commits.born(run);
       this.#order.opened(run.id);
       const seen = this.run(run.id);
       seen.isClosed = false;
@@ -288,7 +288,7 @@ export class Witness {
   }
   /** K7: an attempt of an activity that would come after the deadline of its run ends the run. */
   async #withDeadlines<T>(call: () => Promise<T>): Promise<T> {
-    const open = this.#aftermath.hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
+    const open = this.#commits.hasDeadlines ? [...this.runs.values()].filter(({ isClosed }) => !isClosed) : [];
     const before = await this.#inner.get(open.map(({ id }) => id));
     const result = await call();
     await this.#overruled(before.flatMap((row) => (row?.deadlineAt === undefined ? [] : row)));
@@ -300,7 +300,7 @@ export class Witness {
     for (const [i, was] of late.entries()) {
       const is = after[i];
       if (is === undefined || is.epoch === was.epoch || was.status === "rolling_back") continue;
-      this.#aftermath.struckAlready(was.id);
+      this.#commits.struckAlready(was.id);
       const run = this.run(was.id);
       run.losses++;
       run.holder = undefined;
@@ -308,7 +308,7 @@ export class Witness {
       if (!CLOSED.has(is.status)) continue;
       this.#world.note("db", `expire ${run.id}, as others are claimed: ${is.status}`);
       this.#closed(run);
-      await this.#aftermath.closed(run.id);
+      await this.#commits.closed(run.id);
     }
   }
   #claimed(claim: ClaimedRun, request: ClaimRequest): void {
@@ -333,7 +333,7 @@ export class Witness {
     if (row.execution !== run.execution) this.#nextExecution(run, row.execution);
     if (row.turns !== run.turns.length)
       this.#broken("last commit", "W3", `${row.id} was claimed at turn ${row.turns}; ${run.turns.length} were committed`);
-    this.#aftermath.claimed(claim, run.isCanceled);
+    this.#commits.claimed(claim, run.isCanceled);
     this.deadlines.claimed(claim);
     for (const turn of claim.turns ?? []) this.#compare(run, turn);
     for (const message of claim.inbox) this.#saw(run, message);
@@ -380,10 +380,10 @@ export class Witness {
       if (!isAgain) this.#fenced(run, commit, before[i]);
       this.#wrote(run, commit, after[i]);
       const isLast = commits.findLastIndex(({ runId }) => runId === commit.runId) === i;
-      this.#tasks.committed(commit);
-      this.#aftermath.committed(commit, isLast ? after[i] : undefined);
-      if (commit.close?.status === "continued" && !isAgain && isLast) this.#aftermath.continued(before[i], after[i]);
-      if (run.isClosed) await this.#aftermath.closed(run.id);
+      this.#activities.committed(commit);
+      this.#commits.committed(commit, isLast ? after[i] : undefined);
+      if (commit.close?.status === "continued" && !isAgain && isLast) this.#commits.continued(before[i], after[i]);
+      if (run.isClosed) await this.#commits.closed(run.id);
       for (const message of result.inbox) this.#saw(run, message);
     }
     await this.#childrenOf(commits, results);
@@ -479,7 +479,7 @@ export class Witness {
   #parked(run: SeenRun, commit: TurnCommit, after: RunRow | undefined): void {
     if (after === undefined || after.workerId !== undefined) return;
     const waiting = [...run.inbox].find(([id, { isConsumed }]) => !isConsumed && id > (commit.seen ?? 0));
-    if (commit.status !== "blocked") this.#aftermath.parked(after, run.isCanceled);
+    if (commit.status !== "blocked") this.#commits.parked(after, run.isCanceled);
     if (waiting !== undefined && (after.availableAt === undefined || after.availableAt > this.#world.now))
       this.#broken("parking", "D9", `${run.id} parks with message ${waiting[0]} in its inbox, which nobody was given`);
     const lost = [...(commit.attempts ?? [])].some(({ status, number }) => status === "lost" || number === 0);
@@ -579,7 +579,7 @@ export class Witness {
       // K9: a run without a first turn is canceled at once.
       if (message.job.type !== "cancel") continue;
       const [now] = await this.#inner.get([runId]);
-      this.#aftermath.canceled(message, row, now);
+      this.#commits.canceled(message, row, now);
       if (now?.status === "canceled") this.#closed(run);
     }
     return results;
@@ -640,15 +640,15 @@ export class Witness {
 
   async #expired(open: readonly SeenRun[], before: readonly (RunRow | undefined)[]): Promise<void> {
     const after = await this.#inner.get(open.map(({ id }) => id));
-    this.#aftermath.expired(after);
+    this.#commits.expired(after);
     for (const [i, run] of open.entries()) {
       const [was, is] = [before[i], after[i]];
-      this.#aftermath.struck(was, is);
+      this.#commits.struck(was, is);
       if (was === undefined || is === undefined || (was.epoch === is.epoch && was.status === is.status)) continue;
       this.#world.note("db", `expire ${run.id}: ${is.status}`);
       if (CLOSED.has(is.status)) {
         this.#closed(run);
-        await this.#aftermath.closed(run.id);
+        await this.#commits.closed(run.id);
       } else {
         run.holder = undefined;
         run.leasedUntil = 0;
@@ -668,7 +668,7 @@ export class Witness {
     const results = await this.#withDeadlines(() => this.#inner.answerTasks(answers));
     for (const [i, answer] of answers.entries()) {
       this.#world.note("db", `task ${answer.id} ${answer.outcome.status}: ${results[i] === true ? "taken" : "dropped"}`);
-      if (results[i] === true) this.#tasks.answered(answer);
+      if (results[i] === true) this.#activities.answered(answer);
     }
     return results;
   }

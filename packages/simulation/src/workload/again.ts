@@ -3,10 +3,10 @@
 // Invariants: D10 (completed steps do not run again, caught failures stay caught), D8 (attempts as the policy says).
 
 import { FatalError, workflow } from "@holdfast/core";
-import type { Ledger } from "../checks/effects.ts";
+import type { Effects } from "../checks/effects.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -16,7 +16,7 @@ interface Plan {
   readonly caught: boolean;
 }
 
-export function again(random: Random, name: string): Scene {
+export function again(random: Random, name: string): Scenario {
   const plans = Array.from(
     { length: random.between(1, 2) },
     (_, i): Plan => ({
@@ -36,35 +36,35 @@ export function again(random: Random, name: string): Scene {
   };
   return {
     name,
-    workflows: (hands) => [code(hands, name, refuse)],
-    async play(stage) {
+    workflows: (bodies) => [code(bodies, name, refuse)],
+    async play(clients) {
       await Promise.all(
         plans.map(async (plan) => {
           const retry = { maxAttempts: 50, initialInterval: 50, maxInterval: 200 };
-          await stage.start(name, plan, { id: plan.id, ...(plan.by === "policy" && { retry }) });
-          let told = await stage.end(plan.id);
+          await clients.start(name, plan, { id: plan.id, ...(plan.by === "policy" && { retry }) });
+          let told = await clients.end(plan.id);
           for (let i = 0; i < 50 && plan.by === "client" && "error" in told; i++) {
-            await stage.told(`resume ${plan.id}`, (engine) => engine.run(plan.id).resume());
-            told = await stage.end(plan.id);
+            await clients.told(`resume ${plan.id}`, (engine) => engine.run(plan.id).resume());
+            told = await clients.end(plan.id);
           }
           const got = "value" in told ? told.value : told.error.message;
-          if (got !== "done") stage.violate("again", "D10", `${plan.id} gave ${String(got)}`);
+          if (got !== "done") clients.violate("again", "D10", `${plan.id} gave ${String(got)}`);
         }),
       );
     },
-    verify: (stage, ledger) => {
-      for (const plan of plans) check(plan, ledger, (message) => stage.violate("again", "D10", message));
+    verify: (clients, effects) => {
+      for (const plan of plans) check(plan, effects, (message) => clients.violate("again", "D10", message));
     },
   };
 }
 
-function code(hands: Hands, name: string, refuse: (plan: Plan) => boolean) {
+function code(bodies: StepBodies, name: string, refuse: (plan: Plan) => boolean) {
   return workflow(name, async (ctx, plan: Plan) => {
     const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
-    const first = await ctx.step("first", (info) => hands.step(info, 1), { retry });
+    const first = await ctx.step("first", (info) => bodies.step(info, 1), { retry });
     if (plan.caught) {
       try {
-        await ctx.step("caught", (info) => hands.step(info, 1, { fails: true }), { retry: { maxAttempts: 1 } });
+        await ctx.step("caught", (info) => bodies.step(info, 1, { fails: true }), { retry: { maxAttempts: 1 } });
         throw new FatalError("WRONG: it can't succeed");
       } catch (error) {
         if (!(error instanceof Error) || error.name !== "StepFailedError") throw error;
@@ -73,16 +73,16 @@ function code(hands: Hands, name: string, refuse: (plan: Plan) => boolean) {
     if (plan.where === "code") {
       if (ctx.run.attempt <= plan.failures) throw new Error(`Attempt ${ctx.run.attempt} fails.`);
     } else
-      await ctx.step("flaky", (info) => (refuse(plan) ? Promise.reject(new Error("Not yet.")) : hands.step(info, 1)), {
+      await ctx.step("flaky", (info) => (refuse(plan) ? Promise.reject(new Error("Not yet.")) : bodies.step(info, 1)), {
         retry: { maxAttempts: 1 },
       });
-    const last = await ctx.step("last", (info) => hands.step(info, first), { retry });
+    const last = await ctx.step("last", (info) => bodies.step(info, first), { retry });
     return last === 1 ? "done" : "WRONG";
   });
 }
 
 /** The step that failed and was caught is not tried again. */
-function check(plan: Plan, ledger: Ledger, broken: (message: string) => void): void {
-  const attempts = ledger.attemptsOf(`${plan.id}/caught`);
+function check(plan: Plan, effects: Effects, broken: (message: string) => void): void {
+  const attempts = effects.attemptsOf(`${plan.id}/caught`);
   if (plan.caught && attempts > 1) broken(`a step of ${plan.id} whose failure was caught ran ${attempts} times`);
 }

@@ -4,8 +4,8 @@
 
 import { FatalError, signal, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Input {
   readonly wanted: number;
@@ -15,7 +15,7 @@ interface Input {
   readonly got: readonly number[];
 }
 
-export function chain(random: Random, name: string): Scene {
+export function chain(random: Random, name: string): Scenario {
   const id = `${name}-0`;
   const wanted = random.between(1, 8);
   const input: Input = {
@@ -28,22 +28,22 @@ export function chain(random: Random, name: string): Scene {
   const pauses = Array.from({ length: wanted }, () => (random.chance(0.2) ? random.between(1, 2_000) : random.between(0, 4)));
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
-      await stage.start(name, input, { id });
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
+      await clients.start(name, input, { id });
       for (const [i, pause] of pauses.entries()) {
-        await stage.sleep(pause);
-        const told = await stage.signal(id, "n", i, `n${i}`);
-        if ("error" in told) stage.violate("acknowledged", "M1", `signal ${i} was refused: ${told.error.message}`);
+        await clients.sleep(pause);
+        const told = await clients.signal(id, "n", i, `n${i}`);
+        if ("error" in told) clients.violate("acknowledged", "M1", `signal ${i} was refused: ${told.error.message}`);
       }
-      const told = await stage.end(id);
+      const told = await clients.end(id);
       const got = "value" in told ? JSON.stringify(told.value) : told.error.message;
-      if (got !== JSON.stringify(pauses.map((_, i) => i))) stage.violate("order", "M2", `${id} took ${got}`);
+      if (got !== JSON.stringify(pauses.map((_, i) => i))) clients.violate("order", "M2", `${id} took ${got}`);
     },
   };
 }
 
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   return workflow({ name, signals: { n: signal<number>() } }, async (ctx, input: Input) => {
     const got = [...input.got];
     for (let taken = 0; taken < input.each && got.length < input.wanted; taken++) {
@@ -55,7 +55,7 @@ function code(hands: Hands, name: string) {
       } else got.push(await ctx.waitForSignal("n"));
       ctx.publishState({ got });
       if (!input.works) continue;
-      const value = await ctx.step("work", (info) => hands.step(info, got.length), {
+      const value = await ctx.step("work", (info) => bodies.step(info, got.length), {
         retry: { maxAttempts: 50, initialInterval: 10, maxInterval: 50 },
       });
       if (value !== got.length) throw new FatalError(`WRONG: ${String(value)}`);

@@ -3,9 +3,9 @@
 // Invariants: K8 (every sleep ends, none early), D9 (parking misses neither), M2 M7 (every signal once, in order).
 
 import { FatalError, signal, workflow } from "@holdfast/core";
-import type { Stage } from "../clients.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 
 interface Plan {
   readonly id: string;
@@ -13,7 +13,7 @@ interface Plan {
   readonly pauses: readonly number[];
 }
 
-export function crossing(random: Random, name: string): Scene {
+export function crossing(random: Random, name: string): Scenario {
   const plans = Array.from({ length: random.between(1, 3) }, (_, i): Plan => {
     const short = (): number => random.between(1, 12);
     return {
@@ -25,22 +25,22 @@ export function crossing(random: Random, name: string): Scene {
   return {
     name,
     workflows: () => [code(name)],
-    play: async (stage) => {
-      await Promise.all(plans.map((plan) => play(stage, name, plan)));
+    play: async (clients) => {
+      await Promise.all(plans.map((plan) => play(clients, name, plan)));
     },
   };
 }
 
-async function play(stage: Stage, name: string, { id, sleeps, pauses }: Plan): Promise<void> {
-  await stage.start(name, { sleeps, signals: pauses.length }, { id });
+async function play(clients: Clients, name: string, { id, sleeps, pauses }: Plan): Promise<void> {
+  await clients.start(name, { sleeps, signals: pauses.length }, { id });
   for (const [i, pause] of pauses.entries()) {
-    await stage.sleep(pause);
-    await stage.signal(id, "n", i, `n${i}`);
+    await clients.sleep(pause);
+    await clients.signal(id, "n", i, `n${i}`);
   }
-  const told = await stage.end(id);
+  const told = await clients.end(id);
   const got = "value" in told ? JSON.stringify(told.value) : told.error.message;
   const wanted = JSON.stringify({ slept: sleeps.length, got: pauses.map((_, i) => i) });
-  if (got !== wanted) stage.violate("order", "M2", `${id} gave ${got}, not ${wanted}`);
+  if (got !== wanted) clients.violate("order", "M2", `${id} gave ${got}, not ${wanted}`);
 }
 
 function code(name: string) {

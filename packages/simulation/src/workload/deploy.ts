@@ -4,8 +4,8 @@
 
 import { FatalError, type UnitContext, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -13,22 +13,22 @@ interface Plan {
   readonly pause: number;
 }
 
-export function deploy(random: Random, name: string): Scene {
+export function deploy(random: Random, name: string): Scenario {
   const kind = random.pick(["patched", "patched", "diverging", "versioned"] as const);
   const plans = Array.from({ length: random.between(1, 3) }, (_, i): Plan => ({ id: `${name}-${i}`, kind, pause: random.between(0, 800) }));
   return {
     name,
     mayBlock: kind !== "versioned",
     needsBuilds: true,
-    workflows: (hands, build) => [code(hands, name, kind, build)],
-    async play(stage) {
+    workflows: (bodies, build) => [code(bodies, name, kind, build)],
+    async play(clients) {
       await Promise.all(
         plans.map(async (plan) => {
-          await stage.sleep(stage.random.span(1_000));
-          await stage.start(name, plan, { id: plan.id });
-          const told = await stage.end(plan.id);
+          await clients.sleep(clients.random.span(1_000));
+          await clients.start(name, plan, { id: plan.id });
+          const told = await clients.end(plan.id);
           const got = "value" in told ? String(told.value) : told.error.message;
-          if (!/^a(b|xb|x)c$/.test(got)) stage.violate("versions", "V4", `${plan.id} gave ${got}`);
+          if (!/^a(b|xb|x)c$/.test(got)) clients.violate("versions", "V4", `${plan.id} gave ${got}`);
         }),
       );
     },
@@ -37,21 +37,21 @@ export function deploy(random: Random, name: string): Scene {
 
 type Step = (what: string) => Promise<string>;
 
-function stepsOf(hands: Hands, ctx: UnitContext): Step {
+function stepsOf(bodies: StepBodies, ctx: UnitContext): Step {
   return async (what) => {
     const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
-    const value = await ctx.step(what, (info) => hands.step(info, what), { retry });
+    const value = await ctx.step(what, (info) => bodies.step(info, what), { retry });
     if (value !== what) throw new FatalError(`WRONG: ${String(value)}`);
     return value;
   };
 }
 
 /** Builds take turns between two texts: a worker with another text tries blocked runs again at once. */
-function code(hands: Hands, name: string, kind: Plan["kind"], build: number) {
+function code(bodies: StepBodies, name: string, kind: Plan["kind"], build: number) {
   const isEven = build % 2 === 0;
   if (kind === "versioned") {
     return workflow({ name, version: String(build), serves: [String(build - 1)] }, async (ctx, plan: Plan) => {
-      const step = stepsOf(hands, ctx);
+      const step = stepsOf(bodies, ctx);
       let got = await step("a");
       await ctx.sleep(plan.pause);
       got += Number(ctx.version) % 2 === 0 ? await step("x") : await step("b");
@@ -61,7 +61,7 @@ function code(hands: Hands, name: string, kind: Plan["kind"], build: number) {
   }
   if (kind === "patched" ? build === 1 : !isEven) {
     return workflow(name, async (ctx, plan: Plan) => {
-      const step = stepsOf(hands, ctx);
+      const step = stepsOf(bodies, ctx);
       let got = await step("a");
       await ctx.sleep(plan.pause);
       got += await step("b");
@@ -70,7 +70,7 @@ function code(hands: Hands, name: string, kind: Plan["kind"], build: number) {
     });
   }
   return workflow(name, async (ctx, plan: Plan) => {
-    const step = stepsOf(hands, ctx);
+    const step = stepsOf(bodies, ctx);
     let got = await step("a");
     await ctx.sleep(plan.pause);
     if (kind === "diverging" || ctx.patched("with-x")) got += await step("x");

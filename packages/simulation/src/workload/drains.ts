@@ -4,10 +4,10 @@
 // K1 (a run whose cancellation was acknowledged ends canceled).
 
 import { type AnyWorkflow, activity, Receive, signal, workflow } from "@holdfast/core";
-import type { Stage } from "../clients.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 const KINDS = ["listen", "race", "step", "errand", "child", "receive", "cancel"] as const;
 type Kind = (typeof KINDS)[number];
@@ -23,7 +23,7 @@ interface Plan {
 }
 const RETRY = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
 
-export function drains(random: Random, name: string): Scene {
+export function drains(random: Random, name: string): Scenario {
   const plans = Array.from({ length: random.between(1, 2) }, (_, i): Plan => {
     const timeout = random.between(5, 60);
     const pause = (): number => (random.chance(0.8) ? timeout * (0.5 + random.next()) : random.next() * 5 * timeout);
@@ -32,19 +32,19 @@ export function drains(random: Random, name: string): Scene {
   });
   return {
     name,
-    activities: (hands) => [errand(hands, name)],
-    workflows: (hands) => code(hands, name),
-    async play(stage) {
-      await Promise.all(plans.map((plan) => (plan.kind === "cancel" ? playCancel(stage, name, plan) : playDrain(stage, name, plan))));
+    activities: (bodies) => [errand(bodies, name)],
+    workflows: (bodies) => code(bodies, name),
+    async play(clients) {
+      await Promise.all(plans.map((plan) => (plan.kind === "cancel" ? playCancel(clients, name, plan) : playDrain(clients, name, plan))));
     },
   };
 }
 
-async function playDrain(stage: Stage, name: string, { id, kind, ...plan }: Plan): Promise<void> {
-  await stage.start(`${name}-${kind}`, plan, { id });
-  const acknowledged = (await Promise.all(plan.clients.map((pauses, client) => sender(stage, id, client, pauses)))).flat();
-  const told = await stage.end(id);
-  const broken = (rule: string, message: string): void => stage.violate("drains", rule, `${id} (${kind}) ${message}`);
+async function playDrain(clients: Clients, name: string, { id, kind, ...plan }: Plan): Promise<void> {
+  await clients.start(`${name}-${kind}`, plan, { id });
+  const acknowledged = (await Promise.all(plan.clients.map((pauses, client) => sender(clients, id, client, pauses)))).flat();
+  const told = await clients.end(id);
+  const broken = (rule: string, message: string): void => clients.violate("drains", rule, `${id} (${kind}) ${message}`);
   if ("error" in told) return broken("P1", `gave ${told.error.message}`);
   const heard = told.value as readonly string[];
   for (const key of acknowledged)
@@ -53,33 +53,33 @@ async function playDrain(stage: Stage, name: string, { id, kind, ...plan }: Plan
   if (new Set(heard).size !== heard.length) broken("M7", `has heard something twice: ${heard.join(" ")}`);
 }
 /** What was acknowledged: all, until the run has ended. */
-async function sender(stage: Stage, id: string, client: number, pauses: readonly number[]): Promise<string[]> {
+async function sender(clients: Clients, id: string, client: number, pauses: readonly number[]): Promise<string[]> {
   const acknowledged: string[] = [];
   for (const [n, pause] of pauses.entries()) {
-    await stage.sleep(pause);
+    await clients.sleep(pause);
     const key = `${client}-${n}`;
-    const told = await stage.signal(id, "tick", key, key);
+    const told = await clients.signal(id, "tick", key, key);
     if ("error" in told) break;
     acknowledged.push(key);
   }
   return acknowledged;
 }
 
-async function playCancel(stage: Stage, name: string, { id, kind, ...plan }: Plan): Promise<void> {
-  await stage.start(`${name}-${kind}`, plan, { id });
-  await stage.sleep(plan.clients[0]?.[0] ?? 0);
-  const told = await stage.cancel(id);
-  await stage.end(id);
-  const row = await stage.row(id);
+async function playCancel(clients: Clients, name: string, { id, kind, ...plan }: Plan): Promise<void> {
+  await clients.start(`${name}-${kind}`, plan, { id });
+  await clients.sleep(plan.clients[0]?.[0] ?? 0);
+  const told = await clients.cancel(id);
+  await clients.end(id);
+  const row = await clients.row(id);
   if ("value" in told && row?.status !== "canceled")
-    stage.violate("drains", "K1", `the cancellation of ${id} was acknowledged, and it ended ${row?.status}`);
+    clients.violate("drains", "K1", `the cancellation of ${id} was acknowledged, and it ended ${row?.status}`);
 }
 
-const errand = (hands: Hands, name: string) =>
-  activity<number, number>(`${name}-work`, (n, info) => hands.activity(info, n, { takes: n }), { retry: RETRY });
+const errand = (bodies: StepBodies, name: string) =>
+  activity<number, number>(`${name}-work`, (n, info) => bodies.activity(info, n, { takes: n }), { retry: RETRY });
 
-function code(hands: Hands, name: string): AnyWorkflow[] {
-  const work = errand(hands, name);
+function code(bodies: StepBodies, name: string): AnyWorkflow[] {
+  const work = errand(bodies, name);
   const sleeper = workflow(`${name}-sleeper`, (ctx, length: number) => ctx.sleep(length));
   const named = (kind: Kind) => ({ name: `${name}-${kind}`, signals: { tick: signal<string>() } });
   type Input = Omit<Plan, "id" | "kind">;
@@ -106,7 +106,7 @@ function code(hands: Hands, name: string): AnyWorkflow[] {
     workflow(named("step"), async (ctx, { timeout }: Input) => {
       const heard: string[] = [];
       await ctx.race("first", {
-        work: (branch) => branch.step("work", (info) => hands.step(info, 1, { takes: 2 * timeout }), { retry: RETRY }),
+        work: (branch) => branch.step("work", (info) => bodies.step(info, 1, { takes: 2 * timeout }), { retry: RETRY }),
         ticks: async (branch) => {
           for (;;) heard.push(await branch.waitForSignal("tick"));
         },
@@ -142,8 +142,8 @@ function code(hands: Hands, name: string): AnyWorkflow[] {
       return state;
     }),
     workflow(named("cancel"), async (ctx, { timeout }: Input) => {
-      await ctx.step("first", (info) => hands.step(info, 1, { takes: timeout }), { retry: RETRY });
-      return ctx.step("last", (info) => hands.step(info, 1), { retry: RETRY });
+      await ctx.step("first", (info) => bodies.step(info, 1, { takes: timeout }), { retry: RETRY });
+      return ctx.step("last", (info) => bodies.step(info, 1), { retry: RETRY });
     }),
   ];
 }

@@ -3,10 +3,10 @@
 // Invariants: M1 M3 M10 (what was acknowledged has happened, once), M11 (a query shows it), R3 R9 R10 A3 (no write is lost), R11 (checkpoints change nothing).
 
 import { Receive, signal, update, workflow } from "@holdfast/core";
-import type { Asked, Stage } from "../clients.ts";
+import type { Asked, Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -34,7 +34,7 @@ interface Deed extends Planned {
   readonly told: Asked<unknown>;
 }
 
-export function entity(random: Random, name: string): Scene {
+export function entity(random: Random, name: string): Scenario {
   const plan: Plan = {
     id: `${name}-0`,
     checkpointEvery: random.chance(0.5) ? random.between(1, 4) : undefined,
@@ -55,19 +55,19 @@ export function entity(random: Random, name: string): Scene {
   const deeds: Deed[] = [];
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
-      await stage.start(name, plan, { id: plan.id });
-      await Promise.all(plan.clients.map((planned) => client(stage, name, plan.id, planned, deeds)));
-      if (plan.end === "stop") await stage.signal(plan.id, "stop", undefined, "stop");
-      else await stage[plan.end](plan.id);
-      await stage.end(plan.id);
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
+      await clients.start(name, plan, { id: plan.id });
+      await Promise.all(plan.clients.map((planned) => client(clients, name, plan.id, planned, deeds)));
+      if (plan.end === "stop") await clients.signal(plan.id, "stop", undefined, "stop");
+      else await clients[plan.end](plan.id);
+      await clients.end(plan.id);
     },
-    verify: (stage) => verify(stage, plan, deeds),
+    verify: (clients) => verify(clients, plan, deeds),
   };
 }
 
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   type Order = { key: string; n: number };
   const done = (state: Account, { key, n }: Order): Account => ({ balance: state.balance + n, applied: [...state.applied, key] });
   const messages = {
@@ -91,7 +91,7 @@ function code(hands: Hands, name: string) {
         },
         updates: {
           add: async (order, state, ctx) => {
-            if (plan.works) await ctx.step("check", (info) => hands.step(info, order.n), { retry });
+            if (plan.works) await ctx.step("check", (info) => bodies.step(info, order.n), { retry });
             const next = done(state, order);
             ctx.publishState(next);
             return Receive.reply(next.balance, next);
@@ -109,7 +109,7 @@ function code(hands: Hands, name: string) {
           },
           slow: async (order, state) =>
             Receive.async(async (ctx) => {
-              await ctx.step("slow", (info) => hands.step(info, order.n, { takes: 50 }), { retry });
+              await ctx.step("slow", (info) => bodies.step(info, order.n, { takes: 50 }), { retry });
               let next: Account | undefined;
               const balance = await ctx.updateState((state: Account) => {
                 next = done(state, order);
@@ -127,24 +127,25 @@ function code(hands: Hands, name: string) {
   });
 }
 
-async function client(stage: Stage, workflow: string, id: string, planned: readonly Planned[], deeds: Deed[]): Promise<void> {
+async function client(clients: Clients, workflow: string, id: string, planned: readonly Planned[], deeds: Deed[]): Promise<void> {
   for (const one of planned) {
-    await stage.sleep(one.pause);
-    const asked = stage.world.age;
+    await clients.sleep(one.pause);
+    const asked = clients.world.age;
     const order = { key: one.key, n: one.n };
-    const told = one.kind === "bump" ? await stage.signal(id, "bump", order, one.key) : await stage.update(id, one.kind, order, one.key);
-    deeds.push({ ...one, asked, answered: stage.world.age, told });
-    const seen = (await stage.query(id, workflow, "account")) as Account | undefined;
+    const told =
+      one.kind === "bump" ? await clients.signal(id, "bump", order, one.key) : await clients.update(id, one.kind, order, one.key);
+    deeds.push({ ...one, asked, answered: clients.world.age, told });
+    const seen = (await clients.query(id, workflow, "account")) as Account | undefined;
     const isDone = "value" in told && one.kind !== "bump" && one.kind !== "read";
     if (isDone && seen?.applied.includes(one.key) !== true)
-      stage.violate("queries", "M11", `${one.key} of ${id} was acknowledged, and a query does not show it: ${JSON.stringify(seen)}`);
+      clients.violate("queries", "M11", `${one.key} of ${id} was acknowledged, and a query does not show it: ${JSON.stringify(seen)}`);
   }
 }
 
-async function verify(stage: Stage, plan: Plan, deeds: readonly Deed[]): Promise<void> {
-  const row = await stage.row(plan.id);
+async function verify(clients: Clients, plan: Plan, deeds: readonly Deed[]): Promise<void> {
+  const row = await clients.row(plan.id);
   const state = (row?.state ?? { balance: 0, applied: [] }) as Account;
-  const broken = (rule: string, message: string): void => stage.violate("linearizability", rule, `${plan.id}: ${message}`);
+  const broken = (rule: string, message: string): void => clients.violate("linearizability", rule, `${plan.id}: ${message}`);
   const places = new Map<string, number>();
   for (const [i, key] of state.applied.entries()) {
     if (places.has(key)) broken("M3", `${key} was applied twice`);

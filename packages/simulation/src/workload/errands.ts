@@ -4,8 +4,8 @@
 
 import { activity, type BranchContext, FatalError, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -16,7 +16,7 @@ interface Plan {
   readonly raced: boolean;
 }
 
-export function errands(random: Random, name: string): Scene {
+export function errands(random: Random, name: string): Scenario {
   const plans = Array.from(
     { length: random.between(1, 2) },
     (_, i): Plan => ({
@@ -30,20 +30,20 @@ export function errands(random: Random, name: string): Scene {
   );
   const errand = `${name}-errand`;
   // The call names the activity; the worker that has it does the work.
-  const work = (hands: Hands) =>
-    activity<number, number>(errand, (n, info) => hands.activity(info, n, { takes: 20 }), {
+  const work = (bodies: StepBodies) =>
+    activity<number, number>(errand, (n, info) => bodies.activity(info, n, { takes: 20 }), {
       retry: { maxAttempts: 60, initialInterval: 10, maxInterval: 50 },
     });
   return {
     name,
-    activities: (hands) => [work(hands)],
-    workflows: (hands) => [
+    activities: (bodies) => [work(bodies)],
+    workflows: (bodies) => [
       workflow(name, async (ctx, plan: Plan) => {
         const options = {
           ...(plan.startToClose !== undefined && { startToClose: plan.startToClose }),
           ...(plan.heartbeat !== undefined && { heartbeat: plan.heartbeat }),
         };
-        const one = work(hands);
+        const one = work(bodies);
         const call = async (n: number, on: Pick<typeof ctx, "activity">): Promise<void> => {
           const value = await on.activity(one, n, options);
           if (value !== n) throw new FatalError(`WRONG: ${String(value)}`);
@@ -63,13 +63,13 @@ export function errands(random: Random, name: string): Scene {
         return "done";
       }),
     ],
-    async play(stage) {
+    async play(clients) {
       await Promise.all(
         plans.map(async (plan) => {
-          await stage.start(name, plan, { id: plan.id });
-          const told = await stage.end(plan.id);
+          await clients.start(name, plan, { id: plan.id });
+          const told = await clients.end(plan.id);
           const got = "value" in told ? told.value : told.error.message;
-          if (got !== "done") stage.violate("activities", "D11", `${plan.id} gave ${String(got)}`);
+          if (got !== "done") clients.violate("activities", "D11", `${plan.id} gave ${String(got)}`);
         }),
       );
     },

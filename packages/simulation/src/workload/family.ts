@@ -3,10 +3,10 @@
 // Invariants: K6 (children follow their parent, or not, as they were told to), D2 (a parent hears of every end), K3 (how ends look from above).
 
 import { type BranchContext, FatalError, workflow } from "@holdfast/core";
-import type { Stage } from "../clients.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Member {
   readonly id: string;
@@ -25,7 +25,7 @@ interface Plan {
   readonly after: number;
 }
 
-export function family(random: Random, name: string): Scene {
+export function family(random: Random, name: string): Scenario {
   const plan: Plan = {
     root: member(random, `${name}-0`, 0),
     end: random.chance(0.5) ? "none" : random.pick(["cancel", "terminate"] as const),
@@ -33,16 +33,16 @@ export function family(random: Random, name: string): Scene {
   };
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
-      await stage.start(name, plan.root, { id: plan.root.id });
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
+      await clients.start(name, plan.root, { id: plan.root.id });
       if (plan.end !== "none") {
-        await stage.sleep(plan.after);
-        await stage[plan.end](plan.root.id);
+        await clients.sleep(plan.after);
+        await clients[plan.end](plan.root.id);
       }
-      await stage.end(plan.root.id);
+      await clients.end(plan.root.id);
     },
-    verify: (stage) => verify(stage, plan.root, plan.end === "none"),
+    verify: (clients) => verify(clients, plan.root, plan.end === "none"),
   };
 }
 
@@ -60,10 +60,10 @@ function member(random: Random, id: string, depth: number): Member {
   };
 }
 
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   const own = workflow(name, async (ctx, one: Member): Promise<string[]> => {
     const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
-    if (one.works) await ctx.step("work", (info) => hands.step(info, 1), { retry });
+    if (one.works) await ctx.step("work", (info) => bodies.step(info, 1), { retry });
     const raise = async (child: Member, on: BranchContext): Promise<string> => {
       const options = { id: child.id, parentClose: child.parentClose };
       try {
@@ -89,25 +89,25 @@ function code(hands: Hands, name: string) {
   return own;
 }
 
-async function verify(stage: Stage, one: Member, isUndisturbed: boolean): Promise<void> {
-  const row = await stage.row(one.id);
+async function verify(clients: Clients, one: Member, isUndisturbed: boolean): Promise<void> {
+  const row = await clients.row(one.id);
   if (row === undefined) return; // its parent never came to start it
   if (isUndisturbed && row.status !== (one.fails ? "failed" : "completed"))
-    stage.violate("families", "K6", `${one.id} ended ${row.status} (${row.error?.message})`);
+    clients.violate("families", "K6", `${one.id} ended ${row.status} (${row.error?.message})`);
   for (const child of one.children) {
-    const theirs = await stage.row(child.id);
+    const theirs = await clients.row(child.id);
     if (theirs === undefined) {
-      if (row.status === "completed") stage.violate("families", "D2", `${one.id} completed, and its child ${child.id} was never created`);
+      if (row.status === "completed") clients.violate("families", "D2", `${one.id} completed, and its child ${child.id} was never created`);
       continue;
     }
     const isFree = isUndisturbed && (child.how !== "left" || child.parentClose === "abandon");
     // A child is terminated in the very commit that ends its parent; of a cancellation it has to hear, and an end that was computed
     // before that counts.
-    const margin = child.parentClose === "terminate" ? 0 : stage.isCalm ? 300 : 15_000;
+    const margin = child.parentClose === "terminate" ? 0 : clients.isCalm ? 300 : 15_000;
     const wasOpen = row.finishedAt !== undefined && theirs.finishedAt !== undefined && theirs.finishedAt > row.finishedAt + margin;
     const expected = { cancel: "canceled", abandon: undefined, terminate: "terminated" }[child.parentClose];
     if (wasOpen && expected !== undefined && theirs.status !== expected && theirs.status !== "terminated")
-      stage.violate("families", "K6", `${child.id} was open when ${one.id} closed (${child.parentClose}), and ended ${theirs.status}`);
-    await verify(stage, child, isFree && row.status !== "canceled" && row.status !== "terminated");
+      clients.violate("families", "K6", `${child.id} was open when ${one.id} closed (${child.parentClose}), and ended ${theirs.status}`);
+    await verify(clients, child, isFree && row.status !== "canceled" && row.status !== "terminated");
   }
 }

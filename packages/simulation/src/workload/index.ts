@@ -1,9 +1,9 @@
-// The workloads that come with the simulation: a few scenes, drawn from the seed.
-// Owns: which scenes a seed has.
-// Invariants: every scene has a name of its own.
+// The workloads that come with the simulation: a few scenarios, drawn from the seed.
+// Owns: which scenarios a seed has.
+// Invariants: every scenario has a name of its own.
 
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 import { again } from "./again.ts";
 import { chain } from "./chain.ts";
 import { crossing } from "./crossing.ts";
@@ -23,7 +23,7 @@ import { saga } from "./saga.ts";
 import { transfers } from "./transfers.ts";
 import { trials } from "./trials.ts";
 
-const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> = {
+const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scenario>> = {
   saga,
   entity,
   chain,
@@ -43,10 +43,10 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scene>> 
   patience,
   namesakes,
 };
-export const SCENES = Object.keys(MAKERS);
+export const SCENARIOS = Object.keys(MAKERS);
 /** Random programs do everything: they come most often. Rushes are asked for. */
 const APART: readonly string[] = ["crossing", "rush", "relay", "trials", "drains", "patience", "namesakes"];
-const MIX: readonly string[] = [...SCENES.filter((kind) => !APART.includes(kind)), "programs", "programs", "programs"];
+const MIX: readonly string[] = [...SCENARIOS.filter((kind) => !APART.includes(kind)), "programs", "programs", "programs"];
 /** Crossings, relays, trials, drains, patience and namesakes need no company, and bear any: some worlds have one besides. */
 const CROSSINGS = 0.15;
 const RELAYS = 0.15;
@@ -55,18 +55,18 @@ const DRAINS = 0.2;
 const PATIENCE = 0.1;
 const NAMESAKES = 0.1;
 
-/** One to three scenes of the kinds that are asked for; without a word, of the usual mix. */
-export function drawnScenes(random: Random, kinds?: readonly string[]): Scene[] {
-  const scenes = Array.from({ length: random.between(1, 3) }, (_, i) => {
+/** One to three scenarios of the kinds that are asked for; without a word, of the usual mix. */
+export function drawnScenarios(random: Random, kinds?: readonly string[]): Scenario[] {
+  const scenarios = Array.from({ length: random.between(1, 3) }, (_, i) => {
     const kind = random.pick(kinds ?? MIX);
-    return (MAKERS[kind] as (random: Random, name: string) => Scene)(random, `${kind}${i}`);
+    return (MAKERS[kind] as (random: Random, name: string) => Scenario)(random, `${kind}${i}`);
   });
-  if (kinds !== undefined) return scenes;
-  if (random.chance(CROSSINGS)) scenes.push(crossing(random, `crossing${scenes.length}`));
-  if (random.chance(RELAYS)) scenes.push(relay(random, `relay${scenes.length}`));
-  if (random.chance(TRIALS)) scenes.push(trials(random, `trials${scenes.length}`));
-  if (random.chance(DRAINS)) scenes.push(drains(random, `drains${scenes.length}`));
-  if (random.chance(PATIENCE)) scenes.push(patience(random, `patience${scenes.length}`));
-  if (random.chance(NAMESAKES)) scenes.push(namesakes(random, `namesakes${scenes.length}`));
-  return scenes;
+  if (kinds !== undefined) return scenarios;
+  if (random.chance(CROSSINGS)) scenarios.push(crossing(random, `crossing${scenarios.length}`));
+  if (random.chance(RELAYS)) scenarios.push(relay(random, `relay${scenarios.length}`));
+  if (random.chance(TRIALS)) scenarios.push(trials(random, `trials${scenarios.length}`));
+  if (random.chance(DRAINS)) scenarios.push(drains(random, `drains${scenarios.length}`));
+  if (random.chance(PATIENCE)) scenarios.push(patience(random, `patience${scenarios.length}`));
+  if (random.chance(NAMESAKES)) scenarios.push(namesakes(random, `namesakes${scenarios.length}`));
+  return scenarios;
 }

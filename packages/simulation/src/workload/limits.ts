@@ -3,11 +3,11 @@
 // Invariants: K1 K2 K3 (cancellation reaches everything, cleanup runs to its end), K7 (deadlines), K9.
 
 import { workflow } from "@holdfast/core";
-import type { Ledger } from "../checks/effects.ts";
-import type { Stage } from "../clients.ts";
+import type { Effects } from "../checks/effects.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -18,7 +18,7 @@ interface Plan {
   readonly twice: boolean;
 }
 
-export function limits(random: Random, name: string): Scene {
+export function limits(random: Random, name: string): Scenario {
   const plans = Array.from({ length: random.between(1, 2) }, (_, i): Plan => {
     const isLimited = random.chance(0.5);
     return {
@@ -32,28 +32,28 @@ export function limits(random: Random, name: string): Scene {
   });
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
       await Promise.all(
         plans.map(async (plan) => {
           const { id, delay, deadline } = plan;
-          await stage.start(name, plan, { id, ...(delay !== undefined && { delay }), ...(deadline !== undefined && { deadline }) });
+          await clients.start(name, plan, { id, ...(delay !== undefined && { delay }), ...(deadline !== undefined && { deadline }) });
           if (plan.cancelAfter !== undefined) {
-            await stage.sleep(plan.cancelAfter);
-            await stage.cancel(id);
-            if (plan.twice) await stage.cancel(id);
+            await clients.sleep(plan.cancelAfter);
+            await clients.cancel(id);
+            if (plan.twice) await clients.cancel(id);
           }
-          await stage.end(id);
+          await clients.end(id);
         }),
       );
     },
-    verify: async (stage, ledger) => {
-      for (const plan of plans) await verify(stage, plan, ledger);
+    verify: async (clients, effects) => {
+      for (const plan of plans) await verify(clients, plan, effects);
     },
   };
 }
 
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   return workflow(name, async (ctx, plan: Plan) => {
     const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
     try {
@@ -61,29 +61,29 @@ function code(hands: Hands, name: string) {
         if (i % 2 === 0) await ctx.sleep(length);
         else
           await ctx.join("both", {
-            step: (ctx) => ctx.step("work", (info) => hands.step(info, i, { takes: length / 4 }), { retry }),
+            step: (ctx) => ctx.step("work", (info) => bodies.step(info, i, { takes: length / 4 }), { retry }),
             sleep: (ctx) => ctx.sleep(length),
           });
       }
       return "done";
     } finally {
       await ctx.shield(async (ctx) => {
-        await ctx.step("clean", (info) => hands.step(info, undefined), { retry });
+        await ctx.step("clean", (info) => bodies.step(info, undefined), { retry });
       });
     }
   });
 }
 
-async function verify(stage: Stage, plan: Plan, ledger: Ledger): Promise<void> {
-  const row = await stage.row(plan.id);
+async function verify(clients: Clients, plan: Plan, effects: Effects): Promise<void> {
+  const row = await clients.row(plan.id);
   if (row === undefined) return;
-  const broken = (rule: string, message: string): void => stage.violate("limits", rule, `${plan.id} ${message}`);
+  const broken = (rule: string, message: string): void => clients.violate("limits", rule, `${plan.id} ${message}`);
   const { status, error } = row;
   const isExpired = error?.name === "DeadlineExceededError";
   if (plan.deadline === undefined && isExpired) broken("K7", "has no deadline and missed it");
   if (status === "failed" && !isExpired) broken("K3", `failed: ${error?.message}`);
   if (status === "canceled" && plan.cancelAfter === undefined) broken("K3", "was canceled by nobody");
-  const cleaned = ledger.effects.some(({ key }) => key.startsWith(`${plan.id}/`) && key.includes("clean"));
+  const cleaned = effects.all.some(({ key }) => key.startsWith(`${plan.id}/`) && key.includes("clean"));
   if (status === "completed" && !cleaned) broken("K2", "completed without cleaning up");
   if (status === "canceled" && row.turns > 0 && !cleaned) broken("K2", "was canceled without cleaning up");
 }

@@ -3,9 +3,9 @@
 // Invariants: M3 (keys are kept by workflow; a start never gets a run of another workflow; a repeated start is the same run).
 
 import { RunAlreadyExistsError, workflow } from "@holdfast/core";
-import type { Stage } from "../clients.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
+import type { Scenario } from "../scenario.ts";
 
 interface Plan {
   readonly workflow: string;
@@ -15,7 +15,7 @@ interface Plan {
   readonly pause: number;
 }
 
-export function namesakes(random: Random, name: string): Scene {
+export function namesakes(random: Random, name: string): Scenario {
   const names = [`${name}-a`, `${name}-b`];
   const plans = Array.from(
     { length: random.between(4, 12) },
@@ -30,31 +30,31 @@ export function namesakes(random: Random, name: string): Scene {
   return {
     name,
     workflows: () => names.map(code),
-    async play(stage) {
+    async play(clients) {
       const started = new Map<string, string>();
-      await Promise.all(plans.map((plan) => play(stage, plan, started)));
+      await Promise.all(plans.map((plan) => play(clients, plan, started)));
       const ids = new Set(plans.map(({ id }) => id));
-      for (const id of ids) if (stage.witness.runs.has(id)) await stage.end(id);
+      for (const id of ids) if (clients.checks.runs.has(id)) await clients.end(id);
     },
   };
 }
 
-async function play(stage: Stage, plan: Plan, started: Map<string, string>): Promise<void> {
+async function play(clients: Clients, plan: Plan, started: Map<string, string>): Promise<void> {
   const { workflow: name, key, id, onConflict, pause } = plan;
-  await stage.sleep(pause);
-  const told = await stage.told(`start ${name} as ${id} under ${key}`, (engine) =>
+  await clients.sleep(pause);
+  const told = await clients.told(`start ${name} as ${id} under ${key}`, (engine) =>
     engine.start(name, undefined, { id, onConflict, ...(key !== undefined && { idempotencyKey: key }) }),
   );
   if ("error" in told) {
-    if (told.error instanceof RunAlreadyExistsError) return; // of whichever workflow: the witness knows
-    return stage.violate("namesakes", "M3", `a start of ${name} as ${id} was answered ${told.error.name}`);
+    if (told.error instanceof RunAlreadyExistsError) return; // of whichever workflow: the store checks knows
+    return clients.violate("namesakes", "M3", `a start of ${name} as ${id} was answered ${told.error.name}`);
   }
   const run = told.value;
-  const row = await stage.row(run.id);
-  if (row?.workflow !== name) stage.violate("namesakes", "M3", `a start of ${name} was given ${run.id}, a run of ${row?.workflow}`);
+  const row = await clients.row(run.id);
+  if (row?.workflow !== name) clients.violate("namesakes", "M3", `a start of ${name} was given ${run.id}, a run of ${row?.workflow}`);
   if (key === undefined) return;
   const known = started.get(`${name} ${key}`);
-  if (known !== undefined && known !== run.id) stage.violate("namesakes", "M3", `key ${key} of ${name} was ${known}, and is ${run.id}`);
+  if (known !== undefined && known !== run.id) clients.violate("namesakes", "M3", `key ${key} of ${name} was ${known}, and is ${run.id}`);
   started.set(`${name} ${key}`, run.id);
 }
 

@@ -1,12 +1,12 @@
 // Patience: updates that wait until a run is ready for them, or until their time is over.
 // Owns: what clients were told of each update, and what the run has counted.
-// Invariants: M8 M10 (what was told as accepted is counted once, what was told as rejected never; the witness holds each acceptance).
+// Invariants: M8 M10 (what was told as accepted is counted once, what was told as rejected never; the store checks holds each acceptance).
 
 import { Receive, update, workflow } from "@holdfast/core";
 import type { Asked } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly key: string;
@@ -18,7 +18,7 @@ interface Input {
   readonly counted: readonly string[];
 }
 
-export function patience(random: Random, name: string): Scene {
+export function patience(random: Random, name: string): Scenario {
   const id = `${name}-0`;
   const rounds = random.between(1, 3);
   const plans = Array.from(
@@ -27,34 +27,34 @@ export function patience(random: Random, name: string): Scene {
   );
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
-      await stage.start(name, { rounds, counted: [] } satisfies Input, { id });
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
+      await clients.start(name, { rounds, counted: [] } satisfies Input, { id });
       const told = new Map<string, Asked<unknown>>();
       const asked = plans.map(async ({ key, pause, acceptWithin }) => {
-        await stage.sleep(pause);
-        told.set(key, await stage.update(id, "count", key, key, { acceptWithin }));
+        await clients.sleep(pause);
+        told.set(key, await clients.update(id, "count", key, key, { acceptWithin }));
       });
       await Promise.all(asked);
-      const end = await stage.end(id);
-      if (!("value" in end)) return stage.violate("patience", "M8", `${id} ended with ${end.error.name}`);
+      const end = await clients.end(id);
+      if (!("value" in end)) return clients.violate("patience", "M8", `${id} ended with ${end.error.name}`);
       const counted = end.value as readonly string[];
       for (const [key, answer] of told) {
         const times = counted.filter((one) => one === key).length;
-        if (times > 1) stage.violate("patience", "M8", `update ${key} of ${id} was counted ${times} times`);
-        if ("value" in answer && times === 0) stage.violate("patience", "M8", `update ${key} of ${id} was accepted, and is not counted`);
+        if (times > 1) clients.violate("patience", "M8", `update ${key} of ${id} was counted ${times} times`);
+        if ("value" in answer && times === 0) clients.violate("patience", "M8", `update ${key} of ${id} was accepted, and is not counted`);
         if ("error" in answer && times > 0)
-          stage.violate("patience", "M8", `update ${key} of ${id} was answered ${answer.error.name}, and is counted`);
+          clients.violate("patience", "M8", `update ${key} of ${id} was answered ${answer.error.name}, and is counted`);
       }
     },
   };
 }
 
 /** Each round is busy for a while and then listens for a while; the next one is another execution. */
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   const retry = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
   return workflow({ name, updates: { count: update<string, string>() } }, async (ctx, { rounds, counted }: Input) => {
-    await ctx.step("work", (info) => hands.step(info, rounds, { takes: 200 }), { retry });
+    await ctx.step("work", (info) => bodies.step(info, rounds, { takes: 200 }), { retry });
     await ctx.sleep(100);
     const { state } = await ctx.receive(counted, {
       updates: { count: (key, before) => Receive.reply(key, [...before, key]) },

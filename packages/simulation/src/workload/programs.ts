@@ -13,10 +13,10 @@ import {
   type UnitContext,
   workflow,
 } from "@holdfast/core";
-import type { Stage } from "../clients.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 type Block = readonly Node[];
 type Node =
@@ -130,7 +130,7 @@ class Drawing {
   }
 }
 
-export function programs(random: Random, name: string): Scene {
+export function programs(random: Random, name: string): Scenario {
   const plans = Array.from({ length: random.between(1, 3) }, (_, i): Plan => {
     const body = new Drawing(random).block(0);
     return {
@@ -147,52 +147,52 @@ export function programs(random: Random, name: string): Scene {
   });
   return {
     name,
-    workflows: (hands) => [codeOf(hands, name)],
-    activities: (hands) => [errandOf(hands, name)],
-    async play(stage) {
-      await Promise.all(plans.map((plan) => play(stage, name, plan)));
+    workflows: (bodies) => [codeOf(bodies, name)],
+    activities: (bodies) => [errandOf(bodies, name)],
+    async play(clients) {
+      await Promise.all(plans.map((plan) => play(clients, name, plan)));
     },
   };
 }
 
-async function play(stage: Stage, name: string, plan: Plan): Promise<void> {
+async function play(clients: Clients, name: string, plan: Plan): Promise<void> {
   const { id, deadline } = plan;
-  await stage.start(name, { body: plan.body }, { id, ...(deadline !== undefined && { deadline }) });
+  await clients.start(name, { body: plan.body }, { id, ...(deadline !== undefined && { deadline }) });
   let isOver = false;
-  const over = stage.end(id).then((told) => {
+  const over = clients.end(id).then((told) => {
     isOver = true;
     return told;
   });
   const ended = (async () => {
     if (plan.end === "none") return;
-    await stage.sleep(plan.after);
-    if (!isOver) await stage[plan.end](id);
+    await clients.sleep(plan.after);
+    if (!isOver) await clients[plan.end](id);
   })();
   for (const [i, { name: one, pause }] of plan.signals.entries()) {
-    await stage.sleep(pause);
-    await stage.signal(id, one, i, `${one}${i}`);
+    await clients.sleep(pause);
+    await clients.signal(id, one, i, `${one}${i}`);
   }
   await ended;
   // Waits without a timeout need signals until the run is over.
   for (let i = 0; !isOver; i++) {
-    await stage.sleep(700);
-    if (!isOver) await stage.signal(id, i % 2 === 0 ? "a" : "b", i, `more${i}`);
+    await clients.sleep(700);
+    if (!isOver) await clients.signal(id, i % 2 === 0 ? "a" : "b", i, `more${i}`);
   }
   const told = await over;
   if ("error" in told && /WRONG/.test(`${told.error.message} ${(told.error.cause as Error | undefined)?.message}`))
-    stage.violate("values", "P8", `${id}: ${told.error.message}`);
+    clients.violate("values", "P8", `${id}: ${told.error.message}`);
 }
 
 // ── carrying out ──
 
-function errandOf(hands: Hands, name: string): Activity<number, number> {
-  return activity<number, number>(`${name}-errand`, (n, info) => hands.activity(info, n * 2), {
+function errandOf(bodies: StepBodies, name: string): Activity<number, number> {
+  return activity<number, number>(`${name}-errand`, (n, info) => bodies.activity(info, n * 2), {
     retry: { maxAttempts: 5, initialInterval: 10, maxInterval: 100 },
   });
 }
 
-function codeOf(hands: Hands, name: string): AnyWorkflow {
-  const errand = errandOf(hands, name);
+function codeOf(bodies: StepBodies, name: string): AnyWorkflow {
+  const errand = errandOf(bodies, name);
   const own: AnyWorkflow = workflow({ name, signals: SIGNALS }, async (ctx, { body }: { body: Block }) => {
     const flags = { count: 0 };
     const trace = await unit(ctx, body, flags);
@@ -227,12 +227,12 @@ function codeOf(hands: Hands, name: string): AnyWorkflow {
       case "step": {
         const retry = { maxAttempts: node.attempts, initialInterval: node.wait, maxInterval: 2_000 };
         const options = { retry, ...(node.timeout !== undefined && { timeout: node.timeout }) };
-        return expect(await ctx.step(node.name, (info) => hands.step(info, node.name), options), node.name, "a step");
+        return expect(await ctx.step(node.name, (info) => bodies.step(info, node.name), options), node.name, "a step");
       }
       case "transaction": {
         const retry = { maxAttempts: node.attempts, initialInterval: node.wait, maxInterval: 2_000 };
         return expect(
-          await ctx.transaction(node.name, (tx: unknown, info) => hands.transaction(tx, info, node.name), { retry }),
+          await ctx.transaction(node.name, (tx: unknown, info) => bodies.transaction(tx, info, node.name), { retry }),
           node.name,
           "a transaction",
         );
@@ -254,7 +254,7 @@ function codeOf(hands: Hands, name: string): AnyWorkflow {
       case "listen":
         return (await ctx.listen(["a", "b"], { count: node.count, timeout: node.timeout })).length;
       case "sideEffect":
-        return ctx.sideEffect(() => hands.process.random.between(0, 1_000_000));
+        return ctx.sideEffect(() => bodies.process.random.between(0, 1_000_000));
       case "random":
         return [ctx.random(), ctx.uuid()];
       case "publish":

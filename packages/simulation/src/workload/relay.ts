@@ -4,8 +4,8 @@
 
 import { workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Input {
   readonly left: number;
@@ -13,30 +13,30 @@ interface Input {
   readonly at: number;
 }
 
-export function relay(random: Random, name: string): Scene {
+export function relay(random: Random, name: string): Scenario {
   const ids = Array.from({ length: random.between(1, 2) }, (_, i) => `${name}-${i}`);
   const left = random.between(2, 5);
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
       await Promise.all(
         ids.map(async (id) => {
-          await stage.start(name, { left, at: 0 } satisfies Input, { id });
-          const told = await stage.end(id);
+          await clients.start(name, { left, at: 0 } satisfies Input, { id });
+          const told = await clients.end(id);
           const got = "value" in told ? told.value : told.error.message;
-          if (got !== "done") stage.violate("time", "P7", `${id} gave ${String(got)}`);
+          if (got !== "done") clients.violate("time", "P7", `${id} gave ${String(got)}`);
         }),
       );
     },
   };
 }
 
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   return workflow(name, async (ctx, { left, at }: Input) => {
     const began = ctx.now().getTime();
     if (began < at) return `WRONG: it ended at ${at} and went on at ${began}`;
-    await ctx.step("leg", (info) => hands.step(info, left, { takes: 1_000 }), {
+    await ctx.step("leg", (info) => bodies.step(info, left, { takes: 1_000 }), {
       retry: { maxAttempts: 50, initialInterval: 10, maxInterval: 50 },
     });
     return left === 0 ? "done" : ctx.continueAsNew({ left: left - 1, at: ctx.now().getTime() });

@@ -1,11 +1,11 @@
 // Rushes: more runs than there is room for, some more urgent than others.
 // Owns: which run has which priority.
-// Invariants: W2 (the witness holds the order of every claim), W3 (none is forgotten).
+// Invariants: W2 (the store checks holds the order of every claim), W3 (none is forgotten).
 
 import { workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -14,7 +14,7 @@ interface Plan {
   readonly naps: number;
 }
 
-export function rush(random: Random, name: string): Scene {
+export function rush(random: Random, name: string): Scenario {
   const plans = Array.from(
     { length: random.between(3, 10) },
     (_, i): Plan => ({
@@ -26,26 +26,26 @@ export function rush(random: Random, name: string): Scene {
   );
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
       await Promise.all(
         plans.map(async ({ id, priority, pause, naps }) => {
-          await stage.sleep(pause);
-          await stage.start(name, naps, { id, priority });
-          const told = await stage.end(id);
+          await clients.sleep(pause);
+          await clients.start(name, naps, { id, priority });
+          const told = await clients.end(id);
           const got = "value" in told ? told.value : told.error.message;
-          if (got !== naps) stage.violate("rushes", "W3", `${id} gave ${String(got)}`);
+          if (got !== naps) clients.violate("rushes", "W3", `${id} gave ${String(got)}`);
         }),
       );
     },
   };
 }
 
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   const retry = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
   return workflow(name, async (ctx, naps: number) => {
     for (let nap = 0; nap < naps; nap++) {
-      await ctx.step("work", (info) => hands.step(info, nap), { retry });
+      await ctx.step("work", (info) => bodies.step(info, nap), { retry });
       await ctx.sleep(20);
     }
     return naps;

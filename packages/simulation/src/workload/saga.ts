@@ -3,11 +3,11 @@
 // Invariants: S1 (reverse order of completion, all of them), S2 (a crash in between changes nothing), D6 (exactly once in a transaction).
 
 import { FatalError, workflow } from "@holdfast/core";
-import type { Ledger } from "../checks/effects.ts";
-import type { Stage } from "../clients.ts";
+import type { Effects } from "../checks/effects.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -18,7 +18,7 @@ interface Plan {
   readonly pause: number;
 }
 
-export function saga(random: Random, name: string): Scene {
+export function saga(random: Random, name: string): Scenario {
   const plans = Array.from({ length: random.between(1, 2) }, (_, i): Plan => {
     const steps = random.between(1, 4);
     return {
@@ -29,17 +29,17 @@ export function saga(random: Random, name: string): Scene {
       pause: random.chance(0.4) ? random.between(1, 2_000) : 0,
     };
   });
-  const code = (hands: Hands) =>
+  const code = (bodies: StepBodies) =>
     workflow(name, async (ctx, plan: Plan) => {
       for (let i = 0; i < plan.steps; i++) {
         if (i === plan.failsAfter) throw new FatalError("It can't be done.");
         const retry = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
-        const rollback = (_: unknown, info: Parameters<Hands["step"]>[0]) =>
-          hands.step(info, undefined, { takes: 5 }).then(() => undefined);
+        const rollback = (_: unknown, info: Parameters<StepBodies["step"]>[0]) =>
+          bodies.step(info, undefined, { takes: 5 }).then(() => undefined);
         const done =
           plan.transactions && i % 2 === 1
-            ? await ctx.transaction(`do${i}`, (tx: unknown, info) => hands.transaction(tx, info, i), { retry, rollback })
-            : await ctx.step(`do${i}`, (info) => hands.step(info, i), { retry, rollback });
+            ? await ctx.transaction(`do${i}`, (tx: unknown, info) => bodies.transaction(tx, info, i), { retry, rollback })
+            : await ctx.step(`do${i}`, (info) => bodies.step(info, i), { retry, rollback });
         if (done !== i) throw new FatalError(`WRONG: step ${i} gave ${String(done)}`);
         if (plan.pause > 0) await ctx.sleep(plan.pause);
       }
@@ -48,29 +48,29 @@ export function saga(random: Random, name: string): Scene {
     });
   return {
     name,
-    workflows: (hands) => [code(hands)],
-    async play(stage) {
+    workflows: (bodies) => [code(bodies)],
+    async play(clients) {
       await Promise.all(
         plans.map(async (plan) => {
-          await stage.sleep(stage.random.span(500));
-          await stage.start(name, plan, { id: plan.id });
-          const told = await stage.end(plan.id);
+          await clients.sleep(clients.random.span(500));
+          await clients.start(name, plan, { id: plan.id });
+          const told = await clients.end(plan.id);
           const expected = plan.failsAfter === undefined ? "done" : "RunFailedError";
           const got = "value" in told ? told.value : told.error.name;
-          if (got !== expected) stage.violate("outcome", "S1", `${plan.id} gave ${String(got)}, not ${expected}`);
+          if (got !== expected) clients.violate("outcome", "S1", `${plan.id} gave ${String(got)}, not ${expected}`);
         }),
       );
     },
-    verify: (stage, ledger) => {
-      for (const plan of plans) check(plan, stage, ledger);
+    verify: (clients, effects) => {
+      for (const plan of plans) check(plan, clients, effects);
     },
   };
 }
 
-function check(plan: Plan, stage: Stage, ledger: Ledger): void {
+function check(plan: Plan, clients: Clients, effects: Effects): void {
   const undone = new Set<string>();
   const order: number[] = [];
-  for (const { key } of ledger.effects) {
+  for (const { key } of effects.all) {
     const match = /rollback.*do(\d+)|do(\d+)#?.*rollback/.exec(key.slice(plan.id.length));
     if (!key.startsWith(`${plan.id}/`) || match === null) continue;
     if (!undone.has(key)) order.push(Number(match[1] ?? match[2]));
@@ -78,5 +78,5 @@ function check(plan: Plan, stage: Stage, ledger: Ledger): void {
   }
   const expected = plan.failsAfter === undefined ? [] : Array.from({ length: plan.failsAfter }, (_, i) => (plan.failsAfter ?? 0) - 1 - i);
   if (JSON.stringify(order) !== JSON.stringify(expected))
-    stage.violate("sagas", "S1", `${plan.id} undid [${order.join()}], not [${expected.join()}]`);
+    clients.violate("sagas", "S1", `${plan.id} undid [${order.join()}], not [${expected.join()}]`);
 }

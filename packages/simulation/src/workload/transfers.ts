@@ -1,11 +1,11 @@
 // Transfers: many small transactions, with few attempts each.
-// Owns: nothing; the ledger counts what they wrote.
+// Owns: nothing; the effects counts what they wrote.
 // Invariants: D6 (the writes and the outcome, both or neither, once).
 
 import { FatalError, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
@@ -14,7 +14,7 @@ interface Plan {
   readonly isParallel: boolean;
 }
 
-export function transfers(random: Random, name: string): Scene {
+export function transfers(random: Random, name: string): Scenario {
   const plans = Array.from(
     { length: random.between(1, 3) },
     (_, i): Plan => ({
@@ -26,25 +26,25 @@ export function transfers(random: Random, name: string): Scene {
   );
   return {
     name,
-    workflows: (hands) => [code(hands, name)],
-    async play(stage) {
+    workflows: (bodies) => [code(bodies, name)],
+    async play(clients) {
       await Promise.all(
         plans.map(async (plan) => {
-          await stage.start(name, plan, { id: plan.id });
-          const told = await stage.end(plan.id);
-          if ("error" in told) stage.violate("transactions", "D6", `${plan.id}: ${told.error.message}`);
+          await clients.start(name, plan, { id: plan.id });
+          const told = await clients.end(plan.id);
+          if ("error" in told) clients.violate("transactions", "D6", `${plan.id}: ${told.error.message}`);
         }),
       );
     },
   };
 }
 
-function code(hands: Hands, name: string) {
+function code(bodies: StepBodies, name: string) {
   return workflow(name, async (ctx, plan: Plan) => {
     const retry = { maxAttempts: plan.attempts, initialInterval: 1, maxInterval: 5 };
     const transfer = async (i: number): Promise<number> => {
       try {
-        const value = await ctx.transaction(`t${i}`, (tx: unknown, info) => hands.transaction(tx, info, i), { retry });
+        const value = await ctx.transaction(`t${i}`, (tx: unknown, info) => bodies.transaction(tx, info, i), { retry });
         if (value !== i) throw new FatalError(`WRONG: ${String(value)}`);
         return 1;
       } catch (error) {

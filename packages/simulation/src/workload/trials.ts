@@ -14,10 +14,10 @@ import {
   update,
   workflow,
 } from "@holdfast/core";
-import type { Stage } from "../clients.ts";
+import type { Clients } from "../clients.ts";
 import type { Random } from "../random.ts";
-import type { Scene } from "../scenario.ts";
-import type { Hands } from "../stepBodies.ts";
+import type { Scenario } from "../scenario.ts";
+import type { StepBodies } from "../stepBodies.ts";
 
 const KINDS = ["errand", "fatal", "loser", "waiters", "deadline", "lateRetry", "undone", "heirs", "closing", "patience"] as const;
 type Kind = (typeof KINDS)[number];
@@ -41,42 +41,42 @@ const RETRY = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
 /** Waits that can be told from none, though clocks drift. */
 const FEW = { maxAttempts: 3, initialInterval: 300, backoff: 2, maxInterval: 5_000 };
 
-export function trials(random: Random, name: string): Scene {
+export function trials(random: Random, name: string): Scenario {
   const plans = Array.from(
     { length: random.between(1, 3) },
     (_, i): Plan => ({ id: `${name}-${i}`, kind: random.pick(KINDS), length: random.between(20, 400), count: random.between(2, 4) }),
   );
   return {
     name,
-    activities: (hands) => [errand(hands, name)],
-    workflows: (hands) => code(hands, name),
-    async play(stage) {
-      await Promise.all(plans.map((plan) => play(stage, name, plan)));
+    activities: (bodies) => [errand(bodies, name)],
+    workflows: (bodies) => code(bodies, name),
+    async play(clients) {
+      await Promise.all(plans.map((plan) => play(clients, name, plan)));
     },
   };
 }
 
-async function play(stage: Stage, name: string, plan: Plan): Promise<void> {
+async function play(clients: Clients, name: string, plan: Plan): Promise<void> {
   const { id, kind, length, count } = plan;
   const deadline = LIMITED.has(kind) ? 600 + length : undefined;
-  await stage.start(`${name}-${kind}`, { ...plan, turn: 0 } satisfies Input, { id, ...(deadline !== undefined && { deadline }) });
+  await clients.start(`${name}-${kind}`, { ...plan, turn: 0 } satisfies Input, { id, ...(deadline !== undefined && { deadline }) });
   if (kind === "waiters") {
-    await stage.sleep(length);
-    for (let n = 0; n < count; n++) await stage.signal(id, "n", n, `n${n}`);
+    await clients.sleep(length);
+    for (let n = 0; n < count; n++) await clients.signal(id, "n", n, `n${n}`);
   }
   if (kind === "closing") {
     await Promise.all(
       Array.from({ length: count }, async (_, n) => {
-        await stage.sleep(n);
-        await stage.update(id, "last", n, `u${n}`);
+        await clients.sleep(n);
+        await clients.update(id, "last", n, `u${n}`);
       }),
     );
-    await stage.signal(id, "go", count, "go"); // everybody was answered
+    await clients.signal(id, "go", count, "go"); // everybody was answered
   }
-  const told = await stage.end(id);
+  const told = await clients.end(id);
   const got = "value" in told ? told.value : told.error.name;
   const expected = deadline === undefined ? "done" : "RunFailedError";
-  if (got !== expected) stage.violate("trials", RULES[kind], `${id} (${kind}) gave ${String(got)}, not ${expected}`);
+  if (got !== expected) clients.violate("trials", RULES[kind], `${id} (${kind}) gave ${String(got)}, not ${expected}`);
 }
 const LIMITED: ReadonlySet<Kind> = new Set(["deadline", "lateRetry", "undone"]);
 const RULES: Readonly<Record<Kind, string>> = {
@@ -93,31 +93,31 @@ const RULES: Readonly<Record<Kind, string>> = {
 };
 
 /** It never works, or it takes long. */
-function errand(hands: Hands, name: string) {
-  const work = (n: number, info: ActivityInfo): Promise<number> => hands.activity(info, n, n === 0 ? { fails: true } : { takes: 600 });
+function errand(bodies: StepBodies, name: string) {
+  const work = (n: number, info: ActivityInfo): Promise<number> => bodies.activity(info, n, n === 0 ? { fails: true } : { takes: 600 });
   return activity<number, number>(`${name}-errand`, work, { retry: FEW });
 }
 
-function code(hands: Hands, name: string): AnyWorkflow[] {
+function code(bodies: StepBodies, name: string): AnyWorkflow[] {
   const idler = workflow(`${name}-idler`, async (ctx, { length, times, value }: Idle) => {
     for (let i = 0; i < times; i++) await ctx.sleep(length);
     return value;
   });
-  const work = errand(hands, name);
+  const work = errand(bodies, name);
   const kind = (one: Kind) => ({ name: `${name}-${one}` });
   return [
     idler,
     workflow(kind("errand"), (ctx, _: Input) => failed(ctx.activity(work, 0), "ActivityFailedError")),
     workflow(kind("fatal"), (ctx, _: Input) => {
       const fatal = async (info: StepInfo): Promise<number> => {
-        await hands.step(info, 1);
+        await bodies.step(info, 1);
         throw new FatalError("It can't be done.");
       };
       return failed(ctx.step("fatal", fatal, { retry: FEW }), "StepFailedError");
     }),
     workflow(kind("loser"), async (ctx, { id, length }: Input) => {
       await ctx.race("first", {
-        step: (ctx) => ctx.step("long", (info) => hands.step(info, 1, { takes: 600 }), { retry: RETRY }),
+        step: (ctx) => ctx.step("long", (info) => bodies.step(info, 1, { takes: 600 }), { retry: RETRY }),
         errand: (ctx) => ctx.activity(work, 1),
         child: (ctx) => ctx.child(idler, { length: 300, times: 8, value: 0 }, { id: `${id}.0` }),
         time: (ctx) => ctx.sleep(length),
@@ -135,13 +135,13 @@ function code(hands: Hands, name: string): AnyWorkflow[] {
       return input.turn === 400 ? "WRONG: it goes on and on" : ctx.continueAsNew({ ...input, turn: input.turn + 1 });
     }),
     workflow(kind("lateRetry"), async (ctx, _: Input) => {
-      await ctx.step("late", (info) => hands.step(info, 1, { fails: true }), { retry: { ...FEW, initialInterval: 2_000 } });
+      await ctx.step("late", (info) => bodies.step(info, 1, { fails: true }), { retry: { ...FEW, initialInterval: 2_000 } });
       return "WRONG: it can't succeed";
     }),
     workflow(kind("undone"), async (ctx, _: Input) => {
-      const rollback = (_: unknown, info: StepInfo) => hands.step(info, undefined);
-      await ctx.step("do", (info) => hands.step(info, 1), { retry: RETRY, rollback });
-      await ctx.step("long", (info) => hands.step(info, 1, { takes: 2_000 }), { retry: RETRY });
+      const rollback = (_: unknown, info: StepInfo) => bodies.step(info, undefined);
+      await ctx.step("do", (info) => bodies.step(info, 1), { retry: RETRY, rollback });
+      await ctx.step("long", (info) => bodies.step(info, 1, { takes: 2_000 }), { retry: RETRY });
       await ctx.sleep(60_000);
       return "WRONG: it has outlived its deadline";
     }),
@@ -157,7 +157,7 @@ function code(hands: Hands, name: string): AnyWorkflow[] {
       const value = await child.result();
       return value === turn ? "done" : `WRONG: the child of execution ${value} has answered ${turn}`;
     }),
-    closing(hands, kind("closing")),
+    closing(bodies, kind("closing")),
     workflow(kind("patience"), async (ctx, { length }: Input) => {
       const { timedOut } = await ctx.receive(0, { timeout: length });
       return timedOut ? "done" : "WRONG: nobody has stopped it";
@@ -166,13 +166,13 @@ function code(hands: Hands, name: string): AnyWorkflow[] {
 }
 
 /** The first update closes a receive: those that came meanwhile fail, whoever comes later is refused. */
-function closing(hands: Hands, named: { readonly name: string }): AnyWorkflow {
+function closing(bodies: StepBodies, named: { readonly name: string }): AnyWorkflow {
   const messages = { signals: { go: signal<number>() }, updates: { last: update<number, number>() } };
   return workflow({ ...named, ...messages }, async (ctx, { length }: Input) => {
     const first = await ctx.receive<number>(0, {
       updates: {
         last: async (n, _, ctx) => {
-          await ctx.step("last", (info) => hands.step(info, n, { takes: length }), { retry: RETRY });
+          await ctx.step("last", (info) => bodies.step(info, n, { takes: length }), { retry: RETRY });
           return Receive.stop(n, n);
         },
       },
