@@ -118,7 +118,7 @@ export class Clients {
       // Asked before, and not told.
       if (!(error instanceof RunAlreadyExistsError)) throw error;
     }
-    if (!this.checks.runs.has(options.id))
+    if (!this.checks.seen.all.has(options.id))
       this.violate("acknowledged", "D2", `the start of ${options.id} was acknowledged, and it does not exist`);
   }
   /** Tells whether it was taken. */
@@ -126,7 +126,7 @@ export class Clients {
     const told = await this.told(`signal ${name} ${key} to ${runId}`, (engine) =>
       (engine.run(runId) as Run<unknown, never>).signal(name as never, payload as never, { idempotencyKey: key } as never),
     );
-    if ("value" in told && this.checks.runs.get(runId)?.keys.has(key) !== true)
+    if ("value" in told && this.checks.seen.all.get(runId)?.keys.has(key) !== true)
       this.violate("acknowledged", "M1", `signal ${key} to ${runId} was acknowledged and is not in the store`);
     return told;
   }
@@ -145,27 +145,27 @@ export class Clients {
         if (a !== b) this.violate("acknowledged", "M10", `update ${key} of ${runId} was answered ${a}, and under the same key ${b}`);
       },
     );
-    if ("value" in told && this.checks.runs.get(runId)?.updates.has(key) !== true)
+    if ("value" in told && this.checks.seen.all.get(runId)?.updates.has(key) !== true)
       this.violate("acknowledged", "M10", `the outcome of update ${key} of ${runId} was told before it was durable`);
     this.world.note("", `update ${key} of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
     return told;
   }
   async cancel(runId: string): Promise<Asked<void>> {
     const told = await this.told(`cancel ${runId}`, (engine) => engine.run(runId).cancel("a client wants it"));
-    const run = this.checks.runs.get(runId);
+    const run = this.checks.seen.all.get(runId);
     if ("value" in told && run?.isAskedToCancel !== true && run?.isClosed !== true)
       this.violate("acknowledged", "K1", `the cancellation of ${runId} was acknowledged and is not in the store`);
     return told;
   }
   async terminate(runId: string): Promise<Asked<void>> {
     const told = await this.told(`terminate ${runId}`, (engine) => engine.run(runId).terminate("a client wants it"));
-    if ("value" in told && this.checks.runs.get(runId)?.isClosed !== true)
+    if ("value" in told && this.checks.seen.all.get(runId)?.isClosed !== true)
       this.violate("acknowledged", "K6", `${runId} was terminated, its client was told, and it is open`);
     return told;
   }
   async result(runId: string): Promise<Asked<unknown>> {
     const told = await this.#told(`result of ${runId}`, (engine) => engine.run(runId).result());
-    if ("value" in told && this.checks.runs.get(runId)?.isClosed !== true)
+    if ("value" in told && this.checks.seen.all.get(runId)?.isClosed !== true)
       this.violate("acknowledged", "D2", `the result of ${runId} was told before it was durable`);
     this.world.note("", `result of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
     return told;

@@ -414,7 +414,7 @@ class Simulation {
   async #checkReplay(): Promise<void> {
     const bodies = new StepBodies(new SimProcess(this.#world, "re", TRUE_CLOCK), this.#faults, this.#effects, this.#lease, this.#calmed);
     const builds = Array.from({ length: this.#build }, (_, i) => this.#deployment(bodies, this.#build - i)?.workflows ?? []);
-    for (const run of this.#checks.runs.values()) {
+    for (const run of this.#checks.seen.all.values()) {
       const [row] = await this.#inner.get([run.id]);
       const turns = await this.#inner.history(run.id);
       if (row === undefined || turns.length === 0) continue;
@@ -436,7 +436,7 @@ class Simulation {
   }
   /** K3, K5, K6. */
   async #checkEnds(): Promise<void> {
-    for (const run of this.#checks.runs.values()) {
+    for (const run of this.#checks.seen.all.values()) {
       const [row] = await this.#inner.get([run.id]);
       if (row === undefined) continue;
       const isOverruled = row.status === "canceled" || row.status === "terminated" || row.error?.name === "DeadlineExceededError";

@@ -4,8 +4,7 @@
 
 import type { ClaimedRun, NewMessage, NewRun, ParentLink, RunRow, Store, TurnCommit } from "holdfast/store";
 import type { World } from "../world.ts";
-
-const CLOSED: ReadonlySet<string> = new Set(["completed", "failed", "canceled", "terminated"]);
+import { CLOSED } from "./seenRuns.ts";
 
 export class CommitChecks {
   readonly #world: World;

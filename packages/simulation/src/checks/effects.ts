@@ -7,7 +7,8 @@ import type { StepInfo } from "@holdfast/core";
 import type { Begun } from "../knownClaims.ts";
 import type { SimProcess } from "../process.ts";
 import type { World } from "../world.ts";
-import { DRIFT_TOLERANCE, type StoreChecks } from "./stores.ts";
+import { DRIFT_TOLERANCE } from "./seenRuns.ts";
+import type { StoreChecks } from "./stores.ts";
 
 interface Attempt {
   /** None: of an activity, which belongs to no claim. */
@@ -45,7 +46,7 @@ export class Effects {
   began(process: SimProcess, info: Pick<StepInfo, "attempt" | "idempotencyKey">, isActivity: boolean): void {
     const { attempt, idempotencyKey: key } = info;
     process.note(`begins ${key}, attempt ${attempt}`);
-    const step = this.#checks.steps.get(key);
+    const step = this.#checks.seen.steps.get(key);
     if (step === undefined) {
       this.#world.violate("effects", "D1", `${key} began before the commit that asks for it`);
       return;
@@ -108,7 +109,7 @@ export class Effects {
     for (const key of rows) counts.set(key, (counts.get(key) ?? 0) + 1);
     for (const [key, count] of counts)
       if (count > 1) this.#world.violate("transactions", "D6", `the writes of ${key} are there ${count} times`);
-    for (const [key, { run, opened }] of this.#checks.steps) {
+    for (const [key, { run, opened }] of this.#checks.seen.steps) {
       if (opened.command.type !== "transaction" || !opened.isResolved) continue;
       if (!opened.isCompleted && counts.has(key))
         this.#world.violate("transactions", "D6", `${key} of ${run.id} is recorded as failed, and its writes are there`);

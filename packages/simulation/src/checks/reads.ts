@@ -9,7 +9,8 @@ import type { Store } from "holdfast/store";
 import type { SimProcess } from "../process.ts";
 import type { World } from "../world.ts";
 import type { Effects } from "./effects.ts";
-import { DRIFT_TOLERANCE, type SeenRun, type StoreChecks, stable } from "./stores.ts";
+import { DRIFT_TOLERANCE, type SeenRun, stable } from "./seenRuns.ts";
+import type { StoreChecks } from "./stores.ts";
 
 export interface ReadChecksOptions {
   readonly process: SimProcess;
@@ -43,7 +44,7 @@ export class ReadChecks {
   async query(runId: string, workflow: string, name: string): Promise<unknown> {
     const engine = await this.#open();
     const code = this.#options.workflows.find((one) => one.name === workflow) as AnyWorkflow;
-    const { published } = this.#options.checks.run(runId);
+    const { published } = this.#options.checks.seen.get(runId);
     const first = Math.max(0, published.length - 1);
     const answer: unknown = await engine.run(runId, code).query(name as never);
     const states = published.length === 0 ? [undefined] : published.slice(first);
@@ -56,7 +57,7 @@ export class ReadChecks {
   /** D12: of every operation that is recorded. */
   async checkOperations(): Promise<void> {
     const engine = await this.#open();
-    for (const run of this.#options.checks.runs.values()) {
+    for (const run of this.#options.checks.seen.all.values()) {
       const [row] = await this.#store.get([run.id]);
       if (row === undefined || row.execution !== run.execution) continue;
       const listed = new Map((await engine.run(run.id).operations()).map((operation) => [operation.location, operation]));
@@ -77,7 +78,7 @@ export class ReadChecks {
     }
     for (const [i, attempt] of attempts.entries()) {
       if (attempt.number !== i + 1) this.#broken(key, `has attempt ${attempt.number} in place ${i + 1}`);
-      if (!this.#options.checks.workers.has(attempt.workerId))
+      if (!this.#options.checks.seen.workers.has(attempt.workerId))
         this.#broken(key, `has attempt ${attempt.number} on worker "${attempt.workerId}", which nobody has seen`);
       this.#checkTimes(key, attempt, attempts[i - 1]);
     }

@@ -34,7 +34,7 @@ export function namesakes(random: Random, name: string): Scenario {
       const started = new Map<string, string>();
       await Promise.all(plans.map((plan) => play(clients, plan, started)));
       const ids = new Set(plans.map(({ id }) => id));
-      for (const id of ids) if (clients.checks.runs.has(id)) await clients.end(id);
+      for (const id of ids) if (clients.checks.seen.all.has(id)) await clients.end(id);
     },
   };
 }
