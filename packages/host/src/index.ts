@@ -16,6 +16,7 @@ export {
   type Report,
   type StoredAttempt,
 } from "./attempt.ts";
+export { isBrokenRule } from "./brokenRules.ts";
 export { childStartOf, type RequestedChild } from "./childStart.ts";
 export { byName, isActivity, isWorkflow, listed } from "./definitions.ts";
 export { type Environment, keepAliveEnvironment, realEnvironment, type Timer, timeOrderedId } from "./environment.ts";

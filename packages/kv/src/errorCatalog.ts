@@ -59,6 +59,12 @@ export const kvErrors: readonly KvErrorEntry[] = [
     whatToDo: "Run it with code of that version, or name the version in `serves`.",
   },
   {
+    code: "HF_KV_NEEDS_NODE",
+    retryable: false,
+    summary: "`determinism` or `watchdog` was asked for in a runtime that is not Node.",
+    whatToDo: "Leave out both there; use them where you test.",
+  },
+  {
     code: "HF_KV_NO_ROUTER",
     retryable: false,
     summary: "Logged: the run has a message for another run, such as its parent, and there is no `router` to deliver it.",

@@ -13,6 +13,7 @@ import {
   jsonCodec,
   type Logger,
   logLine,
+  type OperationInfo,
   type Outcome,
   type Payload,
   parseDuration,
@@ -35,20 +36,20 @@ import {
   type Updates,
   validateRetry,
 } from "@holdfast/core";
-import { byName, declaredMessage, isActivity, isWorkflow, storedRunRetry, TurnQueue, validated } from "@holdfast/host";
+import { byName, declaredMessage, isActivity, isWorkflow, operationsOf, storedRunRetry, TurnQueue, validated } from "@holdfast/host";
 import { adviseHere } from "./advice.ts";
+import { checkedCodec, checkedDeterminism, checkedId, checkedKey, checkedOptions, checkedSend, invalid } from "./checkedOptions.ts";
 import { realEnvironment } from "./environment.ts";
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
 import { type Birth, create } from "./host/birth.ts";
 import { isOverdue } from "./host/deadline.ts";
-import { checkedCodec, checkedId, checkedKey, checkedOptions, checkedSend, invalid } from "./host/definitions.ts";
-import { Namespace } from "./host/namespace.ts";
-import { Pauses } from "./host/pauses.ts";
-import { isClosed, type RunResult, resultOf } from "./host/results.ts";
-import type { RoutedSignal } from "./host/router.ts";
 import { type BegunBy, Session } from "./host/session.ts";
 import type { Settings } from "./host/settings.ts";
+import { Namespace } from "./messages/namespace.ts";
 import type { AnyOpenOptions, AnyRunOptions, SendOptions, UpdateOptions } from "./options.ts";
+import { Pauses } from "./pauses.ts";
+import { isClosed, type RunResult, resultOf } from "./results.ts";
+import type { RoutedSignal } from "./router.ts";
 import { decode } from "./storage/binary.ts";
 import type { End, MessageJob, ParentLink, Status, UpdateOutcome } from "./storage/contents.ts";
 import { KEY } from "./storage/layout.ts";
@@ -94,6 +95,8 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
   /** The last published state (P5). */
   state<T = unknown>(): Promise<T | undefined>;
   describe(): Promise<RunDescription>;
+  /** Every operation of this execution with its attempts, in order (D12). */
+  operations(): Promise<OperationInfo[]>;
   /** What `replay` takes. */
   history(): Promise<History>;
   /** For routers: a signal from another run, which may know nothing of this one. If the schema refuses it, it is delivered to nobody (M13). */
@@ -104,6 +107,9 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
 
 /** Milliseconds: how long a caller whose time is up is kept waiting for what to tell it. */
 const WORDS_WITHIN = 1_000;
+
+/** A namespace has no workers to tell apart. */
+const NO_WORKERS: ReadonlyMap<number, string> = new Map();
 
 const QUIET: Pick<Logger, "debug" | "info"> = { debug() {}, info() {} };
 const consoleLogger: Logger = {
@@ -151,6 +157,8 @@ export class Handle {
       environment,
       turnQueue: new TurnQueue(environment, { isShared: false }),
       turnTimeout,
+      determinism: checkedDeterminism(options.determinism),
+      watchdog: options.watchdog === undefined ? undefined : parseDuration(options.watchdog),
     };
   }
 
@@ -429,6 +437,13 @@ export class Handle {
       createdAt: new Date(createdAt),
       deadlineAt: deadlineAt === undefined ? undefined : new Date(deadlineAt),
     };
+  }
+  async operations(): Promise<OperationInfo[]> {
+    const { codec, driver } = this.#settings;
+    const { createdAt } = await this.#head();
+    const { turns, attempts, status, end } = await Storage.load(driver, codec);
+    const endedAt = isClosed(status?.status) ? (end?.endedAt ?? turns.at(-1)?.time ?? createdAt) : undefined;
+    return operationsOf(turns, attempts, NO_WORKERS, codec, endedAt);
   }
   async history(): Promise<History> {
     const { codec } = this.#settings;

@@ -6,7 +6,7 @@ import type { Codec, Duration, Limits, Logger, Queries, Signals, StartSignal, St
 import type { AnyActivity } from "@holdfast/host";
 import type { EngineDriver } from "./driver.ts";
 import type { Environment } from "./environment.ts";
-import type { Router } from "./host/router.ts";
+import type { Router } from "./router.ts";
 import type { ParentLink } from "./storage/contents.ts";
 
 // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
@@ -26,6 +26,10 @@ export interface OpenOptions<In, O, S extends Signals = Signals, U extends Updat
   readonly limits?: Partial<Limits>;
   /** How long the code of one turn may take. Default "2s". */
   readonly turnTimeout?: Duration;
+  /** What calling Date.now, Math.random, setTimeout or fetch in workflow code does. Needs Node. Default "off". */
+  readonly determinism?: "off" | "warn" | "error";
+  /** Report a turn that has not come back after this long on stderr, from a separate thread. Needs Node. Default: no such report. */
+  readonly watchdog?: Duration;
   /** Time, timers and randomness. Default: the real ones. */
   readonly environment?: Environment;
 }

@@ -3,11 +3,11 @@
 // Invariants: H1 (a second start is refused), K6 (a child that is asked for again is found).
 
 import { type Queries, RunAlreadyExistsError, type Signals, type Updates } from "@holdfast/core";
+import { invalid } from "./checkedOptions.ts";
 import { Handle, type WorkflowHandle } from "./handle.ts";
-import { invalid } from "./host/definitions.ts";
-import type { RunResult } from "./host/results.ts";
-import type { ChildStart } from "./host/router.ts";
 import type { AnyOpenOptions, AnyRunOptions, OpenOptions, RunOptions, StartOptions } from "./options.ts";
+import type { RunResult } from "./results.ts";
+import type { ChildStart } from "./router.ts";
 
 /**
  * Runs a workflow on the namespace of a driver: starts it if there is none, otherwise goes on with it. `mode: "yield"`, the default, runs

@@ -33,7 +33,7 @@ import {
 } from "@holdfast/kv";
 
 /** See docs/hosts.md: "What a host can't offer". */
-export const LACKS = ["transaction", "operations", "startOptions"] as const;
+export const LACKS = ["transaction", "startOptions"] as const;
 
 // ── time ──
 
@@ -410,5 +410,8 @@ class KvRun implements HostRun {
   }
   history() {
     return this.#asked((handle) => handle.history());
+  }
+  operations() {
+    return this.#asked((handle) => handle.operations());
   }
 }

@@ -28,6 +28,19 @@ export function steps({ test, t }: Suite): void {
     same(ran, ["reserve", "charge"]);
   });
 
+  test("D8 a step may hand on a copy of what it is told: attempt, key and signal are all there, and nothing else", async (host) => {
+    const w = workflow("w", async (ctx) =>
+      ctx.step("copies", (info) => Object.entries({ ...info }).map(([key, value]) => [key, typeof value])),
+    );
+    const run = await host.start(w);
+    const expected = [
+      ["attempt", "number"],
+      ["idempotencyKey", "string"],
+      ["signal", "object"],
+    ];
+    same(await run.result(), expected);
+  });
+
   test("X11 D7 a step or rollback that throws what can't be read fails like any other, and ends nothing", async (host) => {
     const { proxy, revoke } = Proxy.revocable({}, {});
     revoke();

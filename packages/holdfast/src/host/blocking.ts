@@ -3,7 +3,7 @@
 // Invariants: V4 (backoff only where the cause may pass; runs blocked for one reason are one line with their number, at most one every
 // ten seconds).
 
-import { ForeignAwaitError, HoldfastError, IllegalCallError, IllegalReturnError, type Logger, OutOfTurnError } from "@holdfast/core";
+import { HoldfastError, type Logger } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
 
 /** A line waits until no more runs have joined it for this long … */
@@ -12,16 +12,6 @@ const QUIET_MS = 500;
 const INTERVAL_MS = 10_000;
 /** Of so many different reasons lines are held apart. */
 const MOST = 1_000;
-
-/** D7, and what the determinism guard finds: rules without a class. */
-const RULE_CODES: ReadonlySet<string> = new Set(["HF_TOO_MANY_RECOVERIES", "HF_NONDETERMINISTIC_CALL"]);
-
-/** V4: a turn that broke a rule of N or X would do again what it has done outside of steps; a run that kills its workers, too. */
-export function isBrokenRule(error: unknown): boolean {
-  if (error instanceof ForeignAwaitError || error instanceof OutOfTurnError) return true;
-  if (error instanceof IllegalCallError || error instanceof IllegalReturnError) return true;
-  return error instanceof HoldfastError && RULE_CODES.has(error.code);
-}
 
 export interface BlockedRun {
   readonly runId: string;

@@ -28,7 +28,7 @@ import {
   type TurnWatch,
   trimmed,
 } from "@holdfast/core";
-import { type Body, type Environment, idempotencyKeyOf, isoTime, Recorded, startJobOf, type TurnQueue } from "@holdfast/host";
+import { type Body, type Environment, idempotencyKeyOf, isBrokenRule, isoTime, Recorded, startJobOf, type TurnQueue } from "@holdfast/host";
 import {
   type KnownAttempts,
   OpenOperations,
@@ -41,7 +41,7 @@ import {
 import { unguardedCodec } from "@holdfast/host/node";
 import { isRefusal, StoreError } from "../store/errors.ts";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow, TurnCommit } from "../store/port.ts";
-import { type BlockedLog, isBrokenRule, reasonOf } from "./blocking.ts";
+import { type BlockedLog, reasonOf } from "./blocking.ts";
 import { isMixed, isPatient, JobQueue, type TurnJobs } from "./jobs.ts";
 import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 

@@ -4,9 +4,9 @@
 
 import { type AnyWorkflow, type Payload, RunAlreadyExistsError } from "@holdfast/core";
 import type { Environment } from "../environment.ts";
+import type { Namespace, Sender } from "../messages/namespace.ts";
 import type { Head } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
-import type { Namespace, Sender } from "./namespace.ts";
 
 /** What a run is created with. */
 export interface Birth {

@@ -3,23 +3,15 @@
 // Invariants: V4 (the run is unharmed: of the turn that failed nothing is kept; if the cause may pass it is tried
 // again later, each time after a longer wait; messages are kept and don't wake it).
 
-import {
-  type AnyWorkflow,
-  ForeignAwaitError,
-  HoldfastError,
-  IllegalCallError,
-  IllegalReturnError,
-  OutOfTurnError,
-  type SerializedError,
-  serializeError,
-} from "@holdfast/core";
+import { type AnyWorkflow, HoldfastError, type SerializedError, serializeError } from "@holdfast/core";
+import { isBrokenRule } from "@holdfast/host";
+import type { Namespace } from "../messages/namespace.ts";
+import { isTooLarge } from "../storage/batchLimits.ts";
 import type { Head, Status } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
 import { bear, putSignals } from "./birth.ts";
 import type { Execution } from "./execution.ts";
 import type { Flusher } from "./flusher.ts";
-import type { Namespace } from "./namespace.ts";
-import { isTooLarge } from "./room.ts";
 import type { Settings } from "./settings.ts";
 
 const FIRST_WAIT = 1_000;
@@ -40,7 +32,7 @@ export async function storeBlocked(
     const storage = await Storage.load(driver, codec); // what the turn would have changed is forgotten
     const isNew = storage.head === undefined;
     if (isNew) keepBirth(storage, head, settings, namespace);
-    const status = blockedStatus(form, mayPass(error), storage.status, environment.now(), head.deadlineAt);
+    const status = blockedStatus(form, !isBrokenRule(error), storage.status, environment.now(), head.deadlineAt);
     ({ wakeAt } = status);
     storage.setStatus(status);
     try {
@@ -80,16 +72,6 @@ function blockedStatus(
   const wakeAt = next === Number.POSITIVE_INFINITY ? undefined : next;
   return { status: "blocked", wakeAt, waitingFor: [`code that can advance it (${error.name})`], error, times };
 }
-/** V4: a turn that broke a rule of N or X would do again what it did outside of steps. Time does not help it, only other code. */
-function mayPass(error: Error): boolean {
-  return !(
-    error instanceof IllegalCallError ||
-    error instanceof IllegalReturnError ||
-    error instanceof OutOfTurnError ||
-    error instanceof ForeignAwaitError
-  );
-}
-
 /** V2 */
 export function notServed(workflow: AnyWorkflow, head: Head): HoldfastError {
   return new HoldfastError(

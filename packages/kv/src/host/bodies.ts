@@ -19,8 +19,8 @@ import {
 } from "@holdfast/core";
 import { type AnyActivity, activityRetry, type Body, childStartOf, type Report, runActivity } from "@holdfast/host";
 import { UnsupportedOperationError } from "../errors.ts";
+import type { ChildStart, Delivery, Router } from "../router.ts";
 import type { Attempt } from "../storage/contents.ts";
-import type { ChildStart, Delivery, Router } from "./router.ts";
 
 export interface BodyContext {
   readonly runId: string;

@@ -39,7 +39,7 @@ export function close(execution: Execution, command: ClosingCommand): UpdateAnsw
   const { storage, head, updates, settings } = execution;
   const status = STATUS_OF[command.type];
   storage.setStatus({ status });
-  storage.setEnd(endOf(command, head.id));
+  storage.setEnd({ ...endOf(command, head.id), endedAt: settings.environment.now() });
   const answers = updates.fail(closedError(head.id, status));
   for (const { id, outcome } of answers) storage.setUpdate(id, outcome, settings.environment.now());
   tellFamily(execution);

@@ -5,12 +5,13 @@
 import { type Command, Executor, formatLocation, type Job, type StartJob } from "@holdfast/core";
 import { idempotencyKeyOf, isoTime, startJobOf, withholdsRejections } from "@holdfast/host";
 import { OpenOperations, waitingWords } from "@holdfast/host/attempts";
+import { Outbox } from "../messages/outbox.ts";
 import type { Head, Status } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
 import { type BodyContext, bodyOf, CARRIED, unsupported } from "./bodies.ts";
-import { Post } from "./post.ts";
 import type { Settings } from "./settings.ts";
 import { Updates } from "./updates.ts";
+import type { Watching } from "./watching.ts";
 
 // The same objects each time: storage knows them again without looking at what they say.
 const RUNNING: Status = { status: "running" };
@@ -22,7 +23,7 @@ export class Execution {
   head: Head;
   executor: Executor;
   readonly operations: OpenOperations;
-  readonly post: Post;
+  readonly post: Outbox;
   readonly updates = new Updates();
   /** For the next turn. */
   readonly jobs: Job[] = [];
@@ -34,14 +35,16 @@ export class Execution {
   /** M8: when the first update that waits to be accepted is to be given up. */
   acceptUntil: number | undefined;
   readonly #bodies: BodyContext;
+  readonly #watching: Watching | undefined;
 
-  constructor(settings: Settings, storage: Storage, head: Head, onChange: () => void) {
+  constructor(settings: Settings, storage: Storage, head: Head, watching: Watching | undefined, onChange: () => void) {
     const { codec, logger, environment, activities, router } = settings;
     const { id: runId, execution, deadlineAt } = head;
     this.settings = settings;
     this.storage = storage;
     this.head = head;
-    this.executor = newExecutor(settings);
+    this.#watching = watching;
+    this.executor = newExecutor(settings, watching);
     const attemptsOf = (seq: number) => storage.attemptsOf(seq);
     const executor = () => this.executor;
     this.#bodies = { runId, execution, executor, codec, activities, router, attemptsOf };
@@ -59,7 +62,7 @@ export class Execution {
       expires: true,
       onChange,
     });
-    this.post = new Post({ storage, router, environment, logger, runId, onChange });
+    this.post = new Outbox({ storage, router, environment, logger, runId, onChange });
   }
 
   /** One by one: there may be more than a call takes arguments. */
@@ -125,13 +128,15 @@ export class Execution {
   /** An executor that has seen nothing yet takes the place of this one. What is in flight goes on (D5). */
   renew(): void {
     this.#evict();
-    this.executor = newExecutor(this.settings);
+    this.executor = newExecutor(this.settings, this.#watching);
   }
   #evict(): void {
     void this.executor.activate({ time: 0, jobs: [{ type: "evict" }] });
   }
 }
 
-function newExecutor({ workflow, codec, logger, limits, environment, turnTimeout }: Settings): Executor {
-  return new Executor({ workflow, codec, logger, limits, elapsed: environment.worked, turnTimeout, withholdsRejections });
+function newExecutor({ workflow, codec, logger, limits, environment, turnTimeout }: Settings, watching: Watching | undefined): Executor {
+  const options = { workflow, codec, logger, limits, elapsed: environment.worked, turnTimeout, withholdsRejections };
+  if (watching === undefined) return new Executor(options);
+  return new Executor({ ...options, codec: watching.codec, watch: watching.watch, freezeStates: watching.freezeStates });
 }

@@ -5,12 +5,12 @@
 
 import type { UpdateAnswer } from "@holdfast/host";
 import { KvWriteError } from "../errors.ts";
+import type { Namespace } from "../messages/namespace.ts";
+import { isClosed } from "../results.ts";
+import { Alarm } from "../storage/alarm.ts";
+import { isTooLarge } from "../storage/batchLimits.ts";
 import type { Status } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
-import { Alarm } from "./alarm.ts";
-import type { Namespace } from "./namespace.ts";
-import { isClosed } from "./results.ts";
-import { isTooLarge } from "./room.ts";
 import type { Settings } from "./settings.ts";
 
 export class Flusher {

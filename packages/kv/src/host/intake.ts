@@ -6,13 +6,13 @@
 
 import type { Job, UpdateJob } from "@holdfast/core";
 import { checkedSignal, checkedUpdate } from "@holdfast/host";
+import { Inbox } from "../messages/inbox.ts";
+import type { Namespace } from "../messages/namespace.ts";
 import type { InboxMessage, Message, MessageJob } from "../storage/contents.ts";
 import { PREFIX, usedKey } from "../storage/layout.ts";
 import { read } from "../storage/sealing.ts";
 import type { Storage } from "../storage/storage.ts";
 import type { Execution } from "./execution.ts";
-import { Inbox } from "./inbox.ts";
-import type { Namespace } from "./namespace.ts";
 import type { Settings } from "./settings.ts";
 
 interface Taken {

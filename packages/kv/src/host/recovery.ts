@@ -4,11 +4,11 @@
 
 import type { Job, Turn } from "@holdfast/core";
 import { recoveryOf, resumedView, retryRunAtOf } from "@holdfast/host/attempts";
+import { isClosed } from "../results.ts";
 import type { Storage } from "../storage/storage.ts";
 import { isOutcome } from "./closing.ts";
 import type { Execution } from "./execution.ts";
 import type { Intake } from "./intake.ts";
-import { isClosed } from "./results.ts";
 
 /** A caller asked for it to be tried again, and it can be. */
 export function isRecovered({ status, end }: Storage, intake: Intake): boolean {

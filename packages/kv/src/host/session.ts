@@ -17,6 +17,9 @@ import { checkedSignal, serves, tolerateRejections, type UpdateAnswer, updateAns
 import { waitingWords } from "@holdfast/host/attempts";
 import type { Timer } from "../environment.ts";
 import { WrongNamespaceError } from "../errors.ts";
+import { type LiveRun, Namespace } from "../messages/namespace.ts";
+import { isClosed, type RunResult, resultOf } from "../results.ts";
+import { isTooLarge, jobsThatFit } from "../storage/batchLimits.ts";
 import type { Head, InboxMessage } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
 import { settleAfterEnd } from "./aftermath.ts";
@@ -29,13 +32,11 @@ import { type ClosingCommand, close, continueAsNew, endWants, retryTime as retry
 import { Execution } from "./execution.ts";
 import { Flusher } from "./flusher.ts";
 import { Intake } from "./intake.ts";
-import { type LiveRun, Namespace } from "./namespace.ts";
 import { isRecovered, recover, retryTime, takeBack, trackUpdates } from "./recovery.ts";
-import { isClosed, type RunResult, resultOf } from "./results.ts";
-import { isTooLarge, jobsThatFit } from "./room.ts";
 import type { Settings } from "./settings.ts";
 import { begin, beginsOperations, record } from "./turns.ts";
 import { keptBy } from "./updates.ts";
+import { startWatching, type Watching } from "./watching.ts";
 
 /** The executor of an execution is of no more use, but the run goes on: with another one. */
 const AGAIN = Symbol("again");
@@ -67,6 +68,7 @@ export class Session implements LiveRun {
   #onBegun: () => void = () => {};
   #idlers: { readonly resolve: (result: RunResult) => void; readonly reject: (error: unknown) => void }[] = [];
   #execution: Execution | undefined;
+  #watching: Watching | undefined;
   #evicted = false;
   #blocked = false;
 
@@ -129,13 +131,16 @@ export class Session implements LiveRun {
   async #run(): Promise<RunResult> {
     const untolerate = tolerateRejections();
     const unwatch = this.#settings.driver.watch(() => this.wake());
+    const { determinism, watchdog } = this.#settings;
     try {
+      if (determinism !== "off" || watchdog !== undefined) this.#watching = await startWatching(this.#settings);
       let ending: Ending = AGAIN;
       while (ending === AGAIN) ending = await this.#execute();
       return ending;
     } finally {
       unwatch();
       this.#execution?.drop(RUN_OVER);
+      this.#watching?.stop();
       this.#retire();
       this.#onBegun();
       this.#closing.over();
@@ -155,7 +160,7 @@ export class Session implements LiveRun {
     const isNew = storage.head === undefined;
     const head = this.#checkedHead(storage) ?? (await this.#bear(storage));
     if (!isNew) this.#onBegun();
-    const execution = new Execution(this.#settings, storage, head, this.#bell.ring);
+    const execution = new Execution(this.#settings, storage, head, this.#watching, this.#bell.ring);
     this.#execution = execution;
     const isResumed = isRecovered(storage, this.#intake);
     if (isClosed(storage.status?.status) && !isResumed) return this.#closedAlready(execution);

@@ -6,8 +6,8 @@ import type { AnyWorkflow, Codec, Limits, Logger } from "@holdfast/core";
 import type { AnyActivity, TurnQueue } from "@holdfast/host";
 import type { EngineDriver } from "../driver.ts";
 import type { Environment } from "../environment.ts";
+import type { Router } from "../router.ts";
 import type { Birth } from "./birth.ts";
-import type { Router } from "./router.ts";
 
 export interface Settings {
   readonly driver: EngineDriver;
@@ -24,4 +24,7 @@ export interface Settings {
   readonly environment: Environment;
   readonly turnQueue: TurnQueue;
   readonly turnTimeout: number;
+  readonly determinism: "off" | "warn" | "error";
+  /** Milliseconds; undefined: there is none. */
+  readonly watchdog: number | undefined;
 }

@@ -5,8 +5,8 @@
 import { mkdirSync } from "node:fs";
 import { HoldfastError } from "@holdfast/core";
 import type { ClassicLevel } from "classic-level";
+import { checkedId } from "../checkedOptions.ts";
 import type { KvWrite } from "../driver.ts";
-import { checkedId } from "../host/definitions.ts";
 import { pack, unpack } from "../storage/tuple.ts";
 import { type AlarmQueue, Alarms } from "./alarms.ts";
 import { type Database, type Sublevel, sublevelOf } from "./database.ts";

@@ -52,6 +52,7 @@ export interface End {
   readonly reason?: string | undefined;
   /** Of a failed run: whether it can be resumed (D10). */
   readonly resumable?: boolean | undefined;
+  readonly endedAt?: number | undefined;
 }
 
 /** What may be appended to a namespace from outside (H2). */

@@ -8,7 +8,7 @@
 // LimitExceededError, as `createChild` and `deliver` throw them, is an answer: the operation fails with it.
 
 import type { Outcome, Payload, StoredRunRetry } from "@holdfast/core";
-import type { ParentLink } from "../storage/contents.ts";
+import type { ParentLink } from "./storage/contents.ts";
 
 /** A child to be started: `createChild(child, { driver, workflow })` does. */
 export interface ChildStart {

@@ -2,7 +2,7 @@
 // Owns: the length of the waits, and the timer of the one that is under way.
 // Invariants: they grow; no timer is left behind.
 
-import type { Environment, Timer } from "../environment.ts";
+import type { Environment, Timer } from "./environment.ts";
 
 /** Milliseconds. */
 const FIRST_PAUSE = 100;

@@ -3,7 +3,7 @@
 // Invariants: bad input is an InvalidInputError that names the option, raised before anything is written.
 
 import { type Codec, checkOptionNames, InvalidInputError, type OptionNames, typedCodec } from "@holdfast/core";
-import type { AnyOpenOptions, AnyRunOptions, SendOptions, StartOptions, UpdateOptions } from "../options.ts";
+import type { AnyOpenOptions, AnyRunOptions, SendOptions, StartOptions, UpdateOptions } from "./options.ts";
 
 export function invalid(what: string, message: string, path?: string): InvalidInputError {
   return new InvalidInputError({ what, issues: [path === undefined ? { message } : { message, path: [path] }] });
@@ -19,6 +19,8 @@ const OPEN: OptionNames<AnyOpenOptions> = {
   logger: true,
   limits: true,
   turnTimeout: true,
+  determinism: true,
+  watchdog: true,
   environment: true,
 };
 const START: OptionNames<StartOptions> = { signals: true, deadline: true, retry: true, version: true, attributes: true, parent: true };
@@ -55,6 +57,11 @@ export function checkedKey(key: string | undefined): string | undefined {
     );
   }
   return key;
+}
+
+export function checkedDeterminism(mode: AnyOpenOptions["determinism"] = "off"): "off" | "warn" | "error" {
+  if (mode === "off" || mode === "warn" || mode === "error") return mode;
+  throw invalid("runWorkflow", 'It is "off", "warn" or "error".', "determinism");
 }
 
 export function checkedCodec(codec: Codec): Codec {

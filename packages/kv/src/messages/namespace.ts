@@ -7,12 +7,12 @@ import { type Codec, RunClosedError, RunNotFoundError } from "@holdfast/core";
 import type { EngineDriver } from "../driver.ts";
 import type { Environment, Timer } from "../environment.ts";
 import { RunClosingError } from "../errors.ts";
+import { isClosed } from "../results.ts";
 import { decode } from "../storage/binary.ts";
 import type { Head, InboxMessage, Message, Status, UpdateOutcome } from "../storage/contents.ts";
 import { KEY, messageKey, PREFIX, placeOf, updateKey } from "../storage/layout.ts";
 import { read, write } from "../storage/sealing.ts";
 import { assertFits } from "../storage/storage.ts";
-import { isClosed } from "./results.ts";
 
 /** What a sender needs of a run that is live. */
 export interface LiveRun {

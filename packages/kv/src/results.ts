@@ -3,8 +3,8 @@
 // Invariants: P1 P11 (one status), K3 (a canceled run keeps what its root returned).
 
 import { type Codec, HoldfastError, type RunStatus, reviveError } from "@holdfast/core";
-import { adviseHere } from "../advice.ts";
-import type { End, Status } from "../storage/contents.ts";
+import { adviseHere } from "./advice.ts";
+import type { End, Status } from "./storage/contents.ts";
 
 export type RunResult<O = unknown> =
   | { readonly status: "completed"; readonly output: O }

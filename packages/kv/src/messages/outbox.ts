@@ -4,11 +4,11 @@
 
 import { HoldfastError, type Logger } from "@holdfast/core";
 import type { Environment } from "../environment.ts";
+import type { Router } from "../router.ts";
 import type { Letter } from "../storage/contents.ts";
 import type { Storage } from "../storage/storage.ts";
-import type { Router } from "./router.ts";
 
-export interface PostOptions {
+export interface OutboxOptions {
   readonly storage: Storage;
   readonly router: Router | undefined;
   readonly environment: Environment;
@@ -19,13 +19,13 @@ export interface PostOptions {
 
 const LONGEST_WAIT = 100_000;
 
-export class Post {
-  readonly #options: PostOptions;
+export class Outbox {
+  readonly #options: OutboxOptions;
   #delivering: Promise<void> | undefined;
   #failures = 0;
   #nextAt = 0;
 
-  constructor(options: PostOptions) {
+  constructor(options: OutboxOptions) {
     this.#options = options;
   }
   /** A delivery is under way. */
