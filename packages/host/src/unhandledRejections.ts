@@ -44,7 +44,7 @@ export function leaveTurns(): void {
 
 function isOurs(reason: unknown, promise: Promise<unknown> | undefined): boolean {
   if (isDeliveredError(reason)) {
-    if (promise !== undefined) noteUnhandled(promise);
+    if (promise !== undefined) noteUnhandled(promise, reason);
     return true;
   }
   if (isTurn && promise !== undefined) floating.set(promise, { reason, timer: realEnvironment.after(A_WHILE, () => warn(promise)) });

@@ -175,3 +175,11 @@ export function setField(error: Error, key: string, value: unknown): void {
 function setHidden(error: Error, key: string, value: unknown): void {
   Object.defineProperty(error, key, { value, enumerable: false, writable: true, configurable: true });
 }
+
+const MOST_CAUSES = 16;
+/** The error and what it was caused by, as far as that can be read. */
+export function causesOf(error: unknown): object[] {
+  const causes: object[] = [];
+  for (let at = error; typeof at === "object" && at !== null && causes.length < MOST_CAUSES; at = read(at, "cause")) causes.push(at);
+  return causes;
+}

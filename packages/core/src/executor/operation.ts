@@ -3,7 +3,7 @@
 // Invariants: C5 (delivered when its unit has the turn), X10 (a promise that is not delivered never settles), X11 (a rejection
 // is handled before user code sees it), Y3 (settled once).
 
-import { read } from "../base/text.ts";
+import { causesOf } from "../base/errorParts.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import {
   type CancelCommand,
@@ -126,7 +126,7 @@ export class Operation {
   }
   #fail(error: Error): void {
     const { options, replaying } = this.unit.execution;
-    if (options.withholdsRejections && !replaying) watchFailure(this);
+    if (options.withholdsRejections && !replaying) watchFailure(this, error);
     else this.promise.catch(ignore); // X11: no code may be awaiting it yet
     remember(error);
     this.#reject(error);
@@ -145,12 +145,7 @@ export function remember<E>(error: E): E {
  * rejections: those of promises derived from operations are the workflow's affair, not the process's.
  */
 export function isDeliveredError(error: unknown): boolean {
-  let at = error;
-  for (let depth = 0; depth < 16 && typeof at === "object" && at !== null; depth++) {
-    if (deliveredErrors.has(at)) return true;
-    at = read(at, "cause");
-  }
-  return false;
+  return causesOf(error).some((one) => deliveredErrors.has(one));
 }
 
 /** A rejected promise for a call that fails at once, handled so that it troubles nobody before it is awaited (X11). */

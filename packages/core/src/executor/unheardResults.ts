@@ -3,6 +3,7 @@
 // Invariants: C5 (a wait that lost a Promise.race stays a waiter; a message that goes to it is warned of once a location and run), P3 (the
 // outcome of an operation whose unit has returned is recorded and not delivered; a failure is in the log).
 
+import { causesOf } from "../base/errorParts.ts";
 import { CanceledError, messageOf } from "../errors/index.ts";
 import { CLOCK_KINDS } from "../protocol/index.ts";
 import type { Operation } from "./operation.ts";
@@ -41,22 +42,32 @@ const placeOf = ({ unit, name }: Operation): string => `${unit.path}/${name}`;
 /** The code that began it goes on without it. What was cancelled is no failure. */
 export function reportUnheard({ unit, kind, location, description }: Operation, error: Error): void {
   if (error instanceof CanceledError || CLOCK_KINDS.has(kind)) return;
-  const message = `The failure of ${description} reaches no code: its promise is not awaited. Await it, or catch its error. ${messageOf(error)}`;
+  const message = `The failure of ${description} is in a promise that no code awaits. Await it, or catch its error. ${messageOf(error)}`;
   unit.execution.log("warn", message, unit, { location });
 }
 
 // Where a host withholds the rejections of workflow code from the process, it is told by the runtime which of them no code has handled.
 
+/** By their promises, and by those that were derived of them: `then`, an async function that awaits one. */
 const failures = new WeakMap<Promise<unknown>, Operation>();
+const failuresByError = new WeakMap<object, Operation>();
 
-/** Its promise is about to be rejected. */
-export function watchFailure(operation: Operation): void {
+/** Its promise is about to be rejected with the error. */
+export function watchFailure(operation: Operation, error: Error): void {
   failures.set(operation.promise, operation);
+  failuresByError.set(error, operation);
 }
 /** X11: no code handles this promise, so far. */
-export function noteUnhandled(promise: Promise<unknown>): void {
-  const operation = failures.get(promise);
-  if (operation !== undefined) operation.unit.execution.unheard.add(operation);
+export function noteUnhandled(promise: Promise<unknown>, reason: unknown): void {
+  const operation = failures.get(promise) ?? failureOf(reason);
+  if (operation === undefined) return;
+  failures.set(promise, operation);
+  operation.unit.execution.unheard.add(operation);
+}
+/** Whose failure the error is, or was caused by. */
+function failureOf(reason: unknown): Operation | undefined {
+  const error = causesOf(reason).find((one) => failuresByError.has(one));
+  return error === undefined ? undefined : failuresByError.get(error);
 }
 export function noteHandled(promise: Promise<unknown>): void {
   const operation = failures.get(promise);

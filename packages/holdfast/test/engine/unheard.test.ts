@@ -27,6 +27,34 @@ test.each(["returns", "sleeps", "steps"])("X11 P3 a step that fails and is never
   expect(lines.join("\n")).toContain("disk full");
 });
 
+const derived = workflow("derived", async (ctx, way: string) => {
+  const helper = async () => {
+    await ctx.step("audit", fails);
+  };
+  const wrapper = () =>
+    ctx.step("audit", fails).catch((error: unknown) => {
+      throw new Error("the audit failed", { cause: error });
+    });
+  if (way === "an async function") void helper();
+  if (way === "then") void ctx.step("audit", fails).then(() => 1);
+  if (way === "finally") void ctx.step("audit", fails).finally(() => {});
+  if (way === "another error") void wrapper();
+  if (way === "Promise.all") void Promise.all([ctx.step("audit", fails), ctx.sleep(5)]);
+  await ctx.sleep(20);
+  return "done";
+});
+
+test.each(["an async function", "then", "finally", "another error", "Promise.all"])(
+  "X11 P3 so is one whose failure goes on to a promise that is never awaited (%s)",
+  async (way) => {
+    const { engine, lines } = await open();
+    await engine.worker({ workflows: [derived] });
+    expect(await (await engine.start(derived, way)).result()).toBe("done");
+    expect(lines.filter((line) => line.includes("step audit"))).toHaveLength(1);
+    expect(lines.join("\n")).toContain("disk full");
+  },
+);
+
 const heard = workflow("heard", async (ctx, way: string) => {
   const audit = ctx.step("audit", fails);
   if (way === "ignored") {
@@ -41,15 +69,25 @@ const heard = workflow("heard", async (ctx, way: string) => {
     await ctx.sleep(50);
     await audit.catch(() => {});
   }
+  if (way === "by a helper, later") {
+    const helper = (async () => {
+      await audit;
+    })();
+    await ctx.sleep(50);
+    await helper.catch(() => {});
+  }
   return "done";
 });
 
-test.each(["ignored", "all settled", "caught later"])("X11 a failure that code handles, sooner or later, is not (%s)", async (way) => {
-  const { engine, lines } = await open();
-  await engine.worker({ workflows: [heard] });
-  expect(await (await engine.start(heard, way)).result()).toBe("done");
-  expect(lines).toEqual([]);
-});
+test.each(["ignored", "all settled", "caught later", "by a helper, later"])(
+  "X11 a failure that code handles, sooner or later, is not (%s)",
+  async (way) => {
+    const { engine, lines } = await open();
+    await engine.worker({ workflows: [heard] });
+    expect(await (await engine.start(heard, way)).result()).toBe("done");
+    expect(lines).toEqual([]);
+  },
+);
 
 async function open() {
   const lines: string[] = [];

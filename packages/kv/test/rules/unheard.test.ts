@@ -23,5 +23,5 @@ test.each([
   const logger: Logger = { debug() {}, info() {}, warn: (message) => warnings.push(message), error() {} };
   const handle = runWorkflow({ driver: new MemoryDriver(), workflow: unheard, id: "r", input: way, mode: "live", logger });
   expect(await handle.result()).toEqual({ status: "completed", output: "done" });
-  expect(warnings.filter((message) => message.includes("reaches no code"))).toHaveLength(times);
+  expect(warnings.filter((message) => message.includes("that no code awaits"))).toHaveLength(times);
 });
