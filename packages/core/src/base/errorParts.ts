@@ -177,7 +177,7 @@ function setHidden(error: Error, key: string, value: unknown): void {
 }
 
 const MOST_CAUSES = 16;
-/** The error and what it was caused by, as far as that can be read. */
+/** The error and its causes, as far as they can be read. */
 export function causesOf(error: unknown): object[] {
   const causes: object[] = [];
   for (let at = error; typeof at === "object" && at !== null && causes.length < MOST_CAUSES; at = read(at, "cause")) causes.push(at);

@@ -1,6 +1,6 @@
-// Abort signals for user code: what their listeners throw ends nothing.
-// Owns: the way from a listener to the one that the runtime calls in its place.
-// Invariants: X11 (a listener that throws, or whose promise rejects, is reported; by itself the runtime makes it an uncaught exception,
+// Abort signals for user code, whose listeners can't end the process by throwing.
+// Owns: the wrapper around each listener, which the runtime calls instead of the listener.
+// Invariants: X11 (a listener that throws, or whose promise rejects, is reported; without the wrapper it would be an uncaught exception,
 // which ends the process and every run in it).
 
 import { isInstance } from "../errors/index.ts";
@@ -9,12 +9,12 @@ import { reportTicks } from "./barrier.ts";
 type Call = (this: unknown, event: Event) => unknown;
 type Listener = Call | { handleEvent(event: Event): unknown };
 
-/** A controller whose signal may be given to user code. `report` is called with what a listener threw. */
+/** A controller whose signal may be given to user code. `report` is called with the error that a listener threw. */
 export function quietController(report: (error: unknown) => void): AbortController {
   const controller = new AbortController();
   const { signal } = controller;
   const quiet = new WeakMap<object, Call>();
-  /** One for each listener, so that adding it twice adds it once, and removing it removes it. */
+  /** One wrapper per listener, so that adding a listener twice adds it once, and removing it works. */
   const quieted = (listener: unknown): unknown => {
     if ((typeof listener !== "object" && typeof listener !== "function") || listener === null) return listener;
     let call = quiet.get(listener);
@@ -34,7 +34,7 @@ export function quietController(report: (error: unknown) => void): AbortControll
   define(signal, "removeEventListener", (type: unknown, listener: unknown, ...rest: unknown[]) =>
     remove.call(signal, type, quieted(listener), ...rest),
   );
-  // Listeners of signals that follow this one (AbortSignal.any) are added to those.
+  // Listeners of dependent signals (AbortSignal.any) are not wrapped; Node throws their errors in a tick.
   const abort = controller.abort.bind(controller);
   define(controller, "abort", (reason?: unknown) => reportTicks(() => abort(reason), report));
   const native = Object.getOwnPropertyDescriptor(AbortSignal.prototype, "onabort");

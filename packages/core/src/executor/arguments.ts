@@ -1,6 +1,6 @@
-// What workflow code passes to calls on `ctx`, checked before anything is opened or recorded.
-// Owns: the wording of what is refused.
-// Invariants: a wrong argument is an InvalidInputError that names the call and what it expects, whatever code without types passes.
+// Checks the arguments of calls on `ctx`, before an operation is opened or recorded.
+// Owns: the error texts.
+// Invariants: a wrong argument is an InvalidInputError that names the call and what it expects, also for code without types.
 
 import { callName, preview } from "../base/text.ts";
 import { InvalidInputError } from "../errors/index.ts";
@@ -23,10 +23,10 @@ export function callable(call: string, value: unknown, key?: string): void {
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
-/** Options are an object, or left out; where names are given, with no others. */
+/** Options must be an object or absent. If `names` is given, other names are rejected. */
 export function checkOptions(call: string, options: unknown, names?: Readonly<Record<string, true>>): void {
   if (options === undefined) return;
-  if (!isRecord(options)) throw refused(call, `Its options are an object, or left out, not ${preview(options)}.`);
+  if (!isRecord(options)) throw refused(call, `The options must be an object, not ${preview(options)}.`);
   if (names !== undefined) checkOptionNames(callName(call), options, names);
 }
 
@@ -54,31 +54,31 @@ export function checkStepOptions(call: "step" | "transaction", options: unknown)
   checkOptions(call, options, call === "step" ? STEP : TRANSACTION);
   const { rollback } = options as { readonly rollback?: unknown };
   if (rollback !== undefined && typeof rollback !== "function")
-    throw refused(call, `rollback is a function, (output, info) => …, not ${preview(rollback)}.`, "rollback");
+    throw refused(call, `rollback must be a function, (output, info) => …, not ${preview(rollback)}.`, "rollback");
 }
 
-/** One that no operation has would match nothing, in silence (V3). */
+/** Rejects unknown kinds, which would silently match no record (V3). */
 export function checkedKind(call: string, kind: unknown): OperationKind {
   if (isOperationKind(kind)) return kind;
-  throw refused(call, `kind is one of ${OPERATION_KINDS.join(", ")}, not ${preview(kind)}.`, "kind");
+  throw refused(call, `kind must be one of ${OPERATION_KINDS.join(", ")}, not ${preview(kind)}.`, "kind");
 }
 
 // ── definitions ──
 
 export function checkActivity(value: unknown): asserts value is Activity<unknown, unknown> {
   if (isRecord(value) && typeof value["name"] === "string" && isRecord(value["options"])) return;
-  throw refused("activity", `Give an activity, made by activity(name, run), not ${preview(value)}.`);
+  throw refused("activity", `Expected an activity made by activity(name, run), got ${preview(value)}.`);
 }
 export function checkWorkflow(call: string, value: unknown): asserts value is AnyWorkflow {
   if (isRecord(value) && typeof value["name"] === "string" && isRecord(value["options"])) return;
-  throw refused(call, `Give a workflow, made by workflow(name, run), not ${preview(value)}.`);
+  throw refused(call, `Expected a workflow made by workflow(name, run), got ${preview(value)}.`);
 }
 
 // ── attributes ──
 
-/** What runs are found by. As an option they have no `null`; in a call that changes some, it takes one away. */
+/** Attributes, by which runs are found. `null`, which removes an attribute, is allowed only in `setAttributes`, not as an option. */
 export function checkAttributes(call: string, attributes: unknown, option?: "attributes"): void {
-  if (!isRecord(attributes)) throw refused(call, `Give an object of attributes, not ${preview(attributes)}.`, option);
+  if (!isRecord(attributes)) throw refused(call, `Expected an object of attributes, got ${preview(attributes)}.`, option);
   for (const [key, value] of Object.entries(attributes)) {
     const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
     if (isStorable || (value === null && option === undefined)) continue;
@@ -90,13 +90,13 @@ export function checkAttributes(call: string, attributes: unknown, option?: "att
 // ── children ──
 
 const PARENT_CLOSE: ReadonlySet<unknown> = new Set(["cancel", "abandon", "terminate"]);
-/** Options that only clients have: taken in silence they would be missed. */
+/** Options that only clients have. They get a separate error text. */
 const OF_CLIENTS = ["delay", "startAt", "signals", "idempotencyKey", "tx"];
 
 export function checkChildOptions(call: string, options: ChildOptions): void {
   checkOptions(call, options);
   const other = OF_CLIENTS.find((key) => (options as Readonly<Record<string, unknown>>)[key] !== undefined);
-  if (other !== undefined) throw refused(call, `A child has no ${other}: only start() takes it.`, other);
+  if (other !== undefined) throw refused(call, `A child has no option ${other}: only start() has it.`, other);
   const what = callName(call);
   checkOptionNames(what, options, CHILD);
   checkedId(what, options.id);
@@ -105,53 +105,53 @@ export function checkChildOptions(call: string, options: ChildOptions): void {
   if (typeof options.retry?.nonRetryable === "function")
     throw refused(
       call,
-      "nonRetryable is a list of names here: a run is stored, and a function can't be. Give it to the workflow.",
+      "nonRetryable must be a list of names here, because a run is stored. Pass a function in the retry policy of the workflow instead.",
       "retry",
     );
   checkedPriority(what, options.priority);
   if (options.attributes !== undefined) checkAttributes(call, options.attributes, "attributes");
   const { parentClose, onConflict } = options;
   if (onConflict !== undefined && onConflict !== "reject" && onConflict !== "restart-if-closed")
-    throw refused(call, `onConflict of a child is "reject" or "restart-if-closed", not ${preview(onConflict)}.`, "onConflict");
+    throw refused(call, `onConflict of a child must be "reject" or "restart-if-closed", not ${preview(onConflict)}.`, "onConflict");
   if (parentClose !== undefined && !PARENT_CLOSE.has(parentClose))
-    throw refused(call, `parentClose is "cancel", "abandon" or "terminate", not ${preview(parentClose)}.`, "parentClose");
+    throw refused(call, `parentClose must be "cancel", "abandon" or "terminate", not ${preview(parentClose)}.`, "parentClose");
 }
 
 // ── branches, loops and handlers ──
 
 export function checkLoop(options: unknown): asserts options is LoopOptions<unknown> {
-  if (!isRecord(options)) throw refused("loop", `Give a name, or { name, state }, and a function, not ${preview(options)}.`);
+  if (!isRecord(options)) throw refused("loop", `Expected a name, or { name, state }, and a function, got ${preview(options)}.`);
   checkOptionNames("ctx.loop", options, LOOP);
   named("loop", options["name"]);
 }
 
 export function checkBranchList(call: string, branches: unknown): void {
-  if (!Array.isArray(branches)) throw refused(call, `Give a list of functions, [(ctx) => …], not ${preview(branches)}.`);
+  if (!Array.isArray(branches)) throw refused(call, `Expected a list of functions, [(ctx) => …], got ${preview(branches)}.`);
   for (const branch of branches) callable(call, branch);
 }
 export function checkBranches(call: string, branches: unknown): void {
-  if (!isRecord(branches)) throw refused(call, `Give functions by name, { name: (ctx) => … }, not ${preview(branches)}.`);
+  if (!isRecord(branches)) throw refused(call, `Expected functions by name, { name: (ctx) => … }, got ${preview(branches)}.`);
   for (const branch of Object.values(branches)) callable(call, branch);
 }
 export function checkSignalNames(call: string, names: unknown): void {
-  if (!Array.isArray(names)) throw refused(call, `Give a list of names, ["paid", "shipped"], not ${preview(names)}.`);
+  if (!Array.isArray(names)) throw refused(call, `Expected a list of names, ["paid", "shipped"], got ${preview(names)}.`);
   for (const name of names) named(call, name);
 }
 export function checkHandlers(handlers: unknown): void {
-  if (!isRecord(handlers)) throw refused("receive", `Give a state and handlers, (state, { signals, updates }), not ${preview(handlers)}.`);
+  if (!isRecord(handlers)) throw refused("receive", `Expected (state, { signals, updates }), got ${preview(handlers)}.`);
   checkOptionNames("ctx.receive", handlers, RECEIVE);
   for (const kind of ["signals", "updates"] as const) {
     const given = handlers[kind];
     if (given === undefined) continue;
-    if (!isRecord(given)) throw refused("receive", `${kind} is an object of handlers by name, not ${preview(given)}.`, kind);
+    if (!isRecord(given)) throw refused("receive", `${kind} must be an object of handlers by name, not ${preview(given)}.`, kind);
     for (const [name, handler] of Object.entries(given)) checkHandler(kind, name, handler);
   }
 }
-/** A handler may be left out by its value, so that code can say `cond ? handler : undefined`. */
+/** A handler may be undefined, so that code can write `cond ? handler : undefined`. */
 function checkHandler(kind: "signals" | "updates", name: string, handler: unknown): void {
   if (handler === undefined || typeof handler === "function") return;
   const isPair = isRecord(handler) && typeof handler["validate"] === "function" && typeof handler["handle"] === "function";
   if (kind === "updates" && isPair) return;
   const form = kind === "signals" ? "a function" : "a function, or { validate, handle }";
-  throw refused("receive", `The handler of "${name}" is ${form}, not ${preview(handler)}.`, kind);
+  throw refused("receive", `The handler of "${name}" must be ${form}, not ${preview(handler)}.`, kind);
 }

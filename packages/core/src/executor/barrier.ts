@@ -1,10 +1,10 @@
-// Tells when the microtasks of a step have run out.
-// Owns: the batch of steps that wait for the same barrier, whatever run they belong to.
+// Detects when the microtask queue is empty after a step.
+// Owns: the batches of steps that wait for the same barrier, across runs.
 // Invariants: X8 (a barrier fires after any chain of awaits and before any timer, I/O or immediate).
 
 /**
- * Calls `done` once every microtask that is queued now, and all that those queue, has run. Hosts begin activations from a fresh
- * macrotask: in a drain that foreign code has begun, a foreign continuation would pass as in turn.
+ * Calls `done` once every microtask that is queued now, and all microtasks that those queue, have run. Hosts must start activations from a
+ * new macrotask: if foreign code is still in the microtask queue, its continuations would look like code of the unit that has the turn.
  */
 export type Barrier = (done: () => void) => void;
 
@@ -14,8 +14,8 @@ interface TickingRuntime {
 }
 
 /**
- * One barrier for many runs. What is armed before the microtask `collect` runs shares its tick; what comes later arms another, so
- * that no step is cut short by the tick of an earlier one.
+ * One barrier for many runs. Steps that arm it before the microtask `collect` runs share a tick; later ones arm another tick, so that
+ * no step ends too early by the tick of a previous one.
  */
 function batched(afterMicrotasks: (fire: () => void) => void): Barrier {
   let waiting: (() => void)[] = [];
@@ -34,7 +34,7 @@ function batched(afterMicrotasks: (fire: () => void) => void): Barrier {
   };
 }
 
-/** `process.nextTick` where there is one (Node, Bun, Deno): it runs when the microtask queue is empty. Else a macrotask. */
+/** Uses `process.nextTick` if it exists (Node, Bun, Deno): it runs when the microtask queue is empty. Otherwise a macrotask. */
 export function createBarrier(runtime: TickingRuntime = globalThis as TickingRuntime): Barrier {
   const nextTick = runtime.process?.nextTick;
   if (nextTick !== undefined) {
@@ -42,8 +42,7 @@ export function createBarrier(runtime: TickingRuntime = globalThis as TickingRun
     return batched((fire) => nextTick.call(process, fire));
   }
   const Channel = runtime.MessageChannel;
-  if (Channel === undefined)
-    throw new TypeError("This runtime has neither process.nextTick nor MessageChannel: pass a `barrier` of your own.");
+  if (Channel === undefined) throw new TypeError("This runtime has neither process.nextTick nor MessageChannel: pass your own `barrier`.");
   const fires: (() => void)[] = [];
   const channel = new Channel();
   channel.port1.onmessage = () => fires.shift()?.();
@@ -54,8 +53,8 @@ export function createBarrier(runtime: TickingRuntime = globalThis as TickingRun
 }
 
 /**
- * Calls `act`. What callbacks throw that it gives to `process.nextTick` goes to `report`: that is how Node makes an uncaught exception of
- * what a listener of an event has thrown.
+ * Calls `act` and reports the errors of callbacks that it passes to `process.nextTick`: Node rethrows the error of an event listener in
+ * such a callback, which makes it an uncaught exception.
  */
 export function reportTicks(act: () => void, report: (error: unknown) => void): void {
   const { process } = globalThis as { process?: { nextTick?: (callback: (...args: unknown[]) => void, ...args: unknown[]) => void } };
@@ -77,7 +76,7 @@ export function reportTicks(act: () => void, report: (error: unknown) => void): 
 }
 
 let shared: Barrier | undefined;
-/** The barrier that executors share unless they are given another. */
+/** The default barrier, which all executors share. */
 export function sharedBarrier(): Barrier {
   shared ??= createBarrier();
   return shared;

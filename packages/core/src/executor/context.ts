@@ -1,7 +1,7 @@
-// The `ctx` that workflow code holds: the rules of who may call what, then the operation.
-// Owns: nothing but its unit; every operation lives in a file of its own.
-// Invariants: N (what each context offers), X7 (only in its unit's turn), K2 (pausing calls throw once cancelled, shield aside),
-// V3 (calls after a removal wait for their place in history).
+// The `ctx` of workflow code: checks that the call is allowed, then starts the operation.
+// Owns: only its unit. The operations are in operations/.
+// Invariants: N (what each context offers), X7 (usable only in its unit's turn), K2 (after cancellation pausing calls throw, except
+// shield), V3 (calls after a removed operation wait for their place in history).
 
 import type {
   Activity,
@@ -53,19 +53,19 @@ import type { Unit } from "./unit.ts";
 
 type Body = (ctx: Context, ...rest: unknown[]) => unknown;
 
-/** A call that may pause: refused, put off, or carried out. */
+/** Handles a call that may pause: rejects it, postpones it, or runs it. */
 function admit(unit: Unit, call: string, run: () => Promise<unknown>, evenIfCanceled = false): Promise<unknown> {
   const execution = unit.execution;
   if (!execution.enter(unit, call)) return never();
   if (unit.canceled !== undefined && !evenIfCanceled) return rejected(unit.canceled);
   if (unit.mustWait) {
-    // By the time its place is reached the unit may have been cancelled (K2).
+    // The unit may be cancelled before the call's place in history is reached (K2).
     const inPlace = () => (unit.canceled !== undefined && !evenIfCanceled ? rejected(unit.canceled) : guarded(unit, run));
     return handled(new Promise((resolve, reject) => unit.postponed?.push(() => inPlace().then(resolve, reject))));
   }
   return guarded(unit, run);
 }
-/** Bad arguments reject; broken rules throw. */
+/** Invalid arguments reject the promise; broken rules throw. */
 function guarded(unit: Unit, run: () => Promise<unknown>): Promise<unknown> {
   try {
     return run();
@@ -85,7 +85,7 @@ export class Context {
   #pausing(call: string, run: () => Promise<unknown>): Promise<unknown> {
     return admit(this.#unit, call, run);
   }
-  /** A call that does not pause. Undefined from a run that is poisoned or evicted: nothing it computes counts. */
+  /** Handles a call that does not pause. Returns undefined if the run is poisoned or evicted, because its turn is discarded anyway. */
   #now<T>(call: string, run: () => T): T {
     if (!this.#unit.execution.enter(this.#unit, call)) return undefined as T;
     try {
@@ -206,7 +206,7 @@ export class Context {
         throw this.#unit.execution.illegal(
           this.#unit,
           "receive",
-          "only the root of a workflow receives; pass what you need through its state",
+          "only the root of a workflow can receive; pass values to it through the state",
         );
       }
       checkHandlers(handlers);
@@ -294,7 +294,7 @@ export class Context {
       callable("shield", run);
       return shield(this.#unit, this.#body(run));
     };
-    return admit(this.#unit, "shield", call, true); // K2: cleanup runs to its end
+    return admit(this.#unit, "shield", call, true); // K2: cleanup runs even if the unit is cancelled
   }
   condition(predicate: () => unknown, timeout?: Duration): Promise<unknown> {
     return this.#pausing("condition", () => {
@@ -311,7 +311,7 @@ export class Context {
     return this.#unit.canceled === undefined ? this.#unit.yieldTurn() : rejected(this.#unit.canceled);
   }
 
-  // ── change, undoing, the end ──
+  // ── code changes, rollbacks, continue-as-new ──
 
   patched(id: string): boolean {
     return this.#now("patched", () => patched(this.#unit, named("patched", id))) ?? false;
@@ -333,7 +333,7 @@ export class Context {
   continueAsNew(input: unknown, options?: { version?: string }): ContinueAsNewToken {
     return this.#now("continueAsNew", () => {
       const { execution, role } = this.#unit;
-      if (role !== "root") throw execution.illegal(this.#unit, "continueAsNew", "only the root of a workflow continues as new");
+      if (role !== "root") throw execution.illegal(this.#unit, "continueAsNew", "only the root of a workflow can continue as new");
       checkOptions("continueAsNew", options, CONTINUE);
       checkedText("ctx.continueAsNew", "version", options?.version);
       execution.continuation = new ContinueAsNewToken(input, options?.version);

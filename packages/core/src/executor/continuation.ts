@@ -1,6 +1,6 @@
-// `ctx.continueAsNew(input)`: a value that only means something when the root returns it.
+// The token that `ctx.continueAsNew(input)` returns; it has an effect only if the root returns it.
 // Owns: the token.
-// Invariants: P10 (called and not returned is an IllegalReturnError).
+// Invariants: P10 (a token that is not returned is an IllegalReturnError).
 
 import type { ContinueAsNew } from "../model/index.ts";
 

@@ -1,7 +1,7 @@
-// One execution of one workflow, as the executor holds it in memory between turns.
-// Owns: the units, the open operations, the turn's commands and replies, and who has the turn. Only it appends commands (X2).
-// Invariants: X2, X7 X8 (who acts without the turn poisons it), P3 (how units end), P8 P9 (how values and limits are checked),
-// V4 (a poisoned execution emits nothing), Y6 (in replay every emission is matched).
+// One execution of a workflow, as the executor keeps it in memory between turns.
+// Owns: the units, the open operations, the turn's commands and replies, and which unit has the turn. Only it appends commands (X2).
+// Invariants: X2, X7 X8 (a unit that acts outside its turn poisons the turn), P3 (how units end), P8 P9 (values are checked against the
+// limits), V4 (a poisoned execution emits nothing), Y6 (in replay every command is matched).
 
 import type { Codec } from "../codec/index.ts";
 import {
@@ -48,11 +48,11 @@ export interface ExecutionOptions {
   readonly codec: Codec;
   readonly logger: Logger;
   readonly limits: Limits;
-  /** Whether `sideEffect` values go into its command, or its function is carried out by the host like a step. */
+  /** "inline": the command of a `sideEffect` holds its value. "scheduled": the host runs its function like a step. */
   readonly sideEffects: "inline" | "scheduled";
   readonly watch: TurnWatch | undefined;
   readonly freezeStates: boolean;
-  /** Replay: changed options of operations are divergence too (Y2). */
+  /** Replay reports changed options of operations as divergence too (Y2). */
   readonly strictReplay: boolean;
   readonly withholdsRejections: boolean;
 }
@@ -76,9 +76,9 @@ export class Execution implements RunningTurn {
   readonly failureCauses = new FailureCauses();
   /** Open operations by sequence number. */
   readonly operations = new Map<number, Operation>();
-  /** Children by the number of the operation that started them: outcomes for `ChildHandle.result`. */
+  /** Started children by the number of their operation, with the outcomes for `ChildHandle.result`. */
   readonly children = new Map<number, StartedChild>();
-  /** Patches that the host's own history knows of. */
+  /** Patches that are recorded in the host's own history (hosts that match commands themselves). */
   readonly notifiedPatches = new Set<string>();
   readonly logger: Logger;
   readonly watch: TurnWatch | undefined;
@@ -94,37 +94,39 @@ export class Execution implements RunningTurn {
   reusableOutcomes: ReusableOutcomes | undefined;
   commands: Command[] = [];
   replies: Answer[] = [];
-  /** Published in this turn / at all. */
+  /** The state published in this turn. */
   turnState: Payload | undefined;
+  /** The last published state. */
   state: Payload | undefined;
   root: Unit | undefined;
   current: Unit | undefined;
-  /** A synchronous function of the user's is being run by the executor: no ctx call is legal inside it (A4, M9, C6). */
+  /** The name of the synchronous user function that the executor is calling: no ctx call is allowed inside it (A4, M9, C6). */
   closure: string | undefined;
-  /** Listeners of a `ctx.signal` are being told. */
+  /** Listeners of a `ctx.signal` are being called. */
   #aborting = false;
   cancelRequested: CanceledError | undefined;
   cancelReason: string | undefined;
-  /** The cancellation came when the root's function had returned: no code has had a say in it. */
+  /** The cancellation arrived after the root's function had returned, so no code could react to it. */
   cancelUnheard = false;
-  /** What the root came to, until all jobs of the turn have been heard: one of them may be a cancellation. */
+  /** The outcome of the root, until all jobs of the turn have been applied: one of them may be a cancellation. */
   rootOutcome: UnitOutcome | undefined;
-  /** K7: the deadline has struck. */
+  /** The deadline has passed (K7). */
   expired = false;
   continuation: ContinueAsNewToken | undefined;
   poison: Error | undefined;
   evicted = false;
   /** A terminal command was emitted. */
   closed = false;
-  /** It was a failure, and nothing was undone. */
+  /** The terminal command was a failure without rollbacks, so the run can be resumed. */
   hasFailed = false;
   liveUnits = 0;
   #lastSeq = 0;
-  /** Where messages were lost to waits that nothing hears (C5); operations that failed and whose promise no code handles so far (X11). */
+  /** Locations of waits that consumed a message no code received; each is logged once (C5). */
   readonly lostAt = new Set<string>();
+  /** Failed operations whose promise no code has handled so far (X11). */
   readonly unheard = new Set<Operation>();
   #warnedOfLength = false;
-  /** D10: operations that are settled by an outcome from before, at the end of the step. */
+  /** Operations that are settled with a recorded outcome at the end of the step (D10). */
   #reused: { operation: Operation; reusable: Reusable }[] = [];
 
   constructor(options: ExecutionOptions) {
@@ -145,7 +147,7 @@ export class Execution implements RunningTurn {
 
   // ── commands ──
 
-  /** Appends a command, or in replay matches it; returns the one that counts. */
+  /** Appends a command, or in replay matches it with its record; returns the command or the record. */
   emit<C extends Command>(command: C): C {
     if (this.poison !== undefined) return command;
     if (this.matcher !== undefined) return this.matcher.match(command) as C;
@@ -153,7 +155,7 @@ export class Execution implements RunningTurn {
     return command;
   }
 
-  /** Opens an operation of a unit that has the turn: its record, its number, its promise (Y7). */
+  /** Opens an operation of the unit that has the turn: emits its record, and assigns its number and promise (Y7). */
   open(unit: Unit, type: OpeningCommand["type"], name: string, fields?: object): Operation {
     const n = unit.occurrence(name);
     const refusal = this.matcher === undefined ? this.#overLimit(unit) : this.matcher.refusal(unit.path, name, n, type);
@@ -185,14 +187,14 @@ export class Execution implements RunningTurn {
     this.operations.set(operation.seq, operation);
     return operation;
   }
-  /** A command of a unit's that opens nothing. */
+  /** Emits a command of a unit that opens no operation. */
   note(unit: Unit, type: OpeningCommand["type"], name: string, fields?: object): OpeningCommand {
     const seq = this.matcher === undefined ? ++this.#lastSeq : 0;
     const record = this.emit({ type, seq, unit: unit.path, name, n: unit.occurrence(name), ...fields } as OpeningCommand);
     this.sawSeq(record.seq);
     return record;
   }
-  /** Y4: the call fails now, and in every replay. */
+  /** Records that a call failed, so that it fails in every replay too (Y4). */
   refuse(unit: Unit, kind: string, name: string, error: Error): Operation {
     return this.#refused(unit, kind, name, unit.occurrence(name), error);
   }
@@ -207,7 +209,7 @@ export class Execution implements RunningTurn {
     operation.deliver();
     return operation;
   }
-  /** P9, Y4: why an operation that opens nothing is refused now, or was when history was recorded. */
+  /** The error of a call that opens no operation: over a limit now, or refused when history was recorded (P9, Y4). */
   refusal(unit: Unit, name: string): Error | undefined {
     return this.matcher === undefined ? this.#overLimit(unit) : this.matcher.refusal(unit.path, name, undefined, name);
   }
@@ -227,14 +229,14 @@ export class Execution implements RunningTurn {
   get lastSeq(): number {
     return this.#lastSeq;
   }
-  /** Numbers go on after the highest that history has used. */
+  /** New numbers start after the highest number in history. */
   sawSeq(seq: number): void {
     if (seq > this.#lastSeq) this.#lastSeq = seq;
   }
 
   // ── settling ──
 
-  /** The operation has its result; the unit takes it in its own turn, or nobody does if its function has returned (P3). */
+  /** Stores the result of an operation. Its unit gets it in its own turn; if the unit's function has returned, it is discarded (P3). */
   settle(operation: Operation, settlement: Settlement): void {
     if (operation.settlement !== undefined) return;
     operation.settlement = settlement;
@@ -248,13 +250,13 @@ export class Execution implements RunningTurn {
       this.endIfOver(unit);
     }
   }
-  /** P3: nobody will take the result. What it was to do in its unit's turn is done all the same (R10). */
+  /** Discards a result, because the function of its unit has returned (P3). A pending `updateState` is still applied (R10). */
   #letGo(operation: Operation): void {
     operation.unit.open.delete(operation);
     operation.beforeDelivery?.();
     if (operation.settlement?.ok === false && HOST_KINDS.has(operation.kind)) reportUnheard(operation, operation.settlement.error);
   }
-  /** The executor settles an operation of its own: with a record. */
+  /** Settles an operation that the executor carries out itself, with a record. */
   conclude(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {
     if (operation.settlement !== undefined) return;
     this.emit(
@@ -262,7 +264,7 @@ export class Execution implements RunningTurn {
     );
     this.settle(operation, settlement);
   }
-  /** The same for an operation that need not pause: its result is there at once, the unit keeps the turn (X5). */
+  /** Like `conclude`, for an operation that need not pause: its result is delivered at once and the unit keeps the turn (X5). */
   concludeNow(operation: Operation, status: SettleCommand["status"], settlement: Settlement, messages?: readonly string[]): void {
     this.emit(
       messages === undefined ? { type: "settle", seq: operation.seq, status } : { type: "settle", seq: operation.seq, status, messages },
@@ -283,7 +285,7 @@ export class Execution implements RunningTurn {
     return unit;
   }
 
-  /** A unit's function returned or threw. */
+  /** Called when the function of a unit has returned or thrown. */
   functionEnded(unit: Unit, outcome: UnitOutcome): void {
     if (this.poison !== undefined || this.evicted || unit.over) return;
     if (this.current !== unit) this.violate(new ForeignAwaitError({ unit: unit.title }));
@@ -294,7 +296,7 @@ export class Execution implements RunningTurn {
     } else unit.returned = outcome;
   }
 
-  /** The barrier after a unit's step: what has become of it? */
+  /** Called at the barrier after a step: ends the unit, schedules it again, or finds that it awaits a foreign promise (X8). */
   stepEnded(unit: Unit): void {
     if (this.poison !== undefined) return;
     if (unit.consumed !== undefined) reportLost(unit, unit.consumed);
@@ -312,7 +314,7 @@ export class Execution implements RunningTurn {
     }
   }
 
-  /** P3: timers and waits are given up, the rest is joined; then the unit is over. */
+  /** Cancels the timers and waits of a unit that returned, and joins its other operations; then the unit is over (P3). */
   #windDown(unit: Unit): void {
     unit.dropResults();
     for (const operation of [...unit.open]) {
@@ -331,12 +333,12 @@ export class Execution implements RunningTurn {
 
   // ── values ──
 
-  /** P9: what history has accepted is over no limit. */
+  /** Encodes a value. In replay no limit is checked, because history has already accepted the value (P9). */
   encode(value: unknown, what: string): Payload {
     return this.matcher === undefined ? encodeLimited(this.codec, value, this.limits, what) : this.codec.encode(value);
   }
 
-  /** The same for a value that is no operation's: a refusal is recorded, so that replay takes the same way under other limits (Y4). */
+  /** Like `encode`, for a value outside an operation: records the error, so that replay fails in the same place under other limits (Y4). */
   encodeOrRefuse(unit: Unit, kind: string, value: unknown, what: string): Payload {
     let error: unknown = this.matcher?.refusal(unit.path, kind, undefined, kind);
     if (error === undefined) {
@@ -349,7 +351,7 @@ export class Execution implements RunningTurn {
     this.note(unit, "refuse", kind, { kind, error: serializeError(error) });
     throw error;
   }
-  /** V4: what can't be decoded is no fault of the run's: it waits for a worker whose codec can. */
+  /** Decodes a payload. If that fails the run is blocked until a worker with a suitable codec takes it (V4). */
   decode(payload: Payload): unknown {
     try {
       return this.codec.decode(payload);
@@ -371,22 +373,22 @@ export class Execution implements RunningTurn {
 
   // ── rules ──
 
-  /** Runs a synchronous function of the user's in which no ctx may be used. */
+  /** Runs a synchronous user function in which ctx must not be used. */
   inClosure<T>(name: string, run: () => T): T {
     const outer = this.closure;
     this.closure = name;
-    const watch = this.current === undefined ? this.watch : undefined; // between steps: a predicate, a validator
+    const watch = this.current === undefined ? this.watch : undefined; // a predicate or a validator, called between steps
     watch?.enter(this);
     try {
       const result = run();
-      if (isInstance(result, Promise)) result.catch(() => {}); // it will be refused: nobody hears of what becomes of it (X11)
+      if (isInstance(result, Promise)) result.catch(() => {}); // the caller rejects promises, so their rejections are ignored (X11)
       return result;
     } finally {
       watch?.leave(this);
       this.closure = outer;
     }
   }
-  /** Runs what is no workflow code, though a unit may have the turn: a side effect, the logger. */
+  /** Runs code that the turn watch must ignore although a unit may have the turn: a side effect, the logger. */
   unwatched<T>(run: () => T): T {
     const watch = this.current === undefined ? undefined : this.watch;
     if (watch === undefined) return run();
@@ -398,14 +400,14 @@ export class Execution implements RunningTurn {
     }
   }
 
-  /** K1: calls the listeners of a `ctx.signal`. No unit has the turn, so a call of theirs on ctx breaks a rule (X7). */
+  /** Calls the listeners of a `ctx.signal` (K1). No unit has the turn, so a listener must not use ctx (X7). */
   abort(controller: AbortController, error: CanceledError): void {
     this.#aborting = true;
     controller.abort(error);
     this.#aborting = false;
   }
 
-  /** X11: the error of a listener of `ctx.signal` goes nowhere else: a line in the log is all that is left of it. */
+  /** Logs the error of a `ctx.signal` listener, which no code could catch (X11). */
   listenerFailed(unit: Unit, error: unknown): void {
     if (this.poison !== undefined || this.evicted) return;
     this.log("warn", `A listener of ctx.signal failed: ${messageOf(error)}. Handle errors inside the listener.`, unit, {
@@ -413,7 +415,7 @@ export class Execution implements RunningTurn {
     });
   }
 
-  /** X7, A4: may this unit call this now? False if the run is poisoned or evicted: then nothing it is given ever settles. */
+  /** Throws if this unit may not make this call now (X7, A4). False if the run is poisoned or evicted: then no promise may settle. */
   enter(unit: Unit, call: string): boolean {
     if (this.poison !== undefined || this.evicted) return false;
     if (this.#aborting) {
@@ -421,7 +423,7 @@ export class Execution implements RunningTurn {
       return false;
     }
     if (this.closure !== undefined)
-      throw this.illegal(unit, call, `it is inside ${this.closure}, which is synchronous and calls nothing on ctx`);
+      throw this.illegal(unit, call, `it is inside ${this.closure}, which must be synchronous and must not use ctx`);
     if (this.current !== unit) {
       const pausedOn = [...unit.open].find((operation) => operation.settlement === undefined)?.description;
       const turnOf = this.current?.title;
@@ -436,7 +438,7 @@ export class Execution implements RunningTurn {
     }
     return true;
   }
-  /** The unit that has the turn, for things that any unit may use. Undefined if the run is poisoned or evicted. */
+  /** The unit that has the turn, for calls on objects that any unit may use. Undefined if the run is poisoned or evicted. */
   caller(call: string): Unit | undefined {
     if (this.poison !== undefined || this.evicted) return undefined;
     if (this.current === undefined) {
@@ -449,25 +451,25 @@ export class Execution implements RunningTurn {
   illegal(unit: Unit, call: string, reason: string): Error {
     return this.violate(new IllegalCallError({ call, unit: unit.title, reason }));
   }
-  /** A broken rule: the turn, or the next one, fails, whatever user code does about the error (V4). */
+  /** Records a broken rule: this turn, or the next one, fails even if user code catches the error (V4). */
   violate<E extends Error>(error: E): E {
     this.poison ??= error;
-    return remember(error); // X11: it may be thrown into a promise that nobody awaits
+    return remember(error); // X11: it may reject a promise that no code awaits
   }
 
   log(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {
     if (!this.replaying) this.say(level, message, unit, fields);
   }
-  /** The same, in replay too: about the replay itself. */
+  /** Logs in replay too: for messages about the replay itself. */
   say(level: keyof Logger, message: string, unit?: Unit, fields?: object): void {
     try {
       this.unwatched(() => this.logger[level](message, { runId: this.runId, workflow: this.workflow.name, unit: unit?.title, ...fields }));
     } catch {
-      // X1: in replay nothing is logged, so a logger that fails must not be seen by the workflow.
+      // X1: replay logs nothing, so a failing logger must not affect the workflow.
     }
   }
 
-  /** K7: no workflow code runs any more; what the host is doing for it is given up. */
+  /** Stops all workflow code and cancels the operations that the host carries out for it (K7). */
   abandonUnits(): void {
     for (const { kind, seq } of [...this.operations.values()]) this.emit(givingUp(kind, seq));
     this.#forget();
@@ -487,7 +489,7 @@ export class Execution implements RunningTurn {
     this.mailbox.clear();
     this.conditions.clear();
   }
-  /** X10: everything is dropped, nothing settles. */
+  /** Evicts the execution: all state is discarded, and no promise settles (X10). */
   drop(): void {
     this.evicted = true;
     this.#forget();
@@ -497,5 +499,5 @@ export class Execution implements RunningTurn {
   }
 }
 
-/** Why a wait was given up whose unit's function returned; nobody sees it. */
+/** The reason for cancelling the waits of a unit whose function returned. No code receives it. */
 const RETURNED = new CanceledError("the function that waited has returned");

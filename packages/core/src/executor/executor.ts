@@ -1,7 +1,7 @@
 // The executor: `activate(activation) → completion`, for one execution of one run.
-// Owns: the order of things within an activation, and the barrier between the steps of units.
+// Owns: the order of work within an activation, and the barrier between the steps of units.
 // Invariants: X1 X2 X6 (jobs, rounds, messages, conditions, one completion), X9 (turn timeout), Y1 (replay is the same execution
-// against recorded turns), X10 (eviction drops, never rejects).
+// against recorded turns), X10 (eviction discards the execution and rejects no promise).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
 import {
@@ -52,33 +52,37 @@ export interface ExecutorOptions {
   readonly logger?: Logger;
   readonly limits?: Partial<Limits>;
   readonly barrier?: Barrier;
-  /** A monotonic clock in milliseconds, for the turn timeout only (X9); the same function for all executors of a host. Without it there is no timeout. `createTurnClock` makes one that forgives time in which the process stood still. */
+  /**
+   * A monotonic clock in milliseconds, used only for the turn timeout (X9); the same function for all executors of a host. Default: none,
+   * and no timeout. `createTurnClock` makes a clock that ignores time in which the process was frozen.
+   */
   readonly elapsed?: () => number;
-  /** Default 2,000 ms; 0 for none. */
+  /** Longest duration of a turn, in milliseconds. Default 2,000; 0 means no timeout. */
   readonly turnTimeout?: number;
   /** "scheduled": the host runs side effects like steps, because it can't record a value inline. Default "inline". */
   readonly sideEffects?: "inline" | "scheduled";
-  /** Told when user code gets the thread, and when it gives it back. */
+  /** Called when user code starts to run and when it has stopped. */
   readonly watch?: TurnWatch | undefined;
-  /** Freeze plain objects and arrays in the states of loops and receives: code that changes one in place gets a TypeError (R9). */
+  /** Freeze plain objects and arrays in the states of loops and receives: changing one in place is a TypeError (R9). Default false. */
   readonly freezeStates?: boolean;
-  /** Replay: options of operations that code has changed are divergence too (Y2). */
+  /** Replay reports changed options of operations as divergence too (Y2). Default false. */
   readonly strictReplay?: boolean;
   /**
-   * The host withholds rejections of workflow code from the process (`withholdRejections`), and says which were not handled
-   * (`noteUnhandled`, `noteHandled`, `reportUnheard`): then a failure that no code awaits is in the log. Without it, such rejections never surface.
+   * The host withholds the rejections of workflow code from the process (`withholdRejections`) and reports the unhandled ones
+   * (`noteUnhandled`, `noteHandled`, `reportUnheard`): then a failure that no code awaits is logged. Default false: such rejections are
+   * ignored.
    */
   readonly withholdsRejections?: boolean;
 }
 
-/** C6: they end by what the workflow itself does, unless they have a timeout. */
+/** Operations that only the workflow's own code can end, unless they have a timeout (C6). */
 const INTERNAL = operationsWhere(({ isInternal }) => isInternal === true);
-/** M8: also what a sender says who gave up waiting. */
-export const NOT_ACCEPTED_IN_TIME = "no receive accepted it within the time that its sender gave it";
+/** The reason of a rejected update whose `acceptWithin` has passed (M8). Hosts use it too, when the sender stops waiting. */
+export const NOT_ACCEPTED_IN_TIME = "no receive accepted it within the time that its sender allowed";
 const NO_ACTIVATION: Activation = { time: 0, jobs: [] };
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Does an activation consist of jobs of this kind alone? */
+/** Whether the activation consists only of jobs of this type. */
 function isOnly(jobs: readonly Job[], type: Job["type"]): boolean {
   return jobs[0]?.type === type && jobs.every((job) => job.type === type);
 }
@@ -91,7 +95,7 @@ export class Executor {
   readonly #codec: Codec;
   #matcher: Matcher | undefined;
   #finish: ((completion: Completion) => void) | undefined;
-  /** Records in history, as far as this executor has seen them. */
+  /** The number of records in history that this executor has seen. */
   #records = 0;
   #activation: Activation = NO_ACTIVATION;
   #timeBefore = 0;
@@ -114,21 +118,21 @@ export class Executor {
     this.#stopwatch = options.elapsed === undefined || this.#turnTimeout === 0 ? undefined : new Stopwatch(options.elapsed);
   }
 
-  // ── the one call ──
+  // ── activate and replay ──
 
-  /** One turn: jobs in, one completion out. Begin it from a fresh macrotask (see `Barrier`). */
+  /** Runs one turn: jobs in, one completion out. Call it from a new macrotask (see `Barrier`). */
   activate(activation: Activation): Promise<Completion> {
     return new Promise((resolve) => this.#begin(activation, undefined, resolve));
   }
 
-  /** The same call for recorded turns: their jobs go in, and what comes out must be what was recorded. */
+  /** Runs recorded turns: their jobs go in, and the commands must match the recorded ones. */
   replay(turns: readonly ReplayTurn[]): Promise<Completion> {
     const execution = this.#execution;
     return new Promise((resolve) => {
       this.#matcher = new Matcher(execution, turns, sameBy(this.#codec));
       let index = 0;
       let last: Completion = { status: "ok", commands: [], replies: [] };
-      // A turn in which no code runs is over before `#begin` returns: the next is begun from here then, not on top of it.
+      // A turn in which no code runs ends before `#begin` returns. Then this loop starts the next turn, so that the stack doesn't grow.
       const proceed = (): void => {
         for (let over = true; over; ) {
           const turn = turns[index];
@@ -196,12 +200,12 @@ export class Executor {
     for (const job of activation.jobs) this.#apply(job);
     this.#advance();
   }
-  /** X6: what a codec throws, or this code itself, fails the turn; it never leaves it open, nor harms runs that share its tick. */
+  /** An error of a codec, or of this code, fails the turn; it never leaves the turn open or affects runs that share its tick (X6). */
   #fault(error: unknown): void {
     this.#execution.violate(toError(error));
     this.#complete();
   }
-  /** The first live turn after a replay. */
+  /** Called in the first live turn after a replay. */
   #leaveReplay(): void {
     const matcher = this.#matcher;
     if (matcher === undefined) return;
@@ -246,7 +250,7 @@ export class Executor {
         if (job.unreadable !== undefined)
           throw new InvalidInputError({ what: `signal ${job.name}`, issues: [{ message: job.unreadable }] });
         if (job.refused === undefined) execution.mailbox.add({ type: "signal", id: job.id, name: job.name, payload: job.payload });
-        else execution.log("warn", `Signal "${job.name}" was refused by its schema and is delivered to nobody: ${job.refused}`);
+        else execution.log("warn", `Signal "${job.name}" was rejected by its schema and not delivered: ${job.refused}`);
         break;
       case "update":
         this.#deliverUpdate(job);
@@ -270,7 +274,7 @@ export class Executor {
         execution.attempt = job.attempt;
         break;
       case "evict":
-        break; // only alone
+        break; // only handled if it is the only job
     }
   }
 
@@ -352,7 +356,7 @@ export class Executor {
         return;
       }
       if (execution.closed) break;
-      if (execution.matcher?.catchUp() === true) continue; // before messages: what history has next came before them
+      if (execution.matcher?.catchUp() === true) continue; // before messages: history has these records before them
       if (execution.mailbox.takeNext()) continue;
       if (execution.conditions.settleNext()) continue;
       break;
@@ -378,7 +382,7 @@ export class Executor {
       this.#fault(error);
     }
   };
-  /** X9. */
+  /** Fails the turn if it exceeded the turn timeout (X9). */
   #checkTime(unit: Unit | undefined): void {
     if (this.#stopwatch === undefined) return;
     this.#stopwatch.take();
@@ -388,7 +392,7 @@ export class Executor {
     this.#execution.violate(new TurnTimeoutError({ elapsed, limit: this.#turnTimeout, location }));
   }
 
-  /** Whoever waits is told last: if something throws on the way there, `#fault` still has somebody to tell. */
+  /** Calls `#finish` last: if something throws before that, `#fault` can still complete the turn. */
   #complete(): void {
     const completion = this.#completion();
     const finish = this.#finish;
@@ -405,7 +409,7 @@ export class Executor {
     const replayed = (activation as Partial<ReplayTurn>).commands?.length ?? 0;
     const records = recordedJobs(activation.jobs, replies).length + commands.length + replayed;
     this.#records = execution.historyLength + records;
-    if (records === 0) execution.time = this.#timeBefore; // P7: replay will not know of this turn, so it moves no clock
+    if (records === 0) execution.time = this.#timeBefore; // P7: the turn is not recorded, so replay won't see its time
     const { time } = execution;
     const wants = execution.closed ? endWants(execution, activation.jobs) : undefined;
     if (turnState === undefined && wants === undefined && time <= activation.time) return { status: "ok", commands, replies };
@@ -419,34 +423,34 @@ export class Executor {
     };
   }
 
-  // ── what a host asks ──
+  // ── for the host ──
 
-  /** What to run for a step, transaction, rollback or scheduled side effect that is open. */
+  /** The function to run for an open step, transaction, rollback or scheduled side effect. */
   body(seq: number): StepBody | undefined {
     return this.#execution.operations.get(seq)?.body;
   }
-  /** The definition of a child that is being started, as the parent's code has it. */
+  /** The definition of a child that is being started, from the parent's code. */
   childWorkflow(seq: number): AnyWorkflow | undefined {
     return this.#execution.operations.get(seq)?.child;
   }
-  /** Numbers of the operations that are open. */
+  /** The numbers of the open operations. */
   get openOperations(): number[] {
     return [...this.#execution.operations.keys()];
   }
-  /** What the run waits for, in words: `step charge`, `signal approve`. Scopes are left out: what is inside them tells more. */
+  /** What the run waits for, in words: `step charge`, `signal approve`. Scopes are left out: the operations inside them say more. */
   get waiting(): { readonly seq: number; readonly description: string }[] {
     const waiting = [...this.#execution.operations.values()].filter(({ kind }) => !HAS_PARTS.has(kind));
-    const stuck = waiting.every(({ kind, timed }) => INTERNAL.has(kind) && !timed) ? ", which nothing under way can end" : "";
+    const stuck = waiting.every(({ kind, timed }) => INTERNAL.has(kind) && !timed) ? ", which nothing in progress can end" : "";
     return waiting.map(({ seq, description }) => ({ seq, description: description + stuck }));
   }
   get waitingFor(): string[] {
     return this.waiting.map(({ description }) => description);
   }
-  /** Completed steps whose rollback would run if the run failed now. */
+  /** The number of completed steps whose rollback would run if the run failed now. */
   get rollbacks(): number {
     return this.#execution.saga.size;
   }
-  /** A value as this run records it: within its limits (P8, P9). */
+  /** Encodes a value with the codec and limits of this run (P8, P9). */
   encode(value: unknown, what: string): Payload {
     return this.#execution.encode(value, what);
   }
@@ -454,23 +458,23 @@ export class Executor {
   get state(): Payload | undefined {
     return this.#execution.state;
   }
-  /** A terminal command was emitted. */
+  /** Whether a terminal command was emitted. */
   get closed(): boolean {
     return this.#execution.closed;
   }
-  /** After a replay: activate it even without jobs; changed code has freed it (V3) or it is being resumed (D10). */
+  /** After a replay: whether the run must be activated even without jobs, because changed code freed it (V3) or it is resumed (D10). */
   get hasWork(): boolean {
     return this.#matcher?.hasWork ?? false;
   }
-  /** A rule was broken between turns: the next turn will fail with this (X7). */
+  /** The error of a rule that was broken between turns: the next turn fails with it (X7). */
   get violation(): Error | undefined {
     return this.#execution.poison;
   }
-  /** X11: for hosts that withhold rejections, in the macrotask after a turn: logs failures that no code can handle any more. */
+  /** Logs failures that no code can handle any more. Hosts that withhold rejections call it in the macrotask after a turn (X11). */
   reportUnheard(): void {
     if (this.#execution.unheard.size > 0) reportAllUnheard(this.#execution.unheard);
   }
-  /** M11: evaluated on the last published state; advances nothing. */
+  /** Evaluates a query on the last published state; advances no code (M11). */
   query(name: string, args: unknown): unknown {
     return evaluateQuery(this.#execution.workflow, name, this.#execution.state, args, this.#codec);
   }

@@ -1,5 +1,5 @@
-// The executor and what its hosts need.
-// Owns: nothing; it is the door to the files beside it.
+// The entry point of executor/: the executor and what hosts need to run it.
+// Owns: nothing; it only re-exports.
 // Invariants: X1.
 
 export { quietController } from "./abortSignals.ts";

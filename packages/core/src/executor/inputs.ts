@@ -1,13 +1,13 @@
-// Values that workflow code hands to another execution, or returns: as the schema of their receiver has them.
+// Validates the input of workflows and children with the schema of the workflow.
 // Owns: nothing.
-// Invariants: X8 (a schema that can't say so at once is refused: workflow code can't wait for it).
+// Invariants: X8 (an asynchronous schema is rejected for children, because workflow code can't wait for it).
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { InvalidInputError, isInstance } from "../errors/index.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import type { StartJob } from "../protocol/index.ts";
 
-/** The input of a child. */
+/** The input of a child, validated synchronously. */
 export function checkedInput(workflow: AnyWorkflow, input: unknown): unknown {
   const schema = workflow.options.input as StandardSchemaV1 | undefined;
   if (schema === undefined) return input;
@@ -16,15 +16,15 @@ export function checkedInput(workflow: AnyWorkflow, input: unknown): unknown {
   if (isInstance(result, Promise)) {
     result.catch(() => {});
     const message =
-      "Its schema is asynchronous, and workflow code can't wait for one. Check the input in a step, or use a schema that is not.";
+      "Its schema is asynchronous, and workflow code can't wait for it. Validate the input in a step, or use a synchronous schema.";
     throw new InvalidInputError({ what, issues: [{ message }] });
   }
   return settled(what, result);
 }
 
 /**
- * Marks the seed of an execution whose input no schema has seen: its starter did not know the workflow. Of a start, the seed is what every
- * store keeps as it is and nobody else reads; the next execution has another.
+ * Marks the seed of an execution whose input was not validated, because its starter did not have the workflow definition. The mark is in
+ * the seed because every store keeps it unchanged, no other code reads it, and the next execution has a different one.
  */
 const UNCHECKED = "unchecked:";
 export function uncheckedSeed(seed: string): string {
@@ -33,13 +33,13 @@ export function uncheckedSeed(seed: string): string {
 export function isUnchecked({ seed }: StartJob): boolean {
   return seed.startsWith(UNCHECKED);
 }
-/** The input of an execution of this workflow. A schema that awaits anything foreign is caught like other code (X8). */
+/** The validated input of an execution. A schema that awaits a foreign promise is caught like workflow code (X8). */
 export async function validatedInput(workflow: AnyWorkflow, input: unknown): Promise<unknown> {
   const schema = workflow.options.input as StandardSchemaV1 | undefined;
   return schema === undefined ? input : settled(`the input of workflow ${workflow.name}`, await schema["~standard"].validate(input));
 }
 
-/** What a schema makes of a value; throws InvalidInputError with every issue. */
+/** The value that a schema returned; throws an InvalidInputError with all issues. */
 export function settled(what: string, result: StandardSchemaV1.Result<unknown>): unknown {
   if (result.issues === undefined) return result.value;
   const issues = result.issues.map(({ message, path }) =>

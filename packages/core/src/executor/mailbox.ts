@@ -1,7 +1,7 @@
-// Messages that nobody has taken yet, and who waits for them.
-// Owns: signals, updates and due timeouts in arrival order; the open waits and the open receive in the order they began.
-// Invariants: M2 M4–M6 M8 (order, buffering, rejection), D9 (which names were still wanted when the run ended), R7 R8 (updates beside a busy handler, timeouts in the same queue),
-// X6 (the next message in arrival order that somebody accepts).
+// Messages that were not consumed yet, and the operations that wait for them.
+// Owns: signals, updates and due timeouts in arrival order; the open waits and the open receive in the order in which they began.
+// Invariants: M2 M4–M6 M8 (order, buffering, rejection), D9 (which names were still wanted when the run ended), R7 R8 (updates during a
+// busy handler, timeouts in the same queue), X6 (messages are offered in arrival order to the operations that accept them).
 
 import { serializeError, UpdateRejectedError } from "../errors/index.ts";
 import type { BufferedMessage, Payload } from "../protocol/index.ts";
@@ -20,11 +20,11 @@ export interface Update {
   readonly name: string;
   readonly input: Payload;
   readonly validate: boolean;
-  /** It may wait for a later activation (M8). */
+  /** The update may wait for a later activation (M8). */
   readonly isPatient: boolean;
-  /** Accepted and waiting for the handler before it (R7). */
+  /** Accepted, and waiting for the handler before it to end (R7). */
   accepted: boolean;
-  /** Its input, where nobody but its handler has seen it. */
+  /** Its decoded input, if only its handler gets this object (no validator has seen it). */
   decoded?: { readonly input: unknown };
 }
 export interface Timeout {
@@ -33,19 +33,19 @@ export interface Timeout {
 }
 export type Message = Signal | Update | Timeout;
 
-/** Somebody who takes messages. */
+/** An open operation that consumes messages: a wait or a receive. */
 export interface Taker {
   readonly operation: Operation;
-  /** Would it ever take a signal of this name? */
+  /** Whether it consumes signals of this name. */
   wants(name: string): boolean;
-  /** Can it take one now? */
+  /** Whether it can consume one now. */
   readonly ready: boolean;
   take(signal: Signal): void;
 }
-/** The open receive also takes updates. */
+/** The open receive, which also consumes updates. */
 export interface UpdateTaker extends Taker {
   handles(update: string): boolean;
-  /** Runs the validator; undefined if there is nothing against it, else why not. */
+  /** Runs the validator; returns its error, or undefined if the update is accepted. */
   refuses(update: Update): Error | undefined;
   takeUpdate(update: Update): void;
   readonly closing: boolean;
@@ -53,18 +53,18 @@ export interface UpdateTaker extends Taker {
 
 export class Mailbox {
   readonly #execution: Execution;
-  /** Those before `#first` are gone: a run that has a hundred thousand of them takes them one by one, from the front. */
+  /** Messages before `#first` were removed. The array is compacted rarely, because a run may consume 100,000 messages from the front. */
   #messages: Message[] = [];
   #first = 0;
-  /** Updates of this turn: by its end each is accepted or rejected. */
+  /** Updates of this turn that are not decided yet: each is accepted, kept or rejected by its end. */
   #undecided: Update[] = [];
-  /** Replay: what came in this turn. */
+  /** Replay: the messages that arrived in this turn. */
   readonly #arrived = new Set<Message>();
   readonly #takers: Taker[] = [];
   #receive: UpdateTaker | undefined;
-  /** Messages before this one were offered, and nobody has become ready for one of them since. */
+  /** Messages before this index were offered in vain, and no operation has become ready for them since. */
   #offered = 0;
-  /** D9: names for which a wait or the receive ended in this turn other than by a message. */
+  /** Names for which a wait or the receive ended in this turn without a message (D9). */
   readonly #unmet = new Set<string>();
 
   constructor(execution: Execution) {
@@ -84,7 +84,7 @@ export class Mailbox {
     if (message.type === "update") this.#undecided.push(message);
     if (this.#execution.matcher !== undefined) this.#arrived.add(message);
   }
-  /** V3: what an operation that code no longer makes had consumed. */
+  /** Removes messages that a removed operation had consumed (V3). */
   discard(ids: readonly string[]): void {
     this.#replace(this.#waiting.filter((message) => message.type === "fire" || !ids.includes(message.id)));
   }
@@ -111,17 +111,17 @@ export class Mailbox {
     this.#offered -= this.#first;
     this.#first = 0;
   }
-  /** Updates that this turn has brought are still to be rejected (M8). */
+  /** Drops everything except updates that are not accepted yet, which still have to be rejected (M8). */
   clear(): void {
     this.#takers.length = 0;
     this.#receive = undefined;
     this.#replace(this.#waiting.filter((message) => message.type === "update" && !message.accepted));
   }
-  /** P10: what the next execution gets. */
+  /** Unconsumed signals, which move to the next execution (P10). */
   get signals(): Signal[] {
     return this.#waiting.filter((message) => message.type === "signal");
   }
-  /** L3, R11: what a commit keeps. Updates that are not accepted are nobody's yet. */
+  /** The messages that a commit records (L3, R11). Updates that are not accepted yet don't belong to the run. */
   snapshot(): BufferedMessage[] {
     return this.#waiting
       .filter((message) => message.type !== "update" || message.accepted)
@@ -131,10 +131,10 @@ export class Mailbox {
         return { type: "update", id: message.id, name: message.name, input: message.input };
       });
   }
-  /** What the commit kept, and after it what has come in the turn of the commit; all else was consumed on the way there. */
+  /** Restores the messages of a commit and keeps those that arrived in its turn; all others were consumed before it. */
   restore(messages: readonly BufferedMessage[]): void {
     const restored = this.#waiting.filter((message) => this.#arrived.has(message));
-    let at = 0; // M2: what the commit kept stands next to its neighbours in the commit
+    let at = 0; // M2: messages of the commit keep their order relative to each other
     for (const message of messages) {
       const index = restored.findIndex((one) => isSame(one, message));
       if (index >= 0) at = index + 1;
@@ -144,7 +144,7 @@ export class Mailbox {
     this.#replace(restored);
   }
 
-  // ── takers ──
+  // ── waits and the receive ──
 
   /** The open receive, if there is one (R1: one at a time). */
   get receive(): UpdateTaker | undefined {
@@ -164,28 +164,28 @@ export class Mailbox {
     if (this.#receive === taker) this.#receive = undefined;
     this.wake();
   }
-  /** D9: a taker of these names ended, and no message ended it. */
+  /** Records that a wait or receive for these names ended without a message (D9). */
   leftUnmet(names: readonly string[]): void {
     for (const name of names) this.#unmet.add(name);
   }
   get unmet(): ReadonlySet<string> {
     return this.#unmet;
   }
-  /** Somebody may be ready for what was offered in vain. */
+  /** Offers all messages again: an operation may have become ready for one that was offered in vain. */
   wake(): void {
     this.#offered = this.#first;
   }
-  /** C5: has the same unit begun, in a later step, another wait for signals like the one that this wait consumed? */
+  /** Whether the same unit has started, in a later step, another wait for the signal name that this wait consumed (C5). */
   hasLaterWait({ unit, step, consumed }: Operation): boolean {
     if (consumed === undefined) return false;
     return this.#takers.some((taker) => taker.operation.unit === unit && taker.operation.step > step && taker.wants(consumed));
   }
-  /** M6: who is first in line for signals of this name. */
+  /** The operation that has waited longest for signals of this name (M6). */
   #firstFor(name: string): Taker | undefined {
     return this.#takers.find((taker) => taker.wants(name));
   }
 
-  /** M4: the oldest buffered signal of one of the names, unless somebody who began earlier is in line for it. */
+  /** Removes and returns the oldest buffered signal that is wanted, unless an earlier waiter wants it too (M4). */
   pop(wants: (name: string) => boolean, self?: Taker): Signal | undefined {
     for (let i = this.#first; i < this.#messages.length; i++) {
       const message = this.#messages[i] as Message;
@@ -200,7 +200,7 @@ export class Mailbox {
 
   // ── the turn (X6) ──
 
-  /** Hands over the next message that somebody accepts. False if there is none. */
+  /** Delivers the next message that an operation accepts. False if there is none. */
   takeNext(): boolean {
     for (; this.#offered < this.#messages.length; this.#offered++) {
       if (this.#offer(this.#messages[this.#offered] as Message)) return true;
@@ -232,7 +232,7 @@ export class Mailbox {
       }
     }
   }
-  /** M9, M10: validated, then accepted in history before its handler runs. Rejected, it leaves no trace. */
+  /** Validates an update and records its acceptance before its handler runs; a rejected update leaves no trace (M9, M10). */
   #accept(update: Update, receive: UpdateTaker): boolean {
     const error = receive.refuses(update);
     if (this.#execution.poison !== undefined) return false;
@@ -248,7 +248,7 @@ export class Mailbox {
     this.#execution.replies.push({ type: "rejectUpdate", id: update.id, error: serializeError(error) });
   }
 
-  /** The end of the activation: updates are accepted behind a busy handler (R7), given back if they may wait, or rejected (M8). */
+  /** At the end of an activation: accepts updates behind a busy handler (R7), keeps those that may wait, rejects the others (M8). */
   closeTurn(): void {
     const undecided = this.#undecided;
     this.#undecided = [];
@@ -263,12 +263,12 @@ export class Mailbox {
           this.#execution.replies.push({ type: "keepUpdate", id: message.id });
           continue;
         }
-        const reason = `the run is not in a receive that handles it now`;
+        const reason = `no open receive of the run handles it now`;
         this.#reject(message, new UpdateRejectedError({ update: message.name, reason }));
       }
     }
   }
-  /** R6: accepted updates that a closing receive will not get to. */
+  /** Removes and returns accepted updates that a closing receive will not handle (R6). */
   takeAccepted(): Update[] {
     const accepted = this.#waiting.filter((message): message is Update => message.type === "update" && message.accepted);
     for (const update of accepted) this.#remove(update);

@@ -1,5 +1,5 @@
-// A durable call on a ctx, from its opening record to the delivery of its result.
-// Owns: the promise handed to user code, and the settlement until the unit takes it.
+// An operation: a durable call on a ctx, from its opening record to the delivery of its result.
+// Owns: the promise given to user code, and the settlement until it is delivered.
 // Invariants: C5 (delivered when its unit has the turn), X10 (a promise that is not delivered never settles), X11 (a rejection
 // is handled before user code sees it), Y3 (settled once).
 
@@ -20,30 +20,30 @@ import { lookForLost, watchFailure } from "./unheardResults.ts";
 import type { Unit } from "./unit.ts";
 import { WaitPromise } from "./waitPromise.ts";
 
-/** What an operation came to. Payloads are decoded when they are delivered. */
+/** The result of an operation. Payloads are decoded when they are delivered. */
 export type Settlement =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: true; readonly payload: Payload }
   | { readonly ok: false; readonly error: Error };
 
-/** What can happen to an open operation; one object serves all operations of a kind, or one that has state of its own. */
+/** The events of an open operation. One object serves all operations of a kind, or a single operation that has state. */
 export interface Behaviour {
-  /** Its unit is cancelled (K1). */
+  /** Its unit was cancelled (K1). */
   cancel?(operation: Operation, error: Error): void;
   /** The host has carried it out. */
   outcome?(operation: Operation, outcome: Outcome): void;
   /** Its timer is due. */
   fire?(operation: Operation): void;
-  /** Its child exists. */
+  /** Its child run was created. */
   childStarted?(operation: Operation, runId: string): void;
-  /** A commit is reached in replay (L3, R11). */
+  /** Replay has reached its commit (L3, R11). */
   restore?(operation: Operation, commit: CommitCommand): void;
 }
 const INERT: Behaviour = {};
 
 const ignore = () => {};
 
-/** What gives up an open operation: the host is told of its own, the others are settled. */
+/** The command that cancels an open operation: a `cancel` for the host, or a `settle` for operations of the executor. */
 export function givingUp(kind: string, seq: number): CancelCommand | SettleCommand {
   return HOST_OR_INLINE_KINDS.has(kind) ? { type: "cancel", seq } : { type: "settle", seq, status: "canceled" };
 }
@@ -56,31 +56,31 @@ export class Operation {
   seq: number;
   readonly promise: Promise<unknown>;
   settlement: Settlement | undefined;
-  /** The step of its unit that opened it. */
+  /** The number of the unit's step that opened it. */
   readonly step: number;
-  /** Of a wait for signals that did not find one at once: the name of the message that it consumed (C5). */
+  /** For a wait that had to pause: the name of the signal that it consumed (C5). */
   consumed: string | undefined;
-  /** It never became an operation (refused, or the run is poisoned): its promise is all there is. */
+  /** The call did not open an operation (it was refused, or the run is poisoned); only its promise is used. */
   closed = false;
-  /** By what means units outside this loop or receive have seen what happened inside it, in memory alone: it can't commit any more (L3). */
+  /** Why this loop or receive can't commit any more: code outside depends, through an ivar or a condition, on what happened inside (L3). */
   entangled: string | undefined;
-  /** Replay: history has a commit for this loop or receive further on (L3, R11). */
+  /** Replay: history has a later commit of this loop or receive (L3, R11). */
   committed = false;
-  /** Replay: its opening command as history has it. What it says of options stays in force (Y2). */
+  /** Replay: its recorded opening command, whose options stay in force (Y2). */
   recorded: OpeningCommand | undefined;
-  /** A wait or timer: given up when its unit's function returns (P3). Others are joined. */
+  /** A wait or timer, which is cancelled when its unit's function returns (P3). Other operations are joined. */
   floating = false;
-  /** Of a condition: it has a timeout. */
+  /** A condition with a timeout. */
   timed = false;
   /** A cancel was sent and the outcome is still awaited (C7). */
   joining = false;
-  /** What jobs and cancellation do to it. */
+  /** How it reacts to jobs and cancellation. */
   behaviour: Behaviour = INERT;
-  /** What the host runs for it, if it is a step or the like. */
+  /** The function that the host runs for it: for a step, transaction, rollback or scheduled side effect. */
   body: StepBody | undefined;
-  /** Of a child: its definition as the parent's code has it. Not recorded: what it says of retry and deadline is the child's own affair. */
+  /** For a child: its definition from the parent's code. Not recorded: its retry and deadline concern only the child run. */
   child: AnyWorkflow | undefined;
-  /** Runs in the unit's turn just before delivery (A6). */
+  /** Runs in the unit's turn, just before delivery (A6). */
   beforeDelivery: (() => Settlement) | undefined;
   #resolve: (value: unknown) => void = ignore;
   #reject: (error: unknown) => void = ignore;
@@ -102,12 +102,12 @@ export class Operation {
   get location(): string {
     return formatLocation(this.unit.path, this.name, this.n);
   }
-  /** In words, for errors and `waitingFor`: `step charge`. */
+  /** The operation in words, for errors and `waitingFor`: `step charge`. */
   get description(): string {
     return describeOperation(this.kind, this.unit.path, this.name, this.n);
   }
 
-  /** Hands the result to user code. Only in its unit's turn. */
+  /** Delivers the result to user code. Called only in its unit's turn. */
   deliver(): void {
     if (this.beforeDelivery !== undefined) this.settlement = this.beforeDelivery();
     const settlement = this.settlement;
@@ -127,39 +127,39 @@ export class Operation {
   #fail(error: Error): void {
     const { options, replaying } = this.unit.execution;
     if (options.withholdsRejections && !replaying) watchFailure(this, error);
-    else this.promise.catch(ignore); // X11: no code may be awaiting it yet
+    else this.promise.catch(ignore); // X11: there may be no code that awaits it yet
     remember(error);
     this.#reject(error);
   }
 }
 
 const deliveredErrors = new WeakSet<object>();
-/** The error goes to workflow code, which may throw anything and leave any promise alone. */
+/** Remembers an error that is given to workflow code, to recognize it in unhandled rejections (see `isDeliveredError`). */
 export function remember<E>(error: E): E {
   if (typeof error === "object" && error !== null) deliveredErrors.add(error);
   return error;
 }
 
 /**
- * X11: is this error, or one that it was caused by, one that ctx or an operation gave to workflow code? Hosts ask it of unhandled
- * rejections: those of promises derived from operations are the workflow's affair, not the process's.
+ * Whether this error, or one of its causes, was given to workflow code by ctx or an operation (X11). Hosts check it for unhandled
+ * rejections: those of promises derived from operations must not reach the process.
  */
 export function isDeliveredError(error: unknown): boolean {
   return causesOf(error).some((one) => deliveredErrors.has(one));
 }
 
-/** A rejected promise for a call that fails at once, handled so that it troubles nobody before it is awaited (X11). */
+/** A rejected promise for a call that fails immediately, marked as handled so that it is not an unhandled rejection (X11). */
 export function rejected(error: unknown): Promise<never> {
   remember(error);
   return handled(Promise.reject(error));
 }
-/** X11: if it rejects before anybody awaits it, nobody is troubled. */
+/** Marks a promise as handled, so that a rejection before it is awaited is not unhandled (X11). */
 export function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(ignore);
   return promise;
 }
 
-/** X10: what a poisoned or evicted run hands out. */
+/** A promise that never settles, for calls of a poisoned or evicted run (X10). */
 export function never(): Promise<never> {
   return new Promise(ignore);
 }

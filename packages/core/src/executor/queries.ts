@@ -1,13 +1,13 @@
-// Questions to a run, answered from what it has published.
+// Evaluates queries on the published state of a run.
 // Owns: nothing between calls.
-// Invariants: M11 (a query never pauses, writes or advances a unit, and sees published state alone).
+// Invariants: M11 (a query never pauses, writes or advances a unit, and sees only published state).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
 import { isInstance, messageOf, QueryFailedError } from "../errors/index.ts";
 import type { AnyWorkflow } from "../model/index.ts";
 import type { Payload } from "../protocol/index.ts";
 
-/** M11: a query is a pure function of published state; whoever has the definition can evaluate it. */
+/** A query is a pure function of the published state, so any process that has the definition can evaluate it (M11). */
 export function evaluateQuery(
   workflow: AnyWorkflow,
   name: string,
@@ -23,7 +23,7 @@ export function evaluateQuery(
   }
   try {
     const answer = query(state === undefined ? undefined : codec.decode(state), args);
-    if (isInstance(answer, Promise)) answer.catch(() => {}); // no codec takes one
+    if (isInstance(answer, Promise)) answer.catch(() => {}); // encoding the promise fails later
     return answer;
   } catch (cause) {
     // biome-ignore lint/style/useErrorCause: it is among the details

@@ -1,20 +1,20 @@
-// Keeps the rejections of workflow code from the process around it.
-// Owns: the wrapper of an emitter's `emit`, and which promises were withheld. The emitter is the caller's: `process`, where there is one.
-// Invariants: X11 (a rejection that is a workflow's ends nothing and reaches no listener, whoever listened first and whatever
-// `--unhandled-rejections` says of ending the process; all others go on unchanged, and nothing is patched once the last filter is gone).
+// Hides the unhandled rejections of workflow code from the process.
+// Owns: the wrapper around an emitter's `emit`, and the set of withheld promises. The caller passes the emitter (usually `process`).
+// Invariants: X11 (a rejection of workflow code neither ends the process nor reaches a listener, whatever the order of listeners and the
+// value of `--unhandled-rejections`; all other rejections pass unchanged; nothing stays patched once the last filter is removed).
 //
-// A listener can't do this: it can't stop those beside it, and its presence alone changes what Node does with everybody's rejections.
-// So a host filters what the process emits. It decides by `isDeliveredError`, and by when a rejection comes, if it gives turns a
-// macrotask of their own:
+// A listener can't do this: it can't stop other listeners, and its presence alone changes how Node treats all rejections. So a host
+// filters what the process emits. It decides by `isDeliveredError`, and by the time of the rejection if it runs each turn in a separate
+// macrotask:
 //
 //   const stop = withholdRejections(process, { isOurs: (reason) => isTurn || isDeliveredError(reason) });
 //
-// and calls `stop` some milliseconds after its last run has ended: Node reports rejections that were handled late only when it is idle.
+// and calls `stop` some milliseconds after its last run has ended, because Node reports late-handled rejections only when it is idle.
 
 export interface RejectionFilter {
-  /** Is it a workflow's? `promise` is absent where Node asks before it says which (`--unhandled-rejections=strict`). */
+  /** Whether the rejection belongs to workflow code. `promise` is absent in Node's first event under `--unhandled-rejections=strict`. */
   isOurs(reason: unknown, promise: Promise<unknown> | undefined): boolean;
-  /** A promise that was withheld is awaited after all. */
+  /** Called when code handles a withheld promise after all. */
   onHandled?(promise: Promise<unknown>): void;
 }
 
@@ -26,20 +26,20 @@ interface Link {
   readonly filters: Set<RejectionFilter>;
   readonly withheld: WeakMap<Promise<unknown>, RejectionFilter>;
   readonly probe: symbol;
-  /** Put in place last: others may have wrapped it since. */
+  /** The last installed wrapper. Other code may have wrapped it since. */
   wrapper: Emit | undefined;
   original: PropertyDescriptor | undefined;
 }
 
 const links = new WeakMap<object, Link>();
 
-/** Until the function that it returns is called, `emitter` emits no rejection that the filter says is a workflow's. */
+/** Stops `emitter` from emitting rejections for which the filter returns true, until the returned function is called. */
 export function withholdRejections(emitter: object, filter: RejectionFilter): () => void {
   const link = links.get(emitter) ?? createLink();
   links.set(emitter, link);
   const own: RejectionFilter = { isOurs: (...args) => filter.isOurs(...args), onHandled: (promise) => filter.onHandled?.(promise) };
   link.filters.add(own);
-  // Asked of `emit` itself: others may have wrapped it, or put back what was there before.
+  // Probes `emit` itself, because other code may have wrapped it or restored an older version.
   if (!(emitter as Emitter).emit(link.probe)) wrap(emitter as Emitter, link);
   return () => {
     link.filters.delete(own);
@@ -61,7 +61,7 @@ function wrap(emitter: Emitter, link: Link): void {
   link.wrapper = wrapper;
   Object.defineProperty(emitter, "emit", { value: wrapper, configurable: true, writable: true, enumerable: false });
 }
-/** Only what is still ours is taken back; beneath the wrapper of others it stays, and withholds nothing. */
+/** Restores `emit` only if it is still our wrapper. Under another wrapper ours stays, without filters. */
 function unwrap(emitter: Emitter, link: Link): void {
   if (emitter.emit !== link.wrapper) return;
   if (link.original === undefined) Reflect.deleteProperty(emitter, "emit");
@@ -71,7 +71,7 @@ function unwrap(emitter: Emitter, link: Link): void {
 function isWithheld(link: Link, event: string | symbol, [first, second]: readonly unknown[]): boolean {
   if (event === "unhandledRejection") return withhold(link, first, second as Promise<unknown>);
   if (event === "rejectionHandled") return tellHandled(link, first as Promise<unknown>);
-  // In strict mode Node asks these first.
+  // In strict mode Node emits these events first.
   const isException = event === "uncaughtException" || event === "uncaughtExceptionMonitor";
   return isException && second === "unhandledRejection" && withhold(link, first, undefined);
 }

@@ -1,6 +1,7 @@
-// How an execution ends: what its root came to, what was asked of it, and what must be undone first.
-// Owns: the choice of the one terminal command (P1), and what it says of messages that may come too late (D9).
-// Invariants: P1, D9 (late messages), P10 (continuation), K3 (cancellation reached it), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the run).
+// Ends an execution: chooses the terminal command from the outcome of the root, cancellation and the deadline, after any rollbacks.
+// Owns: the choice of the one terminal command (P1), and which late messages could change it (D9).
+// Invariants: P1, D9 (late messages), P10 (continuation), K3 (cancellation), K7 (expiry), S1 S3 (rollbacks first), D8 D10 (retry of the
+// run).
 
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { read } from "../base/text.ts";
@@ -41,7 +42,9 @@ export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
   const { cancelRequested: canceled, continuation } = execution;
   if (outcome.ok && continuation !== undefined && outcome.value !== continuation) {
     execution.violate(
-      new IllegalReturnError("ctx.continueAsNew(input) was called but its result not returned: `return ctx.continueAsNew(input)`."),
+      new IllegalReturnError(
+        "ctx.continueAsNew(input) was called but its result was not returned: write `return ctx.continueAsNew(input)`.",
+      ),
     );
     return;
   }
@@ -59,14 +62,14 @@ export function rootEnded(execution: Execution, outcome: UnitOutcome): void {
   close(execution, { type: "complete", value });
 }
 
-/** The output as the workflow's schema has it. A schema that awaits anything foreign is caught like other code (X8). */
+/** The validated output of the workflow. A schema that awaits a foreign promise is caught like workflow code (X8). */
 export async function validatedOutput(workflow: AnyWorkflow, schema: StandardSchemaV1, output: unknown): Promise<unknown> {
   return settled(`the output of workflow ${workflow.name}`, await schema["~standard"].validate(output));
 }
 
 /**
- * K3: a cooperative workflow that did not just let the cancellation through. One that had already asked to be continued never heard
- * of it, and the next execution would not either (K1).
+ * Whether a cooperative workflow decides its own outcome despite the cancellation, because it did not let the CanceledError through (K3).
+ * False if it had returned `continueAsNew` before the cancellation: neither it nor the next execution would see the cancellation (K1).
  */
 function settlesItself(execution: Execution, outcome: UnitOutcome): boolean {
   if (execution.cancelUnheard && outcome.ok && isInstance(outcome.value, ContinueAsNewToken)) return false;
@@ -115,18 +118,18 @@ function undoAndFail(execution: Execution, error: unknown, command: Mutable<Fail
   });
 }
 
-/** Milliseconds until the run is tried again as a whole; undefined if it has failed for good. */
+/** Milliseconds until the run as a whole is retried; undefined if it has failed for good. */
 function runRetry(execution: Execution, error: unknown): number | undefined {
   const policy = execution.start?.retry;
   const attempt = execution.matcher?.voided?.attempt ?? execution.attempt;
   if (policy === undefined || attempt >= policy.maxAttempts) return undefined;
-  // What is stored has names at most: a function is the definition's.
+  // The stored policy can only have names; a predicate comes from the definition.
   const own = execution.workflow.options.retry?.nonRetryable;
   const nonRetryable = policy.nonRetryable ?? (typeof own === "function" ? own : undefined);
   if (isFinal(error, nonRetryable === undefined ? undefined : { nonRetryable })) return undefined;
   return askedWait(error) ?? retryDelay(policy, attempt, new Random(execution.seed, `~retry/${attempt}`).next());
 }
-/** D8: thrown by the workflow or by a step beneath it, these end the run. */
+/** Whether the error, thrown by the workflow or by an operation in it, rules out a retry of the run (D8). */
 function isFinal(error: unknown, policy: RetryPolicy | undefined, depth = 0): boolean {
   if (!isError(error) || depth > 16) return false;
   const isFinalToo = (inner: unknown) => isFinal(inner, policy, depth + 1);
@@ -150,14 +153,14 @@ function endContinued(execution: Execution, token: ContinueAsNewToken): void {
   close(execution, command);
 }
 
-/** K3: the attempt that a resume began has failed in replay already, by the code's own doing: the cancellation came before it. */
+/** Cancels a resumed attempt that already failed in replay by its own code: the cancellation takes precedence (K3). */
 export function cancelAttempt(execution: Execution, canceled: CanceledError): void {
   execution.hasFailed = false;
   execution.closed = false;
   endCanceled(execution, canceled, { ok: false, error: canceled });
 }
 
-/** K7: whatever the workflow was doing stops here, unheard; only rollbacks run. */
+/** Ends a run whose deadline has passed: all workflow code stops without notice; only rollbacks run (K7). */
 export function expire(execution: Execution, job: ExpireJob): void {
   if (execution.closed || execution.expired) return;
   execution.expired = true;
@@ -168,11 +171,11 @@ export function expire(execution: Execution, job: ExpireJob): void {
   undoAndFail(execution, error, { type: "fail", error: job.error });
 }
 
-/** D9, K1: which messages, had they come in time, would have changed the end that this turn is. */
+/** Which messages would have changed the end of the run if they had arrived in time (D9, K1). */
 export function endWants(execution: Execution, jobs: readonly Job[]): EndWants | undefined {
   const end = execution.commands.at(-1);
   const isEnd = end?.type === "complete" || end?.type === "fail" || end?.type === "canceled";
-  if (!isEnd || execution.expired) return undefined; // K7: deadlines look at no messages
+  if (!isEnd || execution.expired) return undefined; // K7: messages don't matter after a deadline
   const wants: Mutable<EndWants> = {};
   const isRolledBack = end.type === "fail" && end.rolledBack === true;
   if (execution.cancelRequested === undefined && !isRolledBack) wants.heedsCancel = true;

@@ -1,7 +1,7 @@
-// Rollbacks of completed steps.
+// Runs the rollbacks of completed steps.
 // Owns: the stack of rollbacks since the last checkpoint, and the unit that runs them.
-// Invariants: S1 (reverse order of completion, each a durable step), S2 (a crash goes on where it was: the rollbacks are records
-// like others), L5 (no commit passes one that may still run).
+// Invariants: S1 (reverse order of completion, each a durable step), S2 (after a crash the rollbacks continue where they stopped, because
+// they are recorded like steps), L5 (no commit passes a step whose rollback may still run).
 
 import { CanceledError, reviveRecorded, StepFailedError, serializeError } from "../errors/index.ts";
 import type { StepInfo } from "../model/index.ts";
@@ -40,7 +40,7 @@ export class Saga {
   constructor(execution: Execution) {
     this.#execution = execution;
   }
-  /** Rollbacks that may still run, the one under way included. */
+  /** The number of rollbacks that may still run, including the one in progress. */
   get size(): number {
     return this.#stack.length + this.#undoing;
   }
@@ -53,11 +53,11 @@ export class Saga {
   clear(): void {
     this.#stack = [];
   }
-  /** The steps that would be undone, by number. */
+  /** The numbers of the steps that would be rolled back. */
   get steps(): number[] {
     return this.#stack.map((entry) => entry.seq);
   }
-  /** Lets go of all but these (L5). */
+  /** Discards all rollbacks except those of these steps (L5). */
   keep(steps: readonly number[]): void {
     this.#stack = this.#stack.filter((entry) => steps.includes(entry.seq));
   }
@@ -65,7 +65,7 @@ export class Saga {
     return this.#stack.some((entry) => isWithin(entry.location, location));
   }
 
-  /** Undoes everything, last first, in a unit of its own; stops at one that fails for good (S2). */
+  /** Runs all rollbacks, last first, in a separate unit; stops at the first one that fails for good (S2). */
   run(error: unknown, onEnd: (outcome: UnitOutcome) => void): void {
     const execution = this.#execution;
     const entries = this.#stack.reverse();

@@ -1,6 +1,6 @@
-// Who runs next: deterministic rounds over the runnable units of one run.
+// Decides which unit runs next: deterministic rounds over the runnable units of one run.
 // Owns: the snapshot of the current round and the units that wait for the next one.
-// Invariants: X2 (one unit at a time), X4 (a round is a snapshot in stable order; who becomes runnable meanwhile waits).
+// Invariants: X2 (one unit at a time), X4 (a round is a snapshot in stable order; units that become runnable meanwhile wait for the next).
 
 import { compareOrder } from "../protocol/location.ts";
 import type { Unit } from "./unit.ts";
@@ -11,17 +11,17 @@ export class Scheduler {
   #round: readonly Unit[] = NOBODY;
   #position = 0;
   #next: Unit[] = [];
-  /** Rounds begun since the run was created. */
+  /** The number of rounds started so far. */
   rounds = 0;
 
-  /** The unit gets a step in the next round, or in this one if it is still to come. */
+  /** The unit gets a step in the next round, or in this one if its step is still to come. */
   schedule(unit: Unit): void {
     if (unit.scheduled) return;
     unit.scheduled = true;
     this.#next.push(unit);
   }
 
-  /** The unit whose step it is, or undefined when nothing is runnable. */
+  /** The unit that gets the next step; undefined if none is runnable. */
   take(): Unit | undefined {
     for (;;) {
       while (this.#position < this.#round.length) {
@@ -30,7 +30,7 @@ export class Scheduler {
         if (unit.runnable) return unit;
       }
       if (this.#next.length === 0) {
-        this.#round = NOBODY; // units that are over are not held while the run is parked
+        this.#round = NOBODY; // release ended units while the run is parked
         this.#position = 0;
         return undefined;
       }

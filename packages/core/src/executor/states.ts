@@ -1,22 +1,22 @@
-// The states of loops and receives as values: copied on the way in, frozen where the host asks for it.
-// Owns: which objects are frozen already, so that a state is walked once, not once an iteration.
-// Invariants: R9 (runs never share an initial state; a change in place is a TypeError where states are frozen), M9 (a validator's copy).
+// Treats the states of loops and receives as values: copies the initial state, and freezes states if the host asks for it.
+// Owns: the set of objects that are already frozen, so that a state is walked once and not in every iteration.
+// Invariants: R9 (runs never share an initial state; changing a frozen state in place is a TypeError), M9 (validators get a copy).
 
 import { hasPlainPrototype } from "../codec/plain.ts";
 import type { Execution } from "./execution.ts";
 
-/** R9: the initial state as the codec gives it back. Throws what the codec throws, or LimitExceededError. */
+/** A copy of the initial state, made by the codec (R9). Throws the codec's error, or a LimitExceededError. */
 export function initialState(execution: Execution, state: unknown, what: string): unknown {
-  if (!isObject(state) && typeof state !== "function" && typeof state !== "symbol") return state; // it would come back as it is
+  if (!isObject(state) && typeof state !== "function" && typeof state !== "symbol") return state; // a primitive needs no copy
   return execution.decode(execution.encode(state, what));
 }
 
-/** M9: what is done to the copy never counts. */
+/** A copy for validators, whose changes to it have no effect (M9). */
 export function copyOfState(execution: Execution, state: unknown): unknown {
   return isObject(state) ? execution.codec.decode(execution.codec.encode(state)) : state;
 }
 
-/** R9: the state, frozen where the host asks for it. Every state passes here before code sees it again. */
+/** Freezes the state if the host asks for it (R9). Every state passes through here before code sees it again. */
 export function guardedState(execution: Execution, state: unknown): unknown {
   if (execution.options.freezeStates) freeze(state);
   return state;
@@ -24,10 +24,10 @@ export function guardedState(execution: Execution, state: unknown): unknown {
 
 const frozen = new WeakSet<object>();
 
-/** Plain objects and arrays, wherever they are in it. Class instances, Dates and buffers can't be, or keep rules of their own. */
+/** Freezes all plain objects and arrays in the state. Class instances, Dates and buffers are left alone. */
 function freeze(state: unknown): void {
   const pending: unknown[] = [state];
-  const collections = new Set<object>(); // walked each time: they may have got new items
+  const collections = new Set<object>(); // walked every time, because they may have new items
   while (pending.length > 0) {
     const value = pending.pop();
     if (!isObject(value) || frozen.has(value) || collections.has(value)) continue;
@@ -40,7 +40,7 @@ function freeze(state: unknown): void {
         for (const item of value) pending.push(...(value instanceof Map ? (item as [unknown, unknown]) : [item]));
       }
     } catch {
-      // A Proxy that refuses.
+      // A Proxy may reject freezing.
     }
   }
 }

@@ -1,8 +1,8 @@
-// How long a turn took: the time of its own code, not that of the runs that share its tick.
-// Owns: one running lap for each clock, and what each executor's code has spent of it.
-// Invariants: X9 (who is slow fails, its neighbours do not), X1 (the clock comes from outside).
+// Measures how long a turn took, without the code of other runs that share its tick.
+// Owns: one running lap per clock, and the time that each executor's code has spent.
+// Invariants: X9 (a slow run fails, the other runs in its tick don't), X1 (the clock is passed in).
 
-/** The clock with its running lap. Whoever ends a lap takes the time since the last one ended. */
+/** A clock with its running lap. `end` returns the time since the previous lap ended. */
 class Laps {
   readonly #elapsed: () => number;
   #last: number;
@@ -30,14 +30,14 @@ export class Stopwatch {
     lapsOf.set(elapsed, laps);
     this.#laps = laps;
   }
-  /** A turn begins: what went before is nobody's. */
+  /** A turn begins: the time before it is charged to no run. */
   restart(): void {
     this.spent = 0;
     this.#laps.end();
   }
   /**
-   * The time since the last lap was this turn's. Called before and after the executor's own work, and in a microtask right behind
-   * the code that a step resumes, before the code of a neighbour begins.
+   * Charges the time since the last lap to this turn. Called before and after the executor's own work, and in a microtask right after
+   * the code that a step resumes, before the code of another run starts.
    */
   readonly take = (): void => {
     this.spent += this.#laps.end();

@@ -1,16 +1,16 @@
-// A clock for turn timeouts that stands still while the process does.
-// Owns: the last sample of processor time. Both clocks come from outside.
-// Invariants: X9 (a turn is blamed for time in which its code ran, not for time in which the process was frozen or had no processor),
-// X1 (no clock of its own).
+// A clock for turn timeouts that stops while the process is frozen.
+// Owns: the last sample of processor time. Both clocks are passed in.
+// Invariants: X9 (a turn is charged for time in which its code ran, not for time in which the process was frozen or had no processor),
+// X1 (reads no clock itself).
 
-/** Milliseconds between two calls from which on the processor is asked: asking costs ten times what reading a clock does. */
+/** A lap of at least this many milliseconds is checked against processor time, which costs ten times as much as reading the clock. */
 const SUSPICIOUS = 100;
-/** Milliseconds that a sample is used for: what a long lap is charged too much is less than this. */
+/** The longest age of a sample in milliseconds. It bounds how much a long lap can be overcharged. */
 const FRESH = 20;
 
 /**
- * `elapsed`: monotonic milliseconds. `processor`: milliseconds of processor time that the thread, or else the process, has used. The
- * result goes on like `elapsed`, but of a long lap counts no more than what the processor has worked in it.
+ * `elapsed`: monotonic milliseconds. `processor`: milliseconds of processor time that the thread (or the process) has used. The result
+ * advances like `elapsed`, but counts a long lap only up to the processor time used in it.
  */
 export function createTurnClock(elapsed: () => number, processor: () => number): () => number {
   let at = elapsed();

@@ -1,7 +1,7 @@
-// Messages and failures that no code hears.
-// Owns: nothing; which places were warned of is kept by the execution, which waits have got a message by the unit.
-// Invariants: C5 (a wait that lost a Promise.race stays a waiter; a message that goes to it is warned of once a location and run), P3 (the
-// outcome of an operation whose unit has returned is recorded and not delivered; a failure is in the log).
+// Logs messages and failures that no code receives.
+// Owns: nothing. The execution stores the locations already logged, the unit stores the waits that got a message.
+// Invariants: C5 (a wait that lost a Promise.race stays a waiter; a message that it consumes is logged once per location and run), P3 (the
+// outcome of an operation whose unit has returned is recorded but not delivered; a failure is logged).
 
 import { causesOf } from "../base/errorParts.ts";
 import { CanceledError, messageOf } from "../errors/index.ts";
@@ -10,7 +10,7 @@ import type { Operation } from "./operation.ts";
 import type { Unit } from "./unit.ts";
 import { WaitPromise } from "./waitPromise.ts";
 
-/** A message is about to be delivered to this wait. */
+/** Called before a message is delivered to this wait. */
 export function lookForLost(wait: Operation, value: unknown): void {
   const { unit, promise } = wait;
   if (!(promise instanceof WaitPromise) || unit.execution.lostAt.has(placeOf(wait))) return;
@@ -20,8 +20,8 @@ export function lookForLost(wait: Operation, value: unknown): void {
 }
 
 /**
- * At the end of a step: what listened to the wait are calls of Promise.race that are over. The code may still hold its promise and await
- * that, so it is warned of when that is past (the function has returned), or when the same unit waits for such messages elsewhere.
+ * At the end of a step: finds waits whose only listeners are calls of Promise.race that have ended. The code may still await the promise of
+ * such a wait, so it is logged only once the function has returned, or the same unit waits for such messages elsewhere.
  */
 export function reportLost(unit: Unit, consumed: Set<Operation>): void {
   const { lostAt, mailbox } = unit.execution;
@@ -32,39 +32,39 @@ export function reportLost(unit: Unit, consumed: Set<Operation>): void {
     consumed.delete(wait);
     if (isHeard || lostAt.has(placeOf(wait))) continue;
     lostAt.add(placeOf(wait));
-    const message = `A message went to ${wait.description}, a wait that lost a Promise.race or Promise.any before: the code that called it did not get the message. Use ctx.race(name, branches), which gives up the waits that lose.`;
+    const message = `A message went to ${wait.description}, a wait that had lost a Promise.race or Promise.any: the code that called it did not get the message. Use ctx.race(name, branches), which cancels the waits that lose.`;
     unit.execution.log("warn", message, unit, { location: wait.location });
   }
   if (consumed.size === 0) unit.consumed = undefined;
 }
 const placeOf = ({ unit, name }: Operation): string => `${unit.path}/${name}`;
 
-/** The code that began it goes on without it. What was cancelled is no failure. */
+/** Logs the failure of an operation that no code awaits. A cancellation is not a failure. */
 export function reportUnheard({ unit, kind, location, description }: Operation, error: Error): void {
   if (error instanceof CanceledError || CLOCK_KINDS.has(kind)) return;
   const message = `The failure of ${description} is in a promise that no code awaits. Await it, or catch its error. ${messageOf(error)}`;
   unit.execution.log("warn", message, unit, { location });
 }
 
-// Where a host withholds the rejections of workflow code from the process, it is told by the runtime which of them no code has handled.
+// A host that withholds the rejections of workflow code from the process learns from the runtime which of them no code has handled.
 
-/** By their promises, and by those that were derived of them: `then`, an async function that awaits one. */
+/** Failed operations by their promise, or by a promise derived from it (by `then`, or an async function that awaits it). */
 const failures = new WeakMap<Promise<unknown>, Operation>();
 const failuresByError = new WeakMap<object, Operation>();
 
-/** Its promise is about to be rejected with the error. */
+/** Called before the promise of a failed operation is rejected with the error. */
 export function watchFailure(operation: Operation, error: Error): void {
   failures.set(operation.promise, operation);
   failuresByError.set(error, operation);
 }
-/** X11: no code handles this promise, so far. */
+/** Notes that no code has handled this promise so far (X11). */
 export function noteUnhandled(promise: Promise<unknown>, reason: unknown): void {
   const operation = failures.get(promise) ?? failureOf(reason);
   if (operation === undefined) return;
   failures.set(promise, operation);
   operation.unit.execution.unheard.add(operation);
 }
-/** Whose failure the error is, or was caused by. */
+/** The operation whose failure is this error, or one of its causes. */
 function failureOf(reason: unknown): Operation | undefined {
   const error = causesOf(reason).find((one) => failuresByError.has(one));
   return error === undefined ? undefined : failuresByError.get(error);
@@ -73,7 +73,7 @@ export function noteHandled(promise: Promise<unknown>): void {
   const operation = failures.get(promise);
   operation?.unit.execution.unheard.delete(operation);
 }
-/** Of units that are over: their code can't handle it any more. */
+/** Logs the failures of units that are over, whose code can't handle them any more. */
 export function reportAllUnheard(unheard: Set<Operation>): void {
   for (const operation of unheard) {
     if (!operation.unit.over) continue;

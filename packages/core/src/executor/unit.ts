@@ -1,7 +1,7 @@
-// A schedulable thread of workflow code: the root, a branch, a handler, an iteration, a body.
-// Owns: its open operations, the results it has not taken yet, its counters of names and scopes, its cancellation.
-// Invariants: P3 (over only when nothing of its own is outstanding), C5 (one result a step), X3 (path and order are structural),
-// X7 (its ctx works only in its turn), K1 K2 (cancellation reaches what is not shielded).
+// A unit: a schedulable thread of workflow code (the root, a branch, a handler, an iteration, a body).
+// Owns: its open operations, the results that are not delivered yet, its counters of names and scopes, its cancellation.
+// Invariants: P3 (over only when none of its operations is outstanding), C5 (one result per step), X3 (path and order are structural),
+// X7 (its ctx works only in its turn), K1 K2 (cancellation reaches everything that is not shielded).
 
 import type { CanceledError } from "../errors/index.ts";
 import type { UnitOrder } from "../protocol/location.ts";
@@ -11,7 +11,7 @@ import type { Execution } from "./execution.ts";
 import type { Operation } from "./operation.ts";
 import type { ReceiveScope } from "./operations/receive.ts";
 
-/** What a unit may do (N). Iterations and bodies of `try` and `shield` may do what the unit around them may. */
+/** What a unit may do (N). Iterations and bodies of `try` and `shield` have the role of the unit around them. */
 export type Role = "root" | "branch" | "handler" | "asyncHandler" | "internal";
 
 export type UnitOutcome = { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly error: unknown };
@@ -21,12 +21,12 @@ export interface UnitOptions {
   readonly path: string;
   readonly parent: Unit | undefined;
   readonly order: UnitOrder;
-  /** Of the receive whose handler it runs, if it does. */
+  /** The receive whose handler it runs, if it runs one. */
   readonly receive?: ReceiveScope | undefined;
   readonly shielded?: boolean;
-  /** The workflow code. Runs when the unit first gets the turn. */
+  /** The workflow code, called when the unit first gets the turn. */
   readonly run: (unit: Unit) => unknown;
-  /** The unit is over (P3). */
+  /** Called when the unit is over (P3). */
   readonly onEnd: (outcome: UnitOutcome, unit: Unit) => void;
 }
 
@@ -44,26 +44,26 @@ export class Unit {
   readonly shielded: boolean;
   readonly onEnd: (outcome: UnitOutcome, unit: Unit) => void;
   readonly children = new Set<Unit>();
-  /** Opened and not yet delivered or dropped, in order of emission. */
+  /** Operations that are open or not delivered yet, in order of emission. */
   readonly open = new Set<Operation>();
-  /** Settled, to be delivered one a step. `GATE`: a removed operation has settled in history (V3). */
+  /** Settled operations, to be delivered one per step. `GATE`: a removed operation has settled in history (V3). */
   readonly results: (Operation | typeof GATE)[] = [];
   readonly patches = new Map<string, boolean>();
   canceled: CanceledError | undefined;
-  /** It, or a unit beneath it, has changed the state of its receive (A3). */
+  /** This unit, or one beneath it, has changed the state of its receive (A3). */
   wroteState = false;
   started = false;
   yielding = false;
-  /** Steps that it has had. */
+  /** The number of steps so far. */
   steps = 0;
   /** Waits whose message may be lost (C5). */
   consumed: Set<Operation> | undefined;
-  /** What its function came to; the unit may still have to join operations. */
+  /** The outcome of its function. The unit may still have to join operations. */
   returned: UnitOutcome | undefined;
   over = false;
-  /** In the list of the next round. */
+  /** It is in the list of the next round. */
   scheduled = false;
-  /** V3: calls put off until the operation that code no longer makes has settled in history. */
+  /** Calls that are postponed until a removed operation has settled in history (V3). */
   postponed: (() => void)[] | undefined;
   #run: (unit: Unit) => unknown;
   #names: Map<string, number> | undefined;
@@ -91,12 +91,12 @@ export class Unit {
     }
   }
 
-  /** The path as people read it. */
+  /** The path for messages: "root" instead of the empty path. */
   get title(): string {
     return this.path === "" ? "root" : this.path;
   }
 
-  /** How often this unit has used a name before. Runs of one name, the common case, need no map. */
+  /** How often this unit has used a name before. Repeated use of one name, the common case, needs no map. */
   occurrence(name: string): number {
     if (name === this.#lastName) return ++this.#lastCount;
     this.#names ??= new Map();
@@ -105,12 +105,12 @@ export class Unit {
     this.#lastCount = (this.#names.get(name) ?? -1) + 1;
     return this.#lastCount;
   }
-  /** Gives back the occurrence that `occurrence` just gave out: the call came to nothing. */
+  /** Releases the number that `occurrence` just returned. */
   unuse(name: string): void {
     if (name === this.#lastName) this.#lastCount--;
   }
 
-  /** The order of a branch, iteration or body of this unit's next scope. */
+  /** The ordinal of this unit's next scope. */
   nextScope(): number {
     return this.#scopes++;
   }
@@ -139,12 +139,12 @@ export class Unit {
     return this.#controller.signal;
   }
 
-  /** Has it something to do in the next round? */
+  /** Whether it has something to do in the next round. */
   get runnable(): boolean {
     return !this.over && (!this.started || this.yielding || this.results.length > 0);
   }
 
-  /** One step (X5): begins the function, ends a yield, or takes one result. */
+  /** Runs one step (X5): starts the function, ends a yield, or delivers one result. */
   step(): void {
     this.steps++;
     if (!this.started) {
@@ -166,7 +166,7 @@ export class Unit {
   #start(): void {
     const run = this.#run;
     this.#run = noCode;
-    // From a microtask, so that the code before its first await runs like the code after it.
+    // Started in a microtask, so that the code before the first await runs like the code after it.
     Promise.resolve()
       .then(() => run(this))
       .then(
@@ -174,7 +174,7 @@ export class Unit {
         (error: unknown) => this.execution.functionEnded(this, { ok: false, error }),
       );
   }
-  /** `ctx.yield()`: a pause without a record. Yields of one step end together: it is one resolution (C5). */
+  /** `ctx.yield()`: pauses without a record. All yields of one step end together, as one resolution (C5). */
   yieldTurn(): Promise<void> {
     if (!this.yielding || this.#yielded === undefined) {
       this.yielding = true;
@@ -185,13 +185,13 @@ export class Unit {
     return this.#yielded;
   }
 
-  /** V3: removed operations that history has this unit wait for. */
+  /** The number of removed operations that this unit waits for in history (V3). */
   gates = 0;
   closeGate(): void {
     this.gates++;
     this.postponed ??= [];
   }
-  /** One of them has settled in history: the unit gets a step for it, as it did then. */
+  /** A removed operation has settled in history: the unit gets a step for it, as it did when it was recorded. */
   openGate(): void {
     this.results.push(GATE);
     this.execution.scheduler.schedule(this);
@@ -202,17 +202,17 @@ export class Unit {
     while (calls.length > 0 && (this.gates === 0 || this.execution.matcher?.isDue(this) !== false)) calls.shift()?.();
     if (this.gates === 0) this.postponed = undefined;
   }
-  /** V3: has a call to wait for its place in history? Not if it was made beside the operation that was removed. */
+  /** Whether a call has to wait for its place in history (V3). Calls made concurrently with the removed operation don't. */
   get mustWait(): boolean {
     return this.postponed !== undefined && (this.postponed.length > 0 || this.execution.matcher?.isDue(this) === false);
   }
-  /** Its function has returned: nobody takes results any more. */
+  /** Drops the pending results, because its function has returned. */
   dropResults(): void {
     const gates = this.results.filter((result) => result === GATE);
     this.results.splice(0, this.results.length, ...gates);
   }
 
-  /** K1: every operation of this unit and of those beneath it that is not shielded throws; new ones do too (K2). */
+  /** Cancels the unit: its operations, and those of unshielded units beneath it, throw (K1), and so do new ones (K2). */
   cancel(error: CanceledError): void {
     if (this.canceled !== undefined || this.over) return;
     this.canceled = error;
@@ -222,7 +222,7 @@ export class Unit {
     }
   }
 
-  /** Forget everything, settle nothing (X10). */
+  /** Discards everything without settling a promise (X10). */
   drop(): void {
     this.#run = noCode;
     this.open.clear();

@@ -1,13 +1,14 @@
-// The promise of a wait for signals: a promise that knows what listens to it.
-// Owns: its listeners, and whether the value that it got reached one of them. Warnings are the business of unheardResults.ts.
-// Invariants: C5 (a Promise.race that is over hears nothing more). To workflow code it is a native promise: its `constructor` is Promise,
-// so `await` takes it as it is, and its listeners run in the microtasks in which those of a native promise would.
+// The promise of a wait for signals, which tracks its listeners.
+// Owns: its listeners, and whether its value reached one of them. unheardResults.ts logs the warnings.
+// Invariants: C5 (a Promise.race that has ended receives nothing more). Workflow code sees a native promise: its `constructor` is Promise,
+// so `await` does not wrap it, and its listeners run in the same microtasks as those of a native promise.
 //
-// What can be seen: every listener reads `constructor` (await, Promise.resolve) or calls `then`. Which of them is a Promise.race (or any) is read
-// from the stack, and whether that race is over from its resolve function: only while it is pending does that read `then` of an object
-// that it is given. Where the stack does not say (engines other than V8), a listener counts as one that hears.
-// One difference is left: a callback that settles another member of the race that its own promise is in comes first, not that member.
-// These properties are on a prototype of its own: on a promise itself they would slow down all promises of the process in V8.
+// How it works: every listener reads `constructor` (await, Promise.resolve) or calls `then`. The stack shows whether the caller of `then`
+// is Promise.race or Promise.any. Whether that race has ended shows its resolve function: it reads `then` of the object passed to it only
+// while the race is pending. If the stack does not tell (engines other than V8), the listener counts as one that receives the value.
+// One difference to a native promise remains: if a callback settles another member of the race that its own promise is in, the callback's
+// promise wins the race, not that member.
+// The properties are on a separate prototype: on a promise itself they would slow down all promises of the process in V8.
 
 type Resolve = (value: unknown) => void;
 
@@ -24,7 +25,7 @@ class Race implements Listener {
   constructor(resolve: Resolve) {
     this.#resolve = resolve;
   }
-  /** Gives it the value a microtask ahead of the reaction; a race that is pending takes one more to read it. */
+  /** Passes the value one microtask ahead of the reaction, because a pending race needs one more microtask to read it. */
   offer(value: unknown): void {
     let isPending = false;
     const probe = {
@@ -41,19 +42,19 @@ class Race implements Listener {
 
 export class WaitPromise<T = unknown> extends Promise<T> implements Listener {
   readonly #listeners: Listener[] = [];
-  /** Of one that `then` derived: from which. */
+  /** For a promise that `then` derived: the promise it was derived from. */
   // biome-ignore lint/style/useReadonlyClassProperties: set by the `then` of another instance
   #source: WaitPromise | undefined;
   #isOffered = false;
   #isInThen = false;
 
-  /** Has its value reached code, or may it still? Where nothing listens, the code may await it later. */
+  /** Whether its value has reached code or still may. Without listeners it may: the code can await it later. */
   get hears(): boolean {
     if (this.#source !== undefined && !this.#isOffered) return true;
     return this.#listeners.length === 0 || this.#listeners.some((listener) => listener.hears);
   }
 
-  /** The value is about to resolve it. Nothing is done ahead where something else listens, which would run before the races. */
+  /** Called before the value resolves it. Races get the value ahead only if nothing else listens, since that would run before them. */
   offer(value: unknown): void {
     if (isThenable(value) || !this.#isAlone) return;
     this.#isOffered = true;
@@ -61,7 +62,7 @@ export class WaitPromise<T = unknown> extends Promise<T> implements Listener {
     if (races.length === this.#listeners.length) for (const race of races) race.offer(value);
   }
 
-  /** Does the value that its source got go to it alone? */
+  /** Whether it is the only listener of its source. */
   get #isAlone(): boolean {
     return this.#source === undefined || (this.#source.#listeners.length === 1 && this.#source.#isAlone);
   }
@@ -72,13 +73,13 @@ export class WaitPromise<T = unknown> extends Promise<T> implements Listener {
     onRejected?: ((reason: unknown) => B | PromiseLike<B>) | null,
   ): Promise<A | B> {
     if (isCalledByRace(this.then)) {
-      if (this.#listeners.at(-1) === HEARS) this.#listeners.pop(); // it has read `constructor` just now
+      if (this.#listeners.at(-1) === HEARS) this.#listeners.pop(); // Promise.race has just read `constructor`
       this.#listeners.push(new Race(onFulfilled as unknown as Resolve));
       return this.#then(onFulfilled, onRejected);
     }
     const derived: Promise<A | B> = this.#then((value) => {
       const result = typeof onFulfilled === "function" ? onFulfilled(value) : (value as unknown as A);
-      // A callback that returns nothing has used the value itself.
+      // A callback that returns undefined has consumed the value itself.
       if (result !== undefined && derived instanceof WaitPromise) derived.offer(result);
       return result;
     }, onRejected);
@@ -100,7 +101,7 @@ export class WaitPromise<T = unknown> extends Promise<T> implements Listener {
     }
   }
 
-  /** Read by every listener but `then`; `then` reads it for the class of the promise that it derives. */
+  /** Read by every listener except `then`, which reads it to get the class of the derived promise. */
   override get ["constructor"](): PromiseConstructor {
     if (this.#isInThen) return WaitPromise;
     this.#listeners.push(HEARS);
@@ -125,7 +126,7 @@ interface StackTraces {
   captureStackTrace?(holder: object, below: unknown): void;
 }
 const frames = (_holder: unknown, calls: unknown): unknown => calls;
-/** V8: is the caller of this method the native Promise.race, or Promise.any? */
+/** Whether the caller of this method is the native Promise.race or Promise.any (V8 only). */
 function isCalledByRace(method: unknown): boolean {
   const engine = Error as unknown as StackTraces;
   if (engine.captureStackTrace === undefined) return false;
@@ -135,7 +136,7 @@ function isCalledByRace(method: unknown): boolean {
     return false; // Error is frozen, or patched
   }
 }
-/** The settings of the process, and what it does with stacks, have no part in it, and are as they were after it. */
+/** The first stack frame above the method. Does not depend on the stack settings of the process, and restores them. */
 function callerOf(method: unknown, engine: Required<StackTraces>): string {
   const holder: { stack?: unknown } = {};
   const { stackTraceLimit, prepareStackTrace } = engine;

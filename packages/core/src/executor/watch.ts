@@ -1,22 +1,22 @@
-// Who watches workflow code run: a host that guards its determinism, or its length.
+// The interface for watching workflow code run: hosts use it to check determinism and the duration of turns.
 // Owns: types only.
-// Invariants: X1 (a watch sees turns, it changes none of them, unless one breaks a rule of the host's).
+// Invariants: X1 (a watch does not change a turn, unless the turn breaks a rule of the host).
 
-/** An execution of which user code may be running. */
+/** An execution whose user code may be running. */
 export interface RunningTurn {
   readonly runId: string;
   readonly workflow: { readonly name: string };
-  /** The unit that has the turn; none while the executor itself asks a predicate or a validator. */
+  /** The unit that has the turn; undefined while the executor calls a predicate or a validator. */
   readonly current: { readonly title: string } | undefined;
-  /** What the executor asks, in words. */
+  /** The predicate or validator that the executor calls, in words. */
   readonly closure: string | undefined;
-  /** A rule is broken: the turn fails, whatever user code does about the error (V4). */
+  /** Records a broken rule: the turn fails even if user code catches the error (V4). */
   violate<E extends Error>(error: E): E;
 }
 
 /**
- * Told just before user code gets the thread, and once its microtasks have run out. Runs that share a barrier are entered together. What
- * user code hands over to be called (a side effect, a logger) is outside.
+ * Called just before user code runs, and once its microtasks have run. Runs that share a barrier are entered together. Functions that the
+ * executor calls for user code (a side effect, the logger) are outside.
  */
 export interface TurnWatch {
   enter(turn: RunningTurn): void;

@@ -1,6 +1,6 @@
-// Plays the host automatically: runs steps and activities, skips time, fails what it is told to fail.
-// Owns: the order in which open operations are answered.
-// Invariants: X1 (no timers, no I/O of its own; step bodies are the test's), K8 (a timer fires once, never early), D8 (retries).
+// An automatic host for tests: runs steps and activities, skips time, injects faults.
+// Owns: the order in which open operations are resolved.
+// Invariants: X1 (no timers and no I/O, except in the test's own step bodies), K8 (a timer fires once, never early), D8 (retries).
 
 import { serializeError } from "../errors/index.ts";
 import type { Activity, ActivityInfo, AnyWorkflow, StepInfo } from "../model/index.ts";
@@ -18,19 +18,19 @@ import { Harness, type HarnessOptions } from "./harness.ts";
 
 export interface AutoOptions {
   readonly activities?: readonly Activity<never, unknown>[];
-  /** Children that are run, each by a harness of its own. */
+  /** Workflows of children. Each child runs in a separate harness. */
   readonly workflows?: readonly AnyWorkflow[];
-  /** Makes an attempt of an operation fail with this error. */
+  /** Returns an error with which this attempt of an operation fails, or undefined. */
   readonly fault?: (operation: HostOperation, attempt: number) => Error | undefined;
-  /** Which of the open operations are answered in the next turn. Default: all of them. */
+  /** Selects the open operations that are resolved in the next turn. Default: all of them. */
   readonly pick?: (open: readonly HostOperation[]) => readonly HostOperation[];
-  /** When nothing else can be done, go to the next timer. Default true. */
+  /** When nothing else is left to do, advance the time to the next timer. Default true. */
   readonly skipTime?: boolean;
-  /** At most so many turns; more is an error. Default 10,000. */
+  /** The largest number of turns; exceeding it throws an Error. Default 10,000. */
   readonly maxTurns?: number;
 }
 
-/** Drives the run until it is closed, or until nothing is left but waiting for messages. */
+/** Drives the run until it is closed, or until it only waits for messages. */
 export async function drive(harness: Harness, options: AutoOptions = {}): Promise<Harness> {
   const limit = options.maxTurns ?? 10_000;
   for (let turns = 0; harness.terminal === undefined; turns++) {
@@ -57,7 +57,7 @@ export async function runWorkflow(workflow: AnyWorkflow, input?: unknown, option
   return drive(await Harness.start(workflow, input, options), options);
 }
 
-/** What the harness has open: an open side effect is the host's too. */
+/** The open operations of a harness. Scheduled side effects are carried out by the host too. */
 type Open = HostOperation | SideEffectCommand;
 
 async function answer(harness: Harness, operation: Open, options: AutoOptions): Promise<Job[]> {

@@ -1,14 +1,14 @@
-// Crash anywhere: a run that is cut after any turn and replayed must go on as if nothing had happened.
+// Crash tests: a run that crashes after any turn and is replayed must continue as if nothing had happened.
 // Owns: nothing between calls.
-// Invariants: X1 (commands depend on the transcript alone), Y1 Y6 (replay gives the same commands), L3 R11 (from commits too).
+// Invariants: X1 (commands depend only on the transcript), Y1 Y6 (replay yields the same commands), L3 R11 (also from commits).
 
 import { recordCount, recordTurn, replayView, trimmed } from "../history/index.ts";
 import type { Turn } from "../protocol/index.ts";
 import type { Harness } from "./harness.ts";
 
 /**
- * For every prefix of the transcript: a new executor replays what history would hold by then and is given the rest of the jobs
- * live. Throws at the first command that differs from the ones of the run. Returns how many cuts it made.
+ * For every prefix of the transcript: a new executor replays the history up to there and then gets the remaining jobs live. Throws at the
+ * first command that differs from those of the original run. Returns the number of crashes.
  */
 export async function crashAnywhere(harness: Harness): Promise<number> {
   const { transcript } = harness;
@@ -16,7 +16,7 @@ export async function crashAnywhere(harness: Harness): Promise<number> {
   return transcript.length + 1;
 }
 
-/** The same for one cut: the executor dies after `cut` turns. */
+/** The same for one crash, after `cut` turns. */
 export async function crashAfter(harness: Harness, cut: number): Promise<void> {
   const { transcript } = harness;
   const executor = harness.createExecutor();
@@ -37,7 +37,7 @@ export async function crashAfter(harness: Harness, cut: number): Promise<void> {
   await executor.activate({ time: harness.time, jobs: [{ type: "evict" }] });
 }
 
-/** History as a host would hold it after so many activations. */
+/** The history as a host would store it after this many activations. */
 export function historyOf(harness: Harness, activations: number): Turn[] {
   let turns: Turn[] = [];
   let index = 0;
@@ -57,7 +57,7 @@ function expectSame(before: unknown, after: unknown, where: string): void {
   const b = stable(after);
   if (a !== b) throw new Error(`Different commands in ${where}:\n- ${a}\n+ ${b}`);
 }
-/** Stacks are not part of what happened. */
+/** JSON without stacks, which may differ. */
 function stable(value: unknown): string {
   return JSON.stringify(value, (key, item: unknown) => (key === "stack" ? undefined : item)) ?? "undefined";
 }

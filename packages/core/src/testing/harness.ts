@@ -1,5 +1,5 @@
-// Drives an executor by hand: jobs go in, commands come out, everything is recorded.
-// Owns: the clock, the transcript, the history, and the list of what the run has asked its host for.
+// A harness that drives an executor step by step: jobs go in, commands come out, everything is recorded.
+// Owns: the clock, the transcript, the history, and the open operations of the host.
 // Invariants: X1 (no timers, no I/O), Y1 (every run can be replayed from what was recorded), L4 (trims are carried out).
 
 import { type Codec, jsonCodec } from "../codec/index.ts";
@@ -28,7 +28,7 @@ import {
 export interface HarnessOptions {
   readonly id?: string;
   readonly seed?: string;
-  /** Milliseconds. Default: the first of January 2026. */
+  /** Milliseconds since the Unix epoch. Default: 1 January 2026, UTC. */
   readonly startTime?: number;
   readonly codec?: Codec;
   readonly logger?: Logger;
@@ -42,11 +42,11 @@ export interface HarnessOptions {
   readonly turnTimeout?: number;
   readonly sideEffects?: "inline" | "scheduled";
   readonly freezeStates?: boolean;
-  /** Awaited before each activation: where a test wants every turn in a macrotask of its own. */
+  /** Awaited before each activation, for tests that run every turn in a separate macrotask. */
   readonly beforeTurn?: () => Promise<unknown>;
 }
 
-/** One activation as it went in and came out; rejected updates and queries included. */
+/** One activation and its completion, including rejected updates and queries. */
 export interface TranscriptEntry {
   readonly activation: Activation;
   readonly completion: Completion;
@@ -55,7 +55,6 @@ export interface TranscriptEntry {
 const TERMINAL: ReadonlySet<string> = new Set(["complete", "fail", "canceled", "continueAsNew"]);
 const STATUSES = { complete: "completed", fail: "failed", canceled: "canceled", continueAsNew: "continued" } as const;
 
-/** A job without the parts that a test does not care about. */
 type SignalOptions = { readonly id?: string; readonly refused?: string };
 
 export class Harness {
@@ -63,13 +62,13 @@ export class Harness {
   readonly options: HarnessOptions;
   readonly codec: Codec;
   readonly transcript: TranscriptEntry[] = [];
-  /** History as a host would keep it: recorded, trimmed. */
+  /** The history as a host would store it: recorded and trimmed. */
   turns: Turn[] = [];
   time: number;
   executor: Executor;
-  /** Open operations of the host's, and open waits with a timer, by number. */
+  /** Open operations that the host carries out, by number. */
   readonly open = new Map<number, OpeningCommand>();
-  /** When timers are due. */
+  /** The due times of open timers, by number. */
   readonly timers = new Map<number, number>();
   readonly answers: Answer[] = [];
   terminal: TerminalCommand | undefined;
@@ -98,7 +97,7 @@ export class Harness {
 
   // ── turns ──
 
-  /** One activation with these jobs. Throws what fails the turn. */
+  /** Runs one activation with these jobs. Throws the error of a failed turn. */
   async turn(...jobs: Job[]): Promise<readonly Command[]> {
     const completion = await this.activate(...jobs);
     if (completion.status === "failed") throw completion.error;
@@ -160,7 +159,7 @@ export class Harness {
     };
     return this.turn(start, ...more);
   }
-  /** The open operation of the host's at a location; or the only one, or the first, of a name. */
+  /** The open operation of the host at a location or with a number, otherwise the first one with this name. */
   find(where: string | number): HostOperation {
     const all = [...this.open.values()] as HostOperation[];
     const found =
@@ -209,14 +208,14 @@ export class Harness {
   cancel(reason?: string): Promise<readonly Command[]> {
     return this.turn({ type: "cancel", reason });
   }
-  /** Goes to the time of the next timer, or the one at a location, and fires it. */
+  /** Advances the time to the next timer, or to the one at a location, and fires it. */
   async fire(where?: string | number): Promise<readonly Command[]> {
     const seq = where === undefined ? this.nextTimer : this.#timerAt(where);
     if (seq === undefined) throw new Error("No timer is open.");
     this.time = Math.max(this.time, this.timers.get(seq) ?? 0);
     return this.turn({ type: "fire", seq });
   }
-  /** The timer that is due first; among equals the older one. */
+  /** The timer that is due first; among equal times the older one. */
   get nextTimer(): number | undefined {
     let next: number | undefined;
     for (const [seq, due] of this.timers) if (next === undefined || due < (this.timers.get(next) ?? 0)) next = seq;
@@ -231,7 +230,7 @@ export class Harness {
     return found === undefined || !("seq" in found) ? undefined : found.seq;
   }
 
-  // ── what has come of it ──
+  // ── results ──
 
   get status(): RunStatus {
     if (this.terminal === undefined) return this.turns.length === 0 ? "pending" : "sleeping";
@@ -247,7 +246,7 @@ export class Harness {
   get state(): unknown {
     return this.published === undefined ? undefined : this.codec.decode(this.published);
   }
-  /** How an update ended: its reply, or the error that its caller gets. Undefined while it is not over. */
+  /** The outcome of an update: its reply, or the error for its caller. Undefined while it is open. */
   updateResult(id: string): { value: unknown } | { error: Error } | undefined {
     for (const answer of this.answers) if (answer.type === "rejectUpdate" && answer.id === id) return { error: reviveError(answer.error) };
     for (const { completion } of this.transcript) {
@@ -270,14 +269,14 @@ export class Harness {
     const { id = "run-1", version } = this.options;
     return toHistory(this.turns, { id, workflow: this.workflow.name, version, input: this.codec.encode(undefined), status: this.status });
   }
-  /** Throws away the executor and replays history into a new one, with the same code or other. The run goes on there. */
+  /** Discards the executor and replays the history in a new one, with the same or different code. The run continues there. */
   async recover(workflow: AnyWorkflow = this.workflow): Promise<void> {
     this.workflow = workflow;
     this.executor = this.createExecutor(workflow);
     const completion = await this.executor.replay(replayView(this.turns));
     if (completion.status === "failed") throw completion.error;
   }
-  /** D10: voids the failure and goes on; the operations that it voids are open again. `more`: what has come meanwhile. */
+  /** Voids the failure and continues; the voided operations are open again (D10). `more`: jobs that arrived meanwhile. */
   async resume(workflow: AnyWorkflow = this.workflow, ...more: Job[]): Promise<readonly Command[]> {
     const fail = this.terminal;
     if (fail?.type !== "fail" || fail.rolledBack === true)

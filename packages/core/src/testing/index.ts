@@ -1,5 +1,5 @@
-// `@holdfast/core/testing`: the pure harness.
-// Owns: nothing; it is the door to the files beside it.
+// The entry point of `@holdfast/core/testing`: a harness without timers and I/O.
+// Owns: nothing; it only re-exports.
 // Invariants: X1 (no timers, no I/O).
 
 export { type AutoOptions, drive, runWorkflow } from "./auto.ts";

@@ -541,7 +541,7 @@ describe("C5 operations of one unit side by side", () => {
     expect(lines).toEqual([]);
     await h.signal("go", 1); // three waits lost; the fourth waits behind them
     expect(lines).toHaveLength(1);
-    expect(lines[0]).toContain("A message went to signal go, a wait that lost a Promise.race");
+    expect(lines[0]).toContain("A message went to signal go, a wait that had lost a Promise.race");
     expect(lines[0]).toContain("ctx.race");
     await h.recover();
     await h.signal("go", 2);
@@ -607,7 +607,7 @@ describe("C5 operations of one unit side by side", () => {
     await h.recover();
     await h.resolve("after");
     expect(lines).toHaveLength(1);
-    expect(lines[0]).toMatch(/A message went to signal (go|stop\+go), a wait that lost a Promise\.race/);
+    expect(lines[0]).toMatch(/A message went to signal (go|stop\+go), a wait that had lost a Promise\.race/);
     await crashAnywhere(h);
   });
 
@@ -892,7 +892,7 @@ describe("C6 conditions and cells", () => {
     const h = await Harness.start(stuck);
     expect(h.executor.waitingFor).toEqual(["j/cell/ivar", "j/never/condition", "step j/first/s"]);
     await h.resolve("s");
-    const reason = ", which nothing under way can end";
+    const reason = ", which nothing in progress can end";
     expect(h.executor.waitingFor).toEqual([`j/cell/ivar${reason}`, `j/never/condition${reason}`]);
     const timed = await Harness.start(workflow("timed", (ctx) => ctx.condition(() => false, "1h")));
     expect(timed.executor.waitingFor).toEqual(["condition"]);

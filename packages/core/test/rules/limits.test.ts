@@ -201,7 +201,7 @@ describe("P9 history length", () => {
     await grow(h, 100);
     expect(h.status).toBe("failed");
     expect(h.error).toMatchObject({ name: "LimitExceededError", limit: "historyMax", max: 10 });
-    expect(h.error?.message).toMatch(/^the history, with one record more, is over the limit: historyMax allows 10, and this is \d+/);
+    expect(h.error?.message).toMatch(/^the history with one more record is over the limit: historyMax allows 10, and this is \d+/);
     await crashAnywhere(h);
   });
 

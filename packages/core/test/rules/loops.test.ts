@@ -400,7 +400,7 @@ describe("L3 beside others", () => {
     for (let i = 0; i < 8; i++) await h.resolve("s");
     expect(commits(h)).toEqual([]);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain("The loop j/loop/l can't commit: other units are alive beside it.");
+    expect(warnings[0]).toContain("The loop j/loop/l can't commit: other units are running at the same time.");
     expect(h.openLocations).toEqual(["j/other/other", "j/loop/l/~8/s"]);
     await crashAnywhere(h);
   });
@@ -447,7 +447,7 @@ describe("L3 beside others", () => {
         };
         await Promise.all([yields(), ctx.loop(looped, async (_c, i: number) => (i === 4 ? Loop.break(i) : Loop.continue(i + 1)))]);
       }),
-      "step other under way": workflow("w", async (ctx) => {
+      "step other open at the same time": workflow("w", async (ctx) => {
         await Promise.all([
           ctx.step("other", () => 0),
           ctx.loop(looped, async (_c, i: number) => (i === 4 ? Loop.break(i) : Loop.continue(i + 1))),
@@ -813,7 +813,7 @@ describe("L5 rollbacks", () => {
     const { logger, warnings } = recording();
     expect(commits(await runWorkflow(wf("begin"), undefined, { logger }))).toEqual([]);
     expect(warnings).toHaveLength(1);
-    expect(warnings[0]).toContain("at the end of its body, after the last of them");
+    expect(warnings[0]).toContain("at the end of its body");
     expect(commits(await runWorkflow(wf("end"), undefined, { logger }))).toHaveLength(4);
     expect(warnings).toHaveLength(1);
   });

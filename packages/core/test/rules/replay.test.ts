@@ -728,7 +728,7 @@ describe("the message", () => {
       "code and history diverge at charge, in operation
       - expected (history): step "charge"
       + actual (code):      nothing
-      The unit root did something else, or nothing, where history has it.
+      At this point the unit root did something else, or nothing.
       Put the new path behind ctx.patched(id), put ctx.removed(name, kind) where an operation was removed, or give the workflow a new version. If the code has not changed, it depends on something that is not recorded."
     `);
   });

@@ -76,7 +76,7 @@ describe("options that there are not", () => {
       (ctx) => ctx.activity(work, undefined, { retry: { nonRetryable: () => true } }),
       /list of class names here.*Pass a function to activity/,
     ],
-    ["child", (ctx) => ctx.child(echo, 1, { retry: { nonRetryable: () => true } }), /list of names here.*Give it to the workflow/],
+    ["child", (ctx) => ctx.child(echo, 1, { retry: { nonRetryable: () => true } }), /list of names here.*retry policy of the workflow/],
     ["loop", (ctx) => ctx.loop({ name: "x", state: 0, commitInterval: Symbol("s") }, () => Loop.break()), /commitInterval must be/],
     ["receive", (ctx) => ctx.receive(0, { checkpointEvery: Symbol("s") }), /checkpointEvery must be/],
     ["sleep", (ctx) => ctx.sleep("5 parsecs"), /"5 parsecs" is not a duration/],

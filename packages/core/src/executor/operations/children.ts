@@ -1,7 +1,7 @@
-// Other runs: children, their handles, signals and cancels to runs by id.
-// Owns: nothing between calls; outcomes of started children are kept by the execution.
-// Invariants: P3 (a child that has started is not outstanding; its outcome is awaited by operations of its own), K3 (a child that
-// was cancelled gives its parent ChildFailedError), K6 (parentClose is the host's to apply).
+// Operations on other runs: children and their handles, signals and cancellations by run id.
+// Owns: nothing between calls; the execution keeps the outcomes of started children.
+// Invariants: P3 (a started child is not outstanding; separate operations wait for its outcome), K3 (a canceled child gives its parent
+// ChildFailedError), K6 (the host applies parentClose).
 
 import { CanceledError, ChildFailedError, reviveRecorded } from "../../errors/index.ts";
 import type { AnyWorkflow, ChildHandle, ChildOptions } from "../../model/index.ts";
@@ -16,7 +16,7 @@ import type { Unit } from "../unit.ts";
 import { abandon, recordedRetry } from "./steps.ts";
 import { checkedTime } from "./timers.ts";
 
-/** How operations that a handle starts get to the unit that has the turn. */
+/** Admits a call of a handle in the unit that has the turn (see context.ts). */
 export type Admit = (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -27,7 +27,7 @@ function settlementOf(outcome: Outcome, childId: string, workflow: string): Sett
   return { ok: false, error: new ChildFailedError({ childId, workflow, cause }) };
 }
 
-/** Unique among the executions of the run and readable: `order-7/ship#1`, and `order-7/~2/ship` in the second execution. */
+/** A readable id that is unique among the executions of the run: `order-7/ship#1`, and `order-7/~2/ship` in the second execution. */
 function childId(unit: Unit, name: string, n: number): string {
   const { start } = unit.execution;
   const location = formatLocation(unit.path, name, n);
@@ -95,7 +95,7 @@ export function startChild(
     const execution = unit.execution;
     operation.behaviour = {
       cancel: abandon,
-      // It could not be started; or it was, before a failure that is voided, and has ended since (D10).
+      // The start failed; or the child was started before a failure that was voided, and has ended since (D10).
       outcome(own, outcome) {
         if (own.settlement !== undefined) return childEnded(execution, own.seq, outcome);
         const settlement = settlementOf(outcome, id, workflow.name);
@@ -111,7 +111,7 @@ export function startChild(
   return operation.promise as Promise<ChildHandle<unknown>>;
 }
 
-/** The outcome of a child that was started before. */
+/** Applies the outcome of a child that was started before. */
 export function childEnded(execution: Execution, seq: number, outcome: Outcome): void {
   const watched = execution.children.get(seq);
   if (watched === undefined || watched.settlement !== undefined) return;

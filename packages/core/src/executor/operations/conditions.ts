@@ -1,6 +1,6 @@
-// Pauses that end by what the workflow itself does: `condition` and `ivar`.
+// `condition` and `ivar`: waits that the workflow's own code ends.
 // Owns: the open conditions in waiting order.
-// Invariants: C6 (a predicate is read after the turn's other work; a cell is written once), X6 (conditions one at a time).
+// Invariants: C6 (a predicate is evaluated after the turn's other work; a cell is written once), X6 (conditions one at a time).
 
 import { IllegalCallError } from "../../errors/index.ts";
 import type { IVar } from "../../model/index.ts";
@@ -23,7 +23,7 @@ export class Conditions implements Behaviour {
     operation.floating = true;
     this.#waiting.set(operation, predicate);
   }
-  /** Ends the first condition that holds. False if none does. */
+  /** Ends the first condition whose predicate is truthy. False if there is none. */
   settleNext(): boolean {
     for (const [operation, predicate] of this.#waiting) {
       const settlement = this.#read(predicate);
@@ -50,7 +50,7 @@ export class Conditions implements Behaviour {
   cancel(operation: Operation, error: Error): void {
     this.#conclude(operation, "canceled", { ok: false, error });
   }
-  /** Time is up: a predicate that holds by now still counts. */
+  /** On timeout the predicate is evaluated once more: if it is truthy, the condition has not timed out. */
   fire(operation: Operation): void {
     const predicate = this.#waiting.get(operation);
     const settlement = predicate === undefined ? undefined : this.#read(predicate);
@@ -72,9 +72,9 @@ export function condition(unit: Unit, predicate: () => unknown, timeout: Duratio
   return operation.promise;
 }
 
-/** A write-once cell. Whoever has the turn may use it: it is made to pass values between units. */
+/** A write-once cell. Every unit may use it in its turn: it passes values between units. */
 export class Cell<T> implements IVar<T>, Behaviour {
-  /** Who made it: the cell is seen wherever that unit's code is. */
+  /** The unit that created it. All code inside that unit can see the cell. */
   readonly #owner: Unit;
   readonly #execution: Execution;
   readonly #admit: (unit: Unit, call: string, run: () => Promise<unknown>) => Promise<unknown>;
@@ -98,7 +98,7 @@ export class Cell<T> implements IVar<T>, Behaviour {
     if (unit === undefined) return;
     if (this.#written) {
       throw remember(
-        new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the cell is written already; an ivar takes one value" }),
+        new IllegalCallError({ call: "ivar.put", unit: unit.title, reason: "the ivar already has a value, and can be written only once" }),
       );
     }
     this.#written = true;

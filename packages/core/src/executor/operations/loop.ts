@@ -1,7 +1,7 @@
 // `ctx.loop`: iterations with durable state and a bounded history.
-// Owns: the state and number of the iteration, and when to commit and trim.
-// Invariants: L1–L5 (each iteration a unit, over before the next; commits only where nothing else lives), P8 (goes on with the
-// decoded state).
+// Owns: the state and number of the current iteration, and when to commit and trim.
+// Invariants: L1–L5 (each iteration is a unit that ends before the next starts; commits only if no other unit is alive), P8 (continues
+// with the decoded state after a commit).
 
 import { preview } from "../../base/text.ts";
 import { IllegalReturnError, InvalidInputError } from "../../errors/index.ts";
@@ -13,7 +13,7 @@ import type { Behaviour, Operation } from "../operation.ts";
 import { guardedState, initialState } from "../states.ts";
 import type { Unit, UnitOutcome } from "../unit.ts";
 
-/** Iterations between commits, between trims, and kept for people to look at. */
+/** The default of `commitInterval`, `historyEvery` and `historyKeep`. */
 const DEFAULT_INTERVAL = 20;
 
 export type IterationRun = (unit: Unit, state: unknown) => unknown;
@@ -30,7 +30,7 @@ class LoopScope implements Behaviour {
   #iteration = 0;
   #trimmedAt = 0;
   #unit: Unit | undefined;
-  /** Iterations have changed the state of a receive: a replay that skips them would lose that. */
+  /** Iterations have changed the state of a receive: a replay that skips them would lose the changes. */
   #wroteState = false;
   #warned = false;
 
@@ -82,7 +82,7 @@ class LoopScope implements Behaviour {
     this.#start();
   }
 
-  /** False if the state can't be encoded: then the loop has failed. */
+  /** Commits the state if it can. False if the state can't be encoded: then the loop has failed. */
   #commit(): boolean {
     const execution = this.#execution;
     const why = this.#wroteState
@@ -90,7 +90,7 @@ class LoopScope implements Behaviour {
       : obstacle(execution, this.#operation);
     if (why !== undefined) {
       if (!this.#warned) {
-        const message = `The loop ${this.#operation.location} can't commit: ${why}. Until then it runs on, and its history grows.`;
+        const message = `The loop ${this.#operation.location} can't commit: ${why}. Until then it continues without commits, and its history grows.`;
         execution.log("warn", message, this.#operation.unit);
       }
       this.#warned = true;
@@ -120,7 +120,7 @@ class LoopScope implements Behaviour {
   }
 
   cancel(operation: Operation, error: Error): void {
-    if (operation.committed) return; // replay: the commit came first; the iteration that it starts is born cancelled
+    if (operation.committed) return; // replay: the commit came first, and the iteration that it starts is cancelled from the start
     if (this.#unit !== undefined) this.#unit.cancel(error as NonNullable<Unit["canceled"]>);
     else this.#execution.conclude(this.#operation, "canceled", { ok: false, error });
   }

@@ -1,6 +1,6 @@
-// Changing code under running workflows: patched, deprecatePatch, removed.
-// Owns: nothing between calls; answers are fixed in the unit, removals in the matcher.
-// Invariants: V1 (recorded or live: true; the first call in a unit fixes it), V3 (matches the old record, or nothing).
+// Code changes under running workflows: patched, deprecatePatch, removed.
+// Owns: nothing between calls; the unit stores the answers, the matcher the removals.
+// Invariants: V1 (true if recorded or live; the first call in a unit fixes the answer), V3 (matches the old record, or nothing).
 
 import type { OperationKind } from "../../protocol/index.ts";
 import type { Unit } from "../unit.ts";
@@ -15,7 +15,7 @@ export function patched(unit: Unit, id: string): boolean {
   return answer;
 }
 
-/** Recorded, or live. Hosts that match commands themselves say what is recorded. */
+/** Whether the patch is recorded, or the unit is live. Hosts that match commands themselves report recorded patches as jobs. */
 function isOn(unit: Unit, id: string): boolean {
   const { matcher, replaying, notifiedPatches } = unit.execution;
   return matcher === undefined ? !replaying || notifiedPatches.has(id) : matcher.hasPatch(unit, id);
@@ -29,7 +29,7 @@ export function deprecatePatch(unit: Unit, id: string): void {
   if (answer) whenDue(unit, () => execution.note(unit, "patch", id, { deprecated: true }));
 }
 
-/** Now, or once the operations before it that code no longer makes have settled (V3). */
+/** Runs the call now, or once the removed operations before it have settled in history (V3). */
 export function whenDue(unit: Unit, call: () => void): void {
   if (unit.mustWait) unit.postponed?.push(call);
   else call();

@@ -42,7 +42,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   #timedOut = false;
   #error: { readonly error: Error } | undefined;
   #warned = false;
-  /** Replay: nothing is dispatched before the commit that history has for it (R11). */
+  /** Replay: history has a later commit, and nothing is dispatched before it (R11). */
   #awaitingCommit: boolean;
   /** `updateState` calls that wait for the sync handler (R10). */
   #blocked: Operation[] = [];
@@ -62,7 +62,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     this.#execution.mailbox.enterReceive(this);
   }
 
-  // ── as a taker of messages ──
+  // ── consuming messages ──
 
   get closing(): boolean {
     return this.#closing;
@@ -70,7 +70,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
   get ready(): boolean {
     return this.#sync === undefined && !this.#closing && !this.#draining && !this.#awaitingCommit;
   }
-  /** R11: the checkpoint waits for the handlers in flight. */
+  /** A checkpoint is due and waits for the handlers in progress (R11). */
   get #draining(): boolean {
     return this.#checkpointEvery !== undefined && this.#sinceCheckpoint >= this.#checkpointEvery;
   }
@@ -87,15 +87,18 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     if (this.#execution.replaying || !update.validate) return undefined;
     const handler = this.#updates[update.name];
     try {
-      const input = this.#execution.codec.decode(update.input); // not by its own decode: what can't be read is rejected, nobody is blocked
+      // Not execution.decode: an unreadable input rejects the update instead of blocking the run.
+      const input = this.#execution.codec.decode(update.input);
       if (typeof handler !== "object") {
         update.decoded = { input };
         return undefined;
       }
-      const state = copyOfState(this.#execution, this.#state); // M9: what it does to it never counts
+      const state = copyOfState(this.#execution, this.#state); // M9: the validator's changes to it have no effect
       const result = this.#execution.inClosure(`the validator of update "${update.name}"`, () => handler.validate(input, state));
       if (isThenable(result)) {
-        this.#execution.violate(new IllegalReturnError(`The validator of update "${update.name}" returned a promise: it is synchronous.`));
+        this.#execution.violate(
+          new IllegalReturnError(`The validator of update "${update.name}" returned a promise: it must be synchronous.`),
+        );
       }
       return undefined;
     } catch (error) {
@@ -185,7 +188,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     this.#next();
   }
 
-  /** M10. False if the reply could not be encoded: then the update has failed. */
+  /** Records the outcome of an update (M10). False if the update failed, also if its reply could not be encoded. */
   #completeUpdate(update: Update, outcome: UnitOutcome): boolean {
     const { seq } = this.operation;
     const emit = (error: unknown) =>
@@ -208,7 +211,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
 
   // ── the state ──
 
-  /** A3, A6, R10: applies now, or in the unit's own turn once the sync handler has let go of the state. */
+  /** Applies the change now, or in the unit's own turn once the sync handler has ended (A3, A6, R10). */
   updateState(unit: Unit, change: (state: unknown) => readonly [unknown, unknown]): Promise<unknown> {
     for (let own: Unit | undefined = unit; own?.receive === this; own = own.parent) own.wroteState = true;
     if (this.#sync === undefined) {
@@ -227,7 +230,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     try {
       const result = this.#execution.inClosure("updateState", () => change(this.#state));
       if (!Array.isArray(result) || result.length !== 2) {
-        throw this.#execution.violate(new IllegalReturnError("updateState takes a synchronous function that returns [result, newState]."));
+        throw this.#execution.violate(new IllegalReturnError("updateState needs a synchronous function that returns [result, newState]."));
       }
       this.#state = guardedState(this.#execution, result[1]);
       return { ok: true, value: result[0] };
@@ -256,11 +259,11 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     }
     this.#next();
   }
-  /** D9: no message closes it, unless a handler has stopped it before. */
+  /** Notes that the receive ends without a message, unless a handler has stopped it before (D9). */
   #leaveUnmet(): void {
     if (!this.#closing) this.#execution.mailbox.leftUnmet(Object.keys(this.#signals).filter((name) => this.handlesSignal(name)));
   }
-  /** R5, R6: nothing more is dispatched; accepted updates that it did not get to fail. */
+  /** Stops dispatching (R5), and fails the accepted updates that were not dispatched (R6). */
   #close(error?: { readonly error: Error }): void {
     this.#error ??= error;
     if (this.#closing) return;
@@ -270,7 +273,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     }
   }
 
-  /** After whatever has ended: unblock, commit, conclude, or go on. */
+  /** Called after a handler has ended or the receive was closed: unblocks `updateState` calls, then commits, concludes or continues. */
   #next(): void {
     if (this.#execution.poison !== undefined) return;
     if (this.#sync === undefined) {
@@ -302,7 +305,7 @@ export class ReceiveScope implements UpdateTaker, Behaviour {
     const execution = this.#execution;
     const why = obstacle(execution, this.operation);
     if (why !== undefined) {
-      const message = `The receive ${this.operation.location} can't checkpoint: ${why}. Until then it runs on, and its history grows.`;
+      const message = `The receive ${this.operation.location} can't checkpoint: ${why}. Until then it continues without checkpoints, and its history grows.`;
       if (!this.#warned) execution.log("warn", message, this.operation.unit);
       this.#warned = true;
       return;

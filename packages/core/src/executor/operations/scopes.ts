@@ -1,6 +1,6 @@
 // Structured concurrency: parallel, join, race, and the bodies of try and shield.
 // Owns: the branches of each open scope until all of them have ended.
-// Invariants: P3 (a scope returns after its units ended), C1–C4, K2 (shield), N (bodies may do what the unit around them may).
+// Invariants: P3 (a scope returns after its units have ended), C1–C4, K2 (shield), N (bodies have the role of the unit around them).
 
 import { CanceledError, InvalidInputError, JoinError, RaceError, toError } from "../../errors/index.ts";
 import { segment } from "../../protocol/location.ts";
@@ -11,12 +11,12 @@ export type BranchRun = (unit: Unit) => unknown;
 
 interface Branch {
   readonly key: string;
-  /** Last part of the unit's path; none for a body, whose path is the scope's own. */
+  /** The last segment of the unit's path; undefined for a body, whose path is that of the scope. */
   readonly part: string | undefined;
   readonly run: BranchRun;
 }
 
-/** Branches of one scope, started together, joined together. */
+/** The branches of one scope, which are started and joined together. */
 class Scope implements Behaviour {
   readonly #operation: Operation;
   readonly #units: Unit[] = [];
@@ -25,7 +25,7 @@ class Scope implements Behaviour {
   #left: number;
   readonly #conclude: (outcomes: readonly UnitOutcome[]) => { failed: boolean; settlement: Settlement };
   readonly #onBranchEnd: ((scope: Scope, index: number, outcome: UnitOutcome) => void) | undefined;
-  /** A shield lets cancellation pass by. */
+  /** A shield ignores cancellation. */
   readonly #shielded: boolean;
 
   constructor(
@@ -128,7 +128,7 @@ function checkedKeys(call: string, branches: Readonly<Record<string, BranchRun>>
     throw new InvalidInputError({
       what: call,
       issues: [
-        { message: `The branch key "${integer}" looks like an integer, and JavaScript reorders those. Give it a name.`, path: [integer] },
+        { message: `The branch key "${integer}" looks like an integer, and JavaScript reorders such keys. Use a name.`, path: [integer] },
       ],
     });
   }

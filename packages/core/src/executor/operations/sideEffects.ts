@@ -1,6 +1,7 @@
-// Calls that compute or publish and need no answer from the host.
+// `sideEffect` and `publishState`: calls that need no answer from the host.
 // Owns: nothing between calls.
-// Invariants: P5 (published state is replaced whole), P6 (a side effect's function runs once, its throw is recorded), X5 (none pauses).
+// Invariants: P5 (published state is replaced as a whole), P6 (the function of a side effect runs once, its error is recorded), X5 (neither
+// pauses).
 
 import { CanceledError, reviveRecorded, serializeError } from "../../errors/index.ts";
 import type { Payload, SideEffectCommand } from "../../protocol/index.ts";
@@ -47,7 +48,7 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
   }
   const record = execution.note(unit, "sideEffect", "sideEffect", fields) as SideEffectCommand;
   if (execution.poison !== undefined) return never();
-  // The decoded record, live as in replay (P8).
+  // Returns the decoded record, live as in replay (P8).
   if (record.error !== undefined) return rejected(reviveRecorded(record.error));
   return Promise.resolve(execution.decode(record.value ?? execution.encode(undefined, "nothing")) as T);
 }

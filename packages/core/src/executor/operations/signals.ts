@@ -1,7 +1,7 @@
-// Waiting for signals.
+// `waitForSignal` and `listen`: waits for signals.
 // Owns: one `SignalWait` for each open `waitForSignal` and `listen`.
-// Invariants: M4 (the oldest of its name, without a pause if there is one), M5 (listen), M6 (in the order they began), M7 (what was
-// taken is recorded where it was taken), R8 (a timeout is a message like others).
+// Invariants: M4 (consumes the oldest signal of the name, without a pause if there is one), M5 (listen), M6 (waits are served in the order
+// in which they began), M7 (consumption is recorded in the turn that consumed), R8 (a timeout is queued like a message).
 
 import { InvalidInputError } from "../../errors/index.ts";
 import { type Duration, parseDuration } from "../../values/index.ts";
@@ -25,7 +25,7 @@ class SignalWait implements Taker, Behaviour {
   wants(name: string): boolean {
     return this.#names.includes(name);
   }
-  /** Takes the signal, and for `listen` more of what is there. */
+  /** The signal, and for `listen` up to `count` buffered ones. */
   #gather(first: Signal): Signal[] {
     const { mailbox } = this.operation.unit.execution;
     const signals = [first];
@@ -46,7 +46,7 @@ class SignalWait implements Taker, Behaviour {
     this.operation.consumed = signal.name;
     execution.conclude(this.operation, "completed", this.#value(signals), ids(signals));
   }
-  /** M4: without a pause. */
+  /** Settles the wait without a pause (M4). */
   takeNow(signal: Signal): void {
     const signals = this.#gather(signal);
     this.operation.unit.execution.concludeNow(this.operation, "completed", this.#value(signals), ids(signals));
@@ -60,7 +60,7 @@ class SignalWait implements Taker, Behaviour {
   cancel(_operation: Operation, error: Error): void {
     const execution = this.operation.unit.execution;
     execution.mailbox.leave(this);
-    if (error !== execution.cancelRequested) execution.mailbox.leftUnmet(this.#names); // D9: the cancellation is a message, and came first
+    if (error !== execution.cancelRequested) execution.mailbox.leftUnmet(this.#names); // D9: a cancellation is a message, and it came first
     execution.conclude(this.operation, "canceled", { ok: false, error });
   }
 }
@@ -78,7 +78,7 @@ function wait(unit: Unit, call: string, options: WaitOptions): Promise<unknown> 
   const execution = unit.execution;
   const handled = unit.receive === undefined ? undefined : options.names.find((name) => unit.receive?.handlesSignal(name));
   if (handled !== undefined) {
-    throw execution.illegal(unit, call, `the receive around it handles the signal "${handled}" itself; wait for another name`);
+    throw execution.illegal(unit, call, `the enclosing receive handles the signal "${handled}"; wait for another name`);
   }
   const operation = execution.open(unit, "signal", options.location, {
     names: options.names,
@@ -118,7 +118,7 @@ export function listen(
   const { execution } = unit;
   const count = options?.count ?? 1;
   if (names.length === 0 || !Number.isInteger(count) || count < 1) {
-    throw new InvalidInputError({ what: "ctx.listen", issues: [{ message: "Give at least one name, and a count of 1 or more." }] });
+    throw new InvalidInputError({ what: "ctx.listen", issues: [{ message: "Expected at least one name, and a count of 1 or more." }] });
   }
   return wait(unit, "listen", {
     location: names.join("+"),

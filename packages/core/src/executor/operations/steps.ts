@@ -1,7 +1,7 @@
-// Work with effects: steps, transactions, activities, and what the host needs to run them.
-// Owns: `StepBody`, the mapping of outcomes to what user code sees.
-// Invariants: C7 (a cancelled step is abandoned, one with a rollback is joined), D1 (nothing runs before its record is durable:
-// bodies are only handed out by number), P8 (results come back through the codec), S1 (completed steps register their rollback).
+// Operations with effects (steps, transactions, activities), and what the host needs to run them.
+// Owns: `StepBody`, and how outcomes become the results that user code sees.
+// Invariants: C7 (a cancelled step is abandoned, one with a rollback is joined), D1 (nothing runs before its record is durable: the host
+// gets a body only by its number), P8 (results pass through the codec), S1 (completed steps register their rollback).
 
 import { ActivityFailedError, CanceledError, reviveRecorded, StepFailedError } from "../../errors/index.ts";
 import { checkActivityCall } from "../../model/activity.ts";
@@ -11,14 +11,14 @@ import { countable, parseDuration, type RetryPolicy, validateRetry } from "../..
 import type { Behaviour, Operation, Settlement } from "../operation.ts";
 import type { Unit } from "../unit.ts";
 
-/** What a host runs for an operation whose code lives in the workflow. */
+/** What a host runs for an operation whose function is part of the workflow. */
 export interface StepBody {
   readonly kind: "step" | "transaction" | "rollback" | "sideEffect";
   readonly name: string;
-  /** A transaction gets `(tx, info)`, the others `(info)`. */
+  /** Called with `(tx, info)` for a transaction, otherwise with `(info)`. */
   readonly run: (...args: never[]) => unknown;
   readonly retry: RetryPolicy | undefined;
-  /** Of one attempt, in milliseconds. */
+  /** Timeout of one attempt, in milliseconds. */
   readonly timeout: number | undefined;
   readonly rollback?: ((output: unknown, info: StepInfo) => unknown) | undefined;
 }
@@ -39,7 +39,7 @@ export function recordedRetry(policy: RetryPolicy): RecordedRetry {
   return record;
 }
 
-/** Y2: the policy that was recorded. A test for errors is not recorded: it is the code's, if it still has one. */
+/** The recorded policy (Y2). A predicate can't be recorded: it comes from the code, if the code still has one. */
 function retryInForce(recorded: RecordedRetry | undefined, code: RetryPolicy | undefined): RetryPolicy | undefined {
   if (recorded?.nonRetryable !== "function") return recorded as RetryPolicy | undefined;
   const { nonRetryable: _, ...policy } = recorded;
@@ -109,7 +109,7 @@ export function step<T>(
   return operation.promise as Promise<T>;
 }
 
-/** Carried out by the host elsewhere; cancelled means given up at once, a late result is dropped. */
+/** Cancels an operation that the host carries out: it fails at once, and a late result is dropped. */
 export function abandon(operation: Operation, error: Error): void {
   operation.unit.execution.emit({ type: "cancel", seq: operation.seq });
   operation.unit.execution.settle(operation, { ok: false, error });

@@ -1,6 +1,6 @@
-// Durable sleep.
+// `sleep` and `sleepUntil`: durable timers.
 // Owns: nothing between calls; the host keeps the timers.
-// Invariants: K8 (a timer fires once, never early), P3 (given up when its unit returns), C7 (cancelled at once).
+// Invariants: K8 (a timer fires once, never early), P3 (cancelled when the function of its unit returns), C7 (cancelled at once).
 
 import { preview } from "../../base/text.ts";
 import { InvalidInputError } from "../../errors/index.ts";
@@ -10,7 +10,7 @@ import type { Behaviour } from "../operation.ts";
 import type { Unit } from "../unit.ts";
 import { abandon } from "./steps.ts";
 
-/** The last that a Date can say. */
+/** The latest time that a Date can represent. */
 const LAST_TIME = 8.64e15;
 
 const SLEEP: Behaviour = {
@@ -38,9 +38,12 @@ export function sleepUntil(unit: Unit, name: string, time: Date | number): Promi
   return open(unit, name, { until: checkedTime("ctx.sleepUntil", time) });
 }
 
-/** Milliseconds since the epoch. */
+/** Milliseconds since the Unix epoch. Throws an InvalidInputError if the time is invalid. */
 export function checkedTime(what: string, time: Date | number): number {
   const milliseconds = time instanceof Date ? time.getTime() : time;
   if (typeof milliseconds === "number" && Math.abs(milliseconds) <= LAST_TIME) return milliseconds;
-  throw new InvalidInputError({ what, issues: [{ message: `${preview(time)} is not a time: give a valid Date, or its milliseconds.` }] });
+  throw new InvalidInputError({
+    what,
+    issues: [{ message: `${preview(time)} is not a time: expected a valid Date, or milliseconds since the Unix epoch.` }],
+  });
 }

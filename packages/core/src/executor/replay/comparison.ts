@@ -1,15 +1,15 @@
-// When two commands are the same, and how a person would call them.
-// Owns: the comparison of fields, with the codec as the judge of payloads.
-// Invariants: Y2 (every field that makes an operation what it is; options that only say how it is carried out are compared apart).
+// Compares commands with their records, and describes commands in words.
+// Owns: the comparison of fields; payloads are compared by what they decode to.
+// Invariants: Y2 (all fields of identity are compared; options that only say how an operation is carried out are compared separately).
 
 import type { Codec } from "../../codec/index.ts";
 import { sameValue } from "../../codec/index.ts";
 import { type Command, IDENTITY, OPTIONS, type OpeningCommand, PAYLOAD_FIELDS, type Payload } from "../../protocol/index.ts";
 
-/** Deep equality of identity fields. Payloads are equal if their text is, or if what they decode to is. */
+/** Deep equality of identity fields. Payloads are equal if they are identical or decode to equal values. */
 export interface Same {
   (a: unknown, b: unknown, field?: string): boolean;
-  /** A field's value as a person should see it. */
+  /** The value of a field for messages: payloads are decoded. */
   decode(value: unknown, field: string): unknown;
 }
 
@@ -53,7 +53,7 @@ export function difference(actual: Command, expected: Command, same: Same): stri
   return differingField(actual, expected, IDENTITY[actual.type], same);
 }
 
-/** Y2: the first option in which two commands differ that are the same otherwise. */
+/** The first option in which two otherwise equal commands differ (Y2). */
 export function changedOption(actual: Command, expected: Command, same: Same): string | undefined {
   const options = OPTIONS[actual.type];
   return options === undefined ? undefined : differingField(actual, expected, options, same);
@@ -85,7 +85,7 @@ function describeOther(command: Exclude<Command, OpeningCommand>): string {
     case "settle":
       return `the end (${command.status}) of operation ${command.seq}`;
     case "winner":
-      return `the victory of "${command.key}" in race ${command.seq}`;
+      return `the win of "${command.key}" in race ${command.seq}`;
     case "cancel":
       return `the cancellation of operation ${command.seq}`;
     case "dispatch":

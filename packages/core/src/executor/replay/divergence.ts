@@ -1,6 +1,6 @@
-// Where code and history part, told so that a person finds the place.
-// Owns: the choice of location, field, and the two sides of the difference.
-// Invariants: Y2 (the field, the old and the new), V4 (it poisons the turn; the run is unharmed).
+// Reports where code and history diverge.
+// Owns: the choice of the location, the field, and the two sides of the difference.
+// Invariants: Y2 (the error names the field, the old value and the new one), V4 (it poisons the turn; the run is unharmed).
 
 import { NondeterminismError } from "../../errors/index.ts";
 import type { Command, ReplayTurn } from "../../protocol/index.ts";
@@ -8,7 +8,7 @@ import { formatLocation } from "../../protocol/location.ts";
 import type { Execution } from "../execution.ts";
 import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
 
-/** Differences in what an operation is at all: told by whole operations, not by a field. */
+/** Differences in the identity of an operation: the report describes whole operations, not a field. */
 const WHOLE: ReadonlySet<string> = new Set(["operation", "kind", "name", "unit", "occurrence"]);
 
 export class Divergence {
@@ -26,7 +26,7 @@ export class Divergence {
     this.#turn = index;
   }
 
-  /** History has `expected` where code does `actual`; one of them may be missing. */
+  /** History has `expected` where the code emits `actual`; one of them may be missing. */
   report(expected: Command | undefined, actual: Command | undefined): void {
     const at =
       expected !== undefined && (isOpening(expected) || actual === undefined || !isOpening(actual)) ? expected : (actual as Command);
@@ -40,16 +40,16 @@ export class Divergence {
     const field = elsewhere ? "operation" : (difference(actual, expected, this.#same) ?? "order");
     const [before, now] = [describeCommand(expected), describeCommand(actual)];
     const isField = !WHOLE.has(field) && field !== "order";
-    // Of an end, what it is tells more than a field of it, unless that is all that differs.
+    // For a terminal command the whole command says more than one field, unless only that field differs.
     if (isField && ((isOpening(expected) && isOpening(actual)) || before === now)) {
       this.#fail(location, field, this.#value(expected, field), this.#value(actual, field));
     } else this.#fail(location, field, before, now);
   }
-  /** Y2: an option that only says how it is carried out, where those count too. */
+  /** Reports a changed option in a strict replay (Y2). */
   reportOption(expected: Command, actual: Command, field: string): void {
     this.#fail(this.locate(expected), field, this.#value(expected, field), this.#value(actual, field));
   }
-  /** Y6: both are in the turn, in another order. */
+  /** Reports that both commands are in the turn, but in a different order (Y6). */
   reportOrder(expected: Command, actual: Command): void {
     this.#fail(this.locate(expected), "order", describeCommand(expected), describeCommand(actual));
   }
@@ -60,7 +60,7 @@ export class Divergence {
     return this.#same.decode((command as unknown as Record<string, unknown>)[field], field);
   }
 
-  /** What to say of a command that a later turn has; undefined if none does. */
+  /** A hint that a later turn has this command; undefined if none has it. */
   recordedLater(actual: Command): string | undefined {
     for (let turn = this.#turn + 1; turn < this.#turns.length; turn++) {
       const found = this.#turns[turn]?.commands.some((command) => difference(actual, command, this.#same) === undefined);
@@ -69,7 +69,7 @@ export class Divergence {
     }
     return undefined;
   }
-  /** The location of the operation that a command is about. */
+  /** The location of the operation that a command belongs to. */
   locate(command: Command): string {
     if (isOpening(command)) return formatLocation(command.unit, command.name, command.n);
     if ("unit" in command) return command.unit;
@@ -86,5 +86,5 @@ export class Divergence {
 function insteadOf(expected: Command): string | undefined {
   if (!isOpening(expected)) return undefined;
   const unit = expected.unit === "" ? "root" : expected.unit;
-  return `The unit ${unit} did something else, or nothing, where history has it.`;
+  return `At this point the unit ${unit} did something else, or nothing.`;
 }

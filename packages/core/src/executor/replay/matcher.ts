@@ -1,7 +1,7 @@
-// Strict replay: every command that code emits is held against the one that history recorded.
+// Replay: matches every command that the code emits with the one that history recorded.
 // Owns: the position in the recorded turns.
-// Invariants: Y2 (a unit's operations in order against its own records), Y3 (a record is consumed once), Y6 (all of them in the
-// order and the turn of recording), V1 (patches), D10 (what a voided failure left behind), L3 R11 (commits).
+// Invariants: Y2 (the operations of a unit match its own records in order), Y3 (a record is consumed once), Y6 (all commands match in the
+// order and the turn of recording), V1 (patches), D10 (outcomes after a voided failure are kept for reuse), L3 R11 (commits).
 
 import { preview } from "../../base/text.ts";
 import { reviveRecorded } from "../../errors/index.ts";
@@ -17,12 +17,12 @@ import { changedOption, difference, isOpening, type Same } from "./comparison.ts
 import { Divergence } from "./divergence.ts";
 import { RemovedOperations } from "./removedOperations.ts";
 
-/** V1: a marker that code may have done with altogether. */
+/** A patch marker that the code may have removed altogether (V1). */
 function isDeprecated(command: Command | undefined): boolean {
   return command?.type === "patch" && command.deprecated === true;
 }
 
-/** Workflows of which a changed option was logged (Y2). */
+/** Workflows for which a changed option was already logged (Y2). */
 const saidOf = new WeakSet<AnyWorkflow>();
 function changedOptionText(location: string, field: string, recorded: unknown, code: unknown): string {
   const [before, now] = [preview(recorded), preview(code)];
@@ -39,12 +39,12 @@ export class Matcher {
   #turn = 0;
   #expected: readonly Command[] = [];
   #cursor = 0;
-  /** Records of this turn that were matched ahead of the cursor. */
+  /** Records of this turn after the cursor that are already matched. */
   #ahead: Set<Command> | undefined;
   #firstOutOfOrder: { expected: Command; actual: Command } | undefined;
-  /** What code emits now where it failed before (D10). */
+  /** Commands that the code emits now where it failed before (D10). */
   readonly #resumed: ResumedCommands;
-  /** What code no longer makes (V3). */
+  /** Operations that were removed from the code (V3). */
   readonly #removed: RemovedOperations;
   readonly #divergence: Divergence;
 
@@ -57,7 +57,7 @@ export class Matcher {
     this.#divergence = new Divergence(execution, turns, same);
   }
 
-  /** Of this turn, if a failure in it was voided. */
+  /** The voided failure of this turn, if there is one. */
   get voided(): Voided | undefined {
     return this.#turns[this.#turn]?.voided;
   }
@@ -76,7 +76,7 @@ export class Matcher {
       this.#ahead = new Set(this.#resumed.takeRecorded(turn));
       this.#resumed.beginTurn(index, turn.voided);
     } else for (const command of this.takeCarried()) this.match(command);
-    // What a freed run gave up is the first thing of its turn, and its units go on from the first round (V3).
+    // If this turn freed the run from removed operations, it begins with their cancellations; units continue in its first round (V3).
     for (;;) {
       const next = this.#expected[this.#cursor];
       if (next === undefined || !this.#removed.isGivenUp(next)) return;
@@ -84,11 +84,11 @@ export class Matcher {
       this.#removed.pass(next);
     }
   }
-  /** What a resumed run has emitted already (D10). */
+  /** The commands that a resumed run has already emitted (D10). */
   takeCarried(): Command[] {
     return this.#resumed.takeAll();
   }
-  /** State that it has published already (D10). */
+  /** The state that a resumed run has already published (D10). */
   get publishedState(): Payload | undefined {
     return this.#resumed.published ? this.#execution.state : undefined;
   }
@@ -100,7 +100,7 @@ export class Matcher {
     if (record !== actual) this.#compareOptions(actual, record);
     return record;
   }
-  /** Y2: what was recorded stays in force; a strict replay reports the difference, any other says so once a workflow. */
+  /** Recorded options stay in force (Y2). A strict replay reports a changed option as divergence; others log it once per workflow. */
   #compareOptions(actual: Command, record: Command): void {
     const execution = this.#execution;
     if (!execution.options.strictReplay && saidOf.has(execution.workflow)) return;
@@ -129,7 +129,7 @@ export class Matcher {
     if (this.voided !== undefined) return this.#matchInVoid(actual, later, this.voided);
     const own = isOpening(actual) ? this.#nextOf(actual.unit) : undefined;
     if (later !== undefined && expected !== undefined && (own === undefined || own === later)) {
-      // The unit is right, the order is not; whether another unit is late or silent shows at the end of the turn.
+      // The unit's own order is right, the overall order is not. The end of the turn shows whether another unit is late or has stopped.
       this.#firstOutOfOrder ??= { expected, actual };
       this.#ahead ??= new Set();
       this.#ahead.add(later);
@@ -137,16 +137,16 @@ export class Matcher {
     }
     return this.#diverge(own ?? this.#missing(actual, expected) ?? (this.#isExtra(actual, expected) ? undefined : expected), actual);
   }
-  /** The operation that this turn has and code has left out, to judge by what code does too early. */
+  /** The recorded operation that the code probably left out, derived from the command that it emitted too early. */
   #missing(actual: Command, expected: Command | undefined): OpeningCommand | undefined {
     if (actual.type === "dispatch" && expected?.type === "dispatch") return undefined;
     if (!isOpening(actual)) return this.#nearest(this.#scopeOf(actual));
     if (this.#divergence.recordedLater(actual) !== undefined) return this.#nearest(actual.unit, 0);
-    // A unit that history does not know at all was begun because the one before it ended too early.
+    // History does not know this unit: it was started because its predecessor ended too early.
     const before = this.#isKnown(actual.unit) ? undefined : predecessor(actual.unit);
     return before === undefined ? undefined : this.#nearest(before);
   }
-  /** The unmatched operation of this turn that is nearest to a path: within it, or sharing at least so much of it. */
+  /** The unmatched operation of this turn that is nearest to a path: within it, or with a common prefix of at least `atLeast`. */
   #nearest(path: string, atLeast = path === "" ? 0 : path.length + 1): OpeningCommand | undefined {
     let nearest: OpeningCommand | undefined;
     let shared = atLeast - 1;
@@ -163,12 +163,12 @@ export class Matcher {
   #isKnown(unit: string): boolean {
     return this.#turns.some((turn) => turn.commands.some((command) => isOpening(command) && command.unit === unit));
   }
-  /** What must have ended for this command to be emitted. */
+  /** The location of the scope that must have ended before this command is emitted. */
   #scopeOf(command: Command): string {
     if (command.type === "winner") return `${this.#divergence.locate(command)}/${segment(command.key)}`;
     return "seq" in command ? this.#divergence.locate({ type: "cancel", seq: command.seq }) : "";
   }
-  /** Does code do what history has nowhere, in a unit of which this turn has nothing? */
+  /** Whether the code opened an operation that history has nowhere, in a unit without records in this turn. */
   #isExtra(actual: Command, expected: Command | undefined): boolean {
     return isOpening(actual) && expected !== undefined && isOpening(expected);
   }
@@ -180,7 +180,7 @@ export class Matcher {
     }
     return undefined;
   }
-  /** The next unmatched operation that this turn has for a unit. */
+  /** The next unmatched operation of a unit in this turn. */
   #nextOf(unit: string): OpeningCommand | undefined {
     for (let i = this.#cursor; i < this.#expected.length; i++) {
       const candidate = this.#expected[i] as Command;
@@ -197,11 +197,11 @@ export class Matcher {
     }
     return this.#resumed.allows(actual, voided) ? this.#resumed.add(actual) : this.#diverge(this.#expected[this.#cursor], actual);
   }
-  /** D10: has a turn whose failure was voided this operation already? */
+  /** Whether this turn, whose failure was voided, already has the operation (D10). */
   isInVoid(command: OpeningCommand): boolean {
     return this.voided !== undefined && this.#findLater(command) !== undefined;
   }
-  /** D10: is this done for the first time, where the workflow failed before? */
+  /** Whether the operation is new: it runs for the first time, where the workflow failed before (D10). */
   isNew(command: OpeningCommand): boolean {
     return this.voided !== undefined && !this.isInVoid(command) && this.#resumed.isLive && this.#resumed.recordOf(command) === undefined;
   }
@@ -211,7 +211,7 @@ export class Matcher {
     this.#execution.reusableOutcomes.keep(command);
   }
 
-  /** At the end of a turn everything recorded must have been emitted. */
+  /** At the end of a turn every record must have been matched. */
   endTurn(): void {
     for (this.#skip(); isDeprecated(this.#expected[this.#cursor]); this.#skip()) this.#cursor++;
     const left = this.#expected[this.#cursor];
@@ -224,13 +224,13 @@ export class Matcher {
     }
   }
 
-  /** A call that history saw refused (Y4). Without `n`: whichever occurrence comes next. */
+  /** The error of a call that was refused when history was recorded (Y4). Without `n`: the next occurrence. */
   refusal(unit: string, name: string, n: number | undefined, kind: string): Error | undefined {
     const expected = this.#next();
     if (expected?.type !== "refuse" || expected.unit !== unit || expected.name !== name || expected.kind !== kind) return undefined;
     return n === undefined || expected.n === n ? reviveRecorded(expected.error) : undefined;
   }
-  /** A reply or output that history saw over its limit; limits may be others by now (P9, Y4). */
+  /** The error of a reply or output that exceeded its limit when history was recorded; the limits may have changed since (P9, Y4). */
   overLimit(type: "completeUpdate" | "fail", id?: string): Error | undefined {
     const expected = this.#next();
     if (expected?.type !== type || expected.error?.name !== "LimitExceededError") return undefined;
@@ -248,13 +248,13 @@ export class Matcher {
 
   // ── commits (L3, R11) ──
 
-  /** When nothing is runnable: does history have something next that lets a unit go on by itself? */
+  /** Called when no unit is runnable. True if the next records of history let a unit continue without a job. */
   catchUp(): boolean {
     const { waiting } = this.#removed;
     this.#skip();
     return this.#restoreCommit() || this.#removed.waiting < waiting;
   }
-  /** The commit that history has next, if its scope waits for it. */
+  /** Restores the commit that is next in history, if its scope waits for it. */
   #restoreCommit(): boolean {
     const commit = this.#expected[this.#cursor];
     if (commit?.type !== "commit") return false;
@@ -279,17 +279,17 @@ export class Matcher {
       next = this.#resumed.nextOf(unit.path);
       if (next === undefined && this.#resumed.isLive) return true;
     }
-    // Nothing comes after a removed operation at which the run still waits: the unit is past its last record.
+    // No record follows a removed operation that never settles: the unit is past its last record.
     if (next === undefined) return this.#removed.frees(unit);
     return next.type === "patch" && next.name === id;
   }
-  /** V3: a unit has removed operations outstanding; is its next record the one at hand? */
+  /** For a unit with outstanding removed operations: whether the next record of history belongs to it (V3). */
   isDue(unit: Unit): boolean {
     this.#skip();
     const expected = this.#expected[this.#cursor];
     return expected !== undefined && isOpening(expected) && expected.unit === unit.path;
   }
-  /** The next record of a unit that has the turn: the one at hand, or after removals one that is still to come. */
+  /** The next record of the unit that has the turn: the one at the cursor, or after removals a later one. */
   #upcoming(unit: Unit): OpeningCommand | undefined {
     this.#skip();
     if (unit.postponed === undefined) {
@@ -312,7 +312,7 @@ export class Matcher {
     this.#removed.add(unit, record, this.#expected[this.#expected.indexOf(record) + 1]);
     this.#skip();
   }
-  /** Passes over what belongs to removed operations and over what was matched ahead. */
+  /** Skips records of removed operations and records that are already matched. */
   #skip(): void {
     for (;;) {
       const command = this.#expected[this.#cursor];
@@ -324,15 +324,15 @@ export class Matcher {
       } else return;
     }
   }
-  /** A job for an operation that the executor does not know. True if it was a removed one's. */
+  /** A job for an operation that the executor does not know. True if it belongs to a removed operation. */
   passJob(job: Job): boolean {
     return this.#removed.passJob(job);
   }
-  /** Replay is over. */
+  /** Called when replay is over. */
   finish(): void {
     this.#removed.finish();
   }
-  /** Has a replayed run something to do though no job has come? */
+  /** Whether a replayed run has something to do without a job. */
   get hasWork(): boolean {
     return this.#removed.pending || this.#resumed.size > 0;
   }

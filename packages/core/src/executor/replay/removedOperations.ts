@@ -1,7 +1,7 @@
-// Operations that history has and code no longer makes, because it says `ctx.removed` where they were.
-// Owns: which records they are, which of them have not settled yet, and the units that wait for that.
-// Invariants: V3 (matched with everything beneath, and a run that waits there is freed), Y6 (what comes after waits for its place),
-// M7 (messages that they consumed stay consumed).
+// Operations that history has and `ctx.removed` marks as removed from the code.
+// Owns: their records, which of them have not settled yet, and the units that wait for that.
+// Invariants: V3 (a removed operation is matched with everything beneath it, and a run that waits at it is freed), Y6 (later commands wait
+// for their place in history), M7 (messages that it consumed stay consumed).
 
 import { ReceiveClosedError, serializeError } from "../../errors/index.ts";
 import type { ReplayTurn } from "../../protocol/index.ts";
@@ -13,7 +13,7 @@ import type { Unit } from "../unit.ts";
 import { isOpening } from "./comparison.ts";
 
 const OVER_WITH_RECORD = carriedOutBy("record");
-/** Does it settle by being recorded? */
+/** Whether the operation settles with its record. */
 function isUnpausing(record: OpeningCommand): boolean {
   if (record.type === "sideEffect") return record.value !== undefined || record.error !== undefined;
   return OVER_WITH_RECORD.has(record.type);
@@ -23,13 +23,13 @@ export class RemovedOperations {
   readonly #execution: Execution;
   readonly #turns: readonly ReplayTurn[];
   #turn = 0;
-  /** Locations of removed operations: all beneath them is removed as well. */
+  /** Locations of removed operations. Everything beneath them is removed as well. */
   readonly #locations = new Set<string>();
-  /** Those, and all beneath them, that have not settled yet. */
+  /** Removed operations, and operations beneath them, that have not settled yet. */
   readonly #open = new Map<number, OpeningCommand>();
-  /** The unit that goes on when the removed operation settles. */
+  /** The unit that continues when the removed operation settles. */
   readonly #waiting = new Map<number, Unit>();
-  /** Updates that a removed receive has accepted and not answered. */
+  /** Updates that a removed receive has accepted and not completed. */
   readonly #updates = new Map<string, { readonly seq: number; readonly name: string }>();
 
   constructor(execution: Execution, turns: readonly ReplayTurn[]) {
@@ -39,16 +39,16 @@ export class RemovedOperations {
   beginTurn(index: number): void {
     this.#turn = index;
   }
-  /** How many removed operations units wait for. */
+  /** The number of removed operations that units wait for. */
   get waiting(): number {
     return this.#waiting.size;
   }
-  /** Has the end of replay something to give up? */
+  /** Whether `finish` has something to cancel or to free. */
   get pending(): boolean {
     return this.#open.size > 0 || this.#waiting.size > 0;
   }
 
-  /** A unit has come to where the operation of this record was taken out. `next` is the record after it. */
+  /** A unit has reached the place where the operation of this record was removed. `next` is the record after it. */
   add(unit: Unit, record: OpeningCommand, next: Command | undefined): void {
     unit.occurrence(record.name);
     this.#locations.add(formatLocation(record.unit, record.name, record.n));
@@ -59,7 +59,7 @@ export class RemovedOperations {
     unit.closeGate();
   }
 
-  /** Is it a removed operation's, or of something beneath one? */
+  /** Whether the command belongs to a removed operation, or to something beneath one. */
   has(command: Command): boolean {
     if (this.#locations.size === 0) return false;
     if (isOpening(command)) return this.#open.has(command.seq) || this.#isBeneath(command.unit);
@@ -72,14 +72,14 @@ export class RemovedOperations {
     }
     return false;
   }
-  /** Is it what `finish` emitted? */
+  /** Whether the command was emitted by `finish`. */
   isGivenUp(command: Command): boolean {
     const { type } = command;
     const givesUp = type === "cancel" || type === "completeUpdate" || (type === "settle" && command.status === "canceled");
     return givesUp && this.has(command);
   }
 
-  /** History goes past a record of theirs. */
+  /** Skips a record of a removed operation and applies its effects. */
   pass(command: Command): void {
     if (isOpening(command)) {
       this.#execution.sawSeq(command.seq);
@@ -100,7 +100,7 @@ export class RemovedOperations {
       this.#settled(command.seq);
     } else if (command.type === "cancel" && command.join !== true) this.#settled(command.seq);
   }
-  /** What a commit of a removed scope had carried on is carried on without it. */
+  /** Keeps the messages and the state that a commit of a removed scope carried. */
   #passCommit(commit: CommitCommand): void {
     const execution = this.#execution;
     execution.sawSeq(commit.lastSeq);
@@ -109,13 +109,13 @@ export class RemovedOperations {
     for (const message of messages) if (message.type === "update") this.#updates.set(message.id, { seq: commit.seq, name: message.name });
     execution.mailbox.restore(messages.filter((message) => message.type !== "update"));
   }
-  /** A job for an operation that the executor does not know. True if it was a removed one's. */
+  /** A job for an operation that the executor does not know. True if it belongs to a removed operation. */
   passJob(job: Job): boolean {
     if (!("seq" in job) || !this.#open.has(job.seq)) return false;
     if (this.#settles(job, job.seq)) this.#settled(job.seq);
     return true;
   }
-  /** Does this job settle the removed operation of that number? */
+  /** Whether this job settles the removed operation of that number. */
   #settles(job: Job, seq: number): boolean {
     if (!("seq" in job) || job.seq !== seq) return false;
     const record = this.#open.get(seq);
@@ -130,7 +130,7 @@ export class RemovedOperations {
     unit.openGate();
   }
 
-  /** Does the unit wait at a removed operation that history never settles? Then it is past its last record (V1). */
+  /** Whether the unit waits at a removed operation that never settles in history. Then it is past its last record (V1). */
   frees(unit: Unit): boolean {
     for (const [seq, waiting] of this.#waiting) if (waiting === unit && !this.#settlesLater(seq)) return true;
     return false;
@@ -143,7 +143,7 @@ export class RemovedOperations {
     });
   }
 
-  /** Replay is over: what is still open of them is given up, and their units go on live. */
+  /** Called when replay is over: cancels the removed operations that are still open, and their units continue live. */
   finish(): void {
     const execution = this.#execution;
     for (const [id, { seq, name }] of this.#updates) {

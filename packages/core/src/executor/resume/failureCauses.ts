@@ -1,5 +1,5 @@
-// Which failed operations stand behind an error that ends the run.
-// Owns: the errors that operations failed with.
+// Finds the failed operations that caused an error which ends the run.
+// Owns: the errors with which operations failed.
 // Invariants: D10 (a resume voids the operations that caused the failure, and no others).
 
 import { read } from "../../base/text.ts";
@@ -7,11 +7,11 @@ import { read } from "../../base/text.ts";
 export class FailureCauses {
   readonly #seqs = new WeakMap<object, number>();
 
-  /** This error is the failure of that operation. */
+  /** Records that the operation failed with this error. */
   put(error: Error, seq: number): void {
     this.#seqs.set(error, seq);
   }
-  /** The failed operations behind an error: its own, those of its causes, those of a join or race. */
+  /** The failed operations behind an error: its own, those of its causes, and those of a join or race. */
   causesOf(error: unknown, found: Set<number> = new Set(), depth = 0): Set<number> {
     if (typeof error !== "object" || error === null || depth > 16) return found;
     const seq = this.#seqs.get(error);
@@ -22,7 +22,7 @@ export class FailureCauses {
   }
 }
 
-/** The errors that an error gathers: those of a join, a race, an AggregateError. */
+/** The errors inside a JoinError, a RaceError or an AggregateError. */
 export function partsOf(error: unknown): unknown[] {
   const errors = read(error, "errors");
   try {

@@ -1,7 +1,7 @@
-// What a resumed run does where it failed before: commands that history has not, on their way to the turn of the resume.
+// Commands that a resumed run emits where it failed before. History doesn't have them there; they belong to the turn of the resume.
 // Owns: these commands, and which units may emit them.
-// Invariants: D10 (only what waited for the voided operations may go another way), Y1 (replayed from the turn of the resume),
-// X2 (no number is given out twice).
+// Invariants: D10 (only units that waited for the voided operations may act differently), Y1 (replay matches them with the turn of the
+// resume), X2 (no number is used twice).
 
 import type { Command, OpeningCommand, ReplayTurn, Voided } from "../../protocol/index.ts";
 import { isWithin } from "../../protocol/location.ts";
@@ -13,11 +13,11 @@ export class ResumedCommands {
   readonly #turns: readonly ReplayTurn[];
   readonly #same: Same;
   #commands: Command[] = [];
-  /** Turns of resumes that are still to come in history, up to the one after which nothing was voided. */
+  /** The later turns in history that contain a resume, up to the first one that was not voided. */
   #resumes: readonly ReplayTurn[] = [];
-  /** Is the turn of the resume not in history: the one to come? */
+  /** The turn of the resume is not in history yet: it is the next live turn. */
   isLive = false;
-  /** State was published in a turn whose failure was voided. */
+  /** A turn whose failure was voided has published state. */
   published = false;
 
   constructor(execution: Execution, turns: readonly ReplayTurn[], same: Same) {
@@ -51,18 +51,18 @@ export class ResumedCommands {
     this.#commands.push(command);
     return command;
   }
-  /** The record that the turn of a resume has of this command. */
+  /** The record of this command in the turn of a resume. */
   recordOf(actual: Command): Command | undefined {
     return this.#records().find((one) => difference(actual, one, this.#same) === undefined);
   }
-  /** The next operation that the turns of resumes have for a unit. */
+  /** The next operation of a unit in the turns of resumes. */
   nextOf(unit: string): OpeningCommand | undefined {
     return this.#records().find((one): one is OpeningCommand => isOpening(one) && one.unit === unit);
   }
   #records(): Command[] {
     return this.#resumes.flatMap((turn) => turn.commands.filter((command) => !this.#commands.includes(command)));
   }
-  /** Those that this turn of a resume has, though it was voided by the next; the others are carried on. */
+  /** Removes and returns the commands that this turn of a resume has recorded; the others stay for a later resume. */
   takeRecorded(turn: ReplayTurn): Command[] {
     const recorded = this.#commands.filter((command) => turn.commands.includes(command));
     this.#commands = this.#commands.filter((command) => !recorded.includes(command));
@@ -74,7 +74,7 @@ export class ResumedCommands {
     if (!("seq" in command)) return true; // the end of the run
     return this.reaches(this.#execution.operations.get(command.seq)?.unit.path ?? "", voided);
   }
-  /** May a unit do something else than before: does it, one above it or one beneath it wait for what was voided? */
+  /** Whether a unit may act differently than before: it, or a unit above or beneath it, waits for a voided operation. */
   reaches(unit: string, voided: Voided): boolean {
     if (voided.free || unit === "") return true;
     for (const turn of this.#turns) {

@@ -1,6 +1,6 @@
-// What a voided failure left behind: operations that ran because of it, kept so that they do not run again.
+// Outcomes of operations that followed a voided failure, kept so that they don't run again.
 // Owns: their records and outcomes, by location.
-// Invariants: D10 (what has settled does not run again), P6 (nor does a recorded side effect).
+// Invariants: D10 (a settled operation does not run again), P6 (nor does a recorded side effect).
 
 import {
   type Command,
@@ -12,11 +12,11 @@ import {
 } from "../../protocol/index.ts";
 import { formatLocation } from "../../protocol/location.ts";
 
-/** How an operation had settled. */
+/** The recorded result of an operation. */
 export interface Reusable {
   readonly seq: number;
   readonly outcome: Outcome | undefined;
-  /** Of a child that had been started. */
+  /** The run id of a started child. */
   readonly runId: string | undefined;
 }
 
@@ -42,7 +42,7 @@ export class ReusableOutcomes {
     this.#started.set(seq, runId);
   }
 
-  /** How an operation that is made again as it was had settled, if it had. */
+  /** The recorded result of an operation that is called again unchanged, if it had settled. */
   take(now: OpeningCommand): Reusable | undefined {
     const record = this.#take(now);
     if (record === undefined) return undefined;
@@ -51,7 +51,7 @@ export class ReusableOutcomes {
     const runId = record.type === "child" && record.detached === true ? this.#started.get(seq) : undefined;
     return outcome === undefined && runId === undefined ? undefined : { seq, outcome, runId };
   }
-  /** The value of a side effect that was recorded before, or its error. */
+  /** The recorded value or error of a side effect. */
   takeEffect(now: SideEffectCommand): Pick<SideEffectCommand, "value" | "error"> | undefined {
     const record = this.#take(now);
     if (record?.type !== "sideEffect") return undefined;
