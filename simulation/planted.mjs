@@ -113,9 +113,23 @@ export const planted = [
   bug(
     "commit-failure-ignored",
     "a commit that failed is taken for done",
-    `${host}/committer.ts`,
-    "for (const { reject } of batch) tell(reject, error);",
-    'for (const { resolve, reject } of batch) batch.length === 1 ? resolve({ status: "committed", inbox: [] } as R) : reject(error);',
+    "packages/holdfast/src/store/batcher.ts",
+    "for (const one of batch) reject(one, error);",
+    'for (const one of batch) batch.length === 1 ? resolve(one, { status: "committed", inbox: [] } as R) : reject(one, error);',
+  ),
+  bug(
+    "busy-overtaken",
+    "an item overtakes one of its key that waits for a lock",
+    "packages/holdfast/src/store/batcher.ts",
+    "const isFree = !this.#keys.has(key) && !this.#aside.has(key);",
+    "const isFree = !this.#keys.has(key);",
+  ),
+  bug(
+    "busy-taken-for-written",
+    "a turn that waits for a lock is taken for committed",
+    "packages/holdfast/src/store/batcher.ts",
+    'const busy = batch.filter((_, i) => answers[i] === "busy");\n      const done = batch.filter((_, i) => answers[i] !== "busy");',
+    'const busy = batch.filter((_, i) => answers[i] === "busy" && batch.length > 1);\n      const done = batch.filter((one) => !busy.includes(one));\n      if (batch.length === 1) answers = [{ status: "committed", inbox: [] } as R];',
   ),
 
   bug(

@@ -3,7 +3,7 @@
 // Invariants: W1 V2 (only what is served), W5 (history is left out for who has it; whoever turns out not to have it gets it all the same).
 
 import type { Turn } from "@holdfast/core";
-import type { ClaimedRun, ClaimRequest, InboxMessage, RunRow, TurnCommit } from "holdfast/store";
+import type { Answer, ClaimedRun, ClaimRequest, InboxMessage, Renewal, RunRow, TurnCommit } from "holdfast/store";
 import { readNumber, readOptionalNumber, readText, text, type Value } from "./columns.ts";
 import { isDamage } from "./failures.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";
@@ -97,7 +97,7 @@ interface RenewAnswer {
   readonly busy: readonly number[] | null;
   readonly inbox: readonly (readonly [number, ...InboxColumns])[] | null;
 }
-export function renewals(count: number, answer: string): { results: { held: boolean; inbox: InboxMessage[] }[]; busy: readonly number[] } {
+export function renewals(count: number, answer: string): Answer<Renewal>[] {
   const { lost, busy, inbox } = JSON.parse(answer) as RenewAnswer;
   const results = Array.from({ length: count }, () => ({ held: true, inbox: [] as InboxMessage[] }));
   for (const i of lost ?? []) (results[i] as { held: boolean }).held = false;
@@ -110,5 +110,5 @@ export function renewals(count: number, answer: string): { results: { held: bool
       results[i] = { held: false, inbox: [] };
     }
   }
-  return { results, busy: busy ?? [] };
+  return busy === null ? results : results.map((result, i) => (busy.includes(i) ? "busy" : result));
 }

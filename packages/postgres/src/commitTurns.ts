@@ -3,7 +3,7 @@
 // Invariants: D2 D3 (one call a batch, whatever is in it; each turn stands alone), D9.
 
 import type { Turn } from "@holdfast/core";
-import type { CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";
+import type { Answer, CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";
 import { compareAsBytes, numberArray, optionalPayload, payload, readText, TextArray, text, textArray } from "./columns.ts";
 import { isDamage } from "./failures.ts";
 import { commitFields, endFields, firstOfEach, isHearing, isUsual, lastOfEach, type Reach, rowFields, updateFields } from "./fields.ts";
@@ -180,32 +180,29 @@ export function sendResult({ s, i = 0, r, w = "" }: SentAnswer): SendResult {
   return s === "closed" ? { status: s, runStatus: r as Extract<SendResult, { status: "closed" }>["runStatus"] } : { status: s, inboxId: i };
 }
 
-/** Undefined: the run can't end yet, and nothing of the turn was written. */
-export type PossibleResult = CommitResult | undefined;
-
 export function commitResults(
   commits: readonly TurnCommit[],
   batchOf: () => CommitBatch,
   json: string,
-): { results: PossibleResult[]; due: boolean; family: boolean } {
+): { results: Answer<CommitResult>[]; due: boolean; family: boolean } {
   // All is in, and nobody has news.
   if (json === "{}") return { results: commits.map(() => ({ status: "committed", inbox: [] })), due: false, family: false };
   const { usual, others } = batchOf();
   const answer = JSON.parse(json) as CommitAnswer;
-  const results: PossibleResult[] = new Array(commits.length);
+  const results: Answer<CommitResult>[] = new Array(commits.length);
   for (const at of usual) results[at] = { status: "committed", inbox: [] };
   for (const i of answer.stale ?? []) results[usual[i - 1] as number] = { status: "stale" };
-  for (const i of answer.busy ?? []) results[usual[i - 1] as number] = undefined;
+  for (const i of answer.busy ?? []) results[usual[i - 1] as number] = "busy";
   for (const i of answer.late ?? []) results[usual[i - 1] as number] = { status: "late", inbox: [] };
   for (const [i, ...columns] of answer.inbox ?? []) {
     const at = usual[i - 1] as number;
     const result = results[at];
-    if (result !== undefined && result.status !== "stale")
+    if (result !== undefined && result !== "busy" && result.status !== "stale")
       results[at] = readable(() => ({ ...result, inbox: [...result.inbox, inboxMessage(columns)] }));
   }
   for (const [n, at] of others.entries()) {
     const other = answer.others?.[n] ?? { stale: true };
-    results[at] = other.busy === true ? undefined : readable(() => otherResult(other));
+    results[at] = other.busy === true ? "busy" : readable(() => otherResult(other));
   }
   return { results, due: answer.due === true, family: answer.family === true };
 }
@@ -232,7 +229,7 @@ function otherResult({ stale, late, inbox = [], sent, length }: OtherAnswer): Co
 /** What others may care about, of what was committed. */
 export function changesOf(
   commits: readonly TurnCommit[],
-  results: readonly PossibleResult[],
+  results: readonly Answer<CommitResult>[],
   due: boolean,
   family: boolean,
 ): { here: Wakeup; elsewhere: Wakeup } {
@@ -241,7 +238,8 @@ export function changesOf(
   let alarms = false;
   const goTogether = new Set(commits.map(({ runId }) => runId)).size === commits.length;
   for (const [i, commit] of commits.entries()) {
-    if (results[i]?.status !== "committed") continue;
+    const result = results[i];
+    if (result === undefined || result === "busy" || result.status !== "committed") continue;
     const { children, sends, cancelChildren, tasks, cancelTasks, updates, close, status, lease, wakeAt } = commit;
     if (children !== undefined || sends !== undefined || cancelChildren !== undefined) changes.work = changes.messages = true;
     if (close !== undefined && (close.status === "continued" || children !== undefined)) changes.work = true;

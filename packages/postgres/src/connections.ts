@@ -17,6 +17,7 @@ import {
   isAnswer,
   isContended,
   isFull,
+  isHeldUp,
   isLost,
   isNameLost,
   isNameless,
@@ -26,7 +27,6 @@ import {
   isUnavailable,
   NoAnswer,
   storeError,
-  takenApart,
   unavailable,
 } from "./failures.ts";
 import { Outage } from "./outage.ts";
@@ -41,6 +41,11 @@ export interface Statement {
 }
 /** Where a statement goes, and its result comes from. */
 type Send = <R extends QueryResultRow>(sql: string, values: readonly Parameter[], name?: string) => Promise<QueryResult<R>>;
+/**
+ * Asks for a call. `asOne`: as a statement of its own, where there is one for it. Such a statement waits for locks as long as its session
+ * does, functions have a limit of their own.
+ */
+type Ask<T> = (send: Send, asOne: boolean) => Promise<T>;
 /** A connection that somebody has to himself for a while. */
 export interface Session {
   readonly client: PoolClient;
@@ -53,8 +58,13 @@ export interface CallOptions {
   readonly tellAgain?: boolean;
   readonly areTurns?: boolean;
   readonly alone?: Alone | undefined;
-  /** Several things are in it: if it has to wait for long for a lock, it is not asked again as it is, but rejects, to be taken apart (D3). */
-  readonly isShared?: boolean;
+  /** A call of the batch contract: what other transactions have locked is not waited for as long as patience lasts (D3). */
+  readonly isBatch?: boolean;
+}
+export interface QueryOptions {
+  readonly patience?: number;
+  /** As of calls. */
+  readonly isBatch?: boolean;
 }
 
 export interface ConnectionsOptions {
@@ -84,6 +94,9 @@ const LONGEST_WAIT_MS = 1_000;
 /** Others who were at the same rows are done within milliseconds. */
 const CONTENDED_WAIT_MS = 2;
 const LONGEST_CONTENDED_WAIT_MS = 100;
+
+/** A call of the batch contract that others are in the way of for longer than this rejects as busy. */
+const BUSY_AFTER_MS = 1_000;
 
 /** A batch of turns that takes longer may wait for somebody's lock: others need not wait with it. */
 const LONG_TURNS_MS = 500;
@@ -142,7 +155,7 @@ export class Connections {
     this.#transactions = new Clients({ ...shared, most: connections, keepsOne: false });
     this.#abandoned = new Abandoned({
       lone: () => this.lone(),
-      patiently: (attempt) => this.#patiently(attempt, patience),
+      patiently: (attempt) => this.#patiently(attempt),
       isClosed: () => this.#isClosed,
     });
     const onGivenUp = (client: Client): void => this.#abandoned.add(client);
@@ -161,7 +174,7 @@ export class Connections {
   }
   /** Looks whether the server has hardly any connection left: then this process does with less, for the sake of others that have none. */
   async isTight(): Promise<boolean> {
-    const [row] = await this.query<{ tight: boolean }>(TIGHT, [], 0);
+    const [row] = await this.query<{ tight: boolean }>(TIGHT, [], { patience: 0 });
     if (row?.tight === true) this.#room.tight();
     return row?.tight === true;
   }
@@ -192,9 +205,10 @@ export class Connections {
   // ── calls ──
 
   /** A statement that may be carried out twice: a read, or one that changes nothing the second time. */
-  query<R extends QueryResultRow>(sql: string, values: readonly Parameter[] = [], patience: number = this.#patience): Promise<R[]> {
+  query<R extends QueryResultRow>(sql: string, values: readonly Parameter[] = [], how: QueryOptions = {}): Promise<R[]> {
+    const { patience = this.#patience, isBatch = false } = how;
     const within = patience > 0 ? this.#noAnswer : this.#noHint;
-    return this.#patiently(async () => (await this.#attempted<R>(sql, values, undefined, within)).rows, patience);
+    return this.#patiently(async () => (await this.#attempted<R>(sql, values, undefined, within)).rows, { patience, isBatch });
   }
   /**
    * A call of a function whose first three parameters name it; `again` is a fourth one at the end, if it wants to know. `alone`: the
@@ -202,14 +216,14 @@ export class Connections {
    */
   call<R extends QueryResultRow>(
     statementOf: () => Statement,
-    { tellAgain = false, areTurns = false, alone, isShared = false }: CallOptions = {},
+    { tellAgain = false, areTurns = false, alone, isBatch = false }: CallOptions = {},
   ): Promise<R[]> {
     return this.named(async (call) => {
       const name = [call.instance, call.slot, call.token];
       let again = false;
       /** Copies of the call of which it is not known what became of them: on their way, under way, or lost with their connection. */
       let copies = 0;
-      const ask = async (send: Send): Promise<R[]> => {
+      const ask: Ask<R[]> = async (send, asOne) => {
         const followed: Send = async (sql, values, as) => {
           copies++;
           try {
@@ -221,7 +235,7 @@ export class Connections {
             throw error;
           }
         };
-        if (alone !== undefined && this.areOwn) {
+        if (alone !== undefined && asOne && this.areOwn) {
           const { rowCount } = await followed(alone.sql, [...name, ...alone.values], this.#nameOf(alone.sql));
           if ((rowCount ?? 0) > 0) return [];
         }
@@ -230,12 +244,12 @@ export class Connections {
         return (await followed<R>(sql, tellAgain ? [...all, again] : all, this.areOwn ? this.#nameOf(sql) : undefined)).rows;
       };
       const attempt = (): Promise<R[]> => {
-        const answer = this.areOwn && (areTurns || alone !== undefined) ? this.#inLine(ask) : ask(this.#attempt);
+        const answer = this.areOwn && (areTurns || alone !== undefined) ? this.#inLine(ask) : ask(this.#attempt, false);
         again = true;
-        return isShared ? answer.catch(takenApart) : answer;
+        return answer;
       };
       try {
-        return await this.#patiently(attempt, this.#patience);
+        return await this.#patiently(attempt, { isBatch });
       } catch (error) {
         // Who is told that nothing was written may ask for parts of it, under other names: no copy may be carried out after that. Where the
         // server is away that can't be known, and the error says so; what is claimed is not asked for in parts.
@@ -248,14 +262,14 @@ export class Connections {
   }
   /** What a call has answered, once no copy of it is under way. Null: it was not carried out, and never will be. */
   async fateOf({ instance, slot, token }: CallName, patience: number = this.#patience): Promise<string | null> {
-    const [row] = await this.query<{ answer: string | null }>(this.#fate, [instance, slot, token], patience);
+    const [row] = await this.query<{ answer: string | null }>(this.#fate, [instance, slot, token], { patience });
     return row?.answer ?? null;
   }
   /** One behind the other; but none waits for long for one that waits for somebody's lock (D3): it is asked again elsewhere, under its name. */
-  async #inLine<T>(ask: (send: Send) => Promise<T>): Promise<T> {
+  async #inLine<T>(ask: Ask<T>): Promise<T> {
     // Where there is one connection for all, or no room for another.
-    const hasLine = this.#most > 1 && !this.#room.isFull;
-    if (!hasLine || this.#turns.delay >= LONG_TURNS_MS) return ask(this.#attempt);
+    if (this.#most === 1 || this.#room.isFull) return ask(this.#attempt, true);
+    if (this.#turns.delay >= LONG_TURNS_MS) return ask(this.#attempt, false);
     let isBehind = false;
     const answer = ask(async <R extends QueryResultRow>(text: string, values: readonly Parameter[], name?: string) => {
       if (this.#isClosed) throw new StoreClosedError({ where: this.where });
@@ -267,10 +281,10 @@ export class Connections {
         this.#room.full(error);
         return this.#attempt<R>(text, values, name);
       }
-    });
+    }, true);
     // Who is first is not held up by others; after the end there is nowhere else to ask.
     const left = (): number => LONG_TURNS_MS - (isBehind && !this.#isClosed ? this.#turns.delay : 0);
-    return orElse(answer, left, () => ask(this.#attempt));
+    return orElse(answer, left, () => ask(this.#attempt, false));
   }
   /** Lends a name for the length of the work. */
   named<T>(work: (name: CallName) => Promise<T>): Promise<T> {
@@ -345,7 +359,9 @@ export class Connections {
   }
 
   /** Again, with growing waits, while the server is away or others are in the way. A sign of life renews the patience, up to `most`. */
-  async #patiently<T>(attempt: () => Promise<T>, patience: number, most: number = patience): Promise<T> {
+  async #patiently<T>(attempt: () => Promise<T>, how: Patience = {}): Promise<T> {
+    const { patience = this.#patience, most = patience, isBatch = false } = how;
+    const busyAt = isBatch ? performance.now() + BUSY_AFTER_MS : Number.POSITIVE_INFINITY;
     const end = performance.now() + most;
     let until = performance.now() + patience;
     let wait = FIRST_WAIT_MS;
@@ -370,6 +386,7 @@ export class Connections {
         else this.outage.reached();
         if (isThere(error)) until = Math.min(performance.now() + patience, end);
         if (this.#isClosed || (!contended && !isGone)) throw storeError(error, this.where);
+        if (contended && (performance.now() > busyAt || (isBatch && isHeldUp(error)))) throw storeError(error, this.where);
         // Silence may have taken all of the patience: what it was about is asked once more in any case.
         if (isSilence(error) && !isForgiven) isForgiven = true;
         else if (performance.now() > until) throw contended ? storeError(error, this.where) : unavailable(error, this.where);
@@ -390,7 +407,7 @@ export class Connections {
   async session<B, T>(begin: (session: Session) => Promise<B>, work: (session: Session, begun: B) => Promise<T>): Promise<T> {
     await this.#turn();
     try {
-      const { session, begun } = await this.#patiently(() => this.#begun(this.#transactional, begin), this.#patience);
+      const { session, begun } = await this.#patiently(() => this.#begun(this.#transactional, begin));
       try {
         return await work(session, begun);
       } finally {
@@ -432,7 +449,7 @@ export class Connections {
       this.#isReadCommitted = rows[0]?.level === "read committed";
       await work(session);
     };
-    const { session } = await this.#patiently(() => this.#begun(this.#calls, begin), patience, this.#patience);
+    const { session } = await this.#patiently(() => this.#begun(this.#calls, begin), { patience, most: this.#patience });
     this.#wasThere = true;
     session.giveBack();
   }
@@ -454,6 +471,10 @@ export class Connections {
   }
 }
 
+/** `most`: a sign of life renews the patience, but no longer than this. */
+interface Patience extends QueryOptions {
+  readonly most?: number;
+}
 interface Lent {
   readonly client: PoolClient;
   readonly from: Clients;

@@ -3,7 +3,7 @@
 // Invariants: P10 M3 (ids and keys), M8 (messages that come with the start), D2 (the first turn is there with the run, or neither is).
 
 import type { RunStatus } from "@holdfast/core";
-import type { CreateResult, NewRun } from "holdfast/store";
+import type { Answer, CreateResult, NewRun } from "holdfast/store";
 import { payload, readText, text, time } from "./columns.ts";
 import { birthOf, commonFields, isUsual, newRunFields, type Reach, turnFields } from "./fields.ts";
 import { type RecordRow, rowsOf } from "./history.ts";
@@ -84,12 +84,12 @@ interface CreateAnswer {
     | null;
 }
 
-export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatch, json: string): (CreateResult | undefined)[] {
+export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatch, json: string): Answer<CreateResult>[] {
   // All of them are new.
   if (json === "{}") return runs.map(({ id }) => ({ status: "created", id, execution: 1, inboxIds: [] }));
   const { plain, others } = batchOf();
   const answer = JSON.parse(json) as CreateAnswer;
-  const results: (CreateResult | undefined)[] = runs.map(() => undefined);
+  const results: Answer<CreateResult>[] = runs.map(() => "busy");
   const idOf = (at: number): string => runs[at]?.id ?? "";
   for (const at of plain) results[at] = { status: "created", id: idOf(at), execution: 1, inboxIds: [] };
   for (const [i, conflict, execution, runStatus, found] of answer.met ?? []) {

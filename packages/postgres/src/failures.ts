@@ -18,7 +18,7 @@ export function isContended(error: unknown): boolean {
   return CONTENDED.has(codeOf(error));
 }
 /** It has waited for a lock as long as it may; others say at once that they won't wait. */
-function isHeldUp(error: unknown): boolean {
+export function isHeldUp(error: unknown): boolean {
   return codeOf(error) === "55P03" && (error as { readonly routine?: unknown }).routine === "ProcessInterrupts";
 }
 
@@ -130,7 +130,7 @@ export function storeError(error: unknown, where: string): unknown {
   if (isContended(error)) {
     return new StoreError(
       `${where} was busy: other transactions held the same runs for too long (${MEANWHILE.get(error.message) ?? error.message}).\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
-      { code: "HF_STORE_BUSY", cause: error, retryable: true },
+      { code: "HF_STORE_BUSY", cause: error, retryable: true, fault: "busy" },
     );
   }
   if (REFUSED.test(code)) return new StoreRefusedError({ where, reason: `${error.message} (SQLSTATE ${code})`, cause: error });
@@ -175,17 +175,6 @@ export function allInUse(connections: number, patience: number, where: string): 
     `All ${connections} connections to ${where} for transactions of steps were in use for ${patience / 1_000} s.\nAllow more ("?connections=…" in the url), or have their functions end sooner.`,
     { code: "HF_STORE_BUSY", retryable: true },
   );
-}
-
-/** Of a call with several things in it that has waited for a lock for too long: they are to be asked for one by one (D3). */
-export function takenApart(error: unknown): never {
-  if (!isHeldUp(error)) throw error;
-  throw new StoreError("Another session has held a lock on one of the runs of this call for too long.", {
-    code: "HF_STORE_BUSY",
-    cause: error,
-    retryable: true,
-    isOfOne: true,
-  });
 }
 
 export function unavailable(cause: unknown, where: string): StoreError {

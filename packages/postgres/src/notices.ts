@@ -111,7 +111,7 @@ export class Notices {
     this.#isSending = false;
   }
   async #notify(notice: string): Promise<void> {
-    await this.#connections.query(`SELECT ${this.#s}.notify_1($1, $2)`, [this.#channel, notice], 0);
+    await this.#connections.query(`SELECT ${this.#s}.notify_1($1, $2)`, [this.#channel, notice], { patience: 0 });
   }
 
   // ── from others ──
@@ -176,7 +176,7 @@ export class Notices {
     this.#client = undefined;
     if (client !== undefined) await takeLeave(client);
     // If that can't be done: who is gone is forgotten after a minute in any case.
-    const leave = this.#connections.query(`SELECT ${this.#s}.leave_1($1)`, [this.#connections.instance], 0);
+    const leave = this.#connections.query(`SELECT ${this.#s}.leave_1($1)`, [this.#connections.instance], { patience: 0 });
     await (wasListening ? leave.then(() => this.#notify(BYE + this.#connections.instance)) : leave).catch(() => undefined);
   }
   #stopTimers(): void {
@@ -189,14 +189,14 @@ export class Notices {
   }
   /** Without a name it only clears away what processes have left behind that were killed. */
   async #tidy(): Promise<void> {
-    await this.#connections.query(`SELECT ${this.#s}.attend_1(NULL)`, [], 0).catch(() => undefined);
+    await this.#connections.query(`SELECT ${this.#s}.attend_1(NULL)`, [], { patience: 0 }).catch(() => undefined);
   }
   async #attend(): Promise<void> {
     try {
       const [row] = await this.#connections.query<{ others: number }>(
         `SELECT ${this.#s}.attend_1($1) AS others`,
         [this.#connections.instance],
-        0,
+        { patience: 0 },
       );
       this.#others = (row?.others ?? 1) > 0;
     } catch {
@@ -243,7 +243,7 @@ export class Notices {
   /** Calls come first: where there is one connection for both, it is theirs. */
   async #listenBehind(): Promise<true | "nothing" | Error> {
     try {
-      await this.#connections.query("SELECT 1", [], 0);
+      await this.#connections.query("SELECT 1", [], { patience: 0 });
     } catch (error) {
       return error instanceof Error ? error : new Error(String(error));
     }

@@ -5,17 +5,20 @@
 import { DeadlineExceededError, type Payload, type RunStatus, RunTerminatedError, serializeError, type Turn } from "@holdfast/core";
 import {
   type AddressedMessage,
+  type Answer,
   type AttemptRow,
   type ClaimedTask,
   type ClaimRequest,
   type ClaimResult,
   type CommitResult,
   type CreateResult,
+  type Heartbeat,
+  type HeldClaim,
   type InboxMessage,
   isRefusal,
   type NewRun,
   type OutageListener,
-  partlyWritten,
+  type Renewal,
   type ResumeResult,
   type RunQuery,
   type RunRow,
@@ -23,10 +26,11 @@ import {
   type Store,
   StoreClosedError,
   StoreCorruptError,
-  StoreError,
   StoreRefusedError,
+  type StoreWithin,
   type TaskAnswer,
   type TaskClaimRequest,
+  type Termination,
   type TurnCommit,
   type UpdateOutcome,
   type Wakeup,
@@ -37,10 +41,9 @@ import { askIn } from "./callers.ts";
 import { type Claim, type ClaimRow, claimedRun, claimOf, heldOf, isCached, nextAtOf, renewals, servedFields } from "./claimRuns.ts";
 import { json, optionalPayload, readText, text, time } from "./columns.ts";
 import { type BirthOf, changesOf, commitBatch, commitResults, type SentAnswer, sendResult } from "./commitTurns.ts";
-import { type CallOptions, Connections, type Parameter, type Session, type Statement } from "./connections.ts";
+import { type CallOptions, Connections, type Parameter, type QueryOptions, type Session, type Statement } from "./connections.ts";
 import { createBatch, createResults } from "./createRuns.ts";
 import { isDamage } from "./failures.ts";
-import { Line } from "./line.ts";
 import { type Lane, Names } from "./names.ts";
 import { Notices } from "./notices.ts";
 import {
@@ -75,16 +78,14 @@ import { answerFields, claimedTask, damagedFields, type LateTask, lateFields, ty
 import { type TransactionClaim, Transactions } from "./transact.ts";
 
 type Message = AddressedMessage;
-type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
 
 const DEFAULT_CONNECTIONS = 4;
 const DEFAULT_PATIENCE_MS = 30_000;
 /** At the first connection a server that says it is starting is waited for, one that is not there is soon said to be missing. */
 const OPEN_PATIENCE_MS = 5_000;
-/** Items of one call; what there is more goes into further ones, in order. */
-const PORTION = 1_000;
-/** As much text as one call carries: far below what a parameter may have, and little enough to hold up nobody. */
-const PORTION_CHARS = 8_000_000;
+const MOST_ITEMS = 1_000;
+/** Far below what a parameter may have, and so little that no other call waits for long. */
+const MOST_BYTES = 8_000_000;
 const LATE_AT_ONCE = 500;
 /** Each is a transaction inside of the transaction: more than 64 of those make others slow. */
 const MAIL_AT_ONCE = 60;
@@ -111,8 +112,7 @@ export class PostgresStore implements Store {
   readonly #watchers = new Set<{ readonly watcher: (wakeup: Wakeup) => void; stop: () => void }>();
   readonly #outageWatchers = new Set<{ readonly listener: OutageListener; stop: () => void }>();
   /** While the server carries out one batch, the process makes the next: two keep both at work. */
-  readonly commitsAtOnce = 2;
-  readonly gathers = true;
+  readonly limits = { items: MOST_ITEMS, bytes: MOST_BYTES, calls: 2 } as const;
   readonly #claimRuns: string;
   readonly #statements = new Map<string, string>();
   readonly #alones: Alones;
@@ -120,16 +120,11 @@ export class PostgresStore implements Store {
   /** Undefined: as they are. */
   readonly #goesPlain: (() => false) | undefined;
   readonly #births = new Map<string, Birth & { execution: number }>();
-  /** Runs under idempotency keys: a transaction that is still open may have used one of them. */
   /** The latest time that deadlines were looked at. */
   #latest: number | undefined;
-  readonly #keyed: Line<NewRun, CreateResult>;
-  readonly #sends: Line<Message, SendResult>;
-  readonly #answers: Line<TaskAnswer, boolean>;
   #opened: Opened | undefined;
   #opening: Promise<void> | undefined;
   #retired: { at: number; key: number } | undefined;
-  #isRenewing = false;
   #patrol: Patrol | undefined;
 
   constructor(options: PostgresStoreOptions) {
@@ -140,13 +135,6 @@ export class PostgresStore implements Store {
     this.#alones = new Alones(this.#place.s);
     this.#isGeneral = (options as InternalOptions)[GENERAL_WAY] === true;
     this.#goesPlain = this.#isGeneral ? () => false : undefined;
-    const waits = { patience: options.patience ?? DEFAULT_PATIENCE_MS, tooLong: () => lockedError(this.#place.where) };
-    this.#keyed = new Line((runs) => this.#create(runs), {
-      ...waits,
-      keyOf: ({ id, workflow, idempotencyKey = id }) => `${workflow}\n${idempotencyKey}`,
-    });
-    this.#sends = new Line((messages, wait) => this.#send(messages, wait), { ...waits, keyOf: ({ runId }) => runId });
-    this.#answers = new Line((answers, wait) => this.#answer(answers, wait), { ...waits, keyOf: ({ id }) => String(id) });
     this.#claimRuns = `SELECT * FROM ${this.#place.s}.claim_runs_1(${placeholders(11)})`;
   }
   static fromUrl(url: string, options?: FromUrlOptions): PostgresStore {
@@ -258,8 +246,8 @@ export class PostgresStore implements Store {
   #given(): number | null {
     return this.#clock?.() ?? null;
   }
-  async #query<R extends object>(sql: string, values: readonly Parameter[] = []): Promise<R[]> {
-    return this.#use().connections.query<R>(sql, values);
+  async #query<R extends object>(sql: string, values: readonly Parameter[] = [], how: QueryOptions = {}): Promise<R[]> {
+    return this.#use().connections.query<R>(sql, values, how);
   }
   /** The call of a function that gives one answer. The same text each time: connections know it by that. */
   #sqlOf(name: string, parameters: number): string {
@@ -270,8 +258,8 @@ export class PostgresStore implements Store {
     return sql;
   }
   /** A function that writes nothing, or the same again if it is asked twice. */
-  async #ask(name: string, values: readonly Parameter[]): Promise<string> {
-    const [row] = await this.#query<{ answer: string | number }>(this.#sqlOf(name, values.length), values);
+  async #ask(name: string, values: readonly Parameter[], how: QueryOptions = {}): Promise<string> {
+    const [row] = await this.#query<{ answer: string | number }>(this.#sqlOf(name, values.length), values, how);
     return String(row?.answer ?? "");
   }
   /** A function that must not be carried out twice. Where its parameters are given by a function, that is asked if they are needed. */
@@ -306,49 +294,41 @@ export class PostgresStore implements Store {
 
   // ── runs ──
 
-  create(runs: readonly NewRun[]): Promise<CreateResult[]> {
-    const isKeyed = runs.some(({ idempotencyKey }) => idempotencyKey !== undefined);
-    return isKeyed ? this.#keyed.add(runs) : (this.#create(runs) as Promise<CreateResult[]>); // only keys are waited for
+  async create(runs: readonly NewRun[]): Promise<Answer<CreateResult>[]> {
+    if (runs.length === 0) return [];
+    const { names } = await this.#know(runs, firstTurns(runs));
+    const now = this.#given();
+    const batch = lazily(() => createBatch(runs, names, this.#goesPlain));
+    const alone = this.#alone(runs, (run) => this.#alones.run(run, now, names));
+    const values = (): Parameter[] => [now, ...this.#encoded(batch).parameters, null, null];
+    const results = createResults(runs, batch, await this.#call("create_runs_1", values, { alone, isBatch: true }));
+    this.#tellCreated(runs, results);
+    return results;
   }
-  #create(runs: readonly NewRun[]): Promise<(CreateResult | undefined)[]> {
-    return inPortions(runs, sizeOfRun, async (portion) => {
-      const { names } = await this.#know(portion, firstTurns(portion));
-      const now = this.#given();
-      const batch = lazily(() => createBatch(portion, names, this.#goesPlain));
-      const alone = this.#alone(portion, (run) => this.#alones.run(run, now, names));
-      const answer = await this.#call("create_runs_1", () => [now, ...this.#encoded(batch).parameters, null, null], { alone });
-      const results = createResults(portion, batch, answer);
-      this.#tellCreated(portion, results);
-      return results;
-    });
-  }
-  #tellCreated(runs: readonly NewRun[], results: readonly (CreateResult | undefined)[]): void {
-    const first = runs.flatMap(({ first }, i) => (first !== undefined && results[i]?.status === "created" ? [first.commit] : []));
+  #tellCreated(runs: readonly NewRun[], results: readonly Answer<CreateResult>[]): void {
+    const isNew = results.map((result) => result !== "busy" && result.status === "created");
+    const first = runs.flatMap(({ first }, i) => (first !== undefined && isNew[i] === true ? [first.commit] : []));
     const { here, elsewhere } = changesOf(first, first.map(() => ({ status: "committed", inbox: [] })), false, false); // biome-ignore format: one call
-    const work = runs.some((run, i) => (run.first === undefined && results[i]?.status === "created") || (run.messages?.length ?? 0) > 0);
+    const work = runs.some((run, i) => (run.first === undefined && isNew[i] === true) || (run.messages?.length ?? 0) > 0);
     const family = runs.some(({ parent, messages }) => parent !== undefined || (messages?.length ?? 0) > 0);
     const parked = first.some(({ lease, close }) => lease === "park" && close === undefined);
     const more = { work: here.work === true || work || family || parked, messages: here.messages === true || family };
     this.#tell({ ...here, ...more }, { ...elsewhere, ...more });
   }
-  commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
-    return inPortions(turns, sizeOfTurn, async (portion) => {
-      const { names, notices } = await this.#know(portion.flatMap(({ children }) => children ?? []), portion); // biome-ignore format: one call
-      const now = this.#given();
-      const birthOf = this.#birthsOf(portion);
-      const batch = lazily(() => commitBatch(portion, names, birthOf, this.#goesPlain));
-      const alone = this.#alone(portion, (commit) => this.#alones.turn(commit, now, names, birthOf(commit)));
-      const answer = await this.#call("commit_turns_1", () => [now, ...this.#encoded(batch).parameters], {
-        areTurns: true,
-        alone,
-        isShared: portion.length > 1,
-      });
-      const { results, due, family } = commitResults(portion, batch, answer);
-      const { here, elsewhere } = changesOf(portion, results, due, family);
-      notices.tell(here, elsewhere);
-      if (results.includes(undefined)) throw partlyWritten(stillSignaled(), results);
-      return results as CommitResult[];
-    });
+  async commit(turns: readonly TurnCommit[]): Promise<Answer<CommitResult>[]> {
+    if (turns.length === 0) return [];
+    const known = this.#know(turns.flatMap(({ children }) => children ?? []), turns); // biome-ignore format: one call
+    const { names, notices } = known instanceof Promise ? await known : known;
+    const now = this.#given();
+    const birthOf = this.#birthsOf(turns);
+    const batch = lazily(() => commitBatch(turns, names, birthOf, this.#goesPlain));
+    const alone = this.#alone(turns, (commit) => this.#alones.turn(commit, now, names, birthOf(commit)));
+    const values = (): Parameter[] => [now, ...this.#encoded(batch).parameters];
+    const answer = await this.#call("commit_turns_1", values, { areTurns: true, alone, isBatch: true });
+    const { results, due, family } = commitResults(turns, batch, answer);
+    const { here, elsewhere } = changesOf(turns, results, due, family);
+    notices.tell(here, elsewhere);
+    return results;
   }
   /** Of runs that were claimed before their first turn: their start says what the claim has brought. */
   #birthsOf(turns: readonly TurnCommit[]): BirthOf {
@@ -372,7 +352,7 @@ export class PostgresStore implements Store {
     const { connections } = this.#use();
     const { workerId, queue, serves, limit, lease, cached, blockedAfter = null } = request;
     if (blockedAfter !== null) await this.expire(); // K7: a blocked run that it would pass over is not passed over for good
-    const most = Math.max(0, Math.min(limit, PORTION * 10));
+    const most = Math.max(0, Math.min(limit, MOST_ITEMS * 10));
     const values = [this.#given(), text(workerId), text(queue), servedFields(serves), most, time(lease), blockedAfter];
     const rows = await connections.call<ClaimRow>(() => ({ sql: this.#claimRuns, values }), { tellAgain: true });
     const found = rows.filter((row) => row["key"] !== null);
@@ -418,60 +398,37 @@ export class PostgresStore implements Store {
     const histories = await readHistories(this.#use().connections, this.#place.s, missing);
     return claims.map((claim) => (claim.records === undefined ? { ...claim, records: histories.get(claim.key) } : claim));
   }
-  async renew(
-    workerId: string,
-    lease: number,
-    claims: readonly { readonly runId: string; readonly epoch: number; readonly seen: number }[],
-  ): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
+  async renew(workerId: string, lease: number, claims: readonly HeldClaim[], wait = false): Promise<Answer<Renewal>[]> {
     if (claims.length === 0) return [];
     const fields = claims.map(({ runId, epoch, seen }, i) => ({ i, id: text(runId), e: epoch, seen }));
-    const ask = (some: readonly object[], wait: boolean): Promise<string> =>
-      this.#ask("renew_leases_1", [this.#given(), text(workerId), time(lease), JSON.stringify(some), wait]);
-    const { results, busy } = renewals(claims.length, await ask(fields, false));
-    if (busy.length > 0) this.#renewSoon(() => ask(fields.filter(({ i }) => busy.includes(i)), true)); // biome-ignore format: one line
-    return results;
+    const values = [this.#given(), text(workerId), time(lease), JSON.stringify(fields), wait];
+    return renewals(claims.length, await this.#ask("renew_leases_1", values, { isBatch: true }));
   }
-  /** Most rows that are locked are so for the length of a commit. Nobody waits for the others: they are asked for again with the next renewal. */
-  #renewSoon(renew: () => Promise<unknown>): void {
-    if (this.#isRenewing) return;
-    this.#isRenewing = true;
-    const over = (): void => {
-      this.#isRenewing = false;
-    };
-    renew().then(over, over);
+  async send(messages: readonly Message[], wait = false): Promise<Answer<SendResult>[]> {
+    if (messages.length === 0) return [];
+    const fieldsOf = (message: Message, o: number) => ({ o, ...addressedFields(message) });
+    const fields = this.#encoded(() => JSON.stringify(messages.map(fieldsOf)));
+    const arePlain = !this.#isGeneral && messages.every(({ message }) => isPlain(message)) && areDistinct(messages);
+    const values = [this.#given(), arePlain ? fields : null, arePlain ? null : fields, wait];
+    const answer = await this.#call("send_messages_1", values, { isBatch: true });
+    this.#tell({ work: true, messages: true, results: messages.some(({ message }) => message.job.type === "cancel") });
+    return (JSON.parse(answer) as (SentAnswer | null)[]).map((sent) => (sent === null ? "busy" : sendResult(sent)));
   }
-  /** Messages of one process arrive in the order in which they were sent: what is asked for while a call is under way shares the next. */
-  send(messages: readonly Message[]): Promise<SendResult[]> {
-    return this.#sends.add(messages);
+  async terminate(runs: readonly Termination[]): Promise<Answer<SendResult>[]> {
+    if (runs.length === 0) return [];
+    const fields = runs.map(({ runId, reason }) => {
+      const error = new RunTerminatedError(reason === undefined ? { runId } : { runId, reason });
+      return { r: text(runId), e: json(serializeError(error)) };
+    });
+    const answer = await this.#call("terminate_runs_1", [this.#given(), JSON.stringify(fields)], { isBatch: true });
+    this.#tell({ work: true, messages: true, results: true });
+    return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
   }
-  #send(messages: readonly Message[], wait: boolean): Promise<(SendResult | undefined)[]> {
-    const carryOut = async (portion: readonly Message[]): Promise<(SendResult | undefined)[]> => {
-      const fieldsOf = (message: Message, o: number) => ({ o, ...addressedFields(message) });
-      const fields = this.#encoded(() => JSON.stringify(portion.map(fieldsOf)));
-      const arePlain = !this.#isGeneral && portion.every(({ message }) => isPlain(message)) && areDistinct(portion);
-      const answer = await this.#call("send_messages_1", [this.#given(), arePlain ? fields : null, arePlain ? null : fields, wait]);
-      this.#tell({ work: true, messages: true, results: portion.some(({ message }) => message.job.type === "cancel") });
-      return (JSON.parse(answer) as (SentAnswer | null)[]).map((sent) => (sent === null ? undefined : sendResult(sent)));
-    };
-    return this.#encoded(() => inPortionsByKey(messages, sizeOfMessage, ({ runId }) => runId, carryOut));
-  }
-  async terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
-    return inPortions(runs, () => 0, async (portion) => {
-      const fields = portion.map(({ runId, reason }) => {
-        const error = new RunTerminatedError(reason === undefined ? { runId } : { runId, reason });
-        return { r: text(runId), e: json(serializeError(error)) };
-      });
-      const answer = await this.#call("terminate_runs_1", [this.#given(), JSON.stringify(fields)]);
-      this.#tell({ work: true, messages: true, results: true });
-      return (JSON.parse(answer) as SentAnswer[]).map(sendResult);
-    }); // biome-ignore format: one call
-  }
-  async resume(runIds: readonly string[]): Promise<ResumeResult[]> {
-    return inPortions(runIds, () => 0, async (portion) => {
-      const answer = await this.#call("resume_runs_1", [this.#given(), JSON.stringify(portion.map(text))]);
-      this.#tell({ work: true, messages: true });
-      return JSON.parse(answer) as ResumeResult[];
-    }); // biome-ignore format: one call
+  async resume(runIds: readonly string[]): Promise<Answer<ResumeResult>[]> {
+    if (runIds.length === 0) return [];
+    const answer = await this.#call("resume_runs_1", [this.#given(), JSON.stringify(runIds.map(text))], { isBatch: true });
+    this.#tell({ work: true, messages: true });
+    return JSON.parse(answer) as ResumeResult[];
   }
 
   // ── what time does ──
@@ -525,8 +482,9 @@ export class PostgresStore implements Store {
     const left = await this.#sweep(now, tasks);
     if (left.length > 0) await this.#sweep(now, left, true);
   }
-  async #settle(fields: readonly object[], wait: boolean): Promise<Settled> {
-    const settled = JSON.parse(await this.#call("settle_tasks_1", [this.#given(), JSON.stringify(fields), wait])) as Settled;
+  async #settle(fields: readonly object[], wait: boolean, how: CallOptions = {}): Promise<Settled> {
+    const values = [this.#given(), JSON.stringify(fields), wait];
+    const settled = JSON.parse(await this.#call("settle_tasks_1", values, how)) as Settled;
     if (settled.late !== null) await this.#expireNow(settled.late.map(lateRun)).catch(lateAgain);
     return settled;
   }
@@ -566,7 +524,7 @@ export class PostgresStore implements Store {
   transact(claim: TransactionClaim, body: (tx: unknown) => Payload | Promise<Payload>): Promise<InboxMessage | "stale"> {
     return this.#use().transactions.run(claim, body);
   }
-  within(tx: unknown): Pick<Store, "create" | "send"> {
+  within(tx: unknown): StoreWithin {
     const ask = askIn(tx);
     const { s } = this.#place;
     const post = async (messages: readonly Message[]): Promise<SendResult[]> => {
@@ -625,7 +583,7 @@ export class PostgresStore implements Store {
       text(workerId),
       text(queue),
       JSON.stringify(activities.map(text)),
-      Math.max(0, Math.min(limit, PORTION)),
+      Math.max(0, Math.min(limit, MOST_ITEMS)),
       time(lease),
     ];
     const sql = this.#sqlOf("claim_tasks_1", 10);
@@ -645,32 +603,23 @@ export class PostgresStore implements Store {
     if (broken.length > 0) await this.#settle(broken, true).then(() => this.#tell({ work: true, messages: true }), lateAgain);
     return { now, tasks: readable, nextAt: next ?? undefined, overdue };
   }
-  async heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
-    if (tasks.length === 0) return [];
-    const fields = tasks.map(({ id, token, lease, details }, i) => ({
-      i,
-      id,
-      token,
-      lease: time(lease),
-      details: optionalPayload(details),
-    }));
-    const { held, overdue } = JSON.parse(await this.#ask("heartbeat_1", [this.#given(), JSON.stringify(fields)])) as Beaten;
+  async heartbeat(beats: readonly Heartbeat[]): Promise<Answer<boolean>[]> {
+    if (beats.length === 0) return [];
+    const fieldsOf = ({ id, token, lease, details }: Heartbeat, i: number) => {
+      return { i, id, token, lease: time(lease), details: optionalPayload(details) };
+    };
+    const fields = this.#encoded(() => JSON.stringify(beats.map(fieldsOf)));
+    const { held, overdue } = JSON.parse(await this.#ask("heartbeat_1", [this.#given(), fields], { isBatch: true })) as Beaten;
     if (overdue) await this.#sweepOverdue().catch(lateAgain);
-    return tasks.map((_, i) => held?.includes(i) === true);
+    return beats.map((_, i) => held?.includes(i) === true);
   }
-  answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
-    return this.#answers.add(answers);
-  }
-  #answer(answers: readonly TaskAnswer[], wait: boolean): Promise<(boolean | undefined)[]> {
-    return inPortions(answers, sizeOfAnswer, async (portion) => {
-      const { taken, busy, overdue } = await this.#settle(
-        this.#encoded(() => portion.map(answerFields)),
-        wait,
-      );
-      this.#tell({ work: true, messages: true, tasks: portion.some(({ outcome }) => outcome.status === "failed") });
-      if (overdue) await this.#sweepOverdue().catch(lateAgain);
-      return portion.map((_, i) => (busy?.includes(i) === true ? undefined : taken.includes(i)));
-    });
+  async answerTasks(answers: readonly TaskAnswer[], wait = false): Promise<Answer<boolean>[]> {
+    if (answers.length === 0) return [];
+    const fields = this.#encoded(() => answers.map(answerFields));
+    const { taken, busy, overdue } = await this.#settle(fields, wait, { isBatch: true });
+    this.#tell({ work: true, messages: true, tasks: answers.some(({ outcome }) => outcome.status === "failed") });
+    if (overdue) await this.#sweepOverdue().catch(lateAgain);
+    return answers.map((_, i) => (busy?.includes(i) === true ? "busy" : taken.includes(i)));
   }
 
   // ── reading ──
@@ -695,13 +644,12 @@ export class PostgresStore implements Store {
   async workers(runId: string): Promise<ReadonlyMap<number, string>> {
     return this.#understood(readWorkers(this.#use().connections, this.#place.s, runId));
   }
-  rejectUpdates(updates: Parameters<Store["rejectUpdates"]>[0]): ReturnType<Store["rejectUpdates"]> {
-    return inPortions(updates, () => 0, async (portion) => {
-      const fields = portion.map(({ runId, id, error }) => ({ r: text(runId), u: text(id), e: json(error) }));
-      const answer = await this.#call("reject_updates_1", [this.#given(), JSON.stringify(fields)]);
-      this.#tell({ results: true });
-      return (JSON.parse(answer) as RejectedAnswer[]).map(rejectedOutcome);
-    }); // biome-ignore format: one call
+  async rejectUpdates(updates: Parameters<Store["rejectUpdates"]>[0]): ReturnType<Store["rejectUpdates"]> {
+    if (updates.length === 0) return [];
+    const fields = updates.map(({ runId, id, error }) => ({ r: text(runId), u: text(id), e: json(error) }));
+    const answer = await this.#call("reject_updates_1", [this.#given(), JSON.stringify(fields)]);
+    this.#tell({ results: true });
+    return (JSON.parse(answer) as RejectedAnswer[]).map(rejectedOutcome);
   }
   async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
     return this.#understood(readUpdates(this.#use().connections, this.#place.s, keys));
@@ -770,19 +718,6 @@ interface Delivered {
 /** Attempts whose time is up are swept now and then in any case: what they were found along with does not fail with them. */
 const lateAgain = (): void => {};
 
-function lockedError(where: string): StoreError {
-  return new StoreError(
-    `${where} was busy: somebody has kept this run, or the same idempotency key, for too long.\nLook for transactions that stay open: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.`,
-    { code: "HF_STORE_BUSY", retryable: true },
-  );
-}
-function stillSignaled(): StoreError {
-  return new StoreError("A transaction that has sent a signal to this run is still open, so the run can't end yet.", {
-    code: "HF_STORE_BUSY",
-    retryable: true,
-    isOfOne: true,
-  });
-}
 function placeholders(count: number): string {
   return Array.from({ length: count }, (_, i) => `$${i + 1}`).join(", ");
 }
@@ -819,64 +754,4 @@ async function inHalves<I>(items: readonly I[], work: (items: readonly I[]) => P
     }
     if (refusal !== undefined) throw refusal;
   }
-}
-
-/** In order, one after the other, so that turns of one run stay in order. Almost always there is one. */
-function inPortions<I, R>(items: readonly I[], sizeOf: (item: I) => number, work: (portion: readonly I[]) => Promise<R[]>): Promise<R[]> {
-  return endOfPortion(items, 0, sizeOf) === items.length && items.length > 0 ? work(items) : inSeveral(items, sizeOf, work);
-}
-/** The same where some may have to wait (undefined): no later one of their key goes before them. */
-function inPortionsByKey<I, R>(
-  items: readonly I[],
-  sizeOf: (item: I) => number,
-  keyOf: (item: I) => string,
-  work: (portion: readonly I[]) => Promise<(R | undefined)[]>,
-): Promise<(R | undefined)[]> {
-  const waiting = new Set<string>();
-  return inPortions(items, sizeOf, async (portion) => {
-    const isFree = portion.map((item) => !waiting.has(keyOf(item)));
-    const free = portion.filter((_, i) => isFree[i]);
-    const done = free.length === 0 ? [] : await work(free);
-    for (const [i, item] of free.entries()) if (done[i] === undefined) waiting.add(keyOf(item));
-    let used = 0;
-    return isFree.map((one) => (one ? done[used++] : undefined));
-  });
-}
-async function inSeveral<I, R>(
-  items: readonly I[],
-  sizeOf: (item: I) => number,
-  work: (portion: readonly I[]) => Promise<R[]>,
-): Promise<R[]> {
-  const results: R[] = [];
-  for (let from = 0; from < items.length; ) {
-    const to = endOfPortion(items, from, sizeOf);
-    try {
-      results.push(...(await work(items.slice(from, to))));
-    } catch (error) {
-      throw partlyWritten(error, [...results, ...(error instanceof StoreError ? error.written : [])]);
-    }
-    from = to;
-  }
-  return results;
-}
-function endOfPortion<I>(items: readonly I[], from: number, sizeOf: (item: I) => number): number {
-  let to = from;
-  let size = 0;
-  while (to < items.length && to - from < PORTION && (to === from || size < PORTION_CHARS)) size += sizeOf(items[to++] as I);
-  return to;
-}
-
-const sizeOfPayload = (value: Payload | undefined): number => value?.length ?? 0;
-const sizeOfRun = (run: NewRun): number => run.input.length + (run.first === undefined ? 0 : sizeOfTurn(run.first.commit));
-const sizeOfMessage = ({ message: { job } }: Message): number =>
-  sizeOfPayload(job.type === "signal" ? job.payload : job.type === "update" ? job.input : undefined);
-const sizeOfAnswer = ({ outcome }: TaskAnswer): number => (outcome.status === "completed" ? outcome.value.length : 0);
-/** About: the values that can be large. */
-function sizeOfTurn({ turn, state, close, children, tasks }: TurnCommit): number {
-  let size = sizeOfPayload(state) + sizeOfPayload(close?.output);
-  for (const job of turn?.jobs ?? []) if (job.type === "resolve" && job.outcome.status === "completed") size += job.outcome.value.length;
-  for (const command of turn?.commands ?? []) if ("value" in command) size += sizeOfPayload(command.value);
-  for (const { input } of children ?? []) size += input.length;
-  for (const { input } of tasks ?? []) size += input.length;
-  return size;
 }

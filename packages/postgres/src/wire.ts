@@ -148,11 +148,12 @@ export function cut(client: object): void {
 
 /**
  * Statements that have a name keep the plan that was made for them, perhaps when the tables were small: so rows are to be found by index
- * in any case. And they are for READ COMMITTED, whatever the role has by default. Only where it is a session of ours: who comes through a pooler is told another process than it has.
+ * in any case. And they are for READ COMMITTED, whatever the role has by default. D3: a statement that waits for a lock gives up soon, so
+ * that those behind it are carried out. Only where it is a session of ours: who comes through a pooler is told another process than it has.
  */
 export function prepareSession(client: Client): void {
   const { processID } = client as unknown as { readonly processID: number | null };
-  const sql = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false)
-    WHERE pg_backend_pid() = $1`;
+  const sql = `SELECT set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false),
+    set_config('lock_timeout', '1s', false) WHERE pg_backend_pid() = $1`;
   client.query(sql, [processID]).catch(() => undefined); // what is wrong with it, the next call finds out
 }

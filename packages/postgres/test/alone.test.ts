@@ -3,14 +3,27 @@
 import { type Command, jsonCodec } from "@holdfast/core";
 import type { NewRun, TurnCommit } from "holdfast/store";
 import { describe, expect, test } from "vitest";
-import type { PostgresStore } from "../src/index.ts";
-import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import {
+  COMPLETED,
+  claim,
+  draft,
+  type Held,
+  heldOf,
+  newRun,
+  range,
+  running,
+  signal,
+  type TestStore,
+  turnOf,
+  until,
+  useDatabase,
+} from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
 const value = jsonCodec.encode(1);
 
-async function watched(options: { listen?: boolean } = {}): Promise<{ store: PostgresStore; wire: Wire; schema: string }> {
+async function watched(options: { listen?: boolean } = {}): Promise<{ store: TestStore; wire: Wire; schema: string }> {
   const { wire, url } = await Wire.to(database.url);
   const schema = database.newSchema();
   return { store: await database.open({ connectionString: url, schema, ...options }), wire, schema };
@@ -174,7 +187,7 @@ describe("one statement", () => {
 });
 
 describe("an answer that is lost", () => {
-  const lost = async (work: (store: PostgresStore, wire: Wire, schema: string) => Promise<void>): Promise<void> => {
+  const lost = async (work: (store: TestStore, wire: Wire, schema: string) => Promise<void>): Promise<void> => {
     const { store, wire, schema } = await watched();
     await running(store, "before");
     await work(store, wire, schema);
@@ -254,7 +267,7 @@ describe("the same rows as by a function", () => {
   ];
   const BYTES = new Uint8Array([0, 1, 2, 255, 26]);
   /** What is in the tables afterwards, and what was answered. */
-  async function left(listen: boolean, work: (store: PostgresStore) => Promise<unknown[]>): Promise<unknown> {
+  async function left(listen: boolean, work: (store: TestStore) => Promise<unknown[]>): Promise<unknown> {
     const schema = database.newSchema();
     const store = await database.open({ schema, listen, clock: () => 5_000_000 });
     await running(store, "before");
@@ -271,7 +284,7 @@ describe("the same rows as by a function", () => {
   }
   const answered = (answer: Promise<unknown>): Promise<unknown> => answer.catch((error: { code?: string }) => error.code ?? String(error));
 
-  test.each<[string, (store: PostgresStore) => Promise<unknown[]>]>([
+  test.each<[string, (store: TestStore) => Promise<unknown[]>]>([
     [
       "P8 new runs",
       async (store) => {

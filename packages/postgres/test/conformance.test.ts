@@ -4,9 +4,10 @@
 
 import { storeConformance } from "@holdfast/conformance";
 import type { Store } from "holdfast/store";
-import { describe, expect, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { GENERAL_WAY, type InternalOptions } from "../src/options.ts";
 import { COMPLETED, draft, newRun, running, signal, turnOf, useDatabase } from "./support.ts";
+import { Wire } from "./wire.ts";
 
 const database = useDatabase();
 
@@ -16,7 +17,7 @@ describe.each([
 ])("PostgresStore %s", (_, isGeneral) => {
   const opened = new Map<Store, { schema: string; clock: () => number }>();
   const open = async (schema: string, clock: () => number): Promise<Store> => {
-    const store = await database.open({ schema, clock, connections: 4, [GENERAL_WAY]: isGeneral } as InternalOptions);
+    const store = await database.openBare({ schema, clock, connections: 4, [GENERAL_WAY]: isGeneral } as InternalOptions);
     opened.set(store, { schema, clock });
     return store;
   };
@@ -24,17 +25,39 @@ describe.each([
     const { schema, clock } = opened.get(store) ?? { schema: "", clock: Date.now };
     return open(schema, clock);
   };
+  const schemaOf = (store: Store): string => opened.get(store)?.schema ?? "";
+  /** Rows of runs whose ids begin with "bad" are refused. */
+  async function refuseBad(store: Store): Promise<void> {
+    const s = schemaOf(store);
+    const refuse = (name: string, id: string): string =>
+      `CREATE FUNCTION ${s}.${name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF ${id} LIKE 'bad%' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$`;
+    await database.sql(refuse("refuse_run", "NEW.id"));
+    await database.sql(refuse("refuse_row", `(SELECT id FROM ${s}.runs WHERE key = NEW.run)`));
+    await database.sql(`CREATE TRIGGER refuse BEFORE INSERT ON ${s}.runs FOR EACH ROW EXECUTE FUNCTION ${s}.refuse_run()`);
+    for (const table of ["records", "inbox"])
+      await database.sql(`CREATE TRIGGER refuse BEFORE INSERT ON ${s}.${table} FOR EACH ROW EXECUTE FUNCTION ${s}.refuse_row()`);
+    // The schema is used again.
+    onTestFinished(async () => void (await database.sql(`DROP FUNCTION ${s}.refuse_run, ${s}.refuse_row CASCADE`)));
+  }
+  async function lock(store: Store, runId: string): Promise<() => Promise<void>> {
+    const client = await database.client();
+    await client.query("BEGIN");
+    await client.query(`SELECT 1 FROM ${schemaOf(store)}.runs WHERE id = $1 FOR UPDATE`, [runId]);
+    return async () => void (await client.query("ROLLBACK"));
+  }
   storeConformance({
     name: "Postgres",
     test,
     makeStore: async ({ clock }) => open(await database.emptySchema(), clock),
     reopen: again,
     beside: again,
+    refuseBad,
+    lock,
   });
 
   test("its calls go the way that the suite is meant to try", async () => {
     const schema = database.newSchema();
-    const store = await open(schema, Date.now);
+    const store = await database.open({ schema, [GENERAL_WAY]: isGeneral } as InternalOptions);
     // The functions of the general way leave a trace.
     const general = { create_run_1: "created", commit_turn_1: "committed", deliver_1: "delivered" };
     await database.sql(`CREATE TABLE "${schema}".trace (what text)`);
@@ -51,5 +74,25 @@ describe.each([
     await store.commit([draft(held, { turn: turnOf(held), ...COMPLETED })]);
     const trace = await database.sql<{ what: string }>(`SELECT DISTINCT what FROM "${schema}".trace ORDER BY 1`);
     expect(trace.map(({ what }) => what)).toEqual(isGeneral ? ["committed", "created", "delivered"] : []);
+  });
+});
+
+describe("PostgresStore, through a network that loses answers", () => {
+  const wires = new Map<Store, Wire>();
+  const calls = { create: "create_runs_1", commit: "commit_turns_1", send: "send_messages_1" };
+  storeConformance({
+    name: "Postgres",
+    test: (title, run) => (title.includes("answer is lost") ? test(title, run) : undefined),
+    async makeStore({ clock }) {
+      const { wire, url } = await Wire.to(database.url);
+      const store = await database.openBare({ connectionString: url, schema: database.newSchema(), clock });
+      wires.set(store, wire);
+      onTestFinished(async () => {
+        expect(wire.lost).toBe(3);
+        await wire.close();
+      });
+      return store;
+    },
+    loseAnswer: (store, method) => wires.get(store)?.loseAnswerOf(calls[method]),
   });
 });

@@ -1,9 +1,21 @@
 // Many connections at the same runs: nobody waits for each other for ever, nothing is lost, nothing is done twice.
 
 import { jsonCodec } from "@holdfast/core";
-import type { Store } from "holdfast/store";
 import { expect, test } from "vitest";
-import { COMPLETED, claim, draft, type Held, heldOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
+import {
+  COMPLETED,
+  claim,
+  draft,
+  type Held,
+  heldOf,
+  newRun,
+  range,
+  running,
+  type SettledStore,
+  signal,
+  turnOf,
+  useDatabase,
+} from "./support.ts";
 
 const database = useDatabase();
 const RETRY = { maxAttempts: 3, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 };
@@ -24,7 +36,7 @@ const deadlocks = async (): Promise<number> => {
 };
 
 /** One process: claims what it finds and does at random whatever a store can be asked for, in batches that overlap with others'. */
-async function live(store: Store, name: string, ids: readonly string[], rounds: number): Promise<{ sent: number; turns: number }> {
+async function live(store: SettledStore, name: string, ids: readonly string[], rounds: number): Promise<{ sent: number; turns: number }> {
   const random = randomOf(name.length * 7 + name.charCodeAt(name.length - 1));
   const pick = (): string => ids[random(ids.length)] ?? "";
   const some = <T>(make: () => T): T[] => range(1 + random(6)).map(make);

@@ -3,12 +3,11 @@
 import { jsonCodec, workflow } from "@holdfast/core";
 import { Holdfast } from "holdfast";
 import { expect, onTestFinished, test } from "vitest";
-import { PostgresStore } from "../src/index.ts";
 import { canOwnServers } from "./server/index.ts";
-import { claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import { claim, draft, heldOf, inboxOf, newRun, range, running, signal, TestStore, turnOf, until, useDatabase } from "./support.ts";
 
 /** The store, and how many looks at runs it has not answered yet. */
-function counted(store: PostgresStore): { store: PostgresStore; looks: { underWay: number } } {
+function counted(store: TestStore): { store: TestStore; looks: { underWay: number } } {
   const looks = { underWay: 0 };
   const get = store.get.bind(store);
   store.get = async (runIds) => {
@@ -101,9 +100,9 @@ if (canOwnServers) {
 
   test("M10 D9 who waits for a result is told of it soon after the server has come back", async () => {
     const schema = database.newSchema();
-    const { store, looks } = counted(new PostgresStore({ connectionString: database.url, schema }));
+    const { store, looks } = counted(new TestStore({ connectionString: database.url, schema }));
     const client = await Holdfast.with({ store });
-    const elsewhere = await Holdfast.with({ store: new PostgresStore({ connectionString: database.url, schema }) });
+    const elsewhere = await Holdfast.with({ store: new TestStore({ connectionString: database.url, schema }) });
     onTestFinished(async () => void (await Promise.all([client.close(), elsewhere.close()])));
     const waits = workflow("waits", async (ctx) => ctx.waitForSignal("go"));
     await elsewhere.worker({ workflows: [waits] });

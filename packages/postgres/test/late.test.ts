@@ -3,17 +3,16 @@
 
 import { Holdfast, type Logger, workflow } from "holdfast";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { PostgresStore } from "../src/index.ts";
 import { canOwnServers, LAST_BYTES, SlowNetwork } from "./server/index.ts";
-import { type Database, draft, type Held, inboxOf, range, running, turnOf, until, useDatabase } from "./support.ts";
+import { type Database, draft, type Held, inboxOf, range, running, type TestStore, turnOf, until, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 const COMMITTED = { status: "committed" };
 
 /** One turn more of each, in one batch. */
-const commit = (store: PostgresStore, ...held: Held[]): Promise<unknown[]> =>
+const commit = (store: TestStore, ...held: Held[]): Promise<unknown[]> =>
   store.commit(held.map((one) => draft(one, { turn: turnOf(one), seen: 0 })));
-const turnsOf = async (store: PostgresStore, { runId }: Held): Promise<number[]> => (await store.history(runId)).map(({ index }) => index);
+const turnsOf = async (store: TestStore, { runId }: Held): Promise<number[]> => (await store.history(runId)).map(({ index }) => index);
 
 async function slow(on: Database = database): Promise<SlowNetwork> {
   const network = await SlowNetwork.to(on.url);
@@ -21,7 +20,7 @@ async function slow(on: Database = database): Promise<SlowNetwork> {
   return network;
 }
 /** A store through the network, with a connection for turns, and runs that it holds. */
-async function bench(network: SlowNetwork, ids: readonly string[]): Promise<{ store: PostgresStore; held: Held[]; schema: string }> {
+async function bench(network: SlowNetwork, ids: readonly string[]): Promise<{ store: TestStore; held: Held[]; schema: string }> {
   const schema = database.newSchema();
   const store = await database.open({ schema, connectionString: network.url });
   const held = await Promise.all(ids.map((id) => running(store, id)));

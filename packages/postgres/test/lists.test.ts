@@ -1,9 +1,9 @@
 // Lists and counts, held against the store in memory: the same runs with the same pasts, and questions of every kind.
 
 import { jsonCodec, type RunStatus, type SerializedError, type Turn } from "@holdfast/core";
-import { type ClaimedRun, MemoryStore, type NewRun, type RunQuery, type Store, type TurnCommit } from "holdfast/store";
+import { type ClaimedRun, MemoryStore, type NewRun, type RunQuery, type TurnCommit } from "holdfast/store";
 import { expect, test } from "vitest";
-import { claim, draft, type Held, heldOf, newRun, range, signal, turnOf, useDatabase } from "./support.ts";
+import { claim, draft, type Held, heldOf, newRun, range, type SettledStore, signal, turnOf, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 
@@ -84,7 +84,7 @@ type Deed =
   | { readonly do: "poke" | "cancel" | "terminate" | "resume"; readonly ids: readonly string[] }
   | { readonly do: "wait"; readonly ms: number }; // biome-ignore format: one a line
 
-async function work(store: Store, queue: string, lot: (id: string) => Lot, held: Map<string, Kept>): Promise<unknown> {
+async function work(store: SettledStore, queue: string, lot: (id: string) => Lot, held: Map<string, Kept>): Promise<unknown> {
   const serves = WORKFLOWS.map((workflow) => ({ workflow, versions: "*" as const }));
   const claimed = await claim(store, { queue, serves, limit: 1_000, lease: LEASE });
   for (const one of claimed) held.set(one.run.id, { ...heldOf(one), inbox: one.inbox.map(({ id }) => id) });
@@ -119,7 +119,7 @@ async function work(store: Store, queue: string, lot: (id: string) => Lot, held:
   });
   return { claimed: claimed.toSorted((a, b) => (a.run.id < b.run.id ? -1 : 1)).map(seen), told };
 }
-async function carryOut(store: Store, deed: Deed, held: Map<string, Kept>): Promise<unknown> {
+async function carryOut(store: SettledStore, deed: Deed, held: Map<string, Kept>): Promise<unknown> {
   switch (deed.do) {
     case "create":
       return (await store.create(deed.runs)).map(({ status, id }) => ({ status, id }));
@@ -151,7 +151,7 @@ const bare = (it: object | undefined): unknown =>
   it === undefined ? undefined : JSON.parse(JSON.stringify(it, (key, value: unknown) => (key === "stack" ? undefined : value)));
 
 /** The same past in both. Ids in the order of creation. */
-async function livedThrough(dice: Dice, stores: readonly Store[], clock: { time: number }, deeds: number): Promise<string[]> {
+async function livedThrough(dice: Dice, stores: readonly SettledStore[], clock: { time: number }, deeds: number): Promise<string[]> {
   const ids: string[] = [];
   const held = stores.map(() => new Map<string, Kept>());
   const some = (): string[] => [...new Set(range(dice.below(12)).map(() => dice.of(ids)))];
@@ -235,7 +235,7 @@ function question(dice: Dice, ids: readonly string[], latest: number): Omit<RunQ
   };
 }
 /** Page after page; a page and its cursor, as whoever looks at them sees them. */
-async function pagesOf(store: Store, query: Omit<RunQuery, "cursor">): Promise<{ ids: string[]; hasMore: boolean }[]> {
+async function pagesOf(store: SettledStore, query: Omit<RunQuery, "cursor">): Promise<{ ids: string[]; hasMore: boolean }[]> {
   const pages: { ids: string[]; hasMore: boolean }[] = [];
   let cursor: string | undefined;
   do {

@@ -2,7 +2,6 @@
 
 import { jsonCodec } from "@holdfast/core";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { PostgresStore } from "../src/index.ts";
 import {
   COMPLETED,
   claim,
@@ -14,6 +13,7 @@ import {
   range,
   running,
   signal,
+  type TestStore,
   turnOf,
   until,
   useDatabase,
@@ -26,7 +26,7 @@ const value = jsonCodec.encode(1);
 
 describe("an answer that is lost", () => {
   let wire: Wire;
-  let store: PostgresStore;
+  let store: TestStore;
   let schema = "";
   beforeEach(async () => {
     const through = await Wire.to(database.url);
@@ -171,7 +171,7 @@ describe("a backend that is ended in the middle", () => {
       return ended.length > 0;
     }, "a call that waits");
   }
-  const kinds: readonly (readonly [string, (store: PostgresStore, held: Held) => Promise<unknown>, unknown])[] = [
+  const kinds: readonly (readonly [string, (store: TestStore, held: Held) => Promise<unknown>, unknown])[] = [
     ["D2 commit", (store, held) => store.commit([draft(held, { turn: turnOf(held) })]), [{ status: "committed" }]],
     ["M1 send", (store) => store.send([{ runId: "a", message: { job: signal("s1") } }]), [{ status: "sent" }]],
     ["K6 terminate", (store) => store.terminate([{ runId: "a", reason: undefined }]), [{ status: "sent" }]],

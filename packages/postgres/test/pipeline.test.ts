@@ -7,29 +7,41 @@ import { text as textOf } from "node:stream/consumers";
 import type { CommitResult } from "holdfast/store";
 import type { Client } from "pg";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { PostgresStore } from "../src/index.ts";
 import { Wire as Pipeline, type WireOptions } from "../src/wire.ts";
 import { bundled } from "./processes/bundled.ts";
 import { canOwnServers } from "./server/index.ts";
-import { type Database, draft, type Held, inboxOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import {
+  type Database,
+  draft,
+  type Held,
+  inboxOf,
+  newRun,
+  range,
+  running,
+  signal,
+  type TestStore,
+  turnOf,
+  until,
+  useDatabase,
+} from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
 const COMMITTED = [{ status: "committed" }];
 
 /** One turn more of each, in one batch. */
-const commit = (store: PostgresStore, ...held: Held[]): Promise<CommitResult[]> =>
+const commit = (store: TestStore, ...held: Held[]): Promise<CommitResult[]> =>
   store.commit(held.map((one) => draft(one, { turn: turnOf(one), seen: 0 })));
-const runningAll = (store: PostgresStore, ...ids: string[]): Promise<Held[]> => Promise.all(ids.map((id) => running(store, id)));
-const turnsOf = async (store: PostgresStore, { runId }: Held): Promise<number[]> => (await store.history(runId)).map(({ index }) => index);
+const runningAll = (store: TestStore, ...ids: string[]): Promise<Held[]> => Promise.all(ids.map((id) => running(store, id)));
+const turnsOf = async (store: TestStore, { runId }: Held): Promise<number[]> => (await store.history(runId)).map(({ index }) => index);
 
 /** A store whose wire is in use, with as many names of calls known to the server as the test needs at once. */
-async function warm(store: PostgresStore, calls = 4): Promise<void> {
+async function warm(store: TestStore, calls = 4): Promise<void> {
   const held = await runningAll(store, ...range(calls).map((i) => `warm ${i}`));
   for (const _ of range(2)) await Promise.all(held.map((one) => commit(store, one)));
 }
 /** A store that knows all names, so that what is asked for goes out at once and in order; it has not made its wire yet. */
-async function fresh(schema: string, more: { connectionString?: string; patience?: number } = {}): Promise<PostgresStore> {
+async function fresh(schema: string, more: { connectionString?: string; patience?: number } = {}): Promise<TestStore> {
   const store = await database.open({ schema, ...more });
   const first = (runId: string) => {
     const held = { runId, execution: 1, epoch: 1, workerId: "w1", turns: 0 };
@@ -51,7 +63,7 @@ const backends = (where: string, on: Database = database): Promise<{ pid: number
 const waiter = (on: Database = database): Promise<number> =>
   until(async () => (await backends("wait_event_type = 'Lock'", on))[0]?.pid, "one that waits");
 /** What was passed by comes to an end on the wire before this does. */
-async function settle(store: PostgresStore, held: Held): Promise<void> {
+async function settle(store: TestStore, held: Held): Promise<void> {
   for (const _ of range(2)) expect(await commit(store, held)).toMatchObject(COMMITTED);
 }
 
@@ -179,7 +191,7 @@ describe("a statement that fails", () => {
 
 describe("D3 one that waits for a lock", () => {
   /** `a` is held up, and `b` passes it by. */
-  async function passedBy(size: number): Promise<{ store: PostgresStore; a: Held; b: Held[]; first: Promise<unknown>; holder: Client }> {
+  async function passedBy(size: number): Promise<{ store: TestStore; a: Held; b: Held[]; first: Promise<unknown>; holder: Client }> {
     const schema = database.newSchema();
     const store = await database.open({ schema });
     await warm(store);
@@ -207,7 +219,7 @@ describe("D3 one that waits for a lock", () => {
   /** The same with a message in `b`, and no turn: nothing but the name of the call tells that it was carried out. */
   async function messagePassedBy(): Promise<{
     schema: string;
-    store: PostgresStore;
+    store: TestStore;
     a: Held;
     target: Held;
     first: Promise<unknown>;

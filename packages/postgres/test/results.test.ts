@@ -3,15 +3,28 @@
 import { randomUUID } from "node:crypto";
 import { jsonCodec } from "@holdfast/core";
 import { Holdfast, Receive, workflow } from "holdfast";
-import type { Store, TurnCommit, Wakeup } from "holdfast/store";
+import type { TurnCommit, Wakeup } from "holdfast/store";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { PostgresStore } from "../src/index.ts";
-import { COMPLETED, claim, draft, type Held, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import {
+  COMPLETED,
+  claim,
+  draft,
+  type Held,
+  newRun,
+  range,
+  running,
+  type SettledStore,
+  signal,
+  TestStore,
+  turnOf,
+  until,
+  useDatabase,
+} from "./support.ts";
 
 const database = useDatabase();
 
 /** Two stores that hear each other, and what the second is told of results. */
-async function twoStores(): Promise<{ store: PostgresStore; channel: string; told: Wakeup[] }> {
+async function twoStores(): Promise<{ store: TestStore; channel: string; told: Wakeup[] }> {
   const schema = database.newSchema();
   const [store, beside] = [await database.open({ schema }), await database.open({ schema })];
   const told: Wakeup[] = [];
@@ -101,13 +114,13 @@ describe("notices that name nobody", () => {
   const childOf = (runId: string, parentClose: "cancel" | "terminate") => ({ runId, execution: 1, seq: 1, parentClose, announce: false });
 
   /** A parent that is held, and a child of it that nobody has begun with. */
-  async function family(store: Store, parentClose: "cancel" | "terminate" = "cancel"): Promise<Held> {
+  async function family(store: SettledStore, parentClose: "cancel" | "terminate" = "cancel"): Promise<Held> {
     const parent = await running(store, "p");
     const child = newRun("c", { parent: childOf("p", parentClose), queue: "of c" });
     await store.commit([draft(parent, { turn: turnOf(parent), children: [child] })]);
     return parent;
   }
-  const ends: [string, (store: Store) => Promise<unknown>][] = [
+  const ends: [string, (store: SettledStore) => Promise<unknown>][] = [
     ["its parent ends", async (store) => store.commit([ending(await family(store))])],
     [
       "its parent ends with a turn that has more to do",
@@ -206,7 +219,7 @@ describe("notices that name nobody", () => {
 });
 
 describe("notices that sum up several", () => {
-  type Act = (store: Store) => Promise<unknown>;
+  type Act = (store: SettledStore) => Promise<unknown>;
   const ends =
     (id: string): Act =>
     async (store) =>
@@ -220,7 +233,7 @@ describe("notices that sum up several", () => {
     return store.send([{ runId: "s", message: { job: signal("s2") } }]);
   };
   /** A notice is on its way until it is let go or lost: whatever comes up meanwhile shares the next. */
-  async function holdUp(store: Store, channel: string): Promise<{ letGo(): Promise<unknown>; lose(): Promise<unknown> }> {
+  async function holdUp(store: SettledStore, channel: string): Promise<{ letGo(): Promise<unknown>; lose(): Promise<unknown> }> {
     const [client, schema] = [await database.client(), channel.replace("holdfast:", "")];
     await client.query("SELECT pg_advisory_lock(1)");
     await database.sql(`CREATE OR REPLACE FUNCTION "${schema}".notify_1(p_channel text, p_notice text) RETURNS void LANGUAGE plpgsql AS $$
@@ -335,7 +348,7 @@ describe("engines", () => {
   /** An engine that never looks by itself, and how often it has looked; another one works. */
   async function twoEngines(): Promise<{ waiting: Holdfast; working: Holdfast; looks: () => number }> {
     const schema = database.newSchema();
-    const open = () => new PostgresStore({ connectionString: database.url, schema });
+    const open = () => new TestStore({ connectionString: database.url, schema });
     const [store, other] = [open(), open()];
     let looks = 0;
     const { get } = store;

@@ -2,22 +2,21 @@
 
 import { jsonCodec } from "@holdfast/core";
 import { expect, test } from "vitest";
-import type { PostgresStore } from "../src/index.ts";
-import { COMPLETED, draft, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
+import { COMPLETED, draft, newRun, range, running, signal, type TestStore, turnOf, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 const DAY = 86_400_000;
 const value = jsonCodec.encode({ amount: 12 });
 const RETRY = { maxAttempts: 3, initialInterval: 1, backoff: 1, maxInterval: 1, jitter: 0 };
 
-async function open(more: object = {}): Promise<{ store: PostgresStore; schema: string; clock: { time: number } }> {
+async function open(more: object = {}): Promise<{ store: TestStore; schema: string; clock: { time: number } }> {
   const schema = database.newSchema();
   const clock = { time: 1_000 * DAY };
   const store = await database.open({ schema, clock: () => clock.time, retention: 30 * DAY, ...more });
   return { store, schema, clock };
 }
 /** A run that leaves something in every table there is. */
-async function closed(store: PostgresStore, id: string, more: Parameters<typeof newRun>[1] = {}): Promise<void> {
+async function closed(store: TestStore, id: string, more: Parameters<typeof newRun>[1] = {}): Promise<void> {
   const held = await running(store, id, { idempotencyKey: `start ${id}`, ...more });
   await store.send([{ runId: id, message: { job: signal("s1"), idempotencyKey: "k" } }]);
   await store.send([{ runId: id, message: { job: { type: "update", id: "u1", name: "x", input: value } } }]);
@@ -99,7 +98,7 @@ test("many go in small batches, and several processes at it do not get in each o
   await store.terminate(ids.map((runId) => ({ runId, reason: undefined })));
   clock.time += 31 * DAY;
   const other = await database.open({ schema, clock: () => clock.time, retention: 30 * DAY });
-  const all = async (one: PostgresStore): Promise<number> => {
+  const all = async (one: TestStore): Promise<number> => {
     let gone = 0;
     for (let count = await one.retire(); count > 0; count = await one.retire()) {
       expect(count).toBeLessThanOrEqual(100);

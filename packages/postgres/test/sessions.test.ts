@@ -5,9 +5,9 @@ import { FatalError, jsonCodec } from "@holdfast/core";
 import { Client } from "pg";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { isLost } from "../src/failures.ts";
-import type { PostgresStore, PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
+import type { PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
 import { Bouncer } from "./bouncer.ts";
-import { claim, draft, type Held, inboxOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import { claim, draft, type Held, inboxOf, newRun, range, running, signal, type TestStore, turnOf, until, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 const COMMITTED = [{ status: "committed" }];
@@ -16,7 +16,7 @@ let schema = "";
 beforeEach(() => {
   schema = database.newSchema();
 });
-const commit = (store: PostgresStore, held: Held) => store.commit([draft(held, { turn: turnOf(held), seen: 0 })]);
+const commit = (store: TestStore, held: Held) => store.commit([draft(held, { turn: turnOf(held), seen: 0 })]);
 
 /** A setting of the database, for sessions that begin now; until it is reset, or the test is over. */
 async function setting(name: string, to: string): Promise<() => Promise<unknown>> {
@@ -90,7 +90,7 @@ describe.each(["serializable", "repeatable read"])("a role whose transactions ar
 });
 
 describe("a transaction step", () => {
-  let store: PostgresStore;
+  let store: TestStore;
   let held: Held;
   let table = "";
   const open = async (more: Partial<PostgresStoreOptions> = {}): Promise<void> => {

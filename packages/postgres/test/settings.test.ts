@@ -2,8 +2,7 @@
 
 import { jsonCodec } from "@holdfast/core";
 import { expect, onTestFinished, test } from "vitest";
-import { PostgresStore } from "../src/index.ts";
-import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, running, signal, turnOf, useDatabase } from "./support.ts";
+import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, running, signal, TestStore, turnOf, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 let databases = 0;
@@ -16,8 +15,8 @@ async function newDatabase(more = ""): Promise<{ name: string; url: string }> {
   });
   return { name, url: database.server.url(name) };
 }
-async function open(url: string): Promise<PostgresStore> {
-  const store = new PostgresStore({ connectionString: url });
+async function open(url: string): Promise<TestStore> {
+  const store = new TestStore({ connectionString: url });
   onTestFinished(() => store.close());
   await store.open();
   return store;
@@ -59,7 +58,7 @@ const SETTINGS: readonly Readonly<Record<string, string>>[] = [
 ];
 
 /** A bit of everything: what comes back has to be what went in. */
-async function live(store: PostgresStore): Promise<void> {
+async function live(store: TestStore): Promise<void> {
   const text = "a\\b 'c' \"d\" \\n 漢 NULL {} $1";
   const value = jsonCodec.encode({ text });
   const child = { runId: text, execution: 1, seq: 1, parentClose: "terminate", announce: true } as const;

@@ -10,7 +10,21 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { type FromUrlOptions, PostgresStore, type PostgresTransaction } from "../src/index.ts";
 import { Bouncer } from "./bouncer.ts";
 import { bundled } from "./processes/bundled.ts";
-import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import {
+  COMPLETED,
+  claim,
+  draft,
+  heldOf,
+  inboxOf,
+  newRun,
+  range,
+  running,
+  signal,
+  type TestStore,
+  turnOf,
+  until,
+  useDatabase,
+} from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
@@ -150,7 +164,7 @@ describe("roles", () => {
     await database.sql(`DROP OWNED BY ${role} CASCADE`);
     await database.sql(`DROP ROLE ${role}`);
   };
-  const useAll = async (store: PostgresStore): Promise<void> => {
+  const useAll = async (store: TestStore): Promise<void> => {
     const held = await running(store, "a", { attributes: { x: 1 }, deadline: 1_000_000 });
     await store.send([{ runId: "a", message: { job: signal("s1"), idempotencyKey: "k" } }]);
     await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);

@@ -2,9 +2,9 @@
 
 import { jsonCodec } from "@holdfast/core";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { PostgresStore, PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
+import type { PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
 import { canOwnServers } from "./server/index.ts";
-import { COMPLETED, draft, type Held, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import { COMPLETED, draft, type Held, inboxOf, newRun, running, signal, type TestStore, turnOf, until, useDatabase } from "./support.ts";
 import { Wire } from "./wire.ts";
 
 const database = useDatabase();
@@ -23,7 +23,7 @@ beforeEach(async () => {
   onTestFinished(() => through.wire.close());
   await database.open({ schema, listen: false }); // making the schema may take longer than answers do here
 });
-const open = (more: Partial<PostgresStoreOptions> = {}): Promise<PostgresStore> =>
+const open = (more: Partial<PostgresStoreOptions> = {}): Promise<TestStore> =>
   database.open({ connectionString: url, schema, noAnswer: SOON, ...more });
 /** Sessions of the store that wait for a lock, or keep a transaction open. */
 const busy = (): Promise<{ pid: number }[]> =>
@@ -31,7 +31,7 @@ const busy = (): Promise<{ pid: number }[]> =>
     `SELECT pid FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database()
        AND (wait_event_type = 'Lock' OR state LIKE 'idle in transaction%')`,
   );
-const commit = (store: PostgresStore, held: Held) => store.commit([draft(held, { turn: turnOf(held), seen: 0 })]);
+const commit = (store: TestStore, held: Held) => store.commit([draft(held, { turn: turnOf(held), seen: 0 })]);
 
 describe("a call", () => {
   test("D2 that is not answered is asked again, though its patience is over by then", async () => {
@@ -88,7 +88,7 @@ describe("a call", () => {
 });
 
 describe("a transaction step", () => {
-  let store: PostgresStore;
+  let store: TestStore;
   let held: Held;
   let table = "";
   let runs = 0;
@@ -186,7 +186,7 @@ if (canOwnServers) {
 describe("who listens", () => {
   const listens = (): number => wire.statements.filter((sql) => sql.startsWith("LISTEN")).length;
   /** Names runs that have ended elsewhere: polling does not. */
-  async function hears(store: PostgresStore): Promise<void> {
+  async function hears(store: TestStore): Promise<void> {
     const other = await database.open({ schema });
     const ended: string[] = [];
     store.watch((wakeup) => ended.push(...(wakeup.ended ?? [])));

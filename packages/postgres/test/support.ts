@@ -2,12 +2,60 @@
 // Owns: the databases and stores of a test file; everything that was opened is closed after each test.
 // Invariants: nothing is waited for by sleeping.
 
+import { type SettledStore, settled } from "@holdfast/conformance/bench";
 import { jsonCodec, type Turn } from "@holdfast/core";
-import type { ClaimedRun, ClaimRequest, InboxJob, InboxMessage, NewRun, Store, TurnCommit } from "holdfast/store";
+import type {
+  AddressedMessage,
+  ClaimedRun,
+  ClaimRequest,
+  CommitResult,
+  CreateResult,
+  Heartbeat,
+  HeldClaim,
+  InboxJob,
+  InboxMessage,
+  NewRun,
+  Renewal,
+  ResumeResult,
+  SendResult,
+  TaskAnswer,
+  Termination,
+  TurnCommit,
+} from "holdfast/store";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import { PostgresStore, type PostgresStoreOptions } from "../src/index.ts";
 import { emptySchema, type ServerOptions, startServer, type TestServer } from "./server/index.ts";
+
+/** As the batcher of an engine uses it: what is busy is asked for again until it is not. */
+export class TestStore extends PostgresStore {
+  override create(runs: readonly NewRun[]): Promise<CreateResult[]> {
+    return settled(runs, (some) => super.create(some));
+  }
+  override commit(turns: readonly TurnCommit[]): Promise<CommitResult[]> {
+    return settled(turns, (some) => super.commit(some));
+  }
+  override send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
+    return settled(messages, (some, wait) => super.send(some, wait));
+  }
+  override renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<Renewal[]> {
+    return settled(claims, (some, wait) => super.renew(workerId, lease, some, wait));
+  }
+  override terminate(runs: readonly Termination[]): Promise<SendResult[]> {
+    return settled(runs, (some) => super.terminate(some));
+  }
+  override resume(runIds: readonly string[]): Promise<ResumeResult[]> {
+    return settled(runIds, (some) => super.resume(some));
+  }
+  override heartbeat(beats: readonly Heartbeat[]): Promise<boolean[]> {
+    return settled(beats, (some) => super.heartbeat(some));
+  }
+  override answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
+    return settled(answers, (some, wait) => super.answerTasks(some, wait));
+  }
+}
+
+export type { SettledStore };
 
 export interface Database {
   readonly url: string;
@@ -17,7 +65,9 @@ export interface Database {
   /** A schema with nothing in it, which an earlier test may have used. Not for a test that changes more than rows. */
   emptySchema(): Promise<string>;
   /** An opened store, which is closed after the test. */
-  open(options?: Partial<PostgresStoreOptions>): Promise<PostgresStore>;
+  open(options?: Partial<PostgresStoreOptions>): Promise<TestStore>;
+  /** The same, as it is. */
+  openBare(options?: Partial<PostgresStoreOptions>): Promise<PostgresStore>;
   /** One statement on a connection of its own. */
   sql<R extends object = Record<string, unknown>>(text: string, values?: unknown[]): Promise<R[]>;
   /** A connected client, which is ended after the test. */
@@ -51,6 +101,11 @@ export function useDatabase(options: ServerOptions = {}): Database {
     await client.connect();
     return client;
   };
+  const opened = async <S extends PostgresStore>(store: S): Promise<S> => {
+    stores.push(store);
+    await store.open();
+    return store;
+  };
   return {
     get url() {
       return url;
@@ -67,12 +122,8 @@ export function useDatabase(options: ServerOptions = {}): Database {
       lent.push(schema);
       return schema;
     },
-    async open(given = {}) {
-      const store = new PostgresStore({ connectionString: url, ...given });
-      stores.push(store);
-      await store.open();
-      return store;
-    },
+    open: (given = {}) => opened(new TestStore({ connectionString: url, ...given })),
+    openBare: (given = {}) => opened(new PostgresStore({ connectionString: url, ...given })),
     async sql<R extends object>(text: string, values: unknown[] = []): Promise<R[]> {
       const client = await connect();
       try {
@@ -117,7 +168,7 @@ export interface Held {
   readonly workerId: string;
   turns: number;
 }
-export async function claim(store: Store, more: Partial<ClaimRequest> = {}): Promise<ClaimedRun[]> {
+export async function claim(store: SettledStore, more: Partial<ClaimRequest> = {}): Promise<ClaimedRun[]> {
   const serves = [{ workflow: "order", versions: "*" }] as const;
   const { runs } = await store.claim({
     workerId: "w1",
@@ -134,7 +185,7 @@ export function heldOf({ run }: ClaimedRun): Held {
   return { runId: run.id, execution: run.execution, epoch: run.epoch, workerId: run.workerId ?? "", turns: run.turns };
 }
 /** A new run, claimed. */
-export async function running(store: Store, id: string, more: Partial<NewRun> = {}): Promise<Held> {
+export async function running(store: SettledStore, id: string, more: Partial<NewRun> = {}): Promise<Held> {
   await store.create([newRun(id, { queue: `queue of ${id}`, ...more })]);
   const [claimed] = await claim(store, { queue: `queue of ${id}`, ...(more.queue !== undefined && { queue: more.queue }) });
   if (claimed === undefined) throw new Error(`${id} can't be claimed.`);
@@ -150,7 +201,7 @@ export function draft({ runId, execution, epoch, workerId }: Held, more: Partial
   return { runId, execution, epoch, workerId, status: "running", lease: "keep", ...more };
 }
 export const COMPLETED = { status: "completed", close: { status: "completed", output: jsonCodec.encode("done") } } as const;
-export async function inboxOf(store: Store, { runId, epoch, workerId }: Held, seen = 0): Promise<readonly InboxMessage[]> {
+export async function inboxOf(store: SettledStore, { runId, epoch, workerId }: Held, seen = 0): Promise<readonly InboxMessage[]> {
   const [renewed] = await store.renew(workerId, 30_000, [{ runId, epoch, seen }]);
   if (renewed?.held !== true) throw new Error(`The claim of ${runId} does not hold.`);
   return renewed.inbox;

@@ -3,8 +3,7 @@
 import { HoldfastError, InvalidInputError, signal, workflow } from "@holdfast/core";
 import { Holdfast } from "holdfast";
 import { afterEach, expect, test } from "vitest";
-import type { PostgresStore } from "../src/index.ts";
-import { draft, type Held, inboxOf, running, turnOf, until, useDatabase } from "./support.ts";
+import { draft, type Held, inboxOf, running, type TestStore, turnOf, until, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 const quiet = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
@@ -139,7 +138,7 @@ const RETRY = { maxAttempts: 3, initialInterval: 1, backoff: 2, maxInterval: 1, 
 const TASK = { seq: 1, activity: "mail", queue: "t", input: "1", retry: RETRY, location: "x", startToClose: 60_000 };
 const REQUEST = { workerId: "w1", queue: "t", activities: ["mail"], limit: 10, lease: 1_000 };
 
-async function withTasks(clock: () => number): Promise<{ schema: string; store: PostgresStore; held: Held[] }> {
+async function withTasks(clock: () => number): Promise<{ schema: string; store: TestStore; held: Held[] }> {
   const schema = database.newSchema();
   const store = await database.open({ schema, clock });
   const held = [await running(store, "damaged"), await running(store, "healthy")];

@@ -8,12 +8,12 @@ import { Kysely, PostgresDialect } from "kysely";
 import { Pool } from "pg";
 import postgres from "postgres";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { PostgresStore, PostgresTransaction } from "../src/index.ts";
-import { COMPLETED, claim, draft, inboxOf, newRun, running, signal, turnOf, until, useDatabase } from "./support.ts";
+import type { PostgresTransaction } from "../src/index.ts";
+import { COMPLETED, claim, draft, inboxOf, newRun, running, signal, type TestStore, turnOf, until, useDatabase } from "./support.ts";
 
 const database = useDatabase();
 let schema = "";
-let store: PostgresStore;
+let store: TestStore;
 let table = "";
 let tables = 0;
 beforeEach(async () => {

@@ -42,6 +42,8 @@ export interface Faults {
   readonly evict: number;
   /** The clock of a worker's process is set back, or forward, by up to five seconds. */
   readonly clockSet: number;
+  /** Another transaction holds a lock: items of a call are answered "busy", or the call is rejected as busy, with nothing written. */
+  readonly locked: number;
 }
 export type FaultKind = keyof Faults;
 
@@ -67,6 +69,7 @@ export const FAULTS: Faults = {
   deploy: 0.003,
   evict: 0.5,
   clockSet: 0.002,
+  locked: 0.03,
 };
 export const FAULT_KINDS = Object.keys(FAULTS) as readonly FaultKind[];
 
@@ -116,7 +119,7 @@ export function noStrikes(): Record<FaultKind, number> {
 }
 
 /** Kinds that seeds did not have at first: they draw from another stream, so that a seed stays what it was without them. */
-const LATER: ReadonlySet<FaultKind> = new Set(["clockSet"]);
+const LATER: ReadonlySet<FaultKind> = new Set(["clockSet", "locked"]);
 
 /** The rates of one seed: some kinds are off, the others are anything up to three times as often as usual. */
 export function drawnFaults(random: Random, later: Random, without: readonly FaultKind[]): Faults {

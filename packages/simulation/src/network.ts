@@ -2,8 +2,19 @@
 // Owns: when a call is carried out, when its answer comes, and whether it does.
 // Invariants: a call is carried out at most once, as a whole; what was answered was carried out; a dead process hears nothing.
 
-import type { ClaimResult, CommitResult, CreateResult, NewRun, Store, TurnCommit, Wakeup } from "holdfast/store";
-import { StoreError } from "holdfast/store";
+import type {
+  Answer,
+  ClaimResult,
+  CommitResult,
+  CreateResult,
+  HeldClaim,
+  NewRun,
+  Renewal,
+  Store,
+  TurnCommit,
+  Wakeup,
+} from "holdfast/store";
+import { faultOf, StoreError } from "holdfast/store";
 import type { FaultDraws } from "./faults.ts";
 import type { SimProcess } from "./process.ts";
 import type { World } from "./world.ts";
@@ -11,11 +22,26 @@ import type { World } from "./world.ts";
 /** Milliseconds that a way takes as a rule. */
 const WAY = 0.7;
 
-type Claim = Parameters<Store["renew"]>[2][number];
-type Answer<T> = { readonly value: T } | { readonly error: unknown };
+type Given<T> = { readonly value: T } | { readonly error: unknown };
+
+function locked(): StoreError {
+  return new StoreError("Another transaction holds a lock. Try again.", { code: "HF_STORE_BUSY", retryable: true, fault: "busy" });
+}
 
 function outage(what: string): StoreError {
   return new StoreError(`${what} Try again.`, { code: "HF_STORE_UNAVAILABLE", retryable: true });
+}
+
+interface Batch<I, R> {
+  readonly keyOf: (item: I) => string;
+  readonly perform: (items: readonly I[]) => Promise<Answer<R>[]>;
+  readonly onFailure?: () => void;
+  readonly onTold?: (given: Given<readonly Answer<R>[]>) => void;
+}
+const runOf = ({ runId }: { readonly runId: string }): string => runId;
+const taskOf = ({ id }: { readonly id: number }): string => `task ${id}`;
+function doneOf<R>(answer: Answer<R> | undefined): R | undefined {
+  return answer === "busy" ? undefined : answer;
 }
 
 /** What a process sees of the store. */
@@ -49,7 +75,7 @@ export class Network {
     what: string,
     perform: () => Promise<T>,
     onFailure?: () => void,
-    onTold?: (given: Answer<T>) => void,
+    onTold?: (given: Given<T>) => void,
   ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (process.isDead) return;
@@ -57,7 +83,7 @@ export class Network {
       const { random } = process;
       let there = random.span(WAY);
       let back = random.span(WAY);
-      const answer = (given: Answer<T>, after: number): void => {
+      const answer = (given: Given<T>, after: number): void => {
         const tell = (): void => {
           onTold?.(given);
           if ("value" in given) resolve(given.value);
@@ -99,7 +125,7 @@ export class Network {
       // A transaction is the caller's own code: it does not run without it. Other calls may be on their way when the caller dies.
       const owner = what === "transact" ? process : random.chance(0.5) ? process.wire : undefined;
       const carryOut = async (): Promise<void> => {
-        let given: Answer<T>;
+        let given: Given<T>;
         try {
           given = { value: await perform() };
         } catch (error) {
@@ -115,6 +141,26 @@ export class Network {
     });
   }
 
+  /** A call of the batch contract, of which another transaction may have locked something. */
+  #batch<I, R>(process: SimProcess, what: string, items: readonly I[], batch: Batch<I, R>): Promise<Answer<R>[]> {
+    const { keyOf, perform, onFailure, onTold } = batch;
+    const isLocked = items.length > 0 && this.#faults.draw("locked");
+    const stream = this.#faults.stream("locked");
+    const first = isLocked ? stream.between(0, items.length - 1) : items.length;
+    const key = isLocked ? keyOf(items[first] as I) : undefined;
+    const isRejected = isLocked && stream.chance(0.3);
+    const isBusy = items.map((item, i) => i >= first && keyOf(item) === key);
+    const carryOut = async (): Promise<Answer<R>[]> => {
+      if (isLocked) this.#world.note(process.name, `${what} finds ${key} locked`);
+      if (isRejected) throw locked();
+      const free = items.filter((_, i) => isBusy[i] !== true);
+      const results = isLocked && free.length === 0 ? [] : await perform(free);
+      let used = 0;
+      return isBusy.map((one) => (one ? "busy" : (results[used++] as Answer<R>)));
+    };
+    return this.#call(process, what, carryOut, onFailure, onTold);
+  }
+
   /** Nothing has gone wrong with its calls, or all of that is long over. */
   isUntroubled(process: SimProcess): boolean {
     return this.#world.age > (this.#troubled.get(process) ?? Number.NEGATIVE_INFINITY) + 4 * this.#lease;
@@ -127,27 +173,37 @@ export class Network {
       return (...args: A): Promise<T> => this.#call(process, what, () => method.apply(store, args));
     };
     return {
-      commitsAtOnce: 2, // two may overtake each other
+      limits: { ...store.limits, calls: 2 }, // two may overtake each other
       open: async () => {},
       close: async () => {},
       now: call("now", store.now),
-      create: (runs) => this.#call(process, "create", () => store.create(runs), undefined, (given) => this.#toldCreated(process, runs, given)), // biome-ignore format: one line
+      create: (runs) => {
+        const onTold = (given: Given<readonly Answer<CreateResult>[]>): void => this.#toldCreated(process, runs, given);
+        return this.#batch(process, "create", runs, { keyOf: ({ id }) => id, perform: (some) => store.create(some), onTold });
+      },
       claim: (request) => {
         process.workerId = request.workerId;
         if (!process.isReady) this.#world.violate("starting", "W1", `${request.workerId} claims before it has started`);
         const cached = (runId: string) => (process.isDead ? undefined : request.cached(runId));
         return this.#call(process, "claim", () => store.claim({ ...request, cached }), undefined, (given) => this.#toldClaimed(process, given)); // biome-ignore format: one line
       },
-      commit: (turns) => this.#call(process, "commit", () => store.commit(turns), () => this.#onCommitFailed(turns), (given) => this.#toldCommitted(process, turns, given)), // biome-ignore format: one line
-      send: call("send", store.send),
-      renew: (workerId, lease, claims) => this.#call(process, "renew", () => store.renew(workerId, lease, claims), undefined, (given) => this.#toldRenewed(process, claims, given)), // biome-ignore format: one line
-      terminate: call("terminate", store.terminate),
-      resume: call("resume", store.resume),
+      commit: (turns) => {
+        const onFailure = (): void => this.#onCommitFailed(turns);
+        const onTold = (given: Given<readonly Answer<CommitResult>[]>): void => this.#toldCommitted(process, turns, given);
+        return this.#batch(process, "commit", turns, { keyOf: runOf, perform: (some) => store.commit(some), onFailure, onTold });
+      },
+      send: (messages) => this.#batch(process, "send", messages, { keyOf: runOf, perform: (some) => store.send(some) }),
+      renew: (workerId, lease, claims) => {
+        const onTold = (given: Given<readonly Answer<Renewal>[]>): void => this.#toldRenewed(process, claims, given);
+        return this.#batch(process, "renew", claims, { keyOf: runOf, perform: (some) => store.renew(workerId, lease, some), onTold });
+      },
+      terminate: (runs) => this.#batch(process, "terminate", runs, { keyOf: runOf, perform: (some) => store.terminate(some) }),
+      resume: (ids) => this.#batch(process, "resume", ids, { keyOf: (id) => id, perform: (some) => store.resume(some) }),
       expire: call("expire", store.expire),
       ...(store.transact !== undefined && { transact: call("transact", store.transact) }),
       claimTasks: call("claimTasks", store.claimTasks),
-      heartbeat: call("heartbeat", store.heartbeat),
-      answerTasks: call("answerTasks", store.answerTasks),
+      heartbeat: (beats) => this.#batch(process, "heartbeat", beats, { keyOf: taskOf, perform: (some) => store.heartbeat(some) }),
+      answerTasks: (answers) => this.#batch(process, "answerTasks", answers, { keyOf: taskOf, perform: (some) => store.answerTasks(some) }),
       get: call("get", store.get),
       history: call("history", store.history),
       attempts: call("attempts", store.attempts),
@@ -162,23 +218,26 @@ export class Network {
 
   // ── what processes know ──
 
-  #toldCreated({ told }: SimProcess, runs: readonly NewRun[], given: Answer<readonly CreateResult[]>): void {
+  #toldCreated({ told }: SimProcess, runs: readonly NewRun[], given: Given<readonly Answer<CreateResult>[]>): void {
     if (!("value" in given)) return;
     for (const [i, { id, first }] of runs.entries())
-      if (first !== undefined && given.value[i]?.status === "created") told.claimed(id, 1, this.#world.age);
+      if (first !== undefined && doneOf(given.value[i])?.status === "created") told.claimed(id, 1, this.#world.age);
   }
-  #toldClaimed({ told }: SimProcess, given: Answer<ClaimResult>): void {
+  #toldClaimed({ told }: SimProcess, given: Given<ClaimResult>): void {
     if ("value" in given) for (const { run } of given.value.runs) told.claimed(run.id, run.epoch, this.#world.age);
   }
-  #toldRenewed({ told }: SimProcess, claims: readonly Claim[], given: Answer<readonly { readonly held: boolean }[]>): void {
+  #toldRenewed({ told }: SimProcess, claims: readonly HeldClaim[], given: Given<readonly Answer<Renewal>[]>): void {
     if (!("value" in given)) return;
-    for (const [i, { runId, epoch }] of claims.entries()) if (given.value[i]?.held === false) told.lost(runId, epoch, this.#world.age);
+    for (const [i, { runId, epoch }] of claims.entries())
+      if (doneOf(given.value[i])?.held === false) told.lost(runId, epoch, this.#world.age);
   }
   /** Whoever can't know whether its commit was carried out gives the run up. */
-  #toldCommitted({ told }: SimProcess, turns: readonly TurnCommit[], given: Answer<readonly CommitResult[]>): void {
+  #toldCommitted({ told }: SimProcess, turns: readonly TurnCommit[], given: Given<readonly Answer<CommitResult>[]>): void {
     const { age } = this.#world;
+    if ("error" in given && faultOf(given.error) === "busy") return; // nothing was written
     for (const [i, { runId, execution, epoch, close, turn }] of turns.entries()) {
-      const status = "value" in given ? given.value[i]?.status : undefined;
+      if ("value" in given && given.value[i] === "busy") continue; // nothing was written
+      const status = "value" in given ? doneOf(given.value[i])?.status : undefined;
       if (status === "late") continue; // nothing was written
       const isOver = status !== "committed" || close !== undefined;
       if (isOver) told.lost(runId, epoch, age);

@@ -4,7 +4,6 @@
 
 import { type AnyWorkflow, isDeliveredError, type Logger, replay, toHistory } from "@holdfast/core";
 import { Holdfast } from "holdfast";
-import type { Store } from "holdfast/store";
 import { Effects } from "./checks/effects.ts";
 import { ReadChecks } from "./checks/reads.ts";
 import { StoreChecks } from "./checks/stores.ts";
@@ -17,7 +16,7 @@ import { type Clock, SimProcess, TRUE_CLOCK } from "./process.ts";
 import type { Random } from "./random.ts";
 import type { Scenario } from "./scenario.ts";
 import { StepBodies } from "./stepBodies.ts";
-import { openSimulatedStore, type StoreKind } from "./stores.ts";
+import { type FreeStore, openSimulatedStore, type StoreKind } from "./stores.ts";
 import type { Violation } from "./violation.ts";
 import { World } from "./world.ts";
 
@@ -85,7 +84,7 @@ class Simulation {
   #build = 1;
   #calm: () => void = () => {};
   readonly #calmed: Promise<void>;
-  #inner!: Store;
+  #inner!: FreeStore;
   #close: () => Promise<void> = async () => {};
   #rows: () => readonly string[] = () => [];
   #network!: Network;

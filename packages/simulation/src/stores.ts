@@ -13,8 +13,12 @@ import type { World } from "./world.ts";
 type Transacted = Parameters<NonNullable<Store["transact"]>>[0];
 export type StoreKind = "memory" | "sqlite";
 
+/** One that never answers "busy": nothing but it writes to the storage. What is busy in a simulated world, the network says. */
+export type FreeStore = Omit<Store, BatchMethod> & Pick<MemoryStore, BatchMethod>;
+type BatchMethod = "create" | "commit" | "send" | "answerTasks" | "renew" | "heartbeat" | "terminate" | "resume";
+
 export interface SimulatedStore {
-  readonly store: Store;
+  readonly store: FreeStore;
   /** What transactions have written. */
   rows(): readonly string[];
   close(): Promise<void>;
@@ -89,17 +93,17 @@ class ConnectedSqliteStore extends SqliteStore {
     this.#places.set(workerId, place);
     return this.#others[place - 1];
   }
-  override create(...args: Parameters<Store["create"]>): ReturnType<Store["create"]> {
+  override create(...args: Parameters<Store["create"]>): ReturnType<SqliteStore["create"]> {
     const first = args[0].find((run) => run.first !== undefined)?.first;
     return this.#of(first?.workerId)?.create(...args) ?? super.create(...args);
   }
   override claim(...args: Parameters<Store["claim"]>): ReturnType<Store["claim"]> {
     return this.#of(args[0].workerId)?.claim(...args) ?? super.claim(...args);
   }
-  override commit(...args: Parameters<Store["commit"]>): ReturnType<Store["commit"]> {
+  override commit(...args: Parameters<Store["commit"]>): ReturnType<SqliteStore["commit"]> {
     return this.#of(args[0][0]?.workerId)?.commit(...args) ?? super.commit(...args);
   }
-  override renew(...args: Parameters<Store["renew"]>): ReturnType<SqliteStore["renew"]> {
+  override renew(...args: Parameters<SqliteStore["renew"]>): ReturnType<SqliteStore["renew"]> {
     return this.#of(args[0])?.renew(...args) ?? super.renew(...args);
   }
   /** Hints of what was written are told at once, by whoever wrote it; the look at what other connections write goes by real time. */

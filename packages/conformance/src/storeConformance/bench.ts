@@ -23,6 +23,9 @@ import type {
   TurnCommit,
   UpdateOutcome,
 } from "holdfast/store";
+import { type SettledStore, settled, settledStore } from "./settledStore.ts";
+
+export { type SettledStore, settled };
 
 export const START = 1_000_000;
 export const LEASE = 10_000;
@@ -59,12 +62,16 @@ interface Clock {
 }
 
 export class Bench {
-  store: Store;
+  /** The one under test, as its maker knows it. */
+  raw: Store;
+  /** The same; what is busy is asked for again. */
+  store: SettledStore;
   readonly #clock: Clock;
   readonly #storage: Storage;
 
   private constructor(store: Store, clock: Clock, storage: Storage) {
-    this.store = store;
+    this.raw = store;
+    this.store = settledStore(store);
     this.#clock = clock;
     this.#storage = storage;
   }
@@ -76,13 +83,14 @@ export class Bench {
   async crash(): Promise<void> {
     const { reopen } = this.#storage;
     assert.ok(reopen !== undefined, "only stores that can be opened again have tests that crash");
-    this.store = await reopen(this.store);
+    this.raw = await reopen(this.raw);
+    this.store = settledStore(this.raw);
   }
   /** Another process opens the same storage. */
   async beside(): Promise<Bench> {
     const { beside } = this.#storage;
     assert.ok(beside !== undefined, "only stores that can be shared have tests that share");
-    return new Bench(await beside(this.store), this.#clock, this.#storage);
+    return new Bench(await beside(this.raw), this.#clock, this.#storage);
   }
   get time(): number {
     return this.#clock.time;

@@ -7,6 +7,7 @@
 
 import type { Store } from "holdfast/store";
 import { activities } from "./activities.ts";
+import { batchContract } from "./batchContract.ts";
 import { batches } from "./batches.ts";
 import { Bench } from "./bench.ts";
 import { claiming } from "./claiming.ts";
@@ -27,7 +28,7 @@ import { turns } from "./turns.ts";
 import { updates } from "./updates.ts";
 
 const groups = [
-  creating, claiming, fencing, batches, turns, trimming, messages, updates, families, reopening, endings, deadlines, lateEnds, activities, looking, crashes, sharing,
+  creating, claiming, fencing, batches, batchContract, turns, trimming, messages, updates, families, reopening, endings, deadlines, lateEnds, activities, looking, crashes, sharing,
 ]; // biome-ignore format: a list
 
 export interface StoreConformanceOptions {
@@ -44,9 +45,16 @@ export interface StoreConformanceOptions {
   readonly reopen?: ((store: Store) => Promise<Store> | Store) | undefined;
   /** For stores that processes share: opens the same storage once more, with the same clock, while this instance goes on. */
   readonly beside?: ((store: Store) => Promise<Store> | Store) | undefined;
+  /** For stores that can refuse an item: from now on the storage refuses rows of runs whose ids begin with "bad", as a trigger would. */
+  readonly refuseBad?: ((store: Store) => Promise<void>) | undefined;
+  /** For stores in which single runs can be locked: another transaction locks this run. Returns how to end it. */
+  readonly lock?: ((store: Store, runId: string) => Promise<() => Promise<void>>) | undefined;
+  /** For stores on the other side of a network: the next call of this method is carried out, and its answer is lost with the connection. */
+  readonly loseAnswer?: ((store: Store, method: "create" | "commit" | "send") => void) | undefined;
 }
 
-export function storeConformance({ name, makeStore, test, reopen, beside }: StoreConformanceOptions): void {
+export function storeConformance(options: StoreConformanceOptions): void {
+  const { name, makeStore, test, reopen, beside } = options;
   const suite: Suite = {
     test(title, run) {
       test(`${title} (${name})`, async () => {
@@ -60,6 +68,9 @@ export function storeConformance({ name, makeStore, test, reopen, beside }: Stor
     },
     crashes: reopen !== undefined,
     shares: beside !== undefined,
+    refuseBad: options.refuseBad,
+    lock: options.lock,
+    loseAnswer: options.loseAnswer,
   };
   for (const group of groups) group(suite);
 }

@@ -3,8 +3,9 @@
 // Invariants: none.
 
 import type { Bench } from "./bench.ts";
+import type { StoreConformanceOptions } from "./index.ts";
 
-export interface Suite {
+export interface Suite extends Pick<StoreConformanceOptions, "refuseBad" | "lock" | "loseAnswer"> {
   test(title: string, run: (bench: Bench) => Promise<void>): void;
   /** The store can be dropped and opened again. */
   readonly crashes: boolean;

@@ -39,10 +39,11 @@ import type {
 } from "../backend/port.ts";
 import { engineClosed } from "../backend/waiting.ts";
 import { BlockedLog } from "../host/blocking.ts";
-import { Batcher, Committer } from "../host/committer.ts";
+import { Committer } from "../host/committer.ts";
 import type { Driver } from "../host/driver.ts";
-import { oneByOne } from "../host/oneByOne.ts";
 import { WorkerHost, type WorkerHostSettings } from "../host/worker.ts";
+import { Batcher } from "../store/batcher.ts";
+import { sizeOfMessage } from "../store/batchSizes.ts";
 import { isRefusal } from "../store/errors.ts";
 import type {
   AddressedMessage,
@@ -52,6 +53,8 @@ import type {
   RunRow,
   SendResult,
   Store,
+  StoreWithin,
+  Termination,
   TurnCommit,
   UpdateOutcome,
 } from "../store/port.ts";
@@ -89,6 +92,8 @@ export class Engine implements Backend {
   readonly limits: Limits;
   readonly #committer: Committer;
   readonly #sends: Batcher<AddressedMessage, SendResult>;
+  readonly #terminations: Batcher<Termination, SendResult>;
+  readonly #resumptions: Batcher<string, ResumeResult>;
   readonly #workers = new Set<WorkerHost>();
   readonly #results: ResultWaiters;
   readonly #blockedLog: BlockedLog;
@@ -130,7 +135,15 @@ export class Engine implements Backend {
       (turn) => this.#tell(turn),
       ({ runId }, error) => this.logger.warn(`The end of a run waits for a lock. ${messageOf(error)}`, { runId }),
     );
-    this.#sends = new Batcher(options.environment, (messages) => this.store.send(messages), oneByOne(this.store));
+    const { limits } = this.store;
+    const { environment } = options;
+    this.#sends = new Batcher(environment, (messages, wait) => this.store.send(messages, wait), {
+      limits,
+      keyOf: ({ runId }) => runId,
+      sizeOf: sizeOfMessage,
+    });
+    this.#terminations = new Batcher(environment, (runs) => this.store.terminate(runs), { limits, keyOf: ({ runId }) => runId });
+    this.#resumptions = new Batcher(environment, (runIds) => this.store.resume(runIds), { limits, keyOf: (runId) => runId });
   }
   async open(): Promise<void> {
     await this.store.open();
@@ -218,7 +231,8 @@ export class Engine implements Backend {
   }
   /** Is anything of this process's under way that will go on by itself? */
   get busy(): boolean {
-    return this.#results.busy || !this.#sends.idle || !this.#committer.idle || [...this.#workers].some((worker) => worker.busy);
+    const batchers = [this.#sends, this.#terminations, this.#resumptions, this.#committer];
+    return this.#results.busy || batchers.some(({ idle }) => !idle) || [...this.#workers].some((worker) => worker.busy);
   }
   /** Code of users that runs: steps and activities. It may go on by itself, or wait for time to pass. */
   get running(): string[] {
@@ -305,7 +319,7 @@ export class Engine implements Backend {
       let result: CreateResult;
       const asked = this.environment.elapsed();
       try {
-        result = await this.#handOver({ ...run, first: begun.first });
+        result = await this.#committer.create({ ...run, first: begun.first });
       } catch (error) {
         if (isRefusal(error)) begun.worker.forget(begun.driver);
         else void begun.driver.notBorn(error, begun.first.commit);
@@ -325,14 +339,8 @@ export class Engine implements Backend {
       return [{ status: "failed", error }];
     }
   }
-  /** One under a key may have to wait for an open transaction that uses the same. */
-  async #handOver(run: NewRun): Promise<CreateResult> {
-    if (run.idempotencyKey === undefined || this.store.gathers !== true) return this.#committer.create(run);
-    const [result] = await this.store.create([run]);
-    return result as CreateResult;
-  }
   async #create(run: NewRun): Promise<CreateResult> {
-    const result = await this.#handOver(run);
+    const result = await this.#committer.create(run);
     this.#expectDeadlines([run]);
     const { deadline, deadlineAt } = run;
     // A deadline ends it without its worker.
@@ -368,16 +376,14 @@ export class Engine implements Backend {
   async terminate(runId: string, reason: string | undefined): Promise<SendResult> {
     this.#assertOpen();
     this.#results.doubt(runId);
-    const [ended] = await this.store.terminate([{ runId, reason }]);
-    return ended as SendResult;
+    return this.#terminations.add({ runId, reason });
   }
   async resume(runId: string): Promise<ResumeResult> {
     this.#assertOpen();
-    const [resumed] = await this.store.resume([runId]);
-    return resumed as ResumeResult;
+    return this.#resumptions.add(runId);
   }
   /** Never ignored: a caller who passes a transaction counts on it. */
-  #within(what: string, tx: unknown): Pick<Store, "create" | "send"> {
+  #within(what: string, tx: unknown): StoreWithin {
     if (this.store.within !== undefined) return this.store.within(tx);
     throw new InvalidInputError({ what, issues: [{ message: "This store can't take part in a transaction of yours.", path: ["tx"] }] });
   }

@@ -15,10 +15,10 @@ import {
   serializeError,
 } from "@holdfast/core";
 import { type Environment, idempotencyKeyOf, quietControllerOf, runActivity, type Timer } from "@holdfast/host";
+import { Batcher } from "../store/batcher.ts";
+import { sizeOfAnswer } from "../store/batchSizes.ts";
 import { isRefusal } from "../store/errors.ts";
-import type { ClaimedTask, Store, TaskAnswer } from "../store/port.ts";
-import { Batcher } from "./committer.ts";
-import { oneByOne } from "./oneByOne.ts";
+import type { ClaimedTask, Heartbeat, Store, TaskAnswer } from "../store/port.ts";
 import { over, whyOver } from "./overs.ts";
 
 export interface ActivityRunnerOptions {
@@ -60,6 +60,7 @@ const SHARE = 0.03;
 export class ActivityRunner {
   readonly #options: ActivityRunnerOptions;
   readonly #answers: Batcher<TaskAnswer, boolean>;
+  readonly #beats: Batcher<Heartbeat, boolean>;
   readonly #running = new Map<number, Running>();
   /** A claim that is under way. */
   #claiming: Promise<void> | undefined;
@@ -70,11 +71,17 @@ export class ActivityRunner {
   #looking = false;
   #lookAgain = false;
   #nextLook = 0;
-  #asking = 0;
 
   constructor(options: ActivityRunnerOptions) {
     this.#options = options;
-    this.#answers = new Batcher(options.environment, (answers) => options.store.answerTasks(answers), oneByOne(options.store));
+    const { environment, store } = options;
+    const { limits } = store;
+    this.#answers = new Batcher(environment, (answers, wait) => store.answerTasks(answers, wait), {
+      limits,
+      keyOf: ({ id }) => String(id),
+      sizeOf: sizeOfAnswer,
+    });
+    this.#beats = new Batcher(environment, (beats) => store.heartbeat(beats), { limits, keyOf: ({ id }) => String(id) });
   }
   get active(): number {
     return this.#running.size;
@@ -84,7 +91,7 @@ export class ActivityRunner {
     return [...this.#running.values()].map(({ task }) => `${task.id}/${task.token}`);
   }
   get busy(): boolean {
-    return this.#claiming !== undefined || !this.#answers.idle || this.#asking > 0;
+    return this.#claiming !== undefined || !this.#answers.idle || !this.#beats.idle;
   }
 
   /** Claims what there is room for. Called on wake-ups, freed slots, and now and then. */
@@ -122,20 +129,28 @@ export class ActivityRunner {
   }
   /** D11: an answer that took long may tell of leases that are over: nothing begins before they are sure again. */
   async #held(claimed: readonly ClaimedTask[], asked: number): Promise<readonly ClaimedTask[]> {
-    const { store, lease, environment } = this.#options;
+    const { lease, environment } = this.#options;
     let held = claimed;
     for (let since = asked; held.length > 0 && environment.elapsed() - since > lease / 2; ) {
       since = environment.elapsed();
-      const answers = await store.heartbeat(held.map(({ id, token }) => ({ id, token, lease })));
+      const answers = await this.#beatAll(held, lease);
       held = held.filter((_, i) => answers[i] === true);
     }
     return held;
   }
+  /** For each whether it is held. One that the store refuses is not. */
+  #beatAll(tasks: readonly ClaimedTask[], lease: number): Promise<boolean[]> {
+    const beat = ({ id, token }: ClaimedTask): Promise<boolean> =>
+      this.#beats.add({ id, token, lease }).catch((error: unknown) => {
+        if (!isRefusal(error)) throw error;
+        return false;
+      });
+    return Promise.all(tasks.map(beat));
+  }
   /** Their leases end now: others need not wait for that. */
   async #release(tasks: readonly ClaimedTask[]): Promise<void> {
-    if (tasks.length === 0) return;
     try {
-      await this.#options.store.heartbeat(tasks.map(({ id, token }) => ({ id, token, lease: 0 })));
+      await this.#beatAll(tasks, 0);
     } catch (error) {
       this.#options.logger.error("Activities could not be given back; others have them when their leases end.", { error });
     }
@@ -261,29 +276,20 @@ export class ActivityRunner {
   async #beatOn(running: Running): Promise<void> {
     while (running.beatAgain && this.#running.get(running.task.id) === running) {
       running.beatAgain = false;
-      await this.#heartbeat([running]);
+      await this.#heartbeat(running);
     }
     running.beating = undefined;
   }
-  async #heartbeat(some: readonly Running[]): Promise<void> {
-    const { store, lease } = this.#options;
-    const beats = some.map((running) => {
-      const { task, details } = running;
-      running.details = undefined;
-      return { id: task.id, token: task.token, lease, details };
-    });
-    this.#asking++;
+  async #heartbeat(running: Running): Promise<void> {
+    const { task, details } = running;
+    running.details = undefined;
     try {
-      const held = await store.heartbeat(beats);
-      for (const [i, running] of some.entries()) {
-        if (this.#running.get(running.task.id) !== running) continue;
-        if (held[i] === false) this.#giveUp(running);
-        else if (beats[i]?.details !== undefined) this.#expectReport(running);
-      }
+      const isHeld = await this.#beats.add({ id: task.id, token: task.token, lease: this.#options.lease, details });
+      if (this.#running.get(task.id) !== running) return;
+      if (!isHeld) this.#giveUp(running);
+      else if (details !== undefined) this.#expectReport(running);
     } catch {
       // The next one may get through.
-    } finally {
-      this.#asking--;
     }
   }
 
@@ -309,7 +315,7 @@ export class ActivityRunner {
       const begun = environment.elapsed();
       // Who beats is told by that; who has ended is past being told.
       const some = [...this.#running.values()].filter(({ hasEnded, beating }) => !hasEnded && beating === undefined);
-      if (some.length > 0) await this.#heartbeat(some);
+      await Promise.all(some.map((running) => this.#heartbeat(running)));
       const end = environment.elapsed();
       this.#nextLook = end + (end - begun) / SHARE;
     }

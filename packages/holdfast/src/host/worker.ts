@@ -23,8 +23,9 @@ import { Claims } from "../engine/claims.ts";
 import { RunCache } from "../engine/runCache.ts";
 import { StoreClock } from "../engine/storeClock.ts";
 import { Transactions } from "../engine/transactions.ts";
+import { Batcher, type Waiting } from "../store/batcher.ts";
 import { isRefusal } from "../store/errors.ts";
-import type { CommitResult, InboxMessage, NewRun, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
+import type { CommitResult, HeldClaim, InboxMessage, NewRun, Renewal, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import type { BlockedLog } from "./blocking.ts";
 import { Driver, type DriverHost } from "./driver.ts";
@@ -79,6 +80,9 @@ export class WorkerHost implements DriverHost, BackendWorker {
   readonly #leaving = new Set<string>();
   readonly #givenBack = new Set<Promise<void>>();
   #renewing: Promise<boolean> | undefined;
+  readonly #renewals: Batcher<HeldClaim, Renewal>;
+  /** Runs whose renewal waits for a lock. */
+  readonly #lateRenewals = new Set<string>();
   #nextRenewal: Promise<boolean> | undefined;
   #stopping: Promise<void> | undefined;
   readonly #timers: Timer[] = [];
@@ -119,6 +123,10 @@ export class WorkerHost implements DriverHost, BackendWorker {
       isStopping: () => this.#stopping !== undefined,
       driverOf: (run) => this.#driverOf(run),
       commit: (turn, done, failed) => ports.commit(turn, done, failed),
+    });
+    this.#renewals = new Batcher(environment, (claims, wait) => store.renew(this.id, settings.lease, claims, wait), {
+      limits: store.limits,
+      keyOf: ({ runId }) => runId,
     });
     this.#transactions = new Transactions({
       store,
@@ -370,42 +378,48 @@ export class WorkerHost implements DriverHost, BackendWorker {
     if (this.#nextRenewal === undefined) this.#renewing = undefined;
     return isDone;
   }
-  async #renewOnce(): Promise<boolean> {
-    const drivers = [...this.#active.values()].filter(({ isBorn }) => isBorn);
-    const claims = drivers.map(({ runId, epoch, seen }) => ({ runId, epoch, seen }));
-    const asked = this.environment.elapsed();
-    try {
-      const results = await this.#ports.store
-        .renew(this.id, this.#settings.lease, claims)
-        .catch((error: unknown) => this.#renewEach(claims, error));
-      results.forEach(({ held, inbox }, i) => {
-        const driver = drivers[i];
-        if (driver === undefined || this.#active.get(driver.runId) !== driver) return;
-        if (driver.epoch !== claims[i]?.epoch) return; // M7: of a claim that is over; what it tells of may be consumed by now
-        if (held) driver.leasedAt = asked;
-        else driver.lose(claimLost());
-        if (held && inbox.length > 0) void driver.receive(inbox);
+  /** A run whose renewal waits for a lock is left out: that renewal is still to come, and holds up no other. */
+  #renewOnce(): Promise<boolean> {
+    const drivers = [...this.#active.values()].filter(({ isBorn, runId }) => isBorn && !this.#lateRenewals.has(runId));
+    if (drivers.length === 0) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const asked = this.environment.elapsed();
+      const round = new RenewalRound(drivers.length, (failure) => {
+        if (failure !== undefined) this.logger.error("Leases could not be renewed; trying again.", { error: failure.error });
+        resolve(failure === undefined);
       });
-      return true;
-    } catch (error) {
-      this.logger.error("Leases could not be renewed; trying again.", { error });
-      return false;
-    }
+      for (const driver of drivers) this.#renewals.put(this.#renewal(driver, asked, round));
+    });
   }
-
-  /** The store won't have the renewal of one of them: those beside it keep their leases, that one is let go. */
-  async #renewEach(claims: Parameters<Store["renew"]>[2], refusal: unknown): ReturnType<Store["renew"]> {
-    if (!isRefusal(refusal)) throw refusal;
-    const results: Awaited<ReturnType<Store["renew"]>> = [];
-    for (const claim of claims) {
-      const renewed = await this.#ports.store.renew(this.id, this.#settings.lease, [claim]).catch((error: unknown) => {
-        if (!isRefusal(error)) throw error;
-        this.logger.error(`The lease of run ${claim.runId} can't be renewed; the run is let go.`, { runId: claim.runId, error });
-        return [{ held: false, inbox: [] }];
-      });
-      results.push(...renewed);
-    }
-    return results;
+  #renewal(driver: Driver, asked: number, round: RenewalRound): Waiting<HeldClaim, Renewal> {
+    const { runId, epoch, seen } = driver;
+    // M7: what an answer to a claim that is over tells of may be consumed by now.
+    const isCurrent = (): boolean => this.#active.get(runId) === driver && driver.epoch === epoch;
+    return {
+      item: { runId, epoch, seen },
+      resolve: ({ held, inbox }) => {
+        this.#lateRenewals.delete(runId);
+        if (isCurrent()) {
+          if (held) driver.leasedAt = asked;
+          else driver.lose(claimLost());
+          if (held && inbox.length > 0) void driver.receive(inbox);
+        }
+        round.settled();
+      },
+      reject: (error) => {
+        this.#lateRenewals.delete(runId);
+        // The others keep their leases; this run is given up.
+        if (isCurrent() && isRefusal(error)) {
+          this.logger.error(`The lease of run ${runId} can't be renewed; the run is given up.`, { runId, error });
+          driver.lose(claimLost());
+        }
+        round.settled(isRefusal(error) ? undefined : { error });
+      },
+      setAside: () => {
+        this.#lateRenewals.add(runId);
+        round.settled();
+      },
+    };
   }
 
   // ── the end (W4) ──
@@ -444,6 +458,23 @@ export class WorkerHost implements DriverHost, BackendWorker {
     this.#guard?.stop();
     this.#ports.stopped(this);
     this.#hasStopped();
+  }
+}
+
+/** One renewal of all leases: over when each is renewed, failed, or waits for a lock. */
+class RenewalRound {
+  #left: number;
+  #failure: { readonly error: unknown } | undefined;
+  readonly #over: (failure: { readonly error: unknown } | undefined) => void;
+
+  constructor(count: number, over: (failure: { readonly error: unknown } | undefined) => void) {
+    this.#left = count;
+    this.#over = over;
+  }
+  /** Also of one that waited for a lock, after the round is over. */
+  settled(failure?: { readonly error: unknown }): void {
+    this.#failure ??= failure;
+    if (--this.#left === 0) this.#over(this.#failure);
   }
 }
 

@@ -1,16 +1,23 @@
 // Errors of storage: what keeps a store from reading or writing, and what to do about it.
 // Owns: the classes, their codes `HF_STORE_…`, and their wording.
-// Invariants: nothing of a call that ends in one of these was written, but for what `written` holds; `retryable` says whether the same
-// call may succeed later.
+// Invariants: nothing of a call that ends in one of these was written, unless the store could not be reached to find out
+// (HF_STORE_UNAVAILABLE); `fault` says what that means for the items of a batch; `retryable` says whether the same call may succeed later.
 
 import { HoldfastError } from "@holdfast/core";
+
+/**
+ * Why a call with several items was not carried out. "refused": an item is at fault, and the others can be written without it; the same
+ * item is refused again. "busy": another transaction holds a lock that an item needs, and the others can be written without it.
+ * "unavailable": it is not about the items, so that all of them fail: a server that is away, a full disk, a file that is locked.
+ */
+export type StoreFault = "refused" | "busy" | "unavailable";
 
 export interface StoreErrorDetails {
   readonly code: `HF_STORE_${string}`;
   readonly cause?: unknown;
   readonly retryable?: boolean;
-  readonly written?: readonly unknown[] | undefined;
-  readonly isOfOne?: boolean;
+  /** Default: "refused" for HF_STORE_REFUSED and HF_STORE_CORRUPT, otherwise "unavailable". */
+  readonly fault?: StoreFault;
 }
 
 /** `where` names the file, or whatever the store is on. */
@@ -21,40 +28,26 @@ interface Details {
 
 /** A condition of the storage that is none of those below. */
 export class StoreError extends HoldfastError {
-  readonly #written: readonly unknown[];
-  readonly #isOfOne: boolean;
+  readonly #fault: StoreFault;
   constructor(message: string, details: StoreErrorDetails = { code: "HF_STORE_FAILED" }) {
-    const { code, cause, retryable = false, written = [], isOfOne = false } = details;
+    const { code, cause, retryable = false } = details;
     super(message, { code, cause, retryable });
-    this.#written = written;
-    this.#isOfOne = isOfOne;
+    const isRefused = code === "HF_STORE_REFUSED" || code === "HF_STORE_CORRUPT";
+    this.#fault = details.fault ?? (isRefused ? "refused" : "unavailable");
   }
-  /** Of a batch, one item or few have to wait for somebody's lock: the others can be written without them, at once. */
-  get isOfOne(): boolean {
-    return this.#isOfOne;
-  }
-  /**
-   * Of a call that was carried out in several parts, some of which succeeded: the answers to their items, by their places in the call.
-   * Undefined where an item was not written; empty if none was. Those must not be written again.
-   */
-  get written(): readonly unknown[] {
-    return this.#written;
+  get fault(): StoreFault {
+    return this.#fault;
   }
 }
 
-/** The same error, of a call of which these items were written all the same. */
-export function partlyWritten(error: unknown, written: readonly unknown[]): unknown {
-  if (!(error instanceof StoreError) || written.length + error.written.length === 0) return error;
-  const { message, code, cause, retryable, isOfOne } = error;
-  return new StoreError(message, { code: code as StoreErrorDetails["code"], cause, retryable, written, isOfOne });
+/** What a call that rejected with this says of its items. Errors that no store has made say nothing of them. */
+export function faultOf(error: unknown): StoreFault {
+  return error instanceof StoreError ? error.fault : "unavailable";
 }
 
-/**
- * The store has looked at what it was given, and won't have it: it will say so again. Of a batch one item may be at fault, and the others
- * are written without it. None of it: a server that is away, a lock, a full disk, an answer that was lost.
- */
+/** The store has looked at what it was given, and refuses it: it will do so again. */
 export function isRefusal(error: unknown): error is StoreError {
-  return error instanceof StoreError && (error.code === "HF_STORE_REFUSED" || error.code === "HF_STORE_CORRUPT");
+  return faultOf(error) === "refused";
 }
 
 /** A value, a row or a rule of the database stands against what was to be written. */
@@ -81,6 +74,17 @@ export class StoreBusyError extends StoreError {
     super(
       `${where} was locked by another connection for ${seconds} s.\n` +
         "Look for a process that keeps a transaction open on the file (a shell in the middle of BEGIN, a backup, a long migration) and end it.",
+      { code: "HF_STORE_BUSY", cause, retryable: true },
+    );
+  }
+}
+
+/** Another transaction held a lock on what an item of a batch is about for longer than the batcher waits. */
+export class StoreLockedError extends StoreError {
+  constructor({ seconds, cause }: { readonly seconds: number; readonly cause?: unknown }) {
+    super(
+      `Another transaction held a lock on the run, or on the same idempotency key, for ${seconds} s. Nothing was written.\n` +
+        "Look for transactions that stay open and end them, on PostgreSQL with: SELECT * FROM pg_stat_activity WHERE state = 'idle in transaction'.",
       { code: "HF_STORE_BUSY", cause, retryable: true },
     );
   }

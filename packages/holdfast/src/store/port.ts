@@ -3,16 +3,12 @@
 // Invariants: D2 (a turn's commit is all or nothing), D3 (many in one transaction), D4 (every write of a run carries its epoch),
 // D9 (the commit that parks or ends a run sees every message acknowledged before it), W2 W3 (order of claims, leases), one clock: the store's.
 //
-// For implementers. Every method takes a batch and answers item by item, in order; what is wrong with an item (a claim that is over, an id
-// that is taken) is its answer, and no concern of the others. A call that rejects has written nothing of its batch. One that has to be
-// carried out in parts says with `StoreError.written` which items were written all the same. What the storage won't have because of an
-// item (a value that is too large, a constraint, a trigger) is HF_STORE_REFUSED: whoever called then hands over parts of the batch, down
-// to the item that is at fault, so it must never stand for trouble that passes. `storeConformance` from "@holdfast/conformance" holds all of
-// this against an implementation. Times are milliseconds since the epoch by the STORE's clock; callers pass lengths of time, never moments
-// that they computed from a clock of their own, except moments that users gave (`startAt`, `deadline`) and timers that follow from turn
-// times.
+// How batches are written, refused and answered: store/batch.ts. `storeConformance` from "@holdfast/conformance" holds all of this against an
+// implementation. Times are milliseconds since the epoch by the STORE's clock; callers pass lengths of time, never moments that they
+// computed from a clock of their own, except moments that users gave (`startAt`, `deadline`) and timers that follow from turn times.
 
 import type { Job, Payload, RunStatus, SerializedError, StoredRunRetry, Turn } from "@holdfast/core";
+import type { Answer, BatchLimits } from "./batch.ts";
 
 // ───────────────────────────── runs ─────────────────────────────
 
@@ -389,34 +385,52 @@ export type WakeupKind = Exclude<keyof Wakeup, "ended" | "isOwn">;
 
 export type ResumeResult = "resumed" | "woken" | "not-found" | "not-resumable";
 
+/** What a worker knows of a claim that it renews. */
+export interface HeldClaim {
+  readonly runId: string;
+  readonly epoch: number;
+  /** The highest inbox id that it was given. */
+  readonly seen: number;
+}
+/** Whether the claim still holds, and what has come into its inbox since `seen`. */
+export interface Renewal {
+  readonly held: boolean;
+  readonly inbox: readonly InboxMessage[];
+}
+/** Renews the lease of a task; with `details` it is the activity's own heartbeat, which its `heartbeat` limit waits for. */
+export interface Heartbeat {
+  readonly id: number;
+  readonly token: number;
+  readonly lease: number;
+  readonly details?: Payload | undefined;
+}
+export interface Termination {
+  readonly runId: string;
+  readonly reason: string | undefined;
+}
+
 export interface Store {
-  /** How many commits it is worth having under way at once, each of other runs, where the store works elsewhere: a process then hands over half of its runs at a time, and works on the others meanwhile. Absent: one, of all that is ready. */
-  readonly commitsAtOnce?: number;
-  /** It shares calls between those who ask at the same time, in their order, and answers each by itself: messages, answers of activities and runs under an idempotency key are handed over one by one, so that one that has to wait for somebody's lock holds up no other. */
-  readonly gathers?: boolean;
+  readonly limits: BatchLimits;
   /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */
   open(): Promise<void>;
   close(): Promise<void>;
   now(): Promise<number>;
 
-  create(runs: readonly NewRun[]): Promise<CreateResult[]>;
+  create(runs: readonly NewRun[]): Promise<Answer<CreateResult>[]>;
   /** May pass over runs that somebody is writing to at this moment: the next claim finds them. */
   claim(request: ClaimRequest): Promise<ClaimResult>;
-  commit(turns: readonly TurnCommit[]): Promise<CommitResult[]>;
-  send(messages: readonly AddressedMessage[]): Promise<SendResult[]>;
-  /** Extends the leases of these claims; answers for each whether it still holds, and what has come into its inbox since `seen`. */
-  renew(
-    workerId: string,
-    lease: number,
-    claims: readonly { readonly runId: string; readonly epoch: number; readonly seen: number }[],
-  ): Promise<{ readonly held: boolean; readonly inbox: readonly InboxMessage[] }[]>;
+  commit(turns: readonly TurnCommit[]): Promise<Answer<CommitResult>[]>;
+  /** `wait`, here and below: all of these were busy before, so that the store may wait a moment for their locks. */
+  send(messages: readonly AddressedMessage[], wait?: boolean): Promise<Answer<SendResult>[]>;
+  /** Extends the leases of these claims. A claim that is answered "busy" holds, and its lease ends when it did. */
+  renew(workerId: string, lease: number, claims: readonly HeldClaim[], wait?: boolean): Promise<Answer<Renewal>[]>;
   /** K6: ends runs at once, running no workflow code; their claims are stale from then on. */
-  terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]>;
+  terminate(runs: readonly Termination[]): Promise<Answer<SendResult>[]>;
   /**
    * D10: reopens failed runs with a `resume` job in their inbox (attempt + 1, voids left to the host), or makes blocked ones available now
    * ("resumed"). V3: a run that is open, begun and not blocked is available now, if no worker has it ("woken").
    */
-  resume(runIds: readonly string[]): Promise<ResumeResult[]>;
+  resume(runIds: readonly string[]): Promise<Answer<ResumeResult>[]>;
   /**
    * K7: ends the runs whose deadline has passed. Without rollbacks they fail at once, with no turn, their parent told and their
    * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available; one that is rolling
@@ -436,7 +450,7 @@ export interface Store {
    * The same calls inside a transaction that is the caller's own: what they write is there if and only if it commits, and so are the
    * wake-ups. Throws InvalidInputError for a `tx` that is none of this store's. Absent where callers can't share a transaction.
    */
-  within?(tx: unknown): Pick<Store, "create" | "send">;
+  within?(tx: unknown): StoreWithin;
   /** Removes a small batch of closed runs whose retention is over, with all that belongs to them. Returns how many; 0: none are left. */
   retire?(): Promise<number>;
 
@@ -444,13 +458,11 @@ export interface Store {
     request: TaskClaimRequest,
   ): Promise<{ readonly now: number; readonly tasks: readonly ClaimedTask[]; readonly nextAt: number | undefined }>;
   /**
-   * Renews the lease; with `details` it is the activity's own heartbeat, which its `heartbeat` limit waits for. Neither prolongs startToClose.
-   * False: the attempt is over (timeout, cancellation, another worker has it); its answer would be dropped.
+   * Neither a renewal of the lease nor a heartbeat prolongs startToClose. False: the attempt is over (timeout, cancellation, another worker
+   * has it); its answer would be dropped.
    */
-  heartbeat(
-    tasks: readonly { readonly id: number; readonly token: number; readonly lease: number; readonly details?: Payload | undefined }[],
-  ): Promise<boolean[]>;
-  answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]>;
+  heartbeat(beats: readonly Heartbeat[]): Promise<Answer<boolean>[]>;
+  answerTasks(answers: readonly TaskAnswer[], wait?: boolean): Promise<Answer<boolean>[]>;
 
   get(runIds: readonly string[]): Promise<(RunRow | undefined)[]>;
   /** The turns of the newest execution, as they are kept. */
@@ -473,6 +485,12 @@ export interface Store {
   watchOutages?(listener: OutageListener): () => void;
   /** Calls back when something may have changed, also by other processes. Returns how to stop. */
   watch(onWakeup: (wakeup: Wakeup) => void): () => void;
+}
+
+/** In a transaction of the caller's, which waits for locks by itself. */
+export interface StoreWithin {
+  create(runs: readonly NewRun[]): Promise<CreateResult[]>;
+  send(messages: readonly AddressedMessage[]): Promise<SendResult[]>;
 }
 
 export interface OutageListener {

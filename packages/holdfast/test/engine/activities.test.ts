@@ -1,6 +1,7 @@
 // D11: activities, claimed from their queue by whoever serves it, heard, timed, cancelled.
 
 import { ActivityFailedError, activity, FatalError, RunFailedError, workflow } from "holdfast";
+import type { Answer } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { aborted, DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -242,7 +243,7 @@ describe.each(STORES)("activities on %s", (store) => {
     // It is frozen rather than dead: it neither renews nor claims, but its answer still gets through.
     wire.intercept("heartbeat", async (_pass, tasks) => tasks.map(() => true));
     wire.intercept("claimTasks", async (pass, request) => pass({ ...request, activities: [] }));
-    const answered = new Gate<readonly boolean[]>();
+    const answered = new Gate<readonly Answer<boolean>[]>();
     wire.intercept("answerTasks", async (pass, answers) => {
       const taken = await pass(answers);
       answered.open(taken);

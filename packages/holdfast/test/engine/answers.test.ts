@@ -63,7 +63,9 @@ describe.each(STORES)("answers of the store on %s", (store) => {
       throw new Error("The connection was lost.");
     });
     // The inbox is not read before: only the next claim tells.
-    wire.intercept("renew", async (pass, ...args) => (await pass(...args)).map(({ held }) => ({ held, inbox: [] })));
+    wire.intercept("renew", async (pass, ...args) =>
+      (await pass(...args)).map((answer) => (answer === "busy" ? answer : { ...answer, inbox: [] })),
+    );
     await engine.worker({ workflows: [buy], lease: "200ms" });
     const run = await engine.start(buy, undefined);
     expect(await run.result({ timeout: "8s" })).toBe(1);

@@ -51,7 +51,7 @@ describe.each(STORES)("what comes too late on %s", (store) => {
     }
     wires[0].intercept("renew", async (pass, ...args) => {
       const results = await pass(...args);
-      if (results.some(({ inbox }) => inbox.length > 0)) delivered.open();
+      if (results.some((answer) => answer !== "busy" && answer.inbox.length > 0)) delivered.open();
       return results;
     });
     const run = await here.start(mine, undefined);

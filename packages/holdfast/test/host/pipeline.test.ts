@@ -21,7 +21,7 @@ const later = (): Promise<void> => new Promise((resolve) => setImmediate(resolve
 async function open(store: Store = new MemoryStore()): Promise<Holdfast> {
   const changed = new Proxy(store, {
     get: (target, key: keyof Store) => {
-      if (key === "commitsAtOnce") return 2;
+      if (key === "limits") return { ...target.limits, calls: 2 };
       if (key === "commit") return (turns: readonly TurnCommit[]) => later().then(() => target.commit(turns));
       const value = target[key];
       return typeof value === "function" ? value.bind(target) : value;
@@ -46,7 +46,7 @@ test.each([1, 2, 3])(
     let batches = 0;
     let failed = 0;
     const store = {
-      commitsAtOnce: 2,
+      limits: { items: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY, calls: 2 },
       async commit(turns: readonly TurnCommit[]) {
         expect(turns.length).toBeGreaterThan(0);
         expect(++batches).toBeLessThanOrEqual(2);

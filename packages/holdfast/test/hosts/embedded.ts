@@ -133,7 +133,9 @@ function broughtSomething(method: string, result: unknown): boolean {
     case "expire":
       return (result as number) > 0;
     case "renew":
-      return (result as Awaited<ReturnType<Store["renew"]>>).some(({ held, inbox }) => !held || inbox.length > 0);
+      return (result as Awaited<ReturnType<Store["renew"]>>).some(
+        (answer) => answer !== "busy" && (!answer.held || answer.inbox.length > 0),
+      );
     default:
       return false;
   }

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { storeConformance } from "@holdfast/conformance";
 import { afterAll, describe, test } from "vitest";
 import type { Store } from "../../src/store/port.ts";
+import { openLibrary } from "../../src/store/sqlite/library.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-conformance-"));
@@ -27,6 +28,18 @@ const again = (store: Store): Promise<Store> => {
   return open(path, clocks.get(path) ?? Date.now);
 };
 
+/** Rows of runs whose ids begin with "bad" are refused. */
+async function refuseBad(store: Store): Promise<void> {
+  const db = openLibrary((store as SqliteStore).path);
+  const refuse = (table: string, id: string): void =>
+    db.exec(
+      `CREATE TRIGGER refuse_${table} BEFORE INSERT ON holdfast_${table} WHEN ${id} LIKE 'bad%' BEGIN SELECT RAISE(ABORT, 'not this one'); END`,
+    );
+  refuse("runs", "NEW.id");
+  for (const table of ["records", "inbox"]) refuse(table, "(SELECT id FROM holdfast_runs WHERE key = NEW.run)");
+  db.close();
+}
+
 describe("SqliteStore", () => {
   storeConformance({
     name: "SQLite",
@@ -34,5 +47,6 @@ describe("SqliteStore", () => {
     makeStore: ({ clock }) => open(join(folder, `${++files}.db`), clock),
     reopen: again,
     beside: again,
+    refuseBad,
   });
 });

@@ -4,8 +4,8 @@
 import { Bench, COMPLETED, failure, type Held, heldOf, payload, signal } from "@holdfast/conformance/bench";
 import { expect, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory/store.ts";
-import type { Store } from "../../src/store/port.ts";
-import { newPath, openBench, openStore } from "./support.ts";
+import type { SqliteStore } from "../../src/store/sqlite/store.ts";
+import { newPath, openStore } from "./support.ts";
 
 /** A small generator of whole numbers below a limit (mulberry32). */
 function dice(seed: number): (below: number) => number {
@@ -21,13 +21,13 @@ function dice(seed: number): (below: number) => number {
 const RUNS = ["a", "b", "c"];
 
 /** Plays one game on these stores, which share what they store, and tells how each call was answered. */
-async function play(seed: number, clock: { time: number }, stores: readonly Store[]): Promise<string[]> {
+async function play(seed: number, clock: { time: number }, stores: readonly (MemoryStore | SqliteStore)[]): Promise<string[]> {
   const roll = dice(seed);
   const log: string[] = [];
   const claims = new Map<string, Held[]>();
-  const words = await Bench.on({ makeStore: () => stores[0] as Store });
+  const words = await Bench.on({ makeStore: () => stores[0] as MemoryStore | SqliteStore });
   for (let move = 0; move < 60; move++) {
-    const store = stores[roll(8) === 0 ? stores.length - 1 : 0] as Store;
+    const store = stores[roll(8) === 0 ? stores.length - 1 : 0] as MemoryStore | SqliteStore;
     const id = RUNS[roll(RUNS.length)] as string;
     const mine = claims.get(id) ?? [];
     // Mostly the newest claim, sometimes one that is over.
@@ -99,9 +99,8 @@ test("D4 D9 K6 what is remembered of a run is what its row says, whoever writes 
   for (let seed = 1; seed <= 100; seed++) {
     const path = newPath();
     const clock = { time: 1_000_000 };
-    const bench = await openBench(path, { clock: () => clock.time });
-    const other = await openStore(path, { clock: () => clock.time });
-    const played = await play(seed, clock, [bench.store, other]);
+    const stores = [await openStore(path, { clock: () => clock.time }), await openStore(path, { clock: () => clock.time })];
+    const played = await play(seed, clock, stores);
     const again = { time: 1_000_000 };
     expect(played, `seed ${seed}`).toEqual(await play(seed, again, [new MemoryStore({ clock: () => again.time })]));
   }

@@ -823,7 +823,7 @@ END $$;
 -- K6: ends runs at once, without a look at their messages.
 
 -- K6. p_runs: r run id, e the error.
-CREATE FUNCTION holdfast.terminate_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_runs text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+CREATE FUNCTION holdfast.terminate_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_runs text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);
   v_answer text := holdfast.begin_call_1(p_instance, p_slot, p_token);
@@ -869,7 +869,7 @@ BEGIN
   RETURN 'resumed';
 END $$;
 
-CREATE FUNCTION holdfast.resume_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+CREATE FUNCTION holdfast.resume_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);
   v_answer text := holdfast.begin_call_1(p_instance, p_slot, p_token);
@@ -1140,6 +1140,8 @@ BEGIN
     v_answer := holdfast.begin_call_1(p_instance, p_slot, p_token);
     IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   END IF;
+  -- D3: a call that waits longer for a lock is rejected as busy. In a transaction of the caller's, locks are waited for as that has set it.
+  IF p_slot IS NOT NULL THEN PERFORM set_config('lock_timeout', '1s', true); END IF;
   IF p_touched IS NOT NULL THEN
     PERFORM holdfast.lock_runs_1(
       ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)), ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
@@ -1753,7 +1755,7 @@ END $$;
 -- D11: extends the leases of activities.
 
 -- p_beats: i number, id, token, lease, details. Only a heartbeat of the activity's own, with details, is one for its heartbeat limit.
-CREATE FUNCTION holdfast.heartbeat_1(p_now bigint, p_beats text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+CREATE FUNCTION holdfast.heartbeat_1(p_now bigint, p_beats text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);
   v_held json;

@@ -10,7 +10,7 @@ async function openAndCreate(): Promise<string> {
   await store.open();
   const [created] = await store.create([{ ...run, id, onConflict: "reject" }]);
   await store.close();
-  return String(created?.status);
+  return String(created === "busy" ? created : created?.status);
 }
 
 process.stdout.write("ready\n");

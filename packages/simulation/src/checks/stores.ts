@@ -8,14 +8,16 @@ import type {
   ClaimResult,
   CommitResult,
   CreateResult,
+  HeldClaim,
   NewRun,
+  Renewal,
   RunRow,
   SendResult,
-  Store,
   TaskAnswer,
   TurnCommit,
 } from "holdfast/store";
 import type { SimProcess } from "../process.ts";
+import type { FreeStore } from "../stores.ts";
 import type { World } from "../world.ts";
 import { Acceptances } from "./acceptances.ts";
 import { ActivityChecks } from "./activities.ts";
@@ -30,7 +32,7 @@ import { TurnChecks } from "./turns.ts";
 
 export class StoreChecks {
   readonly #world: World;
-  readonly #inner: Store;
+  readonly #inner: FreeStore;
   readonly #commits: CommitChecks;
   readonly #order: ClaimOrder;
   readonly #startKeys: StartKeys;
@@ -44,7 +46,7 @@ export class StoreChecks {
   readonly #activities: ActivityChecks;
   readonly deadlines: Deadlines;
 
-  constructor(world: World, inner: Store) {
+  constructor(world: World, inner: FreeStore) {
     this.#world = world;
     this.#inner = inner;
     this.#commits = new CommitChecks(world, inner);
@@ -77,9 +79,10 @@ export class StoreChecks {
   }
 
   /** The store as the network reaches it. */
-  get store(): Store {
+  get store(): FreeStore {
     const inner = this.#inner;
     return {
+      limits: inner.limits,
       open: () => inner.open(),
       close: () => inner.close(),
       now: () => inner.now(),
@@ -228,11 +231,7 @@ export class StoreChecks {
       await this.#commits.closed(run.id);
     }
   }
-  async #renew(
-    workerId: string,
-    lease: number,
-    claims: readonly { readonly runId: string; readonly epoch: number; readonly seen: number }[],
-  ): ReturnType<Store["renew"]> {
+  async #renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<Renewal[]> {
     const results = await this.#inner.renew(workerId, lease, claims);
     for (const [i, claim] of claims.entries())
       if (results[i]?.held === true) this.#claims.renewed(workerId, lease, claim, results[i].inbox);

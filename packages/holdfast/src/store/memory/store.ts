@@ -12,9 +12,12 @@ import type {
   ClaimResult,
   CommitResult,
   CreateResult,
+  Heartbeat,
+  HeldClaim,
   InboxJob,
   InboxMessage,
   NewRun,
+  Renewal,
   ResumeResult,
   RunQuery,
   RunRow,
@@ -22,6 +25,7 @@ import type {
   Store,
   TaskAnswer,
   TaskClaimRequest,
+  Termination,
   TurnCommit,
   UpdateOutcome,
   Wakeup,
@@ -32,6 +36,8 @@ import { isOpen, type KeptRun, rowOf } from "./state.ts";
 import { holds, Writer } from "./writer.ts";
 
 export class MemoryStore implements Store {
+  /** Work here is done when the call returns: whatever there is goes at once. */
+  readonly limits = { items: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY, calls: 1 } as const;
   readonly #clock: () => number;
   readonly #runs = new Runs();
   readonly #writer = new Writer(this.#runs);
@@ -165,11 +171,7 @@ export class MemoryStore implements Store {
       lastTime: run.turns === 0 ? run.lastTime : undefined,
     };
   }
-  renew(
-    workerId: string,
-    lease: number,
-    claims: readonly { readonly runId: string; readonly epoch: number; readonly seen: number }[],
-  ): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
+  renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<Renewal[]> {
     return this.#change((now) =>
       claims.map(({ runId, epoch, seen }) => {
         const run = this.#runs.get(runId);
@@ -182,7 +184,7 @@ export class MemoryStore implements Store {
 
   // ── ends and new beginnings ──
 
-  terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
+  terminate(runs: readonly Termination[]): Promise<SendResult[]> {
     return this.#change((now) =>
       runs.map(({ runId, reason }): SendResult => {
         const run = this.#runs.get(runId);
@@ -231,10 +233,10 @@ export class MemoryStore implements Store {
       return { now, ...this.#runs.tasks.claim(request, now) };
     });
   }
-  heartbeat(tasks: Parameters<Store["heartbeat"]>[0]): Promise<boolean[]> {
+  heartbeat(beats: readonly Heartbeat[]): Promise<boolean[]> {
     return this.#change((now) => {
       this.#runs.sweepTasks(now);
-      return tasks.map((beat) => this.#runs.tasks.heartbeat(beat, now));
+      return beats.map((beat) => this.#runs.tasks.heartbeat(beat, now));
     });
   }
   answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {

@@ -2,19 +2,14 @@
 // Owns: when a lease is worth a write, and how far off its end may be.
 // Invariants: W3 (a lease is renewed while the worker lives), D4 (only the holder's epoch renews).
 
-import type { InboxMessage } from "../port.ts";
+import type { HeldClaim, InboxMessage } from "../port.ts";
 import { readNumber, readOptionalText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { isDamage } from "./failures.ts";
 import { readInbox } from "./inbox.ts";
 import type { Session } from "./session.ts";
 
-export interface HeldClaim {
-  readonly runId: string;
-  readonly epoch: number;
-  readonly seen: number;
-}
-export interface Renewal {
+export interface ReadClaim {
   /** Undefined: the claim is lost. */
   readonly key: number | undefined;
   readonly inbox: InboxMessage[];
@@ -23,9 +18,9 @@ export interface Renewal {
 
 /** A worker asks at every hint that messages may be there: a lease whose end is off by less than this share of its length is left as it is. */
 const NOT_WORTH_A_WRITE = 0.1;
-const LOST: Renewal = { key: undefined, inbox: [], leasedUntil: 0 };
+const LOST: ReadClaim = { key: undefined, inbox: [], leasedUntil: 0 };
 
-export function readClaim(db: Connection, workerId: string, { runId, epoch, seen }: HeldClaim): Renewal {
+export function readClaim(db: Connection, workerId: string, { runId, epoch, seen }: HeldClaim): ReadClaim {
   const sql = "SELECT key, worker_id, available_at, last_message FROM holdfast_runs WHERE id = ? AND epoch = ? AND finished_at IS NULL";
   const [key, holder, leasedUntil, lastMessage] = db.get(sql, [text(runId), epoch]) ?? [];
   if (key === undefined || readOptionalText(holder) !== workerId) return LOST;
@@ -40,11 +35,11 @@ export function readClaim(db: Connection, workerId: string, { runId, epoch, seen
 }
 
 /** Too late an end counts as well: the clock was set back, and a worker that died would keep the run for as long. */
-export function needsRenewal({ key, leasedUntil }: Renewal, lease: number, now: number): boolean {
+export function needsRenewal({ key, leasedUntil }: ReadClaim, lease: number, now: number): boolean {
   return key !== undefined && Math.abs(now + lease - leasedUntil) > lease * NOT_WORTH_A_WRITE;
 }
 
-export function renewLease(db: Connection, { key }: Renewal, lease: number, now: number): void {
+export function renewLease(db: Connection, { key }: ReadClaim, lease: number, now: number): void {
   if (key !== undefined) db.run("UPDATE holdfast_runs SET available_at = ? WHERE key = ?", [now + lease, key]);
 }
 

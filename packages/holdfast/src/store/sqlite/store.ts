@@ -3,7 +3,7 @@
 // Invariants: those of the port. Reads never take the write lock; writes share transactions (D3); one clock.
 
 import type { Logger, Payload, RunStatus, Turn } from "@holdfast/core";
-import { isRefusal, partlyWritten, StoreClosedError, StoreCorruptError } from "../errors.ts";
+import { isRefusal, StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type {
   AddressedMessage,
   AttemptRow,
@@ -12,8 +12,10 @@ import type {
   ClaimResult,
   CommitResult,
   CreateResult,
+  HeldClaim,
   InboxMessage,
   NewRun,
+  Renewal,
   ResumeResult,
   RunQuery,
   RunRow,
@@ -21,6 +23,7 @@ import type {
   Store,
   TaskAnswer,
   TaskClaimRequest,
+  Termination,
   TurnCommit,
   UpdateOutcome,
   Wakeup,
@@ -39,14 +42,14 @@ import { createRun } from "./insertRun.ts";
 import { findBrokenLanes, repairLanes } from "./lanes.ts";
 import { Patrol } from "./patrol.ts";
 import { countRuns, listRuns, parseCursor, readAllAttempts, readHistory, readRun, readWorkers } from "./readRuns.ts";
-import { cutLeases, type HeldClaim, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
+import { cutLeases, hasLongLeases, needsRenewal, readClaim, renewLease } from "./renewLeases.ts";
 import { Session } from "./session.ts";
 import { findStranded, repairStranded } from "./stranded.ts";
 import { findDueTasks } from "./tasks.ts";
 import { Thrown, type TransactionClaim, transact } from "./transact.ts";
 import { readUpdate, rejectUpdate } from "./updates.ts";
 import { Watchers } from "./watchers.ts";
-import { nextTurn, Writer } from "./writer.ts";
+import { Writer } from "./writer.ts";
 
 export interface SqliteStoreOptions extends ConnectionOptions {
   /** Milliseconds since 1970. Default: Date.now. */
@@ -64,16 +67,17 @@ interface BlockedRun {
 }
 
 /**
- * Items of one call that share a transaction; what it has more goes into further ones, and the event loop has a turn in between. To create
- * a run takes 50 µs: with 500 at a time and no turn in between, 5,000 starts held the event loop up for 260 ms of processor time.
+ * The host lets the event loop have a turn between two calls. To create a run takes 50 µs: with 500 at a time and no turn in between, 5,000
+ * starts held the event loop up for 260 ms of processor time.
  */
-const PORTION = 200;
+const MOST_ITEMS = 200;
 /** How often lanes are compared with their runs. */
 const LANES_EVERY = 5_000;
 /** Runs that can't be claimed and are passed over for others. */
 const MOST_REFUSED = 100;
 
 export class SqliteStore implements Store {
+  readonly limits = { items: MOST_ITEMS, bytes: Number.POSITIVE_INFINITY, calls: 1 } as const;
   readonly path: string;
   readonly #options: SqliteStoreOptions;
   readonly #clock: () => number;
@@ -184,24 +188,10 @@ export class SqliteStore implements Store {
     if (session === undefined || this.#writer === undefined) return Promise.reject(new StoreClosedError({ where: this.path }));
     return this.#writer.write(weight, () => work(session, this.#clock()), isTurn);
   }
-  /** Item by item, in order. */
+  /** Item by item, in order, in one transaction. */
   #writeEach<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R, isTurn = false): Promise<R[]> {
     if (items.length === 0) return Promise.resolve([]);
-    if (items.length > PORTION) return this.#writePortions(items, work, isTurn);
     return this.#write(items.length, (session, now) => items.map((item) => work(session, item, now)), isTurn);
-  }
-  async #writePortions<I, R>(items: readonly I[], work: (session: Session, item: I, now: number) => R, isTurn: boolean): Promise<R[]> {
-    const results: R[] = [];
-    // One after the other: what comes after a portion that fails must not overtake it.
-    for (let from = 0; from < items.length; from += PORTION) {
-      if (from > 0) await nextTurn();
-      try {
-        results.push(...(await this.#writeEach(items.slice(from, from + PORTION), work, isTurn)));
-      } catch (error) {
-        throw partlyWritten(error, results);
-      }
-    }
-    return results;
   }
   #opened(): Session {
     if (this.#session === undefined) throw new StoreClosedError({ where: this.path });
@@ -326,7 +316,7 @@ export class SqliteStore implements Store {
   send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
     return this.#writeEach(messages, deliverMessage);
   }
-  async renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<{ held: boolean; inbox: InboxMessage[] }[]> {
+  async renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<Renewal[]> {
     const now = this.#clock();
     const read = await this.#read((db) => claims.map((claim) => readClaim(db, workerId, claim)));
     if (!read.some((renewal) => needsRenewal(renewal, lease, now)))
@@ -337,7 +327,7 @@ export class SqliteStore implements Store {
       return { held: renewal.key !== undefined, inbox: renewal.inbox };
     });
   }
-  terminate(runs: readonly { readonly runId: string; readonly reason: string | undefined }[]): Promise<SendResult[]> {
+  terminate(runs: readonly Termination[]): Promise<SendResult[]> {
     return this.#writeEach(runs, (session, { runId, reason }, now) => terminate(session, runId, reason, now));
   }
   resume(runIds: readonly string[]): Promise<ResumeResult[]> {

@@ -150,6 +150,8 @@ BEGIN
     v_answer := holdfast.begin_call_1(p_instance, p_slot, p_token);
     IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   END IF;
+  -- D3: a call that waits longer for a lock is rejected as busy. In a transaction of the caller's, locks are waited for as that has set it.
+  IF p_slot IS NOT NULL THEN PERFORM set_config('lock_timeout', '1s', true); END IF;
   IF p_touched IS NOT NULL THEN
     PERFORM holdfast.lock_runs_1(
       ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)), ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));

@@ -22,7 +22,7 @@ BEGIN
   RETURN 'resumed';
 END $$;
 
-CREATE FUNCTION holdfast.resume_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+CREATE FUNCTION holdfast.resume_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);
   v_answer text := holdfast.begin_call_1(p_instance, p_slot, p_token);

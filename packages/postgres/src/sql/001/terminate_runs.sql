@@ -1,7 +1,7 @@
 -- K6: ends runs at once, without a look at their messages.
 
 -- K6. p_runs: r run id, e the error.
-CREATE FUNCTION holdfast.terminate_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_runs text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+CREATE FUNCTION holdfast.terminate_runs_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_runs text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);
   v_answer text := holdfast.begin_call_1(p_instance, p_slot, p_token);
