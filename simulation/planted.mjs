@@ -19,7 +19,7 @@ export const planted = [
   bug(
     "outcome-taken-twice",
     "found: a transaction's outcome is taken from its answer and from the inbox",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "if (id <= this.#seen) return;",
     "",
   ),
@@ -55,7 +55,7 @@ export const planted = [
   bug(
     "next-execution-forgets-time",
     "found: the next execution begins before the last turn of the one before",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0);",
     "",
   ),
@@ -92,7 +92,7 @@ export const planted = [
   bug(
     "stale-ignored",
     "a worker that is told its claim is over goes on",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     'if (result.status === "stale") return this.lose(new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" }));',
     "",
   ),
@@ -169,14 +169,14 @@ export const planted = [
   bug(
     "step-before-commit",
     "a step begins before the commit that asks for it",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "    draft.seen = this.#seen;\n    this.#host.commit(",
     "    draft.seen = this.#seen;\n    for (const { seq } of openedSteps(draft)) this.#operations.begin(seq, 1);\n    this.#host.commit(",
   ),
   bug(
     "sibling-not-joined",
     "a run parks while one of its steps is in flight",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "      this.#operations.inFlight > 0 ||\n      !this.#queue.isEmpty ||",
     "      !this.#queue.isEmpty ||",
   ),
@@ -223,7 +223,7 @@ export const planted = [
   bug(
     "timer-lost",
     "parking forgets the first timer",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "(this.#leavesWork ? 0 : this.#operations.nextDue)",
     "(this.#leavesWork ? 0 : undefined)",
   ),
@@ -266,7 +266,7 @@ export const planted = [
   bug(
     "lease-not-given-back",
     "a worker that stops keeps the runs whose steps have not ended",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen, unsure);",
     "const given = wakeAt + seen < 0 ? this.#returnLease() : undefined;",
   ),
@@ -308,7 +308,7 @@ export const planted = [
   bug(
     "patient-update-dropped",
     "an update that may wait leaves the inbox with the first turn that does not accept it",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "draft.consumed = turn.messages.flatMap(({ id }) => (kept.has(id) ? [] : [id]));",
     "draft.consumed = turn.messages.map(({ id }) => id);",
   ),
@@ -322,14 +322,14 @@ export const planted = [
   bug(
     "late-timer-forgotten",
     "found: a timer that fires as its run parks is forgotten when the run comes back from the cache",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     'isReplayed ? "drop fires" : "keep fires"',
     '"drop fires"',
   ),
   bug(
     "consumed-apart",
     "a message leaves the inbox with the commit after the one that took it",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "if (turn.messages.length > 0) this.#consume(draft, turn, completion);",
     "const owing = this as { owed?: number[] };\n    draft.consumed = owing.owed ?? [];\n    owing.owed = turn.messages.map(({ id }) => id);",
   ),
@@ -350,7 +350,7 @@ export const planted = [
   bug(
     "overtaken-signal-lost",
     "a run ends by a timer or a step though a signal that it waited for shares the turn",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "completion.overtaken !== undefined && isMixed(turn)",
     "false",
   ),
@@ -371,7 +371,7 @@ export const planted = [
   bug(
     "delivered-again",
     "what was delivered before is delivered again",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "if (message.id <= this.#seen) continue;",
     "",
   ),
@@ -385,7 +385,7 @@ export const planted = [
   bug(
     "saw-everything",
     "a worker says it has seen messages that it has not",
-    `${host}/driver.ts`,
+    `${engine}/runDriver.ts`,
     "draft.seen = this.#seen;",
     "draft.seen = Number.MAX_SAFE_INTEGER;",
   ),
@@ -482,7 +482,7 @@ export const planted = [
         to: '  async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {\n    const ended = runId.startsWith("tell:") ? this.#runs.get(runId.slice(5)) : undefined;\n    if (ended !== undefined) return this.#change((now) => (this.#runs.tellParent(ended, now), []));\n',
       },
       {
-        file: `${host}/driver.ts`,
+        file: `${engine}/runDriver.ts`,
         from: "    if (commit.close !== undefined) {\n      this.#closed = true;\n",
         to: '    if (commit.close !== undefined) {\n      this.#host.attempts("tell:" + this.runId).catch(() => {});\n      this.#closed = true;\n',
       },

@@ -6,11 +6,11 @@
 import { HoldfastError, type Logger, serializeError } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
 import type { WorkerSettings } from "../backend/port.ts";
-import type { Driver } from "../host/driver.ts";
 import { StoreCorruptError } from "../store/errors.ts";
 import type { ClaimedRun, ClaimResult, CommitResult, RunRow, Store, TurnCommit } from "../store/port.ts";
 import { TakeoverLog } from "./outages.ts";
 import type { RunCache } from "./runCache.ts";
+import type { RunDriver } from "./runDriver.ts";
 import type { StoreClock } from "./storeClock.ts";
 
 /** Until a run that is due is asked for again, in milliseconds. */
@@ -24,12 +24,12 @@ export interface ClaimsOptions {
   readonly clock: StoreClock;
   readonly cache: RunCache;
   /** The runs that the worker drives, by id: what is claimed goes in here. */
-  readonly active: Map<string, Driver>;
+  readonly active: Map<string, RunDriver>;
   /** Free slots. */
   room(): number;
   isStopping(): boolean;
   /** Undefined: the worker has no code for it. */
-  driverOf(run: RunRow): Driver | undefined;
+  driverOf(run: RunRow): RunDriver | undefined;
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
 }
 

@@ -40,7 +40,6 @@ import type {
 import { engineClosed } from "../backend/waiting.ts";
 import { BlockedLog } from "../host/blocking.ts";
 import { Committer } from "../host/committer.ts";
-import type { Driver } from "../host/driver.ts";
 import { WorkerHost, type WorkerHostSettings } from "../host/worker.ts";
 import { Batcher } from "../store/batcher.ts";
 import { sizeOfMessage } from "../store/batchSizes.ts";
@@ -62,6 +61,7 @@ import { sealedStore } from "../store/sealedStore.ts";
 import { Descriptions } from "./descriptions.ts";
 import { OutageLog } from "./outages.ts";
 import { ResultWaiters } from "./resultWaiters.ts";
+import type { RunDriver } from "./runDriver.ts";
 
 /** M8: after the time that an update may wait, in milliseconds, until its sender rejects it; and between tries. */
 const REJECT_LATER_MS = 100;
@@ -352,7 +352,7 @@ export class Engine implements Backend {
     return [...this.#workers].some((worker) => worker.hasCodeFor(run));
   }
   /** Where a worker here has a free slot, the first turn is computed before the run is created: no claim, one commit less. */
-  async #begin(run: RunStart): Promise<{ worker: WorkerHost; driver: Driver; first: NonNullable<NewRun["first"]> } | undefined> {
+  async #begin(run: RunStart): Promise<{ worker: WorkerHost; driver: RunDriver; first: NonNullable<NewRun["first"]> } | undefined> {
     if (!run.isChecked || run.onConflict !== "reject" || (run.delay ?? 0) > 0 || run.startAt !== undefined) return undefined;
     if ((run.messages?.length ?? 0) > 0 || run.deadline !== undefined || run.deadlineAt !== undefined || run.idempotencyKey !== undefined)
       return undefined;

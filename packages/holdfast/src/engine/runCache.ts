@@ -2,17 +2,17 @@
 // Owns: their drivers, least recently used first.
 // Invariants: no more than the limit, but for those whose history a claim under way will leave out: these stay until it has answered.
 
-import type { Driver } from "../host/driver.ts";
+import type { RunDriver } from "./runDriver.ts";
 
 export class RunCache {
   readonly #limit: number;
-  readonly #drivers = new Map<string, Driver>();
+  readonly #drivers = new Map<string, RunDriver>();
   readonly #promised = new Set<string>();
 
   constructor(limit: number) {
     this.#limit = limit;
   }
-  add(driver: Driver): void {
+  add(driver: RunDriver): void {
     if (this.#limit === 0) return driver.evict();
     this.#drivers.set(driver.runId, driver);
     if (this.#drivers.size > this.#limit) this.#evictOldest();
@@ -30,7 +30,7 @@ export class RunCache {
     while (this.#drivers.size > this.#limit) this.#evictOldest();
   }
   /** Removes it without evicting it. */
-  take(runId: string): Driver | undefined {
+  take(runId: string): RunDriver | undefined {
     const driver = this.#drivers.get(runId);
     this.#drivers.delete(runId);
     return driver;

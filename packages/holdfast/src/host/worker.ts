@@ -21,6 +21,7 @@ import { codeOf, DeterminismGuard, Watchdog } from "@holdfast/host/node";
 import type { BackendWorker, WorkerSettings } from "../backend/port.ts";
 import { Claims } from "../engine/claims.ts";
 import { RunCache } from "../engine/runCache.ts";
+import { type DriverHost, RunDriver } from "../engine/runDriver.ts";
 import { StoreClock } from "../engine/storeClock.ts";
 import { Transactions } from "../engine/transactions.ts";
 import { Batcher, type Waiting } from "../store/batcher.ts";
@@ -28,7 +29,6 @@ import { isRefusal } from "../store/errors.ts";
 import type { CommitResult, HeldClaim, InboxMessage, NewRun, Renewal, RunRow, Store, TurnCommit, Wakeup } from "../store/port.ts";
 import { ActivityRunner } from "./activities.ts";
 import type { BlockedLog } from "./blocking.ts";
-import { Driver, type DriverHost } from "./driver.ts";
 
 /** What the engine adds to what a caller asked for. */
 export interface WorkerHostSettings extends WorkerSettings {
@@ -71,7 +71,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
   readonly blocked: DriverHost["blocked"] = new Map();
   readonly blockedLog: BlockedLog;
   computing = 0;
-  readonly #active = new Map<string, Driver>();
+  readonly #active = new Map<string, RunDriver>();
   readonly #cache: RunCache;
   readonly #clock: StoreClock;
   readonly #claims: Claims;
@@ -253,20 +253,20 @@ export class WorkerHost implements DriverHost, BackendWorker {
     this.#ports.commit(turn, left, stayed);
   }
   /** Half of its lease may have passed since it was last known to run: by the time that others are told of it, all of it may have. */
-  #isUnsure({ leasedAt }: Driver): boolean {
+  #isUnsure({ leasedAt }: RunDriver): boolean {
     return this.environment.elapsed() - leasedAt > this.#settings.lease / 2;
   }
   /**
    * W3: whoever hears of a commit late may have stood still until others had the run: no step begins before its lease is sure again.
    * W4: one that stops before that leaves them to others.
    */
-  async makeSure(driver: Driver, turn: TurnCommit): Promise<void> {
+  async makeSure(driver: RunDriver, turn: TurnCommit): Promise<void> {
     while (this.#isUnsure(driver) && this.#active.get(driver.runId) === driver) {
       if (this.#stopping !== undefined) return this.#giveBack(driver, turn);
       if (!(await this.#renew())) await this.#passed(this.#settings.lease / 20);
     }
   }
-  #giveBack(driver: Driver, turn: TurnCommit): Promise<void> {
+  #giveBack(driver: RunDriver, turn: TurnCommit): Promise<void> {
     const given = driver.giveBack(turn);
     this.givesBack(given);
     return given;
@@ -300,7 +300,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
   lookAtDeadlines(): void {
     this.#ports.lookAtDeadlines();
   }
-  released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void {
+  released(driver: RunDriver, how: "parked" | "closed" | "blocked" | "lost"): void {
     if (this.#active.get(driver.runId) === driver) {
       this.#active.delete(driver.runId);
       this.#leaving.delete(driver.runId);
@@ -336,16 +336,16 @@ export class WorkerHost implements DriverHost, BackendWorker {
     return this.#settings.workflows.find(workflow, version) !== undefined;
   }
   /** Computes the first turn of a run before it is created (no claim). Undefined: let a claim do it. */
-  async begin(run: NewRun): Promise<{ first: NonNullable<NewRun["first"]>; driver: Driver } | undefined> {
+  async begin(run: NewRun): Promise<{ first: NonNullable<NewRun["first"]>; driver: RunDriver } | undefined> {
     const workflow = this.#settings.workflows.find(run.workflow, run.version);
     if (workflow === undefined || this.#active.has(run.id)) return undefined; // the store says what the id clashes with
-    const driver = new Driver(workflow, unborn(run, this.id, this.now()), this);
+    const driver = new RunDriver(workflow, unborn(run, this.id, this.now()), this);
     this.#active.set(run.id, driver);
     const commit = await driver.firstTurn([]);
     return { first: { workerId: this.id, lease: this.#settings.lease, commit }, driver };
   }
   /** The run turned out to exist, or could not be created. */
-  forget(driver: Driver): void {
+  forget(driver: RunDriver): void {
     if (this.#active.get(driver.runId) === driver) this.#active.delete(driver.runId);
     driver.evict();
   }
@@ -354,9 +354,9 @@ export class WorkerHost implements DriverHost, BackendWorker {
   get isTryingBlocked(): boolean {
     return this.#claims.isTryingBlocked;
   }
-  #driverOf(run: RunRow): Driver | undefined {
+  #driverOf(run: RunRow): RunDriver | undefined {
     const workflow = this.#settings.workflows.find(run.workflow, run.version);
-    return workflow === undefined ? undefined : new Driver(workflow, run, this);
+    return workflow === undefined ? undefined : new RunDriver(workflow, run, this);
   }
 
   // ── leases ──
@@ -391,7 +391,7 @@ export class WorkerHost implements DriverHost, BackendWorker {
       for (const driver of drivers) this.#renewals.put(this.#renewal(driver, asked, round));
     });
   }
-  #renewal(driver: Driver, asked: number, round: RenewalRound): Waiting<HeldClaim, Renewal> {
+  #renewal(driver: RunDriver, asked: number, round: RenewalRound): Waiting<HeldClaim, Renewal> {
     const { runId, epoch, seen } = driver;
     // M7: what an answer to a claim that is over tells of may be consumed by now.
     const isCurrent = (): boolean => this.#active.get(runId) === driver && driver.epoch === epoch;

@@ -39,11 +39,11 @@ import {
   waitingWords,
 } from "@holdfast/host/attempts";
 import { unguardedCodec } from "@holdfast/host/node";
+import { type BlockedLog, reasonOf } from "../host/blocking.ts";
+import { isMixed, isPatient, JobQueue, type TurnJobs } from "../host/jobs.ts";
+import { askAgain, type Draft, draftOf, type JournalContext } from "../host/journal.ts";
 import { isRefusal, StoreError } from "../store/errors.ts";
 import type { AttemptRow, ClaimedRun, CommitResult, InboxMessage, LateIf, RunRow, TurnCommit } from "../store/port.ts";
-import { type BlockedLog, reasonOf } from "./blocking.ts";
-import { isMixed, isPatient, JobQueue, type TurnJobs } from "./jobs.ts";
-import { askAgain, type Draft, draftOf, type JournalContext } from "./journal.ts";
 
 export interface DriverHost {
   readonly workerId: string;
@@ -81,7 +81,7 @@ export interface DriverHost {
   /** Turns that are being computed: their commits come soon. */
   computing: number;
   /** The driver is through with its claim: parked, closed, blocked or lost. */
-  released(driver: Driver, how: "parked" | "closed" | "blocked" | "lost"): void;
+  released(driver: RunDriver, how: "parked" | "closed" | "blocked" | "lost"): void;
 }
 
 /** Attempts that a commit has announced of which this worker does not know whether it was written: it has not begun them. */
@@ -122,7 +122,7 @@ const LATE_IF_CANCELED: LateIf = { cancel: true, signals: [] };
 const STEPS = carriedOutBy("worker");
 const NOTHING_STARTING: Prepared["starting"] = [];
 
-export class Driver {
+export class RunDriver {
   readonly workflow: AnyWorkflow;
   /** When the call was made that gave it its lease, or renewed it last: the lease runs no shorter than from there. */
   leasedAt = 0;
