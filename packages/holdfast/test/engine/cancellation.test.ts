@@ -215,16 +215,20 @@ describe.each(STORES)("cancellation on %s", (store) => {
   });
 
   test("K7 a deadline fails the run, and tells its steps", async () => {
-    const engine = await engines.open();
+    const engine = await engines.open({ skips: true });
+    const entered = new Gate();
     const told = new Gate<unknown>();
     const work = workflow("work", async (ctx) =>
       ctx.step("work", async ({ signal }) => {
         signal.addEventListener("abort", () => told.open(signal.reason));
+        entered.open();
         return aborted(signal);
       }),
     );
-    await engine.worker({ workflows: [work], lease: "90ms" });
-    const run = await engine.start(work, undefined, { deadline: 80 });
+    await engine.worker({ workflows: [work] });
+    const run = await engine.start(work, undefined, { deadline: "10s" });
+    await entered.passed;
+    engines.skip(10_000); // its lease lasts longer
     const error = await errorOf(run.result());
     expect(error).toBeInstanceOf(RunFailedError);
     expect(error.cause).toBeInstanceOf(DeadlineExceededError);
@@ -245,7 +249,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
   });
 
   test("K7 it runs no workflow function but due rollbacks", async () => {
-    const engine = await engines.open();
+    const engine = await engines.open({ skips: true });
     const ran: string[] = [];
     const saga = workflow("saga", async (ctx) => {
       await ctx.step("reserve", () => "room", { rollback: (room) => void ran.push(`release ${room}`) });
@@ -258,7 +262,9 @@ describe.each(STORES)("cancellation on %s", (store) => {
       }
     });
     await engine.worker({ workflows: [saga] });
-    const run = await engine.start(saga, undefined, { deadline: 1_000 });
+    const run = await engine.start(saga, undefined, { deadline: "10s" });
+    await until(async () => (await run.describe()).status === "sleeping");
+    engines.skip(10_000);
     const error = await errorOf(run.result());
     expect(error.cause).toBeInstanceOf(DeadlineExceededError);
     expect(ran).toEqual(["release room"]);

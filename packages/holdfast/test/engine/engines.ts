@@ -6,12 +6,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { realEnvironment } from "@holdfast/host";
+import { PostgresStore } from "@holdfast/postgres";
 import { emptySchema, startServer, type TestServer } from "@holdfast/postgres-server";
 import { Holdfast, type Logger, type OpenOptions } from "holdfast";
 import type { Store } from "holdfast/store";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import { openStore } from "../../src/store/open.ts";
+import { SqliteStore } from "../../src/store/sqlite/store.ts";
 
 export type StoreName = "memory" | "sqlite" | "postgres";
 export const STORES: readonly StoreName[] = ["memory", "sqlite", "postgres"];
@@ -22,9 +24,16 @@ export interface LogLine {
   readonly fields: object | undefined;
 }
 
+type EngineOptions = OpenOptions & { readonly wire?: Wire; readonly skips?: boolean };
+
 export interface Engines {
-  /** An engine on the data of this test: each call opens another, all see the same runs. */
-  open(options?: OpenOptions & { wire?: Wire }): Promise<Holdfast>;
+  /**
+   * An engine on the data of this test: each call opens another, all see the same runs. With `skips` its store has the clock that `skip`
+   * moves: then all engines of the test need it.
+   */
+  open(options?: EngineOptions): Promise<Holdfast>;
+  /** It is so many milliseconds later, by the clock of the stores: what was to happen after something else can't come before it. */
+  skip(ms: number): void;
   /** What all of them have logged. */
   readonly log: LogLine[];
   /** Of the file, on SQLite. */
@@ -41,11 +50,14 @@ export function enginesOn(name: StoreName): Engines {
   const logger: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
   const database = name === "postgres" ? databaseOfTests() : undefined;
   let folder = "";
-  let memory = new MemoryStore();
+  let skipped = 0;
+  const clock = () => Date.now() + skipped;
+  let memory = new MemoryStore({ clock });
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), "holdfast-engine-"));
-    memory = new MemoryStore();
+    skipped = 0;
+    memory = new MemoryStore({ clock });
     await database?.clear();
     log.length = 0;
   });
@@ -63,17 +75,22 @@ export function enginesOn(name: StoreName): Engines {
       if (name === "memory") return undefined;
       return name === "sqlite" ? `file:${engines.path}?synchronous=NORMAL` : database?.url();
     },
-    async open({ wire, ...options }: OpenOptions & { wire?: Wire } = {}): Promise<Holdfast> {
+    skip(ms: number): void {
+      skipped += ms;
+    },
+    async open({ wire, skips = false, ...options }: EngineOptions = {}): Promise<Holdfast> {
       const given = { logger, ...options };
       const { url } = engines;
+      const storeAt = async (place: string): Promise<Store> => {
+        if (!skips) return openStore(place, { logger });
+        if (name === "sqlite") return new SqliteStore(engines.path, { synchronous: "NORMAL", logger, clock });
+        return new PostgresStore({ connectionString: place, logger, clock });
+      };
       const engine =
-        url !== undefined && wire === undefined
+        url !== undefined && wire === undefined && !skips
           ? await Holdfast.open(url, given)
           : await Holdfast.with(
-              {
-                store: (wire ?? new Wire()).on(url === undefined ? memory : await openStore(url, { logger })),
-                environment: realEnvironment,
-              },
+              { store: (wire ?? new Wire()).on(url === undefined ? memory : await storeAt(url)), environment: realEnvironment },
               given,
             );
       opened.push(engine);
