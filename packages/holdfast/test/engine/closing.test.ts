@@ -76,18 +76,18 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
   });
 
   test("D9 a timer and a signal that come in the same turn: the signal counts", async () => {
-    const engine = await engines.open();
+    const engine = await engines.open({ skips: true });
     const signals = { go: signal<string>() };
     const race = workflow({ name: "race", signals }, (ctx) =>
-      ctx.race("first", { heard: (branch) => branch.waitForSignal("go"), slept: (branch) => branch.sleep(500) }),
+      ctx.race("first", { heard: (branch) => branch.waitForSignal("go"), slept: (branch) => branch.sleep("1h") }),
     );
-    const wait = workflow({ name: "wait", signals }, async (ctx) => (await ctx.listen(["go"], { timeout: 500 })).length);
+    const wait = workflow({ name: "wait", signals }, async (ctx) => (await ctx.listen(["go"], { timeout: "1h" })).length);
     const worker = await engine.worker({ workflows: [race, wait] });
     const runs = [await engine.start(race, undefined), await engine.start(wait, undefined)] as const;
+    for (const run of runs) await until(async () => (await run.describe()).status === "sleeping");
     await worker.stop();
-    const due = Date.now() + 500;
     for (const run of runs) await run.signal("go", "there");
-    await until(() => Date.now() > due, "both timers to be due");
+    engines.skip(3_600_000);
     await engine.worker({ workflows: [race, wait] });
     expect(await runs[0].result()).toEqual({ winner: "heard", value: "there" });
     expect(await runs[1].result()).toBe(1);
@@ -212,14 +212,14 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
 
   test("D9 D12 attempts, updates and state of a turn that is taken back are written with the turns that take its place", async () => {
     const wire = new Wire();
-    const engine = await engines.open({ wire });
+    const engine = await engines.open({ wire, skips: true });
     const entity = workflow(
       { name: "entity", signals: { add: signal<number>() }, updates: { close: update<void, number>() } },
       async (ctx) => {
         const { state } = await ctx.receive(0, {
           signals: { add: (n, sum) => Receive.noreply(sum + n) },
           updates: { close: (_, sum) => Receive.reply(sum, sum) },
-          timeout: 300,
+          timeout: "10s",
         });
         ctx.publishState(state);
         return ctx.step("flaky", ({ attempt }) => {
@@ -232,6 +232,7 @@ describe.each(STORES)("the end of a run and its messages on %s", (store) => {
     beforeEnds(wire, async (_end, nth) => nth === 1 && (await run.cancel()));
     await engine.worker({ workflows: [entity] });
     expect(await run.update("close")).toBe(0);
+    engines.skip(10_000);
     await until(async () => (await run.describe()).status === "canceled", "its end");
     const flaky = (await run.operations()).find(({ name }) => name === "flaky");
     expect(flaky?.attempts.map(({ status }) => status)).toEqual(["failed", expect.stringMatching(/completed|running|lost/)]);

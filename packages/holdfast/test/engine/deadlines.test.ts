@@ -11,7 +11,7 @@ describe.each(STORES)("deadlines on %s", (store) => {
 
   test("K7 D4 a turn that is committed after the deadline is stale: none of its steps begins, and the run stays failed", async () => {
     const wire = new Wire();
-    const [engine, other] = await Promise.all([engines.open({ wire }), engines.open()]);
+    const [engine, other] = await Promise.all([engines.open({ wire, skips: true }), engines.open({ skips: true })]);
     const began: string[] = [];
     const one = new Gate();
     const work = workflow("work", async (ctx) => {
@@ -23,8 +23,9 @@ describe.each(STORES)("deadlines on %s", (store) => {
       return "done";
     });
     const worker = await engine.worker({ workflows: [work] });
-    const run = await engine.start(work, undefined, { deadline: "1s" });
+    const run = await engine.start(work, undefined, { deadline: "10s" });
     await until(() => began.length === 1, "the first step");
+    engines.skip(10_000); // lease: 30 s
     const statuses: string[] = [];
     wire.intercept("commit", async (pass, commits) => {
       await until(async () => (await other.run(run.id).describe()).status === "failed", "the deadline");
@@ -44,7 +45,7 @@ describe.each(STORES)("deadlines on %s", (store) => {
 
   test("K7 S1 D4 a run whose worker has died with a long lease is rolled back at its deadline, by another", async () => {
     const wire = new Wire();
-    const [dead, engine] = await Promise.all([engines.open({ wire }), engines.open()]);
+    const [dead, engine] = await Promise.all([engines.open({ wire, skips: true }), engines.open({ skips: true })]);
     const undone: string[] = [];
     const held = new Gate();
     const trip = (who: string) =>
@@ -56,9 +57,10 @@ describe.each(STORES)("deadlines on %s", (store) => {
         });
       });
     await dead.worker({ workflows: [trip("the dead")], gracePeriod: 0 }); // lease: 30 s
-    const run = await dead.start(trip("the dead"), undefined, { deadline: "1s" });
+    const run = await dead.start(trip("the dead"), undefined, { deadline: "10s" });
     await held.passed;
     wire.cut();
+    engines.skip(10_000);
     await engine.worker({ workflows: [trip("the living")] });
     const error = await errorOf(engine.run(run.id).result({ timeout: "8s" }));
     expect(error.cause).toBeInstanceOf(DeadlineExceededError);
@@ -69,24 +71,24 @@ describe.each(STORES)("deadlines on %s", (store) => {
     const began: string[] = [];
     const order = workflow("order", async (ctx) => {
       began.push("code");
-      await ctx.sleep(1_400);
+      await ctx.sleep("59m");
       await ctx.step("charge", () => void began.push("charge"));
     });
-    const before = await engines.open();
+    const before = await engines.open({ skips: true });
     await before.worker({ workflows: [order] });
-    const deadline = new Date(Date.now() + 1_500);
+    const deadline = new Date(Date.now() + 3_600_000);
     const slept = await Promise.all([1, 2, 3, 4].map(() => before.start(order, undefined, { deadline, delay: 10 })));
     const unbegun = await Promise.all([1, 2].map(() => before.start(order, undefined, { deadline, queue: "later" })));
     await until(() => began.length === slept.length, "all of them to sleep");
     await before.close();
     began.length = 0;
-    await until(() => Date.now() > deadline.getTime(), "the deadline");
-    const engine = await engines.open();
+    engines.skip(3_600_000);
+    const engine = await engines.open({ skips: true });
     await Promise.all([engine.worker({ workflows: [order] }), engine.worker({ workflows: [order], queue: "later" })]);
     for (const { id } of [...slept, ...unbegun]) {
       const error = await errorOf(engine.run(id).result({ timeout: "8s" }));
       expect(error.cause).toBeInstanceOf(DeadlineExceededError);
-      expect((await engine.run(id).describe()).finishedAt?.getTime()).toBeLessThan(Date.now() + 1);
+      expect((await engine.run(id).describe()).finishedAt?.getTime()).toBeLessThan(Date.now() + 3_600_001);
     }
     expect(began).toEqual([]);
   });
@@ -109,17 +111,17 @@ describe.each(STORES)("deadlines on %s", (store) => {
     const log: string[] = [];
     const trip = workflow("trip", async (ctx) => {
       await ctx.step("book", () => void log.push("book"), { rollback: () => void log.push("unbook") });
-      await ctx.sleep(50);
+      await ctx.sleep("59m");
       await ctx.step("pay", () => void log.push("pay"));
     });
-    const before = await engines.open();
+    const before = await engines.open({ skips: true });
     await before.worker({ workflows: [trip] });
-    const deadline = new Date(Date.now() + 1_000);
+    const deadline = new Date(Date.now() + 3_600_000);
     const { id } = await before.start(trip, undefined, { deadline });
     await until(() => log.length === 1, "the booking");
     await before.close();
-    await until(() => Date.now() > deadline.getTime(), "the deadline");
-    const engine = await engines.open();
+    engines.skip(3_600_000);
+    const engine = await engines.open({ skips: true });
     await engine.worker({ workflows: [trip] });
     expect((await errorOf(engine.run(id).result({ timeout: "8s" }))).cause).toBeInstanceOf(DeadlineExceededError);
     expect(log).toEqual(["book", "unbook"]);
@@ -127,7 +129,7 @@ describe.each(STORES)("deadlines on %s", (store) => {
 
   test("K7 while the store does not look at deadlines, no turn and no step of a run past its own begins", async () => {
     const wire = new Wire();
-    const engine = await engines.open({ wire });
+    const engine = await engines.open({ wire, skips: true });
     const began: string[] = [];
     const first = new Gate();
     const work = workflow("work", async (ctx) => {
@@ -140,17 +142,20 @@ describe.each(STORES)("deadlines on %s", (store) => {
     });
     await engine.worker({ workflows: [work] });
     let asked = 0;
+    let claims = 0;
     wire.intercept("expire", async () => {
       asked++;
       return 0;
     });
-    wire.intercept("claim", async (pass, request) =>
-      began.length === 0 ? pass(request) : { now: Date.now(), runs: [], nextAt: undefined },
-    );
-    const deadline = new Date(Date.now() + 500);
-    const run = await engine.start(work, undefined, { deadline });
+    wire.intercept("claim", async (pass, request) => {
+      claims++;
+      return began.length === 0 ? pass(request) : { now: engines.now(), runs: [], nextAt: undefined };
+    });
+    const run = await engine.start(work, undefined, { deadline: "10s" });
     await until(() => began.length === 1, "the first step");
-    await until(() => Date.now() > deadline.getTime() + 20, "the deadline");
+    engines.skip(10_000); // lease: 30 s
+    claims = 0;
+    await until(() => claims > 2, "the worker to know the time");
     asked = 0;
     first.open();
     await until(async () => (await run.describe()).workerId === undefined, "the run to be given back");

@@ -34,6 +34,8 @@ export interface Engines {
   open(options?: EngineOptions): Promise<Holdfast>;
   /** It is so many milliseconds later, by the clock of the stores: what was to happen after something else can't come before it. */
   skip(ms: number): void;
+  /** By that clock. */
+  now(): number;
   /** What all of them have logged. */
   readonly log: LogLine[];
   /** Of the file, on SQLite. */
@@ -75,6 +77,7 @@ export function enginesOn(name: StoreName): Engines {
       if (name === "memory") return undefined;
       return name === "sqlite" ? `file:${engines.path}?synchronous=NORMAL` : database?.url();
     },
+    now: clock,
     skip(ms: number): void {
       skipped += ms;
     },
