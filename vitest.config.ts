@@ -35,6 +35,8 @@ const common = {
   // At night a test that draws by chance draws many times as much.
   testTimeout: isNight ? 1_800_000 : 20_000,
   hookTimeout: 20_000,
+  // Something that a test waits for: a second, the default, is over before it has come when the machine is busy.
+  expect: { poll: { timeout: 10_000 } },
   // Of the tests in one file that say that they may run at the same time: they wait for real time.
   maxConcurrency: 20,
 };
