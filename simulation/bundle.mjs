@@ -1,6 +1,6 @@
-// Bundles the simulation from the packages' sources, with some of their text replaced if need be.
-// Owns: the replacements: one whose text is not found is an error.
-// Invariants: nothing in the repository is changed; the bundle is a file in a folder of its own.
+// Bundles the simulation from the packages' sources, optionally with some of their code replaced.
+// Owns: the replacements: one whose file is not in the bundle, or whose code is not in its file, is an error.
+// Invariants: nothing in the repository changes; the bundle is one file in a new folder.
 
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -16,7 +16,7 @@ const root = resolve(import.meta.dirname, "..");
  */
 export async function bundle(replacements = []) {
   mkdirSync(join(root, ".cache"), { recursive: true });
-  const folder = mkdtempSync(join(root, ".cache", "simulation-")); // inside the repository, so that dependencies are found
+  const folder = mkdtempSync(join(root, ".cache", "simulation-")); // inside the repository, so that its dependencies resolve
   const left = new Set(replacements);
   await build({
     root,
@@ -51,7 +51,7 @@ export async function bundle(replacements = []) {
       rollupOptions: { output: { entryFileNames: "simulation.mjs" } },
     },
   });
-  for (const { file } of left) throw new Error(`${file} is not part of the simulation`);
+  for (const { file } of left) throw new Error(`${file} is not in the bundle of the simulation`);
   return join(folder, "simulation.mjs");
 }
 

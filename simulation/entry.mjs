@@ -1,3 +1,3 @@
-// What the bundle of the simulation has in it.
+// The entry point of the simulation's bundle.
 
 export * from "@holdfast/simulation";

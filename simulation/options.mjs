@@ -1,4 +1,4 @@
-// The options of a simulation, as the command line has them, both ways.
+// Converts the command line to the options of a simulation, and options back to a command line.
 
 /** @typedef {{ [name: string]: string | boolean | undefined }} Values */
 /** @typedef {{ [name: string]: number }} Counts */
@@ -8,18 +8,18 @@ export function add(to, counts) {
   for (const [name, count] of Object.entries(counts)) to[name] = (to[name] ?? 0) + count;
 }
 
-/** What was asked for can't be done: the message says why, and the usage how to ask. */
+/** The command line is invalid. The message says why; the usage is printed below it. */
 export class UsageError extends Error {}
 
 /** @param {string | boolean | undefined} text @param {string} name */
 export function whole(text, name, least = 0) {
   const number = Number(text);
   if (typeof text !== "string" || !/^\d+$/.test(text) || !Number.isSafeInteger(number) || number < least)
-    throw new UsageError(`${name} is a whole number from ${least} on, not "${text}"`);
+    throw new UsageError(`${name} must be a whole number of at least ${least}, not "${text}"`);
   return number;
 }
 /**
- * Names of a list, each one that there is.
+ * The names in a comma-separated list. Throws if one of them is unknown.
  * @param {string | boolean | undefined} text
  * @param {string} name
  * @param {readonly string[]} known
@@ -27,7 +27,7 @@ export function whole(text, name, least = 0) {
 export function chosen(text, name, known) {
   if (text === undefined) return undefined;
   const names = String(text).split(",");
-  for (const one of names) if (!known.includes(one)) throw new UsageError(`${name}: there is ${known.join(", ")}, and no "${one}"`);
+  for (const one of names) if (!known.includes(one)) throw new UsageError(`${name}: "${one}" is unknown; known are ${known.join(", ")}`);
   return names;
 }
 
@@ -54,7 +54,7 @@ export function optionsOf(code, values, seed) {
 }
 
 /**
- * The command that does it again, exactly.
+ * The command that runs exactly this simulation again.
  * @param {import("@holdfast/simulation").SimulationOptions} options
  * @param {Values} values
  */
@@ -67,5 +67,5 @@ export function commandOf(options, values) {
   for (const name of /** @type {const} */ (["workers", "storm", "disasters"]))
     if (options[name] !== undefined) parts.push(`--${name} ${options[name]}`);
   if (options.without !== undefined && options.without.length > 0) parts.push(`--without ${options.without.join()}`);
-  return [...parts, "--no-shrink"].join(" "); // it is as small as it gets
+  return [...parts, "--no-shrink"].join(" "); // these options are already shrunk
 }

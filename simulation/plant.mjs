@@ -1,12 +1,12 @@
 // Finds the place in a source file where a bug is planted, and plants it.
-// Owns: what counts as the same code: comments, line breaks, indentation and trailing commas don't matter.
-// Invariants: a replacement fits exactly one place, or it is an error; the rest of the file stays as it is.
+// Owns: what counts as the same code: comments, line breaks, indentation and trailing commas are ignored.
+// Invariants: a replacement that does not match exactly one place is an error; the rest of the file is unchanged.
 
 import { parseSync } from "oxc-parser";
 
 /** @typedef {{ file: string, from: string, to: string }} Replacement in `file`, from the root; `from` and `to` are code without comments */
 
-/** The code, and where each of its characters stands in the text. @typedef {{ code: string, places: readonly number[] }} Plain */
+/** The code without comments and layout, and the position of each of its characters in the text. @typedef {{ code: string, places: readonly number[] }} Plain */
 
 /**
  * The text of `file` with the bug in it.
@@ -16,12 +16,12 @@ import { parseSync } from "oxc-parser";
 export function plant(text, { file, from, to }) {
   const found = placesOf(text, { file, from });
   const [only] = found;
-  if (only === undefined || found.length > 1) throw new Error(`${file} has ${found.length} places instead of one that read:\n${from}`);
+  if (only === undefined || found.length > 1) throw new Error(`${file} has ${found.length} places with this code instead of one:\n${from}`);
   return text.slice(0, only.start) + to + text.slice(only.end);
 }
 
 /**
- * Where the text of `file` reads as `from`, whatever its comments and its layout.
+ * The places where the code of `file` equals `from`; comments and layout are ignored.
  * @param {string} text
  * @param {Pick<Replacement, "file" | "from">} replacement
  * @returns {{ start: number, end: number }[]}
@@ -61,7 +61,7 @@ function plain(text, comments) {
       isApart = true;
       continue;
     }
-    // A space matters between two words only; a comma before a closing bracket is layout.
+    // A space matters only between two words; a comma before a closing bracket is layout.
     if (isApart && /[\w$]$/.test(code) && /[\w$]/.test(char)) {
       code += " ";
       places.push(i);

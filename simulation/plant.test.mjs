@@ -1,4 +1,4 @@
-// Job: prove that a bug is planted where the code reads as it says, whatever the comments and the layout, and nowhere else.
+// Job: prove that a bug is planted exactly where its code is, whatever the comments and the layout.
 
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -17,16 +17,16 @@ describe("planting", () => {
   ])("%s makes no difference", (_, text, from) => {
     expect(plant(`before();\n${text} /* kept */\nafter();`, { file, from, to: "bug();" })).toBe("before();\nbug(); /* kept */\nafter();");
   });
-  test("words stay apart, and what looks like a comment in a string is text", () => {
+  test("words stay separate, and a string that looks like a comment is code", () => {
     expect(placesOf("returnx; return x;", { file, from: "return x" })).toEqual([{ start: 9, end: 17 }]);
     expect(placesOf('const url = "http://a//b"; f(); // g()', { file, from: '"http://a//b"; f()' })).toHaveLength(1);
     expect(placesOf("f(); // g();", { file, from: "g();" })).toEqual([]);
   });
-  test("code that is gone, or that is there twice, is an error that shows it", () => {
-    expect(() => plant("f();", { file, from: "g();", to: "" })).toThrow("a.ts has 0 places instead of one that read:\ng();");
+  test("code that is missing, or that occurs twice, is an error that shows the code", () => {
+    expect(() => plant("f();", { file, from: "g();", to: "" })).toThrow("a.ts has 0 places with this code instead of one:\ng();");
     expect(() => plant("f(); f();", { file, from: "f();", to: "" })).toThrow("a.ts has 2 places");
   });
-  test("every bug can be planted in the sources as they are", () => {
+  test("every bug can be planted in the current sources", () => {
     const root = resolve(import.meta.dirname, "..");
     for (const { name, replacements } of planted)
       for (const replacement of replacements)

@@ -1,6 +1,7 @@
-// Bugs to be planted in a copy of the engine, one at a time: the simulation has to find each of them.
-// Owns: where they go. Code that is gone from its file is an error: then the bug has to be planted anew. Comments don't matter (plant.mjs).
-// Invariants: nothing here is part of any package; each breaks a rule that an engine could plausibly break.
+// Bugs that are planted in a copy of the engine, one at a time: the simulation has to find each of them.
+// Owns: what each bug replaces. Code that is no longer in its file is an error: the bug then needs a new place. Comments and layout are
+// ignored (plant.mjs).
+// Invariants: no package contains any of this; each bug breaks a rule in a way that a real engine plausibly could.
 
 const engine = "packages/holdfast/src/engine";
 const host = "packages/holdfast/src/host";
@@ -15,17 +16,17 @@ const bug = (name, what, file, from, to) => ({ name, what, replacements: [{ file
 
 /** @type {readonly Planted[]} */
 export const planted = [
-  // ── found by the simulation, and mended: planted again ──
+  // ── bugs that the simulation found and that were fixed: planted again ──
   bug(
     "outcome-taken-twice",
-    "found: a transaction's outcome is taken from its answer and from the inbox",
+    "found: a transaction's outcome is consumed twice, from its answer and from the inbox",
     `${engine}/runDriver.ts`,
     "if (id <= this.#seen) return;",
     "",
   ),
   {
     name: "evicted-while-claimed",
-    what: "found: a run leaves the cache between a claim and its answer, and is driven without its history",
+    what: "found: a run is evicted from the cache between a claim and its answer, and is driven without its history",
     replacements: [
       { file: `${engine}/runCache.ts`, from: "if (this.#promised.has(runId)) continue;", to: "" },
       { file: `${engine}/claims.ts`, from: "claim.turns === undefined && cached === undefined && run.turns > 0", to: "run.turns < 0" },
@@ -33,28 +34,28 @@ export const planted = [
   },
   bug(
     "claims-before-start",
-    "found: a worker claims before it has started, and after it failed to",
+    "found: a worker claims runs before it has started, and after its start has failed",
     `${host}/worker.ts`,
     "if (!this.#started) return;",
     "",
   ),
   bug(
     "transaction-taken-for-failed",
-    "found: a transaction whose answer is lost is taken for failed",
+    "found: a transaction whose answer was lost is treated as failed",
     `${engine}/transactions.ts`,
     "if (!hasThrown && isUncertain(error)) doubt(claim, error);",
     "",
   ),
   bug(
     "answered-attempt-lost",
-    "found: a transaction whose outcome is read in the inbox before its answer comes is listed with an attempt that was lost",
+    "found: a transaction whose outcome is in the inbox before its answer arrives is listed with a lost attempt",
     `${kit}/attempts/openOperations.ts`,
     "const attempt = this.#attempts.forget(seq);\n    if (attempt !== undefined) this.#noteCompleted(attempt, this.#rows);",
     "this.settled(seq);",
   ),
   bug(
     "next-execution-forgets-time",
-    "found: the next execution begins before the last turn of the one before",
+    "found: the next execution begins before the last turn of the previous one",
     `${engine}/runDriver.ts`,
     "this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0);",
     "",
@@ -63,21 +64,21 @@ export const planted = [
   // ── claims and epochs ──
   bug(
     "no-epoch-check",
-    "the store takes a commit at any epoch",
+    "the store accepts a commit at any epoch",
     `${memory}/writer.ts`,
     "run.epoch === epoch && run.workerId !== undefined",
     "epoch > 0",
   ),
   bug(
     "renew-after-loss",
-    "a lease is renewed for whoever lost it",
+    "the store renews the lease of a worker that has lost it",
     `${memory}/store.ts`,
     "if (!holds(run, epoch) || run.workerId !== workerId)",
     "if (run === undefined || !isOpen(run))",
   ),
   bug(
     "short-lease",
-    "a lease ends before the worker thinks",
+    "a lease ends earlier than its worker expects",
     `${memory}/store.ts`,
     "this.#runs.lend(run, request.lease, now);",
     "this.#runs.lend(run, request.lease / 2, now);",
@@ -91,42 +92,42 @@ export const planted = [
   ),
   bug(
     "stale-ignored",
-    "a worker that is told its claim is over goes on",
+    "a worker continues after the store has answered that its claim is over",
     `${engine}/runDriver.ts`,
     'if (result.status === "stale") return this.lose(new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" }));',
     "",
   ),
   bug(
     "old-memory",
-    "a parked run is taken from memory though others have gone on with it",
+    "a parked run is resumed from memory although another worker has advanced it",
     `${memory}/store.ts`,
     "cached.execution === run.execution && cached.turns === run.turns",
     "cached.execution === run.execution",
   ),
   bug(
     "served-anything",
-    "a worker is given what it has no code for",
+    "a worker is given runs that it has no code for",
     `${memory}/store.ts`,
     'workflow === name && (versions === "*" || versions.includes(version))',
     "true",
   ),
   bug(
     "commit-failure-ignored",
-    "a commit that failed is taken for done",
+    "a failed commit is treated as successful",
     "packages/holdfast/src/store/batcher.ts",
     "for (const one of batch) reject(one, error);",
     'for (const one of batch) batch.length === 1 ? resolve(one, { status: "committed", inbox: [] } as R) : reject(one, error);',
   ),
   bug(
     "busy-overtaken",
-    "an item overtakes one of its key that waits for a lock",
+    "an item overtakes an earlier item with the same key that waits for a lock",
     "packages/holdfast/src/store/batcher.ts",
     "const isFree = !this.#keys.has(key) && !this.#aside.has(key);",
     "const isFree = !this.#keys.has(key);",
   ),
   bug(
     "busy-taken-for-written",
-    "a turn that waits for a lock is taken for committed",
+    "a turn that waits for a lock is treated as committed",
     "packages/holdfast/src/store/batcher.ts",
     'const busy = batch.filter((_, i) => answers[i] === "busy");\n      const done = batch.filter((_, i) => answers[i] !== "busy");',
     'const busy = batch.filter((_, i) => answers[i] === "busy" && batch.length > 1);\n      const done = batch.filter((one) => !busy.includes(one));\n      if (batch.length === 1) answers = [{ status: "committed", inbox: [] } as R];',
@@ -134,16 +135,16 @@ export const planted = [
 
   bug(
     "newest-first",
-    "what became available last is claimed first",
+    "the run that became available last is claimed first",
     `${memory}/claimQueue.ts`,
     "b.priority - a.priority || a.at - b.at || a.order - b.order",
     "b.priority - a.priority || b.at - a.at || a.order - b.order",
   ),
 
-  // ── what is told ──
+  // ── queries and lists of operations ──
   {
     name: "query-remembered",
-    what: "a process answers queries with the state that it has read first",
+    what: "a process answers queries from the first state that it read",
     replacements: [
       {
         file: "packages/holdfast/src/api/run.ts",
@@ -159,7 +160,7 @@ export const planted = [
   },
   bug(
     "lost-attempts-unlisted",
-    "attempts that never came back are not among the operations",
+    "lost attempts are missing from the list of operations",
     `${kit}/operationsOf.ts`,
     "row.seq === draft.seq && row.number > 0",
     'row.seq === draft.seq && row.number > 0 && row.status !== "lost"',
@@ -168,7 +169,7 @@ export const planted = [
   // ── turns and effects ──
   bug(
     "step-before-commit",
-    "a step begins before the commit that asks for it",
+    "a step begins before the commit that schedules it",
     `${engine}/runDriver.ts`,
     "    draft.seen = this.#seen;\n    this.#host.commit(",
     "    draft.seen = this.#seen;\n    for (const { seq } of openedSteps(draft)) this.#operations.begin(seq, 1);\n    this.#host.commit(",
@@ -182,21 +183,21 @@ export const planted = [
   ),
   bug(
     "crash-not-counted",
-    "an attempt that never came back does not count",
+    "an attempt that was lost in a crash does not count",
     `${kit}/attempts/openOperations.ts`,
     "open.tried = last?.number ?? 1;",
     'open.tried = (last?.number ?? 1) - (last?.status === "failed" ? 0 : 1);',
   ),
   bug(
     "retry-at-once",
-    "after a recovery the next attempt does not wait",
+    "after a recovery the next attempt does not wait for its backoff",
     `${kit}/attempts/openOperations.ts`,
     'this.#timers.setRetry(seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);',
     "this.#timers.setRetry(seq, 0);",
   ),
   {
     name: "transaction-not-fenced",
-    what: "a transaction of a worker that lost its claim commits",
+    what: "a transaction commits although its worker has lost the claim",
     replacements: [
       {
         file: `${memory}/store.ts`,
@@ -208,7 +209,7 @@ export const planted = [
   },
   bug(
     "clock-believed",
-    "a worker believes the clock of its process, which somebody may set",
+    "a worker trusts the wall clock of its process, which can be set back or forward",
     `${engine}/storeClock.ts`,
     "this.#environment.steady()",
     "this.#environment.now()",
@@ -222,14 +223,14 @@ export const planted = [
   ),
   bug(
     "timer-lost",
-    "parking forgets the first timer",
+    "a run that parks forgets its first timer",
     `${engine}/runDriver.ts`,
     "(this.#leavesWork ? 0 : this.#operations.nextDue)",
     "(this.#leavesWork ? 0 : undefined)",
   ),
   bug(
     "begun-though-taken",
-    "a run that exists already is driven by whoever wanted to create it",
+    "a worker drives a run that it tried to create but that already existed",
     `${engine}/engine.ts`,
     'if (result.status !== "created") begun.worker.forget(begun.driver);',
     'if (result.status === ("never" as string)) begun.worker.forget(begun.driver);',
@@ -237,35 +238,35 @@ export const planted = [
 
   bug(
     "no-backoff",
-    "a step that failed is tried again at once",
+    "a failed step is retried at once",
     `${kit}/attempts/attempts.ts`,
     "return askedWait(error) ?? retryDelay(policy, attempt, random);",
     "return 0 * retryDelay(policy, attempt, random);",
   ),
   bug(
     "fatal-retried",
-    "a step that failed for good is tried again",
+    "a step that failed with a fatal error is retried",
     `${kit}/attempts/attempts.ts`,
     " || !isRetryable(error, body.retry) || ",
     " || ",
   ),
   bug(
     "lost-steps-go-on",
-    "the steps of a claim that is lost are not told",
+    "the steps of a lost claim are not aborted",
     `${kit}/attempts/attempts.ts`,
     "      attempt.abort(reason);\n      this.#drop(attempt);",
     "      this.#drop(attempt);",
   ),
   bug(
     "canceled-step-goes-on",
-    "a step that its run has given up is not told",
+    "a step that its run has cancelled is not aborted",
     `${kit}/attempts/attempts.ts`,
     "    attempt.abort(reason);\n    if (!join)",
     "    if (!join)",
   ),
   bug(
     "lease-not-given-back",
-    "a worker that stops keeps the runs whose steps have not ended",
+    "a worker that stops keeps its lease on runs whose steps are still running",
     `${engine}/runDriver.ts`,
     "const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen, unsure);",
     "const given = wakeAt + seen < 0 ? this.#returnLease() : undefined;",
@@ -281,7 +282,7 @@ export const planted = [
   ),
   {
     name: "start-keys-shared",
-    what: "a start under another workflow's idempotency key is given that workflow's run",
+    what: "a start under another workflow's idempotency key returns that workflow's run",
     replacements: [
       { file: `${memory}/runs.ts`, from: "this.#startKeys.get(startKey(workflow, key))", to: 'this.#startKeys.get(startKey("", key))' },
       {
@@ -293,126 +294,126 @@ export const planted = [
   },
   bug(
     "other-workflow-found",
-    "a start finds a run of another workflow under its id",
+    "a start returns a run of another workflow that has the same id",
     `${memory}/writer.ts`,
     'if (run.onConflict === "reject" || existing.workflow !== run.workflow) return conflict;',
     'if (run.onConflict === "reject") return conflict;',
   ),
   bug(
     "accepted-after-rejected",
-    "a turn accepts an update that its sender has rejected meanwhile",
+    "a turn accepts an update that its sender has already rejected",
     `${memory}/writer.ts`,
     'if (commit.accepts?.some((id) => run.updates?.has(id)) === true) return { status: "stale" };',
     "",
   ),
   bug(
     "patient-update-dropped",
-    "an update that may wait leaves the inbox with the first turn that does not accept it",
+    "a waiting update leaves the inbox with the first turn that does not accept it",
     `${engine}/runDriver.ts`,
     "draft.consumed = turn.messages.flatMap(({ id }) => (kept.has(id) ? [] : [id]));",
     "draft.consumed = turn.messages.map(({ id }) => id);",
   ),
   bug(
     "told-before-durable",
-    "the reply to an update is told before its commit",
+    "the reply to an update is sent before its commit",
     `${host}/committer.ts`,
     "=> store.commit(turns);",
     "=> {\n      for (const turn of turns) committed(turn);\n      return store.commit(turns);\n    };",
   ),
   bug(
     "late-timer-forgotten",
-    "found: a timer that fires as its run parks is forgotten when the run comes back from the cache",
+    "found: a timer that fires while its run parks is forgotten when the run is resumed from the cache",
     `${engine}/runDriver.ts`,
     'isReplayed ? "drop fires" : "keep fires"',
     '"drop fires"',
   ),
   bug(
     "consumed-apart",
-    "a message leaves the inbox with the commit after the one that took it",
+    "a message leaves the inbox one commit after the turn that consumed it",
     `${engine}/runDriver.ts`,
     "if (turn.messages.length > 0) this.#consume(draft, turn, completion);",
     "const owing = this as { owed?: number[] };\n    draft.consumed = owing.owed ?? [];\n    owing.owed = turn.messages.map(({ id }) => id);",
   ),
   bug(
     "late-end-written",
-    "a run ends though a message came before that its end should have waited for",
+    "a run ends without handling a message that arrived before its end",
     `${memory}/writer.ts`,
     'if (isLate(run, commit)) return { status: "late", inbox: unseen(run, commit) };',
     "",
   ),
   bug(
     "cancel-not-late",
-    "a cancellation that comes while the last turn is computed is ignored",
+    "a cancellation that arrives while the last turn is computed is ignored",
     `${memory}/writer.ts`,
     'return job.type === "cancel" ? lateIf.cancel : ',
     "return ",
   ),
   bug(
     "overtaken-signal-lost",
-    "a run ends by a timer or a step though a signal that it waited for shares the turn",
+    "a run ends by a timer or a step although the same turn delivers a signal that it waits for",
     `${engine}/runDriver.ts`,
     "completion.overtaken !== undefined && isMixed(turn)",
     "false",
   ),
   bug(
     "taken-back-outcomes-lost",
-    "a turn that is taken back loses the outcomes of its steps",
+    "a turn that is undone and computed again loses the outcomes of its steps",
     `${host}/jobs.ts`,
     "this.#held = held.length === 0 ? undefined : { jobs: held, until: messages.at(-1)?.id ?? 0 };",
     "this.#held = undefined;",
   ),
   bug(
     "race-not-unmet",
-    "a wait that lost a race is taken for one that asks for no more",
+    "a wait that lost a race is treated as one that needs no more signals",
     `${core}/executor/operations/signals.ts`,
     "if (error !== execution.cancelRequested) execution.mailbox.leftUnmet(this.#names);",
     "",
   ),
   bug(
     "delivered-again",
-    "what was delivered before is delivered again",
+    "messages that were already delivered are delivered again",
     `${engine}/runDriver.ts`,
     "if (message.id <= this.#seen) continue;",
     "",
   ),
   bug(
     "parks-blindly",
-    "a run parks without regard to what has come meanwhile",
+    "a run parks although a message has arrived in the meantime",
     `${memory}/writer.ts`,
     "if (unseen(run, commit).length > 0) this.#runs.availableNow(run, now);",
     "",
   ),
   bug(
     "saw-everything",
-    "a worker says it has seen messages that it has not",
+    "a worker reports messages as seen that it has not seen",
     `${engine}/runDriver.ts`,
     "draft.seen = this.#seen;",
     "draft.seen = Number.MAX_SAFE_INTEGER;",
   ),
   bug(
     "keys-forgotten",
-    "a second send under the same key is a second message",
+    "a second send under the same idempotency key becomes a second message",
     `${memory}/runs.ts`,
     "run.keys.set(key, { inboxId,",
     'if (message.job.type === "update") run.keys.set(key, { inboxId,',
   ),
   bug(
     "last-in-first-out",
-    "the inbox is read from its end",
+    "new messages are put at the front of the inbox",
     `${memory}/runs.ts`,
     "run.inbox.push({ id, job });",
     "run.inbox.unshift({ id, job });",
   ),
   bug(
     "newest-signal",
-    "a wait takes the newest signal",
+    "a wait consumes the newest signal instead of the oldest",
     `${core}/executor/mailbox.ts`,
     "for (let i = this.#first; i < this.#messages.length; i++) {\n      const message = this.#messages[i] as Message;",
     "for (let i = this.#messages.length - 1; i >= this.#first; i--) {\n      const message = this.#messages[i] as Message;",
   ),
   bug(
     "carried-lost",
-    "signals that nobody took do not go on with the next execution",
+    "the first unconsumed signal is not carried over to the next execution",
     `${host}/journal.ts`,
     "seed: context.environment.uuid(), carried }",
     "seed: context.environment.uuid(), carried: carried.slice(1) }",
@@ -427,28 +428,28 @@ export const planted = [
 
   bug(
     "last-waiter-first",
-    "of several waiters the last is served first",
+    "among several waiters the last one is served first",
     `${core}/executor/mailbox.ts`,
     "return this.#takers.find((taker)",
     "return this.#takers.findLast((taker)",
   ),
   bug(
     "accepted-and-dropped",
-    "updates that a receive has accepted are dropped when it closes",
+    "updates that a receive has accepted are dropped when the receive closes",
     `${core}/executor/operations/receive.ts`,
     "      this.#completeUpdate(update, { ok: false, error: new ReceiveClosedError({ update: update.name }) });\n",
     "      if (update.name === undefined) throw new ReceiveClosedError({ update: update.name });\n",
   ),
   bug(
     "never-timed-out",
-    "a receive does not say that it has run out of time",
+    "a receive does not report that it timed out",
     `${core}/executor/operations/receive.ts`,
     "    this.#timedOut = true;\n",
     "",
   ),
   bug(
     "old-answers-carried",
-    "answers that wait in the inbox go on with the next execution",
+    "answers in the inbox are carried over to the next execution",
     `${memory}/runs.ts`,
     "if (!isAnswer(job)) this.append(run, job)",
     "if (job.type !== undefined) this.append(run, job)",
@@ -457,14 +458,14 @@ export const planted = [
   // ── families ──
   bug(
     "busy-parent-not-told",
-    "a parent that somebody works on does not hear of its child's end",
+    "a parent that a worker holds is not notified when its child ends",
     `${memory}/runs.ts`,
     "this.resolve(waiting, parent.seq, outcomeOf(run), now);",
     "if (waiting.workerId === undefined) this.resolve(waiting, parent.seq, outcomeOf(run), now);",
   ),
   {
     name: "parent-told-later",
-    what: "a child's end is one commit, the news to its parent another",
+    what: "a child's end and the notification of its parent are two commits",
     replacements: [
       {
         file: `${memory}/writer.ts`,
@@ -490,7 +491,7 @@ export const planted = [
   },
   bug(
     "children-live-on",
-    "children whose parent was terminated go on",
+    "children that should be terminated with their parent continue",
     `${memory}/runs.ts`,
     'if (child.parent?.parentClose === "terminate") this.terminate(child, reason, now);',
     'if (child.parent?.parentClose === "terminate") return;',
@@ -498,21 +499,21 @@ export const planted = [
 
   bug(
     "old-child-answers",
-    "the child of an execution answers the next one",
+    "a child that one execution started answers the next execution",
     `${memory}/runs.ts`,
     "!isOpen(waiting) || waiting.execution !== parent.execution) return;\n    this.resolve",
     "!isOpen(waiting)) return;\n    this.resolve",
   ),
   bug(
     "children-not-canceled",
-    "children are not canceled when their parent ends",
+    "children are not cancelled when their parent ends",
     `${memory}/runs.ts`,
     'else if (child.parent?.parentClose === "cancel") this.send(',
     "else if (child.parent === null) this.send(",
   ),
   bug(
     "given-up-child-goes-on",
-    "a child that its parent has given up is not canceled",
+    "a child that lost a race in its parent is not cancelled",
     `${memory}/writer.ts`,
     "    for (const seq of commit.cancelChildren ?? []) this.#cancelChild(run, seq, now);\n",
     "    for (const seq of commit.cancelChildren ?? []) if (seq < 0) this.#cancelChild(run, seq, now);\n",
@@ -521,35 +522,35 @@ export const planted = [
   // ── cancellation, deadlines, activities ──
   bug(
     "canceled-at-once",
-    "a run in progress is canceled without its code",
+    "a run in progress is cancelled without running its code",
     `${memory}/runs.ts`,
     'message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined',
     'message.job.type === "cancel" && run.workerId === undefined',
   ),
   bug(
     "deadline-early",
-    "deadlines strike half a second early",
+    "deadlines expire half a second early",
     `${memory}/store.ts`,
     "run.deadlineAt === undefined || run.deadlineAt > now ||",
     "run.deadlineAt === undefined || run.deadlineAt > now + 500 ||",
   ),
   bug(
     "deadline-ignored",
-    "deadlines of runs that somebody works on do not strike",
+    "the deadline of a run that a worker holds does not expire",
     `${memory}/store.ts`,
     "run.deadlineAt === undefined || run.deadlineAt > now ||",
     "run.deadlineAt === undefined || run.workerId !== undefined || run.deadlineAt > now ||",
   ),
   bug(
     "late-answer",
-    "the answer of an attempt that is over is taken",
+    "the store accepts the answer of an attempt that is over",
     `${memory}/tasks.ts`,
     "task.token === token && task.workerId !== undefined",
     "token > 0",
   ),
   bug(
     "dead-workers-task",
-    "an activity of a dead worker is not given to another",
+    "an activity of a dead worker is not given to another worker",
     `${memory}/tasks.ts`,
     "limits.push({ at: leaseEndsAt,",
     "if (leaseEndsAt < 0) limits.push({ at: leaseEndsAt,",
@@ -557,7 +558,7 @@ export const planted = [
 
   bug(
     "given-up-activity-goes-on",
-    "an activity that its run has given up goes on",
+    "an activity that its run has cancelled continues",
     `${memory}/writer.ts`,
     "    if (commit.cancelTasks !== undefined) runs.giveUpTasks(run, now, commit.cancelTasks);\n",
     "",
@@ -571,7 +572,7 @@ export const planted = [
   ),
   bug(
     "activity-at-once",
-    "an activity that failed is tried again at once",
+    "a failed activity is retried at once",
     `${memory}/tasks.ts`,
     "    task.availableAt = next;",
     "    task.availableAt = now;",
@@ -585,21 +586,21 @@ export const planted = [
   ),
   bug(
     "retry-after-deadline",
-    "a step is to be tried again after the deadline of its run",
+    "a step's retry is scheduled after the deadline of its run",
     `${kit}/attempts/openOperations.ts`,
     "if (this.#isAfterDeadline(retryAt) && ",
     "if (this.#isAfterDeadline(Math.min(0, retryAt)) && ",
   ),
   bug(
     "deadline-keeps-epoch",
-    "whoever works on a run keeps it after its deadline",
+    "a worker keeps a run after the run's deadline",
     `${memory}/runs.ts`,
     '    run.epoch++;\n    run.workerId = undefined;\n    if (status === "running")',
     '    run.workerId = undefined;\n    if (status === "running")',
   ),
   bug(
     "claimed-after-deadline",
-    "a run whose deadline has passed is claimed, and goes on",
+    "a run past its deadline is claimed and continues",
     `${memory}/store.ts`,
     "if (!this.#runs.isLate(run, now)) taken.push(run);",
     "if (!this.#runs.isLate(run, 0)) taken.push(run);",
@@ -608,7 +609,7 @@ export const planted = [
   // ── waiting, replay, sagas ──
   {
     name: "no-polling",
-    what: "nobody hints at attempts that were lost, and workers rely on hints alone",
+    what: "lost attempts cause no hint, and workers rely on hints alone",
     replacements: [
       {
         file: `${host}/worker.ts`,
@@ -620,7 +621,7 @@ export const planted = [
   },
   bug(
     "nobody-looks",
-    "who waits for a result relies on hints alone",
+    "a client that waits for a result relies on hints alone",
     `${engine}/engine.ts`,
     "this.environment.every(1_000, () => this.#results.look()),",
     "",
@@ -634,14 +635,14 @@ export const planted = [
   ),
   bug(
     "commit-forgets-messages",
-    "a commit of a loop forgets the signals that wait",
+    "a loop's commit loses the buffered signals",
     `${core}/executor/mailbox.ts`,
     "  snapshot(): BufferedMessage[] {\n",
     "  snapshot(): BufferedMessage[] {\n    if (this.#messages.length > 0) return [];\n",
   ),
   bug(
     "commit-off-by-one",
-    "replay goes on one iteration before the commit",
+    "replay resumes one iteration before the loop's commit",
     `${core}/executor/operations/loop.ts`,
     "    this.#iteration = commit.count;\n",
     "    this.#iteration = Math.max(0, commit.count - 1);\n",
@@ -655,7 +656,7 @@ export const planted = [
   ),
   bug(
     "rollback-forgotten",
-    "the last rollback is forgotten",
+    "only the first two rollbacks run",
     `${core}/executor/saga.ts`,
     "const entries = this.#stack.reverse();",
     "const entries = this.#stack.reverse().slice(0, 2);",

@@ -1,4 +1,4 @@
-// Plants bugs, one at a time, and says which oracle found each and after how many seeds.
+// Plants bugs, one at a time, and reports which oracle found each bug, and after how many seeds.
 
 import { fork } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
@@ -11,8 +11,8 @@ import { planted } from "./planted.mjs";
 /** @typedef {{ seed: number, oracle: string, rule: string, message: string }} Found */
 
 /**
- * @param {string} names "all", or some of them
- * @param {number} most seeds for each
+ * @param {string} names "all", or a comma-separated list
+ * @param {number} most the largest number of seeds to try for each bug
  * @param {number} jobs processes at a time
  * @returns {Promise<number>} the exit code
  */
@@ -43,14 +43,14 @@ export async function provePlanted(names, most, jobs) {
   return missed === 0 ? 0 : 1;
 }
 
-/** The bugs of these names. @param {string} names "all", or some of them */
+/** The bugs with these names. @param {string} names "all", or a comma-separated list */
 export function named(names) {
   const known = planted.map(({ name }) => name);
   const wanted = names === "all" ? known : chosen(names, "--planted", known);
   return planted.filter(({ name }) => wanted?.includes(name));
 }
 
-/** Whether all code that is to be replaced is where it was, once. @returns {number} the exit code */
+/** Checks that the code that each bug replaces is still in its file, exactly once. @returns {number} the exit code */
 export function checkPlanted() {
   let gone = 0;
   for (const { name, replacements } of planted) {
@@ -58,17 +58,17 @@ export function checkPlanted() {
       const places = placesOf(readFileSync(join(import.meta.dirname, "..", file), "utf8"), { file, from }).length;
       if (places === 1) continue;
       gone++;
-      console.log(`${name}: ${file} has ${places} places that read:\n${from}`);
+      console.log(`${name}: ${file} has ${places} places with this code instead of one:\n${from}`);
     }
   }
-  console.log(gone === 0 ? `simulate: ok, all ${planted.length} bugs can be planted` : `simulate: FAILED, ${gone} texts are gone`);
+  console.log(gone === 0 ? `simulate: ok, all ${planted.length} bugs can be planted` : `simulate: FAILED, ${gone} replacements do not fit the sources`);
   return gone === 0 ? 0 : 1;
 }
 
 /**
  * @param {import("./planted.mjs").Planted} bug
  * @param {number} most
- * @param {string} clean the bundle without it
+ * @param {string} clean the bundle without the bug
  * @returns {Promise<Found | undefined>}
  */
 async function hunt({ replacements }, most, clean) {
@@ -82,7 +82,7 @@ async function hunt({ replacements }, most, clean) {
       child.on("message", (/** @type {{ found: Found[] }} */ { found }) => {
         first ??= found[0];
       });
-      child.on("exit", (code) => (code === 0 ? resolve(first) : reject(new Error(`The process that simulates ended with ${code}.`))));
+      child.on("exit", (code) => (code === 0 ? resolve(first) : reject(new Error(`The simulating process exited with code ${code}.`))));
     });
   } finally {
     rmSync(dirname(path), { recursive: true, force: true });

@@ -1,6 +1,6 @@
-// `npm run simulate`: simulates whole systems, a world a seed; USAGE says how it is asked.
-// Owns: the processes that simulate, and what is printed.
-// Invariants: a seed that fails is shrunk, its trace and the command that reproduces it are printed; the last line is "simulate: ok …" or
+// `npm run simulate`: simulates whole systems, one world per seed. USAGE lists the options.
+// Owns: the simulating processes, and what is printed.
+// Invariants: a failing seed is shrunk; its trace and the command that reproduces it are printed; the last line is "simulate: ok …" or
 // "simulate: FAILED …".
 
 import { fork } from "node:child_process";
@@ -16,22 +16,22 @@ import { checkPlanted, named, provePlanted } from "./prove.mjs";
 
 const USAGE = `npm run simulate -- [options]
 
-  --seeds N            so many worlds (default 1000), on --jobs processes (default: as many as there are cores)
-  --from S | --fresh   the first seed (default 1), or seeds that nobody has tried
-  --store memory|sqlite   what is underneath (default memory)
+  --seeds N            simulate N worlds (default 1000), on --jobs processes (default: one per core)
+  --from S | --fresh   the first seed (default 1), or a random first seed
+  --store memory|sqlite   the store to run on (default memory)
   --scenarios saga,entity,…  only these kinds of workload
-  --no-shrink          print a failure as it was found
+  --no-shrink          print a failure without shrinking it
 
-  --seed S [--trace]   one world, event by event; smaller with
-    --only 0,2           only these of its scenarios, by their place
-    --workers K          at most so many workers
-    --without crash,…    without these kinds of faults
-    --storm ms           the faults end so early
-    --disasters K        so many crashes, freezes, stops and deploys, at most
-    --planted name       with this bug in the engine
+  --seed S [--trace]   simulate one world and print every event; make it smaller with
+    --only 0,2           only these of its scenarios, by index
+    --workers K          at most K workers
+    --without crash,…    no faults of these kinds
+    --storm ms           end the faults after this time
+    --disasters K        at most K crashes, freezes, stops and deploys
+    --planted name       plant this bug in the engine
 
   --planted [name,…] [--most N]   plant bugs in a copy of the engine, one at a time: each has to be found within N seeds (default 5000)
-  --check-planted      only say whether they still can be planted
+  --check-planted      only check that every bug can still be planted
 `;
 
 const OPTIONS = /** @type {const} */ ({
@@ -88,7 +88,7 @@ function isGiven(values, name) {
   return values[name] !== undefined && values[name] !== false;
 }
 /**
- * What can't be understood ends it here.
+ * Prints the message of an invalid command line, with the usage. Rethrows every other error.
  * @param {unknown} error
  * @returns {number} the exit code
  */
@@ -123,15 +123,15 @@ async function simulateAll(jobs) {
     const code = await load(path);
     if (values.seed !== undefined) return await one(code, from);
     const began = performance.now();
-    optionsOf(code, values, from); // what can't be understood is told once
+    optionsOf(code, values, from); // reports invalid options once, before any process starts
     const failed = await many(path, from, count, jobs);
     const seconds = (performance.now() - began) / 1_000;
-    const rate = `${((failed.done / seconds) * 60).toFixed(0)} a minute`;
+    const rate = `${((failed.done / seconds) * 60).toFixed(0)} per minute`;
     for (const seed of failed.seeds.slice(0, 3)) await one(code, seed);
     if (failed.seeds.length > 3) console.log(`more failed: seeds ${failed.seeds.slice(3).join(", ")}`);
     console.log(`scenarios: ${counted(failed.scenarios)}\nfaults: ${counted(failed.faults)}`);
     const what = `${failed.done} simulations from seed ${from} on, ${failed.events} events, ${seconds.toFixed(1)} s, ${rate}, store ${values.store}`;
-    if (failed.died > 0) console.log(`${failed.died} of the processes that simulate have died`);
+    if (failed.died > 0) console.log(`${failed.died} simulating processes died`);
     const isGood = failed.seeds.length === 0 && failed.died === 0;
     console.log(isGood ? `simulate: ok, ${what}` : `simulate: FAILED, ${failed.seeds.length} of ${what}`);
     return isGood ? 0 : 1;
@@ -141,7 +141,7 @@ async function simulateAll(jobs) {
 }
 
 /**
- * One seed, with its trace if it fails.
+ * Simulates one seed, and prints its trace if it fails.
  * @param {Awaited<ReturnType<typeof load>>} code
  * @param {number} seed
  */
@@ -161,7 +161,7 @@ async function one(code, seed) {
 }
 
 /**
- * Many seeds, in as many processes as asked for.
+ * Simulates many seeds in several processes.
  * @param {string} path @param {number} from @param {number} count @param {number} jobs
  */
 async function many(path, from, count, jobs) {
@@ -192,7 +192,7 @@ async function many(path, from, count, jobs) {
           }
           if (performance.now() - told < 5_000) return;
           told = performance.now();
-          console.log(`  ${total.done} of ${count}, ${((total.done / (told - began)) * 60_000).toFixed(0)} a minute`);
+          console.log(`  ${total.done} of ${count}, ${((total.done / (told - began)) * 60_000).toFixed(0)} per minute`);
         },
       );
       child.on("exit", (exit) => {

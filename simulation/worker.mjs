@@ -1,9 +1,9 @@
-// A process that simulates the seeds it is told to, and tells which failed.
+// A process that simulates a range of seeds and reports which of them failed.
 
 import { load } from "./bundle.mjs";
 import { add, optionsOf } from "./options.mjs";
 
-// Nobody reads them here, and they cost more than many a simulated event.
+// Stack traces are not printed here, and creating one takes longer than many a simulated event.
 Error.stackTraceLimit = 0;
 
 process.once(
@@ -25,7 +25,7 @@ process.once(
       add(news.faults, report.faults);
       for (const scenario of report.scenarios) add(news.scenarios, { [scenario.replace(/\d+$/, "")]: 1 });
       let { violation } = report;
-      // A bug counts as found only by a seed that the engine passes without it.
+      // A bug counts as found only if the engine without the bug passes the same seed.
       if (
         violation !== undefined &&
         clean !== undefined &&
