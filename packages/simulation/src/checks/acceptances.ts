@@ -1,6 +1,6 @@
-// Updates that wait to be accepted: the oracle of acceptance.
-// Owns: which updates runs have accepted, and which their senders have rejected.
-// Invariants: M8 (accepted at most once, and never both accepted and rejected).
+// Checks updates that wait to be accepted: the oracle "acceptance".
+// Owns: which updates runs have accepted, and which updates their senders have rejected.
+// Invariants: M8 (an update is accepted at most once, and never both accepted and rejected).
 
 import type { Store, TurnCommit } from "holdfast/store";
 import type { World } from "../world.ts";
@@ -16,7 +16,7 @@ export class Acceptances {
   constructor(world: World) {
     this.#world = world;
   }
-  /** What a turn has accepted is in the store. */
+  /** A turn was committed: the updates that it accepted are in the store. */
   committed({ runId, turn }: TurnCommit): void {
     for (const command of turn?.commands ?? []) {
       if (command.type !== "acceptUpdate") continue;
@@ -26,7 +26,7 @@ export class Acceptances {
       this.#accepted.add(key);
     }
   }
-  /** True: its sender has rejected it, and a turn that rejects it as well says nothing new. */
+  /** Whether the sender has already rejected the update. A turn that rejects it too changes nothing. */
   isRejected(runId: string, id: string): boolean {
     return this.#rejected.has(keyOf(runId, id));
   }

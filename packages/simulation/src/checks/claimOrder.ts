@@ -1,6 +1,6 @@
-// In which order a store hands out runs: the oracle of claims.
-// Owns: which runs there are that a claim may find.
-// Invariants: W2 (by priority, then by when they became available; whoever is left behind comes after those that were taken).
+// Checks the order in which a store hands out runs: the oracle "claim order".
+// Owns: the ids of the runs that a claim may find.
+// Invariants: W2 (runs are claimed by priority, then by when they became available; no run is left behind for one that comes after it).
 
 import type { ClaimRequest, ClaimResult, RunRow, Served, Store } from "holdfast/store";
 import type { World } from "../world.ts";
@@ -14,12 +14,12 @@ export class ClaimOrder {
     this.#world = world;
     this.#inner = inner;
   }
-  /** It is new, or it is open again. */
+  /** The run is new, or open again. */
   opened(id: string): void {
     this.#ids.add(id);
   }
 
-  /** The runs as they are before a claim, by their id. */
+  /** The open runs before a claim, by id. */
   async look(): Promise<ReadonlyMap<string, RunRow>> {
     const open = new Map<string, RunRow>();
     for (const row of await this.#inner.get([...this.#ids])) {
@@ -33,7 +33,7 @@ export class ClaimOrder {
     const taken = runs.flatMap(({ run: { id } }) => before.get(id) ?? []).filter((row) => !isLate(row, now));
     for (const [i, row] of taken.entries()) {
       const next = taken[i + 1];
-      if (next !== undefined && isBefore(next, row)) this.#broken(next, row, "was given out after");
+      if (next !== undefined && isBefore(next, row)) this.#broken(next, row, "was handed out after");
     }
     const last = taken.at(-1);
     if (last === undefined) return;
@@ -50,11 +50,11 @@ export class ClaimOrder {
   }
 }
 
-/** K7: past its deadline it is ended as it is found, or claimed for its rollbacks, after the others. */
+/** K7: a run past its deadline has no place in the order: the claim ends it, or claims it for its rollbacks after the others. */
 function isLate({ deadlineAt = Number.POSITIVE_INFINITY }: RunRow, now: number): boolean {
   return deadlineAt <= now;
 }
-/** Those that became available in the same moment have no order here. */
+/** Runs that became available in the same millisecond have no order. */
 function isBefore(a: RunRow, b: RunRow): boolean {
   return a.priority === b.priority ? (a.availableAt ?? 0) < (b.availableAt ?? 0) : a.priority > b.priority;
 }

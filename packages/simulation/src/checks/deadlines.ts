@@ -1,7 +1,7 @@
-// What begins of runs past their deadline: the oracle of what is handed out and started.
-// Owns: the deadlines of runs, as claims have told them.
-// Invariants: K7 (a run past its deadline is claimed for its rollbacks alone, none of its activities is handed out, and no step of it
-// begins; by the store's clock, as far as a worker can know it).
+// Checks that nothing of a run begins after its deadline: the oracle of claims, activities and steps.
+// Owns: the deadlines of runs, as their claims contain them.
+// Invariants: K7 (a run past its deadline is claimed only for its rollbacks, none of its activities is handed out, and none of its steps
+// begins, by the store's clock as far as the worker knows it).
 
 import type { ClaimedRun, ClaimedTask } from "holdfast/store";
 import type { World } from "../world.ts";
@@ -18,14 +18,14 @@ export class Deadlines {
     if (deadlineAt === undefined) this.#of.delete(id);
     else this.#of.set(id, deadlineAt);
     if (status === "rolling_back" || inbox.some(({ job }) => job.type === "expire")) return;
-    this.#check(id, 0, "was claimed to go on");
+    this.#check(id, 0, "was claimed to continue");
   }
   handedOut({ runId, activity }: ClaimedTask): void {
     this.#check(runId, 0, `had its activity ${activity} handed out`);
   }
-  /** A step's body, which is no rollback. `tolerance`: by so much the clock of its worker may be off. */
+  /** The body of a step began that is not a rollback. `tolerance`: how far its worker's clock may be off. */
   began(runId: string, key: string, tolerance: number): void {
-    this.#check(runId, tolerance, `had its step ${key} begun`);
+    this.#check(runId, tolerance, `began step ${key}`);
   }
   #check(runId: string, tolerance: number, what: string): void {
     const late = this.#world.now - (this.#of.get(runId) ?? Number.POSITIVE_INFINITY);

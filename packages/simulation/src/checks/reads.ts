@@ -1,6 +1,6 @@
-// Asks about runs as anybody may, with the client's own code: the oracles of what is told.
-// Owns: an engine of its own, right beside the store. Its questions take no time and no draw, so that they shift nothing.
-// Invariants: M11 (a query answers with the state that was last published), D12 (every attempt is in the list of operations).
+// Checks what clients read about runs, through the real client: the oracles of queries and operations.
+// Owns: a separate engine with direct access to the store. Its calls take no simulated time and draw nothing, so they change no trace.
+// Invariants: M11 (a query is answered from the state that was last published), D12 (the list of operations contains every attempt).
 
 import { type AnyWorkflow, evaluateQuery, HAS_ATTEMPTS, type OperationInfo } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
@@ -16,7 +16,7 @@ export interface ReadChecksOptions {
   readonly process: SimProcess;
   readonly checks: StoreChecks;
   readonly effects: Effects;
-  /** Code as it is at the beginning. */
+  /** The workflows of the first build. */
   readonly workflows: readonly AnyWorkflow[];
 }
 type Attempt = OperationInfo["attempts"][number];
@@ -30,7 +30,7 @@ export class ReadChecks {
   constructor(options: ReadChecksOptions) {
     this.#world = options.process.world;
     this.#options = options;
-    // Open already, and closed by whoever opened it; whoever asks so seldom needs no hints.
+    // The simulation opens and closes the store; calls as rare as these need no hints.
     this.#store = { ...options.checks.store, open: async () => {}, close: async () => {}, watch: () => () => {} };
   }
   #open(): Promise<Holdfast> {
@@ -40,7 +40,7 @@ export class ReadChecks {
     return this.#engine;
   }
 
-  /** M11: what it says of the state that was last published, neither an older one nor one that no commit has. */
+  /** M11: the answer comes from the last published state: not from an older one, and not from one that no commit contains. */
   async query(runId: string, workflow: string, name: string): Promise<unknown> {
     const engine = await this.#open();
     const code = this.#options.workflows.find((one) => one.name === workflow) as AnyWorkflow;
@@ -50,11 +50,11 @@ export class ReadChecks {
     const states = published.length === 0 ? [undefined] : published.slice(first);
     const answers = states.map((state) => stable(evaluateQuery(code, name, state, undefined)));
     if (!answers.includes(stable(answer)))
-      this.#world.violate("queries", "M11", `${name} of ${runId} was answered ${stable(answer)}; it was ${answers.join(" or ")}`);
+      this.#world.violate("queries", "M11", `${name} of ${runId} was answered ${stable(answer)} instead of ${answers.join(" or ")}`);
     return answer;
   }
 
-  /** D12: of every operation that is recorded. */
+  /** D12: checks the listed attempts of every recorded operation. */
   async checkOperations(): Promise<void> {
     const engine = await this.#open();
     for (const run of this.#options.checks.seen.all.values()) {
@@ -64,9 +64,9 @@ export class ReadChecks {
       const turns = await this.#store.history(run.id);
       const kept = new Set(turns.flatMap(({ commands }) => commands.flatMap((command) => ("n" in command ? [command.seq] : []))));
       for (const { command, key } of run.opened.values()) {
-        if (!HAS_ATTEMPTS.has(command.type) || !kept.has(command.seq)) continue; // L4: trimmed, with its attempts
+        if (!HAS_ATTEMPTS.has(command.type) || !kept.has(command.seq)) continue; // L4: trimmed together with its attempts
         const operation = listed.get(key.location);
-        if (operation === undefined) this.#broken(key.text, "is recorded, and not among the operations");
+        if (operation === undefined) this.#broken(key.text, "is recorded, but not in the list of operations");
         else this.#checkAttempts(run, key.text, operation);
       }
     }
@@ -74,26 +74,26 @@ export class ReadChecks {
   #checkAttempts(run: SeenRun, key: string, { attempts, status }: OperationInfo): void {
     const numbers = new Set(attempts.map(({ number }) => number));
     for (const number of this.#options.effects.begun(key)) {
-      if (!numbers.has(number)) this.#broken(key, `has begun its attempt ${number}, and the list has ${[...numbers].join(", ") || "none"}`);
+      if (!numbers.has(number)) this.#broken(key, `began attempt ${number}, but its listed attempts are ${[...numbers].join(", ") || "none"}`);
     }
     for (const [i, attempt] of attempts.entries()) {
-      if (attempt.number !== i + 1) this.#broken(key, `has attempt ${attempt.number} in place ${i + 1}`);
+      if (attempt.number !== i + 1) this.#broken(key, `has attempt ${attempt.number} at position ${i + 1} of the list`);
       if (!this.#options.checks.seen.workers.has(attempt.workerId))
-        this.#broken(key, `has attempt ${attempt.number} on worker "${attempt.workerId}", which nobody has seen`);
+        this.#broken(key, `has attempt ${attempt.number} on worker "${attempt.workerId}", which never existed`);
       this.#checkTimes(key, attempt, attempts[i - 1]);
     }
     const completed = attempts.filter((attempt) => attempt.status === "completed").length;
     const isTold = status !== "completed" || completed === 1;
-    if (completed > 1 || !isTold) this.#broken(key, `of ${run.id} is ${status}, and ${completed} of its attempts are completed`);
+    if (completed > 1 || !isTold) this.#broken(key, `of ${run.id} is ${status}, but ${completed} of its attempts are completed`);
   }
-  /** By clocks that may have drifted. */
+  /** The times come from clocks that may have drifted. */
   #checkTimes(key: string, { number, startedAt, endedAt }: Attempt, previous: Attempt | undefined): void {
     const start = startedAt.getTime();
     const end = endedAt?.getTime() ?? this.#world.now;
     if (end < start - DRIFT_TOLERANCE || end > this.#world.now + DRIFT_TOLERANCE)
-      this.#broken(key, `began its attempt ${number} at ${start} and ended it at ${end}; it is ${this.#world.now}`);
+      this.#broken(key, `has attempt ${number} listed from ${start} to ${end}; the time is ${this.#world.now}`);
     const before = previous?.startedAt.getTime() ?? 0;
-    if (start < before - DRIFT_TOLERANCE) this.#broken(key, `began its attempt ${number} at ${start}, and the one before at ${before}`);
+    if (start < before - DRIFT_TOLERANCE) this.#broken(key, `has attempt ${number} listed from ${start}, which is before its previous attempt at ${before}`);
   }
   #broken(key: string, message: string): void {
     this.#world.violate("operations", "D12", `${key} ${message}`);

@@ -1,10 +1,10 @@
-// Runs as the calls of the store were carried out, whatever the store says of them now.
+// The runs as the calls that the store carried out have made them, whatever the store returns now.
 // Owns: what was seen of each run and of its operations.
-// Invariants: none of its own; the checks beside it hold what is written against it.
+// Invariants: none; the checks in this folder compare the store with it.
 
 import type { Job, OpeningCommand, Payload } from "@holdfast/core";
 
-/** What an operation is known by: to others, and within its execution. */
+/** The names of an operation: unique among all runs (`text`), and within its execution (`location`). */
 export interface OperationKey {
   readonly text: string;
   readonly location: string;
@@ -17,11 +17,11 @@ export interface Opened {
   isResolved: boolean;
   isCompleted: boolean;
   isFired: boolean;
-  /** Attempts that a commit has announced, with how often the run had been lost by then. */
+  /** Attempts that a commit has announced, each with the number of times that the run had been lost by then. */
   readonly announced: Map<number, number>;
-  /** Attempts that a commit has told the failure of, with when the next is due. */
+  /** Attempts that a commit has recorded as failed, each with the time at which the next is due. */
   readonly failed: Map<number, number>;
-  /** D10: attempts before its last resume, which the policy counts no more. */
+  /** D10: attempts before the last resume, which no longer count for the policy. */
   forgiven: number;
 }
 export interface SeenStep {
@@ -29,42 +29,42 @@ export interface SeenStep {
   readonly execution: number;
   readonly opened: Opened;
 }
-/** What is known of one run, from what was carried out. */
+/** What is known of one run from the calls that were carried out. */
 export interface SeenRun {
   readonly id: string;
   execution: number;
-  /** Of the last claim. */
+  /** The epoch of the last claim. */
   epoch: number;
   holder: string | undefined;
   leasedUntil: number;
   isClosed: boolean;
-  /** Turns of this execution as they were committed, as text. */
+  /** The committed turns of this execution, as JSON. */
   turns: string[];
-  /** P7: of its last turn, in whichever execution. */
+  /** P7: the time of the last turn, in any execution. */
   lastTime: number;
   opened: Map<number, Opened>;
   readonly inbox: Map<number, { readonly job: Job; isConsumed: boolean }>;
   readonly keys: Map<string, number>;
-  /** Claims after an expired lease, and gracious returns: what excuses an attempt that never came back. */
+  /** How often a worker has lost or released the run: such a loss explains an attempt that never ended. */
   losses: number;
   /** A cancellation is in the store. */
   isAskedToCancel: boolean;
-  /** A turn that took a cancellation. */
+  /** A turn has consumed a cancellation. */
   isCanceled: boolean;
   readonly updates: Map<string, string>;
-  /** States as commits have published them. */
+  /** The states that commits have published, in order. */
   readonly published: Payload[];
 }
 
 export const CLOSED: ReadonlySet<string> = new Set(["completed", "failed", "canceled", "terminated"]);
-/** How far a clock may have drifted from the store's since a worker last asked: drift times the longest it goes without asking. */
+/** Milliseconds that a worker's clock may drift from the store's between two readings of the store's time. */
 export const DRIFT_TOLERANCE = 60;
 
 export class SeenRuns {
   readonly all = new Map<string, SeenRun>();
-  /** Steps and activities by what they know themselves by: their idempotency key. */
+  /** Steps and activities by idempotency key. */
   readonly steps = new Map<string, SeenStep>();
-  /** Every worker that was ever given anything. */
+  /** Every worker that ever made a claim. */
   readonly workers = new Set<string>();
 
   get(id: string): SeenRun {
@@ -110,10 +110,10 @@ export function beginExecution(run: SeenRun, execution: number): void {
   run.isClosed = false;
   run.turns = [];
   run.opened = new Map();
-  run.inbox.clear(); // what waited has other numbers now
+  run.inbox.clear(); // messages that are carried over have new ids
 }
 
-/** The same text for the same value: keys in order, without what is undefined. Stacks are not part of what happened. */
+/** Equal values give equal text: keys are sorted, and undefined values and error stacks are left out. */
 export function stable(value: unknown): string {
   const sorted = (item: unknown): unknown => {
     if (Array.isArray(item)) return item.map(sorted);

@@ -1,6 +1,6 @@
-// Stands between the network and the store, sees every call as it is carried out, and has it checked by the files beside it.
+// Wraps the store that the network calls, and passes every call that is carried out to the checks in this folder.
 // Owns: the order of those checks, and the lines of the trace about the store.
-// Invariants: it changes nothing; each check names the rule of the contract that it holds.
+// Invariants: it changes no call and no result; each check names the rule of the contract that it verifies.
 
 import type {
   AddressedMessage,
@@ -41,7 +41,7 @@ export class StoreChecks {
   readonly #turns: TurnChecks;
   readonly #claims: ClaimChecks;
   readonly seen = new SeenRuns();
-  /** When deadlines were last looked at. */
+  /** When `expire` was last called. */
   #expiredAt = 0;
   readonly #activities: ActivityChecks;
   readonly deadlines: Deadlines;
@@ -64,16 +64,16 @@ export class StoreChecks {
     this.#world.violate(oracle, rule, message);
   }
 
-  /** A worker that can't know whether its commit was carried out gives the runs up, with what they have in flight. */
+  /** A worker that can't know whether its commit was carried out drops the runs, and the attempts that they have in flight. */
   excuse(commits: readonly TurnCommit[]): void {
     for (const { runId } of commits) this.seen.get(runId).losses++;
   }
 
-  /** W4: a worker that has stopped has given back what it knew to be its own when it was asked to. */
+  /** W4: a worker that has stopped has released every run that it knew it held when it was asked to stop. */
   checkReleased(process: SimProcess, askedAt: number): Promise<void> {
     return this.#claims.checkReleased(process, askedAt);
   }
-  /** Holds everything that the store has against what was committed. */
+  /** Compares the histories in the store with the turns that were committed. */
   checkHistories(): Promise<void> {
     return this.#turns.checkHistories();
   }
@@ -133,7 +133,7 @@ export class StoreChecks {
         this.seen.workers.add(request.workerId);
         for (const task of result.tasks) {
           const { id, runId, attempt, activity } = task;
-          this.#world.note("db", `task ${id} (${activity} of ${runId}) attempt ${attempt} goes to ${request.workerId}`);
+          this.#world.note("db", `task ${id} (${activity} of ${runId}) attempt ${attempt} is given to ${request.workerId}`);
           this.#activities.claimed(task);
           this.deadlines.handedOut(task);
         }
@@ -156,7 +156,7 @@ export class StoreChecks {
         for (const [i, update] of updates.entries()) {
           this.#acceptances.rejected(update, results[i]);
           if (!this.#acceptances.isRejected(update.runId, update.id)) continue;
-          // It leaves the inbox, under whatever number a continuation has given it.
+          // It leaves the inbox. A continuation may have given it a new id there.
           const { inbox } = this.seen.get(update.runId);
           for (const [id, { job }] of inbox) if (job.type === "update" && job.id === update.id) inbox.delete(id);
         }
@@ -206,7 +206,7 @@ export class StoreChecks {
     for (const claim of result.runs) this.#claims.claimed(claim, request);
     return result;
   }
-  /** K7: an attempt of an activity that would come after the deadline of its run ends the run. */
+  /** K7: if the next attempt of an activity would begin after the deadline of its run, the run ends. */
   async #withDeadlines<T>(call: () => Promise<T>): Promise<T> {
     const open = this.#commits.hasDeadlines ? this.seen.open() : [];
     const before = await this.#inner.get(open.map(({ id }) => id));
@@ -226,7 +226,7 @@ export class StoreChecks {
       run.holder = undefined;
       run.leasedUntil = 0;
       if (!CLOSED.has(is.status)) continue;
-      this.#world.note("db", `expire ${run.id}, as others are claimed: ${is.status}`);
+      this.#world.note("db", `expire ${run.id} during another call: ${is.status}`);
       close(run);
       await this.#commits.closed(run.id);
     }
@@ -280,12 +280,12 @@ export class StoreChecks {
       const key = message.job.type === "update" ? message.job.id : message.idempotencyKey;
       const known = key === undefined ? undefined : run.keys.get(key);
       if (known !== undefined && known !== result.inboxId)
-        this.#broken("keys", "M3", `key ${key} of ${runId} is message ${known}, and now ${result.inboxId}`);
+        this.#broken("keys", "M3", `key ${key} of ${runId} was message ${known}, and is now ${result.inboxId}`);
       if (result.status === "duplicate") continue;
       const row = before[i];
-      if (row !== undefined && CLOSED.has(row.status)) this.#broken("closed", "M12", `${runId} is ${row.status} and took a message`);
+      if (row !== undefined && CLOSED.has(row.status)) this.#broken("closed", "M12", `${runId} is ${row.status} and accepted a message`);
       this.#messages.arrived(run, result.inboxId, message);
-      // K9: a run without a first turn is canceled at once.
+      // K9: a run without a first turn is cancelled at once.
       if (message.job.type !== "cancel") continue;
       const [now] = await this.#inner.get([runId]);
       this.#commits.canceled(message, row, now);
@@ -311,7 +311,7 @@ export class StoreChecks {
         run.losses++;
       }
       const isItsOwn = is.error?.name === "DeadlineExceededError" || !CLOSED.has(is.status);
-      // An activity's next attempt may come too late.
+      // The next attempt of an activity may be due after the deadline.
       const isBusy = [...run.opened.values()].some(({ command, isResolved }) => command.type === "activity" && !isResolved);
       if (isItsOwn && !isBusy && was.deadlineAt !== undefined && was.deadlineAt > this.#world.now)
         this.#broken("deadlines", "K7", `${run.id} was ended ${was.deadlineAt - this.#world.now} ms before its deadline`);
@@ -321,7 +321,7 @@ export class StoreChecks {
   async #answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
     const results = await this.#withDeadlines(() => this.#inner.answerTasks(answers));
     for (const [i, answer] of answers.entries()) {
-      this.#world.note("db", `task ${answer.id} ${answer.outcome.status}: ${results[i] === true ? "taken" : "dropped"}`);
+      this.#world.note("db", `task ${answer.id} ${answer.outcome.status}: ${results[i] === true ? "accepted" : "dropped"}`);
       if (results[i] === true) this.#activities.answered(answer);
     }
     return results;

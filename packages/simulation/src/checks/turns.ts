@@ -1,6 +1,6 @@
-// Turns as they are committed: who may write, what a turn says, and that history never changes.
-// Owns: nothing; the turns are part of what was seen of a run.
-// Invariants: D2 D4 D8 D9 K5 K7 K8 L4 M8 M10 P7 Y3, each where it is checked.
+// Checks turns as they are committed: which worker may write, what a turn contains, and that history never changes.
+// Owns: nothing; the turns are recorded in `SeenRun`.
+// Invariants: D2 D4 D8 D9 K5 K7 K8 L4 M8 M10 P7 Y3, each named where it is checked.
 
 import {
   askedWait,
@@ -33,7 +33,7 @@ import {
   stable,
 } from "./seenRuns.ts";
 
-/** What else hears of what a turn has written. */
+/** The other checks that a committed turn is passed on to. */
 interface Beside {
   readonly seen: SeenRuns;
   readonly messages: MessageChecks;
@@ -55,7 +55,7 @@ export class TurnChecks {
   #broken(oracle: string, rule: string, message: string): void {
     this.#world.violate(oracle, rule, message);
   }
-  /** D4, K5. */
+  /** D4, K5: only the worker with the current claim writes, and only to an open run. */
   fenced(
     run: SeenRun,
     { runId, epoch, execution, workerId, turn, attempts = [] }: TurnCommit,
@@ -63,19 +63,19 @@ export class TurnChecks {
     expiredAt: number,
   ): void {
     if (run.epoch !== epoch || run.holder !== workerId)
-      this.#broken("epoch", "D4", `${workerId} wrote ${runId} at epoch ${epoch}; ${run.holder ?? "nobody"} holds it at epoch ${run.epoch}`);
+      this.#broken("epoch", "D4", `${workerId} wrote ${runId} at epoch ${epoch}; ${run.holder ?? "no worker"} holds it at epoch ${run.epoch}`);
     if (before === undefined || before.epoch !== epoch || before.execution !== execution)
       this.#broken("epoch", "D4", `${workerId} wrote ${runId} at epoch ${epoch}; the store has it at epoch ${before?.epoch}`);
     if (turn !== undefined && before?.deadlineAt !== undefined && before.deadlineAt <= expiredAt && !isExempt(before, turn))
-      this.#broken("deadlines", "K7", `${runId} went on after its deadline had been looked at`);
-    if (before !== undefined && CLOSED.has(before.status)) this.#broken("closed", "K5", `${runId} was ${before.status} and was written`);
+      this.#broken("deadlines", "K7", `${runId} continued after its deadline had expired`);
+    if (before !== undefined && CLOSED.has(before.status)) this.#broken("closed", "K5", `${runId} was ${before.status} and accepted a commit`);
     for (const { seq, retryAt } of attempts) {
       if (retryAt === undefined || before?.deadlineAt === undefined || retryAt < before.deadlineAt) continue;
       if (run.opened.get(seq)?.command.type !== "rollback")
-        this.#broken("deadlines", "K7", `#${seq} of ${runId} is to be tried again ${retryAt - before.deadlineAt} ms after its deadline`);
+        this.#broken("deadlines", "K7", `#${seq} of ${runId} has its retry scheduled ${retryAt - before.deadlineAt} ms after the deadline`);
     }
   }
-  /** D2: children exist with the commit that asks for them. */
+  /** D2: the commit that starts children also creates them. */
   async childrenOf(commits: readonly TurnCommit[], results: readonly CommitResult[]): Promise<void> {
     const ids = commits.flatMap(({ children }, i) => (results[i]?.status === "committed" ? (children ?? []).map(({ id }) => id) : []));
     const rows = ids.length === 0 ? [] : await this.#inner.get(ids);
@@ -100,7 +100,7 @@ export class TurnChecks {
       if (this.#checks.acceptances.isRejected(run.id, id)) continue;
       if (run.updates.has(id)) this.#broken("outcome", "M10", `update ${id} of ${run.id} ended twice`);
       if (outcome.status === "rejected" && commit.turn?.jobs.some((job) => job.type === "update" && job.id === id) === true)
-        this.#broken("outcome", "M8", `update ${id} of ${run.id} was rejected, and is in its history`);
+        this.#broken("outcome", "M8", `update ${id} of ${run.id} was rejected, but is in its history`);
       run.updates.set(id, stable(outcome));
     }
     if (commit.lease === "park" || commit.close !== undefined) {
@@ -112,19 +112,19 @@ export class TurnChecks {
     if (commit.close.status === "continued") beginExecution(run, run.execution + 1);
     else close(run);
   }
-  /** D8: whether there is another attempt, and when, by the policy as it is recorded. */
+  /** D8: whether another attempt follows, and when, is up to the recorded policy. */
   #checkRetry({ command, key, forgiven }: Opened, { number, retryAt, endedAt, error }: AttemptRow): void {
     if (retryAt === undefined || number === 0 || (command.type !== "step" && command.type !== "transaction")) return;
     if (error?.name === "FatalError")
-      this.#broken("retries", "D8", `attempt ${number} of ${key.text} failed for good, and is to be retried`);
+      this.#broken("retries", "D8", `attempt ${number} of ${key.text} failed with a fatal error and is retried`);
     const asked = error === undefined ? undefined : askedWait(reviveError(error));
     const { nonRetryable: _, ...policy } = command.retry ?? {};
     const least = asked ?? retryDelay(resolveRetry(policy, "operation"), Math.max(1, number - forgiven), 0);
     const wait = retryAt - (endedAt ?? 0);
     if (wait < least - 1)
-      this.#broken("retries", "D8", `${key.text} waits ${wait} ms after attempt ${number}; its policy says at least ${least}`);
+      this.#broken("retries", "D8", `${key.text} waits ${wait} ms after attempt ${number}; its policy requires at least ${least}`);
   }
-  /** L4: what a loop or a receive keeps is there after it has trimmed. */
+  /** L4: trimming leaves the iterations that a loop or a receive keeps. */
   async trimmed(run: SeenRun, { turn, close }: TurnCommit): Promise<void> {
     if (close !== undefined) return;
     for (const command of turn?.commands ?? []) {
@@ -134,23 +134,23 @@ export class TurnChecks {
       for (const { command: opened } of run.opened.values()) {
         const iteration = iterationOf(opened.unit, command.unit);
         if (opened.seq > command.seq && iteration !== undefined && iteration >= command.trim && !kept.has(opened.seq))
-          this.#broken("trimming", "L4", `${run.id} trimmed #${opened.seq} of iteration ${iteration}, and keeps from ${command.trim} on`);
+          this.#broken("trimming", "L4", `${run.id} trimmed #${opened.seq} of iteration ${iteration}, but must keep iterations from ${command.trim} on`);
       }
     }
   }
-  /** D9: whoever parks has seen what was acknowledged before, or the run is available at once. */
+  /** D9: a run that parks has seen every message that was acknowledged before, or is available at once. */
   #parked(run: SeenRun, commit: TurnCommit, after: RunRow | undefined): void {
     if (after === undefined || after.workerId !== undefined) return;
     const waiting = [...run.inbox].find(([id, { isConsumed }]) => !isConsumed && id > (commit.seen ?? 0));
     if (commit.status !== "blocked") this.#checks.commits.parked(after, run.isCanceled);
     if (waiting !== undefined && (after.availableAt === undefined || after.availableAt > this.#world.now))
-      this.#broken("parking", "D9", `${run.id} parks with message ${waiting[0]} in its inbox, which nobody was given`);
+      this.#broken("parking", "D9", `${run.id} parks although message ${waiting[0]} in its inbox was not delivered`);
     const lost = [...(commit.attempts ?? [])].some(({ status, number }) => status === "lost" || number === 0);
-    if (lost) run.losses++; // W4: given back
+    if (lost) run.losses++; // W4: its worker has released it
   }
   #turn(run: SeenRun, turn: Turn): void {
     if (turn.index !== run.turns.length) this.#broken("turns", "D2", `${run.id} wrote turn ${turn.index} after ${run.turns.length} turns`);
-    if (turn.time < run.lastTime) this.#broken("time", "P7", `${run.id} went back in time, from ${run.lastTime} to ${turn.time}`);
+    if (turn.time < run.lastTime) this.#broken("time", "P7", `the time of ${run.id} went back from ${run.lastTime} to ${turn.time}`);
     run.lastTime = turn.time;
     run.turns[turn.index] = JSON.stringify(turn);
     for (const job of turn.jobs) this.#job(run, job, turn);
@@ -162,11 +162,11 @@ export class TurnChecks {
     if (job.type !== "fire" && job.type !== "resolve") return;
     const opened = run.opened.get(job.seq);
     if (opened === undefined) {
-      this.#broken("answers", "Y3", `${run.id} took an answer to #${job.seq}, which it never asked for`);
+      this.#broken("answers", "Y3", `${run.id} received an answer to #${job.seq}, which it never opened`);
       return;
     }
     if (job.type === "resolve") {
-      if (opened.isResolved) this.#broken("answers", "Y3", `${run.id} took a second outcome of #${job.seq} (${opened.command.name})`);
+      if (opened.isResolved) this.#broken("answers", "Y3", `${run.id} received a second outcome of #${job.seq} (${opened.command.name})`);
       opened.isResolved = true;
       opened.isCompleted = job.outcome.status === "completed";
       return;
@@ -185,7 +185,7 @@ export class TurnChecks {
     if (opened === undefined) return;
     opened.isResolved = false;
     opened.forgiven = Math.max(...opened.announced.keys(), ...opened.failed.keys());
-    opened.failed.clear(); // D10: it has its attempts again
+    opened.failed.clear(); // D10: it has all its attempts again
   }
   #command(run: SeenRun, command: Command, turn: Turn): void {
     if (!("n" in command) || command.type === "reuse") return;
@@ -204,12 +204,12 @@ export class TurnChecks {
     run.opened.set(command.seq, opened);
     if (HAS_ATTEMPTS.has(command.type)) this.#checks.seen.steps.set(key.text, { run, execution: run.execution, opened });
   }
-  /** Nothing recorded ever changes: what is kept of a turn is what was committed, less what was trimmed (L4). */
+  /** Records never change: a turn in the store is the committed turn without what was trimmed (L4). */
   compare(run: SeenRun, turn: Turn): void {
     const text = run.turns[turn.index];
     if (text === JSON.stringify(turn)) return;
     if (text === undefined) {
-      this.#broken("history", "D2", `${run.id} has a turn ${turn.index} that nobody committed`);
+      this.#broken("history", "D2", `${run.id} has a turn ${turn.index} that was never committed`);
       return;
     }
     const committed = JSON.parse(text) as Turn;
@@ -218,14 +218,14 @@ export class TurnChecks {
       return parts.every((part) => texts.includes(stable(part)));
     };
     if (turn.time !== committed.time || !isPart(turn.jobs, committed.jobs) || !isPart(turn.commands, committed.commands))
-      this.#broken("history", "D2", `turn ${turn.index} of ${run.id} is not what was committed`);
+      this.#broken("history", "D2", `turn ${turn.index} of ${run.id} is not the turn that was committed`);
   }
-  /** Holds everything that the store has against what was committed. */
+  /** Compares the histories in the store with the turns that were committed. */
   async checkHistories(): Promise<void> {
     for (const run of this.#checks.seen.all.values()) {
       const [row] = await this.#inner.get([run.id]);
       if (row === undefined) {
-        if (run.turns.length > 0) this.#broken("history", "D2", `${run.id} is gone`);
+        if (run.turns.length > 0) this.#broken("history", "D2", `${run.id} is missing from the store`);
         continue;
       }
       if (row.execution !== run.execution) continue;
@@ -245,7 +245,7 @@ function iterationOf(unit: string, scope: string): number | undefined {
   return number === undefined ? undefined : Number(number);
 }
 
-/** K7: rollbacks outlast a deadline. */
+/** K7: rollbacks run after the deadline too. */
 function isExempt({ status }: RunRow, { jobs }: Turn): boolean {
   return status === "rolling_back" || jobs.some(({ type }) => type === "expire");
 }
