@@ -61,7 +61,11 @@ export function checkPlanted() {
       console.log(`${name}: ${file} has ${places} places with this code instead of one:\n${from}`);
     }
   }
-  console.log(gone === 0 ? `simulate: ok, all ${planted.length} bugs can be planted` : `simulate: FAILED, ${gone} replacements do not fit the sources`);
+  console.log(
+    gone === 0
+      ? `simulate: ok, all ${planted.length} bugs can be planted`
+      : `simulate: FAILED, ${gone} replacements do not fit the sources`,
+  );
   return gone === 0 ? 0 : 1;
 }
 

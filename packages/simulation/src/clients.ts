@@ -1,6 +1,6 @@
-// What clients do in a simulated world: they ask until they are answered, from whatever process is alive.
-// Owns: the retries of clients, and what they were told.
-// Invariants: M1 M3 M10: what a client is told is durable by then, and the same thing asked again under its key is the same thing.
+// The clients of a simulated world: they repeat a call, from any process that is alive, until it is answered.
+// Owns: the retries of clients, and the answers they got.
+// Invariants: M1 M3 M10 (what a client was answered is durable, and a call repeated under its key has the same effect and answer).
 
 import { type AnyWorkflow, InvalidInputError, jsonCodec, RunAlreadyExistsError } from "@holdfast/core";
 import type { Holdfast, Run, StartOptions } from "holdfast";
@@ -17,7 +17,7 @@ import type { World } from "./world.ts";
 export interface Host {
   readonly process: SimProcess;
   readonly engine: Holdfast;
-  /** Code as this process has it. */
+  /** The workflows that are deployed in this process. */
   readonly workflows: readonly AnyWorkflow[];
 }
 export type Asked<T> = { readonly value: T } | { readonly error: Error };
@@ -50,7 +50,7 @@ export class Clients {
     this.#faults = faults;
     this.#hosts = hosts;
   }
-  /** No fault was ever drawn here. */
+  /** Whether this world has no faults. */
   get isCalm(): boolean {
     return this.#faults.isCalm;
   }
@@ -61,7 +61,7 @@ export class Clients {
     this.world.violate(oracle, rule, message);
   }
 
-  /** Asks an engine, and another one if the first dies or the store can't be reached. Errors of other kinds are answers. */
+  /** Calls an engine, and another one if the first dies or the store can't be reached. Other errors are answers. */
   async ask<T>(what: string, ask: (engine: Holdfast, host: Host) => Promise<T>): Promise<T> {
     for (;;) {
       const host = await this.#host();
@@ -85,7 +85,7 @@ export class Clients {
       await this.sleep(WAITS);
     }
   }
-  /** The same, and what was answered as a value; twice, if the faults want it so: `agree` is told both answers. */
+  /** Like `ask`, with the answer or error as a value. A fault may make it ask twice; `agree` then gets both answers. */
   async told<T>(
     what: string,
     ask: (engine: Holdfast, host: Host) => Promise<T>,
@@ -109,25 +109,25 @@ export class Clients {
     }
   }
 
-  // ── what clients ask for ──
+  // ── the calls of clients ──
 
   async start(workflow: string, input: unknown, options: StartOptions & { id: string }): Promise<void> {
     try {
       await this.ask(`start ${options.id}`, (engine, host) => engine.start(codeOf(host, workflow) as never, input as never, options));
     } catch (error) {
-      // Asked before, and not told.
+      // An earlier call created the run, but its answer was lost.
       if (!(error instanceof RunAlreadyExistsError)) throw error;
     }
     if (!this.checks.seen.all.has(options.id))
-      this.violate("acknowledged", "D2", `the start of ${options.id} was acknowledged, and it does not exist`);
+      this.violate("acknowledged", "D2", `the start of ${options.id} was acknowledged, but the run does not exist`);
   }
-  /** Tells whether it was taken. */
+  /** Sends a signal; the answer is an error if the signal was refused. */
   async signal(runId: string, name: string, payload: unknown, key: string): Promise<Asked<void>> {
     const told = await this.told(`signal ${name} ${key} to ${runId}`, (engine) =>
       (engine.run(runId) as Run<unknown, never>).signal(name as never, payload as never, { idempotencyKey: key } as never),
     );
     if ("value" in told && this.checks.seen.all.get(runId)?.keys.has(key) !== true)
-      this.violate("acknowledged", "M1", `signal ${key} to ${runId} was acknowledged and is not in the store`);
+      this.violate("acknowledged", "M1", `signal ${key} to ${runId} was acknowledged, but is not in the store`);
     return told;
   }
   async update(
@@ -142,11 +142,11 @@ export class Clients {
       (engine) => (engine.run(runId) as Run<unknown>).update(name as never, input as never, { idempotencyKey: key, ...options } as never),
       (first, second) => {
         const [a, b] = [shown(first), shown(second)];
-        if (a !== b) this.violate("acknowledged", "M10", `update ${key} of ${runId} was answered ${a}, and under the same key ${b}`);
+        if (a !== b) this.violate("acknowledged", "M10", `update ${key} of ${runId} was answered ${a}, and then ${b} under the same key`);
       },
     );
     if ("value" in told && this.checks.seen.all.get(runId)?.updates.has(key) !== true)
-      this.violate("acknowledged", "M10", `the outcome of update ${key} of ${runId} was told before it was durable`);
+      this.violate("acknowledged", "M10", `the outcome of update ${key} of ${runId} was returned before it was durable`);
     this.world.note("", `update ${key} of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
     return told;
   }
@@ -154,23 +154,23 @@ export class Clients {
     const told = await this.told(`cancel ${runId}`, (engine) => engine.run(runId).cancel("a client wants it"));
     const run = this.checks.seen.all.get(runId);
     if ("value" in told && run?.isAskedToCancel !== true && run?.isClosed !== true)
-      this.violate("acknowledged", "K1", `the cancellation of ${runId} was acknowledged and is not in the store`);
+      this.violate("acknowledged", "K1", `the cancellation of ${runId} was acknowledged, but is not in the store`);
     return told;
   }
   async terminate(runId: string): Promise<Asked<void>> {
     const told = await this.told(`terminate ${runId}`, (engine) => engine.run(runId).terminate("a client wants it"));
     if ("value" in told && this.checks.seen.all.get(runId)?.isClosed !== true)
-      this.violate("acknowledged", "K6", `${runId} was terminated, its client was told, and it is open`);
+      this.violate("acknowledged", "K6", `the termination of ${runId} was acknowledged, but the run is open`);
     return told;
   }
   async result(runId: string): Promise<Asked<unknown>> {
     const told = await this.#told(`result of ${runId}`, (engine) => engine.run(runId).result());
     if ("value" in told && this.checks.seen.all.get(runId)?.isClosed !== true)
-      this.violate("acknowledged", "D2", `the result of ${runId} was told before it was durable`);
+      this.violate("acknowledged", "D2", `the result of ${runId} was returned before it was durable`);
     this.world.note("", `result of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
     return told;
   }
-  /** Waits through blocked moments. */
+  /** Like `result`, but keeps waiting while the run is blocked. */
   async end(runId: string): Promise<Asked<unknown>> {
     for (;;) {
       const told = await this.result(runId);
@@ -178,11 +178,11 @@ export class Clients {
       await this.sleep(500);
     }
   }
-  /** What a query of the run answers at this moment (M11). */
+  /** The current answer to a query of the run (M11). */
   query(runId: string, workflow: string, name: string): Promise<unknown> {
     return this.#reads.query(runId, workflow, name);
   }
-  /** As it stands in the store, with its published state decoded. */
+  /** The run's row in the store, with its published state decoded. */
   async row(runId: string): Promise<(Omit<RunRow, "state"> & { readonly state: unknown }) | undefined> {
     const [row] = await this.#store.get([runId]);
     return row === undefined ? undefined : { ...row, state: row.state === undefined ? undefined : jsonCodec.decode(row.state) };
@@ -195,7 +195,7 @@ function shown(told: Asked<unknown>): string {
 function codeOf({ workflows }: Host, name: string): AnyWorkflow {
   const code = workflows.find((one) => one.name === name);
   if (code !== undefined) return code;
-  const message = `no scenario has a workflow "${name}". There is ${workflows.map((one) => one.name).join(", ")}.`;
+  const message = `no scenario has a workflow "${name}". Known workflows: ${workflows.map((one) => one.name).join(", ")}.`;
   throw new InvalidInputError({ what: "start", issues: [{ message, path: [] }] });
 }
 function isOutage(error: unknown): boolean {

@@ -1,7 +1,7 @@
-// What the scenarios give to one process: workflows, activities and stand-ins, held against what they should be.
-// Owns: nothing; one look at all scenarios for one process.
-// Invariants: a scenario that throws or gives something else than it should is an `InvalidInputError` that names the scenario: it is not the
-// engine that is blamed for it.
+// Collects and validates what the scenarios deploy to one process: workflows, activities and stand-ins.
+// Owns: nothing; each call asks all scenarios once, for one process.
+// Invariants: a scenario that throws or returns something invalid is an `InvalidInputError` that names the scenario, never a violation by
+// the engine.
 
 import { type Activity, type AnyWorkflow, InvalidInputError } from "@holdfast/core";
 import { byName, isActivity, isWorkflow, WorkflowTable } from "@holdfast/host";
@@ -20,7 +20,7 @@ export interface Deployment {
 
 const STAND_INS = ["steps", "activities"] as const;
 
-/** `build` grows with deploys. */
+/** `build` is 1 at first; each deploy increases it by one. */
 export function deploymentOf(scenarios: readonly Scenario[], bodies: StepBodies, build: number): Deployment {
   const standIns = { steps: {}, activities: {} };
   const mayBlock = new Set<string>();
@@ -50,13 +50,14 @@ function asked<T>({ name }: Scenario, part: string, ask: () => T): T {
 }
 function listed<T extends { readonly name: string }>(what: string, given: unknown, is: (value: unknown) => value is T): readonly T[] {
   if (!Array.isArray(given)) throw wrong(what, `Give a list, not ${shown(given)}.`);
-  for (const one of given) if (!is(one)) throw wrong(what, `${shown(one)} is none.`);
+  for (const one of given) if (!is(one)) throw wrong(what, `Give only ${what}, not ${shown(one)}.`);
   return given as readonly T[];
 }
 function checkedStandIns(given: unknown): StandIns {
   if (!isPlain(given)) throw wrong("replace", `Give { steps, activities }, not ${shown(given)}.`);
   for (const [kind, bodies] of Object.entries(given)) {
-    if (!STAND_INS.some((one) => one === kind)) throw wrong("replace", `There is no ${shown(kind)}, there is ${STAND_INS.join(", ")}.`);
+    if (!STAND_INS.some((one) => one === kind))
+      throw wrong("replace", `Only ${STAND_INS.join(" and ")} can be replaced, not ${shown(kind)}.`);
     if (bodies === undefined) continue;
     if (!isPlain(bodies)) throw wrong("replace", `${kind} must be functions by name, not ${shown(bodies)}.`);
     for (const [name, body] of Object.entries(bodies)) {

@@ -1,6 +1,6 @@
-// Many seeds of one simulation, for tests: fails with the smallest trace of the first seed that fails.
+// Simulates many seeds, for tests. The first seed that fails is shrunk and thrown.
 // Owns: nothing between calls.
-// Invariants: what it throws names the seed and the options that reproduce it.
+// Invariants: the error names the seed and the options that reproduce the failure.
 
 import { InvalidInputError } from "@holdfast/core";
 import { checkExploration } from "./options.ts";
@@ -8,15 +8,15 @@ import { shrink } from "./shrink.ts";
 import { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
 
 export interface Exploration extends Omit<SimulationOptions, "seed"> {
-  /** How many seeds. */
+  /** How many seeds to simulate. */
   readonly seeds: number;
-  /** The first of them. Default 1; a number that changes explores more. */
+  /** The first seed. Default 1. Pass a different number each time to explore new worlds. */
   readonly from?: number;
 }
 
 export class SimulationFailed extends Error {
   override readonly name = "SimulationFailed";
-  /** What reproduces it: `simulate(options)`. */
+  /** `simulate(options)` reproduces the failure. */
   readonly options: SimulationOptions;
   readonly report: SimulationReport;
 
@@ -31,7 +31,7 @@ export class SimulationFailed extends Error {
   }
 }
 
-/** Resolves to the number of events that happened in all of them. */
+/** Resolves to the total number of simulated events. */
 export async function explore(exploration: Exploration): Promise<number> {
   checkExploration(exploration);
   const { seeds, from = 1, ...options } = exploration;
@@ -49,13 +49,13 @@ export async function explore(exploration: Exploration): Promise<number> {
   return events;
 }
 
-/** X1: what can't be repeated can't be found again. Holds the first seed against itself. */
+/** X1: a failure that can't be reproduced is of no use. Simulates the first seed a second time and compares the traces. */
 async function repeat(options: SimulationOptions, { trace }: SimulationReport): Promise<void> {
   const again = (await simulate(options)).trace;
   const at = trace.findIndex((line, i) => line !== again[i]);
   if (at < 0 && again.length === trace.length) return;
   const place = at < 0 ? trace.length : at;
   const lines = [trace, again].map((one) => one[place] ?? "(the end)");
-  const message = `seed ${options.seed} gave two traces, which part at line ${place + 1}:\n${lines.join("\n")}\nSomething in them waits for real time or I/O, draws from a chance of its own, or keeps what changes from one simulation to the next. Give such a step a stand-in (\`replace\`), draw from \`clients.random\`, and make scenarios anew in \`scenarios\`.`;
+  const message = `seed ${options.seed} gave two traces, which diverge at line ${place + 1}:\n${lines.join("\n")}\nA scenario or workflow waits for real time or I/O, uses its own randomness, or keeps state from one simulation to the next. Give such a step a stand-in (\`replace\`), draw from \`clients.random\`, and create new scenarios in each call of \`scenarios\`.`;
   throw new InvalidInputError({ what: "scenarios", issues: [{ message, path: [] }] });
 }

@@ -1,27 +1,27 @@
-// What goes wrong in a simulated world, and how often.
-// Owns: the rates, the draws of each kind, and how often each has struck.
-// Invariants: each kind draws from a stream of its own; once the faults are over, none is drawn any more.
+// The faults of a simulated world, and their rates.
+// Owns: the rates, the draws of each kind, and how often each kind has occurred.
+// Invariants: each kind draws from a separate stream; once the faults are over, none is drawn.
 
 import type { Random } from "./random.ts";
 import type { World } from "./world.ts";
 
-/** Each is a probability: per event of a worker, per call of the store, per hint, per attempt, or per simulation. */
+/** Each rate is a probability: per event of a worker, per store call, per hint, per attempt, or per simulation. */
 export interface Faults {
-  /** A worker dies, after any event of its own: between any two awaits. */
+  /** A worker dies after one of its events, that is, between any two awaits. */
   readonly crash: number;
-  /** A worker stands still, and comes back, mostly after its leases have run out. */
+  /** A worker freezes and continues later, mostly after its leases have expired. */
   readonly freeze: number;
   /** A worker is stopped gracefully (W4). */
   readonly stop: number;
-  /** A call of the store fails, and nothing was done. */
+  /** A store call fails without being carried out. */
   readonly refuse: number;
-  /** A call is carried out, and its answer is lost: the caller sees an error. */
+  /** A store call is carried out, but its answer is lost: the caller gets an error. */
   readonly loseAnswer: number;
-  /** A caller gives up on a call, which is carried out before that or after. */
+  /** A store call times out; it is carried out before that or after. */
   readonly timeOut: number;
-  /** A call or its answer takes as long as a lease. */
+  /** A store call or its answer takes about as long as a lease. */
   readonly slow: number;
-  /** A call is answered twice. */
+  /** A store call is answered twice. */
   readonly answerTwice: number;
   readonly loseHint: number;
   readonly doubleHint: number;
@@ -30,24 +30,24 @@ export interface Faults {
   readonly clock: number;
   readonly stepThrows: number;
   readonly stepHangs: number;
-  /** A step goes on after its signal was aborted. */
+  /** A step continues after its signal was aborted. */
   readonly stepIgnoresAbort: number;
-  /** A client sends the same thing twice, under one key, also from another process. */
+  /** A client sends the same message twice under one key, possibly from another process. */
   readonly sendTwice: number;
-  /** A client dies; another goes on with what it had begun. */
+  /** A client dies; another one repeats the call. */
   readonly clientCrash: number;
-  /** Workers get other code, some of it diverging. */
+  /** A new build is deployed to workers; some builds diverge from existing histories. */
   readonly deploy: number;
-  /** A worker has no room for parked runs in memory. */
+  /** A worker can keep at most two parked runs in memory. */
   readonly evict: number;
-  /** The clock of a worker's process is set back, or forward, by up to five seconds. */
+  /** The clock of a worker's process is set back or forward by up to five seconds. */
   readonly clockSet: number;
-  /** Another transaction holds a lock: items of a call are answered "busy", or the call is rejected as busy, with nothing written. */
+  /** Another transaction holds a lock: some items of a store call are answered "busy", or the whole call fails as busy and writes nothing. */
   readonly locked: number;
 }
 export type FaultKind = keyof Faults;
 
-/** The rates when all of them are on. */
+/** The usual rates. */
 export const FAULTS: Faults = {
   crash: 0.004,
   freeze: 0.003,
@@ -77,29 +77,29 @@ export class FaultDraws {
   readonly #world: World;
   readonly #rates: Faults;
   readonly #streams = new Map<FaultKind, Random>();
-  /** How often each kind has happened. */
+  /** How often each kind has occurred. */
   readonly struck: Record<FaultKind, number> = noStrikes();
-  /** From then on nothing goes wrong any more. */
+  /** Once true, no more faults are drawn. */
   isOver = false;
 
   constructor(world: World, rates: Faults) {
     this.#world = world;
     this.#rates = rates;
   }
-  /** All rates are zero. */
+  /** Whether all rates are zero. */
   get isCalm(): boolean {
     return FAULT_KINDS.every((kind) => this.#rates[kind] === 0);
   }
   rate(kind: FaultKind): number {
     return this.isOver ? 0 : this.#rates[kind];
   }
-  /** Does it happen now? */
+  /** Draws whether a fault occurs now, and counts it. */
   draw(kind: FaultKind): boolean {
     const happens = this.wants(kind);
     if (happens) this.struck[kind]++;
     return happens;
   }
-  /** The same for what may yet turn out not to be possible: whoever asks counts it in `struck`. */
+  /** Draws without counting, for a fault that may turn out to be impossible: the caller counts it in `struck`. */
   wants(kind: FaultKind): boolean {
     const rate = this.rate(kind);
     return rate > 0 && this.stream(kind).chance(rate);
@@ -118,10 +118,10 @@ export function noStrikes(): Record<FaultKind, number> {
   return Object.fromEntries(FAULT_KINDS.map((kind) => [kind, 0])) as Record<FaultKind, number>;
 }
 
-/** Kinds that seeds did not have at first: they draw from another stream, so that a seed stays what it was without them. */
+/** Kinds that were added later. They draw from another stream, so that existing seeds keep their worlds. */
 const LATER: ReadonlySet<FaultKind> = new Set(["clockSet", "locked"]);
 
-/** The rates of one seed: some kinds are off, the others are anything up to three times as often as usual. */
+/** The rates of one seed: some kinds are off, the others have up to three times their usual rate. */
 export function drawnFaults(random: Random, later: Random, without: readonly FaultKind[]): Faults {
   const calm = random.chance(0.08);
   const rates = Object.fromEntries(

@@ -1,5 +1,5 @@
-// `@holdfast/simulation`: a world from a seed, with faults, for your workflows and for ours.
-// Owns: nothing; the door to the files beside it.
+// `@holdfast/simulation`: simulates a world with faults, generated from a seed, for your workflows and for our own tests.
+// Owns: nothing; it exports the public names of this folder.
 // Invariants: the same seed gives the same trace.
 
 export type { Effects } from "./checks/effects.ts";

@@ -1,8 +1,8 @@
-// What a process was told about its claims: from then on it has no excuse.
-// Owns: the claims it knows of, and which of them, and which of their operations, it knows to be over.
-// Invariants: it holds what was really told, not what the store knows.
+// What a process knows about its claims from the answers it received.
+// Owns: the claims that it knows, and which claims and operations it knows to be over.
+// Invariants: only answers that reached the process count, not what the store knows.
 
-/** Under which claim, and for which operation, something was begun. */
+/** The claim under which a body was begun, and its operation. */
 export interface Begun {
   readonly runId: string;
   readonly execution: number;
@@ -17,11 +17,11 @@ export class KnownClaims {
   claimed(runId: string, epoch: number, at: number): void {
     if (epoch > this.epochOf(runId)) this.#claims.set(runId, { epoch, at });
   }
-  /** Of its last claim; 0: it never had one. */
+  /** The epoch of its last claim; 0 if it never had one. */
   epochOf(runId: string): number {
     return this.#claims.get(runId)?.epoch ?? 0;
   }
-  /** When it was told of this claim. */
+  /** When the process received this claim. */
   claimedAt(runId: string, epoch: number): number | undefined {
     const claim = this.#claims.get(runId);
     return claim?.epoch === epoch ? claim.at : undefined;
@@ -30,14 +30,14 @@ export class KnownClaims {
   lost(runId: string, epoch: number, at: number): void {
     this.#mark(claimKey({ runId, epoch }), at);
   }
-  /** C7: the commit in which the run gave this operation up is durable. */
+  /** C7: the commit in which the run cancelled this operation is durable. */
   gaveUp(runId: string, execution: number, seq: number, at: number): void {
     this.#mark(operationKey({ runId, execution, seq }), at);
   }
   #mark(key: string, at: number): void {
     if (!this.#over.has(key)) this.#over.set(key, at);
   }
-  /** Since when it knows that nobody wants this any more. */
+  /** Since when the process has known that the claim is over or the operation cancelled. */
   overSince(begun: Begun): { readonly rule: "D4" | "C7"; readonly at: number } | undefined {
     const lost = this.#over.get(claimKey(begun));
     if (lost !== undefined) return { rule: "D4", at: lost };

@@ -1,6 +1,6 @@
-// The way from a process to the store and back, with everything that can happen on it.
-// Owns: when a call is carried out, when its answer comes, and whether it does.
-// Invariants: a call is carried out at most once, as a whole; what was answered was carried out; a dead process hears nothing.
+// The network between processes and the store, with its faults.
+// Owns: when a call is carried out, and when and whether its answer arrives.
+// Invariants: a call is carried out at most once, as a whole; a call that was answered was carried out; a dead process receives nothing.
 
 import type {
   Answer,
@@ -19,7 +19,7 @@ import type { FaultDraws } from "./faults.ts";
 import type { SimProcess } from "./process.ts";
 import type { World } from "./world.ts";
 
-/** Milliseconds that a way takes as a rule. */
+/** Milliseconds that a message usually takes in one direction. */
 const WAY = 0.7;
 
 type Given<T> = { readonly value: T } | { readonly error: unknown };
@@ -44,16 +44,16 @@ function doneOf<R>(answer: Answer<R> | undefined): R | undefined {
   return answer === "busy" ? undefined : answer;
 }
 
-/** What a process sees of the store. */
+/** Gives each process its connection to the store. */
 export class Network {
   readonly #world: World;
   readonly #faults: FaultDraws;
   readonly #store: Store;
-  /** Of the leases in this world: slow calls take about as long. */
+  /** The length of leases in this world: slow calls take about as long. */
   readonly #lease: number;
   readonly #watchers = new Map<SimProcess, Set<(wakeup: Wakeup) => void>>();
 
-  /** When a call of a process last went wrong, or took its time. */
+  /** When a call of each process last failed or was slow. */
   readonly #troubled = new Map<SimProcess, number>();
 
   readonly #onCommitFailed: (turns: readonly TurnCommit[]) => void;
@@ -69,7 +69,7 @@ export class Network {
 
   // ── calls ──
 
-  /** `onFailure`: told if the caller will see an error that is the network's. `onTold`: told what the caller is, just before it is. */
+  /** `onFailure` is called if the caller will get an error from the network; `onTold` gets the answer just before the caller does. */
   #call<T>(
     process: SimProcess,
     what: string,
@@ -110,7 +110,7 @@ export class Network {
       if (faults.draw("timeOut")) {
         const stream = faults.stream("timeOut");
         const patience = stream.next() * this.#lease;
-        // Carried out before the caller gives up, or after.
+        // The call is carried out before the caller's timeout, or after it.
         there = stream.next() * 2 * patience;
         isGivenUp = true;
         trouble();
@@ -122,7 +122,7 @@ export class Network {
         trouble();
         onFailure?.();
       }
-      // A transaction is the caller's own code: it does not run without it. Other calls may be on their way when the caller dies.
+      // A transaction runs the caller's code, so it ends with the caller. Other calls may still arrive after the caller has died.
       const owner = what === "transact" ? process : random.chance(0.5) ? process.wire : undefined;
       const carryOut = async (): Promise<void> => {
         let given: Given<T>;
@@ -131,7 +131,7 @@ export class Network {
         } catch (error) {
           given = { error };
         }
-        if (isGivenUp) this.#world.note(process.name, `${what} is carried out; its caller gives up, or has`);
+        if (isGivenUp) this.#world.note(process.name, `${what} is carried out; its caller times out`);
         else if (isLost) {
           this.#world.note(process.name, `${what} is carried out; its answer is lost`);
           answer({ error: outage("The connection broke.") }, back);
@@ -141,7 +141,7 @@ export class Network {
     });
   }
 
-  /** A call of the batch contract, of which another transaction may have locked something. */
+  /** A batched call; another transaction may hold a lock on one of its keys. */
   #batch<I, R>(process: SimProcess, what: string, items: readonly I[], batch: Batch<I, R>): Promise<Answer<R>[]> {
     const { keyOf, perform, onFailure, onTold } = batch;
     const isLocked = items.length > 0 && this.#faults.draw("locked");
@@ -161,19 +161,19 @@ export class Network {
     return this.#call(process, what, carryOut, onFailure, onTold);
   }
 
-  /** Nothing has gone wrong with its calls, or all of that is long over. */
+  /** Whether no call of the process has failed or been slow for a while. */
   isUntroubled(process: SimProcess): boolean {
     return this.#world.age > (this.#troubled.get(process) ?? Number.NEGATIVE_INFINITY) + 4 * this.#lease;
   }
 
-  /** The store as a process sees it. */
+  /** The store as one process reaches it. */
   storeOf(process: SimProcess): Store {
     const store = this.#store;
     const call = <A extends unknown[], T>(what: string, method: (...args: A) => Promise<T>) => {
       return (...args: A): Promise<T> => this.#call(process, what, () => method.apply(store, args));
     };
     return {
-      limits: { ...store.limits, calls: 2 }, // two may overtake each other
+      limits: { ...store.limits, calls: 2 }, // two calls may overtake each other
       open: async () => {},
       close: async () => {},
       now: call("now", store.now),
@@ -231,7 +231,7 @@ export class Network {
     for (const [i, { runId, epoch }] of claims.entries())
       if (doneOf(given.value[i])?.held === false) told.lost(runId, epoch, this.#world.age);
   }
-  /** Whoever can't know whether its commit was carried out gives the run up. */
+  /** A worker that can't know whether its commit was carried out loses the run. */
   #toldCommitted({ told }: SimProcess, turns: readonly TurnCommit[], given: Given<readonly Answer<CommitResult>[]>): void {
     const { age } = this.#world;
     if ("error" in given && faultOf(given.error) === "busy") return; // nothing was written

@@ -1,7 +1,6 @@
-// What a simulation is told, held against what there is.
-// Owns: nothing; the checks of the options and of the scenarios.
-// Invariants: an option that would be passed over in silence, or leave nothing to simulate, is an `InvalidInputError` that names what there
-// is instead.
+// Validates the options and the scenarios of a simulation.
+// Owns: nothing; each function checks what it is given.
+// Invariants: an option that would be ignored, or that leaves nothing to simulate, is an `InvalidInputError` that lists the valid values.
 
 import { InvalidInputError } from "@holdfast/core";
 import { FAULT_KINDS } from "./faults.ts";
@@ -11,7 +10,7 @@ import type { SimulationOptions } from "./simulation.ts";
 
 const STORES = ["memory", "sqlite"];
 const OPTIONS = ["seed", "scenarios", "store", "without", "faults", "workers", "only", "storm", "disasters"];
-/** Of many seeds. */
+/** The options of `explore`. */
 const EXPLORATION = ["seeds", "from", ...OPTIONS.slice(1)];
 
 interface Issue {
@@ -24,16 +23,16 @@ export function checkOptions(options: SimulationOptions): void {
   const issues: Issue[] = [];
   const { seed, scenarios, store, only } = options;
   if (!Number.isSafeInteger(seed)) issues.push(issue("seed", `must be a whole number, not ${shown(seed)}.`));
-  if (typeof scenarios !== "function") issues.push(issue("scenarios", "must be a function that gives the scenarios of a seed."));
+  if (typeof scenarios !== "function") issues.push(issue("scenarios", "must be a function that returns the scenarios of a seed."));
   if (store !== undefined && !STORES.includes(store))
     issues.push(issue("store", `must be one of ${STORES.join(", ")}, not ${shown(store)}.`));
   if (only !== undefined && !(Array.isArray(only) && only.length > 0 && only.every(isCount)))
-    issues.push(issue("only", "must be places of scenarios, from 0 on, one at least."));
+    issues.push(issue("only", "must be a list of scenario indexes, with at least one."));
   for (const name of ["workers", "storm", "disasters"] as const) {
     const value = options[name];
     const least = name === "workers" ? 1 : 0;
     if (value !== undefined && !(isCount(value) && value >= least))
-      issues.push(issue(name, `must be a whole number from ${least} on, not ${shown(value)}.`));
+      issues.push(issue(name, `must be a whole number of at least ${least}, not ${shown(value)}.`));
   }
   if (options.without !== undefined && !Array.isArray(options.without)) issues.push(issue("without", "must be a list of kinds of faults."));
   else for (const kind of options.without ?? []) if (!isKind(kind)) issues.push(issue("without", unknownKind(kind)));
@@ -47,13 +46,13 @@ export function checkOptions(options: SimulationOptions): void {
   refuse(issues);
 }
 
-/** The scenarios of a seed, as far as they are asked for. */
+/** The scenarios of a seed; with `only`, the selected ones. */
 export function drawScenarios({ scenarios, only, seed }: SimulationOptions, random: Random): readonly Scenario[] {
   const all = given(scenarios, random);
   checkScenarios(all);
   const missing = (only ?? []).find((place) => place >= all.length);
   if (missing !== undefined)
-    refuse([issue("only", `has place ${missing}, and seed ${seed} has no scenario there: the last is at ${all.length - 1}.`)]);
+    refuse([issue("only", `has index ${missing}, but the last scenario of seed ${seed} has index ${all.length - 1}.`)]);
   return only === undefined ? all : all.filter((_, i) => only.includes(i));
 }
 function given(scenarios: SimulationOptions["scenarios"], random: Random): readonly Scenario[] {
@@ -64,14 +63,14 @@ function given(scenarios: SimulationOptions["scenarios"], random: Random): reado
   }
 }
 function checkScenarios(scenarios: readonly Scenario[]): void {
-  if (!Array.isArray(scenarios)) return refuse([issue("scenarios", `must give a list of scenarios, not ${shown(scenarios)}.`)]);
+  if (!Array.isArray(scenarios)) return refuse([issue("scenarios", `must return a list of scenarios, not ${shown(scenarios)}.`)]);
   const issues: Issue[] = [];
-  if (scenarios.length === 0) issues.push(issue("scenarios", "gave no scenario: there is nothing to simulate."));
+  if (scenarios.length === 0) issues.push(issue("scenarios", "returned no scenario: there is nothing to simulate."));
   for (const [i, scenario] of scenarios.entries()) issues.push(...scenarioIssues(scenario, `scenarios[${i}]`));
   refuse(issues);
   const names = scenarios.map(({ name }) => name);
   for (const name of new Set(names.filter((one, i) => names.indexOf(one) !== i)))
-    issues.push(issue("scenarios", `gave two scenarios of the name "${name}": each needs one of its own.`));
+    issues.push(issue("scenarios", `returned two scenarios named "${name}": each needs its own name.`));
   refuse(issues);
 }
 function scenarioIssues(scenario: unknown, place: string): Issue[] {
@@ -90,25 +89,25 @@ function scenarioIssues(scenario: unknown, place: string): Issue[] {
   for (const field of ["mayBlock", "needsBuilds"]) expect(field, "boolean", false);
   return issues;
 }
-/** A scenario that is not waited for would be over before it has begun. */
+/** A `play` that returns no promise would count as over before it has begun. */
 export function checkPlayed({ name }: Scenario, played: unknown): void {
   if (!(typeof played === "object" && played !== null && "then" in played))
-    refuse([issue(`scenario "${name}"`, `must have a play that is async: it gave ${shown(played)}, and nobody could wait for it.`)]);
+    refuse([issue(`scenario "${name}"`, `must have an async play: it returned ${shown(played)}, which is not a promise.`)]);
 }
 
-/** How many seeds, and from where; the rest is checked with each. */
+/** Checks the number of seeds and the first one; `simulate` checks the other options. */
 export function checkExploration(exploration: { readonly seeds: number; readonly from?: number }): void {
   checkNames(exploration, EXPLORATION);
   const issues: Issue[] = [];
   const { seeds, from = 1 } = exploration;
-  if (!(isCount(seeds) && seeds > 0)) issues.push(issue("seeds", `must be a whole number from 1 on, not ${shown(seeds)}.`));
+  if (!(isCount(seeds) && seeds > 0)) issues.push(issue("seeds", `must be a whole number of at least 1, not ${shown(seeds)}.`));
   if (!Number.isSafeInteger(from)) issues.push(issue("from", `must be a whole number, not ${shown(from)}.`));
   refuse(issues);
 }
 function checkNames(options: unknown, known: readonly string[]): void {
   if (!isPlain(options)) return refuse([{ message: `Give an object with ${known.join(", ")}, not ${shown(options)}.`, path: [] }]);
   const unknown = Object.keys(options).filter((name) => !known.includes(name));
-  refuse(unknown.map((name) => issue(name, `is no option. There is ${known.join(", ")}.`)));
+  refuse(unknown.map((name) => issue(name, `is not an option. Known options: ${known.join(", ")}.`)));
 }
 
 function refuse(issues: readonly Issue[]): void {
@@ -130,14 +129,14 @@ function isKind(kind: unknown): boolean {
   return FAULT_KINDS.some((one) => one === kind);
 }
 function unknownKind(kind: unknown): string {
-  return `has no kind ${shown(kind)}. There is ${FAULT_KINDS.join(", ")}.`;
+  return `has an unknown kind of fault, ${shown(kind)}. Known kinds: ${FAULT_KINDS.join(", ")}.`;
 }
 export function shown(value: unknown): string {
   if (typeof value === "string") return `"${value}"`;
   if (typeof value === "function") return "a function";
   return typeof value === "object" && value !== null ? "an object" : String(value);
 }
-/** What was thrown, for a message. */
+/** Describes a thrown value for a message. */
 export function reasonOf(thrown: unknown): string {
   return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : shown(thrown);
 }

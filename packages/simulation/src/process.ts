@@ -1,6 +1,6 @@
-// A process of the simulated world: a clock that may be wrong, timers, an event loop, and an end that may come at any time.
-// Owns: whether it lives, and the environment that its engine is given.
-// Invariants: nothing happens in a dead process; callbacks of `soon` come in order, as in Node; a timer is never early by its own clock.
+// A process of the simulated world: it has a clock that may be wrong, timers and an event loop, and may die at any time.
+// Owns: whether the process is alive, and the environment of its engine.
+// Invariants: nothing happens in a dead process; callbacks of `soon` run in order, as in Node; a timer is never early by the process's clock.
 
 import type { Environment, Timer } from "@holdfast/host";
 import { KnownClaims } from "./knownClaims.ts";
@@ -8,9 +8,9 @@ import type { Random } from "./random.ts";
 import type { Owner, World } from "./world.ts";
 
 export interface Clock {
-  /** Milliseconds that it is ahead. */
+  /** Milliseconds that the clock is ahead. */
   readonly offset: number;
-  /** What it gains, as a share: 0.001 is a millisecond a second. */
+  /** How fast the clock gains: 0.001 is one millisecond per second. */
   readonly drift: number;
 }
 export const TRUE_CLOCK: Clock = { offset: 0, drift: 0 };
@@ -21,20 +21,20 @@ export class SimProcess implements Owner {
   readonly random: Random;
   readonly #clock: Clock;
   readonly #born: number;
-  /** Milliseconds that its clock was set back by. */
+  /** Milliseconds that the wall clock was set forward by in all; negative if it was set back. */
   #ahead = 0;
   #lastSoon = 0;
-  /** What the worker in it knows of its claims. */
+  /** What its worker knows about its claims. */
   readonly told = new KnownClaims();
-  /** Of the worker in it, if there is one. */
+  /** The id of its worker, if it has one. */
   workerId: string | undefined;
-  /** That worker has started. */
+  /** Whether its worker has started. */
   isReady = false;
   isDead = false;
   frozenUntil = 0;
-  /** What it has sent and is lost if it dies, but on its way while it stands still. */
+  /** The owner of calls in transit: they are lost if the process dies, but still arrive while it is frozen. */
   readonly wire: Owner;
-  /** KnownClaims when it dies. */
+  /** Called when the process dies. */
   readonly #mourners = new Set<() => void>();
 
   constructor(world: World, name: string, clock: Clock) {
@@ -62,17 +62,17 @@ export class SimProcess implements Owner {
   }
   freeze(ms: number): void {
     this.frozenUntil = this.world.now + ms;
-    this.world.note(this.name, `stands still for ${ms.toFixed(0)} ms`);
+    this.world.note(this.name, `freezes for ${ms.toFixed(0)} ms`);
   }
-  /** Its wall clock. What has elapsed goes on as before, and so do its timers. */
+  /** Sets the wall clock. Elapsed time and timers are not affected. */
   setClock(ms: number): void {
     this.#ahead += ms;
-    this.world.note(this.name, `has its clock set ${ms < 0 ? "back" : "forward"} by ${Math.abs(ms).toFixed(0)} ms`);
+    this.world.note(this.name, `its clock is set ${ms < 0 ? "back" : "forward"} by ${Math.abs(ms).toFixed(0)} ms`);
   }
   get isFrozen(): boolean {
     return this.frozenUntil > this.world.now;
   }
-  /** Resolves when it dies. */
+  /** Resolves when the process dies. */
   get death(): Promise<"dead"> {
     return new Promise((resolve) => {
       if (this.isDead) resolve("dead");
@@ -83,9 +83,9 @@ export class SimProcess implements Owner {
     this.world.note(this.name, what);
   }
 
-  // ── its time ──
+  // ── time ──
 
-  /** A pause in true time. Never over for the dead. */
+  /** Waits in true time. Never resolves once the process is dead. */
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => void this.world.after(ms, this, resolve));
   }

@@ -1,7 +1,7 @@
-// Chance that can be repeated: every draw of a simulation comes from its seed.
+// Repeatable randomness: every draw of a simulation comes from its seed.
 // Owns: one generator for each stream of draws.
-// Invariants: the same seed and the same name give the same draws; what one stream is asked for never shifts another, so that a
-// simulation without one kind of fault is much like the one with it.
+// Invariants: the same seed and stream name give the same draws; draws from one stream never change another, so a simulation without one
+// kind of fault stays similar to the one with it.
 
 export class Random {
   #a: number;
@@ -10,7 +10,7 @@ export class Random {
   #counter = 1;
 
   constructor(seed: string) {
-    // FNV-1a, three times with other beginnings.
+    // FNV-1a, three times with different offset bases.
     const [a, b, c] = [2_166_136_261, 3_339_675_911, 1_540_483_477].map((basis) => {
       let hash = basis;
       for (let i = 0; i < seed.length; i++) hash = Math.imul(hash ^ seed.charCodeAt(i), 16_777_619);
@@ -40,7 +40,7 @@ export class Random {
   pick<T>(items: readonly T[]): T {
     return items[Math.floor(this.next() * items.length)] as T;
   }
-  /** A length of time: mostly short, now and then many times longer. */
+  /** A duration with the mean `usual`: mostly short, sometimes many times longer. */
   span(usual: number): number {
     return -Math.log(1 - this.next()) * usual;
   }

@@ -1,13 +1,13 @@
-// A scenario: some workflows, what clients do with them, and what must have come of it.
-// Owns: nothing; the shape that workloads have.
-// Invariants: everything in a scenario is drawn from the seed.
+// A scenario: some workflows, what clients do with them, and how to verify the outcome.
+// Owns: nothing; it is the interface of workloads.
+// Invariants: everything random in a scenario is drawn from the seed.
 
 import type { Activity, ActivityInfo, AnyWorkflow, StepInfo } from "@holdfast/core";
 import type { Effects } from "./checks/effects.ts";
 import type { Clients } from "./clients.ts";
 import type { StepBodies } from "./stepBodies.ts";
 
-/** Bodies that take the place of real ones, by name. */
+/** Bodies that replace the real ones, by the name of the step or activity. */
 export interface StandIns {
   readonly steps?: Readonly<Record<string, (info: StepInfo) => unknown>>;
   // biome-ignore lint/suspicious/noExplicitAny: the arguments are the activity's own
@@ -16,18 +16,18 @@ export interface StandIns {
 
 export interface Scenario {
   readonly name: string;
-  /** The code as one process has it. `build` grows with deploys. */
+  /** The workflows of one process. `build` is 1 at first; each deploy increases it by one. */
   workflows(bodies: StepBodies, build: number): readonly AnyWorkflow[];
   // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
   activities?(bodies: StepBodies): readonly Activity<any, any>[];
-  /** Stand-ins for steps and activities that do something real: nothing in a simulation may wait for real time or I/O. */
+  /** Stand-ins for steps and activities with real effects: nothing in a simulation may wait for real time or I/O. */
   replace?(bodies: StepBodies): StandIns;
-  /** What clients do; it is over when the runs of the scenario have ended. */
+  /** What clients do. Resolves when the runs of the scenario have ended. */
   play(clients: Clients): Promise<void>;
-  /** Holds what has come of it against what should. */
+  /** Compares the outcome with what it should be. */
   verify?(clients: Clients, effects: Effects): Promise<void> | void;
-  /** Its runs may be blocked for a while: a deploy diverges. */
+  /** Its runs may be blocked for a while, because a build diverges from their histories. */
   readonly mayBlock?: boolean;
-  /** Some of its runs can be finished only by older builds: once the faults are over, each build gets its turns. */
+  /** Only older builds can finish some of its runs: once the faults are over, workers of each build run in turn. */
   readonly needsBuilds?: boolean;
 }

@@ -1,6 +1,6 @@
-// From a simulation that fails to the smallest one that still does.
-// Owns: what is tried to be left out: scenarios, workers, kinds of faults, disasters, time.
-// Invariants: what is left breaks the same rule; the options it returns reproduce it exactly.
+// Reduces a failing simulation to a smaller one that fails in the same way.
+// Owns: what it tries to remove: scenarios, workers, kinds of faults, disasters, time.
+// Invariants: the smaller simulation breaks the same rule; the returned options reproduce it exactly.
 
 import { FAULT_KINDS } from "./faults.ts";
 import { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
@@ -8,11 +8,11 @@ import { type SimulationOptions, type SimulationReport, simulate } from "./simul
 export interface Shrunk {
   readonly options: SimulationOptions;
   readonly report: SimulationReport;
-  /** Simulations it took. */
+  /** How many simulations were run. */
   readonly tried: number;
 }
 
-/** `report` is of a failed simulation with these options. */
+/** `failed` is the report of a simulation with the options `given`; `most` limits the number of simulations. */
 export async function shrink(given: SimulationOptions, failed: SimulationReport, most = 150): Promise<Shrunk> {
   const rule = failed.violation?.rule;
   let options = given;
@@ -28,7 +28,7 @@ export async function shrink(given: SimulationOptions, failed: SimulationReport,
     report = found;
     return true;
   };
-  // As long as something could be left out: the next thing may be no part of it any more, though the trace is no shorter.
+  // Repeats until nothing more can be removed: each removal may make another one possible.
   for (let before: SimulationOptions | undefined; options !== before && tried < most; ) {
     before = options;
     const places = options.only ?? report.scenarios.map((_, i) => i);

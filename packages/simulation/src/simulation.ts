@@ -1,6 +1,6 @@
-// One simulation: a world from a seed, with workers, clients, a store, faults, and oracles that watch all of it.
-// Owns: who lives in it, when the faults end, and the checks at the end.
-// Invariants: the same seed and options give the same trace, byte for byte; nothing of it is left when it is over.
+// One simulation: a world from a seed with workers, clients, a store, faults, and oracles that check every call and effect.
+// Owns: the processes, the time at which the faults end, and the final checks.
+// Invariants: the same seed and options give the same trace, byte for byte; a simulation leaves nothing behind.
 
 import { type AnyWorkflow, isDeliveredError, type Logger, replay, toHistory } from "@holdfast/core";
 import { Holdfast } from "holdfast";
@@ -22,21 +22,21 @@ import { World } from "./world.ts";
 
 export interface SimulationOptions {
   readonly seed: number;
-  /** What is played, drawn from the seed. */
+  /** Returns the scenarios to play, drawn from the seed. */
   readonly scenarios: (random: Random) => readonly Scenario[];
-  /** What is underneath. Default "memory". */
+  /** The store to run on. Default "memory". */
   readonly store?: StoreKind;
-  /** Kinds of faults that are left out. */
+  /** Kinds of faults to leave out. */
   readonly without?: readonly FaultKind[];
-  /** The rates, instead of those that the seed gives. */
+  /** Rates that override those of the seed. */
   readonly faults?: Partial<Faults>;
-  /** At most so many worker processes at a time. Default: one to three, by the seed. */
+  /** The largest number of worker processes at a time. Default: one to three, by the seed. */
   readonly workers?: number;
-  /** Only these of the scenarios, by their place. */
+  /** Play only these scenarios, by index. */
   readonly only?: readonly number[];
   /** Simulated milliseconds until the faults end. Default: a few seconds, by the seed. */
   readonly storm?: number;
-  /** Crashes, freezes, stops and deploys, at most. Default 15. */
+  /** The largest number of crashes, freezes, stops and deploys. Default 15. */
   readonly disasters?: number;
 }
 export interface SimulationReport {
@@ -44,10 +44,10 @@ export interface SimulationReport {
   readonly violation: Violation | undefined;
   readonly trace: readonly string[];
   readonly events: number;
-  /** Simulated milliseconds. */
+  /** The length of the simulation, in simulated milliseconds. */
   readonly length: number;
   readonly scenarios: readonly string[];
-  /** How often each kind of fault has struck. */
+  /** How often each kind of fault has occurred. */
   readonly faults: Readonly<Record<FaultKind, number>>;
 }
 
@@ -56,7 +56,7 @@ interface WorkerProcess extends Host {
   isStopping: boolean;
 }
 
-/** Simulated milliseconds in which everything must have ended once the faults are over. */
+/** Simulated milliseconds within which every run must have ended once the faults are over. */
 const PATIENCE = 900_000;
 const MOST_EVENTS = 400_000;
 const MOST_DISASTERS = 15;
@@ -185,7 +185,7 @@ class Simulation {
     checkPlayed(scenario, played);
     return played;
   }
-  /** What nobody waits for any more may still go on: children that outlive their parents, cleaning up. */
+  /** Waits for runs that no scenario waits for, such as children that outlive their parents or runs that clean up. */
   async #settle(): Promise<void> {
     const world = this.#world;
     const end = world.age + PATIENCE;
@@ -207,11 +207,11 @@ class Simulation {
     this.#world.violate(
       "liveness",
       "D9",
-      `after ${(this.#world.age / 1_000).toFixed(0)} s not everything has ended: ${described.join("; ") || "no run is open, a scenario waits for something"}`,
+      `after ${(this.#world.age / 1_000).toFixed(0)} s not everything has ended: ${described.join("; ") || "no run is open, but a scenario is still waiting"}`,
     );
   }
 
-  // ── who lives here ──
+  // ── processes ──
 
   get #hosts(): readonly Host[] {
     const workers = [...this.#workers].filter(({ process, isStopping }) => !process.isDead && !isStopping);
@@ -246,7 +246,7 @@ class Simulation {
     const process = new SimProcess(this.#world, `w${++this.#spawned}`, this.#clock());
     const bodies = new StepBodies(process, this.#faults, this.#effects, this.#lease, this.#calmed);
     const deployment = this.#deployment(bodies, build);
-    if (deployment === undefined) return true; // the world is over
+    if (deployment === undefined) return true; // a scenario failed: the simulation ends
     const { workflows, activities } = deployment;
     const { random } = process;
     const cachedRuns = this.#faults.draw("evict") ? random.between(0, 2) : 1_000;
@@ -276,7 +276,7 @@ class Simulation {
     this.#workers.add(host);
     return true;
   }
-  /** The code of a process. A scenario that gives none, though it did at first, has failed. */
+  /** The code of a process. Undefined if a scenario fails to provide its code for a later build: that is a violation by the scenario. */
   #deployment(bodies: StepBodies, build: number): Deployment | undefined {
     try {
       const deployment = deploymentOf(this.#scenarios, bodies, build);
@@ -300,12 +300,12 @@ class Simulation {
     const process = new SimProcess(this.#world, `c${++this.#spawned}`, this.#clock());
     const bodies = new StepBodies(process, this.#faults, this.#effects, this.#lease, this.#calmed);
     const deployment = this.#deployment(bodies, this.#build);
-    if (deployment === undefined) return; // the world is over
+    if (deployment === undefined) return; // a scenario failed: the simulation ends
     const engine = await this.#open(process, deployment);
     this.#clients.add({ process, engine, workflows: deployment.workflows });
   }
 
-  /** Nothing happens to it. The first to be given code: scenarios that have none to give are refused here. */
+  /** Its process has no faults. It is the first to ask for code, so invalid scenarios are rejected here. */
   #newReadChecks(): ReadChecks {
     const process = new SimProcess(this.#world, "on", TRUE_CLOCK);
     const bodies = new StepBodies(process, this.#faults, this.#effects, this.#lease, this.#calmed);
@@ -313,9 +313,9 @@ class Simulation {
     return new ReadChecks({ process, checks: this.#checks, effects: this.#effects, workflows });
   }
 
-  // ── what happens to them ──
+  // ── faults of processes ──
 
-  /** After any event of theirs. */
+  /** Draws the faults of a process, after each of its events. */
   #fate(process: SimProcess): void {
     if (process.isDead || this.#faults.isOver || this.#disasters >= (this.#options.disasters ?? MOST_DISASTERS)) return;
     const client = [...this.#clients].find((one) => one.process === process);
@@ -340,10 +340,10 @@ class Simulation {
     this.#disasters++;
     happen();
     const worker = [...this.#workers].find((one) => one.process === process);
-    if (worker === undefined || !this.#workers.delete(worker)) return; // it was only about to start: who starts it tries again
+    if (worker === undefined || !this.#workers.delete(worker)) return; // it had not started yet: `#spawnWorker` tries again
     if (!worker.isStopping) void this.#spawnWorker(this.#random.span(500));
   }
-  /** False: there is no worker in it, or it is stopping already. */
+  /** Stops the worker of a process. False if there is none, or if it is already stopping. */
   #stop(process: SimProcess, isReplaced = true): boolean {
     const host = [...this.#workers].find((one) => one.process === process);
     if (host === undefined || host.isStopping) return false;
@@ -353,7 +353,7 @@ class Simulation {
     const askedAt = this.#world.age;
     host.engine.close().then(
       () => {
-        // What went wrong on the way to the store may still be on its way.
+        // After a network fault, calls of the worker may still be in transit.
         if (this.#network.isUntroubled(process)) void this.#checks.checkReleased(process, askedAt);
         this.#gone(host);
       },
@@ -373,7 +373,7 @@ class Simulation {
     const [one] = this.#random.shuffled([...this.#workers]);
     if (one !== undefined) this.#stop(one.process);
   }
-  /** Nothing goes wrong any more: whatever can end has to. */
+  /** Ends the faults. From now on every run that can end has to. */
   #calmDown(): void {
     if (this.#faults.isOver) return;
     this.#faults.isOver = true;
@@ -384,7 +384,7 @@ class Simulation {
     if (this.#clients.size === 0) void this.#spawnClient();
   }
 
-  /** Where a deploy diverged, each build can replay only its own histories: they get their turns. */
+  /** After a diverging deploy each build can replay only its own histories, so workers of each build run in turn. */
   #rotate(build: number): void {
     for (const { process } of [...this.#workers]) this.#stop(process, false);
     void this.#spawnWorker(0, build);
@@ -409,7 +409,7 @@ class Simulation {
     }
     if (world.violation === undefined) world.note("", "everything has ended");
   }
-  /** Y1, Y5. */
+  /** Y1, Y5: every history replays with one of the builds. */
   async #checkReplay(): Promise<void> {
     const bodies = new StepBodies(new SimProcess(this.#world, "re", TRUE_CLOCK), this.#faults, this.#effects, this.#lease, this.#calmed);
     const builds = Array.from({ length: this.#build }, (_, i) => this.#deployment(bodies, this.#build - i)?.workflows ?? []);
@@ -433,14 +433,14 @@ class Simulation {
         this.#world.violate("replay", "Y1", `the history of ${run.id} does not replay: ${failures[0]}`);
     }
   }
-  /** K3, K5, K6. */
+  /** K3: a run that was cancelled ends as canceled. */
   async #checkEnds(): Promise<void> {
     for (const run of this.#checks.seen.all.values()) {
       const [row] = await this.#inner.get([run.id]);
       if (row === undefined) continue;
       const isOverruled = row.status === "canceled" || row.status === "terminated" || row.error?.name === "DeadlineExceededError";
       if (run.isCanceled && row.execution === run.execution && !isOverruled)
-        this.#world.violate("cancellation", "K3", `${run.id} was canceled and ended ${row.status}`);
+        this.#world.violate("cancellation", "K3", `${run.id} was cancelled, but ended ${row.status}`);
     }
   }
 }

@@ -1,6 +1,6 @@
-// What the bodies of steps and activities do in a simulated world: take time, have effects, fail, hang, ignore their signal.
-// Owns: the behaviour of every attempt, drawn from the seed by the attempt's own name, so that order does not change it.
-// Invariants: a body lives and dies with its process; what it has done by then counts.
+// The bodies of steps and activities in a simulated world: they take time, have effects, fail, hang, or ignore their signal.
+// Owns: the behaviour of every attempt, drawn from the seed by the name of the attempt, so that the order of attempts does not change it.
+// Invariants: a body ends with its process; the effects that it had by then count.
 
 import { type ActivityInfo, RetryLaterError, type StepInfo } from "@holdfast/core";
 import type { Effects } from "./checks/effects.ts";
@@ -10,12 +10,12 @@ import type { Random } from "./random.ts";
 import type { World } from "./world.ts";
 
 export interface WorkOptions {
-  /** Milliseconds that it takes as a rule. Default 5. */
+  /** Milliseconds that the body usually takes. Default 5. */
   readonly takes?: number;
-  /** It fails on purpose, whatever the faults are. */
+  /** The body always fails. */
   readonly fails?: boolean;
 }
-/** A transaction's way to write a row: the store's own, or the simulation's. */
+/** How a transaction writes a row: with `insert` on the memory store, with SQL on SQLite. */
 interface Table {
   insert?(key: string): void;
   run?(sql: string, ...parameters: unknown[]): unknown;
@@ -27,7 +27,7 @@ export class StepBodies {
   readonly #world: World;
   readonly #faults: FaultDraws;
   readonly #effects: Effects;
-  /** Of the leases in this world. */
+  /** The length of leases in this world. */
   readonly #lease: number;
   readonly #calm: Promise<void>;
 
@@ -39,7 +39,7 @@ export class StepBodies {
     this.#lease = lease;
     this.#calm = calm;
   }
-  /** The body of a step: gives the value, some time later, if nothing goes wrong. */
+  /** The body of a step: returns the value after some time, unless it fails. */
   step<T>(info: StepInfo, value: T, options: WorkOptions = {}): Promise<T> {
     this.#effects.began(this.process, info, false);
     return this.#work(info, value, options);
@@ -48,7 +48,7 @@ export class StepBodies {
     this.#effects.began(this.process, info, true);
     return this.#work(info, value, options, () => info.heartbeat(info.attempt));
   }
-  /** The function of a transaction step, which can't wait. */
+  /** The synchronous body of a transaction. */
   transaction<T>(tx: unknown, info: StepInfo, value: T): T {
     this.#effects.began(this.process, info, false);
     const random = this.#world.random(`attempt ${info.idempotencyKey} ${info.attempt}`);
@@ -88,7 +88,7 @@ export class StepBodies {
     if (!isIgnored) throw signal.reason;
     this.#faults.struck.stepIgnoresAbort++;
   }
-  /** Until it is told to stop, or the faults are over. */
+  /** Hangs until its signal is aborted, or the faults are over. */
   async #hang({ signal }: StepInfo, ignoresAbort: boolean): Promise<void> {
     this.#faults.struck.stepHangs++;
     const told = new Promise<void>((resolve) => {
@@ -99,7 +99,7 @@ export class StepBodies {
   }
 }
 
-/** D8: some say when they are to be tried again. */
+/** D8: some failures say when to retry. */
 function failureOf(random: Random): Error {
   return random.chance(0.2) ? new RetryLaterError("The step asked for time.", { after: random.span(100) }) : new Error("The step threw.");
 }

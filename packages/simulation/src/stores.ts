@@ -1,6 +1,7 @@
-// The stores that can be underneath a simulated world.
-// Owns: the memory store with the world's clock and transactions to count, and the real SQLite store, with several connections to a file that is deleted.
-// Invariants: every call is carried out within the event that makes it: nothing waits for real time.
+// The stores that a simulation can run on.
+// Owns: the memory store with the world's clock and countable transactions; the real SQLite store with several connections to a temporary
+// file.
+// Invariants: every call is carried out within the event that makes it; nothing waits for real time.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -13,13 +14,13 @@ import type { World } from "./world.ts";
 type Transacted = Parameters<NonNullable<Store["transact"]>>[0];
 export type StoreKind = "memory" | "sqlite";
 
-/** One that never answers "busy": nothing but it writes to the storage. What is busy in a simulated world, the network says. */
+/** A store that never answers "busy", because nothing else writes to its storage. In a simulation the network answers "busy". */
 export type FreeStore = Omit<Store, BatchMethod> & Pick<MemoryStore, BatchMethod>;
 type BatchMethod = "create" | "commit" | "send" | "answerTasks" | "renew" | "heartbeat" | "terminate" | "resume";
 
 export interface SimulatedStore {
   readonly store: FreeStore;
-  /** What transactions have written. */
+  /** The rows that transactions have written. */
   rows(): readonly string[];
   close(): Promise<void>;
 }
@@ -37,7 +38,7 @@ async function memory(world: World): Promise<SimulatedStore> {
   };
 }
 
-/** Its transactions have somewhere to write to. */
+/** A memory store whose transactions can write rows. */
 class WritingMemoryStore extends MemoryStore {
   readonly written: string[] = [];
 
@@ -64,13 +65,13 @@ async function sqlite(world: World): Promise<SimulatedStore> {
   };
 }
 
-/** Connections besides the first. */
+/** Connections in addition to the first. */
 const OTHERS = 2;
 
-/** What workers do with their claims goes through connections of their own, as from processes of their own; all else through the first. */
+/** Spreads the claims and commits of workers over several connections, as if from several processes; all other calls use the first. */
 class ConnectedSqliteStore extends SqliteStore {
   readonly #others: readonly SqliteStore[];
-  /** Which connection a worker has: 0 is the first. */
+  /** The connection of each worker: 0 is the first. */
   readonly #places = new Map<string, number>();
 
   constructor(path: string, world: World) {
@@ -86,7 +87,7 @@ class ConnectedSqliteStore extends SqliteStore {
     for (const other of this.#others) await other.close();
     await super.close();
   }
-  /** Undefined: the first. */
+  /** The connection of a worker; undefined for the first. */
   #of(workerId: string | undefined): SqliteStore | undefined {
     if (workerId === undefined) return undefined;
     const place = this.#places.get(workerId) ?? this.#places.size % (OTHERS + 1);
@@ -106,10 +107,10 @@ class ConnectedSqliteStore extends SqliteStore {
   override renew(...args: Parameters<SqliteStore["renew"]>): ReturnType<SqliteStore["renew"]> {
     return this.#of(args[0])?.renew(...args) ?? super.renew(...args);
   }
-  /** Hints of what was written are told at once, by whoever wrote it; the look at what other connections write goes by real time. */
+  /** Passes on only the hints of the connection that wrote, which come at once: a connection polls for the writes of others in real time. */
   override watch(onWakeup: (wakeup: Wakeup) => void): () => void {
     const onOwn = ({ isOwn, ...wakeup }: Wakeup): void => {
-      if (isOwn === true) onWakeup(wakeup); // to most who hear of it, somebody else has written
+      if (isOwn === true) onWakeup(wakeup); // without isOwn: for most watchers it is the write of another process
     };
     const stops = [super.watch(onOwn), ...this.#others.map((other) => other.watch(onOwn))];
     return () => {

@@ -1,10 +1,10 @@
-// What an oracle says when a rule was broken.
+// The error of an oracle that has found a broken rule.
 // Owns: nothing.
-// Invariants: it names the oracle, and the rule of the contract it holds.
+// Invariants: it names the oracle and the rule of the contract.
 
 export class Violation extends Error {
   override readonly name = "Violation";
-  /** Which oracle saw it. */
+  /** The oracle that found it. */
   readonly oracle: string;
   readonly rule: string;
 

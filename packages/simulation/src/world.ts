@@ -1,15 +1,15 @@
-// The world of a simulation: one clock, one queue of everything that will happen, one seed.
+// The world of a simulation: one clock, one queue of future events, one seed.
 // Owns: time, the order of events, the trace.
-// Invariants: one event at a time, each in a macrotask of its own with all its microtasks (X8); time never goes back; the same seed
-// gives the same trace, byte for byte.
+// Invariants: one event at a time, each in a separate macrotask with all its microtasks (X8); time never goes back; the same seed gives
+// the same trace, byte for byte.
 
 import { Random } from "./random.ts";
 import { Violation } from "./violation.ts";
 
-/** Whom an event happens to. Nothing happens to the dead; the frozen are told when they are back. */
+/** What an event belongs to. Events of a dead owner are dropped; those of a frozen owner wait until it continues. */
 export interface Owner {
   readonly isDead: boolean;
-  /** It stands still until then. */
+  /** The owner is frozen until this time. */
   readonly frozenUntil: number;
 }
 interface Event {
@@ -20,18 +20,18 @@ interface Event {
   isCanceled: boolean;
 }
 
-/** As it is when this module is loaded: nothing patches it here. */
+/** The original, saved before a test can patch it. */
 const { setImmediate } = globalThis;
 
-/** Where the clocks of all simulations start. */
+/** The time at which every simulation starts. */
 const BEGINNING = Date.UTC(2026, 0, 1);
 
 export class World {
   readonly seed: number;
   readonly trace: string[] = [];
-  /** What went wrong first. */
+  /** The first violation. */
   violation: Violation | undefined;
-  /** KnownClaims after each event whom it happened to. */
+  /** Called after each event with its owner. */
   onEvent: ((owner: Owner) => void) | undefined;
   #time = BEGINNING;
   #order = 0;
@@ -41,11 +41,11 @@ export class World {
   constructor(seed: number) {
     this.seed = seed;
   }
-  /** A stream of draws of its own. */
+  /** A separate stream of draws. */
   random(stream: string): Random {
     return new Random(`${this.seed}/${stream}`);
   }
-  /** True time, in whole milliseconds: what the store goes by. */
+  /** True time in whole milliseconds, which is the store's time. */
   get now(): number {
     return Math.floor(this.#time);
   }
@@ -73,7 +73,7 @@ export class World {
 
   // ── events ──
 
-  /** Something happens after so much true time. */
+  /** Schedules an event after `ms` milliseconds of true time. */
   after(ms: number, owner: Owner | undefined, run: () => void): { cancel(): void } {
     const event: Event = { at: this.#time + Math.max(0, ms), order: this.#order++, owner, run, isCanceled: false };
     this.#push(event);
@@ -83,7 +83,7 @@ export class World {
       },
     };
   }
-  /** Makes the next event happen, and lets everything that follows from it without waiting happen too. False: there is none. */
+  /** Runs the next event and the microtasks that follow from it. False if there is no event. */
   async step(): Promise<boolean> {
     for (;;) {
       const event = this.#pop();
@@ -108,7 +108,7 @@ export class World {
     }
   }
 
-  // A binary heap, earliest first; what is due together happens in the order in which it was asked for.
+  // A binary heap, earliest first; events that are due at the same time run in the order in which they were scheduled.
   #push(event: Event): void {
     const heap = this.#heap;
     let at = heap.push(event) - 1;

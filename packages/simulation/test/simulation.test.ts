@@ -258,7 +258,7 @@ test("P1 a scenario that has no code for a later build has failed: the engine is
   expect((failure as Error).message).toMatch(/scenario "shop": workflows: It threw Error: no such build/);
 }, 60_000);
 
-test("X1 scenarios that can't be repeated are refused, with the line at which their traces part", async () => {
+test("X1 scenarios that can't be repeated are refused, with the line at which their traces diverge", async () => {
   let number = 0;
   const scenario = (): Scenario => {
     number++;
@@ -267,14 +267,14 @@ test("X1 scenarios that can't be repeated are refused, with the line at which th
   };
   await expect(explore({ seeds: 3, scenarios: () => [scenario()] })).rejects.toMatchObject({
     name: "InvalidInputError",
-    message: expect.stringMatching(/gave two traces, which part at line \d+/),
+    message: expect.stringMatching(/gave two traces, which diverge at line \d+/),
   });
 });
 
-test("V2 W6 a scenario that starts a workflow nobody has is told which there are", async () => {
+test("V2 W6 a scenario that starts an unknown workflow gets an error that lists the known ones", async () => {
   const scenario: Scenario = { ...shop([10], () => {}), play: (clients) => clients.start("ordr", 3, { id: "order-1" }) };
   const { violation } = await simulate({ seed: 1, scenarios: () => [scenario] });
-  expect(violation?.message).toContain('no scenario has a workflow "ordr". There is order.');
+  expect(violation?.message).toContain('no scenario has a workflow "ordr". Known workflows: order.');
 });
 
 function fail(): never {
@@ -284,32 +284,38 @@ function fail(): never {
 test.each([
   [{ seed: 1.5 }, "seed must be a whole number"],
   [{ store: "postgres" }, "store must be one of memory, sqlite"],
-  [{ without: ["crsh"] }, 'has no kind "crsh". There is crash'],
+  [{ without: ["crsh"] }, 'without has an unknown kind of fault, "crsh". Known kinds: crash'],
   [{ faults: { crash: 2 } }, "crash must be a rate from 0 to 1"],
-  [{ workers: 0 }, "workers must be a whole number from 1 on"],
-  [{ wihtout: ["crash"] }, "wihtout is no option. There is seed, scenarios"],
-  [{ only: [] }, "only must be places of scenarios, from 0 on, one at least"],
-  [{ only: [0, 5] }, "only has place 5, and seed 1 has no scenario there: the last is at 0"],
+  [{ workers: 0 }, "workers must be a whole number of at least 1"],
+  [{ wihtout: ["crash"] }, "wihtout is not an option. Known options: seed, scenarios"],
+  [{ only: [] }, "only must be a list of scenario indexes, with at least one"],
+  [{ only: [0, 5] }, "only has index 5, but the last scenario of seed 1 has index 0"],
   [{ scenarios: () => [] }, "there is nothing to simulate"],
-  [{ scenarios: () => undefined }, "scenarios must give a list of scenarios, not undefined"],
-  [{ scenarios: () => Promise.reject(new Error("later")).catch(() => []) }, "scenarios must give a list of scenarios, not an object"],
+  [{ scenarios: () => undefined }, "scenarios must return a list of scenarios, not undefined"],
+  [{ scenarios: () => Promise.reject(new Error("later")).catch(() => []) }, "scenarios must return a list of scenarios, not an object"],
   [{ scenarios: () => fail() }, "scenarios threw Error: not today"],
   [{ scenarios: () => [undefined] }, "scenarios[0] must be a scenario: { name, workflows, play }, not undefined"],
   [{ scenarios: () => [{}] }, "scenarios[0].name must be text, not undefined"],
   [{ scenarios: () => [{ ...shop([1], () => {}), play: undefined }] }, "scenarios[0].play must be a function, not undefined"],
   [{ scenarios: () => [{ ...shop([1], () => {}), verify: true }] }, "scenarios[0].verify must be a function, not true"],
   [{ scenarios: () => [{ ...shop([1], () => {}), mayBlock: "yes" }] }, 'scenarios[0].mayBlock must be a boolean, not "yes"'],
-  [{ scenarios: () => [{ ...shop([1], () => {}), play: () => undefined }] }, 'scenario "shop" must have a play that is async'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), play: () => undefined }] }, 'scenario "shop" must have an async play'],
   [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => undefined }] }, 'scenario "shop": workflows: Give a list, not undefined'],
-  [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => [5] }] }, 'scenario "shop": workflows: 5 is none'],
-  [{ scenarios: () => [{ ...shop([1], () => {}), activities: () => [order] }] }, 'scenario "shop": activities: an object is none'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => [5] }] }, 'scenario "shop": workflows: Give only workflows, not 5'],
+  [
+    { scenarios: () => [{ ...shop([1], () => {}), activities: () => [order] }] },
+    'scenario "shop": activities: Give only activities, not an object',
+  ],
   [{ scenarios: () => [{ ...shop([1], () => {}), replace: () => fail() }] }, 'scenario "shop": replace: It threw Error: not today'],
-  [{ scenarios: () => [{ ...shop([1], () => {}), replace: () => ({ step: {} }) }] }, 'There is no "step", there is steps, activities'],
+  [
+    { scenarios: () => [{ ...shop([1], () => {}), replace: () => ({ step: {} }) }] },
+    'Only steps and activities can be replaced, not "step"',
+  ],
   [
     { scenarios: () => [{ ...shop([1], () => {}), replace: () => ({ steps: { ship: 1 } }) }] },
     'The stand-in for "ship" must be a function',
   ],
-  [{ scenarios: () => [shop([1], () => {}), shop([2], () => {})] }, 'two scenarios of the name "shop"'],
+  [{ scenarios: () => [shop([1], () => {}), shop([2], () => {})] }, 'two scenarios named "shop"'],
 ])("P9 options that can't be followed are refused: %o", async (options, message) => {
   const given = { seed: 1, scenarios: () => [shop([10], () => {})], ...options };
   await expect(simulate(given as never)).rejects.toMatchObject({ name: "InvalidInputError", message: expect.stringContaining(message) });
@@ -321,7 +327,9 @@ test("P9 without options nothing is simulated, and one seed is not many", async 
     await expect(simulate(options as never)).rejects.toMatchObject(refused("Give an object with seed, scenarios"));
     await expect(explore(options as never)).rejects.toMatchObject(refused("Give an object with seeds, from, scenarios"));
   }
-  await expect(explore({ seeds: 2, seed: 7, scenarios } as never)).rejects.toMatchObject(refused("seed is no option. There is seeds"));
+  await expect(explore({ seeds: 2, seed: 7, scenarios } as never)).rejects.toMatchObject(
+    refused("seed is not an option. Known options: seeds"),
+  );
 });
 
 // ── proof that bugs are found ──
@@ -380,7 +388,7 @@ test("X1 the command runs seeds, and prints the trace of one", async () => {
 test.each([
   ["--seed 2 --without nonsense", /--without: "nonsense" is unknown; known are crash/],
   ["--seed x", /--seed must be a whole number of at least 0, not "x"/],
-  ["--seed 1 --only 9", /only has place 9, and seed 1 has no scenario there/],
+  ["--seed 1 --only 9", /only has index 9, but the last scenario of seed 1 has index/],
   ["--seed 1 --seeds 5", /give --seed or --seeds, not both/],
   ["--only 0", /--only goes with --seed/],
   ["--seeds 0", /--seeds must be a whole number of at least 1, not "0"/],

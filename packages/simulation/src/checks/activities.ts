@@ -33,7 +33,8 @@ export class ActivityChecks {
   claimed(task: ClaimedTask): void {
     const { id, attempt, retry } = task;
     const notBefore = this.#known.get(id)?.notBefore ?? 0;
-    if (attempt > retry.maxAttempts) this.#broken("retries", "D8", task, `began attempt ${attempt}; its policy allows ${retry.maxAttempts}`);
+    if (attempt > retry.maxAttempts)
+      this.#broken("retries", "D8", task, `began attempt ${attempt}; its policy allows ${retry.maxAttempts}`);
     if (notBefore > this.#world.now)
       this.#broken("retries", "D8", task, `began attempt ${attempt} ${notBefore - this.#world.now} ms before its policy allows it`);
     this.#wanted(task, "was given to a worker");

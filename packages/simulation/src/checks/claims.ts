@@ -88,7 +88,11 @@ export class ClaimChecks {
     // Some may have been terminated with their parents.
     for (const row of held.length === 0 ? [] : await this.#inner.get(held.map(({ id }) => id))) {
       if (row === undefined || row.workerId !== workerId || CLOSED.has(row.status)) continue;
-      this.#broken("lease", "W4", `${workerId} has stopped and still has a lease on ${row.id} for ${(row.availableAt ?? 0) - this.#world.now} ms`);
+      this.#broken(
+        "lease",
+        "W4",
+        `${workerId} has stopped and still has a lease on ${row.id} for ${(row.availableAt ?? 0) - this.#world.now} ms`,
+      );
     }
   }
 }

@@ -56,14 +56,17 @@ export class Effects {
       this.#world.violate("effects", "D1", `attempt ${attempt} of ${key} began before the commit that announces it`);
     const attempts = this.#attempts.get(key) ?? new Map<number, Attempt>();
     this.#attempts.set(key, attempts);
-    if (attempts.has(attempt))
-      this.#world.violate("attempts", "D7", `attempt ${attempt} of ${key} began twice: a lost attempt counts`);
+    if (attempts.has(attempt)) this.#world.violate("attempts", "D7", `attempt ${attempt} of ${key} began twice: a lost attempt counts`);
     // A worker that does not know yet that it lost its claim may begin a step; one that holds the claim knows the recorded outcomes.
     if (opened.isResolved && run.holder === process.workerId)
       this.#world.violate("effects", "D6", `${key} began again after its outcome was recorded`);
     const before = attempts.get(attempt - 1);
     if (!isActivity && before?.end === "none" && !opened.failed.has(attempt - 1) && run.losses === opened.announced.get(attempt - 1))
-      this.#world.violate("parking", "D5", `attempt ${attempt} of ${key} began while attempt ${attempt - 1} was running, although no worker had lost the run`);
+      this.#world.violate(
+        "parking",
+        "D5",
+        `attempt ${attempt} of ${key} began while attempt ${attempt - 1} was running, although no worker had lost the run`,
+      );
     if (!isActivity && opened.command.type !== "rollback") this.#checks.deadlines.began(run.id, key, CLOCK_TOLERANCE);
     const early = (opened.failed.get(attempt - 1) ?? 0) - this.#world.now;
     if (!isActivity && early > DRIFT_TOLERANCE)
@@ -107,8 +110,7 @@ export class Effects {
   checkTransactions(rows: readonly string[]): void {
     const counts = new Map<string, number>();
     for (const key of rows) counts.set(key, (counts.get(key) ?? 0) + 1);
-    for (const [key, count] of counts)
-      if (count > 1) this.#world.violate("transactions", "D6", `${key} has written ${count} times`);
+    for (const [key, count] of counts) if (count > 1) this.#world.violate("transactions", "D6", `${key} has written ${count} times`);
     for (const [key, { run, opened }] of this.#checks.seen.steps) {
       if (opened.command.type !== "transaction" || !opened.isResolved) continue;
       if (!opened.isCompleted && counts.has(key))

@@ -64,7 +64,11 @@ export class MessageChecks {
       if (job.type === "cancel" && !run.isCanceled && !isPast)
         this.#broken("ends", "K1", `${run.id} ended ${close.status} although a cancellation had arrived before: message ${id}`);
       if (job.type === "signal" && lateIf?.signals.includes(job.name) === true)
-        this.#broken("ends", "D9", `${run.id} ended ${close.status} although the signal ${job.name} that it waited for had arrived before: message ${id}`);
+        this.#broken(
+          "ends",
+          "D9",
+          `${run.id} ended ${close.status} although the signal ${job.name} that it waited for had arrived before: message ${id}`,
+        );
     }
   }
 }

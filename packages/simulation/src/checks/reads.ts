@@ -74,7 +74,8 @@ export class ReadChecks {
   #checkAttempts(run: SeenRun, key: string, { attempts, status }: OperationInfo): void {
     const numbers = new Set(attempts.map(({ number }) => number));
     for (const number of this.#options.effects.begun(key)) {
-      if (!numbers.has(number)) this.#broken(key, `began attempt ${number}, but its listed attempts are ${[...numbers].join(", ") || "none"}`);
+      if (!numbers.has(number))
+        this.#broken(key, `began attempt ${number}, but its listed attempts are ${[...numbers].join(", ") || "none"}`);
     }
     for (const [i, attempt] of attempts.entries()) {
       if (attempt.number !== i + 1) this.#broken(key, `has attempt ${attempt.number} at position ${i + 1} of the list`);
@@ -93,7 +94,8 @@ export class ReadChecks {
     if (end < start - DRIFT_TOLERANCE || end > this.#world.now + DRIFT_TOLERANCE)
       this.#broken(key, `has attempt ${number} listed from ${start} to ${end}; the time is ${this.#world.now}`);
     const before = previous?.startedAt.getTime() ?? 0;
-    if (start < before - DRIFT_TOLERANCE) this.#broken(key, `has attempt ${number} listed from ${start}, which is before its previous attempt at ${before}`);
+    if (start < before - DRIFT_TOLERANCE)
+      this.#broken(key, `has attempt ${number} listed from ${start}, which is before its previous attempt at ${before}`);
   }
   #broken(key: string, message: string): void {
     this.#world.violate("operations", "D12", `${key} ${message}`);

@@ -19,7 +19,8 @@ export class StartKeys {
     const { id, status } = result;
     const known = this.#workflows.get(id);
     if (status === "conflict") {
-      if (known !== undefined && known !== result.workflow) this.#broken(`${id} is a run of ${known}, but the store answered that it is one of ${result.workflow}`);
+      if (known !== undefined && known !== result.workflow)
+        this.#broken(`${id} is a run of ${known}, but the store answered that it is one of ${result.workflow}`);
       return;
     }
     if (known !== undefined && known !== workflow) this.#broken(`a start of ${workflow} returned ${id}, a run of ${known}`);

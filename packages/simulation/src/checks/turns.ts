@@ -63,12 +63,17 @@ export class TurnChecks {
     expiredAt: number,
   ): void {
     if (run.epoch !== epoch || run.holder !== workerId)
-      this.#broken("epoch", "D4", `${workerId} wrote ${runId} at epoch ${epoch}; ${run.holder ?? "no worker"} holds it at epoch ${run.epoch}`);
+      this.#broken(
+        "epoch",
+        "D4",
+        `${workerId} wrote ${runId} at epoch ${epoch}; ${run.holder ?? "no worker"} holds it at epoch ${run.epoch}`,
+      );
     if (before === undefined || before.epoch !== epoch || before.execution !== execution)
       this.#broken("epoch", "D4", `${workerId} wrote ${runId} at epoch ${epoch}; the store has it at epoch ${before?.epoch}`);
     if (turn !== undefined && before?.deadlineAt !== undefined && before.deadlineAt <= expiredAt && !isExempt(before, turn))
       this.#broken("deadlines", "K7", `${runId} continued after its deadline had expired`);
-    if (before !== undefined && CLOSED.has(before.status)) this.#broken("closed", "K5", `${runId} was ${before.status} and accepted a commit`);
+    if (before !== undefined && CLOSED.has(before.status))
+      this.#broken("closed", "K5", `${runId} was ${before.status} and accepted a commit`);
     for (const { seq, retryAt } of attempts) {
       if (retryAt === undefined || before?.deadlineAt === undefined || retryAt < before.deadlineAt) continue;
       if (run.opened.get(seq)?.command.type !== "rollback")
@@ -134,7 +139,11 @@ export class TurnChecks {
       for (const { command: opened } of run.opened.values()) {
         const iteration = iterationOf(opened.unit, command.unit);
         if (opened.seq > command.seq && iteration !== undefined && iteration >= command.trim && !kept.has(opened.seq))
-          this.#broken("trimming", "L4", `${run.id} trimmed #${opened.seq} of iteration ${iteration}, but must keep iterations from ${command.trim} on`);
+          this.#broken(
+            "trimming",
+            "L4",
+            `${run.id} trimmed #${opened.seq} of iteration ${iteration}, but must keep iterations from ${command.trim} on`,
+          );
       }
     }
   }

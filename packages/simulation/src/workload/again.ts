@@ -1,6 +1,6 @@
-// Runs that fail and are tried again, by their policy or by somebody who resumes them.
-// Owns: how often each is to fail.
-// Invariants: D10 (completed steps do not run again, caught failures stay caught), D8 (attempts as the policy says).
+// Runs that fail and are retried by their policy or resumed by a client.
+// Owns: how often each run fails.
+// Invariants: D10 (completed steps do not run again, caught failures stay caught), D8 (attempts follow the policy).
 
 import { FatalError, workflow } from "@holdfast/core";
 import type { Effects } from "../checks/effects.ts";
@@ -27,7 +27,7 @@ export function again(random: Random, name: string): Scenario {
       caught: random.chance(0.5),
     }),
   );
-  // Something outside that does not work at first.
+  // An outside service that fails at first.
   const refusals = new Map<string, number>();
   const refuse = ({ id, failures }: Plan): boolean => {
     const before = refusals.get(id) ?? 0;
@@ -65,7 +65,7 @@ function code(bodies: StepBodies, name: string, refuse: (plan: Plan) => boolean)
     if (plan.caught) {
       try {
         await ctx.step("caught", (info) => bodies.step(info, 1, { fails: true }), { retry: { maxAttempts: 1 } });
-        throw new FatalError("WRONG: it can't succeed");
+        throw new FatalError("WRONG: a step that always fails succeeded");
       } catch (error) {
         if (!(error instanceof Error) || error.name !== "StepFailedError") throw error;
       }
@@ -81,7 +81,7 @@ function code(bodies: StepBodies, name: string, refuse: (plan: Plan) => boolean)
   });
 }
 
-/** The step that failed and was caught is not tried again. */
+/** A step whose failure was caught does not run again. */
 function check(plan: Plan, effects: Effects, broken: (message: string) => void): void {
   const attempts = effects.attemptsOf(`${plan.id}/caught`);
   if (plan.caught && attempts > 1) broken(`a step of ${plan.id} whose failure was caught ran ${attempts} times`);

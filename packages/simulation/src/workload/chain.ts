@@ -1,6 +1,6 @@
-// Chains: runs that go on as new executions, fed with numbered signals.
-// Owns: the order in which they were sent.
-// Invariants: M2 M3 M7 (each once, in the order of arrival), P10 (across executions too).
+// Chains: runs that continue as new executions while clients send numbered signals.
+// Owns: the order in which the signals were sent.
+// Invariants: M2 M3 M7 (each signal is consumed once, in the order of arrival), P10 (across executions too).
 
 import { FatalError, signal, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
@@ -38,7 +38,7 @@ export function chain(random: Random, name: string): Scenario {
       }
       const told = await clients.end(id);
       const got = "value" in told ? JSON.stringify(told.value) : told.error.message;
-      if (got !== JSON.stringify(pauses.map((_, i) => i))) clients.violate("order", "M2", `${id} took ${got}`);
+      if (got !== JSON.stringify(pauses.map((_, i) => i))) clients.violate("order", "M2", `${id} consumed ${got}`);
     },
   };
 }

@@ -1,6 +1,6 @@
-// Crossings: timers that fire while messages come and the run parks, over and over.
-// Owns: how often each is to happen.
-// Invariants: K8 (every sleep ends, none early), D9 (parking misses neither), M2 M7 (every signal once, in order).
+// Crossings: timers fire while messages arrive and the run parks, many times over.
+// Owns: the sleeps of each run and the pauses between its signals.
+// Invariants: K8 (every sleep ends, none early), D9 (parking misses neither timers nor messages), M2 M7 (every signal once, in order).
 
 import { FatalError, signal, workflow } from "@holdfast/core";
 import type { Clients } from "../clients.ts";
@@ -51,7 +51,7 @@ function code(name: string) {
         for (const ms of input.sleeps) {
           const before = ctx.now().getTime();
           await ctx.sleep(ms);
-          if (ctx.now().getTime() - before < ms) throw new FatalError(`WRONG: a sleep of ${ms} ms was shorter`);
+          if (ctx.now().getTime() - before < ms) throw new FatalError(`WRONG: a sleep of ${ms} ms ended early`);
         }
       },
       async (ctx) => {

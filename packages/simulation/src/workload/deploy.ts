@@ -1,6 +1,6 @@
-// Code that changes while its runs are under way: patches, versions, and a build that does something else than history says.
+// Code that changes while its runs are in progress: patches, versions, and builds that diverge from existing histories.
 // Owns: what each build does.
-// Invariants: V1 V2 V4 (divergence blocks and harms nothing; the right code goes on), Y1.
+// Invariants: V1 V2 V4 (divergence blocks a run without harming it; the right code continues it), Y1.
 
 import { FatalError, type UnitContext, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
@@ -46,7 +46,7 @@ function stepsOf(bodies: StepBodies, ctx: UnitContext): Step {
   };
 }
 
-/** Builds take turns between two texts: a worker with another text tries blocked runs again at once. */
+/** Builds alternate between two versions of the code: a worker with the other version retries blocked runs at once. */
 function code(bodies: StepBodies, name: string, kind: Plan["kind"], build: number) {
   const isEven = build % 2 === 0;
   if (kind === "versioned") {

@@ -1,7 +1,7 @@
-// Drains: runs that hear what clients send until nothing more comes, and clients that send until the run has ended.
-// Owns: which signals and cancellations were acknowledged, and what each run says that it has heard.
-// Invariants: M1 D9 (every acknowledged signal is in the output, however the wait ends: by its timeout, by a sleep, by a step, activity or child), M3 M7 (once),
-// K1 (a run whose cancellation was acknowledged ends canceled).
+// Drains: runs that consume signals until no more arrive, and clients that send until the run has ended.
+// Owns: which signals and cancellations were acknowledged, and which signals each run returns as consumed.
+// Invariants: M1 D9 (every acknowledged signal is in the output, whether the wait ends by a timeout, a sleep, a step, an activity or a
+// child), M3 M7 (once), K1 (a run whose cancellation was acknowledged ends canceled).
 
 import { type AnyWorkflow, activity, Receive, signal, workflow } from "@holdfast/core";
 import type { Clients } from "../clients.ts";
@@ -14,11 +14,11 @@ type Kind = (typeof KINDS)[number];
 interface Plan {
   readonly id: string;
   readonly kind: Kind;
-  /** Without a signal for so long, it ends. */
+  /** Milliseconds without a signal after which the run ends. */
   readonly timeout: number;
-  /** What a wait takes at once. */
+  /** The largest number of signals that one wait consumes. */
   readonly count: number;
-  /** For each client the pauses before its signals: about as long as the timeout. */
+  /** For each client, the pauses before its signals: about as long as the timeout. */
   readonly clients: readonly (readonly number[])[];
 }
 const RETRY = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
@@ -48,11 +48,11 @@ async function playDrain(clients: Clients, name: string, { id, kind, ...plan }: 
   if ("error" in told) return broken("P1", `gave ${told.error.message}`);
   const heard = told.value as readonly string[];
   for (const key of acknowledged)
-    if (!heard.includes(key)) broken("D9", `ended without ${key}, which was acknowledged: ${heard.join(" ")}`);
-  for (const key of heard) if (!acknowledged.includes(key)) broken("M12", `has heard ${key}, which was refused`);
-  if (new Set(heard).size !== heard.length) broken("M7", `has heard something twice: ${heard.join(" ")}`);
+    if (!heard.includes(key)) broken("D9", `ended without ${key}, which was acknowledged; it consumed ${heard.join(" ")}`);
+  for (const key of heard) if (!acknowledged.includes(key)) broken("M12", `consumed ${key}, which was refused`);
+  if (new Set(heard).size !== heard.length) broken("M7", `consumed a signal twice: ${heard.join(" ")}`);
 }
-/** What was acknowledged: all, until the run has ended. */
+/** Sends signals until one is refused because the run has ended. Returns the keys of the acknowledged ones. */
 async function sender(clients: Clients, id: string, client: number, pauses: readonly number[]): Promise<string[]> {
   const acknowledged: string[] = [];
   for (const [n, pause] of pauses.entries()) {
@@ -72,7 +72,7 @@ async function playCancel(clients: Clients, name: string, { id, kind, ...plan }:
   await clients.end(id);
   const row = await clients.row(id);
   if ("value" in told && row?.status !== "canceled")
-    clients.violate("drains", "K1", `the cancellation of ${id} was acknowledged, and it ended ${row?.status}`);
+    clients.violate("drains", "K1", `the cancellation of ${id} was acknowledged, but it ended ${row?.status}`);
 }
 
 const errand = (bodies: StepBodies, name: string) =>

@@ -1,6 +1,7 @@
-// Entities: one run that many clients update at once.
-// Owns: a model of the account: which outcomes of its updates could have come one after the other.
-// Invariants: M1 M3 M10 (what was acknowledged has happened, once), M11 (a query shows it), R3 R9 R10 A3 (no write is lost), R11 (checkpoints change nothing).
+// Entities: one run that many clients update at the same time.
+// Owns: a model of the account: which outcomes of its updates are possible in one sequential order.
+// Invariants: M1 M3 M10 (an acknowledged update was applied once), M11 (a query shows it), R3 R9 R10 A3 (no write is lost), R11
+// (checkpoints change nothing).
 
 import { Receive, signal, update, workflow } from "@holdfast/core";
 import type { Asked, Clients } from "../clients.ts";
@@ -11,7 +12,7 @@ import type { StepBodies } from "../stepBodies.ts";
 interface Plan {
   readonly id: string;
   readonly checkpointEvery: number | undefined;
-  /** Handlers that make steps: updates overlap. */
+  /** Handlers run steps, so that updates overlap. */
   readonly works: boolean;
   readonly clients: readonly (readonly Planned[])[];
   readonly end: "stop" | "cancel" | "terminate";
@@ -27,7 +28,7 @@ interface Account {
   readonly balance: number;
   readonly applied: readonly string[];
 }
-/** What a client asked for, when, and what it was told. */
+/** A client's request, when it was sent and answered, and the answer. */
 interface Deed extends Planned {
   readonly asked: number;
   readonly answered: number;
@@ -138,7 +139,7 @@ async function client(clients: Clients, workflow: string, id: string, planned: r
     const seen = (await clients.query(id, workflow, "account")) as Account | undefined;
     const isDone = "value" in told && one.kind !== "bump" && one.kind !== "read";
     if (isDone && seen?.applied.includes(one.key) !== true)
-      clients.violate("queries", "M11", `${one.key} of ${id} was acknowledged, and a query does not show it: ${JSON.stringify(seen)}`);
+      clients.violate("queries", "M11", `${one.key} of ${id} was acknowledged, but a query does not show it: ${JSON.stringify(seen)}`);
   }
 }
 
@@ -154,7 +155,7 @@ async function verify(clients: Clients, plan: Plan, deeds: readonly Deed[]): Pro
   const after = [0];
   for (const key of state.applied) {
     const deed = deeds.find((one) => one.key === key);
-    if (deed === undefined) return broken("M3", `${key} was applied, and nobody sent it`);
+    if (deed === undefined) return broken("M3", `${key} was applied, but no client sent it`);
     after.push((after.at(-1) ?? 0) + (deed.kind === "take" ? -deed.n : deed.n));
   }
   for (const deed of deeds) {
@@ -166,26 +167,26 @@ async function verify(clients: Clients, plan: Plan, deeds: readonly Deed[]): Pro
       continue;
     }
     if (place === undefined) {
-      // A signal that nobody took before the entity ended is the sender's loss (M12), but not while it is open.
-      if (deed.kind !== "bump" || plan.end === "stop") broken("M1", `${deed.key} was acknowledged and has not happened`);
+      // A signal may be lost if the entity is cancelled or terminated before it consumes the signal (M12), but not if the entity stops.
+      if (deed.kind !== "bump" || plan.end === "stop") broken("M1", `${deed.key} was acknowledged, but not applied`);
       continue;
     }
     if (!isAcknowledged && deed.kind !== "bump" && plan.end === "stop")
-      broken("M10", `${deed.key} failed (${deed.told.error.message}) and has happened`);
+      broken("M10", `${deed.key} failed (${deed.told.error.message}), but was applied`);
     if (isAcknowledged && deed.kind !== "bump" && deed.told.value !== after[place + 1])
-      broken("M10", `${deed.key} was told ${String(deed.told.value)}, and the balance was ${after[place + 1]}`);
+      broken("M10", `${deed.key} was answered ${String(deed.told.value)}, but the balance was ${after[place + 1]}`);
     for (const other of deeds) {
       const theirs = places.get(other.key);
       if (theirs !== undefined && deed.kind !== "bump" && other.asked > deed.answered && theirs < place)
-        broken("M10", `${other.key} was sent after ${deed.key} had been answered, and came before it`);
+        broken("M10", `${other.key} was sent after ${deed.key} had been answered, but was applied before it`);
     }
   }
 }
 
-/** A read, or a refusal, fits if there was a moment between question and answer at which it was true. */
+/** A read or a refusal is possible if it was correct at some moment between the request and the answer. Returns what is wrong otherwise. */
 function fits(deed: Deed, deeds: readonly Deed[], places: ReadonlyMap<string, number>, after: readonly number[]): string | undefined {
   if ("error" in deed.told && deed.kind !== "take") return undefined; // the entity had ended
-  // Everything answered before the question had happened; nothing asked for after the answer had.
+  // Everything that was answered before the request had been applied; nothing that was sent after the answer had.
   let first = 0;
   let last = after.length - 1;
   for (const other of deeds) {
@@ -198,7 +199,7 @@ function fits(deed: Deed, deeds: readonly Deed[], places: ReadonlyMap<string, nu
   if ("value" in deed.told)
     return balances.includes(deed.told.value as number)
       ? undefined
-      : `${deed.key} read ${String(deed.told.value)}; it can have been ${balances.join(" or ")}`;
+      : `${deed.key} read ${String(deed.told.value)}; the balance was ${balances.join(" or ")}`;
   if (!/little/.test(deed.told.error.message) && !/little/.test(String((deed.told.error.cause as Error | undefined)?.message)))
     return undefined;
   return balances.some((balance) => balance < deed.n)

@@ -1,6 +1,6 @@
-// Activities: work that is handed to whatever worker has time for it.
-// Owns: what each has to give.
-// Invariants: D11 (leases, timeouts, late answers), D6 (one outcome), C7 (given up ones are told).
+// Errands: activities, which any worker with a free slot carries out.
+// Owns: the number of activities of each run, and their timeouts.
+// Invariants: D11 (leases, timeouts, late answers), D6 (one outcome), C7 (cancelled activities are aborted).
 
 import { activity, type BranchContext, FatalError, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
@@ -29,7 +29,7 @@ export function errands(random: Random, name: string): Scenario {
     }),
   );
   const errand = `${name}-errand`;
-  // The call names the activity; the worker that has it does the work.
+  // Workflows refer to the activity by name; the worker that claims it runs the body.
   const work = (bodies: StepBodies) =>
     activity<number, number>(errand, (n, info) => bodies.activity(info, n, { takes: 20 }), {
       retry: { maxAttempts: 60, initialInterval: 10, maxInterval: 50 },

@@ -1,6 +1,7 @@
-// Families: parents and children, canceled, terminated and failing at any moment.
-// Owns: who is whose child, and what each was asked to do.
-// Invariants: K6 (children follow their parent, or not, as they were told to), D2 (a parent hears of every end), K3 (how ends look from above).
+// Families: parents and children that are cancelled, terminated or fail at any moment.
+// Owns: the tree of runs, and the plan of each run.
+// Invariants: K6 (children end with their parent, or outlive it, as `parentClose` says), D2 (a parent is notified of every child's end),
+// K3 (a child's status reaches its parent).
 
 import { type BranchContext, FatalError, workflow } from "@holdfast/core";
 import type { Clients } from "../clients.ts";
@@ -12,7 +13,7 @@ interface Member {
   readonly id: string;
   readonly children: readonly Member[];
   readonly parentClose: "cancel" | "abandon" | "terminate";
-  /** Waited for, or started and left alone, or started and asked for its end. */
+  /** "child": the parent waits for it. "left": the parent only starts it. "asked": the parent starts it and waits for its result later. */
   readonly how: "child" | "left" | "asked";
   readonly pause: number;
   readonly works: boolean;
@@ -91,23 +92,27 @@ function code(bodies: StepBodies, name: string) {
 
 async function verify(clients: Clients, one: Member, isUndisturbed: boolean): Promise<void> {
   const row = await clients.row(one.id);
-  if (row === undefined) return; // its parent never came to start it
+  if (row === undefined) return; // its parent ended before it could start it
   if (isUndisturbed && row.status !== (one.fails ? "failed" : "completed"))
     clients.violate("families", "K6", `${one.id} ended ${row.status} (${row.error?.message})`);
   for (const child of one.children) {
     const theirs = await clients.row(child.id);
     if (theirs === undefined) {
-      if (row.status === "completed") clients.violate("families", "D2", `${one.id} completed, and its child ${child.id} was never created`);
+      if (row.status === "completed") clients.violate("families", "D2", `${one.id} completed, but its child ${child.id} was never created`);
       continue;
     }
     const isFree = isUndisturbed && (child.how !== "left" || child.parentClose === "abandon");
-    // A child is terminated in the very commit that ends its parent; of a cancellation it has to hear, and an end that was computed
+    // The commit that ends a parent also terminates its children. A cancellation takes time to arrive, and an end that the child computed
     // before that counts.
     const margin = child.parentClose === "terminate" ? 0 : clients.isCalm ? 300 : 15_000;
     const wasOpen = row.finishedAt !== undefined && theirs.finishedAt !== undefined && theirs.finishedAt > row.finishedAt + margin;
     const expected = { cancel: "canceled", abandon: undefined, terminate: "terminated" }[child.parentClose];
     if (wasOpen && expected !== undefined && theirs.status !== expected && theirs.status !== "terminated")
-      clients.violate("families", "K6", `${child.id} was open when ${one.id} closed (${child.parentClose}), and ended ${theirs.status}`);
+      clients.violate(
+        "families",
+        "K6",
+        `${child.id} was open when ${one.id} closed (parentClose: ${child.parentClose}), but ended ${theirs.status}`,
+      );
     await verify(clients, child, isFree && row.status !== "canceled" && row.status !== "terminated");
   }
 }

@@ -1,6 +1,6 @@
-// The workloads that come with the simulation: a few scenarios, drawn from the seed.
+// The workloads of this package: draws a few scenarios from the seed.
 // Owns: which scenarios a seed has.
-// Invariants: every scenario has a name of its own.
+// Invariants: every scenario of a world has a unique name.
 
 import type { Random } from "../random.ts";
 import type { Scenario } from "../scenario.ts";
@@ -44,10 +44,10 @@ const MAKERS: Readonly<Record<string, (random: Random, name: string) => Scenario
   namesakes,
 };
 export const SCENARIOS = Object.keys(MAKERS);
-/** Random programs do everything: they come most often. Rushes are asked for. */
+/** Kinds outside of the usual mix: each is added with its own probability, except for `rush`, which only `kinds` selects. */
 const APART: readonly string[] = ["crossing", "rush", "relay", "trials", "drains", "patience", "namesakes"];
 const MIX: readonly string[] = [...SCENARIOS.filter((kind) => !APART.includes(kind)), "programs", "programs", "programs"];
-/** Crossings, relays, trials, drains, patience and namesakes need no company, and bear any: some worlds have one besides. */
+/** The probabilities with which a world has one of these in addition to its mix. */
 const CROSSINGS = 0.15;
 const RELAYS = 0.15;
 const TRIALS = 0.2;
@@ -55,7 +55,7 @@ const DRAINS = 0.2;
 const PATIENCE = 0.1;
 const NAMESAKES = 0.1;
 
-/** One to three scenarios of the kinds that are asked for; without a word, of the usual mix. */
+/** One to three scenarios of the given kinds; by default of the usual mix, in which random programs are the most frequent. */
 export function drawnScenarios(random: Random, kinds?: readonly string[]): Scenario[] {
   const scenarios = Array.from({ length: random.between(1, 3) }, (_, i) => {
     const kind = random.pick(kinds ?? MIX);

@@ -1,6 +1,6 @@
-// Runs that are canceled or run out of time at any moment, with cleanup that has to happen.
-// Owns: what each had to clean up.
-// Invariants: K1 K2 K3 (cancellation reaches everything, cleanup runs to its end), K7 (deadlines), K9.
+// Limits: runs that are cancelled or reach their deadline at any moment, and have to clean up.
+// Owns: the deadline and the time of cancellation of each run.
+// Invariants: K1 K2 K3 (cancellation reaches every operation, cleanup runs to its end), K7 (deadlines), K9.
 
 import { workflow } from "@holdfast/core";
 import type { Effects } from "../checks/effects.ts";
@@ -80,9 +80,9 @@ async function verify(clients: Clients, plan: Plan, effects: Effects): Promise<v
   const broken = (rule: string, message: string): void => clients.violate("limits", rule, `${plan.id} ${message}`);
   const { status, error } = row;
   const isExpired = error?.name === "DeadlineExceededError";
-  if (plan.deadline === undefined && isExpired) broken("K7", "has no deadline and missed it");
+  if (plan.deadline === undefined && isExpired) broken("K7", "exceeded a deadline although it has none");
   if (status === "failed" && !isExpired) broken("K3", `failed: ${error?.message}`);
-  if (status === "canceled" && plan.cancelAfter === undefined) broken("K3", "was canceled by nobody");
+  if (status === "canceled" && plan.cancelAfter === undefined) broken("K3", "was canceled although no client cancelled it");
   const cleaned = effects.all.some(({ key }) => key.startsWith(`${plan.id}/`) && key.includes("clean"));
   if (status === "completed" && !cleaned) broken("K2", "completed without cleaning up");
   if (status === "canceled" && row.turns > 0 && !cleaned) broken("K2", "was canceled without cleaning up");

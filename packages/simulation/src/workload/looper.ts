@@ -1,5 +1,5 @@
 // Loops that commit and trim: long runs with a short history.
-// Owns: the sum that has to come out.
+// Owns: the expected sum.
 // Invariants: L1–L4 (each iteration counts once, history is bounded, replay starts at the commit).
 
 import { FatalError, Loop, signal, workflow } from "@holdfast/core";

@@ -1,6 +1,6 @@
-// Namesakes: starts of several workflows under the same keys and the same ids.
-// Owns: which run each key has started, as clients were told.
-// Invariants: M3 (keys are kept by workflow; a start never gets a run of another workflow; a repeated start is the same run).
+// Namesakes: starts of several workflows under the same idempotency keys and run ids.
+// Owns: which run each key has started, according to the answers that clients got.
+// Invariants: M3 (keys belong to a workflow; a start never returns a run of another workflow; a repeated start returns the same run).
 
 import { RunAlreadyExistsError, workflow } from "@holdfast/core";
 import type { Clients } from "../clients.ts";
@@ -46,15 +46,16 @@ async function play(clients: Clients, plan: Plan, started: Map<string, string>):
     engine.start(name, undefined, { id, onConflict, ...(key !== undefined && { idempotencyKey: key }) }),
   );
   if ("error" in told) {
-    if (told.error instanceof RunAlreadyExistsError) return; // of whichever workflow: the store checks knows
+    if (told.error instanceof RunAlreadyExistsError) return; // the checks of the store verify which workflow it is of
     return clients.violate("namesakes", "M3", `a start of ${name} as ${id} was answered ${told.error.name}`);
   }
   const run = told.value;
   const row = await clients.row(run.id);
-  if (row?.workflow !== name) clients.violate("namesakes", "M3", `a start of ${name} was given ${run.id}, a run of ${row?.workflow}`);
+  if (row?.workflow !== name) clients.violate("namesakes", "M3", `a start of ${name} returned ${run.id}, a run of ${row?.workflow}`);
   if (key === undefined) return;
   const known = started.get(`${name} ${key}`);
-  if (known !== undefined && known !== run.id) clients.violate("namesakes", "M3", `key ${key} of ${name} was ${known}, and is ${run.id}`);
+  if (known !== undefined && known !== run.id)
+    clients.violate("namesakes", "M3", `key ${key} of ${name} started ${known}, and then ${run.id}`);
   started.set(`${name} ${key}`, run.id);
 }
 

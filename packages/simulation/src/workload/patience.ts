@@ -1,6 +1,6 @@
-// Patience: updates that wait until a run is ready for them, or until their time is over.
-// Owns: what clients were told of each update, and what the run has counted.
-// Invariants: M8 M10 (what was told as accepted is counted once, what was told as rejected never; the store checks holds each acceptance).
+// Patience: updates that wait until a run accepts them or `acceptWithin` has passed.
+// Owns: the answer to each update, and the updates that the run has counted.
+// Invariants: M8 M10 (an accepted update is counted once, a rejected one never; the checks of the store verify each acceptance).
 
 import { Receive, update, workflow } from "@holdfast/core";
 import type { Asked } from "../clients.ts";
@@ -42,15 +42,15 @@ export function patience(random: Random, name: string): Scenario {
       for (const [key, answer] of told) {
         const times = counted.filter((one) => one === key).length;
         if (times > 1) clients.violate("patience", "M8", `update ${key} of ${id} was counted ${times} times`);
-        if ("value" in answer && times === 0) clients.violate("patience", "M8", `update ${key} of ${id} was accepted, and is not counted`);
+        if ("value" in answer && times === 0) clients.violate("patience", "M8", `update ${key} of ${id} was accepted, but not counted`);
         if ("error" in answer && times > 0)
-          clients.violate("patience", "M8", `update ${key} of ${id} was answered ${answer.error.name}, and is counted`);
+          clients.violate("patience", "M8", `update ${key} of ${id} was answered ${answer.error.name}, but was counted`);
       }
     },
   };
 }
 
-/** Each round is busy for a while and then listens for a while; the next one is another execution. */
+/** Each round works for a while and then accepts updates for a while; each round is a new execution. */
 function code(bodies: StepBodies, name: string) {
   const retry = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
   return workflow({ name, updates: { count: update<string, string>() } }, async (ctx, { rounds, counted }: Input) => {

@@ -1,6 +1,6 @@
-// Random programs: blocks of operations, nested in every way the contract allows.
-// Owns: the programs, and the code that carries them out and checks what it is given.
-// Invariants: every program is legal (N), so that none is ever blocked; a value that comes back wrong fails the run with "WRONG".
+// Random programs: blocks of operations, nested in every way that the contract allows.
+// Owns: the programs, and the workflow that executes them and checks the results of their operations.
+// Invariants: every program is legal (N), so none is ever blocked; a wrong result fails the run with "WRONG".
 
 import {
   type Activity,
@@ -55,7 +55,7 @@ const KEYS = ["x", "y", "z"] as const;
 
 // ── drawing ──
 
-/** Nodes in all, at most: small programs fail for understandable reasons. */
+/** The largest number of nodes of a program: failures of small programs are easier to understand. */
 const MOST_NODES = 14;
 
 class Drawing {
@@ -173,7 +173,7 @@ async function play(clients: Clients, name: string, plan: Plan): Promise<void> {
     await clients.signal(id, one, i, `${one}${i}`);
   }
   await ended;
-  // Waits without a timeout need signals until the run is over.
+  // Waits without a timeout need signals until the run has ended.
   for (let i = 0; !isOver; i++) {
     await clients.sleep(700);
     if (!isOver) await clients.signal(id, i % 2 === 0 ? "a" : "b", i, `more${i}`);
@@ -183,7 +183,7 @@ async function play(clients: Clients, name: string, plan: Plan): Promise<void> {
     clients.violate("values", "P8", `${id}: ${told.error.message}`);
 }
 
-// ── carrying out ──
+// ── executing ──
 
 function errandOf(bodies: StepBodies, name: string): Activity<number, number> {
   return activity<number, number>(`${name}-errand`, (n, info) => bodies.activity(info, n * 2), {
@@ -208,7 +208,7 @@ function codeOf(bodies: StepBodies, name: string): AnyWorkflow {
     }
     return trace;
   }
-  /** Failures are values here; what ends the run is not. */
+  /** Turns failures into values, except for those that end the run. */
   async function caught(call: () => Promise<unknown>): Promise<unknown> {
     try {
       return await call();
@@ -308,7 +308,7 @@ function codeOf(bodies: StepBodies, name: string): AnyWorkflow {
 function keyed<T>(branches: readonly Block[], branch: (block: Block) => T): Record<string, T> {
   return Object.fromEntries(branches.map((block, i) => [KEYS[i] ?? "", branch(block)]));
 }
-/** Nobody sends signals to children. */
+/** Gives every wait a timeout: children receive no signals. */
 function withoutWaits(block: Block): Block {
   return block.map((node): Node => {
     if (node.do === "wait") return { ...node, timeout: node.timeout ?? 200 };

@@ -1,6 +1,6 @@
-// Relays: executions that take long, one after the other, wherever there is a worker for the next.
-// Owns: nothing; what each execution sees of time goes on to the next.
-// Invariants: P7 P10 (time never goes back within a run, though estimates of workers differ).
+// Relays: long executions, one after the other, each on any worker.
+// Owns: nothing; each execution passes the time that it saw to the next.
+// Invariants: P7 P10 (time never goes back within a run, although the clocks of workers differ).
 
 import { workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";
@@ -9,7 +9,7 @@ import type { StepBodies } from "../stepBodies.ts";
 
 interface Input {
   readonly left: number;
-  /** The time of the turn that ended the execution before. */
+  /** The time of the turn that ended the previous execution. */
   readonly at: number;
 }
 
@@ -35,7 +35,7 @@ export function relay(random: Random, name: string): Scenario {
 function code(bodies: StepBodies, name: string) {
   return workflow(name, async (ctx, { left, at }: Input) => {
     const began = ctx.now().getTime();
-    if (began < at) return `WRONG: it ended at ${at} and went on at ${began}`;
+    if (began < at) return `WRONG: an execution ended at ${at}, and the next began at ${began}`;
     await ctx.step("leg", (info) => bodies.step(info, left, { takes: 1_000 }), {
       retry: { maxAttempts: 50, initialInterval: 10, maxInterval: 50 },
     });

@@ -1,6 +1,6 @@
-// Rushes: more runs than there is room for, some more urgent than others.
-// Owns: which run has which priority.
-// Invariants: W2 (the store checks holds the order of every claim), W3 (none is forgotten).
+// Rushes: more runs than the workers have slots for, with different priorities.
+// Owns: the priority of each run.
+// Invariants: W2 (the checks of the store verify the order of every claim), W3 (every run ends).
 
 import { workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";

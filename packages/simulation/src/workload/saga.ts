@@ -1,6 +1,7 @@
-// Sagas: steps that are undone in reverse order when a later one fails for good.
-// Owns: what was done and undone, as the steps themselves saw it.
-// Invariants: S1 (reverse order of completion, all of them), S2 (a crash in between changes nothing), D6 (exactly once in a transaction).
+// Sagas: steps that are rolled back in reverse order when the run fails.
+// Owns: which steps each saga completes, and after which it fails.
+// Invariants: S1 (every completed step is rolled back, last first), S2 (a crash in between changes nothing), D6 (transactions happen
+// exactly once).
 
 import { FatalError, workflow } from "@holdfast/core";
 import type { Effects } from "../checks/effects.ts";
@@ -11,8 +12,8 @@ import type { StepBodies } from "../stepBodies.ts";
 
 interface Plan {
   readonly id: string;
-  /** How many steps, and after which it fails; undefined: it does not. */
   readonly steps: number;
+  /** The number of steps after which it fails; undefined if it succeeds. */
   readonly failsAfter: number | undefined;
   readonly transactions: boolean;
   readonly pause: number;

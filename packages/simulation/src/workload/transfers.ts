@@ -1,6 +1,6 @@
-// Transfers: many small transactions, with few attempts each.
-// Owns: nothing; the effects counts what they wrote.
-// Invariants: D6 (the writes and the outcome, both or neither, once).
+// Transfers: many small transactions with few attempts each.
+// Owns: nothing; `Effects` counts what they wrote.
+// Invariants: D6 (a transaction's writes and its outcome are stored together or not at all, once).
 
 import { FatalError, workflow } from "@holdfast/core";
 import type { Random } from "../random.ts";

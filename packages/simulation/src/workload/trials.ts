@@ -1,7 +1,7 @@
-// Trials: small runs, each of which puts one promise to the test that others seldom come near.
-// Owns: what each run is asked for, and what has to come of it.
-// Invariants: D8 D11 (policies of few attempts and long waits, failures for good), C7 (what a race gave up), M6 (waiters in line), R6 M10
-// (a receive that closes), R1 (one that runs out of time), K7 P10 (a deadline outlives its execution, an answer does not).
+// Trials: small runs, each of which tests one rule that the other workloads rarely reach.
+// Owns: the plan of each run, and its expected result.
+// Invariants: D8 D11 (policies with few attempts and long waits, fatal errors), C7 (losers of a race), M6 (the order of waiters), R6 M10
+// (a receive that closes), R1 (a receive that times out), K7 P10 (a deadline carries over to the next execution, an answer does not).
 
 import {
   type ActivityInfo,
@@ -28,17 +28,17 @@ interface Plan {
   readonly count: number;
 }
 interface Input extends Plan {
-  /** Which execution it is, from 0. */
+  /** The number of the execution, from 0. */
   readonly turn: number;
 }
-/** What a child is told: how long to sleep, how often, and what to answer. */
+/** The input of a child: how long and how often it sleeps, and what it returns. */
 interface Idle {
   readonly length: number;
   readonly times: number;
   readonly value: number;
 }
 const RETRY = { maxAttempts: 50, initialInterval: 10, maxInterval: 50 };
-/** Waits that can be told from none, though clocks drift. */
+/** Waits that are longer than any clock drift, so that a missing wait is noticed. */
 const FEW = { maxAttempts: 3, initialInterval: 300, backoff: 2, maxInterval: 5_000 };
 
 export function trials(random: Random, name: string): Scenario {
@@ -71,7 +71,7 @@ async function play(clients: Clients, name: string, plan: Plan): Promise<void> {
         await clients.update(id, "last", n, `u${n}`);
       }),
     );
-    await clients.signal(id, "go", count, "go"); // everybody was answered
+    await clients.signal(id, "go", count, "go"); // every client was answered
   }
   const told = await clients.end(id);
   const got = "value" in told ? told.value : told.error.name;
@@ -92,7 +92,7 @@ const RULES: Readonly<Record<Kind, string>> = {
   patience: "R1",
 };
 
-/** It never works, or it takes long. */
+/** An activity that always fails (0), or that takes long. */
 function errand(bodies: StepBodies, name: string) {
   const work = (n: number, info: ActivityInfo): Promise<number> => bodies.activity(info, n, n === 0 ? { fails: true } : { takes: 600 });
   return activity<number, number>(`${name}-errand`, work, { retry: FEW });
@@ -132,20 +132,20 @@ function code(bodies: StepBodies, name: string): AnyWorkflow[] {
     }),
     workflow(kind("deadline"), async (ctx, input: Input) => {
       await ctx.sleep(input.length / 2);
-      return input.turn === 400 ? "WRONG: it goes on and on" : ctx.continueAsNew({ ...input, turn: input.turn + 1 });
+      return input.turn === 400 ? "WRONG: its deadline never expired" : ctx.continueAsNew({ ...input, turn: input.turn + 1 });
     }),
     workflow(kind("lateRetry"), async (ctx, _: Input) => {
       await ctx.step("late", (info) => bodies.step(info, 1, { fails: true }), { retry: { ...FEW, initialInterval: 2_000 } });
-      return "WRONG: it can't succeed";
+      return "WRONG: a step that always fails succeeded";
     }),
     workflow(kind("undone"), async (ctx, _: Input) => {
       const rollback = (_: unknown, info: StepInfo) => bodies.step(info, undefined);
       await ctx.step("do", (info) => bodies.step(info, 1), { retry: RETRY, rollback });
       await ctx.step("long", (info) => bodies.step(info, 1, { takes: 2_000 }), { retry: RETRY });
       await ctx.sleep(60_000);
-      return "WRONG: it has outlived its deadline";
+      return "WRONG: it continued after its deadline";
     }),
-    // Each child ends about when the execution that started it does, or while the next has one of the same number.
+    // Each child ends at about the same time as the execution that started it, or while the next has a child with the same sequence number.
     workflow(kind("heirs"), async (ctx, input: Input) => {
       const { id, length, turn, count } = input;
       const idle = { length, times: 1, value: turn };
@@ -155,17 +155,17 @@ function code(bodies: StepBodies, name: string): AnyWorkflow[] {
         return ctx.continueAsNew({ ...input, turn: turn + 1 });
       }
       const value = await child.result();
-      return value === turn ? "done" : `WRONG: the child of execution ${value} has answered ${turn}`;
+      return value === turn ? "done" : `WRONG: the child of execution ${value} answered execution ${turn}`;
     }),
     closing(bodies, kind("closing")),
     workflow(kind("patience"), async (ctx, { length }: Input) => {
       const { timedOut } = await ctx.receive(0, { timeout: length });
-      return timedOut ? "done" : "WRONG: nobody has stopped it";
+      return timedOut ? "done" : "WRONG: it ended without a timeout";
     }),
   ];
 }
 
-/** The first update closes a receive: those that came meanwhile fail, whoever comes later is refused. */
+/** The first update closes the receive: updates that were accepted meanwhile fail, later ones are refused. */
 function closing(bodies: StepBodies, named: { readonly name: string }): AnyWorkflow {
   const messages = { signals: { go: signal<number>() }, updates: { last: update<number, number>() } };
   return workflow({ ...named, ...messages }, async (ctx, { length }: Input) => {
@@ -178,14 +178,14 @@ function closing(bodies: StepBodies, named: { readonly name: string }): AnyWorkf
       },
     });
     await ctx.waitForSignal("go");
-    return first.timedOut ? "WRONG: its time is not limited" : "done";
+    return first.timedOut ? "WRONG: it timed out although it has no timeout" : "done";
   });
 }
 
 async function failed(operation: Promise<unknown>, as: string): Promise<string> {
   try {
     await operation;
-    return "WRONG: it can't succeed";
+    return "WRONG: an operation that always fails succeeded";
   } catch (error) {
     if (!(error instanceof Error) || error.name !== as) throw error;
     return "done";
