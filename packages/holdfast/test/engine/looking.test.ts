@@ -400,7 +400,7 @@ describe.each(STORES)("looking at runs on %s", (store) => {
         turns: [],
       });
       await replay(order, history);
-      await expect(replay(other, history)).rejects.toThrow(/of workflow "order"/);
+      await expect(replay(other, history)).rejects.toThrow(/belongs to workflow "order"/);
       expect(await engine.run(id).operations()).toEqual([]);
     }
   });
