@@ -73,7 +73,11 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     const engine = await engines.open();
     const held = new Gate();
     const entered = new Gate();
-    const render = activity("render", () => held.passed);
+    const rendering = new Gate();
+    const render = activity("render", () => {
+      rendering.open();
+      return held.passed;
+    });
     const kid = workflow("kid", async (ctx) => ctx.waitForSignal("never"));
     const busy = workflow({ name: "busy", signals: { approve: signal() } }, async (ctx) => {
       await ctx.step("over", () => {});
@@ -96,7 +100,7 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     });
     await engine.worker({ workflows: [busy, kid], activities: [render] });
     const run = await engine.start(busy, undefined);
-    await entered.passed;
+    await Promise.all([entered.passed, rendering.passed]);
     const { status, waitingFor } = await run.describe();
     expect(status).toBe("running");
     expect(waitingFor).toEqual([
