@@ -1,5 +1,5 @@
-// The oracles: what has to hold of every run, every history and every effect.
-// Owns: nothing; it reads and reports.
+// The oracles: what must be true of every run, every history and every effect.
+// Owns: nothing; each check reads and reports.
 // Invariants: D1 D4 D6 D12 (effects against attempts), D2 (records never change), Y5 (replay), M1 M3 M10 (messages), K8, S1.
 
 import { isDeepStrictEqual } from "node:util";
@@ -25,10 +25,9 @@ export function checkEnd(info, notes, report) {
   const where = `${workflow} ${id}`;
   if (status !== expected.status)
     return report(`${where} is ${status}, not ${expected.status}`, { info, notes: notes && [...notes.acknowledged] });
-  if (expected.error !== undefined && !expected.error.test(JSON.stringify(error)))
-    report(`${where} failed otherwise than it should`, { info });
+  if (expected.error !== undefined && !expected.error.test(JSON.stringify(error))) report(`${where} failed with the wrong error`, { info });
   if (expected.output !== undefined && !isDeepStrictEqual(output, expected.output))
-    report(`${where} gave a wrong output`, { expected, info });
+    report(`${where} returned a wrong output`, { expected, info });
   if (status === "completed" && notes !== undefined) {
     const wrong = kind.judge?.(output, input, notes);
     if (wrong !== undefined) report(`${where}: ${wrong}`, { output, acknowledged: [...notes.acknowledged] });
@@ -37,11 +36,11 @@ export function checkEnd(info, notes, report) {
 
 // ── histories ──
 
-/** The number of the execution that a history is of. @param {any} history */
+/** The number of the execution that a history belongs to. @param {any} history */
 export const executionOf = (history) => history.turns[0]?.jobs.find((/** @type {any} */ job) => job.type === "start")?.execution ?? 1;
 
 /**
- * D2: what was there is still there, unchanged; a workflow that trims may have less of it.
+ * D2: a later history contains the earlier one unchanged, except for what the workflow has trimmed.
  * @param {any} before @param {any} after @param {boolean} trims @param {Report} report
  */
 export function checkGrowth(before, after, trims, report) {
@@ -61,14 +60,14 @@ export function checkGrowth(before, after, trims, report) {
     report(`${workflow} ${id}: its turns are out of order`, { indexes });
   if ((indexes.at(-1) ?? -1) < last) report(`${workflow} ${id}: its history lost its end`, { indexes, last });
 }
-/** Are these some of those, in the same order? @param {any[]} some @param {any[]} all */
+/** Whether `some` is a subsequence of `all`. @param {any[]} some @param {any[]} all */
 function isPart(some, all) {
   let at = 0;
   for (const one of all) if (at < some.length && isDeepStrictEqual(some[at], one)) at++;
   return at === some.length;
 }
 
-/** Y5. @param {any} history @param {Report} report */
+/** Y5: every history replays. @param {any} history @param {Report} report */
 export async function checkReplay(history, report) {
   const kind = kindOf.get(history.run.workflow);
   if (kind === undefined || history.turns.length === 0) return;
@@ -84,14 +83,14 @@ export async function checkReplay(history, report) {
 
 // ── effects ──
 
-/** The key that a step's body is given. @param {string} runId @param {number} execution @param {string} location */
+/** The idempotency key of a step. @param {string} runId @param {number} execution @param {string} location */
 export const keyOf = (runId, execution, location) => `${runId}/${execution === 1 ? "" : `~${execution}/`}${location}`;
 
-/** Everything known of the bodies of one step. */
+/** Everything that is known about the bodies of one step. */
 class Trace {
   /** @type {(Begin & { at: number, end: (End & { at: number }) | undefined })[]} */
   executions = [];
-  /** Where an observer first saw it completed. @type {number | undefined} */
+  /** The position in the log at which an observer first saw the step completed. @type {number | undefined} */
   seenAt = undefined;
 }
 
@@ -115,7 +114,7 @@ export function tracesOf(effects) {
 }
 
 /**
- * What the log of effects says by itself.
+ * Checks the log of effects on its own.
  * @param {readonly Effect[]} effects @param {Map<string, Trace>} traces @param {number} lease @param {Report} report
  */
 export function checkEffects(effects, traces, lease, report) {
@@ -129,10 +128,10 @@ export function checkEffects(effects, traces, lease, report) {
     for (const execution of executions) {
       const { attempt, at, end } = execution;
       if (end?.aborted === true) counts.aborted++;
-      // D1: the number of an attempt is durable before its body runs, so nobody can use it again.
+      // D1: the number of an attempt is durable before its body runs, so no worker can use it again.
       if (numbers.has(attempt)) report(`${key}: attempt ${attempt} ran twice`, { executions });
       numbers.add(attempt);
-      // D6. A process that was frozen between the commit and the body may begin late, with a number that has been overtaken.
+      // D6: a process that was frozen between the commit and the body may begin late, after a newer attempt has begun.
       if (seenAt !== undefined && at > seenAt) {
         if (attempt < highest) counts.late++;
         else report(`${key}: ran again after its outcome was durable`, { executions, seenAt });
@@ -143,7 +142,7 @@ export function checkEffects(effects, traces, lease, report) {
   return counts;
 }
 
-/** When each process could not run; under 0, when none of them had a server to ask. @param {readonly Effect[]} effects */
+/** When each process was frozen, by pid; under 0, when the server could not be reached. @param {readonly Effect[]} effects */
 function freezesOf(effects) {
   /** @type {Map<number, { from: number, to: number }[]>} */
   const freezes = new Map();
@@ -159,7 +158,7 @@ function freezesOf(effects) {
 }
 
 /**
- * D4: a body whose run was taken by another worker is told by its signal, soon after its process can run.
+ * D4: a body whose run was taken over by another worker is aborted soon after its process can run.
  * @param {string} key @param {Trace["executions"]} executions @param {ReturnType<typeof freezesOf>} frozen @param {number} lease @param {Report} report
  */
 function checkAborts(key, executions, frozen, lease, report) {
@@ -171,12 +170,14 @@ function checkAborts(key, executions, frozen, lease, report) {
     for (const { from, to } of [...(frozen.get(pid) ?? []), ...(frozen.get(0) ?? [])])
       awake -= Math.max(0, Math.min(to, end.t) - Math.max(from, next.t));
     if (awake > patience)
-      report(`${key}: attempt ${attempt} ran on for ${Math.round(awake)} ms beside its successor and was not told`, { executions });
+      report(`${key}: attempt ${attempt} continued for ${Math.round(awake)} ms after the next attempt had begun, and was not aborted`, {
+        executions,
+      });
   }
 }
 
 /**
- * The log of effects against what the engine says of a run (D12).
+ * Compares the log of effects with the attempts that the engine lists for a run (D12).
  * @param {any} info @param {number} execution @param {any[]} operations @param {Map<string, Trace>} traces @param {Report} report
  */
 export function checkAttempts(info, execution, operations, traces, report) {
@@ -188,30 +189,31 @@ export function checkAttempts(info, execution, operations, traces, report) {
     const wrong = (/** @type {string} */ what) => report(`${key}: ${what}`, { operation, executions });
     if (executions.length > attempts.length) wrong(`${executions.length} bodies ran for ${attempts.length} attempts`);
     if (attempts.some((/** @type {any} */ { number }, /** @type {number} */ i) => number !== i + 1))
-      wrong("its attempts are not numbered one by one");
+      wrong("its attempts are not numbered consecutively");
     for (const { attempt, worker } of executions) {
       const row = attempts.find((/** @type {any} */ { number }) => number === attempt);
-      if (row === undefined) wrong(`attempt ${attempt} ran and is not listed`);
-      else if (worker !== undefined && row.workerId !== worker) wrong(`attempt ${attempt} ran on ${worker}, listed as of ${row.workerId}`);
+      if (row === undefined) wrong(`attempt ${attempt} ran, but is not listed`);
+      else if (worker !== undefined && row.workerId !== worker)
+        wrong(`attempt ${attempt} ran on ${worker}, but is listed on ${row.workerId}`);
     }
     for (const [i, { status: how }] of attempts.entries()) {
-      if (how === "running" && status !== "abandoned") wrong("an attempt of it runs for ever");
-      if (how === "completed" && i < attempts.length - 1) wrong("it was tried again after an attempt had completed");
+      if (how === "running" && status !== "abandoned") wrong("one of its attempts is listed as running forever");
+      if (how === "completed" && i < attempts.length - 1) wrong("it was retried after an attempt had completed");
     }
     if (status !== "completed") continue;
     const last = attempts.at(-1);
-    if (last?.status !== "completed") wrong(`it is completed, its last attempt ${last?.status}`);
+    if (last?.status !== "completed") wrong(`it is completed, but its last attempt is ${last?.status}`);
     const ran = executions.find(({ attempt }) => attempt === last?.number);
     if (ran === undefined && executions.length > 0) wrong("the attempt that completed it never ran");
-    if (ran !== undefined && (ran.end === undefined || !ran.end.ok)) wrong("the attempt that completed it did not end well");
-    // D4: the outcome is that of the last attempt, not of one that was overtaken.
+    if (ran !== undefined && (ran.end === undefined || !ran.end.ok)) wrong("the body of the attempt that completed it did not succeed");
+    // D4: the outcome is that of the last attempt, not of one that another worker took over.
     const token = operation.output?.token;
     if (kind === "step" && token !== undefined && ran !== undefined && ran.token !== token) wrong("its outcome is that of another attempt");
   }
 }
 
 /**
- * S1: what a failed saga did is undone, last first.
+ * S1: the completed steps of a failed saga are rolled back, last first.
  * @param {any} info @param {Map<string, Trace>} traces @param {Report} report
  */
 export function checkSaga(info, traces, report) {
@@ -222,11 +224,11 @@ export function checkSaga(info, traces, report) {
     .sort((a, b) => a.at - b.at)
     .map(({ step }) => step);
   const wanted = Array.from({ length: info.input.failAt }, (_, i) => info.input.failAt - 1 - i);
-  if (!isDeepStrictEqual(undone, wanted)) report(`saga ${info.id}: undid ${undone.join()}, not ${wanted.join()}`, { info });
+  if (!isDeepStrictEqual(undone, wanted)) report(`saga ${info.id}: rolled back ${undone.join()}, not ${wanted.join()}`, { info });
 }
 
 /**
- * D6: every entry is in the user's table once.
+ * D6: the user's table contains every entry once.
  * @param {readonly any[]} infos @param {readonly { run: string, entry: number, amount: number }[]} rows @param {Report} report
  */
 export function checkLedger(infos, rows, report) {
@@ -241,5 +243,5 @@ export function checkLedger(infos, rows, report) {
       if (count !== 1) report(`ledger ${id}: entry ${i} is in the table ${count} times`);
     }
   }
-  for (const key of counts.keys()) report(`the table has a row from nowhere: ${key}`);
+  for (const key of counts.keys()) report(`the table has a row that no run wrote: ${key}`);
 }

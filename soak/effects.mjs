@@ -1,6 +1,6 @@
 // The log of effects: what step bodies really did, in one order for all processes.
-// Owns: the file, and the two lines that a body leaves: when it begins and when it ends.
-// Invariants: appended with O_APPEND, so that the order of lines is the order of events, whatever process wrote them.
+// Owns: the file, and the two lines that each body writes: when it begins and when it ends.
+// Invariants: lines are appended with O_APPEND, so their order is the order of events across all processes.
 
 import { randomUUID } from "node:crypto";
 import { openSync, readFileSync, writeSync } from "node:fs";
@@ -32,7 +32,7 @@ export function readEffects(path) {
     .map((line) => JSON.parse(line));
 }
 
-/** In whose name bodies of this process run; undefined if there are several workers in it. @param {string | undefined} id */
+/** Sets the worker that runs the bodies of this process; undefined if it has several workers. @param {string | undefined} id */
 export function workAs(id) {
   workerId = id;
 }
@@ -55,7 +55,7 @@ async function busy(ms, signal) {
 }
 
 /**
- * A body that takes its time, fails as often as it is told, and leaves its traces.
+ * A body that takes `ms` milliseconds, fails as often as `failures` says, and writes to the log of effects.
  * @template T
  * @param {T} value
  * @param {{ ms?: number, failures?: number, error?: () => Error }} [plan]

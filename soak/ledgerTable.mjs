@@ -1,13 +1,13 @@
-// The table that the ledger books into, on whatever database its transactions are of.
+// The table that the workflow `ledger` writes to, on SQLite and on PostgreSQL.
 // Owns: the SQL.
-// Invariants: on SQLite a transaction's function can't wait, on PostgreSQL it must: each answers in its own way.
+// Invariants: the functions are synchronous on SQLite, where a transaction can't await, and return promises on PostgreSQL.
 
 const TABLE = "CREATE TABLE IF NOT EXISTS soak_ledger (run TEXT NOT NULL, entry INTEGER NOT NULL, amount INTEGER NOT NULL)";
 
 /** @param {any} tx */
 const isSqlite = (tx) => typeof tx.exec === "function";
 
-/** Calls `next` now, or when `value` is there. @template T @param {unknown} value @param {(value: any) => T} next @returns {T | Promise<T>} */
+/** Calls `next` at once, or when the promise `value` has resolved. @template T @param {unknown} value @param {(value: any) => T} next @returns {T | Promise<T>} */
 export const after = (value, next) => (value instanceof Promise ? value.then(next) : next(value));
 
 /** @param {any} tx @param {string} run @param {number} entry @param {number} amount */
@@ -27,5 +27,5 @@ export function readEntries(tx, from, count) {
   return tx.all("SELECT run, entry, amount FROM soak_ledger ORDER BY rowid LIMIT ? OFFSET ?", count, from);
 }
 
-/** PostgreSQL does not like many to make the same table at once: it is made before. */
+/** On PostgreSQL the table is created before the soak: creating it in several transactions at the same time can fail. */
 export const makeTable = TABLE;

@@ -1,6 +1,6 @@
-// Workers inside this process, for stores that no other process can open. They can be stopped, not killed.
+// Workers inside this process, for stores that other processes can't open. They can be stopped, but not killed.
 // Owns: the workers.
-// Invariants: as for Pool.
+// Invariants: when the faults end, every place has a running worker.
 
 import { note } from "./effects.mjs";
 import { activities, workflows } from "./workflows.mjs";

@@ -1,6 +1,6 @@
-// What is started, what is done to it from outside, and how it has to end.
-// Owns: plans, the model of each workflow, the clients that talk to runs, and what was acknowledged to them.
-// Invariants: the model knows inputs and acknowledgements, nothing of the engine.
+// The mix of runs: their inputs, what clients send to them, and how they must end.
+// Owns: inputs, the model of each workflow, the clients, and what was acknowledged to them.
+// Invariants: the model uses only inputs and acknowledgements, and knows nothing about the engine.
 
 import {
   account,
@@ -31,10 +31,10 @@ import {
  * @property {any} workflow
  * @property {(random: Random, lease: number) => any} plan its input
  * @property {(input: any) => object} [start] options of its start
- * @property {(input: any) => Expected} expect how it has to end
- * @property {(run: any, input: any, notes: Notes, random: Random) => Promise<void>} [play] what clients do to it
+ * @property {(input: any) => Expected} expect how it must end
+ * @property {(run: any, input: any, notes: Notes, random: Random) => Promise<void>} [play] what clients do with it
  * @property {(output: any, input: any, notes: Notes) => string | undefined} [judge] what is wrong with its output
- * @property {boolean} [trims] its history loses what it has left behind
+ * @property {boolean} [trims] it trims its history
  * @property {number} weight
  * @property {boolean} [tables] needs a database
  */
@@ -64,7 +64,7 @@ const oneTree = (random, depth) => ({
 const treeSum = ({ plan, children }) => plan.value + children.reduce((total, child) => total + treeSum(child), 0);
 
 /**
- * Sends an update until it is acknowledged, giving up and coming back under the same key now and then.
+ * Sends an update until it is acknowledged. Some calls time out early and are repeated under the same key.
  * @param {any} run @param {string} name @param {{ id: string }} entry @param {Notes} notes @param {Random} random
  */
 async function updateSurely(run, name, entry, notes, random) {
@@ -98,7 +98,7 @@ async function talkToAccount(run, notes, random) {
   await run.update("close", undefined, { idempotencyKey: "close" });
 }
 
-/** With a key it may be sent twice, without one it may not. @param {any} run @param {string} name @param {string} id @param {Notes} notes @param {Random} random */
+/** Sends a signal once without a key, or twice under the same key. @param {any} run @param {string} name @param {string} id @param {Notes} notes @param {Random} random */
 async function signalMaybeTwice(run, name, id, notes, random) {
   const twice = random.chance(0.3);
   const sends = twice ? [{ idempotencyKey: id }, { idempotencyKey: id }] : [undefined];
@@ -110,9 +110,9 @@ async function signalMaybeTwice(run, name, id, notes, random) {
 function sameSet(got, wanted, what) {
   const counts = new Map();
   for (const one of got) counts.set(one, (counts.get(one) ?? 0) + 1);
-  for (const one of wanted) if (!counts.has(one)) return `${what} ${one} was acknowledged and is lost`;
+  for (const one of wanted) if (!counts.has(one)) return `${what} ${one} was acknowledged, but is lost`;
   for (const [one, count] of counts) if (count > 1) return `${what} ${one} was applied ${count} times`;
-  for (const one of counts.keys()) if (!wanted.includes(one)) return `${what} ${one} came from nowhere`;
+  for (const one of counts.keys()) if (!wanted.includes(one)) return `${what} ${one} was applied, but never acknowledged`;
   return undefined;
 }
 
@@ -130,7 +130,7 @@ function judgeAccount({ order, notes: heard }, { acknowledged }) {
   const misplaced = order.find((id, place) => acknowledged.get(id) !== place);
   return misplaced === undefined
     ? undefined
-    : `update ${misplaced} was answered ${acknowledged.get(misplaced)} and is at ${order.indexOf(misplaced)}`;
+    : `update ${misplaced} was answered ${acknowledged.get(misplaced)}, but is at position ${order.indexOf(misplaced)}`;
 }
 
 /** @type {Kind[]} */
@@ -209,8 +209,8 @@ export const kinds = [
     judge: (output, { items, extras }) => {
       const wanted = (/** @type {string} */ name, /** @type {number} */ count) =>
         Array.from({ length: count }, (_, i) => `${name}${i}`).join();
-      if (output.items.join() !== wanted("item", items)) return `items came as ${output.items.join()}`;
-      return output.extras.join() === wanted("extra", extras) ? undefined : `extras came as ${output.extras.join()}`;
+      if (output.items.join() !== wanted("item", items)) return `items were received as ${output.items.join()}`;
+      return output.extras.join() === wanted("extra", extras) ? undefined : `extras were received as ${output.extras.join()}`;
     },
   },
   {
@@ -231,7 +231,7 @@ export const kinds = [
       }
     },
     judge: (output, _, { acknowledged }) =>
-      output.join() === [...acknowledged.keys()].join() ? undefined : `batons came as ${output.join()}`,
+      output.join() === [...acknowledged.keys()].join() ? undefined : `batons were received as ${output.join()}`,
   },
   {
     workflow: courier,

@@ -1,6 +1,6 @@
-// Looks at histories while they are written.
+// Reads histories while they are being written.
 // Owns: the last sample of each run.
-// Invariants: a sample has to be the beginning of the next (D2), and has to replay (Y5).
+// Invariants: each sample must begin with the previous one (D2), and must replay (Y5).
 
 import { checkGrowth, checkReplay, executionOf, keyOf } from "./checks.mjs";
 import { note } from "./effects.mjs";
@@ -24,7 +24,7 @@ export class Observer {
     const [before, operations, history] = [await run.history(), await run.operations(), await run.history()];
     if (history.turns.length === 0) return;
     this.samples++;
-    // The run may have gone on to its next execution between the calls.
+    // The run may have continued as its next execution between the calls.
     const execution = executionOf(before);
     if (execution === executionOf(history)) {
       const completed = operations.filter(({ kind, status }) => OPERATIONS.has(kind) && status === "completed");

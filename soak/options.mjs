@@ -1,6 +1,6 @@
-// What a soak is asked to do.
-// Owns: the options of the command, and what it says to those that it does not understand.
-// Invariants: nothing has begun when an option is refused.
+// The command-line options of a soak.
+// Owns: the options, their validation, and the help text.
+// Invariants: an invalid option ends the process before the soak has begun.
 
 import { parseArgs } from "node:util";
 import { kinds } from "./mix.mjs";
@@ -10,16 +10,16 @@ const names = kinds.map(({ workflow }) => workflow.name);
 
 const HELP = `npm run soak -- [options]
 
-  --minutes 1        how long there are faults; then everything ends and is checked
+  --minutes 1        how long faults occur; then all runs end and are checked
   --store file       the store: ${STORES.join(", ")}
-  --url postgres://… a server to use, which is not killed; by default one is started
+  --url postgres://… use this server, which is never killed; by default a server is started
   --workers 3        worker processes
-  --open 40          runs that are open at a time
-  --only chain,saga  these workflows: ${names.join(", ")}
+  --open 40          how many runs are open at a time
+  --only chain,saga  only these workflows: ${names.join(", ")}
   --lease 1000       the lease of workers, in milliseconds
-  --drain 60         how long runs have to end after the faults, in seconds
-  --seed 1           what happens when; by default another each time
-  --folder path      where the database and what was found go; by default a new one, which is removed if nothing was found
+  --drain 60         how long runs may take to end after the faults, in seconds
+  --seed 1           the seed of inputs and faults; by default a new one each time
+  --folder path      the folder for the database and the findings; by default a new one, which is removed if nothing was found
   --keep             keeps the folder
   --help
 `;
@@ -62,17 +62,18 @@ export function readOptions() {
   /** @param {"minutes" | "workers" | "seed" | "lease" | "open" | "drain"} name */
   const number = (name) => {
     const value = Number(values[name]);
-    if (values[name].trim() === "" || !Number.isFinite(value) || value < 0) refuse(`--${name}: "${values[name]}" is no number from 0.`);
+    if (values[name].trim() === "" || !Number.isFinite(value) || value < 0)
+      refuse(`--${name} must be a number of at least 0, not "${values[name]}".`);
     return value;
   };
   const { store, url, folder, keep } = values;
-  if (!STORES.includes(store)) refuse(`--store: there is no ${store}; there are ${STORES.join(", ")}.`);
-  if (url !== undefined && store !== "postgres") refuse("--url goes with --store postgres.");
+  if (!STORES.includes(store)) refuse(`--store: "${store}" is unknown; known are ${STORES.join(", ")}.`);
+  if (url !== undefined && store !== "postgres") refuse("--url needs --store postgres.");
   const unknown = values.only?.split(",").filter((name) => !names.includes(name)) ?? [];
-  if (unknown.length > 0) refuse(`--only: there is no ${unknown.join(", ")}; there are ${names.join(", ")}.`);
+  if (unknown.length > 0) refuse(`--only: unknown ${unknown.map((name) => `"${name}"`).join(", ")}; known are ${names.join(", ")}.`);
   const wanted = values.only?.split(",") ?? names;
   const mix = kinds.filter(({ workflow, tables }) => wanted.includes(workflow.name) && !(tables === true && store === "memory"));
-  if (mix.length === 0) refuse(`--only: ${values.only} can't be done on ${store}.`);
+  if (mix.length === 0) refuse(`--only: ${values.only} can't run on ${store}.`);
   const [minutes, workers, seed] = [number("minutes"), number("workers"), number("seed")];
   return {
     minutes,

@@ -1,6 +1,6 @@
-// Worker processes, and what is done to them.
-// Owns: the processes; kills, freezes, thaws and stops; what they wrote to stderr.
-// Invariants: a worker that ends without being told is a finding; when faults stop, every place has a worker that runs.
+// Worker processes, and the faults that hit them.
+// Owns: the processes; kills, freezes, thaws and stops; what the workers wrote to stderr.
+// Invariants: a worker that ends unasked is a finding; when the faults end, every place has a running worker.
 
 import { spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
@@ -27,7 +27,7 @@ export class Pool {
     this.options = options;
     this.stderr = createWriteStream(join(options.folder, "workers.log"), { flags: "a" });
     for (let i = 0; i < options.workers; i++) this.#spawn(i);
-    // However this process ends, nobody is left behind, frozen ones least of all.
+    // However this process ends, it leaves no worker behind, frozen ones included.
     process.once("exit", () => {
       for (const member of this.#members) member?.child.kill("SIGKILL");
     });
@@ -53,13 +53,13 @@ export class Pool {
     child.on("exit", (code, signal) => {
       if (this.#members[place] === member) this.#members[place] = undefined;
       if (member.doomed) return;
-      this.findings.push(`worker ${child.pid} ended by itself: exit code ${code}, signal ${signal} (see workers.log)`);
+      this.findings.push(`worker ${child.pid} ended unasked: exit code ${code}, signal ${signal} (see workers.log)`);
       setTimeout(() => this.#spawn(place), 200);
     });
     note({ e: "fault", what: "spawn", pid: child.pid });
   }
 
-  /** Does something to somebody, again and again, until told to be quiet. */
+  /** Kills, freezes or stops a random worker again and again, until `calm` or `close`. */
   async torment() {
     const { random, lease } = this.options;
     while (!this.#quiet) {
@@ -81,7 +81,7 @@ export class Pool {
     await pause(gap);
     this.#spawn(place);
   }
-  /** @param {number} place @param {Member} member @param {number} ms @param {boolean} forGood killed in its sleep */
+  /** @param {number} place @param {Member} member @param {number} ms @param {boolean} forGood whether it is killed while frozen */
   async #freeze(place, member, ms, forGood) {
     this.freezes++;
     const { child } = member;
@@ -119,7 +119,7 @@ export class Pool {
     });
   }
 
-  /** No more faults: waits until everybody is back. */
+  /** Ends the faults, and waits until every worker is running again. */
   async calm() {
     this.#quiet = true;
     while (this.alive < this.options.workers) await pause(50);

@@ -1,6 +1,6 @@
-// The PostgreSQL under a soak, and what is done to it.
-// Owns: the server, if it is ours; its deaths, the connections that are cut, and the slow network in front of it.
-// Invariants: when faults stop, the server runs and the network is fast. A server that was named from outside is never killed; its
+// The PostgreSQL server of a soak, and the faults that hit it.
+// Owns: the server, unless --url names one; its crashes, the connections that are cut, and the slow network in front of it.
+// Invariants: when the faults end, the server runs and the network is fast. A server that --url names is never killed; only its
 // connections are cut.
 
 import { ask, LAST_BYTES, SlowNetwork, startServer } from "@holdfast/postgres-server";
@@ -24,7 +24,7 @@ export class Postgres {
 
   /** @param {string} direct @param {SlowNetwork} network @param {import("@holdfast/postgres-server").TestServer | undefined} server @param {import("./random.mjs").Random} random */
   constructor(direct, network, server, random) {
-    /** Past the network. */
+    /** The URL that bypasses the slow network. */
     this.direct = direct;
     this.network = network;
     this.server = server;
@@ -39,7 +39,7 @@ export class Postgres {
   get url() {
     return this.network.url;
   }
-  /** How often bytes came late. */
+  /** How often bytes were delayed. */
   get late() {
     return this.network.faults;
   }
@@ -57,7 +57,7 @@ export class Postgres {
       else await this.#slowDown();
     }
   }
-  /** For a while bytes come late: the end of what is asked, so that a commit stays half done; all of it; or answers. */
+  /** Delays bytes for a while: the end of a request, so that a commit stays half sent; whole requests; or answers. */
   async #slowDown() {
     const { random } = this;
     const ms = random.pick([600, 1_600, 3_000]);
@@ -70,7 +70,7 @@ export class Postgres {
     this.network.fault = undefined;
     note({ e: "fault", what: "up", pid: 0 });
   }
-  /** All of its connections break, whatever they are doing; it is gone for a while, and recovers. @param {import("@holdfast/postgres-server").TestServer} server */
+  /** Kills the server, which breaks all connections, and restarts it after a while. @param {import("@holdfast/postgres-server").TestServer} server */
   async #die(server) {
     this.deaths++;
     note({ e: "fault", what: "down", pid: 0 });

@@ -1,5 +1,5 @@
-// Chance that can be repeated.
-// Owns: one generator a seed.
+// Repeatable randomness.
+// Owns: one generator per seed.
 // Invariants: the same seed gives the same draws.
 
 /** @typedef {ReturnType<typeof randomOf>} Random */

@@ -1,7 +1,7 @@
 // npm run soak -- [options]; `--help` lists them.
-// Worker processes on one store are killed, frozen and stopped at random under a mix of workflows; then everything is checked. On
-// PostgreSQL connections are cut and slowed down, too, and the server itself is killed, unless it was named by --url.
-// The last line is "soak: ok …" or "soak: FAILED …"; what a failure needs to be understood stays in the folder.
+// Runs a mix of workflows while the worker processes are killed, frozen and stopped at random; then checks every run. On PostgreSQL,
+// connections are also cut and slowed down, and the server itself is killed unless --url names it.
+// The last line is "soak: ok …" or "soak: FAILED …"; after a failure the folder keeps everything that explains it.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -42,7 +42,7 @@ function report(what, details) {
   }
   findings.set(what, (findings.get(what) ?? 0) + 1);
 }
-/** A server that is killed, or slow for long, is said to be gone: so it is. @param {string} message */
+/** Expected on PostgreSQL: the faults make the server unreachable. @param {string} message */
 const isOutage = (message) => options.store === "postgres" && message.startsWith("Database unreachable");
 const logger = {
   debug() {},
@@ -81,7 +81,7 @@ async function drive(engine, kind, number) {
   open.add(id);
   runs.set(id, { kind, notes });
   try {
-    // Now and then somebody else starts the same run at the same time.
+    // Sometimes a second client starts the same run at the same time.
     const rival = kind.start === undefined && own.chance(0.1) ? startToo(engine, kind, input, id) : undefined;
     const run = await engine.start(kind.workflow, input, { ...kind.start?.(input), id, ...(rival && { onConflict: "use-existing" }) });
     await rival;
@@ -105,9 +105,9 @@ function nextKind() {
   return /** @type {import("./mix.mjs").Kind} */ (mix[0]);
 }
 
-// ── the whole ──
+// ── the soak ──
 
-/** Every run of the store, children too. @param {Holdfast} engine */
+/** Every run in the store, children included. @param {Holdfast} engine */
 async function everyRun(engine) {
   const infos = [];
   let cursor;
@@ -170,7 +170,9 @@ async function storm(postgres) {
         if (known.length > 0)
           await observer
             .look(random.pick(known))
-            .catch((error) => error?.name === "RunNotFoundError" || report(`the observer got ${error?.message}`, { stack: error?.stack }));
+            .catch(
+              (error) => error?.name === "RunNotFoundError" || report(`the observer failed: ${error?.message}`, { stack: error?.stack }),
+            );
       }
     })();
     for (let number = 0; seconds() < until; number++) {
@@ -210,7 +212,7 @@ async function check(engine, observer, pool) {
   const effects = readEffects(paths.effects);
   const traces = tracesOf(effects);
   const known = new Set(infos.map(({ id }) => id));
-  for (const id of runs.keys()) if (!known.has(id)) report(`${id} was started and is not there`);
+  for (const id of runs.keys()) if (!known.has(id)) report(`${id} was started, but is not in the store`);
   /** @type {Map<string, Map<string, number>>} */
   const table = new Map();
   let operationCount = 0;
@@ -237,8 +239,8 @@ async function check(engine, observer, pool) {
 }
 
 /**
- * Errors that workers logged. One that is stopped while the server is away can't store what it has in hand: when its grace period is over
- * it says so, and others do that work again.
+ * The unexpected errors that workers logged. A worker that is stopped while the server is unreachable can't store its results: it logs
+ * that when its grace period is over, and other workers do the work again.
  * @param {readonly import("./effects.mjs").Effect[]} effects
  */
 function complaints(effects) {
@@ -258,14 +260,14 @@ function printTable({ table, counts, operations, rows }) {
     console.log(`  ${workflow.padEnd(11)} ${[...byStatus].sort().map(([status, count]) => `${count} ${status}`).join(", ")}`); // biome-ignore format: one line
   }
   console.log(
-    `\n  operations ${operations}, step bodies run ${counts.bodies}, repeated ${counts.repeated}, told to stop ${counts.aborted}, begun too late ${counts.late}, ledger rows ${rows}\n`,
+    `\n  operations ${operations}, step bodies run ${counts.bodies}, repeated ${counts.repeated}, aborted ${counts.aborted}, begun too late ${counts.late}, ledger rows ${rows}\n`,
   );
 }
 
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
 const limit = setTimeout(
   () => {
-    console.log(`soak: FAILED seed ${seed}: it did not come to an end; see ${folder}`);
+    console.log(`soak: FAILED seed ${seed}: it did not finish in time; see ${folder}`);
     process.exit(1);
   },
   (Number(minutes) * 60 + 2 * Number(drain) + 60) * 1_000,
@@ -280,7 +282,7 @@ try {
     console.log(`soak: ok ${summary}`);
   } else console.log(`soak: FAILED ${findings.size} findings, ${summary}; see ${folder}`);
 } catch (error) {
-  report(`the soak itself broke: ${error}`, { stack: /** @type {any} */ (error)?.stack });
+  report(`the soak itself failed: ${error}`, { stack: /** @type {any} */ (error)?.stack });
   console.log(`soak: FAILED seed ${seed}: ${error}; see ${folder}`);
 }
 clearTimeout(limit);

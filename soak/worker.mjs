@@ -1,4 +1,4 @@
-// node soak/worker.mjs <url> <effects> <lease>: a worker that lives until it is killed or stopped.
+// node soak/worker.mjs <url> <effects> <lease>: a worker that runs until it is killed or stopped.
 
 import { Holdfast } from "holdfast";
 import { note, openEffects, workAs } from "./effects.mjs";
@@ -22,7 +22,7 @@ const worker = await engine.worker({
   cachedRuns: 40,
   gracePeriod: 300,
   determinism: "error",
-  turnTimeout: "60s", // a frozen process has no time to lose
+  turnTimeout: "60s", // a turn of a process that was frozen takes long
   stopOn: ["SIGTERM"],
 });
 workAs(worker.id);

@@ -1,6 +1,6 @@
-// The workflows of the soak: each does one kind of thing, as its input tells it, and returns what a model can foretell.
+// The workflows of the soak: each exercises one feature, and returns a result that a model can predict.
 // Owns: the definitions that workers serve.
-// Invariants: an output depends on the input and on acknowledged messages alone, never on attempts, workers or time.
+// Invariants: an output depends only on the input and on acknowledged messages, never on attempts, workers or time.
 
 import { activity, FatalError, Loop, Receive, RollbackError, signal, update, workflow } from "holdfast";
 import { begin, end, work } from "./effects.mjs";
@@ -8,7 +8,7 @@ import { addEntry, after, readEntries } from "./ledgerTable.mjs";
 
 /** @typedef {{ value: number, ms: number, failures: number }} Work */
 
-/** Attempts that die with their worker count (D7): none of these steps runs out of them. */
+/** Attempts that are lost with their worker count (D7), so there are enough of them for every step to succeed. */
 const retry = { maxAttempts: 1_000, initialInterval: 30, maxInterval: 300 };
 
 /** @param {any} ctx @param {string} name @param {Work} plan @param {object} [options] */
@@ -38,7 +38,7 @@ export const fan = workflow(
   },
 );
 
-/** Fails at `failAt`, and undoes what it did. */
+/** Fails at `failAt` and rolls back its completed steps. */
 export const saga = workflow(
   "saga",
   async (ctx, /** @type {{ steps: Work[], failAt: number, how: "fatal" | "rollback" }} */ { steps, failAt, how }) => {
@@ -62,7 +62,7 @@ const booked = (state, { id, plan }) => ({ ...state, order: [...state.order, id]
 /** @returns {import("holdfast").UpdateSpec<Entry, number>} */
 const booking = () => update();
 
-/** An entity that many talk to. Each way of handling an update books it, and replies with its place. */
+/** An entity with many clients. Every kind of update appends its entry, and replies with the position of the entry. */
 export const account = workflow(
   {
     name: "account",
@@ -114,7 +114,7 @@ export const counter = workflow("counter", async (ctx, /** @type {{ plans: Work[
   ),
 );
 
-/** Books into a table of the user's own: not one row more or less than it has entries. */
+/** Writes exactly one row per entry to a table of the user. */
 export const ledger = workflow("ledger", async (ctx, /** @type {{ entries: Work[] }} */ { entries }) => {
   let total = 0;
   for (const [i, { value, failures }] of entries.entries()) {
@@ -123,7 +123,7 @@ export const ledger = workflow("ledger", async (ctx, /** @type {{ entries: Work[
       (tx, info) => {
         const token = begin(info);
         return after(addEntry(tx, info.idempotencyKey.split("/")[0] ?? "", i, value), () => {
-          if (info.attempt <= failures) throw new Error("taken back");
+          if (info.attempt <= failures) throw new Error("rolled back as planned");
           end(info, token, true);
           return value;
         });
@@ -139,7 +139,7 @@ export const audit = workflow("audit", async (ctx, /** @type {{ from: number, co
   ctx.transaction("read", (tx) => readEntries(tx, from, count)),
 );
 
-/** Takes signals as they come, and says in which order. */
+/** Consumes signals as they arrive, and returns them in that order. */
 export const collector = workflow(
   { name: "collector", signals: { item: signal(), extra: signal() } },
   async (ctx, /** @type {{ items: number, extras: number, plan: Work }} */ { items, extras, plan }) => {
@@ -167,7 +167,7 @@ export const sleeper = workflow("sleeper", async (ctx, /** @type {{ naps: number
   return { early };
 });
 
-/** Hands itself on, with what it was sent and has not taken yet. */
+/** Continues as new after each signal; signals that it has not consumed are carried over. */
 export const relay = workflow(
   { name: "relay", signals: { baton: signal() } },
   async (ctx, /** @type {{ laps: number, got: unknown[], plan: Work }} */ { laps, got, plan }) => {
@@ -202,7 +202,7 @@ export const waiter = workflow({ name: "waiter", signals: { never: signal() } },
   }
 });
 
-/** The first to succeed wins; the others are given up. */
+/** The first branch to succeed wins; the other is cancelled. */
 export const racer = workflow("racer", async (ctx, /** @type {{ plan: Work, naps: number[] }} */ { plan, naps }) => {
   const { winner, value } = await ctx.race("first", {
     work: (own) => step(own, "run", plan),
@@ -214,7 +214,7 @@ export const racer = workflow("racer", async (ctx, /** @type {{ plan: Work, naps
   return winner === "work" ? value === plan.value : value === -1;
 });
 
-/** Tries again as a whole; what it had done stays done. */
+/** The run is retried as a whole; its completed steps do not run again. */
 export const stubborn = workflow(
   { name: "stubborn", retry: { maxAttempts: 4, initialInterval: 50 } },
   async (ctx, /** @type {{ plan: Work, failures: number }} */ { plan, failures }) => {
@@ -224,7 +224,7 @@ export const stubborn = workflow(
   },
 );
 
-/** Fails for good until somebody resumes it. */
+/** Fails with a fatal error until a client resumes it. */
 export const resumed = workflow("resumed", async (ctx, /** @type {{ plan: Work }} */ { plan }) => {
   const value = await step(ctx, "first", plan);
   const once = async (/** @type {any} */ info) => {
@@ -235,7 +235,7 @@ export const resumed = workflow("resumed", async (ctx, /** @type {{ plan: Work }
   return value + (await ctx.step("once", once, { retry })).value;
 });
 
-/** Talks to its children: one ends by itself, the other with its parent. */
+/** Has two children: one ends by itself, the other is cancelled with its parent. */
 export const family = workflow("family", async (ctx, /** @type {{ items: number, plan: Work }} */ { items, plan }) => {
   await ctx.startChild(waiter, { plan });
   const child = await ctx.startChild(collector, { items, extras: 0, plan });
