@@ -1,4 +1,4 @@
-// npm run build, npm run typecheck: installs if need be, then compiles everything.
+// npm run build, npm run typecheck: installs the dependencies if necessary, then compiles everything.
 
 import { build, install } from "./setup.mjs";
 

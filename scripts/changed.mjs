@@ -1,30 +1,30 @@
-// Which tests a change can break: those that import a changed file, and those whose dependencies no import shows.
+// Finds the tests that a change can break: those that import a changed file, and those that use it without importing it.
 // Owns: the rules for files that are not imported: programs of child processes, pages, fixtures, settings.
-// Invariants: a file that no rule knows runs everything.
+// Invariants: a file that no rule covers runs every test.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { root, run } from "./setup.mjs";
 
-/** Started as another process, bundled, or imported by a computed path: code that vitest does not see. */
+/** Test code that starts another process, bundles, or imports a computed path: vitest can't see what it depends on. */
 const RUNS_UNSEEN_CODE =
   /\b(spawn|spawnSync|fork|execFile|execFileSync)\(|new Worker\(|import\(`|import\(pathToFileURL|\/(built|bundled)\.ts"/;
-/** What reads pages, sources and the titles of tests, of the whole repository. */
+/** Tests that read pages, sources and test titles of the whole repository. */
 const READS_ALL = /^(scripts|simulation)\/.*\.test\.mjs$|\/docs\.test\.ts$/;
 
-/** Every test file uses it, by way of vitest. */
+/** Files that every test uses through the setup of vitest. */
 const USED_BY_ALL = /^packages\/(postgres-server\/src\/|core\/test\/seeds\.ts$)/;
 const CODE = /^(packages\/[^/]+\/(src|test)|scripts)\/.*\.(ts|mjs)$/;
 const PROGRAM = /^(examples|soak|simulation)\//;
 const PAGE = /\.md$/;
 const FIXTURE = /^(packages\/[^/]+\/test)\//;
-/** No test can tell. */
+/** Files that no test depends on. */
 const WITHOUT_TESTS = /^(bench|\.ci)\/|^(LICENSE|\.gitignore|biome\.json|knip\.json)$|\/LICENSE$/;
 
 /**
  * @param {readonly string[]} changed paths from the root
  * @param {readonly { path: string, text: string }[]} tests
- * @returns {string[] | undefined} files to look for tests of; undefined: every test has to run
+ * @returns {string[] | undefined} the files whose tests have to run; undefined if every test has to
  */
 export function affected(changed, tests) {
   const unseen = () => tests.filter(({ text }) => RUNS_UNSEEN_CODE.test(text)).map(({ path }) => path);
@@ -35,7 +35,7 @@ export function affected(changed, tests) {
     if (WITHOUT_TESTS.test(path) || PAGE.test(path)) continue;
     if (USED_BY_ALL.test(path)) return undefined;
     if (CODE.test(path) || PROGRAM.test(path)) for (const one of [path, ...unseen()]) files.add(one);
-    // One that is read, or a program: no import leads to it.
+    // A fixture or a program that tests read or start: no test imports it.
     if (fixtures !== undefined && !path.endsWith(".ts")) {
       for (const test of tests) if (test.path.startsWith(`${fixtures}/`)) files.add(test.path);
     } else if (!CODE.test(path) && !PROGRAM.test(path)) return undefined;
@@ -51,7 +51,7 @@ export function affected(changed, tests) {
 export async function vitestFor(since) {
   const files = affected([...(await changedSince(since ?? "HEAD"))], testFiles());
   if (files === undefined) return ["run"];
-  // With nothing to look for, vitest would run everything.
+  // Without a filter vitest would run everything.
   return files.length === 0 ? ["run", "--passWithNoTests", "no-test-is-affected"] : ["related", "--run", "--passWithNoTests", ...files];
 }
 

@@ -1,4 +1,4 @@
-// `npm test -- --changed` leaves out no test that a change can break.
+// `npm test -- --changed` runs every test that a change can break.
 
 import { expect, test } from "vitest";
 import { affected } from "./changed.mjs";
@@ -13,9 +13,9 @@ const tests = [
 const ALWAYS = ["packages/kv/test/docs.test.ts", "scripts/links.test.mjs"];
 
 test.each([
-  ["a page: what reads pages", ["docs/hosts.md"], ALWAYS],
+  ["a page: the tests that read pages", ["docs/hosts.md"], ALWAYS],
   [
-    "a source: what imports it, and what runs it in other processes",
+    "a source: the tests that import it, and those that run it in other processes",
     ["packages/core/src/values/retry.ts"],
     ["packages/core/src/values/retry.ts", "packages/kv/test/killed.test.ts", ...ALWAYS],
   ],
@@ -30,7 +30,7 @@ test.each([
     ["packages/kv/test/killed.test.ts", "packages/kv/test/conformance.test.ts", ...ALWAYS],
   ],
   [
-    "an example: what runs examples",
+    "an example: the tests that run examples",
     ["examples/order/demo.mjs"],
     ["examples/order/demo.mjs", "packages/kv/test/killed.test.ts", ...ALWAYS],
   ],
@@ -39,8 +39,8 @@ test.each([
     ["packages/kv/test/conformance.test.ts"],
     ["packages/kv/test/conformance.test.ts", "packages/kv/test/killed.test.ts", ...ALWAYS],
   ],
-  ["a bench: what reads pages and names", ["bench/run.mjs"], ALWAYS],
-  ["nothing: none", [], []],
+  ["a benchmark: the tests that read pages and names", ["bench/run.mjs"], ALWAYS],
+  ["nothing: no test", [], []],
 ])("%s", (_, changed, expected) => {
   expect(affected(changed, tests)?.toSorted()).toEqual(expected.toSorted());
 });

@@ -1,9 +1,9 @@
-// Checks the walls of the house, file by file:
-//   doors   a package is imported only through the `exports` of its package.json, and only by the rooms that may;
+// Checks the imports of every file:
+//   doors   a package is imported only through the `exports` of its package.json, and only by packages that are allowed to;
 //           a relative import stays inside its package, and one from src stays inside src
-//   folders inside a package imports between folders go one way (folders.mjs)
-//   purity  core's sources import nothing but each other, and those of host, its Node door aside, nothing but core; neither uses a
-//           clock, timer, randomness or I/O
+//   folders imports between the folders of a package go one way (folders.mjs)
+//   purity  the sources of core import only each other; those of host, except for its Node folder, import only core; neither uses a
+//           clock, timers, randomness or I/O
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
@@ -12,7 +12,7 @@ import { parseSync, visitorKeys } from "oxc-parser";
 import { roundTrips } from "./folders.mjs";
 import { ambientUses } from "./purity.mjs";
 
-/** What each package's sources may import of this repository: all doors of a package, one of them, or only types of it. */
+/** What the sources of each package may import from this repository: all doors of a package, one door, or only types. */
 const rooms = new Map([
   ["core", []],
   ["host", ["core"]],
@@ -20,7 +20,7 @@ const rooms = new Map([
   ["postgres", ["core", "holdfast/store"]],
   ["kv", ["core", "host"]],
   ["temporal", ["core", "host", "holdfast/backend"]],
-  ["conformance", ["core", "host", "holdfast", "type kv"]], // a suite for drivers needs to know what a driver is
+  ["conformance", ["core", "host", "holdfast", "type kv"]], // its suite for drivers needs the type of a driver
   ["simulation", ["core", "host", "holdfast"]],
   ["otel", ["type holdfast"]],
   ["cli", ["core", "host", "holdfast", "postgres", "kv", "temporal", "conformance", "simulation"]],
@@ -30,20 +30,20 @@ const rooms = new Map([
   ["temporal-server", []],
 ]);
 
-/** Sources that run in any runtime, and what they may import beside each other. */
+/** Sources that run in any runtime, and what they may import in addition to each other. */
 const pureRooms = [
   { room: "core", sources: "packages/core/src/", except: undefined, imports: [] },
   { room: "host", sources: "packages/host/src/", except: "packages/host/src/node/", imports: ["@holdfast/core"] },
 ];
 const pureTypeImports = ["@standard-schema/spec"];
 
-/** The pure files that may use some ambient names, and why. */
+/** Pure files that may use some globals, and why. */
 const exceptions = new Map([
-  // The barrier finds out at run time which scheduling functions its runtime has.
+  // The barrier detects which scheduling functions its runtime has.
   ["packages/core/src/executor/barrier.ts", ["globalThis", "process", "setImmediate"]],
-  // The environment is where hosts get their clock, timers and randomness from.
+  // The environment provides hosts with their clock, timers and randomness.
   ["packages/host/src/environment.ts", ["globalThis", "Date.now", "Math.random"]],
-  // A runtime with a process has events that rejections are withheld from.
+  // In a runtime with a `process`, this file filters its unhandledRejection events.
   ["packages/host/src/unhandledRejections.ts", ["globalThis"]],
 ]);
 
@@ -51,7 +51,7 @@ const exceptions = new Map([
 /** @typedef {Map<string, { room: string, doors: string[] }>} Packages */
 
 /**
- * Everything wrong in the repository at `root`, as "file:line: what".
+ * All problems in the repository at `root`, as "file:line: problem".
  * @param {string} root
  */
 export function checkDoors(root) {
@@ -139,7 +139,7 @@ function doorProblem(path, specifier, typeOnly, packages) {
   const [, name = "", subpath = ""] = /^((?:@[^/]+\/)?[^/]+)(.*)$/.exec(specifier) ?? [];
   const target = packages.get(name);
   if (!target) return undefined;
-  if (!target.doors.includes(`.${subpath}`)) return `"${specifier}" is no door of ${name} (doors: ${target.doors.join(", ")})`;
+  if (!target.doors.includes(`.${subpath}`)) return `"${specifier}" is not a door of ${name} (doors: ${target.doors.join(", ")})`;
   if (room === undefined || folder !== "src") return undefined;
   if (target.room === room) return `"${specifier}" is this package: import by relative path`;
   const may = rooms.get(room);
@@ -163,7 +163,7 @@ function purityProblem({ room, except, imports }, path, specifier, typeOnly) {
 }
 
 /**
- * All imports of a module, of whatever form.
+ * All imports of a module, in any syntax.
  * @param {Node} node
  * @returns {{ specifier: string, typeOnly: boolean, start: number }[]}
  */

@@ -1,4 +1,4 @@
-// Each wall is tried with a planted violation, in a small repository made for it.
+// Each check is tested with a planted violation, in a small temporary repository.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -26,17 +26,17 @@ function write(path, text) {
 
 describe("doors", () => {
   test.each([
-    ["packages/kv/src/a.ts", `import { x } from "@holdfast/core/src/index.ts";`, "is no door of @holdfast/core"],
-    ["packages/kv/src/a.ts", `export * from "@holdfast/core/internal";`, "is no door of @holdfast/core"],
-    ["packages/kv/src/a.ts", `const x = await import("@holdfast/core/internal");`, "is no door of @holdfast/core"],
-    ["packages/kv/src/a.ts", `type X = import("@holdfast/core/internal").X;`, "is no door of @holdfast/core"],
-    ["packages/kv/src/a.ts", `import x = require("@holdfast/core/internal");`, "is no door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `import { x } from "@holdfast/core/src/index.ts";`, "is not a door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `export * from "@holdfast/core/internal";`, "is not a door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `const x = await import("@holdfast/core/internal");`, "is not a door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `type X = import("@holdfast/core/internal").X;`, "is not a door of @holdfast/core"],
+    ["packages/kv/src/a.ts", `import x = require("@holdfast/core/internal");`, "is not a door of @holdfast/core"],
     ["packages/kv/src/a.ts", `import { x } from "../../core/src/index.ts";`, `leaves packages/kv/src/`],
     ["packages/kv/src/a.ts", `import { x } from "../test/helper.ts";`, `leaves packages/kv/src/`],
     ["packages/kv/src/a.ts", `import { x } from "/tmp/x.ts";`, "is absolute"],
     ["packages/kv/src/a.ts", `import { x } from "@holdfast/kv";`, "is this package"],
     ["packages/kv/test/a.test.ts", `import { x } from "../../core/src/index.ts";`, `leaves packages/kv/`],
-    ["packages/kv/test/a.test.ts", `import { x } from "@holdfast/core/internal";`, "is no door of @holdfast/core"],
+    ["packages/kv/test/a.test.ts", `import { x } from "@holdfast/core/internal";`, "is not a door of @holdfast/core"],
     ["packages/core/src/a.ts", `import { x } from "@holdfast/kv";`, "packages/core may not import @holdfast/kv"],
     ["packages/new/src/a.ts", `import { x } from "@holdfast/kv";`, "has no line in the table of rooms"],
     ["bench/a.mjs", `import { x } from "../packages/core/src/index.ts";`, "reaches into a package"],
@@ -86,7 +86,7 @@ describe("rooms", () => {
 });
 
 describe("folders", () => {
-  test("two that import each other are a problem, by types too, at any depth, and with others between", () => {
+  test("folders that import each other are a problem, also through types, at any depth, and through other folders", () => {
     write("packages/kv/src/deep/a/x.ts", `import type { Y } from "../b/y.ts";`);
     write("packages/kv/src/deep/b/y.ts", `import { z } from "../c/d/z.ts";`);
     write("packages/kv/src/deep/c/d/z.ts", `import { x } from "../../a/x.ts";`);
@@ -95,12 +95,12 @@ describe("folders", () => {
         "b imports c in packages/kv/src/deep/b/y.ts, c imports a in packages/kv/src/deep/c/d/z.ts",
     ]);
   });
-  test("a folder that comes back to itself by a file of src is a problem", () => {
+  test("a folder that imports itself through a file of src is a problem", () => {
     write("packages/kv/src/a/x.ts", `import { y } from "../y.ts";`);
     write("packages/kv/src/y.ts", `export * from "./a/z.ts";`);
     expect(checkDoors(root)).toEqual([expect.stringContaining("a imports y.ts in packages/kv/src/a/x.ts, y.ts imports a in")]);
   });
-  test("index.ts, files of one folder, a folder and what is inside it, and tests, go any way they like", () => {
+  test("index.ts, files of one folder, a folder and its subfolders, and tests may import in any direction", () => {
     write("packages/kv/src/index.ts", `export * from "./a/x.ts";`);
     write("packages/kv/src/a/x.ts", `import { y } from "./y.ts"; import { z } from "./in/z.ts"; import { b } from "../b/b.ts";`);
     write("packages/kv/src/a/y.ts", `import type { X } from "./x.ts";`);
@@ -164,14 +164,14 @@ describe("purity", () => {
     expect(checkDoors(root)).toEqual([]);
   });
 
-  test("the barrier may look for its runtime's scheduling, and for nothing else", () => {
+  test("the barrier may use the scheduling functions of its runtime, and nothing else", () => {
     write("packages/core/src/executor/barrier.ts", `globalThis.process.nextTick(f); process.nextTick(f); setImmediate(f); function f() {}`);
     expect(checkDoors(root)).toEqual([]);
     write("packages/core/src/executor/barrier.ts", "setTimeout(() => {}, 1);");
     expect(checkDoors(root)).toEqual(["packages/core/src/executor/barrier.ts:1: core is pure: it can't use setTimeout"]);
   });
 
-  test("host is pure too, but for its Node door, which its other sources can't import", () => {
+  test("host is pure too, except for its Node folder, which its other sources can't import", () => {
     write("packages/host/src/a.ts", `import { x } from "@holdfast/core"; import { y } from "./attempts/y.ts";`);
     write("packages/host/src/environment.ts", "const now = Date.now; const { setTimeout } = globalThis;");
     write("packages/host/src/node/a.ts", `import { Worker } from "node:worker_threads"; setTimeout(() => Date.now(), 1);`);

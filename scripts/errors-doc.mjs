@@ -1,5 +1,5 @@
-// node scripts/errors-doc.mjs: writes docs/errors.md from the catalogs of errors, which are the one source of what it says.
-// Reads the built packages: `npm run docs` builds them first.
+// node scripts/errors-doc.mjs: generates docs/errors.md from the error catalogs.
+// It reads the built packages, which `npm run docs` builds first.
 
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -23,13 +23,13 @@ export function errorsPage({ core, engine, store, kv }) {
 
 Every error that Holdfast raises extends \`HoldfastError\`. It has a \`code\` that never changes, so that programs can match on it; a \`name\` equal to its class name; \`retryable\`, which says whether trying the same thing again helps; and a message that says what happened, where, and what to do.
 
-This page is made by \`npm run docs\` from the catalogs: that of [the core](../packages/core/src/base/catalog.ts), whose errors any host may raise, that of [the engine and its stores](../packages/holdfast/src/errorCatalog.ts), and that of [the key-value host](../packages/kv/src/errorCatalog.ts).
+\`npm run docs\` generates this page from the error catalogs: that of [the core](../packages/core/src/base/catalog.ts), whose errors any host may raise, that of [the engine and its stores](../packages/holdfast/src/errorCatalog.ts), and that of [the key-value host](../packages/kv/src/errorCatalog.ts).
 
 | code | class | does retrying help? |
 |---|---|---|
 ${core.map((entry) => row(entry, `[${entry.name}](#${entry.name.toLowerCase()})`)).join("\n")}
 
-Errors of [the engine](#the-engine), of [stores](#stores) and of [the key-value host](#the-key-value-host) have these codes; where no class is named they are plain \`HoldfastError\`s, or \`StoreError\`s.
+Errors of [the engine](#the-engine), of [stores](#stores) and of [the key-value host](#the-key-value-host) have these codes. Those without a class are plain \`HoldfastError\`s or \`StoreError\`s.
 
 | code | class | does retrying help? |
 |---|---|---|
@@ -41,12 +41,12 @@ ${core.map((entry) => section(`## ${entry.name}`, entry)).join("\n")}
 ${engine.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}
 ## Stores
 
-All of them extend \`StoreError\`, which \`holdfast/store\` exports. Nothing of a call that ends in one of these was written.
+All of them extend \`StoreError\`, which \`holdfast/store\` exports. A call that fails with one of these has written nothing.
 
 ${store.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}
 ## The key-value host
 
-It raises some of the engine's too: those of messages, of timeouts, and of steps that are given up.
+It also raises some errors of the engine: those about messages, timeouts and cancelled steps.
 
 ${kv.map((entry) => section(`### \`${entry.code}\``, entry)).join("\n")}`;
 }

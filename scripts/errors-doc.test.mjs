@@ -1,4 +1,4 @@
-// docs/errors.md says what the catalogs say, and they have every code that there is.
+// docs/errors.md matches the error catalogs, and the catalogs contain every code of the sources.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ test("docs/errors.md is up to date: run `npm run docs`", () => {
   expect(readFileSync(join(root, page), "utf8")).toBe(errorsPage(catalogs));
 });
 
-test("every error has its section and its row", () => {
+test("every error has a section and a table row", () => {
   const text = errorsPage(catalogs);
   for (const { name, code, summary, whatToDo } of errorCatalog) {
     expect(text).toContain(`| \`${code}\` | [${name}](#${name.toLowerCase()}) |`);

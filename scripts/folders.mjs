@@ -1,10 +1,10 @@
-// Whether imports between the folders of a package go one way.
-// Owns: what counts as a folder: those that lie side by side; of `src` itself, its files too, except for index.ts, which imports all.
-// Invariants: an import inside a folder, or between a folder and one inside it, is that folder's affair.
+// Checks that imports between the folders of a package go one way.
+// Owns: what is compared: folders with the same parent; directly in `src` also files, except for index.ts, which imports from all of them.
+// Invariants: imports inside a folder, or between a folder and its subfolders, may go any way.
 
 /** A relative import: both files from the root. @typedef {{ from: string, to: string }} Import */
 
-/** Sets of folders that still import one another in a circle. Nothing may be added. */
+/** Known cycles of folders. None may be added. */
 const known = [
   ["packages/core/src/executor/replay", "packages/core/src/executor/resume"],
   ["packages/holdfast/src/engine", "packages/holdfast/src/host"],
@@ -12,11 +12,11 @@ const known = [
 ];
 
 /**
- * Each set of folders that can be reached from each other, with an import from each.
+ * The cycles of folders that import one another, with an import from each folder.
  * @param {readonly Import[]} imports
  */
 export function roundTrips(imports) {
-  /** By folder, the name of what is inside it: what that imports beside it, and where. @type {Map<string, Map<string, Map<string, Import>>>} */
+  /** By parent folder and entry: the other entries that it imports, each with one of the imports. @type {Map<string, Map<string, Map<string, Import>>>} */
   const levels = new Map();
   for (const one of imports) {
     const step = stepOf(one);
@@ -37,7 +37,7 @@ export function roundTrips(imports) {
   );
 }
 
-/** The two that an import goes between, side by side in `parent`. @param {Import} one */
+/** The two entries of a common parent folder that an import connects. @param {Import} one */
 function stepOf({ from, to }) {
   if (!/^packages\/[^/]+\/src\//.test(from) || /^packages\/[^/]+\/src\/index\.ts$/.test(from)) return undefined;
   const here = from.split("/");
@@ -45,14 +45,14 @@ function stepOf({ from, to }) {
   const depth = here.findIndex((part, i) => part !== there[i]);
   const [source, target] = [here[depth], there[depth]];
   if (depth < 3 || source === undefined || target === undefined) return undefined;
-  // Of `src` itself, files count too: a folder must not come back to itself by way of one.
+  // Directly in `src` files count too: a folder must not import itself through one of them.
   const areFolders = depth < here.length - 1 && depth < there.length - 1;
   if (depth > 3 && !areFolders) return undefined;
   return { parent: here.slice(0, depth).join("/"), from: source, to: target };
 }
 
 /**
- * The strongly connected sets of more than one.
+ * The strongly connected sets with more than one member.
  * @param {Map<string, Map<string, Import>>} level
  */
 function circlesOf(level) {

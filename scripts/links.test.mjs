@@ -1,4 +1,4 @@
-// Links between the pages, and from them to files, lead somewhere.
+// Links between pages, and from pages to files, are not broken.
 
 import { existsSync } from "node:fs";
 import { join, posix } from "node:path";

@@ -1,6 +1,6 @@
-// npm run nightly: what takes too long for `npm test`. All tests with fresh seeds and more of them, fresh simulated worlds, every planted
-// bug, long soaks. CONTRIBUTING.md says what each proves.
-// The last line is "nightly: ok" or "nightly: FAILED: …"; each part runs, whatever became of those before it.
+// npm run nightly: the checks that take too long for `npm test`: all tests with more and fresh seeds, fresh simulated worlds, every
+// planted bug, long soaks. CONTRIBUTING.md says what each proves.
+// The last line is "nightly: ok" or "nightly: FAILED: …"; every part runs, even if earlier ones failed.
 
 import { join } from "node:path";
 import { build, install, programOf, root, run } from "./setup.mjs";

@@ -1,4 +1,4 @@
-// The pages that people read, for the tests that hold them to the truth.
+// The documentation pages, for the tests that check them.
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
@@ -11,7 +11,7 @@ export const readmes = [root, ...workspacePackages().map(({ dir }) => dir)]
 
 const docs = readdirSync(join(root, "docs")).filter((name) => name.endsWith(".md"));
 
-/** All pages, by their path from the root. */
+/** The paths of all pages, from the root. */
 export const pages = [...readmes, "CONTRIBUTING.md", ...docs.map((name) => `docs/${name}`)];
 
 /** @param {string} path from the root */

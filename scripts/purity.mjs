@@ -1,10 +1,10 @@
-// Finds what a module takes from its surroundings: the globals it uses that are not on the list of harmless ones.
-// Scopes are resolved, so a parameter called `location` is no use of the browser's.
+// Finds the globals that a module uses and that are not on the list of harmless ones.
+// Scopes are resolved, so a parameter called `location` does not count as the browser's global.
 
 import { analyze } from "eslint-scope";
 import { visitorKeys } from "oxc-parser";
 
-/** The language itself, and what all JavaScript runtimes have that neither tells the time nor reaches the outside. */
+/** The language itself, and globals of all JavaScript runtimes that neither read a clock nor do I/O. */
 const harmless = new Set([
   ...["undefined", "NaN", "Infinity", "isNaN", "isFinite", "parseInt", "parseFloat"],
   ...["encodeURI", "encodeURIComponent", "decodeURI", "decodeURIComponent"],
@@ -17,7 +17,7 @@ const harmless = new Set([
   ...["queueMicrotask", "structuredClone", "TextEncoder", "TextDecoder", "URL", "URLSearchParams", "atob", "btoa"],
 ]);
 
-/** What harmless globals have that is not. */
+/** Members of harmless globals that are not harmless. */
 const harmful = new Map([
   ["Date", ["now"]],
   ["Math", ["random"]],
@@ -26,11 +26,11 @@ const harmful = new Map([
 
 /** @typedef {{ type: string, start: number, [key: string]: any }} Node */
 
-/** TypeScript's nodes that hold an expression. All others hold types, which vanish. */
+/** TypeScript's nodes that contain an expression. All others contain only types, which do not exist at run time. */
 const typedExpressions = ["TSAsExpression", "TSSatisfiesExpression", "TSNonNullExpression", "TSInstantiationExpression", "TSTypeAssertion"];
 const typeKeys = ["typeAnnotation", "typeParameters", "typeArguments", "returnType", "superTypeArguments", "implements"];
 
-/** What to visit of each kind of node so that only run-time code is seen. */
+/** The children to visit of each kind of node, so that only run-time code is visited. */
 const runtimeKeys = Object.fromEntries(
   Object.entries(visitorKeys).map(([type, keys]) => {
     if (typedExpressions.includes(type)) return [type, ["expression"]];
@@ -62,7 +62,7 @@ export function ambientUses(program) {
 }
 
 /**
- * Whether a name is free, or bound only by a `declare const` that promises a global.
+ * Whether a name is a global: it is unbound, or bound only by a `declare const`.
  * @param {import("eslint-scope").Variable | null} variable
  */
 function isAmbient(variable) {
@@ -72,7 +72,7 @@ function isAmbient(variable) {
 }
 
 /**
- * The name for what is wrong with this use of a global, if anything is.
+ * Describes what is harmful about this use of a global; undefined if nothing is.
  * @param {Node} node
  * @param {Map<Node, Node | undefined>} parents
  */
@@ -89,7 +89,7 @@ function harmfulUse(node, parents) {
   }
   const members = harmful.get(name);
   if (!members) return undefined;
-  // Under another name its members can't be told apart.
+  // Under another name the uses of its members can't be found.
   if (parent["init"] === node || typedExpressions.includes(parent.type)) return `${name} under another name or type`;
   if (parent.type !== "MemberExpression" || parent["object"] !== node) return undefined;
   const { computed, property } = parent;
@@ -97,7 +97,7 @@ function harmfulUse(node, parents) {
   return typeof member !== "string" || members.includes(member) ? `${name}.${member ?? "[computed]"}` : undefined;
 }
 
-/** Surroundings that are reached by syntax, not by name. @param {Node} node */
+/** Uses of the runtime through syntax instead of a name. @param {Node} node */
 function syntaxUse(node) {
   const { type, start } = node;
   if (type === "MetaProperty" && node["meta"].name === "import") return [{ name: "import.meta", start }];

@@ -1,5 +1,5 @@
-// node scripts/semantics.mjs: writes docs/proofs.md, which names for each rule of docs/semantics.md the test files whose titles carry
-// the rule's id. The rules themselves are written by hand, in docs/semantics.md.
+// node scripts/semantics.mjs: generates docs/proofs.md, which lists for each rule of docs/semantics.md the test files with the rule's id
+// in a title. The rules themselves are written by hand, in docs/semantics.md.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
@@ -11,16 +11,16 @@ import { parseSync, visitorKeys } from "oxc-parser";
 export const rulesPage = "docs/semantics.md";
 export const proofsPage = "docs/proofs.md";
 
-/** Groups whose rules are about the core: each of them needs a test, unless a host keeps it. */
+/** Groups of rules about the core: each rule needs a test in the core, unless only a host can implement it. */
 const coreGroups = "PMRANCLKVXYS";
 
-/** Rules of those groups that only a host can keep, and why. */
+/** Rules of those groups that only a host can implement, and why. */
 export const hostRules = new Map([
-  ["P11", "statuses are what a host keeps of a run; the core only ends executions"],
-  ["M1", "sending, acknowledging and the check at the sender"],
-  ["M12", "which runs exist and which are closed, the store knows"],
-  ["K5", "it is about what an older worker still writes: epochs"],
-  ["K6", "policies of other runs, and ending a run without its code"],
+  ["P11", "hosts store the status of a run; the core only ends executions"],
+  ["M1", "hosts send, acknowledge and validate messages"],
+  ["M12", "only the store knows which runs exist and which are closed"],
+  ["K5", "it is about writes of a worker with an old epoch"],
+  ["K6", "it is about other runs, and about ending a run without its code"],
   ["K9", "a run without a first turn has no executor yet"],
 ]);
 
@@ -29,8 +29,8 @@ export const hostRules = new Map([
 const testFunctions = new Set(["describe", "test", "it", "suite"]);
 
 /**
- * The titles of the tests in a file. Where a title begins with something computed (`${rule} …`, `%s` of a table), all texts of the
- * file that begin with a rule's id stand in for it. Tests that are skipped prove nothing.
+ * The titles of the tests in a file. If a title begins with a computed part (`${rule} …`, `%s` of a table), all strings of the file that
+ * begin with a rule's id count as titles. Skipped tests don't count.
  * @param {string} path
  * @param {string} text
  */
@@ -54,7 +54,7 @@ export function titlesIn(path, text) {
         titles.push(title);
         computed ||= /^(%|\$)/.test(title);
       } else if (title !== undefined && startsWithRule(title) && isFunction(node["arguments"].at(-1))) {
-        titles.push(title); // a test function of the file's own
+        titles.push(title); // a test function that the file defines itself
       }
     }
     for (const key of visitorKeys[node.type] ?? []) {
@@ -65,7 +65,7 @@ export function titlesIn(path, text) {
   return computed ? [...titles, ...texts] : titles;
 }
 
-/** What a text or template says; what is computed in it reads as `$`. @param {Node | undefined} node @returns {string | undefined} */
+/** The text of a string or template; computed parts become `$`. @param {Node | undefined} node @returns {string | undefined} */
 function textOf(node) {
   if (node?.type === "Literal" && typeof node["value"] === "string") return node["value"];
   if (node?.type === "TemplateLiteral") return node["quasis"].map((/** @type {Node} */ part) => part["value"].cooked).join("$");
@@ -75,7 +75,7 @@ function textOf(node) {
   return undefined;
 }
 
-/** `it.each(table)` is called as it, each. @param {Node} callee @returns {string[]} */
+/** The names in a callee: `it.each(table)` gives "it", "each". @param {Node} callee @returns {string[]} */
 function calleeNames(callee) {
   if (callee.type === "Identifier") return [callee["name"]];
   if (callee.type === "MemberExpression") return [...calleeNames(callee["object"]), callee["property"].name ?? ""];
@@ -91,7 +91,7 @@ const isFunction = (node) => node?.type === "ArrowFunctionExpression" || node?.t
 /** @param {string} text */
 const startsWithRule = (text) => /^(N|[A-Z]\d{1,2})(?=[\s,:–-]|$)/.test(text);
 
-/** The rules that a title names: `M4 M5 …`, `L1–L4 …`, `… (Y6)`. N has no number and counts only where it comes first. @param {string} title */
+/** The ids of the rules in a title: `M4 M5 …`, `L1–L4 …`, `… (Y6)`. N has no number and counts only at the beginning. @param {string} title */
 export function idsIn(title) {
   const ids = new Set(/^N(?=[\s,:])/.test(title) ? ["N"] : []);
   for (const [, group = "", from = "", until = from] of title.matchAll(/\b([A-Z])(\d{1,2})(?:[–-]\1(\d{1,2}))?\b/g)) {
@@ -120,8 +120,8 @@ function filesIn(folder) {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-/** A file that proves a rule: what it does, or only what its types say. @typedef {{ path: string, typesOnly: boolean }} Proof */
-/** By the id of the rule. @typedef {Map<string, Proof[]>} Proofs */
+/** A file that proves a rule, by its behaviour or only by types. @typedef {{ path: string, typesOnly: boolean }} Proof */
+/** Proofs by the id of their rule. @typedef {Map<string, Proof[]>} Proofs */
 
 /** @param {string} root @returns {Proofs} */
 export function proofsIn(root) {
@@ -147,7 +147,7 @@ export function rulesOn(text) {
   });
 }
 
-/** Rules without a test that shows what they say: every rule of the core, and every one that a host keeps. @param {string} text @param {Proofs} proofs */
+/** The rules, of the core and of hosts, that no test of behaviour proves. @param {string} text @param {Proofs} proofs */
 export function unprovenOn(text, proofs) {
   const isProven = (/** @type {string} */ id) => proofs.get(id)?.some(({ typesOnly }) => !typesOnly) ?? false;
   return rulesOn(text).filter((id) => !isProven(id));
@@ -165,7 +165,7 @@ const introduction = `# Rules and their tests
 Every rule of the [contract](semantics.md) with the test files that prove it: a test carries the rule's id in its title. "(types)" marks a file that only checks what the types say. \`npm run docs\` writes this page; a test fails when the page is out of date or when a rule has no test.
 `;
 
-/** The page of proofs as it is today. @param {string} text the page of rules @param {Proofs} proofs */
+/** Generates the page of proofs. @param {string} text the page of rules @param {Proofs} proofs */
 export function proofsPageOf(text, proofs) {
   const lines = [introduction];
   for (const line of text.split("\n")) {

@@ -1,4 +1,4 @@
-// docs/proofs.md names the tests that exist, and every rule of docs/semantics.md has one.
+// docs/proofs.md is up to date, and every rule of docs/semantics.md has a test.
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,15 +22,15 @@ import { root } from "./setup.mjs";
 const text = readFileSync(join(root, rulesPage), "utf8");
 
 describe("docs/semantics.md", () => {
-  test("every rule has a test that carries its id", () => {
+  test("every rule has a test with its id in the title", () => {
     expect(unprovenOn(text, proofsIn(root))).toEqual([]);
   });
 
-  test("every rule of the core has one in the core", () => {
+  test("every rule of the core has a test in the core", () => {
     expect(unprovenInCore(text, proofsIn(root))).toEqual([]);
   });
 
-  test("has every rule once, and each group numbered without gaps", () => {
+  test("contains every rule once, and numbers each group without gaps", () => {
     const rules = rulesOn(text);
     const groups = grouped(rules);
     expect([...groups.keys()].join("")).toBe("PMRANCLKVXYDWSHE");
@@ -39,7 +39,7 @@ describe("docs/semantics.md", () => {
     }
   });
 
-  test("what is left to hosts are rules that exist", () => {
+  test("the list of rules for hosts contains only existing rules", () => {
     const rules = new Set(rulesOn(text));
     expect([...hostRules.keys()].filter((id) => !rules.has(id))).toEqual([]);
   });
@@ -87,7 +87,7 @@ describe("titles", () => {
   });
 });
 
-test("the page of proofs says what proves a rule, what only types do, and what nothing does", () => {
+test("the page of proofs lists the tests of each rule, marks those that only check types, and names rules without a test", () => {
   const repository = mkdtempSync(join(tmpdir(), "holdfast-semantics-"));
   onTestFinished(() => rmSync(repository, { recursive: true }));
   const write = (/** @type {string} */ path, /** @type {string} */ source) => {

@@ -1,5 +1,5 @@
-// What every entry point needs before it can work: the installed dependencies and the built packages.
-// Uses nothing but Node, because it runs on a fresh clone.
+// What every entry point needs first: the installed dependencies and the built packages.
+// It uses nothing but Node, because it runs on a fresh clone.
 
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -51,7 +51,7 @@ export function programOf(name, program) {
   return join(dir, typeof bin === "string" ? bin : bin[program]);
 }
 
-/** Whether node_modules holds what package-lock.json asks for. npm keeps a copy of the lockfile of what it installed. */
+/** Whether node_modules matches package-lock.json. npm keeps a copy of the lockfile that it installed from. */
 function isInstalled() {
   const installedPath = join(root, "node_modules", ".package-lock.json");
   if (!existsSync(installedPath)) return false;
@@ -69,7 +69,7 @@ function isInstalled() {
   return Object.keys(installed).every((path) => path in wanted);
 }
 
-/** Installs the locked dependencies if they are missing or others than the lockfile's. */
+/** Installs the locked dependencies if some are missing or differ from the lockfile. */
 export async function install() {
   if (isInstalled()) return { ok: true, output: "", skipped: true };
   const npm = process.platform === "win32" ? "npm.cmd" : "npm";
@@ -80,14 +80,14 @@ export async function install() {
   return { ...result, skipped: false };
 }
 
-/** Compiles all projects. The same call is the type check, since the build emits only what has checked. */
+/** Compiles all projects. This is also the type check, since the build emits only code that passes it. */
 export async function build() {
   for (const { dir } of workspacePackages()) removeOrphans(join(dir, "src"), join(dir, "dist"));
   return run(process.execPath, [programOf("typescript", "tsc"), "-b"], { stdio: "pipe" });
 }
 
 /**
- * Deletes compiled files whose source is gone: tsc leaves them, and they would be published.
+ * Deletes compiled files whose source no longer exists: tsc leaves them, and they would be published.
  * @param {string} src
  * @param {string} dist
  */

@@ -1,5 +1,5 @@
-// The TypeScript in the pages: all of it compiles against the packages' sources, and that of the READMEs runs and prints what the
-// comments beside its console.log calls say.
+// The TypeScript in the pages: every snippet compiles against the packages' sources; those of the READMEs also run and print what the
+// comments after their console.log calls say.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -25,7 +25,7 @@ beforeAll(() => {
   const cache = join(root, ".cache");
   mkdirSync(cache, { recursive: true });
   folder = mkdtempSync(join(cache, "snippets-"));
-  // Blank lines before the code: what the compiler says of a line is about that line of the page.
+  // Blank lines before the code make the compiler's line numbers those of the page.
   for (const { line, code, name } of snippets) writeFileSync(join(folder, `${name}.ts`), `${"\n".repeat(line)}${code}`);
 });
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -41,7 +41,7 @@ test("every snippet compiles", async () => {
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
   const { output } = await run(process.execPath, [programOf("typescript", "tsc"), "-p", folder], { stdio: "pipe" });
-  // What it says of the packages' own sources is for the type check, which compiles each with its own options.
+  // Errors in the packages' sources are left to the type check, which compiles each package with its own options.
   expect(output.replaceAll(/^packages\/.*\n( .*\n)*/gm, "")).toBe("");
 }, 120_000);
 
@@ -59,7 +59,7 @@ describe("every snippet of a README prints what it says", () => {
   }, 120_000);
   test.each(runnable.map((snippet) => [`${snippet.page}:${snippet.line}`, snippet]))("%s", async (_, snippet) => {
     const promised = [...snippet.code.matchAll(/^console\.log\(.*\); \/\/ (.*)$/gm)].map((match) => match[1]);
-    expect(promised.length, "a snippet that is run says what it prints").toBeGreaterThan(0);
+    expect(promised.length, "a snippet that is run must say what it prints").toBeGreaterThan(0);
     const expectedFile = join(folder, `${snippet.name}.expected.mjs`);
     writeFileSync(expectedFile, `export const expected = [${promised.join(", ")}];`);
     const { expected } = await import(expectedFile);
@@ -67,7 +67,7 @@ describe("every snippet of a README prints what it says", () => {
     /** @type {unknown[]} */
     const printed = [];
     const log = vi.spyOn(console, "log").mockImplementation((value) => void printed.push(value));
-    // A folder of its own: what it opens as "file:./app.db" is new, and goes with the folder.
+    // In a new folder, so that "file:./app.db" is a new database, which is deleted with the folder.
     const home = process.cwd();
     process.chdir(mkdtempSync(join(folder, "cwd-")));
     try {

@@ -1,5 +1,5 @@
-// npm test [-- vitest arguments]: every check of the repository, one line each, and the tests last.
-// npm test -- --changed [commit]: the checks, and those tests that a change since that commit can break (default: since the last commit).
+// npm test [-- vitest arguments]: every check of the repository, one line each, then the tests.
+// npm test -- --changed [commit]: the checks, and the tests that changes since that commit can break (default: the last commit).
 // The last line on stdout is always "tests: N passed, N failed, N skipped"; the exit code covers all phases.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -28,7 +28,7 @@ async function phase(name, work) {
 /** @param {string} name @param {string} program @param {string[]} args */
 const tool = (name, program, ...args) => run(process.execPath, [programOf(name, program), ...args], { stdio: "pipe" });
 
-/** What npm would publish can be imported, with its types, from outside: one piece of work a package and tool. */
+/** Checks that the published packages can be imported, with their types: one task per package and tool. */
 function packaging() {
   return workspacePackages()
     .filter(({ manifest }) => !manifest.private)
@@ -39,7 +39,7 @@ function packaging() {
 }
 
 /**
- * Carries out pieces of work, as many at a time as there are cores, in order.
+ * Runs tasks in order, as many at a time as there are cores.
  * @param {(() => Promise<Outcome>)[]} pieces
  * @returns {Promise<Outcome>}
  */
@@ -55,7 +55,7 @@ async function each(pieces) {
 }
 
 /**
- * Runs vitest on the terminal, and counts what its JSON report says.
+ * Runs vitest on the terminal, and counts the results in its JSON report.
  * @param {string[]} args
  */
 async function tests(args) {
@@ -64,7 +64,7 @@ async function tests(args) {
   const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`];
   const { ok } = await run(process.execPath, [programOf("vitest", "vitest"), ...args, ...reporters], { stdio: "inherit" });
   const counts = countTests(report);
-  // A run can fail with no test to blame: no report, an error outside of any test, no test found.
+  // A run can fail without a failed test: no report, an error outside of any test, no test found.
   if (!ok && counts.failed === 0) counts.failed = 1;
   rmSync(folder, { recursive: true });
   return { ok: ok && counts.failed === 0, counts };
@@ -93,7 +93,7 @@ function countTests(report) {
         counts.complaints.push(complaint(file.name, fullName, failureMessages));
       } else counts.skipped++;
     }
-    // A file that can't be loaded, or whose hooks throw, has no failed test of its own.
+    // A file that can't be loaded, or whose hooks throw, has no failed test.
     if (file.status === "failed" && failures === 0) failures = 1;
     counts.failed += failures;
     counts.seconds.push([relative(root, file.name), (file.endTime - file.startTime) / 1_000]);
@@ -101,7 +101,7 @@ function countTests(report) {
   return counts;
 }
 
-/** What failed, once more and short, below all else: seeds that reproduce it are in the first lines. */
+/** Failures are repeated at the end with this many lines: the seed that reproduces a failure is in the first lines. */
 const LINES = 6;
 /** @param {string} file @param {string} test @param {string[]} messages */
 function complaint(file, test, messages) {
@@ -110,7 +110,7 @@ function complaint(file, test, messages) {
   return [`FAIL ${relative(root, file)} > ${test}`, ...lines.map((line) => `     ${line.slice(0, 1_500)}`)].join("\n");
 }
 
-/** So many files are named, those that took longest. */
+/** How many of the slowest files are listed. */
 const SLOWEST = 20;
 /** @param {Counts["seconds"]} seconds */
 function slowest(seconds) {
@@ -131,7 +131,7 @@ async function vitestArguments(given) {
 let counts = none();
 
 if (await phase("install", install)) {
-  // Those that wait for the build come last. Two heavy ones at a time use two cores well.
+  // Two heavy phases at a time use two cores well. The phase that needs the build comes last.
   const built = phase("typecheck", build);
   await Promise.all([
     built,
@@ -148,7 +148,7 @@ if (await phase("install", install)) {
   const result = await tests(await vitestArguments(process.argv.slice(2)));
   counts = result.counts;
   if (!result.ok) failed.push("tests");
-  if (counts.seconds.length > 0) console.log(`The files that took longest:\n${slowest(counts.seconds)}`);
+  if (counts.seconds.length > 0) console.log(`Slowest files:\n${slowest(counts.seconds)}`);
   console.log(`${result.ok ? "ok  " : "FAIL"} ${"tests".padEnd(12)} ${((performance.now() - start) / 1000).toFixed(1).padStart(6)} s`);
 }
 

@@ -1,4 +1,4 @@
-// node scripts/with-setup.mjs <script> [args]: installs and builds if need be, then runs the script.
+// node scripts/with-setup.mjs <script> [args]: installs and builds if necessary, then runs the script.
 
 import "./build.mjs";
 import { run } from "./setup.mjs";
