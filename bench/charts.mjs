@@ -1,5 +1,5 @@
-// Bar charts as SVG, one a store: a panel for each workload, a bar for each contender. Written by hand, no dependency; colours follow the
-// reader's light or dark scheme.
+// Bar charts as SVG, one per store: a panel for each workload, a bar for each contender. No dependency; the colours follow the reader's
+// light or dark scheme.
 
 import { figureOf, isOurs, ratioOf, shown, workloadOf } from "./figures.mjs";
 import { contenders, stores, workloads } from "./plan.mjs";
@@ -13,7 +13,7 @@ const GAP = 6;
 const PANEL_HEAD = 34;
 const PANEL_FOOT = 14;
 const LEGEND = 24;
-/** From this ratio on, a linear bar would hide the smaller one. */
+/** From this ratio on the scale is logarithmic, because linear bars would hide the smaller values. */
 const LOG_FROM = 20;
 
 const STYLE = `
@@ -29,7 +29,7 @@ const STYLE = `
 const escaped = (text) => text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 const kindOf = (contender) => (isOurs(contender) ? "ours" : contender === "raw" ? "raw" : "peer");
 
-/** How long a bar is: from zero, or, where the values lie far apart, by their logarithm from a tenth of the smallest. */
+/** The length of bars: linear from zero, or, if the values differ a lot, logarithmic from a tenth of the smallest. */
 function scaleOf(values) {
   const high = Math.max(...values);
   const low = Math.min(...values);
@@ -52,7 +52,7 @@ function bar({ result, figure }, y, { scale, ours, metric, size }) {
   ].join("\n");
 }
 
-/** One figure of a workload: its title and its bars; nothing if there is nothing to draw. */
+/** The title and the bars of one figure of a workload; undefined if there is nothing to draw. */
 function panel(metric, results, top) {
   const figures = results.map((result) => ({ result, figure: figureOf(result, metric) })).filter(({ figure }) => figure?.median > 0);
   const [first] = figures;
@@ -84,12 +84,12 @@ function chart(store, results) {
 <title>${escaped(title)}</title>
 <style>${STYLE}</style>
 ${panels.join("\n")}
-<text class="quiet" x="0" y="${top + 14}">× beside a peer: how many times as good Holdfast is; beside raw: how many times as much it takes.</text>
+<text class="quiet" x="0" y="${top + 14}">× for a peer: how many times better Holdfast is; for raw: how many times more Holdfast takes.</text>
 </svg>
 `;
 }
 
-/** A chart for each store that something was measured on. */
+/** A chart for each store with results. */
 export function charts({ results }) {
   return Object.keys(stores)
     .map((store) => ({ name: store, here: results.filter((result) => result.store === store) }))

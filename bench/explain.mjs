@@ -1,9 +1,9 @@
 // node bench/explain.mjs <url of a superuser> [--closed=1000000] [--sleeping=100000] [--only=list] [--keep]
 //
-// Fills a schema of its own with generated runs and prints how the server carries out what the store sends: the time of each call and of
-// each list, and EXPLAIN ANALYZE of every statement inside of the functions, as `auto_explain` sees it. Each call is rolled back. The schema
-// is dropped at the end. Runs that sleep are spread among the closed ones; ids are as random ones are. `--only` takes those whose name
-// begins so; with `--keep` the schema stays, and is used as it is the next time.
+// Fills a separate schema with generated runs and prints how the server executes the statements of the store: the time of each call and
+// list, and EXPLAIN ANALYZE of every statement inside of the functions, from `auto_explain`. Each call is rolled back. The schema is
+// dropped at the end. Sleeping runs are spread among the closed ones; ids are distributed like random ones. `--only` selects calls by the
+// beginning of their name; `--keep` keeps the schema for the next time.
 
 import { createHash } from "node:crypto";
 import { createRequire } from "node:module";
@@ -11,7 +11,7 @@ import { performance } from "node:perf_hooks";
 import { parseArgs } from "node:util";
 import { PostgresStore } from "@holdfast/postgres";
 
-// The very one that the store has, to see what it sends.
+// The same module instance that the store uses, to intercept its statements.
 /** @type {typeof import("pg")} */
 const pg = createRequire(import.meta.resolve("@holdfast/postgres"))("pg");
 
@@ -26,7 +26,7 @@ const { values, positionals } = parseArgs({
 });
 const [url] = positionals;
 if (url === undefined) {
-  console.error("Name the url of a database, as a superuser: postgres://postgres@localhost/test");
+  console.error("Pass the URL of a database, as a superuser: postgres://postgres@localhost/test");
   process.exit(1);
 }
 const closed = Number(values.closed);
@@ -34,7 +34,7 @@ const sleeping = Number(values.sleeping);
 const DUE = 1_000;
 const LEASED = 1_000;
 const BATCH = 100;
-/** Calls that are timed, after the first, for as long as this. */
+/** How many calls are timed after the first, and for how long at most. */
 const ROUNDS = 30;
 const MOST_MS = 5_000;
 const schema = "holdfast_explain";
@@ -60,7 +60,7 @@ async function timed(what, work) {
 const total = closed + sleeping + LEASED + DUE;
 const every = Math.max(2, Math.round((closed + sleeping) / sleeping));
 
-/** The indexes of the large tables are made when these are full: that is many times faster. @returns {Promise<string[]>} */
+/** Drops the indexes of the large tables and returns the statements that create them: filling the tables first is much faster. @returns {Promise<string[]>} */
 async function dropIndexes() {
   const { rows } = await client.query(
     `SELECT i.tablename, i.indexname, i.indexdef, c.conname IS NOT NULL AS "isKey" FROM pg_indexes i
@@ -76,7 +76,7 @@ async function dropIndexes() {
   }
   return again;
 }
-/** The id of the run with this number, as the server makes it: `md5(i::text)::uuid`. @param {number | string} i */
+/** The id of the run with this number, as `md5(i::text)::uuid` on the server. @param {number | string} i */
 function idOf(i) {
   const hex = createHash("md5").update(String(i)).digest("hex");
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
@@ -120,11 +120,11 @@ async function fill() {
 }
 if (there.length === 0) await fill();
 
-// ── what is measured: the statements that the store sends ──
+// ── the measured statements: those that the store sends ──
 
 const send = pg.Client.prototype.query;
 /**
- * The first statement that the store would send for this about runs. It is not carried out.
+ * The first statement about runs that the store would send for this call. It is not executed.
  * @param {() => Promise<unknown>} work @returns {Promise<{ sql: string, parameters: unknown[] }>}
  */
 async function statementOf(work) {
@@ -135,7 +135,7 @@ async function statementOf(work) {
       const sql = String(config.text ?? config);
       if (!/(?:turns|runs|messages|leases|overdue)_1\(|\.runs (?:r\b|\()/.test(sql)) return Reflect.apply(send, this, [config, ...rest]);
       found ??= { sql, parameters: config.values ?? rest[0] };
-      return Promise.reject(new Error("this one is only looked at"));
+      return Promise.reject(new Error("intercepted: this statement is not executed"));
     }
   );
   try {
@@ -208,45 +208,45 @@ const cursor = `${middle}.${Math.floor(total / 2)}`;
 const questions = [
   ["newest first", {}],
   ["a page in the middle", { cursor }],
-  ...all.map((status) => /** @type {[string, { status: [typeof status] }]} */ ([`of what is ${status}`, { status: [status] }])),
-  ["of what is completed, a page in the middle", { status: ["completed"], cursor }],
-  ["of what is sleeping, a page in the middle", { status: ["sleeping"], cursor }],
-  ["of what is running, a page in the middle, where nothing follows", { status: ["running"], cursor }],
-  ["of what is open", { status: ["pending", "running", "sleeping", "blocked", "rolling_back"] }],
-  ["of all statuses", { status: all }],
+  ...all.map((status) => /** @type {[string, { status: [typeof status] }]} */ ([`with status ${status}`, { status: [status] }])),
+  ["with status completed, a page in the middle", { status: ["completed"], cursor }],
+  ["with status sleeping, a page in the middle", { status: ["sleeping"], cursor }],
+  ["with status running, a page in the middle without later runs", { status: ["running"], cursor }],
+  ["with an open status", { status: ["pending", "running", "sleeping", "blocked", "rolling_back"] }],
+  ["with any status", { status: all }],
   ["of a workflow, nine of ten runs", { workflow: "order" }],
   ["of a workflow, nine of ten runs, a page in the middle", { workflow: "order", cursor }],
   ["of a workflow, one of ten runs", { workflow: "invoice" }],
-  ["of a workflow that nobody serves, some that sleep", { workflow: "unserved" }],
+  ["of a workflow that no worker serves, some sleeping runs", { workflow: "unserved" }],
   ["of a workflow that no run has", { workflow: "none" }],
-  ["of what failed of a workflow, nine of ten runs", { workflow: "order", status: ["failed"] }],
-  ["of what failed of a workflow, where none did", { workflow: "invoice", status: ["failed"] }],
-  ["of what is completed of a workflow that has none such", { workflow: "unserved", status: ["completed"] }],
-  ["of what is sleeping of a workflow, some that sleep", { workflow: "unserved", status: ["sleeping"] }],
-  ["of what is sleeping of a workflow that has none such", { workflow: "invoice", status: ["sleeping"] }],
-  ["of the queue of nearly all", { queue: "default" }],
-  ["of a queue of one run in 100,000", { queue: "rare" }],
+  ["of a workflow with status failed, nine of ten runs", { workflow: "order", status: ["failed"] }],
+  ["of a workflow with status failed, no run", { workflow: "invoice", status: ["failed"] }],
+  ["of a workflow with status completed, no run", { workflow: "unserved", status: ["completed"] }],
+  ["of a workflow with status sleeping, some runs", { workflow: "unserved", status: ["sleeping"] }],
+  ["of a workflow with status sleeping, no run", { workflow: "invoice", status: ["sleeping"] }],
+  ["of a queue with nearly all runs", { queue: "default" }],
+  ["of a queue with one run in 100,000", { queue: "rare" }],
   ["of a queue that no run has", { queue: "none" }],
   ["since the middle", { since: middle }],
   ["until the middle", { until: middle }],
   ["of a minute in the middle", { since: middle, until: middle + 60_000 }],
-  ["of a minute, of what failed", { since: middle, until: middle + 60_000, status: ["failed"] }],
+  ["of a minute, with status failed", { since: middle, until: middle + 60_000, status: ["failed"] }],
   ["of a minute, of a workflow", { since: middle, until: middle + 60_000, workflow: "invoice" }],
-  ["of a minute before all", { until: 1_600_000_060_000, since: 1_600_000_000_000 }],
+  ["of a minute before all runs", { until: 1_600_000_060_000, since: 1_600_000_000_000 }],
   ["by attribute, one run in 20,000", { attributes: { customer: "c120" } }],
-  ["by attribute, one run in 20,000, of what failed", { attributes: { customer: "c120" }, status: ["failed"] }],
-  ["by attribute, one run in 20,000, of what sleeps", { attributes: { customer: "c120" }, status: ["sleeping"] }],
+  ["by attribute, one run in 20,000, with status failed", { attributes: { customer: "c120" }, status: ["failed"] }],
+  ["by attribute, one run in 20,000, with status sleeping", { attributes: { customer: "c120" }, status: ["sleeping"] }],
   ["by attribute, one run in 20,000, of a workflow", { attributes: { customer: "c120" }, workflow: "order" }],
-  ["by attribute that no run has", { attributes: { customer: "nobody" } }],
+  ["by an attribute that no run has", { attributes: { customer: "nobody" } }],
   ["by attribute, one run in 200", { attributes: { tier: "gold" } }],
   ["by parent, 10 children", { parentId: idOf(1 + 1_000 * Math.floor(total / 2_000)) }],
   ["by parent, 10,000 children", { parentId: "large" }],
-  ["by parent, 10,000 children, of what failed", { parentId: "large", status: ["failed"] }],
+  ["by parent, 10,000 children, with status failed", { parentId: "large", status: ["failed"] }],
 ];
 /** @type {[string, () => Promise<unknown>][]} */
 const works = [
   ["commit of 100 turns", () => turns()],
-  ["commit of 100 turns that wait", () => turns({ waitingFor: ["timer"] })],
+  ["commit of 100 waiting turns", () => turns({ waitingFor: ["timer"] })],
   ["commit of 100 turns that park", () => turns({ lease: "park", status: "sleeping", wakeAt: 1_999_999_999_999 })],
   ["commit of 100 turns that end", () => turns(ends)],
   ["commit of one turn", () => turns({}, leased.slice(0, 1))],
@@ -258,7 +258,7 @@ const works = [
   ["send of 100 signals", () => signals()],
   ["send of one signal", () => signals(1)],
   ["renewal of 100 leases", renew],
-  ["look at what is overdue", () => store.expire()],
+  ["expiry of overdue runs", () => store.expire()],
   ["retention, 100 runs", () => store.retire()],
   ["run by id", () => store.get([idOf(17)])],
   ["history of a run", () => store.history(idOf(17))],
@@ -273,16 +273,16 @@ const works = [
 const calls = [];
 for (const [what, work] of works) if (what.startsWith(values.only)) calls.push({ what, ...(await statementOf(work)) });
 await store.close();
-// Their slots have been used before: only then a plain statement does what it is for.
+// Plain statements need a slot in `calls` that already exists.
 for (const { sql, parameters } of calls)
   if (sql.startsWith("WITH") && sql.includes(`${s}.calls`))
     await client.query(`INSERT INTO ${s}.calls (instance, slot, token) VALUES ($1, $2, 0) ON CONFLICT DO NOTHING`, parameters.slice(0, 2));
 
-console.log("\nTime on the server in ms: the first call, then the median; tables that are read as a whole");
+console.log("\nTime on the server in ms: the first call, then the median; full table scans");
 for (const { what, sql, parameters } of calls) {
   const times = [];
   let plan = "";
-  // What takes long is not asked for as often.
+  // Slow calls are repeated less often.
   for (let i = 0, spent = 0; i < 2 || (i <= ROUNDS && spent < MOST_MS); i++) {
     await client.query("BEGIN");
     const { rows } = await client.query(`EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${sql}`, parameters);
@@ -296,15 +296,15 @@ for (const { what, sql, parameters } of calls) {
   const median = rest.toSorted((a, b) => a - b)[Math.floor(rest.length / 2)] ?? 0;
   const whole = new Set([...plan.matchAll(/"Node Type":"Seq Scan".*?"Relation Name":"(\w+)"/g)].map(([, name]) => name));
   console.log(
-    `${first.toFixed(2).padStart(9)} ${median.toFixed(2).padStart(9)}  ${what}${whole.size > 0 ? `: the whole of ${[...whole].join(", ")}` : ""}`,
+    `${first.toFixed(2).padStart(9)} ${median.toFixed(2).padStart(9)}  ${what}${whole.size > 0 ? `: full scan of ${[...whole].join(", ")}` : ""}`,
   );
 }
 
 await client.query(`LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on; SET auto_explain.log_analyze = on;
   SET client_min_messages = log`);
 for (const { what, sql, parameters } of calls) {
-  // Plans of functions are made anew for the first five calls, and kept after that: the seventh shows what stays. So are those of
-  // statements that have a name, which are asked for here without one.
+  // PostgreSQL plans a function anew for its first five calls and then keeps a plan: the seventh call shows the kept one. The same is true
+  // of named statements, which are sent without a name here.
   await client.query(`SET plan_cache_mode = ${sql.startsWith("WITH") ? "force_generic_plan" : "auto"}`);
   for (let i = sql.includes("_1(") ? 0 : 5; i < 7; i++) {
     plans = [];
@@ -317,7 +317,7 @@ for (const { what, sql, parameters } of calls) {
 if (!values.keep) await client.query(`SET client_min_messages = warning; DROP SCHEMA ${s} CASCADE`);
 await client.end();
 
-/** Of each statement: its time, its beginning, and the nodes that read or change tables. @param {string} what */
+/** Prints the time and the beginning of each statement, and the nodes that read or change tables. @param {string} what */
 function print(what) {
   console.log(`\n== ${what}`);
   for (const plan of plans) {

@@ -1,10 +1,10 @@
-// What the rounds of a measurement come to: medians, ranges and ratios.
+// Summarizes the rounds of a measurement: medians, ranges and ratios.
 
 import { workloads } from "./plan.mjs";
 import { median } from "./statistics.mjs";
 
 export const workloadOf = ({ workload, part }) => workloads.find(({ id, part: own }) => id === workload && own === part);
-/** The first figure of a workload that a result has. */
+/** The first metric of a workload that the result contains. */
 export function mainMetric(measurement, result) {
   const { metrics } = workloadOf(measurement);
   return metrics.find(({ key }) => typeof result[key] === "number") ?? metrics[0];
@@ -18,7 +18,7 @@ export function shown(value) {
   return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-/** What the rounds of one measurement come to: the median and the range of one figure, and how many rounds failed. */
+/** The median and the range of one metric over the rounds of a measurement, and how many rounds failed. */
 export function figureOf({ rounds }, { key }) {
   const values = rounds.map((round) => round[key]).filter((value) => typeof value === "number");
   const failed = rounds.filter((round) => round.failed !== undefined).length;
@@ -26,7 +26,7 @@ export function figureOf({ rounds }, { key }) {
   return failed === 0 ? undefined : { failed };
 }
 
-/** Beside a peer, how many times as good ours is; beside the raw limit, how many times as much it takes. */
+/** For a peer, how many times better Holdfast is; for the raw limit, how many times more Holdfast takes. */
 export function ratioOf(ours, theirs, { better }, contender) {
   if (better === undefined || ours?.median === undefined || theirs?.median === undefined) return undefined;
   const asGood = better === "more" ? ours.median / theirs.median : theirs.median / ours.median;

@@ -1,6 +1,6 @@
 // node measure.mjs <measurement as JSON>: one contender, one workload, one process, one fresh file or database. Prints one line of JSON.
-// Each is warmed up first, as a server is. Beside the clock there is processor time, the server's and this process's: it hardly depends
-// on what else the machine does.
+// Each workload is warmed up first, like a server. In addition to wall-clock time it measures the processor time of the server and of this
+// process, which hardly depends on the other load of the machine.
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -15,26 +15,26 @@ const { open } = await import(`./contenders/${module}.mjs`);
 const observer = await observe(target);
 
 const WARM_UP_MS = 1_500;
-/** Where it is code that takes the time, beside the disk: the compiler is through after about 10,000 runs of W1, or 15,000 steps of W3. */
+/** For workloads that are bound by code instead of the disk: the JIT is done after about 10,000 runs of W1, or 15,000 steps of W3. */
 const LONG_WARM_UP_MS = 4_000;
 const REPEAT_MS = 1_500;
 const LATENCIES_MS = 3_000;
 const CLIENTS = 50;
 const POKES = 15;
-/** How often the event loop is asked whether it is late: what it is late by is beyond that. */
+/** The sampling interval of the event loop's delay. Only what exceeds it is delay. */
 const DELAY_RESOLUTION_MS = 1;
 const delayMs = (nanoseconds) => Math.max(0, nanoseconds / 1e6 - DELAY_RESOLUTION_MS);
-/** Runs of a crowd that only warm up. */
+/** The number of parked runs that only warm up. */
 const VANGUARD = 100;
 
-/** The same work until the compiler has done with it: once at least, and for a second and a half at most, or for as long as is said. */
+/** Repeats the work so that the JIT compiles it: at least once, at most `times` times, and for at most `most` milliseconds. */
 async function warmUp(times, work, most = WARM_UP_MS) {
   const enough = performance.now() + most;
   for (let i = 0; i < times && (i === 0 || performance.now() < enough); i++) await work();
 }
 /**
- * The median time of several, as far as a second and a half goes. No garbage is collected in between on purpose: with the last objects of
- * a kind goes the code that was compiled for them, and it would be the compiler that is measured.
+ * The median of up to nine repetitions within a second and a half. Garbage is deliberately not collected in between: with the last objects
+ * of a kind V8 also discards the code that it compiled for them, and the benchmark would measure the compiler.
  */
 async function repeated(work) {
   const values = [];
@@ -46,7 +46,7 @@ async function repeated(work) {
 const perSecond = (count, ms) => count / (ms / 1_000);
 const half = Math.max(1, Math.ceil(size / 2));
 
-/** One after the other; where one takes a second, three tell enough. */
+/** Measures latencies one after the other: at least three, then as many as fit into the time. */
 async function latencies(subject, times) {
   const values = [];
   const enough = performance.now() + LATENCIES_MS;
@@ -64,7 +64,7 @@ const measured = {
     return {
       rate: perSecond(size, ms),
       processorMs: processorMs === undefined ? undefined : processorMs / times,
-      // A contender that never lets the event loop turn (raw on SQLite) has no figure: it was not asked once.
+      // A contender that never yields to the event loop (raw on SQLite) has no figure: the delay was never sampled.
       delayP99: delay.count === 0 ? undefined : delayMs(delay.percentile(99)),
       delayMax: delay.count === 0 ? undefined : delayMs(delay.max),
     };
@@ -82,7 +82,7 @@ const measured = {
     return { ...(await repeated(() => subject.width(size))), ...subject.calls?.() };
   },
 
-  /** `longRun` gives a function that signals the run and returns when its next step has ended, durably; none if it can't be had. */
+  /** `longRun` returns a function that signals the run and resolves when its next step is durable; undefined if that is not supported. */
   async W5(subject) {
     const pokes = async (evicted) => {
       const poke = await subject.longRun(Math.floor(size / 2), { evicted });
@@ -102,7 +102,7 @@ const measured = {
     return { ms, recordsPerSecond: perSecond(size, ms), ...calls() };
   },
 
-  /** Memory is that of this process, which is client and worker: what it holds more when the crowd is there, after a collection. */
+  /** Memory is how much more this process, which is client and worker, uses with the parked runs than before, after garbage collection. */
   async W6(subject) {
     const signals = Math.min(1_000, Math.ceil(size / 10));
     await subject.crowd(0, VANGUARD);
@@ -137,7 +137,7 @@ const measured = {
     return repeated(() => subject.fanOut(size));
   },
 
-  /** This process starts the runs and waits for them; workers are processes of their own. */
+  /** This process starts the runs and waits for them; workers are separate processes. */
   async W9(subject) {
     const crew = [];
     const handed = async () => {
@@ -176,14 +176,14 @@ function memory() {
   return process.memoryUsage();
 }
 
-/** A worker of the contender in a process of its own; what ends it. */
+/** Starts a worker of the contender in a separate process. Returns a function that ends it. */
 async function workerProcess() {
   const child = spawn(process.execPath, [join(import.meta.dirname, "worker.mjs"), JSON.stringify({ contender, target })], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
   await new Promise((resolve, reject) => {
     child.once("message", resolve);
-    child.once("exit", (code) => reject(new Error(`The worker process ended with ${code}.`)));
+    child.once("exit", (code) => reject(new Error(`The worker process exited with code ${code}.`)));
   });
   return async () => {
     const ended = new Promise((resolve) => child.once("exit", resolve));
@@ -200,4 +200,4 @@ try {
   await observer.close();
   await subject.close();
 }
-process.exit(0); // timers of a contender don't hold it
+process.exit(0); // pending timers of a contender must not keep the process alive

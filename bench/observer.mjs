@@ -1,4 +1,4 @@
-// What is seen of a measurement from beside it: processor time, bytes in the database, statements.
+// Observes a measurement from outside: processor time, bytes in the database, statements.
 
 import { readFileSync } from "node:fs";
 
@@ -10,7 +10,7 @@ const ownMs = (since) => {
 export async function observe({ store, file, url }) {
   if (store === "postgres") return observePostgres(url);
   return {
-    /** Does the work, and says what it came to, with the processor time that each of `count` took. */
+    /** Does the work and returns its result, with the processor time per unit of `count`. */
     async counted(work, count) {
       const before = process.cpuUsage();
       const result = await work();
@@ -21,7 +21,7 @@ export async function observe({ store, file, url }) {
   };
 }
 
-/** The pages of the file with what its log adds to them. */
+/** The size of the database, including the pages in its write-ahead log. */
 async function sqliteBytes(file) {
   const { DatabaseSync } = await import("node:sqlite");
   const db = new DatabaseSync(file, { readOnly: true });
@@ -37,7 +37,7 @@ async function observePostgres(url) {
   await client.connect();
   const first = async (sql) => (await client.query(sql)).rows[0];
 
-  /** Milliseconds of processor time that each process of the server has used; of none where there is no /proc. */
+  /** Milliseconds of processor time by server process; empty on systems without /proc. */
   async function serverTimes() {
     const { rows } = await client.query("SELECT pid FROM pg_stat_activity");
     const times = new Map();
@@ -46,7 +46,7 @@ async function observePostgres(url) {
         const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
         times.set(pid, (Number(fields[11]) + Number(fields[12])) * 10);
       } catch {
-        // It has gone meanwhile, or it is on another machine.
+        // The process has ended, or runs on another machine.
       }
     }
     return times;
@@ -70,7 +70,7 @@ async function observePostgres(url) {
       );
       return bytes;
     },
-    /** Statements that `count` runs take, and which the most often; bytes of tables and indexes, and of write-ahead log. */
+    /** What `count` runs cost: statements, the most frequent ones, and the bytes of tables, indexes and write-ahead log. */
     async cost(work, count) {
       const before = await sizes();
       await client.query("SELECT pg_stat_statements_reset()");

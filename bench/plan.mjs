@@ -1,7 +1,7 @@
 // What `npm run bench` measures, as data: workloads × stores × contenders × sizes.
 // Sizes are chosen so that three rounds of everything take less than 20 minutes on 2 cores; `--quick` takes a tenth of them, once.
 
-/** Who is measured. `module` is a file in contenders/; `options` is what its `open` is given. */
+/** What is measured. `module` is a file in contenders/; `options` are passed to its `open`. */
 export const contenders = {
   holdfast: { label: "Holdfast", module: "holdfast" },
   "holdfast-normal": { label: "Holdfast, NORMAL", module: "holdfast", options: { synchronous: "NORMAL" } },
@@ -24,21 +24,21 @@ export const stores = {
 
 const rate = (key, label, unit) => ({ key, label, unit, better: "more" });
 const cost = (key, label, unit) => ({ key, label, unit, better: "less" });
-/** Shown in charts too. */
+/** A metric that charts show too. */
 const charted = (metric) => ({ ...metric, charted: true });
-/** A figure to read, not to compare by. */
+/** A figure for information, without a comparison. */
 const fact = (key, label, unit) => ({ key, label, unit });
 
 const all = (size, names) => Object.fromEntries(names.map((name) => [name, size]));
 
-/** Peers that take so long for some workloads that they are measured in the first round only, to stay within the 20 minutes. */
+/** Peers that are so slow in some workloads that they are measured only in the first round, to stay within the 20 minutes. */
 const SLOW = ["openworkflow", "dbos", "restate"];
 
 /**
- * In order. Of each: what is read off it (charts show the first figure), who is measured on which store at which size,
- * and who only once. A peer that can't do the size that the others do has a smaller one, and tables say so: OpenWorkflow stops at 1,000
- * steps and answers `result()` once a second; neither it nor DBOS nor Restate parks 100,000 runs in the time there is. Restate brings its
- * own server and log: it stands with PostgreSQL, where the others have a server too.
+ * The workloads in order. Each has its metrics (charts show the first one), the contenders with their sizes by store, and the contenders
+ * that are measured only once. A peer that can't do the common size has a smaller one, and tables say so: OpenWorkflow is limited to 1,000
+ * steps and polls for a `result()` once per second; neither it nor DBOS nor Restate parks 100,000 runs in the available time. Restate
+ * brings its own server and log, and is listed with PostgreSQL, where the others have a server too.
  */
 export const workloads = [
   {
@@ -46,9 +46,9 @@ export const workloads = [
     title: "throughput: runs of 5 steps, concurrency 100",
     metrics: [
       rate("rate", "W1 runs of 5 steps", "runs/s"),
-      fact("processorMs", "W1 processor time a run", "ms"),
-      fact("delayP99", "W1 event loop late by, p99", "ms"),
-      fact("delayMax", "W1 event loop late by, most", "ms"),
+      fact("processorMs", "W1 processor time per run", "ms"),
+      fact("delayP99", "W1 event loop delay, p99", "ms"),
+      fact("delayMax", "W1 event loop delay, max", "ms"),
     ],
     on: {
       sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
@@ -69,7 +69,7 @@ export const workloads = [
   {
     id: "W3",
     title: "depth: one run of 1,000 steps in sequence",
-    metrics: [cost("ms", "W3 1,000 steps in sequence", "ms"), fact("batches", "W3 batches of the driver", "")],
+    metrics: [cost("ms", "W3 1,000 steps in sequence", "ms"), fact("batches", "W3 driver batches", "")],
     on: {
       sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
       postgres: all(1_000, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
@@ -98,7 +98,7 @@ export const workloads = [
   {
     id: "W4",
     title: "width: one run of 500 parallel steps",
-    metrics: [cost("ms", "W4 500 parallel steps", "ms"), fact("batches", "W4 batches of the driver", "")],
+    metrics: [cost("ms", "W4 500 parallel steps", "ms"), fact("batches", "W4 driver batches", "")],
     on: {
       sqlite: all(500, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
       postgres: all(500, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
@@ -125,7 +125,7 @@ export const workloads = [
     metrics: [
       cost("ms", "wake a run of 10,000 records", "ms"),
       rate("recordsPerSecond", "records read and replayed", "records/s"),
-      fact("lists", "wake, lists of the driver", ""),
+      fact("lists", "wake, driver lists", ""),
     ],
     on: { none: all(10_000, ["holdfast-kv", "holdfast-level", "rivet"]) },
   },
@@ -135,12 +135,12 @@ export const workloads = [
     title: "crowd: parked runs of one step; signals to 1,000 of them (a tenth, where there are fewer than 10,000), at random",
     metrics: [
       rate("rate", "W6 signalled runs that advance", "runs/s"),
-      charted(cost("bytesPerRun", "W6 database, a parked run", "bytes")),
-      fact("heapPerRun", "W6 heap of the worker, a parked run", "bytes"),
+      charted(cost("bytesPerRun", "W6 database, per parked run", "bytes")),
+      fact("heapPerRun", "W6 heap of the worker, per parked run", "bytes"),
       fact("rssBefore", "W6 memory of the process before the crowd", "MiB"),
-      fact("rssAfter", "W6 memory of the process beside the crowd", "MiB"),
+      fact("rssAfter", "W6 memory of the process with the crowd", "MiB"),
       cost("p50Before", "W2 p50 before the crowd", "ms"),
-      cost("p50Beside", "W2 p50 beside the crowd", "ms"),
+      cost("p50Beside", "W2 p50 with the crowd", "ms"),
     ],
     on: {
       sqlite: { holdfast: { size: 100_000, large: 1_000_000 }, raw: { size: 100_000, large: 1_000_000 }, openworkflow: 2_000 },
@@ -170,7 +170,7 @@ export const workloads = [
   {
     id: "W9",
     once: SLOW,
-    title: "worker processes: W1 with one and with two of them, client apart",
+    title: "worker processes: W1 with one and with two, separate from the client",
     metrics: [
       rate("two", "W9 two worker processes", "runs/s"),
       rate("one", "W9 one worker process", "runs/s"),
@@ -193,20 +193,20 @@ export const workloads = [
     metrics: [
       rate("live", "executor, live", "operations/s"),
       rate("replayed", "executor, in replay", "operations/s"),
-      cost("bytes", "history in memory, an operation", "bytes"),
+      cost("bytes", "history in memory, per operation", "bytes"),
     ],
     on: { none: all(100_000, ["holdfast-core"]) },
   },
   {
     id: "cost",
-    title: "cost: what a run of W1 takes of the server",
+    title: "cost: what a run of W1 costs the server",
     once: ["holdfast", "openworkflow", "dbos"],
     metrics: [
-      cost("perStep", "statements a step", ""),
-      cost("serverMs", "processor time of the server, a run", "ms"),
-      cost("ownMs", "processor time of the worker, a run", "ms"),
-      cost("bytesPerRun", "rows and indexes, a run", "bytes"),
-      cost("walPerRun", "write-ahead log, a run", "bytes"),
+      cost("perStep", "statements per step", ""),
+      cost("serverMs", "processor time of the server, per run", "ms"),
+      cost("ownMs", "processor time of the worker, per run", "ms"),
+      cost("bytesPerRun", "rows and indexes, per run", "bytes"),
+      cost("walPerRun", "write-ahead log, per run", "bytes"),
     ],
     on: { postgres: all(1_000, ["holdfast", "openworkflow", "dbos"]) },
   },
@@ -214,17 +214,17 @@ export const workloads = [
 
 const SMALLEST = 10;
 
-/** How large a measurement is: `given` is a size, or one with exceptions. */
+/** The size of a measurement: `given` is a number, or an object with sizes for special cases. */
 function sizeOf(given, { quick, large }) {
   if (typeof given === "number") return quick ? Math.max(SMALLEST, Math.round(given / 10)) : given;
   if (given.fixed !== undefined) return given.fixed;
   return large ? given.large : sizeOf(given.size, { quick });
 }
 
-/** `holdfast` picks all of its variants. */
+/** Whether a contender is selected; `holdfast` selects all its variants. */
 const picked = (choice, name) => choice === undefined || choice.some((pick) => name === pick || name.startsWith(`${pick}-`));
 
-/** The measurements of one round, in order: contenders of one workload on one store follow each other. */
+/** The measurements of one round, in order: the contenders of one workload on one store follow each other. */
 export function measurements({ only, peers, storeNames, quick = false, large = false } = {}) {
   return workloads
     .filter(({ id }) => only === undefined || only.includes(id))

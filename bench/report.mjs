@@ -21,7 +21,7 @@ function cellOf(result, metric, { size, ours }) {
   return `${shown(figure.median)}${spread}${smaller}${failures}${times}`;
 }
 
-/** One table a store: a line for each figure, a column for each contender. */
+/** One table per store: a row for each metric, a column for each contender. */
 export function tables({ results }) {
   return Object.entries(stores).flatMap(([store, title]) => {
     const here = results.filter((result) => result.store === store);
@@ -96,7 +96,9 @@ async function main() {
   }
   const report = JSON.parse(readFileSync(positionals[0], "utf8"));
   if (values.markdown && report.machine.quick) {
-    console.error("These results are of --quick: a tenth of each size, measured once. They are no figures to keep.");
+    console.error(
+      "These results were measured with --quick, once and at a tenth of each size. Measure without --quick for figures to publish.",
+    );
     process.exit(1);
   }
   console.log((values.markdown ? markdown : text)(tables(report)));

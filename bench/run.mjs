@@ -1,5 +1,5 @@
-// npm run bench: Holdfast and its peers on the same machine, one after the other, interleaved, so many rounds; medians, spreads and ratios.
-// It installs the peers beside itself and starts its own PostgreSQL. `npm run bench -- --help` lists the options.
+// npm run bench: measures Holdfast and its peers on the same machine in several interleaved rounds; prints medians, spreads and ratios.
+// It installs the peers into bench/ and starts its own PostgreSQL. `npm run bench -- --help` lists the options.
 
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -13,26 +13,26 @@ import { contenders, measurements, stores, workloads } from "./plan.mjs";
 import { tables, text } from "./report.mjs";
 
 const here = import.meta.dirname;
-/** The Node that everything is measured on: OpenWorkflow's SQLite and Restate's SDK need a newer one than Holdfast does. */
+/** The Node that runs all measurements: OpenWorkflow's SQLite and Restate's SDK need a newer one than Holdfast does. */
 const node = join(here, "node_modules", "node", "bin", "node");
 const TIME_LIMIT_MS = 180_000;
-/** All of it stays under 20 minutes: on a slow machine, what is left of the later rounds then is left out. `--rounds` lifts that. */
+/** Keeps everything under 20 minutes: on a slow machine the rest of the later rounds is skipped, unless `--rounds` is given. */
 const BUDGET_MS = 19 * 60_000;
 const LARGE_TIME_LIMIT_MS = 1_800_000;
 
 const names = { only: [...new Set(workloads.map(({ id }) => id))], peer: Object.keys(contenders), store: Object.keys(stores) };
 const HELP = `npm run bench -- [options]
 
-  --only W1,W6       these workloads: ${names.only.join(", ")}
-  --peer raw         these contenders, also several: ${names.peer.join(", ")}
-  --store sqlite     these stores: ${names.store.join(", ")}
+  --only W1,W6       only these workloads: ${names.only.join(", ")}
+  --peer raw         only these contenders: ${names.peer.join(", ")}
+  --store sqlite     only these stores: ${names.store.join(", ")}
   --rounds 3         how often everything is measured
-  --quick            a tenth of the size, one round: to see that it works, not how fast
+  --quick            a tenth of the size, one round: shows that it works, not how fast it is
   --large            W6 with a million parked runs
   --json file        writes all results
   --charts folder    writes a chart for each store
-  --profile folder   writes a CPU profile of each measurement, for DevTools; figures are worse for it
-  --url postgres://… a server to use, as a superuser; by default one is started
+  --profile folder   writes a CPU profile of each measurement, for DevTools; this slows the measurements down
+  --url postgres://… use this server, as a superuser; by default a server is started
   --help
 `;
 
@@ -67,22 +67,23 @@ function readOptions() {
   }
 }
 
-/** The names given with an option, in any mixture of commas and repetition. */
+/** The names given with an option, separated by commas or by repeating the option. */
 function namesOf(option, given) {
   if (given === undefined) return undefined;
   const asked = given.flatMap((value) => value.split(","));
   const unknown = asked.filter((name) => !names[option].includes(name));
-  if (unknown.length > 0) refuse(`--${option}: there is no ${unknown.join(", ")}; there are ${names[option].join(", ")}.`);
+  if (unknown.length > 0)
+    refuse(`--${option}: unknown ${unknown.map((name) => `"${name}"`).join(", ")}; known are ${names[option].join(", ")}.`);
   return asked;
 }
 
 function roundsOf({ rounds, quick }) {
   const count = Number(rounds ?? (quick ? 1 : 3));
-  if (!Number.isInteger(count) || count < 1) refuse(`--rounds: ${rounds} is not a whole number from 1.`);
+  if (!Number.isInteger(count) || count < 1) refuse(`--rounds must be a whole number of at least 1, not "${rounds}".`);
   return count;
 }
 
-/** Installs what bench/package.json pins, unless it is there. */
+/** Installs the versions that bench/package.json pins, unless they are installed. */
 function installPeers() {
   const { dependencies } = JSON.parse(readFileSync(join(here, "package.json"), "utf8"));
   const installed = (name) => {
@@ -101,7 +102,7 @@ function installPeers() {
   process.exit(1);
 }
 
-/** Why Restate can't be measured here, if it can't. */
+/** Why Restate can't be measured on this machine; undefined if it can. */
 async function restateProblem() {
   try {
     const { serverBinary } = await import("./contenders/restate.mjs");
@@ -112,11 +113,11 @@ async function restateProblem() {
   }
 }
 
-/** The folder of what is being measured. */
+/** The folder of the current measurement. */
 let folder;
 const removeFolder = () => folder !== undefined && rmSync(folder, { recursive: true, force: true });
 
-/** A database or a folder that nobody has used, for one measurement. */
+/** A new database or folder for one measurement. */
 async function freshTarget({ store, workload }, admin) {
   folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
   const target = { store, folder, file: join(folder, "bench.db") };
@@ -137,18 +138,18 @@ async function freshTarget({ store, workload }, admin) {
   return { target: { ...target, url: url.href }, discard };
 }
 
-/** What is being measured just now, with every process that it started. */
+/** The process group of the current measurement, with every process that it started. */
 let group;
 const endGroup = () => {
   if (group === undefined) return;
   try {
     process.kill(-group, "SIGKILL");
   } catch {
-    // It has ended by itself.
+    // It has already ended.
   }
 };
 
-/** Measures once, in a process of its own. A failure is a result too. */
+/** Measures once, in a separate process. A failure is a result too. */
 async function measureOnce(measurement, target, timeLimit) {
   const profile = options.profile === undefined ? [] : ["--cpu-prof", "--cpu-prof-dir", join(options.profile, measurement.key)];
   const command = [...profile, "--expose-gc", "--no-warnings", join(here, "measure.mjs"), JSON.stringify({ ...measurement, target })];
@@ -166,7 +167,7 @@ async function measureOnce(measurement, target, timeLimit) {
   endGroup(); // a worker or a server that it left behind
   group = undefined;
   if (late) return { failed: `not done after ${timeLimit / 1_000} s` };
-  if (code !== 0) return { failed: reasonOf(output.stderr) ?? `ended with ${code}` };
+  if (code !== 0) return { failed: reasonOf(output.stderr) ?? `exited with code ${code}` };
   return JSON.parse(output.stdout.trim().split("\n").at(-1));
 }
 
@@ -179,7 +180,7 @@ const reasonOf = (stderr) =>
 
 const clock = (ms) => `${Math.floor(ms / 60_000)}:${String(Math.floor(ms / 1_000) % 60).padStart(2, "0")}`;
 
-/** How far it is, and when it will be done: by what the same measurement took in the round before, or else by the mean. */
+/** The progress, and the estimated end: from the duration of the same measurement in the previous round, or else from the mean. */
 class Progress {
   constructor(todo) {
     this.todo = todo;
@@ -214,12 +215,12 @@ const choice = {
   large: options.large,
 };
 let round = measurements(choice);
-if (round.length === 0) refuse("Nothing is left to measure: no contender that you picked does a workload that you picked on that store.");
+if (round.length === 0) refuse("Nothing to measure: none of the selected contenders has a selected workload on the selected stores.");
 installPeers();
 if (round.some(({ contender }) => contender === "restate")) {
   const problem = await restateProblem();
   if (problem !== undefined) {
-    console.log(`Restate is left out: its server does not run here (${problem}).`);
+    console.log(`Restate is skipped: its server does not run on this machine (${problem}).`);
     round = round.filter(({ contender }) => contender !== "restate");
   }
 }
@@ -258,7 +259,7 @@ const progress = new Progress(todo);
 const inTime = () => options.rounds !== undefined || options.large || performance.now() - progress.start < BUDGET_MS;
 for (const measurement of todo) {
   if (measurement.round > 0 && !inTime()) {
-    console.log(`19 minutes have gone: ${todo.length - progress.done} measurements of the later rounds are left out.`);
+    console.log(`19 minutes have passed: ${todo.length - progress.done} measurements of the later rounds are skipped.`);
     break;
   }
   const start = performance.now();
@@ -278,10 +279,9 @@ for (const measurement of todo) {
 }
 
 const report = { machine, rounds, results: [...results.values()] };
-console.log(
-  `\nmedians of ${rounds} (from – to), and how many times as good Holdfast is within this run; beside raw: how many times as much it takes\n`,
-);
-if (options.quick) console.log("With --quick all sizes are a tenth of what the lines say: this shows that it works, not how fast.\n");
+console.log(`\nmedians of ${rounds} (from – to), and how many times better Holdfast is; for raw, how many times more Holdfast takes\n`);
+if (options.quick)
+  console.log("With --quick all sizes are a tenth of what the labels say: this shows that it works, not how fast it is.\n");
 console.log(text(tables(report)));
 if (options.json !== undefined) {
   mkdirSync(dirname(options.json), { recursive: true });

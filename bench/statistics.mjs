@@ -13,12 +13,12 @@ export function quantile(values, q) {
 
 export const median = (values) => quantile(values, 0.5);
 
-/** Waits for a condition, looking every few milliseconds. */
+/** Polls a condition every few milliseconds until it is true. */
 export async function until(condition, every = 5) {
   while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, every));
 }
 
-/** `work` by so many callers at once until `count` were done: each starts its next when its last has ended. */
+/** Calls `work` `count` times by concurrent callers: each starts its next call when its last has ended. */
 export async function byCallers(callers, count, work) {
   let next = 0;
   const caller = async () => {

@@ -1,4 +1,4 @@
-// node worker.mjs <contender and target as JSON>: a worker in a process of its own, until whoever started it goes away.
+// node worker.mjs <contender and target as JSON>: a worker in a separate process, which ends with the process that started it.
 
 import { contenders } from "./plan.mjs";
 

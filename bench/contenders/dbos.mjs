@@ -1,4 +1,4 @@
-// DBOS on PostgreSQL: workflows started directly, which is its fastest way (a queue polls once a second).
+// DBOS on PostgreSQL: workflows are started directly, which is the fastest way (a queue polls once per second).
 
 import { DBOS } from "@dbos-inc/dbos-sdk";
 import { byCallers, until } from "../statistics.mjs";
@@ -49,7 +49,7 @@ export async function open({ url }) {
     },
     { name: "parked" },
   );
-  /** It has no updates: a message asks, an event answers. */
+  /** DBOS has no updates: a message is the request, an event is the reply. */
   const entity = DBOS.registerWorkflow(
     async () => {
       for (let total = 0; ; ) {
@@ -79,7 +79,7 @@ export async function open({ url }) {
     latency: () => result(one),
     depth: (steps) => result(chain, steps),
     width: (count) => result(wide, count),
-    /** It holds what waits in memory, and reads it again only when its process starts. */
+    /** DBOS keeps waiting workflows in memory and reads them again only when its process starts. */
     async longRun(steps, { evicted }) {
       if (evicted) return undefined;
       const { workflowID } = await DBOS.startWorkflow(patient)(steps);

@@ -1,9 +1,9 @@
-// Holdfast on a SQLite file, on PostgreSQL, or in memory: default settings.
+// Holdfast on a SQLite file, on PostgreSQL, or in memory, with default settings.
 
 import { Holdfast, Receive, signal, update, workflow } from "holdfast";
 import { byCallers, until } from "../statistics.mjs";
 
-/** As many as signal the runs of a peer at once. */
+/** The number of callers that signal runs at the same time, as for the peers. */
 const CALLERS = 100;
 
 const five = workflow("five", async (ctx, input) => {
@@ -20,7 +20,7 @@ const wide = workflow("wide", async (ctx, width) => {
   return results.length;
 });
 
-/** Of each long run: how often its function was entered, and whom to tell that it went on. */
+/** By long run: how often its function was entered, and the callback for its next step. */
 const long = { entered: new Map(), seen: new Map() };
 const patient = workflow({ name: "patient", signals: { go: signal() } }, async (ctx, { name, steps }) => {
   long.entered.set(name, (long.entered.get(name) ?? 0) + 1);
@@ -28,7 +28,7 @@ const patient = workflow({ name: "patient", signals: { go: signal() } }, async (
   for (;;) {
     await ctx.waitForSignal("go");
     await ctx.step("next", async () => ({ ok: true }));
-    // D1: this one runs when the outcome of the one before is durable.
+    // D1: this step runs once the outcome of the previous one is durable.
     await ctx.step("seen", async () => long.seen.get(name)());
   }
 });
@@ -60,7 +60,7 @@ export async function open(target, { synchronous, workers, workload }) {
   const engine = await Holdfast.open(addressOf(target, synchronous));
   const work = (options) => engine.worker({ workflows, concurrency: 100, determinism: "off", ...options });
   if (workers > 0) await work({});
-  // On a queue of its own: runs that are dropped from memory as soon as they wait.
+  // A separate queue whose runs are evicted from memory as soon as they wait.
   if (workload === "W5") await work({ queue: "evicted", cachedRuns: 0 });
   if (workload === "W6") await work({ queue: "crowd", cachedRuns: 100 });
 

@@ -1,11 +1,11 @@
-// The executor of Holdfast with nothing around it, and `replay`, which holds code against histories.
+// The executor of Holdfast on its own, and `replay`, which checks code against histories.
 
 import { Executor, jsonCodec, replay, replayView, workflow } from "@holdfast/core";
 import { Holdfast } from "holdfast";
 
 const RECORDS = 100;
 const HISTORIES = 50;
-/** Operations a run of what goes through the executor. */
+/** The number of operations of one run. */
 const LENGTH = 100;
 
 const chain = workflow("chain", async (ctx, steps) => {
@@ -15,7 +15,7 @@ const chain = workflow("chain", async (ctx, steps) => {
 });
 const ONE = jsonCodec.encode(1);
 
-/** Drives one run to its end as a host would, with every step's outcome known at once. Records turns if asked to. */
+/** Drives one run to its end like a host; the outcome of every step is available at once. Records the turns if `turns` is given. */
 async function drive(id, steps, turns) {
   const executor = new Executor({ workflow: chain });
   let jobs = [{ type: "start", runId: id, workflow: "chain", input: jsonCodec.encode(steps), seed: id, startedAt: 0 }];
@@ -31,7 +31,7 @@ async function drive(id, steps, turns) {
 
 const recordsOf = ({ turns }) => turns.reduce((sum, { jobs, commands }) => sum + jobs.length + commands.length, 0);
 
-/** Histories as real runs leave them, read from the engine: with what was started and how it ended, a hundred records. */
+/** Histories of real runs, read from the engine: a hundred records each, including start and end. */
 async function realHistories() {
   const engine = await Holdfast.open("memory:");
   await engine.worker({ workflows: [chain], determinism: "off" });

@@ -1,4 +1,4 @@
-// The key-value host of Holdfast, a run at a time, on its memory driver or on LevelDB: no queue, no lease.
+// The key-value host of Holdfast on its memory driver or on LevelDB, one run at a time: no queue, no lease.
 
 import { join } from "node:path";
 import { workflow } from "@holdfast/core";
@@ -21,7 +21,7 @@ const parked = workflow("parked", async (ctx, steps) => {
   await ctx.waitForSignal("never");
 });
 
-/** A driver that counts the calls that matter, since it was made or since it was last asked. */
+/** A driver that counts batches and lists since it was created or since the counts were last read. */
 function counted(driver) {
   const counts = { batches: 0, lists: 0 };
   for (const [call, count] of [
@@ -51,7 +51,7 @@ export async function open(target, { driver }) {
   async function toTheEnd(definition, size) {
     last = counted(drivers.make());
     const { status, output } = await runWorkflow({ driver: last.driver, workflow: definition, id: "run", input: size });
-    if (status !== "completed" || output !== size) throw new Error(`It ended as ${status}.`);
+    if (status !== "completed" || output !== size) throw new Error(`The run ended ${status}.`);
   }
   return {
     throughput: (runs) => byCallers(CONCURRENCY, runs, () => toTheEnd(sequential, 5)),
@@ -59,7 +59,7 @@ export async function open(target, { driver }) {
     depth: (steps) => toTheEnd(sequential, steps),
     width: (count) => toTheEnd(parallel, count),
     calls: () => ({ batches: last.counts.batches }),
-    /** A run of so many records that waits; to wake it is to read and replay it, and to find nothing to do. */
+    /** Creates a waiting run of `records` records. Waking it reads and replays it, and finds nothing to do. */
     async parkedRun(records) {
       const { driver: own, counts } = counted(drivers.make());
       const run = { driver: own, workflow: parked, id: "run", input: Math.floor((records - 2) / 2) };
@@ -68,7 +68,7 @@ export async function open(target, { driver }) {
       const wake = async () => {
         const before = counts.lists;
         const { status } = await runWorkflow(run);
-        if (status !== "sleeping") throw new Error(`It is ${status}.`);
+        if (status !== "sleeping") throw new Error(`The run is ${status}.`);
         lists = counts.lists - before;
       };
       return { wake, calls: () => ({ lists }) };

@@ -1,4 +1,4 @@
-// OpenWorkflow on a SQLite file or on PostgreSQL, as its documentation has it. Its SQLite has SQLite's default durability, which is FULL.
+// OpenWorkflow on a SQLite file or on PostgreSQL, set up as in its documentation. Its SQLite uses SQLite's default durability, FULL.
 
 import { OpenWorkflow } from "openworkflow";
 import { byCallers, until } from "../statistics.mjs";
@@ -55,7 +55,7 @@ export async function open(target, { workers }) {
   const worker = workers > 0 ? client.newWorker({ concurrency: 100 }) : undefined;
   await worker?.start();
   const counts = () => backend.countWorkflowRuns();
-  /** Its own `result()` looks once a second: but for latency we ask the database instead, every few milliseconds. */
+  /** Its `result()` polls once per second; except for latency we poll the database every few milliseconds instead. */
   async function completes(runs, start) {
     const { completed, failed } = await counts();
     await start();
@@ -65,7 +65,7 @@ export async function open(target, { workers }) {
       return now.completed >= completed + runs;
     });
   }
-  /** No worker has it: a signal that comes before that would be dropped, or taken and then slept over. */
+  /** Waits until no worker holds the run: a signal that arrives earlier would be dropped or not wake the run. */
   const parks = (workflowRunId) =>
     until(async () => begun.has(workflowRunId) && (await backend.getWorkflowRun({ workflowRunId })).workerId === null);
   async function send(signal) {
@@ -81,7 +81,7 @@ export async function open(target, { workers }) {
     },
     depth: (steps) => completes(1, () => chain.run(steps)),
     width: (count) => completes(1, () => wide.run(count)),
-    /** It keeps no run in memory: each signal makes it read all steps again. */
+    /** OpenWorkflow keeps no run in memory: it reads all steps again for each signal. */
     async longRun(steps, { evicted }) {
       if (!evicted) return undefined;
       const { workflowRun } = await patient.run(steps);

@@ -1,5 +1,5 @@
-// The raw limit: the durable commits that a workload can't do without, done by hand through the same driver and on one connection, with
-// as many rows as the work leaves behind.
+// The raw limit: only the durable commits that a workload needs, written directly through the same driver on one connection, with as many
+// rows as the workload leaves behind.
 
 const DATA = JSON.stringify({ ok: true, text: "x".repeat(150) });
 /** Runs that share a commit at concurrency 100. */
@@ -46,18 +46,18 @@ export async function open({ store, file, url }) {
   const commits = async (count, rows) => {
     for (let i = 0; i < count; i++) await commit(rows);
   };
-  /** What `each` of so many leave in so many commits, when up to a hundred share one. */
+  /** The commits of `count` runs, when up to a hundred runs share each commit. */
   const shared = async (count, commitsOfEach, rowsOfEach) => {
     for (let at = 0; at < count; at += BATCH) await commits(commitsOfEach, rowsOfEach * Math.min(BATCH, count - at));
   };
   return {
-    /** Creation, and a commit a step, the last with the end. */
+    /** The creation, then one commit per step; the last also ends the run. */
     throughput: (runs) => shared(runs, 6, 2),
     latency: () => commit(1),
     depth: (steps) => commits(steps, 1),
-    /** That they start, and that they have ended. */
+    /** One commit for the start of the steps, one for their end. */
     width: (count) => commits(2, count),
-    /** The signal, that the step starts, that it has ended; and 10,000 rows that are there before. */
+    /** Three commits: the signal, the start of the step, its end. Before that, the rows of the existing history. */
     async longRun(steps, { evicted }) {
       if (evicted) return undefined;
       await commit(2 * steps);
@@ -70,7 +70,7 @@ export async function open({ store, file, url }) {
     /** A parked run of one step: itself, its step, and its result. */
     crowd: (_from, runs) => shared(runs, 1, 3),
     wake: (numbers) => shared(numbers.length, 3, 1),
-    /** Fifty at once: what they ask, then what they are told. One caller of fifty does the work for all. */
+    /** One commit with the requests of all waiting callers, one with their replies. The first caller does the work for all. */
     async entity() {
       let asked = 0;
       let together;
@@ -86,7 +86,7 @@ export async function open({ store, file, url }) {
         return together;
       };
     },
-    /** The children are created by one commit; each of them starts its step and ends, and its parent is told. */
+    /** One commit creates the children; then each child starts its step and ends, and its parent is notified. */
     async fanOut(children) {
       await commit(children);
       await shared(children, 2, 2);

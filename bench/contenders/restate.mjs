@@ -1,5 +1,5 @@
-// Restate: its own server, started on 127.0.0.1 with its own folder and killed at the end, and its SDK in this process. Calls go through
-// its ingress, as a client's would.
+// Restate: its server, started on 127.0.0.1 with a new folder and killed at the end, and its SDK in this process. Calls go through its
+// ingress, like those of a client.
 
 import { spawn } from "node:child_process";
 import { createServer } from "node:http2";
@@ -11,11 +11,11 @@ import { connect } from "@restatedev/restate-sdk-clients";
 import { byCallers, until } from "../statistics.mjs";
 
 const CONCURRENCY = 100;
-/** How long an invocation that waits is kept in memory: by default, and for it to be evicted before it is signalled. */
+/** How long a waiting invocation is kept in memory: by default, and to have it evicted before it is signalled. */
 const KEPT = 60_000;
 const EVICTED = 50;
 
-/** The server that npm brings for this platform. */
+/** The server that npm installed for this platform. */
 export function serverBinary() {
   const require = createRequire(import.meta.url);
   return join(
@@ -47,7 +47,7 @@ async function startServer(folder) {
   });
   const answers = async (url) => (await fetch(url).catch(() => undefined))?.ok === true;
   await until(async () => {
-    if (child.exitCode !== null) throw new Error(`restate-server ended with ${child.exitCode}.`);
+    if (child.exitCode !== null) throw new Error(`restate-server exited with code ${child.exitCode}.`);
     return (await answers(`http://127.0.0.1:${admin}/health`)) && (await answers(`http://127.0.0.1:${ingress}/restate/health`));
   }, 50);
   return {
@@ -130,7 +130,7 @@ const entity = object({
   },
 });
 
-/** A handler that fails is tried again for ever: what it says is the only sign of it. That it is suspended is no failure. */
+/** A failing handler is retried forever, and its log is the only sign of that, so an error ends the process. Suspensions are not failures. */
 function logger({ level }, ...message) {
   if (level !== "error" || /abort|destroyed/.test(message.join(" "))) return;
   console.error(`Error: ${message.join(" ")}`);
@@ -147,10 +147,10 @@ export async function open({ folder }) {
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ uri: `http://127.0.0.1:${port}` }),
   });
-  if (!answer.ok) throw new Error(`Restate took no deployment: ${await answer.text()}`);
+  if (!answer.ok) throw new Error(`Restate refused the deployment: ${await answer.text()}`);
   const client = connect({ url: server.ingress });
   const call = client.serviceClient(runs);
-  /** How many of the runs that may be evicted are, as the server has it. */
+  /** How many of the evictable runs are evicted, according to the server. */
   async function suspended() {
     const query = "SELECT count(*) AS runs FROM sys_invocation WHERE target_service_name = 'evictable' AND status = 'suspended'";
     const reply = await fetch(`${server.admin}/query`, {

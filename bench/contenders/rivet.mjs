@@ -1,5 +1,5 @@
-// @rivetkit/workflow-engine, on its own memory driver and on the one of Holdfast: no queue, no lease. Its own waits for a timer on every
-// call, a millisecond at least, also with its latency set to 0; Holdfast's waits for nothing.
+// @rivetkit/workflow-engine on its own memory driver and on Holdfast's: no queue, no lease. Its own driver waits for a timer of at least a
+// millisecond in every call, even with its latency set to 0; Holdfast's driver does not wait.
 
 import { MemoryDriver } from "@holdfast/kv";
 import { runWorkflow } from "@rivetkit/workflow-engine";
@@ -72,7 +72,7 @@ export async function open(_target, { driver }) {
   const toTheEnd = async (definition, size) => {
     last = makeDriver();
     const { state, output } = await runWorkflow("run", definition, size, last, { mode: "yield" }).result;
-    if (state !== "completed" || output !== size) throw new Error(`It ended as ${state}.`);
+    if (state !== "completed" || output !== size) throw new Error(`The run ended ${state}.`);
   };
   return {
     throughput: (runs) => byCallers(CONCURRENCY, runs, () => toTheEnd(sequential, 5)),
@@ -88,7 +88,7 @@ export async function open(_target, { driver }) {
       const wake = async () => {
         const before = memory.lists;
         const { state } = await run();
-        if (state !== "sleeping") throw new Error(`It is ${state}.`);
+        if (state !== "sleeping") throw new Error(`The run is ${state}.`);
         lists = memory.lists - before;
       };
       return { wake, calls: () => ({ lists }) };
