@@ -1,5 +1,5 @@
-// One actor: the loyalty card of one customer. It lives as long as the customer does, costs nothing while nobody comes, and there may be
-// any number of them: each is a run with a namespace of its own.
+// One actor: the loyalty card of one customer. It lives as long as the customer, and costs nothing between visits. There may be any number
+// of them: each is a run with its own namespace.
 
 import { Receive, signal, update, workflow } from "@holdfast/kv";
 import { ledger } from "./ledger.ts";
@@ -34,7 +34,7 @@ export const card = workflow(
       checkpointEvery: 10,
     });
 
-    await ctx.sleep("50ms"); // the reward takes its time
+    await ctx.sleep("50ms"); // preparing the reward takes a moment
     await ctx.step("reward", (info) => ledger.write(`reward ${customer}`, info));
     return state.stamps;
   },

@@ -1,5 +1,5 @@
-// Thousands of actors in one LevelDB, and a process that is killed (SIGKILL) three times while they work. In the end every visitor's card
-// has its three stamps and its reward, and nothing that was known to be done was done again.
+// Thousands of actors in one LevelDB, in a process that is killed (SIGKILL) three times while they work. In the end every visitor's card
+// has its three stamps and its reward, and no completed step ran again.
 // npm run build, then: node examples/actors/demo.mjs
 
 import assert from "node:assert/strict";
@@ -37,15 +37,15 @@ function start() {
 
 const began = performance.now();
 const visitors = Math.ceil(count / 8);
-/** A welcome for everybody; for visitors three stamps and a reward. */
+/** A welcome for every customer; three stamps and a reward for each visitor. */
 const total = count + visitors * 4;
-/** How long the ledger will be, about. */
+/** The approximate size of the complete ledger. */
 const bytes = total * 70;
-// Killed while it creates, while it stamps, while it rewards.
+// The process is killed while it creates, while it stamps, and while it rewards.
 for (const share of [0.1, 0.4, 0.75]) {
   const { running, output, ended } = start();
   while (ledger.size() < bytes * share && running.exitCode === null) await delay(5);
-  assert.equal(running.exitCode, null, `it ended by itself: ${output()}`);
+  assert.equal(running.exitCode, null, `the process ended before it was killed: ${output()}`);
   running.kill("SIGKILL");
   await ended;
   console.log(`✗ killed with ${ledger.read().length} of ${total} effects done`);
@@ -58,13 +58,13 @@ assert.match(last.output(), new RegExp(`completed ${visitors}, sleeping ${count 
 const lines = ledger.read();
 const byKey = new Map();
 for (const line of lines) byKey.set(line.key, [...(byKey.get(line.key) ?? []), line]);
-assert.equal(byKey.size, total, "each effect under a key of its own");
+assert.equal(byKey.size, total, "each effect has its own key");
 const again = lines.length - byKey.size;
-assert.ok(again <= 3 * 256, `${again} effects came again: more than can have been in flight`);
+assert.ok(again <= 3 * 256, `${again} effects were repeated: more than were in flight`);
 for (const attempts of byKey.values()) {
   assert.equal(new Set(attempts.map(({ what }) => what)).size, 1);
-  // In order and each once; one that died before its body began has no line.
+  // Each attempt is there at most once, in order. An attempt that was lost before its body began has no line.
   for (const [i, { attempt }] of attempts.entries()) assert.ok(attempt > (attempts[i - 1]?.attempt ?? 0));
 }
-console.log(`✓ ${count} actors, ${total} effects, ${again} of them begun again because the process died while they ran`);
-console.log(`✓ all of it checked, in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+console.log(`✓ ${count} actors, ${total} effects, ${again} of them repeated because the process died while they ran`);
+console.log(`✓ everything checked, in ${((performance.now() - began) / 1000).toFixed(1)} s`);

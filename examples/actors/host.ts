@@ -1,11 +1,11 @@
-// A host of actors: any number of runs in one LevelDB, and one queue of alarms that says whom to wake. Whatever it was doing when it was
-// killed, the alarms still stand when it is opened again, and it goes on.
+// A host of actors: any number of runs in one LevelDB, and one queue of alarms that says which run to wake. The alarms are durable: if the
+// process is killed, the host continues from them when it is opened again.
 
 import { setTimeout as delay } from "node:timers/promises";
 import { type AnyWorkflow, createWorkflow, openWorkflow, RunAlreadyExistsError, RunNotFoundError, type WorkflowHandle } from "@holdfast/kv";
 import { LevelStore } from "@holdfast/kv/level";
 
-/** So many are awake at once; the others sleep on the disk. */
+/** How many actors are awake at a time; the others sleep on disk. */
 const MOST_AWAKE = 256;
 
 export class ActorHost {
@@ -28,7 +28,7 @@ export class ActorHost {
     store.alarms.watch(() => this.#look());
   }
 
-  /** Creates an actor; one that is there is left as it is. */
+  /** Creates an actor. An existing one is left unchanged. */
   async create(id: string, input: unknown): Promise<void> {
     try {
       await createWorkflow({ driver: this.#store.driver(id), workflow: this.#workflow, id, input });
@@ -36,14 +36,14 @@ export class ActorHost {
       if (!(error instanceof RunAlreadyExistsError)) throw error;
     }
   }
-  /** Messages only need a handle: they set the actor's alarm, and that wakes it. */
+  /** A handle to send messages with: a message sets the actor's alarm, which wakes the actor. */
   actor(id: string): WorkflowHandle<unknown> {
     return openWorkflow({ driver: this.#store.driver(id), workflow: this.#workflow, id }) as WorkflowHandle<unknown>;
   }
   actors(): AsyncGenerator<string> {
     return this.#store.runs();
   }
-  /** Until no actor is awake and no alarm stands. */
+  /** Resolves when no actor is awake and no alarm is set. */
   quiet(): Promise<void> {
     return new Promise((resolve) => {
       this.#onQuiet = resolve;
@@ -57,9 +57,9 @@ export class ActorHost {
     await this.#store.close();
   }
 
-  // ── the one scheduler ──
+  // ── the scheduler ──
 
-  /** Once in a turn of the event loop, however many alarms were set in it. */
+  /** Looks for due alarms, at most once per turn of the event loop. */
   #look(): void {
     if (this.#looking) return;
     this.#looking = true;
@@ -82,9 +82,9 @@ export class ActorHost {
     try {
       await this.actor(id).wake();
     } catch (error) {
-      // An alarm may be all that is left of a creation that was cut off. It is cleared now.
+      // A process that died while it created an actor may have left only the alarm, which is cleared now.
       if (!(error instanceof RunNotFoundError)) console.error(`${id}:`, error);
-      await delay(1_000); // its alarm still stands: not at once again
+      await delay(1_000); // the alarm is still set: don't retry at once
     }
     this.#awake.delete(id);
     this.#look();

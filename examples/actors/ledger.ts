@@ -1,4 +1,4 @@
-// The world outside: a file that steps append to. A line is an effect, and tells under which key it came.
+// The outside world: a file that steps append to. Each line is an effect, with its idempotency key.
 
 import { appendFileSync, existsSync, readFileSync, statSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
@@ -15,7 +15,7 @@ export interface Line {
 export const ledger = {
   async write(what: string, { idempotencyKey, attempt }: StepInfo): Promise<void> {
     appendFileSync(path, `${JSON.stringify({ what, key: idempotencyKey, attempt })}\n`);
-    await delay(1); // done, but not yet known to be: a process that dies here does it again
+    await delay(1); // done, but not recorded yet: if the process dies here, the step runs again
   },
   /** In bytes. */
   size: (): number => (existsSync(path) ? statSync(path).size : 0),

@@ -1,19 +1,19 @@
-// A process full of actors: creates them, sends some of their customers through the shops, and ends when those cards are full and rewarded.
-// The other cards sleep, and cost nothing. Run it again after it was killed: it sends everything again, under the same keys, and nothing
-// is stamped twice.
+// A process with many actors: it creates them, sends some customers through the shops, and ends when their cards are full and rewarded. The
+// other cards sleep and cost nothing. Run it again after it was killed: it sends everything again under the same keys, and no visit is
+// stamped twice.
 
 import { card, FULL } from "./actor.ts";
 import { ActorHost } from "./host.ts";
 
 const count = Number(process.env["ACTORS"] ?? 2_000);
 const customers = Array.from({ length: count }, (_, i) => `customer-${i}`);
-/** One in eight comes. */
+/** One customer in eight visits the shops. */
 const visitors = customers.filter((_, i) => i % 8 === 0);
 
 const host = await ActorHost.open(process.env["ACTORS_DB"] ?? "actors.db", card);
 console.log("open");
 
-/** Many at a time: the database writes what comes together in one go. */
+/** Runs many at a time: the database writes concurrent changes together. */
 async function each(names: readonly string[], work: (customer: string) => Promise<void>): Promise<void> {
   const waiting = [...names];
   const worker = async () => {
@@ -35,7 +35,7 @@ for (let visit = 1; visit <= FULL; visit++) {
     try {
       await host.actor(customer).signal("visit", { shop: `shop ${visit}` }, { idempotencyKey: `visit-${visit}` });
     } catch (error) {
-      if ((error as { code?: string }).code !== "HF_RUN_CLOSED") throw error; // its card was full before
+      if ((error as { code?: string }).code !== "HF_RUN_CLOSED") throw error; // the card was full already
     }
   });
   console.log(`visit ${visit}`);

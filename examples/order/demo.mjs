@@ -1,5 +1,6 @@
-// npm run demo: two orders on a SQLite file. The worker of the first is killed in the middle of a step, and another one goes on; the
-// second can't be delivered, and what was done for it is undone. What it says at the end it has checked, or it exits with an error.
+// npm run demo: two orders on a SQLite file. The worker of the first is killed in the middle of a step, and another worker continues; the
+// second can't be delivered, and its completed steps are rolled back. The demo checks its final claims, and exits with an error if one is
+// wrong.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -30,11 +31,11 @@ const workerColours = [36, 35].map(style);
 const say = (text = "") => console.log(text);
 const title = (text) => say(`\n${bold(text)}\n`);
 
-// ── workers: processes of their own ──
+// ── workers: separate processes ──
 
 const workers = [];
 
-/** Starts a worker, and passes on what it says. */
+/** Starts a worker and prints its output. */
 async function startWorker() {
   const child = spawn(process.execPath, [join(import.meta.dirname, "../dist/order/worker.js")], { stdio: ["ignore", "pipe", "pipe"] });
   const colour = workerColours[workers.length % workerColours.length] ?? style(0);
@@ -61,7 +62,7 @@ async function killWorker({ child, pid }) {
   child.kill("SIGKILL");
   const [, signal] = await once(child, "exit");
   assert.equal(signal, "SIGKILL");
-  say(`\n${red(`✗ worker ${pid} was killed (kill -9)`)}: no time to write anything down\n`);
+  say(`\n${red(`✗ worker ${pid} was killed (kill -9)`)}: it had no time to save anything\n`);
 }
 
 async function stopWorker({ child, pid }) {
@@ -70,17 +71,17 @@ async function stopWorker({ child, pid }) {
   assert.equal(code, 0, `worker ${pid} should stop by itself`);
 }
 
-// ── what is looked at ──
+// ── what the demo observes ──
 
 let waitingFor = "";
 
-/** Looks again until it is so. */
+/** Polls until the condition is true. */
 async function until(what, look) {
   waitingFor = what;
   while (!(await look())) await delay(25);
 }
 const operation = async (run, location) => (await run.operations()).find((one) => one.location === location);
-/** How often a service was asked for something in an order, and how often it did it. */
+/** How often an order requested something from a service, and how often the service did it. */
 const countOf = (orderId, request) => {
   const entries = readBook().filter((entry) => entry.key.startsWith(`${orderId}/`) && entry.request === request);
   const count = (event) => entries.filter((entry) => entry.event === event).length;
@@ -89,7 +90,7 @@ const countOf = (orderId, request) => {
 
 const processOf = (workerId) => workers.find(({ id }) => id === workerId)?.pid ?? workerId;
 
-/** Every operation: when, where, how often, by whom. */
+/** Prints every operation: when and where it ran, how often, and in which process. */
 async function printTimeline(run) {
   const { id, createdAt, status, finishedAt, historyLength } = await run.describe();
   const seconds = (date) => (date === undefined ? "" : `${((date.getTime() - createdAt.getTime()) / 1000).toFixed(2)}s`);
@@ -133,8 +134,8 @@ async function demo(engine) {
   const result = await run.result({ timeout: "20s" });
   say(`\n${green("✓ order A-1 is done")}: ${JSON.stringify(result)}`);
 
-  title("2. An order that can't be delivered: what was done is undone");
-  waitingFor = "the second order to be undone";
+  title("2. An order that can't be delivered: its steps are rolled back");
+  waitingFor = "the second order to be rolled back";
   const lost = await engine.start(
     order,
     { id: "A-2", card: "good", amount: 25, address: "nowhere" },
@@ -142,7 +143,7 @@ async function demo(engine) {
   );
   const failure = await lost.result({ timeout: "20s" }).catch((error) => error);
   assert.ok(failure instanceof RunFailedError, `order A-2 should fail, but: ${failure}`);
-  say(`\n${green("✓ order A-2 has failed, and nothing of it is left")}: ${failure.message.split("\n")[0]}`);
+  say(`\n${green("✓ order A-2 failed, and everything was rolled back")}: ${failure.message.split("\n")[0]}`);
 
   await stopWorker(second);
   await printTimeline(run);
@@ -150,7 +151,7 @@ async function demo(engine) {
   await checkAndSum({ run, lost, first, second, completed, killedAt });
 }
 
-/** The last word, and the proof of it. */
+/** Checks what happened, and prints the summary. */
 async function checkAndSum({ run, lost, first, second, completed, killedAt }) {
   const attempts = async (location) => (await operation(run, location))?.attempts.map(({ status, workerId }) => [status, workerId]);
   assert.deepEqual(await attempts("reserve"), [["completed", first.id]]);
@@ -171,16 +172,16 @@ async function checkAndSum({ run, lost, first, second, completed, killedAt }) {
   const undone = readBook().filter(({ event, request }) => event === "done" && /^(recall|refund|release)/.test(request));
   assert.deepEqual(undone.map(({ request }) => request.split(" ")[0]), ["recall", "refund", "release"]); // biome-ignore format: one line
 
-  title("What would have happened without it");
-  say(`  Worker ${first.pid} died while the lamp was being handed over. All that the order had come to was in its memory:`);
+  title("What would have happened without Holdfast");
+  say(`  Worker ${first.pid} died while the lamp was being shipped. The progress of the order was only in its memory:`);
   say("    lost       that the goods were reserved, the card charged at the third attempt, Ada's approval given, the books sent");
-  say("    or twice   reserve, charge and ship books, had somebody run the order again from the top");
-  say("    and A-2    charged and never delivered, unless somebody had written the way back by hand");
-  say(`  With it, worker ${second.pid} took over when the lease had run out, and ran one step again: the one that was cut off.`);
+  say("    or twice   reserve, charge and ship books, if the order had been run again from the start");
+  say("    and A-2    charged and never delivered, without hand-written code to undo it");
+  say(`  With Holdfast, worker ${second.pid} took over when the lease had expired, and repeated one step: the one that was interrupted.`);
   say("    charged    1 time (3 requests, 2 failed; none after the crash)");
   say("    books      1 parcel, 1 request");
   say("    lamp       1 parcel, 2 requests: the step ran again under the same idempotency key");
-  say("    A-2        parcel recalled, money refunded, goods released: the last first");
+  say("    A-2        parcel recalled, money refunded, goods released: last step first");
 }
 
 // ── the end ──
@@ -196,14 +197,17 @@ function fail(error) {
 process.on("exit", cleanUp);
 process.on("SIGINT", () => process.exit(130));
 process.on("SIGTERM", () => process.exit(143));
-setTimeout(() => fail(new Error(`It did not end within ${LONGEST_MS / 1000} s. It waited for ${waitingFor}.`)), LONGEST_MS).unref();
+setTimeout(
+  () => fail(new Error(`The demo did not end within ${LONGEST_MS / 1000} s. It was waiting for ${waitingFor}.`)),
+  LONGEST_MS,
+).unref();
 
 const start = performance.now();
 try {
   const engine = await Holdfast.open(process.env["DATABASE_URL"]);
   await demo(engine);
   await engine.close();
-  say(`\n${green("✓")} all of it checked, in ${((performance.now() - start) / 1000).toFixed(1)} s`);
+  say(`\n${green("✓")} everything checked, in ${((performance.now() - start) / 1000).toFixed(1)} s`);
 } catch (error) {
   fail(error);
 }

@@ -1,6 +1,6 @@
-// An order, from the shelf to the door: one async function, read top to bottom.
-// Each step is recorded when it has ended, so the function outlives the process that runs it: another worker goes on from the last record.
-// If the run fails for good, the steps that succeeded are undone, last first.
+// An order, from the shelf to the door: one async function that reads from top to bottom.
+// Each step is recorded when it ends, so the function survives the process that runs it: another worker continues from the last record.
+// If the run fails, the completed steps are rolled back, last first.
 
 import { RollbackError, signal, workflow } from "holdfast";
 import { bank, carrier, warehouse } from "./shop.ts";
@@ -30,7 +30,7 @@ export const order = workflow(
 
     ctx.publishState("waiting for approval");
     const approval = await ctx.waitForSignal("approve", { timeout: "1d" });
-    if (approval.timedOut) throw new RollbackError("Nobody approved the order within a day.");
+    if (approval.timedOut) throw new RollbackError("The order was not approved within a day.");
 
     ctx.publishState("shipping");
     const parcels = await ctx.join("ship", {

@@ -1,6 +1,6 @@
-// The services that an order calls: stand-ins that take a moment, fail now and then, and keep a book of what they were asked and did.
-// The book is a file, because services outlive the workers that call them. Like real ones they take an idempotency key: a request that
-// comes again under its key gets the answer of the first, and nothing is done twice.
+// The services that an order calls: stand-ins that take a moment, sometimes fail, and log what they were asked to do and what they did.
+// The log is a file, because services outlive the workers that call them. Like real services they accept an idempotency key: a request
+// that is repeated under its key gets the first answer, and nothing is done twice.
 
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
@@ -38,7 +38,7 @@ export const carrier = {
 
 // ── how they serve ──
 
-/** A line of the book: a request that came in, or one that was carried out. */
+/** A line of the log: a request that arrived, or one that was carried out. */
 export interface Entry {
   readonly event: "asked" | "done";
   readonly request: string;
@@ -58,13 +58,13 @@ export function readBook(): Entry[] {
 
 interface Service {
   readonly ms?: number;
-  /** What the answer is the number of. */
+  /** The kind of thing that the answer numbers, such as "receipt". */
   readonly gives?: string;
-  /** Throws if it can't be done. `times`: how often this was asked for. */
+  /** Throws if the request can't be carried out. `times`: how often it was made. */
   readonly check?: (times: number) => void;
 }
 
-/** Does what it is asked for once for each key, and says so. */
+/** Carries out a request once per key, and logs it. */
 async function serve(action: string, subject: string, info: StepInfo, { ms = 200, gives = action, check }: Service = {}): Promise<string> {
   const request = `${action} ${subject}`;
   const say = (text: string) => console.log(`${request.padEnd(17)} attempt ${info.attempt}  ${text}`);
