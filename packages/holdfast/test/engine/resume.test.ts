@@ -176,8 +176,8 @@ describe.each(STORES)("resuming on %s", (store) => {
       for (const asked of [run, client.run(run.id)]) {
         const error = await errorOf(asked.result());
         expect(error).toBeInstanceOf(RunFailedError);
-        expect([one.name, /run\.resume\(\) goes on/.test(error.message)]).toEqual([one.name, isAdvised]);
-        if (!isAdvised) expect(error.message).toMatch(/does not resume/);
+        expect([one.name, /run\.resume\(\) continues/.test(error.message)]).toEqual([one.name, isAdvised]);
+        if (!isAdvised) expect(error.message).toMatch(/can't be resumed/);
       }
     }
   });
