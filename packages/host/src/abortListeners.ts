@@ -1,10 +1,10 @@
 // Callbacks for the abort of a caller's signal.
-// Owns: one listener per signal, however many callbacks wait for it: Node takes more than ten for a leak, and warns.
-// Invariants: a signal that no callback waits for any more has no listener.
+// Owns: one listener per signal, shared by all its callbacks: Node warns of a leak at more than ten listeners.
+// Invariants: a signal without callbacks has no listener.
 
 const waiting = new WeakMap<AbortSignal, { readonly callbacks: Set<() => void>; readonly listener: () => void }>();
 
-/** Calls back once it is aborted. Returns how to stop. */
+/** Calls `callback` when the signal aborts. Returns a function that removes the callback. */
 export function onAbort(signal: AbortSignal, callback: () => void): () => void {
   let entry = waiting.get(signal);
   if (entry === undefined) {

@@ -1,7 +1,7 @@
-// What is run for an attempt of an activity.
+// Calls the function of an activity for one attempt.
 // Owns: nothing.
-// Invariants: D11 (the code is told its attempt, key and signal, and what the attempts before it reported last), D8 (the recorded policy,
-// with the predicate that only code has).
+// Invariants: D11 (the activity gets its attempt number, idempotency key and signal, and the last heartbeat of earlier attempts), D8 (the
+// recorded retry policy applies; only its predicate comes from code).
 
 import type { Activity, ActivityInfo, Codec, Payload, RecordedRetry, RetryPolicy, StepInfo } from "@holdfast/core";
 import type { Report } from "./attempt.ts";
@@ -9,15 +9,15 @@ import type { Report } from "./attempt.ts";
 // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
 export type AnyActivity = Activity<any, any>;
 
-/** What an activity is asked for, by a command or a task. */
+/** The activity that a command or a task asks for, and its input. */
 export interface ActivityCall {
   readonly name: string;
   readonly input: Payload;
-  /** What it reported last, in an attempt before. */
+  /** Details of the last heartbeat, if an earlier attempt sent one. */
   readonly lastHeartbeat: Payload | undefined;
 }
 
-/** Calls `run`, which is the activity's or a stand-in for it. */
+/** Calls `run`: the activity's function, or its stand-in in a test. */
 export function runActivity(
   run: (args: never, info: ActivityInfo) => unknown,
   { name, input, lastHeartbeat }: ActivityCall,
@@ -31,13 +31,13 @@ export function runActivity(
     get signal() {
       return info.signal;
     },
-    heartbeat: (details) => report(encode(details, `what activity ${name} reports`)),
+    heartbeat: (details) => report(encode(details, `the heartbeat details of activity ${name}`)),
     lastHeartbeat: lastHeartbeat === undefined ? undefined : codec.decode(lastHeartbeat),
   };
   return run(codec.decode(input) as never, activityInfo);
 }
 
-/** The record has all of the policy but a predicate. */
+/** The recorded policy, plus the predicate from code: functions are not recorded. */
 export function activityRetry(recorded: RecordedRetry | undefined, own: RetryPolicy | undefined): RetryPolicy | undefined {
   if (recorded === undefined) return undefined;
   const { nonRetryable, ...policy } = recorded;

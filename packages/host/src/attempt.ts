@@ -1,7 +1,7 @@
-// One attempt of an operation: the body that runs, what it is told, its limits, its outcome.
-// Owns: the attempt's signal and timers.
-// Invariants: C7 (an abandoned body is told by its signal, and its late result is dropped), D11 (limits of an activity), X11 (what a
-// listener of the signal throws is logged and ends nothing). Which number an attempt has and what follows its failure is the host's.
+// One attempt of an operation: runs its body, enforces its time limits, and determines its outcome.
+// Owns: the attempt's abort signal and timers. The host owns attempt numbers and retries.
+// Invariants: C7 (an abandoned body is notified through its signal, and its late result is dropped), D11 (time limits of activities), X11
+// (an error thrown by a listener of the signal is logged and stops nothing).
 
 import {
   type ActivityLimit,
@@ -19,7 +19,7 @@ import {
 } from "@holdfast/core";
 import type { Environment, Timer } from "./environment.ts";
 
-/** An attempt as hosts store it. The first attempt that completes at once has none. */
+/** An attempt as hosts store it. A first attempt that succeeds at once has no row. */
 export interface AttemptRow {
   readonly seq: number;
   readonly number: number;
@@ -27,72 +27,72 @@ export interface AttemptRow {
   readonly error?: SerializedError | undefined;
   readonly startedAt: number;
   readonly endedAt?: number | undefined;
-  /** Empty: the worker that recorded the operation. */
+  /** Empty means the worker that recorded the operation. */
   readonly workerId: string;
-  /** Of a failed one: when the next is due (D8). */
+  /** For a failed attempt: when the next one is due (D8). */
   readonly retryAt?: number | undefined;
-  /** Of an activity: what it reported last. */
+  /** For an activity: the details of its last heartbeat. */
   readonly details?: Payload | undefined;
 }
 
-/** The same where a host has no workers to tell apart. */
+/** The same, for hosts that have no separate workers. */
 export type StoredAttempt = Omit<AttemptRow, "workerId"> & { readonly workerId?: string | undefined };
 
-/** What is run for an operation: a `StepBody` is one. */
+/** What the host runs for an operation. A `StepBody` is one. */
 export interface Body {
   readonly name: string;
-  /** Called with what it is told; that of an activity also with how to report. */
+  /** Called with the attempt's info. The body of an activity also gets a function that sends heartbeats. */
   readonly run: (...args: never[]) => unknown;
   readonly retry: RetryPolicy | undefined;
-  /** Of one attempt, in milliseconds. */
+  /** Time limit of one attempt, in milliseconds. */
   readonly timeout?: number | undefined;
-  /** In words. Default: "step" and the name. */
+  /** The name used in messages. Default: "step" and the name. */
   readonly title?: string | undefined;
-  /** An error after which another attempt would do harm, whatever the policy says. */
+  /** True for an error after which another attempt would do harm, whatever the policy says. */
   readonly isFinal?: ((error: unknown) => boolean) | undefined;
-  /** Its completion does not settle the operation: it is noted, and this job, if there is one, is delivered. */
+  /** Set if the body's completion does not settle the operation: it is recorded, and this job, if any, is delivered. */
   readonly announces?: { readonly job: ChildStartedJob | undefined } | undefined;
   readonly activity?: ActivityLimits | undefined;
 }
 export interface ActivityLimits {
-  /** It must report at least this often, in milliseconds. */
+  /** Longest time between two heartbeats, in milliseconds. */
   readonly heartbeat?: number | undefined;
-  /** All attempts together: as a moment, and how long that was. */
+  /** The limit for all attempts together: the moment, and the duration that it results from. */
   readonly closeAt?: number | undefined;
   readonly scheduleToClose?: number | undefined;
 }
 export function titleOf({ title, name }: Body): string {
   return title ?? `step ${name}`;
 }
-/** How an activity reports. */
+/** Sends a heartbeat of an activity. */
 export type Report = (details: Payload) => void;
 
-/** D6: what a body returns whose outcome is durable already. */
+/** D6: returned by a body whose outcome is already durable. */
 export class Recorded {
-  /** Hands the outcome to the run. */
+  /** Delivers the outcome to the run. */
   readonly deliver: () => void;
   constructor(deliver: () => void) {
     this.deliver = deliver;
   }
 }
 
-/** The same for every attempt of the operation, and other for every operation. */
+/** The same for every attempt of one operation, and different for every operation. */
 export function idempotencyKeyOf(runId: string, execution: number, location: string): string {
   return execution === 1 ? `${runId}/${location}` : `${runId}/~${execution}/${location}`;
 }
 
-/** X11: a controller whose listeners end nothing. */
+/** X11: an abort controller whose listeners can't crash the process: their errors are logged. */
 export function quietControllerOf(logger: Logger, of: string): AbortController {
   return quietController((error) =>
-    logger.warn(`A listener of the signal of ${of} failed: ${messageOf(error)}. Handle errors inside the listener.`, {}),
+    logger.warn(`An abort listener of ${of} failed: ${messageOf(error)}. Handle errors inside the listener.`, {}),
   );
 }
 
-/** Where attempts run. */
+/** What an attempt needs from its host. */
 export interface AttemptHost {
   readonly environment: Pick<Environment, "after">;
   readonly logger: Logger;
-  /** Once, unless the attempt was dropped before. */
+  /** Called once, unless the attempt was dropped before. */
   completed(attempt: Attempt, value: unknown): void;
   failed(attempt: Attempt, error: unknown): void;
 }
@@ -102,12 +102,12 @@ export class Attempt {
   readonly number: number;
   readonly startedAt: number;
   readonly body: Body;
-  /** What an activity reported last. */
+  /** Details of the activity's last heartbeat. */
   details: Payload | undefined = undefined;
   readonly #host: AttemptHost;
   readonly #key: () => string;
   #isOver = false;
-  /** Made when the body asks for its signal, or is aborted before that: most never do. */
+  /** Created when the body reads its signal, or when the attempt is aborted before that: most bodies never read it. */
   #controller: AbortController | undefined = undefined;
   #timeout: Timer | undefined = undefined;
   #closing: Timer | undefined = undefined;
@@ -134,7 +134,7 @@ export class Attempt {
       this.#closing = this.#limit("scheduleToClose", activity.scheduleToClose ?? 0, activity.closeAt - this.startedAt);
     void this.#run();
   }
-  /** A body that throws at once is an attempt like others. */
+  /** A body that throws synchronously is a failed attempt like any other. */
   async #run(): Promise<void> {
     const run = this.body.run as (info: StepInfo, report?: Report) => unknown;
     let value: unknown;
@@ -146,7 +146,7 @@ export class Attempt {
     }
     if (this.#end()) this.#host.completed(this, value);
   }
-  /** Own properties: a body may hand on a copy (`{ ...info }`). The key and the signal are made when it asks for them. */
+  /** Own properties, because a body may pass on a copy (`{ ...info }`). The key and the signal are created when they are first read. */
   #info(): StepInfo {
     const attempt = this;
     return {
@@ -177,15 +177,15 @@ export class Attempt {
     this.#silence = this.#limit("heartbeat", heartbeat);
   }
 
-  /** Tells the body. */
+  /** Notifies the body through its signal. */
   abort(reason: unknown): void {
     this.#control().abort(reason);
   }
-  /** Its result is not wanted any more. */
+  /** From now on the body's result is ignored. */
   drop(): void {
     this.#end();
   }
-  /** False: it was over before. */
+  /** Returns false if the attempt had already ended. */
   #end(): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;
@@ -196,7 +196,7 @@ export class Attempt {
   }
 }
 
-/** P8: a value that can't be encoded fails the operation: it has run, and running it again would not help. */
+/** P8: a value that can't be encoded fails the operation: the body has run, and running it again would not help. */
 export function outcomeOf(attempt: Attempt, value: unknown, encode: (value: unknown, what: string) => Payload): Outcome {
   try {
     return { status: "completed", value: encode(value, `the result of ${titleOf(attempt.body)}`) };

@@ -1,13 +1,14 @@
-// Turns that broke a rule.
-// Owns: which errors say so.
-// Invariants: V4 (a turn that broke a rule of N or X would do again what it did outside of steps: time does not help it, only other code).
+// Recognizes turns that broke a rule of workflow code.
+// Owns: the list of errors that mean so.
+// Invariants: V4 (a turn that broke a rule of N or X would repeat what it did outside of steps: a retry does not help, only changed code
+// does).
 
 import { ForeignAwaitError, HoldfastError, IllegalCallError, IllegalReturnError, OutOfTurnError } from "@holdfast/core";
 
-/** D7, and what the determinism guard finds: rules without a class. */
+/** Rules whose errors have a code but no class: D7, and the findings of the determinism guard. */
 const RULE_CODES: ReadonlySet<string> = new Set(["HF_TOO_MANY_RECOVERIES", "HF_NONDETERMINISTIC_CALL"]);
 
-/** Also of a run that kills its workers. */
+/** True also for a run that keeps killing its workers. */
 export function isBrokenRule(error: unknown): boolean {
   if (error instanceof ForeignAwaitError || error instanceof OutOfTurnError) return true;
   if (error instanceof IllegalCallError || error instanceof IllegalReturnError) return true;

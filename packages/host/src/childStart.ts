@@ -1,6 +1,6 @@
-// A child as its parent's command asks for it.
+// The start of a child, as its parent's command requests it.
 // Owns: nothing.
-// Invariants: K5 (what the call leaves open, the child's definition decides, as for any start).
+// Invariants: K5 (options that the call omits come from the child's definition, as for any start).
 
 import { type AnyWorkflow, type ChildCommand, type Payload, parseDuration, type StoredRunRetry } from "@holdfast/core";
 import { storedRetry, storedRunRetry } from "./storedRetry.ts";
@@ -10,7 +10,7 @@ export interface RequestedChild {
   readonly workflow: string;
   readonly version: string | undefined;
   readonly input: Payload;
-  /** Milliseconds from its start, or with `deadlineAt` a moment. */
+  /** Milliseconds from its start. `deadlineAt` is a moment instead. */
   readonly deadline: number | undefined;
   readonly deadlineAt: number | undefined;
   readonly retry: StoredRunRetry | undefined;
@@ -18,7 +18,7 @@ export interface RequestedChild {
   readonly onConflict: "reject" | "restart-if-closed";
 }
 
-/** `definition`: the child's, if the parent's code has it. Queue, priority and the link to the parent are the host's. */
+/** `definition`: the child's, if the parent's process has it. The host adds queue, priority and the link to the parent. */
 export function childStartOf(command: ChildCommand, definition: AnyWorkflow | undefined): RequestedChild {
   const { retry, deadline } = definition?.options ?? {};
   const ownDeadline = deadline === undefined || command.deadlineAt !== undefined ? undefined : parseDuration(deadline);

@@ -1,30 +1,31 @@
 // Workflows and activities as users pass them: a list, or the exports of a module.
-// Owns: nothing; checks and look-ups.
-// Invariants: what is not a workflow or an activity is refused with an error that says what to do, before anything is written.
+// Owns: nothing; it only checks and looks up.
+// Invariants: a value that is not a workflow or an activity is rejected before anything is written, with an error that says what to do.
 
 import { type Activity, type AnyWorkflow, InvalidInputError } from "@holdfast/core";
 
 /**
- * A list, or the exports of a module: values of other kinds are skipped, unless there is nothing else. An empty list asks for a host with
- * nothing to do; one that results from a bare definition or from the wrong module would leave its runs waiting forever.
+ * Accepts a list, or the exports of a module, whose other values are skipped. An empty list asks for a host with nothing to do. A bare
+ * definition, or a module without definitions, is an error: as an empty list it would leave its runs waiting forever.
  */
 export function listed<T>(what: string, given: readonly T[] | Record<string, unknown>, is: (value: unknown) => value is T): T[] {
   const noun = nounOf(is);
-  if (typeof given !== "object" || given === null) throw invalid(what, `Give a list, or the exports of a module, not ${shown(given)}.`);
-  if (is(given)) throw invalid(what, `Give a list, not ${shown(given)} by itself: put it in brackets.`);
+  if (typeof given !== "object" || given === null) throw invalid(what, `Expected a list, or the exports of a module, got ${shown(given)}.`);
+  if (is(given)) throw invalid(what, `Expected a list, got ${shown(given)}: put it in brackets.`);
   const found: T[] = [];
   for (const value of Array.isArray(given) ? given : Object.values(given)) {
     if (is(value)) found.push(value);
-    else if (Array.isArray(given)) throw invalid(what, `${shown(value)} is no ${noun}: make one with ${noun}(name, fn).`);
+    else if (Array.isArray(given))
+      throw invalid(what, `Expected ${noun === "workflow" ? "a" : "an"} ${noun} made by ${noun}(name, run), got ${shown(value)}.`);
   }
   if (found.length === 0 && !Array.isArray(given))
     throw invalid(
       what,
-      `No ${noun} is in the object: give a list, or a module that exports what ${noun}(name, fn) made. For none, give [].`,
+      `The object contains no ${noun}. Pass a list, or a module that exports what ${noun}(name, run) returns. To serve none, pass [].`,
     );
   return found;
 }
-/** The same by name. Each name occurs once. */
+/** The same as a map by name. Two definitions of the same name are an error. */
 export function byName<T extends { readonly name: string }>(
   what: string,
   given: readonly T[] | Record<string, unknown>,
@@ -32,16 +33,16 @@ export function byName<T extends { readonly name: string }>(
 ): Map<string, T> {
   const found = new Map<string, T>();
   for (const value of listed(what, given, is)) {
-    if (found.has(value.name) && found.get(value.name) !== value) throw invalid(what, `There are two of the name "${value.name}".`);
+    if (found.has(value.name) && found.get(value.name) !== value) throw invalid(what, `Duplicate name "${value.name}".`);
     found.set(value.name, value);
   }
   return found;
 }
-/** A definition is called by the name of the function that makes it. */
+/** The noun is the name of the function that makes such a definition. */
 function nounOf(is: unknown): "workflow" | "activity" {
   return is === isWorkflow ? "workflow" : "activity";
 }
-/** Total, whatever the value: not everything can be printed. */
+/** Never throws: some values can't be printed. */
 function shown(value: unknown): string {
   if (isWorkflow(value)) return `workflow "${value.name}"`;
   if (isActivity(value)) return `activity "${value.name}"`;

@@ -1,7 +1,7 @@
-// Everything a host takes from the world besides its storage.
-// Owns: nothing; one object of functions, so that a simulation can own time, timers, order and randomness.
-// Invariants: X8 (activations begin in a fresh macrotask), P7 (randomness of a run comes from its seed, which comes from here); it works in
-// any JavaScript runtime, with what that runtime has.
+// Everything a host needs from its surroundings besides storage: time, timers, macrotasks, randomness.
+// Owns: nothing; it is one object of functions, so that a simulation can replace them.
+// Invariants: X8 (activations begin in a fresh macrotask), P7 (a run's randomness comes from its seed, which is created here); it works in
+// any JavaScript runtime, with the features that the runtime has.
 
 import { createTurnClock } from "@holdfast/core";
 
@@ -10,21 +10,21 @@ export interface Timer {
 }
 
 export interface Environment {
-  /** Wall time in milliseconds since 1970. It may be set while the process runs. */
+  /** Wall-clock time in milliseconds since 1970. It may be set while the process runs. */
   now(): number;
-  /** Whole milliseconds from an arbitrary start, never set: for estimating the store's time from one answer to the next. */
+  /** Whole milliseconds from an arbitrary start, never set: to estimate the store's time between two answers. */
   steady(): number;
-  /** Monotonic milliseconds, for the length of attempts and calls. */
+  /** Monotonic milliseconds, to measure attempts and calls. */
   elapsed(): number;
-  /** The same, but standing still while the process does, where the runtime can tell: for the length of turns (X9). */
+  /** The same, but it stands still while the process is suspended, if the runtime can tell: to measure turns (X9). */
   worked(): number;
-  /** Calls back once, not before `ms` have passed. */
+  /** Calls back once, after at least `ms`. */
   after(ms: number, callback: () => void): Timer;
-  /** As `after`, for callers that don't want to wait longer: where time is skipped in tests, theirs is not. */
+  /** Like `after`, for the timeouts of callers: they use real time even where a test skips time. */
   patience(ms: number, callback: () => void): Timer;
-  /** Calls back again and again, about this often: for finding what hints may have missed (D9). */
+  /** Calls back repeatedly, about this often: to find work whose notification was lost (D9). */
   every(ms: number, callback: () => void): Timer;
-  /** Keeps the process alive until it is cancelled: a worker that waits for work, a client that waits for a result. */
+  /** Keeps the process alive until cancelled: for a worker that waits for work, or a client that waits for a result. */
   stayAlive(): Timer;
   /** Calls back in a separate macrotask. */
   soon(callback: () => void): void;
@@ -32,11 +32,11 @@ export interface Environment {
   uuid(): string;
 }
 
-/** Of setTimeout and setInterval: a longer one fires at once. */
+/** The longest delay of setTimeout and setInterval: a longer one fires at once. */
 const LONGEST_TIMER = 2 ** 31 - 1;
 
 type CpuUsage = () => { readonly user: number; readonly system: number };
-/** What runtimes have, each not all of it. */
+/** Features that some runtimes lack. */
 interface Runtime {
   readonly setImmediate?: (callback: () => void) => unknown;
   readonly MessageChannel?: new () => unknown;
@@ -44,7 +44,7 @@ interface Runtime {
 }
 type RuntimeTimer = { unref?: () => void } | number;
 
-// As they are when this module is loaded: neither the determinism guard nor fake timers get between the host and the world.
+// Captured when this module is loaded, so that neither the determinism guard nor fake timers affect the host.
 const now = Date.now;
 const random = Math.random;
 const { performance } = globalThis;
@@ -57,7 +57,7 @@ const { setTimeout, clearTimeout, setInterval, clearInterval } = globalThis as u
   clearInterval: (timer: RuntimeTimer) => void;
 };
 
-/** Where there is no setImmediate, a message to oneself is the macrotask that comes soonest. */
+/** Without setImmediate, a message to its own port is the fastest macrotask. */
 function macrotasks({ setImmediate, MessageChannel }: Runtime): (callback: () => void) => void {
   if (setImmediate !== undefined) return (callback) => void setImmediate(callback);
   if (MessageChannel === undefined) return (callback) => void setTimeout(callback, 0);
@@ -70,7 +70,7 @@ function macrotasks({ setImmediate, MessageChannel }: Runtime): (callback: () =>
   };
 }
 
-/** A clock for turns, by what this thread has worked, or where the runtime can't say, this process. Else by the monotonic clock. */
+/** A clock for turns, based on the CPU time of this thread, or of the process if the runtime can't tell; else the monotonic clock. */
 function turnClock({ process }: Runtime): () => number {
   const usage = process?.threadCpuUsage ?? process?.cpuUsage;
   if (usage === undefined) return () => elapsed();
@@ -122,7 +122,7 @@ export const realEnvironment: Environment = {
 };
 
 const lastingAfter = timers(true);
-/** The same, but a timer of `after` and `patience` keeps the process alive until it has fired or was cancelled. */
+/** The same, but timers of `after` and `patience` keep the process alive until they fire or are cancelled. */
 export const keepAliveEnvironment: Environment = { ...realEnvironment, after: lastingAfter, patience: lastingAfter };
 
 /** Run ids sort by time of creation: 48 bits of milliseconds, then randomness (UUID version 7). */

@@ -1,4 +1,4 @@
-// The first door: what every host needs, in any JavaScript runtime. It counts no attempts and keeps no timers, and knows no store.
+// The main entry point: what every host needs, in any JavaScript runtime. It counts no attempts, keeps no timers and knows no store.
 
 export { onAbort } from "./abortListeners.ts";
 export { type ActivityCall, type AnyActivity, activityRetry, runActivity } from "./activityBody.ts";

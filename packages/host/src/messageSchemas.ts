@@ -1,7 +1,7 @@
-// Values and the schemas that users declare for them.
+// Validates values with the schemas that users declare.
 // Owns: nothing.
-// Invariants: M1 M13 (a payload is checked against the declared schema at the sender, and becomes what the schema makes of it at the
-// receiver, once; a message that the receiver's schema refuses is delivered to no code), X11 (a schema that never answers blocks no run).
+// Invariants: M1 M13 (the sender checks a payload against the declared schema; the receiver's schema transforms it, once; a message that
+// the receiver's schema rejects reaches no code), X11 (a schema that never answers blocks no run).
 
 import {
   type AnyWorkflow,
@@ -19,8 +19,8 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Environment, Timer } from "./environment.ts";
 
 /**
- * What the schema makes of the value; throws InvalidInputError with every issue. In a box: a promise would look for a `then` in the value,
- * and call it.
+ * The value as transformed by the schema. Throws InvalidInputError with every issue. The value is wrapped in an object, because a promise
+ * would call the `then` of a value that has one.
  */
 export async function validated<T>(
   what: string,
@@ -38,7 +38,7 @@ export async function validated<T>(
   });
 }
 
-/** A message as the receiver's schema makes it, or marked as refused by the schema (M13). Senders may not know the schema. */
+/** The message as transformed by the receiver's schema, or marked as refused by it (M13). Senders may not know the schema. */
 export async function checkedMessage(workflow: AnyWorkflow, job: Job, codec: Codec, environment: Patience): Promise<Job> {
   if (job.type === "signal") return checkedSignal(workflow, job, codec, environment);
   return job.type === "update" ? checkedUpdate(workflow, job, codec, environment) : job;
@@ -50,7 +50,7 @@ export async function checkedSignal(workflow: AnyWorkflow, job: SignalJob, codec
   const { payload, ...problem } = await checkedPayload(`signal ${job.name}`, schema, job.payload, codec, environment);
   return payload === undefined ? { ...signal, ...problem } : { ...signal, payload };
 }
-/** One that the schema refuses, or that can't be read, is rejected. */
+/** An update that the schema refuses, or whose input can't be decoded, is rejected. */
 export async function checkedUpdate(workflow: AnyWorkflow, job: UpdateJob, codec: Codec, environment: Patience): Promise<UpdateJob> {
   const schema = schemaOf(workflow, "updates", job.name);
   if (schema === undefined) return job;
@@ -61,7 +61,7 @@ export async function checkedUpdate(workflow: AnyWorkflow, job: UpdateJob, codec
 }
 
 type Patience = Pick<Environment, "patience">;
-/** One of them. */
+/** Exactly one of the fields is set. */
 interface Checked {
   readonly payload?: Payload;
   readonly refused?: string;
@@ -87,17 +87,17 @@ async function checkedPayload(
   }
   try {
     const checked = await inTime(validated(what, schema, value), environment);
-    if (checked === undefined) return { unreadable: `Its schema has not answered within ${SCHEMA_MS / 1_000} s.` };
+    if (checked === undefined) return { unreadable: `The schema did not answer within ${SCHEMA_MS / 1_000} s.` };
     return { payload: codec.encode(checked.value) };
   } catch (error) {
     return { refused: messageOf(error) };
   }
 }
 
-/** X11: for so long a run waits for a schema. */
+/** X11: how long a run waits for a schema. */
 const SCHEMA_MS = 10_000;
 
-/** Undefined: it took too long. */
+/** Undefined if it took too long. */
 function inTime<T>(work: Promise<T>, environment: Patience): Promise<T | undefined> {
   let timer: Timer | undefined;
   const late = new Promise<undefined>((resolve) => {
@@ -106,13 +106,13 @@ function inTime<T>(work: Promise<T>, environment: Patience): Promise<T | undefin
   return Promise.race([work, late]).finally(() => timer?.cancel());
 }
 
-/** What a workflow declares of this signal or update. A workflow that declares some has no others; undefined if it declares none. */
+/** The declaration of this signal or update. A workflow that declares any accepts no others; undefined if it declares none. */
 export function declaredMessage<S>(workflow: AnyWorkflow | undefined, kind: "signals" | "updates", name: string): S | undefined {
   const declared = workflow?.options[kind] as Readonly<Record<string, S>> | undefined;
   if (declared === undefined || Object.keys(declared).length === 0) return undefined;
   if (!Object.hasOwn(declared, name)) {
     const names = Object.keys(declared).join(", ");
-    throw new HoldfastError(`Workflow "${workflow?.name}" declares no ${kind.slice(0, -1)} "${name}". It has: ${names}.`, {
+    throw new HoldfastError(`Workflow "${workflow?.name}" declares no ${kind.slice(0, -1)} "${name}". Declared: ${names}.`, {
       code: "HF_UNKNOWN_MESSAGE",
     });
   }

@@ -1,5 +1,5 @@
 // Every operation of a run with its attempts, from history and the stored attempts: `run.operations()`.
-// Owns: nothing; a pure reading.
+// Owns: nothing; it only reads.
 // Invariants: D12 (every attempt keeps status, error, times and worker; operations in order of emission).
 
 import {
@@ -19,15 +19,15 @@ import {
 import type { StoredAttempt } from "./attempt.ts";
 import { readable } from "./readable.ts";
 
-/** Run by the worker that has the run. */
+/** Kinds that are run by the worker that holds the run. */
 const STEPS = carriedOutBy("worker");
-/** Over with their record; a side effect too, unless the host carries it out. */
+/** Kinds that complete when they are recorded; side effects too, unless the host runs them. */
 const INSTANT = carriedOutBy("inline", "record");
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type Draft = Mutable<OperationInfo> & { readonly seq: number; readonly turn: number; attempts: OperationInfo["attempts"][number][] };
 
-/** `workers`: the worker that wrote a turn, by its index. `closedAt`: of a run that has ended, nothing is under way any more. */
+/** `workers`: the worker that wrote each turn, by index. `closedAt`: when the run ended; since then no operation is in progress. */
 export function operationsOf(
   turns: readonly Turn[],
   attempts: readonly StoredAttempt[],
@@ -105,7 +105,7 @@ function end(draft: Draft | undefined, status: OperationInfo["status"], time: nu
   draft.endedAt = new Date(time);
 }
 
-/** D10: its failure is voided; it goes on, or comes again. */
+/** D10: its failure is voided; it continues or is tried again. */
 function reopen(draft: Draft | undefined): void {
   if (draft === undefined) return;
   draft.status = HAS_ATTEMPTS.has(draft.kind) ? "scheduled" : "waiting";
@@ -113,12 +113,12 @@ function reopen(draft: Draft | undefined): void {
   draft.endedAt = undefined;
 }
 
-/** Terminated, past its deadline: no host has written how the attempt in flight ended, nor will. */
+/** For a run that was terminated or passed its deadline: no host has recorded how the attempt in flight ended, and none will. */
 function lost(row: StoredAttempt, endedAt: number): StoredAttempt {
   return row.status === "running" ? { ...row, status: "lost", endedAt } : row;
 }
 
-/** A step that succeeded at once has no rows: its record and its outcome are its one attempt, begun by the worker that recorded it. */
+/** A step that succeeded at once has no rows: its record and outcome count as one attempt, by the worker that recorded it. */
 function addAttempts(draft: Draft, rows: readonly StoredAttempt[], recordedBy: string): void {
   if (!HAS_ATTEMPTS.has(draft.kind)) return;
   const own = rows.filter((row) => row.seq === draft.seq && row.number > 0).sort((a, b) => a.number - b.number);

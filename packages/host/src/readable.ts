@@ -1,10 +1,10 @@
-// Payloads for people, which may have been written with another codec.
+// Decodes payloads for display. They may have been written with another codec.
 // Owns: nothing.
-// Invariants: P8; one value that can't be read does not hide the others.
+// Invariants: P8; a value that can't be decoded does not hide the others.
 
 import { type Codec, type Payload, type SerializedError, serializeError } from "@holdfast/core";
 
-/** The value, or why it can't be read. */
+/** The value, or the error that decoding it threw. */
 export function readable(codec: Codec, payload: Payload | undefined): { readonly value?: unknown; readonly error?: SerializedError } {
   if (payload === undefined) return {};
   try {

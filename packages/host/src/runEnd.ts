@@ -1,13 +1,13 @@
 // How an execution ends, by the last command of its last turn.
 // Owns: nothing.
-// Invariants: P1 (one end), D10 K7 S1 (when a run that failed is tried again as a whole), P10 (what continues as new, with the signals that
-// no code consumed).
+// Invariants: P1 (one end), D10 K7 S1 (when a failed run is tried again as a whole), P10 (continue-as-new carries over the signals that no
+// code consumed).
 
 import type { Payload, SerializedError, SignalJob, TerminalCommand } from "@holdfast/core";
 
 export type RunEnd =
   | { readonly status: "completed"; readonly value: Payload }
-  /** `resumable`: nothing was rolled back (D10). */
+  /** `resumable`: no rollback has run (D10). */
   | { readonly status: "failed"; readonly error: SerializedError; readonly resumable: boolean }
   | {
       readonly status: "canceled";
@@ -32,8 +32,8 @@ export function runEndOf(command: EndCommand): RunEnd {
 }
 
 /**
- * D10: when the run is tried again as a whole, if the command says so. An attempt after the deadline would be too late (K7): then the run
- * fails now, or, if there is something to undo, is tried again at once to do only that (S1). `time`: of the turn.
+ * D10: when the run is tried again as a whole, if the command asks for it. If that would be after the deadline (K7), the run fails now, or,
+ * if it has rollbacks, is tried again at once to run only those (S1). `time`: of the turn.
  */
 export function retryTimeOf(
   command: TerminalCommand,
@@ -46,7 +46,7 @@ export function retryTimeOf(
   return rollbacks > 0 ? time : undefined;
 }
 
-/** P10: signals for the next execution. M13: they are what the schema made of them. */
+/** P10: signals for the next execution. M13: the schema has already transformed them. */
 export function carriedSignals(command: Extract<TerminalCommand, { type: "continueAsNew" }>): SignalJob[] {
   return (command.signals ?? []).map((signal) => ({ type: "signal", ...signal, checked: true }));
 }

@@ -1,6 +1,6 @@
 // Which runs a definition may drive.
 // Owns: nothing.
-// Invariants: V2 (its own version, those that it serves; runs without a version are a version like others).
+// Invariants: V2 (runs of its own version and of the versions that it serves; "no version" counts as a version).
 
 import type { AnyWorkflow } from "@holdfast/core";
 

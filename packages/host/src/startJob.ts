@@ -1,10 +1,10 @@
-// The job that an execution begins with.
+// The first job of an execution.
 // Owns: nothing.
-// Invariants: Y1 (it says all that workflow code is told of its run: the same run gives the same job).
+// Invariants: Y1 (it contains everything that workflow code can know about its run: the same run gives the same job).
 
 import type { Payload, StartJob, StoredRunRetry } from "@holdfast/core";
 
-/** What a host keeps of a run that its code is told. */
+/** The stored properties of a run that its code can read. */
 export interface StartedRun {
   readonly id: string;
   readonly workflow: string;
@@ -12,7 +12,7 @@ export interface StartedRun {
   readonly input: Payload;
   readonly seed: string;
   readonly execution: number;
-  /** Of the run as a whole (D10). */
+  /** Attempt of the run as a whole (D10). */
   readonly attempt: number;
   readonly parent?: { readonly runId: string } | undefined;
   readonly retry?: StoredRunRetry | undefined;

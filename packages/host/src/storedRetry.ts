@@ -1,6 +1,6 @@
-// Retry policies as they are stored: complete, and without what only code has.
+// Retry policies in their stored form: complete, and without functions.
 // Owns: nothing.
-// Invariants: D8 D10 (what a policy leaves open has the defaults of its kind; a predicate is never stored).
+// Invariants: D8 D10 (omitted fields get the defaults of the policy's kind; a predicate is never stored).
 
 import {
   type RecordedRetry,
@@ -11,13 +11,13 @@ import {
   validateRetry,
 } from "@holdfast/core";
 
-/** As a command records it. */
+/** The policy as a command records it. */
 export function storedRetry(retry: RecordedRetry | undefined, kind: "operation" | "run"): StoredRunRetry {
   const { nonRetryable, ...policy } = retry ?? {};
   const resolved = resolveRetry(policy, kind);
   return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;
 }
-/** Of a run as a whole, as code says it. */
+/** The policy of a run as a whole, as code declares it. */
 export function storedRunRetry(retry: RetryPolicy | StoredRetryPolicy | undefined): StoredRunRetry | undefined {
   if (retry === undefined) return undefined;
   validateRetry(retry);

@@ -1,8 +1,8 @@
-// Where turns begin and end: in a macrotask of their own.
-// Owns: the turns that are about to begin, and what the host does with those that have ended.
-// Invariants: X8 (no foreign continuation runs in the microtasks of a turn), X11 (in that macrotask nothing but workflow code rejects
-// promises: what the host does with a turn, and the code that waits for it, come in the next). Turns of several runs may share a macrotask,
-// and with it the executor's barrier, unless the host has to know which run's code is running (the determinism guard).
+// Begins and ends turns, each in a fresh macrotask.
+// Owns: the turns that are about to begin, and the host's callbacks for turns that have ended.
+// Invariants: X8 (no foreign continuation runs in the microtasks of a turn), X11 (in that macrotask only workflow code rejects promises:
+// the host's own work on the turn, and the code that waits for it, run in the next one). Turns of several runs may share a macrotask and
+// the executor's barrier, unless the host must know which run's code is running (the determinism guard).
 
 import type { Environment } from "./environment.ts";
 import { enterTurns, leaveTurns } from "./unhandledRejections.ts";
@@ -21,7 +21,7 @@ export class TurnQueue {
   /** Calls back in a fresh macrotask. */
   enter(begin: () => void): void {
     if (this.#waiting.push(begin) > 1 && this.#isShared) return;
-    // Both at once: nothing comes in between, and the event loop does not go round for the second.
+    // Both at once: nothing runs in between, and the second needs no further round of the event loop.
     this.#environment.soon(this.#open);
     this.#environment.soon(this.#close);
   }
@@ -30,7 +30,7 @@ export class TurnQueue {
     if (this.#isOpen) this.#ended.push(then);
     else then();
   }
-  /** A turn as a promise: begins in a fresh macrotask, resolves in the one after. */
+  /** Runs a turn. It begins in a fresh macrotask; the promise resolves in the next one. */
   run<T>(turn: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const begin = (): void =>
@@ -56,7 +56,7 @@ export class TurnQueue {
       try {
         then();
       } catch (error) {
-        void Promise.reject(error); // the process hears of it, and the other runs go on
+        void Promise.reject(error); // the process reports it, and the other runs continue
       }
     }
   };

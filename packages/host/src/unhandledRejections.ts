@@ -1,9 +1,9 @@
-// Unhandled rejections of workflow code: the workflow's affair, not the process's.
-// Owns: a filter on what the process emits while runs are live in it, and the errors of workflow code that are not awaited yet; nothing
-// where the runtime has no such process.
-// Invariants: X11 (a promise of workflow code that rejects before it is awaited ends nothing and reaches no listener; one that an operation
-// has failed is logged if no code awaits it; one that fails by itself is warned of if it is not awaited for a while; every other rejection
-// does what it always did).
+// Keeps unhandled rejections of workflow code from the process: they concern only their run.
+// Owns: a filter on what the process emits while runs are live in it, and the errors of workflow code that are not awaited yet. Without a
+// Node process it does nothing.
+// Invariants: X11 (a promise of workflow code that rejects before it is awaited stops nothing and reaches no listener; if an operation has
+// failed it, it is logged unless code awaits it; if it failed by itself, a warning is emitted unless it is awaited soon; every other
+// rejection behaves as usual).
 
 import { isDeliveredError, noteHandled, noteUnhandled, withholdRejections } from "@holdfast/core";
 import { keepAliveEnvironment, realEnvironment, type Timer } from "./environment.ts";
@@ -13,28 +13,28 @@ interface NodeProcess {
   emitWarning(message: string, options: { readonly type: string; readonly code: string; readonly detail: string }): void;
 }
 
-/** Undefined in browsers, isolates and the like, where some have a `process` that can do less. */
+/** Undefined in browsers, isolates and similar runtimes, some of which have a `process` with fewer functions. */
 const node = nodeProcess((globalThis as { process?: Partial<NodeProcess> }).process);
 function nodeProcess(found: Partial<NodeProcess> | undefined): NodeProcess | undefined {
   const needed = [found?.emit, found?.emitWarning];
   return needed.every((method) => typeof method === "function") ? (found as NodeProcess) : undefined;
 }
 
-/** Milliseconds: code that wants to await its promise has done so by then, or waits for something that takes long. */
+/** Milliseconds. By then code that means to await its promise has done so, or waits for something slow. */
 const A_WHILE = 1_000;
-/** Node reports rejections that were handled in the last turns only when it has come to rest. */
+/** Node reports rejections that were handled in the last turns only once it is idle. */
 const REST_MS = 10;
-/** A process is warned of so many different errors. */
+/** The process is warned of at most this many different errors. */
 const MOST = 100;
 
 let users = 0;
 let isTurn = false;
 let restore: () => void = () => {};
-/** Rejected by workflow code itself, and not awaited so far. */
+/** Promises that workflow code itself rejected, and that are not awaited so far. */
 const floating = new Map<Promise<unknown>, { readonly reason: unknown; readonly timer: Timer }>();
 const warned = new Set<string>();
 
-/** From here to `leaveTurns`, in one macrotask, workflow code runs and no other. */
+/** From here to `leaveTurns`, in one macrotask, only workflow code runs. */
 export function enterTurns(): void {
   isTurn = true;
 }
@@ -51,7 +51,7 @@ function isOurs(reason: unknown, promise: Promise<unknown> | undefined): boolean
   return isTurn;
 }
 
-/** The error may be seen nowhere but in the process's output. A replay does not warn again. */
+/** The process's output may be the only place where the error appears. A replay does not warn again. */
 function warn(promise: Promise<unknown>): void {
   const text = textOf(forgetFloating(promise)?.reason);
   if (warned.size >= MOST || warned.has(text)) return;
@@ -62,7 +62,7 @@ function warn(promise: Promise<unknown>): void {
     detail: text,
   });
 }
-/** Code rejects with any value, and not all values can be read. */
+/** Code can reject with any value, and some values can't be printed. */
 function textOf(reason: unknown): string {
   try {
     return reason instanceof Error ? (reason.stack ?? String(reason)) : String(reason);
@@ -87,13 +87,13 @@ function forget(): void {
   for (const promise of [...floating.keys()]) warn(promise);
 }
 
-/** Are rejections withheld while they are tolerated? For the executor's option of this name. */
+/** Whether rejections are withheld while they are tolerated. For the executor's option of this name. */
 export const withholdsRejections: boolean = node !== undefined;
 
-/** While workflow code may run in this process. Returns how to end it. */
+/** Tolerates rejections while workflow code may run in this process. Returns a function that ends it. */
 export function tolerateRejections(): () => void {
   if (node === undefined) return () => {};
-  // Each time: other code may have put back the `process.emit` that it knew.
+  // Each time, because other code may have restored an earlier `process.emit`.
   const replaced = restore;
   restore = withholdRejections(node, { isOurs, onHandled });
   replaced();

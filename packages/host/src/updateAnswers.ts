@@ -1,6 +1,6 @@
-// The answers to updates that a turn has.
+// The replies to updates that a turn produces.
 // Owns: nothing.
-// Invariants: M8 M10 (each update has one outcome, stored with the turn that has it).
+// Invariants: M8 M10 (each update has one outcome, stored with the turn that produced it).
 
 import type { Completion, Payload, SerializedError } from "@holdfast/core";
 

@@ -1,7 +1,7 @@
-// What a run waits for, by its history and its attempts.
-// Owns: nothing; a pure reading. How it is worded is for those who show it.
-// Invariants: P11 (what an open run waits for can be seen from outside), D10 (what a resume has voided is open again), D8 (the last failure
-// is known while the next attempt is awaited).
+// What a run waits for, derived from its history and its attempts.
+// Owns: nothing; it only reads. Callers put the answer into words.
+// Invariants: P11 (what an open run waits for can be seen from outside), D10 (an operation whose failure a resume has voided is open
+// again), D8 (the last failure is known while the next attempt is pending).
 
 import {
   CLOCK_KINDS,
@@ -18,18 +18,18 @@ import type { StoredAttempt } from "./attempt.ts";
 
 export interface AwaitedOperation {
   readonly command: OpeningCommand;
-  /** The end of a sleep or a timeout. */
+  /** When a sleep or a timeout ends. */
   readonly dueAt: number | undefined;
-  /** Has any attempt of it been made? */
+  /** Whether an attempt has been made. */
   readonly isAttempted: boolean;
-  /** The attempt that runs or comes next, unless it is the first. */
+  /** Number of the current or next attempt, unless it is the first. */
   readonly attempt: number | undefined;
-  /** When that attempt is due, if it waits for its time. */
+  /** When that attempt is due, if it is pending. */
   readonly retryAt: number | undefined;
 }
 export interface Awaited {
   readonly operations: readonly AwaitedOperation[];
-  /** D10: when a run that failed is tried again as a whole. */
+  /** D10: when a failed run is tried again as a whole. */
   readonly retryRunAt: number | undefined;
 }
 
@@ -45,7 +45,7 @@ export function awaitedBy(turns: readonly Turn[], attempts: readonly StoredAttem
   return { operations, retryRunAt: after === undefined ? undefined : (last?.time ?? 0) + after };
 }
 
-/** Why the last attempt failed of what waits for its next one: an operation, or the run as a whole (D8, D10). */
+/** The error of the last attempt, if the next one is pending: of an operation, or of the run as a whole (D8, D10). */
 export function lastFailure(turns: readonly Turn[], attempts: readonly StoredAttempt[]): SerializedError | undefined {
   const failed = turns.at(-1)?.commands.at(-1);
   if (failed?.type === "fail") return failed.error;
@@ -57,7 +57,7 @@ export function lastFailure(turns: readonly Turn[], attempts: readonly StoredAtt
   return last?.error;
 }
 
-/** Some moments are beyond what a date can say. */
+/** Some moments are outside the range of Date. */
 export function isoTime(ms: number): string {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();
@@ -65,7 +65,7 @@ export function isoTime(ms: number): string {
 
 interface Open {
   readonly command: OpeningCommand;
-  /** Of the turn that opened it. */
+  /** Time of the turn that opened it. */
   readonly time: number;
 }
 function openOf(turns: readonly Turn[]): Map<number, Open> {

@@ -1,10 +1,10 @@
-// The workflows of a worker, several versions of one name among them: which definition drives which run.
-// Owns: the order in which definitions are asked: the version itself, then `serves`, then "*".
-// Invariants: V2 (a run is driven by a definition that serves its version, and by one only: what is ambiguous is refused).
+// The workflows of a worker, possibly in several versions: which definition drives which run.
+// Owns: the precedence of definitions: the exact version, then `serves`, then "*".
+// Invariants: V2 (a run is driven by exactly one definition, which serves its version; ambiguous definitions are rejected).
 
 import { type AnyWorkflow, InvalidInputError } from "@holdfast/core";
 
-/** The versions of a workflow that a worker serves: undefined for runs without one; or all of them. */
+/** The versions of a workflow that a worker serves (undefined for runs without a version), or all of them. */
 export interface Served {
   readonly workflow: string;
   readonly versions: "*" | readonly (string | undefined)[];
@@ -19,13 +19,13 @@ interface Versions {
 }
 
 export class WorkflowTable {
-  /** As they were given, each once. */
+  /** In the order given, without duplicates. */
   readonly all: readonly AnyWorkflow[];
-  /** What a claim asks for. */
+  /** What the worker asks for when it claims runs. */
   readonly serves: readonly Served[];
   readonly #byName = new Map<string, Versions>();
 
-  /** `what`: the option that they were given as. */
+  /** `what`: the option that contains them. */
   constructor(what: string, workflows: readonly AnyWorkflow[]) {
     this.all = [...new Set(workflows)];
     for (const workflow of this.all) this.#add(what, workflow);
@@ -35,13 +35,13 @@ export class WorkflowTable {
       versions: others === undefined ? [...new Set([...exact.keys(), ...served.keys()])] : "*",
     }));
   }
-  /** The definition that drives runs of this version. Undefined: none here does. */
+  /** The definition that drives runs of this version; undefined if this worker has none. */
   find(name: string, version: string | undefined): AnyWorkflow | undefined {
     const versions = this.#byName.get(name);
     if (versions === undefined) return undefined;
     return versions.exact.get(version) ?? (version === undefined ? undefined : versions.served.get(version)) ?? versions.others;
   }
-  /** The last of that name in the list: what a start by name takes. */
+  /** The last definition of that name in the list, which a start by name uses. */
   lastOf(name: string): AnyWorkflow | undefined {
     return this.#byName.get(name)?.last;
   }
@@ -54,11 +54,11 @@ export class WorkflowTable {
       return;
     }
     if (versions.exact.has(version))
-      throw refused(what, `There are two of the name "${name}" ${versionText(version)}. Give each a version of its own, or leave one out.`);
+      throw refused(what, `There are two workflows "${name}" ${versionText(version)}. Give each its own version, or remove one.`);
     versions.exact.set(version, workflow);
     versions.last = workflow;
   }
-  /** After all exact versions are known: those need no other definition to serve them. */
+  /** Called once all exact versions are known: they take precedence. */
   #addServed(what: string, workflow: AnyWorkflow): void {
     const { name, options } = workflow;
     const versions = this.#byName.get(name);
@@ -67,7 +67,7 @@ export class WorkflowTable {
       if (versions.others !== undefined)
         throw refused(
           what,
-          `Two of the name "${name}" serve all other versions: the one ${versionText(versions.others.version)} and the one ${versionText(workflow.version)}. Leave serves: "*" to one of them.`,
+          `Two workflows "${name}" serve all other versions: the one ${versionText(versions.others.version)} and the one ${versionText(workflow.version)}. Keep serves: "*" in only one of them.`,
         );
       versions.others = workflow;
       return;
@@ -78,7 +78,7 @@ export class WorkflowTable {
       if (other !== undefined && other !== workflow)
         throw refused(
           what,
-          `Two of the name "${name}" serve version "${version}": the one ${versionText(other.version)} and the one ${versionText(workflow.version)}. Leave it in the serves of one of them.`,
+          `Two workflows "${name}" serve version "${version}": the one ${versionText(other.version)} and the one ${versionText(workflow.version)}. Keep it in the serves of only one of them.`,
         );
       versions.served.set(version, workflow);
     }

@@ -1,5 +1,5 @@
-// What `Holdfast` and the handles that it gives out share.
-// Owns: nothing; the encoding of values within the limits.
+// What `Holdfast` and the handles that it returns share.
+// Owns: nothing; it encodes values within the limits.
 // Invariants: P8 P9 (values are encoded, and measured, before they cross the port).
 
 import { type Codec, encodeLimited, type Limits, type Logger, type Payload } from "@holdfast/core";
@@ -12,7 +12,7 @@ export interface ClientSettings {
   readonly limits: Limits;
   readonly logger: Logger;
   readonly environment: Environment;
-  /** A caller was given RunBlockedError for this run. */
+  /** Called when a caller gets RunBlockedError for this run. */
   readonly onBlocked?: (runId: string) => void;
 }
 export interface Client extends ClientSettings {
@@ -20,7 +20,7 @@ export interface Client extends ClientSettings {
   readonly definitions: Definitions;
 }
 
-/** `what` it is, for the error if it can't be encoded or is too large. */
+/** `what` names the value in the error that is thrown if it can't be encoded or is too large. */
 export function encoded({ codec, limits }: ClientSettings, value: unknown, what: string): Payload {
   return encodeLimited(codec, value, limits, what);
 }

@@ -1,8 +1,8 @@
-// `Holdfast`: what users open, start runs with, and run workers in.
-// Owns: the checks and the encoding of what users hand over, and the errors that answers become. A backend does the rest.
-// Invariants: bad input gets a typed error and nothing is written; P10 (ids and conflicts), K7 (deadlines), V2 (versions).
+// `Holdfast`: opens an engine, starts and finds runs, and runs workers.
+// Owns: checking and encoding what users pass, and turning the backend's answers into errors. The backend does the rest.
+// Invariants: invalid input is a typed error, and nothing is written; P10 (ids and conflicts), K7 (deadlines), V2 (versions).
 
-// Where people have no lib with it. Without "preserve" TypeScript drops the reference from what it emits.
+// For projects whose `lib` lacks it. Without "preserve" TypeScript drops the reference from its output.
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import {
@@ -87,19 +87,23 @@ import type { Run, RunFilter, StartOptions, UpdateOptions, Worker, WorkerOptions
 import { WorkerHandle } from "./worker.ts";
 
 export interface OpenOptions {
+  /** : Encodes all user values. Default: `jsonCodec`. Every process that uses the runs needs the same codec. */
   codec?: Codec;
+  /** : On Postgres: a separate schema. Other stores have only "default", which is the default. */
   namespace?: string;
+  /** : Default: warnings and errors go to the console. */
   logger?: Logger;
+  /** : Upper bounds for payloads and histories. Default: `DEFAULT_LIMITS`. */
   limits?: Partial<Limits>;
 }
 
-/** An engine of your own: on a store, or on a backend that is open. Tests replace more. */
+/** Your own store, or a backend that is already open. Tests replace more. */
 export type Internals = (({ readonly store: Store } & EngineInternals) | { readonly backend: Backend }) & {
-  /** Default: the real one. */
+  /** Default: the real environment. */
   readonly environment?: Environment;
 };
 
-/** Of `startMany`. */
+/** Number of runs that `startMany` checks before it yields to other work of the process. */
 const CHECKED_AT_ONCE = 500;
 
 export class Holdfast implements AsyncDisposable {
@@ -111,13 +115,16 @@ export class Holdfast implements AsyncDisposable {
     this.#client = { ...client, backend, definitions: new Definitions() };
   }
 
-  /** "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace". */
+  /**
+   * Opens an engine: "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace".
+   * Throws InvalidInputError for an invalid URL or option.
+   */
   static async open(url?: string, options?: OpenOptions): Promise<Holdfast> {
     const client = clientSettings(options, realEnvironment);
     const { namespace } = checkedOptions("Holdfast.open", options, OPEN);
     return new Holdfast(await openBackend(url, { ...client, namespace }, realEnvironment), client);
   }
-  /** On a store or a backend of your own. */
+  /** Opens an engine on your own store or backend. */
   static async with(internals: Internals, options?: OpenOptions): Promise<Holdfast> {
     const { environment = realEnvironment } = internals;
     const client = clientSettings(options, environment);
@@ -130,7 +137,10 @@ export class Holdfast implements AsyncDisposable {
   // ── starting ──
 
   // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
-  /** By name it uses the definition, with its version, that is the last of that name in the list of a worker of this engine. */
+  /**
+   * Starts a run and resolves once it is durable. A start by name uses the last definition of that name in the list of a worker of this
+   * engine.
+   */
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
   start<In, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<any, O, S, U, Q, In>,
@@ -142,7 +152,7 @@ export class Holdfast implements AsyncDisposable {
     const run = await this.#newRun(workflow, input, options);
     return this.#handleOf(await this.#create(run, definition, options.tx), definition);
   }
-  /** Starts the run, or finds it, and sends it an update that its first receive may accept. */
+  /** Starts the run, or finds it, and sends it an update, which its first `receive` may accept. Resolves with the reply. */
   updateWithStart<In, O, S extends Signals, U extends Updates, Q extends Queries, K extends keyof U & string>(
     workflow: Workflow<any, O, S, U, Q, In>,
     input: NoInfer<In>,
@@ -159,13 +169,13 @@ export class Holdfast implements AsyncDisposable {
     checkedUpdate(update);
     checkedDefinition("updateWithStart", workflow);
     if (options.tx !== undefined)
-      throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome comes after the commit.", "tx");
+      throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome is known only after the commit.", "tx");
     const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
     const message = await new RunHandle(this.#client, run.id, workflow).updateMessage(update.name, update.input, update);
     this.#client.definitions.started(workflow);
     const [answer] = await this.#backend.create([{ ...run, messages: [...(run.messages ?? []), message] }]);
     const id = closedId(run, answer as StartAnswer) ?? startedId(run, answer as StartAnswer);
-    // M10: the send is repeated under the same id, so that an update that ended before the run closed still has its outcome.
+    // M10: sends the update again under the same id: an update that ended before the run closed still has its outcome.
     const handle = new RunHandle(this.#client, id, workflow, true);
     const { name, input: sent, timeout, acceptWithin } = update;
     const waits = { ...(timeout !== undefined && { timeout }), ...(acceptWithin !== undefined && { acceptWithin }) };
@@ -173,7 +183,7 @@ export class Holdfast implements AsyncDisposable {
     return { run: handle as unknown as Run<unknown>, result };
   }
   /**
-   * All of them are checked before any is started. Those that clash with a run that exists, or with one before it in the list, are
+   * Starts many runs. All of them are checked before any is started. Conflicts with existing runs, or with earlier runs in the list, are
    * reported together once all others are started.
    */
   startMany<In, O, S extends Signals, U extends Updates, Q extends Queries>(
@@ -199,7 +209,7 @@ export class Holdfast implements AsyncDisposable {
   }
   // biome-ignore-end lint/suspicious/noExplicitAny: end of the inference helpers
 
-  /** All of them before any is created. Other work of the process has a turn now and then: to check and encode thousands takes a while. */
+  /** Checks and encodes all runs before any is created. Yields to other work of the process in between: thousands of runs take a while. */
   async #newRuns(workflow: AnyWorkflow, items: readonly ({ input?: unknown } & StartOptions)[]): Promise<RunStart[]> {
     const runs: RunStart[] = [];
     for (let from = 0; from < items.length; from += CHECKED_AT_ONCE) {
@@ -209,13 +219,13 @@ export class Holdfast implements AsyncDisposable {
     }
     return runs;
   }
-  /** In one call, unless some are to be written in transactions of the caller. */
+  /** In one call, unless some are to be written in the caller's transactions. */
   async #createAll(runs: readonly RunStart[], items: readonly StartOptions[]): Promise<StartAnswer[]> {
     if (items.every(({ tx }) => tx === undefined)) return this.#backend.create(runs);
     const answers = await Promise.all(runs.map((run, i) => this.#backend.create([run], items[i]?.tx)));
     return answers.flat();
   }
-  /** The id of the run that was created, or found: under an idempotency key it may be another than was asked for (M3). */
+  /** The id of the run that was created or found: with an idempotency key it may differ from the id asked for (M3). */
   async #create(run: RunStart, definition: AnyWorkflow | undefined, tx: unknown): Promise<string> {
     if (definition !== undefined && tx === undefined) this.#client.definitions.started(definition);
     const [answer] = await this.#backend.create([run], tx);
@@ -251,7 +261,7 @@ export class Holdfast implements AsyncDisposable {
     return Promise.all(
       signals.map(async ({ name, payload }): Promise<Message<SignalJob>> => {
         const spec = declaredMessage<SignalSpec<unknown>>(workflow, "signals", name);
-        await validated(`signal ${name}`, spec?.schema as never, payload); // the receiver makes of it what the schema does
+        await validated(`signal ${name}`, spec?.schema as never, payload); // only checked: the receiver's schema transforms it
         const id = this.#client.environment.uuid();
         return { job: { type: "signal", id, name, payload: encoded(this.#client, payload, `signal ${name}`) } };
       }),
@@ -260,16 +270,18 @@ export class Holdfast implements AsyncDisposable {
 
   // ── finding ──
 
+  /** : A handle on a run, which need not exist yet: the first call on it throws RunNotFoundError if it does not. */
   run(id: string): Run<unknown>;
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; what it is started with does not matter to a handle
   run<O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow: Workflow<any, O, S, U, Q, any>): Run<O, S, U, Q>;
   run(id: string, workflow?: AnyWorkflow): Run<unknown> {
     return new RunHandle(this.#client, checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<unknown>;
   }
-  /** Of a run that was started or found: it is of that workflow. */
+  /** The handle on a run that was just started or found, so its workflow is known. */
   #handleOf(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
     return new RunHandle(this.#client, id, workflow, true) as unknown as Run<unknown>;
   }
+  /** : Newest first, one page at a time. `cursor` is undefined on the last page. */
   async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
     const filter = checkedOptions("list", given, FILTER);
     const limit = checkedLimit(filter.limit);
@@ -277,13 +289,14 @@ export class Holdfast implements AsyncDisposable {
     const { runs, cursor } = await this.#backend.list({ ...queryOf(filter), limit, cursor: after });
     return { runs: runs.map((run) => runInfo(run, this.#client.codec)), cursor };
   }
+  /** : The number of matching runs by status. */
   async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
     return this.#backend.count(queryOf(checkedOptions("count", filter, FILTER)));
   }
 
   // ── working ──
 
-  /** Starts at once; `await worker.stop()` for a graceful end. */
+  /** Starts a worker in this process. `await worker.stop()` stops it gracefully. */
   async worker(asked: WorkerOptions): Promise<Worker> {
     const options = checkedOptions("worker", asked, WORKER);
     const given = listed("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
@@ -313,6 +326,7 @@ export class Holdfast implements AsyncDisposable {
     return new WorkerHandle(worker);
   }
 
+  /** : Stops the workers of this engine gracefully and closes its database. */
   close(): Promise<void> {
     return this.#backend.close();
   }
@@ -326,7 +340,7 @@ function clientSettings(given: OpenOptions | undefined, environment: Environment
   return { codec: checkedCodec(codec), logger: checkedLogger(logger), limits: checkedLimits(limits), environment };
 }
 
-/** The id of the run that a start has created or found. Throws what its caller gets where there is none. */
+/** The id of the run that a start has created or found. Throws the error for the caller if there is none. */
 function startedId(run: RunStart, answer: StartAnswer): string {
   if (answer.status === "failed") throw answer.error;
   if (answer.status !== "conflict") return answer.id;
@@ -334,20 +348,20 @@ function startedId(run: RunStart, answer: StartAnswer): string {
   if (run.onConflict === "use-existing" && workflow === undefined) throw new RunClosedError({ runId: run.id, status: answer.runStatus });
   throw new RunAlreadyExistsError({ runId: run.id, workflow });
 }
-/** Of a start that was to use the run that exists, and could not send to it: that run has closed. */
+/** The id of the existing run, if the start could not send to it because it has closed. */
 function closedId(run: RunStart, answer: StartAnswer): string | undefined {
   const isClosed = answer.status === "conflict" && run.onConflict !== "reject" && otherWorkflow(run, answer) === undefined;
   return isClosed ? answer.id : undefined;
 }
-/** M3: the workflow of the run in the way, if it is another than the start names. */
+/** M3: the workflow of the existing run, if it differs from the one that the start names. */
 function otherWorkflow({ workflow }: RunStart, conflict: Extract<StartAnswer, { status: "conflict" }>): string | undefined {
   return conflict.workflow === workflow ? undefined : conflict.workflow;
 }
 
-/** One error for all that could not be started; the others are. */
+/** One error for all runs that could not be started. The others were started. */
 function startFailure(failures: readonly unknown[], all: number): unknown {
   const [first] = failures;
-  if (failures.length === 1) return first; // of an id that is taken it names it in `runIds`, as with many
+  if (failures.length === 1) return first; // it lists the conflicting id in `runIds`, as for many
   const taken = failures.flatMap((failure) => (failure instanceof RunAlreadyExistsError ? [failure.runId] : []));
   if (taken.length === failures.length) return new RunAlreadyExistsError({ runId: taken[0] ?? "", runIds: taken });
   const why = failures.map((failure) => (failure instanceof Error ? failure.message.split("\n", 1)[0] : String(failure)));

@@ -1,5 +1,5 @@
-// The logger that engines use unless they are given another: warnings and errors, on the console.
-// Owns: nothing; the form of a line is the core's.
+// The default logger of engines: warnings and errors, on the console.
+// Owns: nothing; the core owns the format of a line.
 // Invariants: one record is one line.
 
 import { type Logger, logLine } from "@holdfast/core";

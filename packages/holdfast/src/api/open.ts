@@ -1,6 +1,6 @@
-// From a url to a backend.
-// Owns: which schemes are stores of the embedded engine, and which are backends in packages of their own.
-// Invariants: a package is loaded only when its scheme is asked for; one that is missing is an error that names the install command.
+// Opens the backend for a URL.
+// Owns: which schemes are stores of the embedded engine, and which are backends in separate packages.
+// Invariants: a package is loaded only when its scheme is used; a missing package is an error that names the install command.
 
 import type { Environment } from "@holdfast/host";
 import type { Backend, BackendOptions, BackendPackage } from "../backend/port.ts";

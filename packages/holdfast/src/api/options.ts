@@ -1,6 +1,6 @@
-// What users hand over, checked: ids, names, moments, numbers, filters.
-// Owns: the wording of what is refused.
-// Invariants: bad input is an InvalidInputError that names the option, raised before anything is written.
+// Checks what users pass: ids, names, dates, numbers, filters.
+// Owns: the texts of these errors.
+// Invariants: invalid input is an InvalidInputError that names the option, thrown before anything is written.
 
 import {
   type AnyWorkflow,
@@ -40,11 +40,11 @@ export function invalid(what: string, message: string, path?: string): InvalidIn
   return new InvalidInputError({ what, issues: [path === undefined ? { message } : { message, path: [path] }] });
 }
 
-/** Options are an object, or left out; where names are given, with no others. */
+/** Options must be an object, or omitted. If `names` is given, an unknown name is an error. */
 export function checkedOptions<T extends object>(what: string, options: T | undefined, names?: OptionNames<NoInfer<T>>): T {
   if (options === undefined) return {} as T;
   if (typeof options !== "object" || options === null || Array.isArray(options))
-    throw invalid(what, `Its options are an object, not ${kindOf(options)}.`);
+    throw invalid(what, `The options must be an object, not ${kindOf(options)}.`);
   if (names !== undefined) checkOptionNames(what, options, names);
   return options;
 }
@@ -67,7 +67,7 @@ export const START: OptionNames<StartOptions> = {
 };
 const ITEM: OptionNames<{ input?: unknown } & StartOptions> = { ...START, input: true };
 const SEND: OptionNames<SendOptions> = { idempotencyKey: true, tx: true };
-/** `tx` is here to be refused with a reason of its own. */
+/** `tx` is listed only to be rejected with its own error text. */
 export const UPDATE: OptionNames<UpdateOptions & { tx?: unknown }> = { idempotencyKey: true, timeout: true, acceptWithin: true, tx: true };
 const START_UPDATE: OptionNames<{ name: unknown; input: unknown } & UpdateOptions & { tx?: unknown }> = {
   ...UPDATE,
@@ -100,7 +100,7 @@ export const WORKER: OptionNames<WorkerOptions> = {
   determinism: true,
 };
 
-/** A number as it is; of anything else what it is: not everything can be printed. */
+/** A number is shown as it is, any other value by its kind: some values can't be printed. */
 function shown(value: unknown): string {
   return typeof value === "number" ? String(value) : kindOf(value);
 }
@@ -111,17 +111,17 @@ function kindOf(value: unknown): string {
   return typeof value === "object" ? "an object" : typeof value === "string" ? JSON.stringify(value) : `a ${typeof value}`;
 }
 
-// ── of engines ──
+// ── engines ──
 
-/** Every limit is a whole number above 0, or Infinity. */
+/** Every limit must be a whole number above 0, or Infinity. */
 export function checkedLimits(limits: Partial<Limits> | undefined): Limits {
   const result: Limits = { ...DEFAULT_LIMITS };
   for (const [name, value] of Object.entries(checkedOptions("limits", limits))) {
     if (!Object.hasOwn(DEFAULT_LIMITS, name))
-      throw invalid("limits", `There is no limit of that name. There are: ${Object.keys(DEFAULT_LIMITS).join(", ")}.`, name);
+      throw invalid("limits", `Unknown limit. Known limits: ${Object.keys(DEFAULT_LIMITS).join(", ")}.`, name);
     if (value === undefined) continue;
     if (typeof value !== "number" || !(value > 0) || !(Number.isInteger(value) || value === Number.POSITIVE_INFINITY))
-      throw invalid("limits", `It is a whole number above 0, or Infinity, not ${shown(value)}.`, name);
+      throw invalid("limits", `A limit must be a whole number above 0, or Infinity, not ${shown(value)}.`, name);
     result[name as keyof Limits] = value;
   }
   return result;
@@ -129,36 +129,37 @@ export function checkedLimits(limits: Partial<Limits> | undefined): Limits {
 export function checkedLogger(logger: Logger): Logger {
   for (const level of ["debug", "info", "warn", "error"] as const) {
     if (typeof (logger as Partial<Logger> | null)?.[level] !== "function")
-      throw invalid("Holdfast.open", "A logger has the functions debug, info, warn and error.", "logger");
+      throw invalid("Holdfast.open", "A logger must have the functions debug, info, warn and error.", "logger");
   }
   return logger;
 }
 export function checkedCodec(codec: Codec): Codec {
   if (typeof (codec as Partial<Codec> | null)?.encode !== "function" || typeof codec.decode !== "function")
-    throw invalid("Holdfast.open", "A codec has the functions encode and decode.", "codec");
+    throw invalid("Holdfast.open", "A codec must have the functions encode and decode.", "codec");
   return typedCodec(codec);
 }
 
-// ── of starts ──
+// ── starts ──
 
-/** The runs that `startMany` is given. */
+/** The runs that `startMany` starts. */
 export function checkedItems<T extends object>(items: Iterable<T>): T[] {
   if (typeof items !== "object" || items === null || typeof items[Symbol.iterator] !== "function")
-    throw invalid("startMany", `Give a list of what to start, [{ input, …options }], not ${kindOf(items)}.`, "items");
+    throw invalid("startMany", `Expected a list of runs to start, [{ input, …options }], got ${kindOf(items)}.`, "items");
   const given = [...items];
   for (const [i, item] of given.entries()) {
     if (typeof item !== "object" || item === null)
-      throw invalid("startMany", `Each is an object, { input, …options }, not ${kindOf(item)}.`, `items.${i}`);
+      throw invalid("startMany", `Each item must be an object, { input, …options }, not ${kindOf(item)}.`, `items.${i}`);
     checkOptionNames("startMany", item, ITEM);
   }
   return given;
 }
 export function checkedSignals(signals: StartOptions["signals"]): readonly { readonly name: string; readonly payload?: unknown }[] {
   if (signals === undefined) return [];
-  if (!Array.isArray(signals)) throw invalid("start", `signals is a list, [{ name, payload }], not ${kindOf(signals)}.`, "signals");
+  if (!Array.isArray(signals)) throw invalid("start", `signals must be a list, [{ name, payload }], not ${kindOf(signals)}.`, "signals");
   for (const signal of signals as readonly unknown[]) {
     const name = typeof signal === "object" && signal !== null ? (signal as { name?: unknown }).name : undefined;
-    if (typeof name !== "string" || name === "") throw invalid("start", "Each of signals is { name, payload }, with a name.", "signals");
+    if (typeof name !== "string" || name === "")
+      throw invalid("start", "Each entry of signals must be { name, payload }, and name must be a string that is not empty.", "signals");
   }
   return signals;
 }
@@ -166,26 +167,26 @@ export function checkedSignals(signals: StartOptions["signals"]): readonly { rea
 export function checkedWorkflow(workflow: unknown): AnyWorkflow | string {
   if (isWorkflow(workflow)) return workflow;
   if (typeof workflow === "string" && workflow !== "") return checkedText("start", "workflow", workflow) as string;
-  throw invalid("start", "Give a workflow, or the name of one.", "workflow");
+  throw invalid("start", "Expected a workflow made by workflow(name, run), or the name of one.", "workflow");
 }
-/** A definition, or nothing: where a name is of no use. */
+/** A definition or undefined; a name is not accepted here. */
 export function checkedDefinition(what: string, workflow: AnyWorkflow | undefined): AnyWorkflow | undefined {
   if (workflow === undefined || isWorkflow(workflow)) return workflow;
-  throw invalid(what, `Give a workflow, made by workflow(name, run), not ${kindOf(workflow)}.`, "workflow");
+  throw invalid(what, `Expected a workflow made by workflow(name, run), got ${kindOf(workflow)}.`, "workflow");
 }
 export function checkedConflict(onConflict: RunStart["onConflict"] = "reject"): RunStart["onConflict"] {
   if (["reject", "use-existing", "restart-if-closed"].includes(onConflict)) return onConflict;
-  throw invalid("start", `onConflict is "reject", "use-existing" or "restart-if-closed", not ${shown(onConflict)}.`, "onConflict");
+  throw invalid("start", `onConflict must be "reject", "use-existing" or "restart-if-closed", not ${shown(onConflict)}.`, "onConflict");
 }
 export function moment(what: string, key: string, date: Date): number {
   const time = date instanceof Date ? date.getTime() : Number.NaN;
   if (Number.isNaN(time)) throw invalid(what, `${key} is not a valid Date.`, key);
   return time;
 }
-/** When it may begin: at once, after a while, or at a time. */
+/** When the run may begin: at once, after a delay, or at a given time. */
 export function checkedBeginning({ delay, startAt }: StartOptions): Pick<RunStart, "delay" | "startAt"> {
   if (delay !== undefined && startAt !== undefined)
-    throw invalid("start", "delay and startAt both say when the run begins: give one of them.", "delay");
+    throw invalid("start", "delay and startAt both set when the run begins: pass only one of them.", "delay");
   return {
     delay: delay === undefined ? undefined : parseDuration(delay),
     startAt: startAt === undefined ? undefined : moment("start", "startAt", startAt),
@@ -195,30 +196,30 @@ export function checkedAttributes(given: Record<string, string | number | boolea
   const attributes = checkedOptions("attributes", given);
   for (const [key, value] of Object.entries(attributes)) {
     const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
-    if (!isStorable) throw invalid("start", `attribute "${key}" must be text, a finite number or a boolean.`, key);
+    if (!isStorable) throw invalid("start", `attribute "${key}" must be a string, a finite number or a boolean.`, key);
   }
   return { ...attributes };
 }
-/** Of a start: it is stored, and functions can't be. */
+/** The retry policy of a start. It is stored, so it can't contain a function. */
 export function checkedRunRetry(retry: StoredRetryPolicy | undefined): StoredRetryPolicy | undefined {
   if (typeof retry?.nonRetryable !== "function") return retry;
   throw invalid(
     "start",
-    "nonRetryable is a list of names here: a run is stored, and a function can't be. Give it to the workflow.",
+    "nonRetryable must be a list of names here, because it is stored with the run. Declare a function on the workflow instead.",
     "retry",
   );
 }
 
-// ── of handles ──
+// ── handles ──
 
-/** Of a run that may exist: what no run can have is simply not found. */
+/** The id of a run to look up. An id that no run can have is simply not found. */
 export function checkedRunId(id: unknown): string {
   if (typeof id === "string") return id;
-  throw invalid("run", `The id of a run is text, not ${kindOf(id)}.`, "id");
+  throw invalid("run", `The id of a run must be a string, not ${kindOf(id)}.`, "id");
 }
 export function checkedName(what: string, name: unknown): string {
   if (typeof name === "string" && name !== "") return name;
-  throw invalid(what, `Its name is text, not ${kindOf(name)}.`, "name");
+  throw invalid(what, `The name must be a string that is not empty, not ${kindOf(name)}.`, "name");
 }
 export function checkedSend(what: "signal" | "update", name: unknown, given: SendOptions | undefined): SendOptions {
   checkedName(what, name);
@@ -226,62 +227,65 @@ export function checkedSend(what: "signal" | "update", name: unknown, given: Sen
   checkedText(what, "idempotencyKey", options.idempotencyKey);
   return options;
 }
-/** What `updateWithStart` sends. */
+/** The update that `updateWithStart` sends. */
 export function checkedUpdate<T extends { readonly name: unknown } & UpdateOptions>(update: T): T {
   if (typeof update !== "object" || update === null)
-    throw invalid("updateWithStart", `Give the update, { name, input }, not ${kindOf(update)}.`, "update");
+    throw invalid("updateWithStart", `Expected an update, { name, input }, got ${kindOf(update)}.`, "update");
   checkOptionNames("updateWithStart", update, START_UPDATE);
   checkedName("updateWithStart", update.name);
   return update;
 }
 export function checkedReason(what: string, reason: unknown): string | undefined {
   if (reason === undefined || typeof reason === "string") return reason;
-  throw invalid(what, `The reason is text, not ${kindOf(reason)}.`, "reason");
+  throw invalid(what, `The reason must be a string, not ${kindOf(reason)}.`, "reason");
 }
 export function checkedSignal(signal: AbortSignal | undefined): AbortSignal | undefined {
   if (signal === undefined || typeof (signal as Partial<AbortSignal> | null)?.throwIfAborted === "function") return signal;
-  throw invalid("result", `signal is an AbortSignal, not ${kindOf(signal)}.`, "signal");
+  throw invalid("result", `signal must be an AbortSignal, not ${kindOf(signal)}.`, "signal");
 }
 
-// ── of workers ──
+// ── workers ──
 
 export function wholeNumber(options: WorkerOptions, key: "concurrency" | "activityConcurrency" | "cachedRuns", fallback: number): number {
   const value = options[key] ?? fallback;
   const least = key === "cachedRuns" ? 0 : 1;
   if (!Number.isInteger(value) || value < least)
-    throw invalid("worker", `${key} is a whole number of at least ${least}, not ${shown(value)}.`, key);
+    throw invalid("worker", `${key} must be a whole number of at least ${least}, not ${shown(value)}.`, key);
   return value;
 }
 export function checkedLease(lease: WorkerOptions["lease"]): number {
   const ms = parseDuration(lease ?? "30s");
-  if (ms < 1) throw invalid("worker", "lease must be longer than nothing.", "lease");
+  if (ms < 1) throw invalid("worker", "lease must be at least 1 ms.", "lease");
   return ms;
 }
 export function checkedDeterminism(mode: WorkerOptions["determinism"]): Determinism {
   if (mode === undefined) return process.env["NODE_ENV"] === "production" ? "off" : "warn";
   if (!["off", "warn", "error"].includes(mode))
-    throw invalid("worker", `determinism is "off", "warn" or "error", not ${shown(mode)}.`, "determinism");
+    throw invalid("worker", `determinism must be "off", "warn" or "error", not ${shown(mode)}.`, "determinism");
   return mode;
 }
 export function checkedStopOn(stopOn: WorkerOptions["stopOn"] = []): readonly ("SIGTERM" | "SIGINT")[] {
-  if (!Array.isArray(stopOn)) throw invalid("worker", `stopOn is a list, as in ["SIGTERM"], not ${kindOf(stopOn)}.`, "stopOn");
+  if (!Array.isArray(stopOn)) throw invalid("worker", `stopOn must be a list such as ["SIGTERM"], not ${kindOf(stopOn)}.`, "stopOn");
   for (const signal of stopOn) {
     if (signal !== "SIGTERM" && signal !== "SIGINT")
-      throw invalid("worker", `stopOn takes "SIGTERM" and "SIGINT", not ${shown(signal)}.`, "stopOn");
+      throw invalid("worker", `stopOn accepts "SIGTERM" and "SIGINT", not ${shown(signal)}.`, "stopOn");
   }
   return stopOn;
 }
 
-// ── of lists ──
+// ── lists ──
 
 export function checkedLimit(limit = 100): number {
-  if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) throw invalid("list", "limit is a whole number from 1 to 1,000.", "limit");
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1_000)
+    throw invalid("list", "limit must be a whole number from 1 to 1,000.", "limit");
   return limit;
 }
 export function queryOf(filter: RunFilter): RunSelection {
   const status = filter.status === undefined ? undefined : typeof filter.status === "string" ? [filter.status] : filter.status;
-  if (status !== undefined && !Array.isArray(status)) throw invalid("list", `status is one, or a list, not ${kindOf(status)}.`, "status");
-  for (const one of status ?? []) if (!STATUSES.has(one)) throw invalid("list", `There is no status ${shown(one)}.`, "status");
+  if (status !== undefined && !Array.isArray(status))
+    throw invalid("list", `status must be a status or a list of them, not ${kindOf(status)}.`, "status");
+  for (const one of status ?? [])
+    if (!STATUSES.has(one)) throw invalid("list", `Unknown status ${shown(one)}. Known statuses: ${[...STATUSES].join(", ")}.`, "status");
   return {
     status,
     workflow: checkedText("list", "workflow", filter.workflow),

@@ -1,7 +1,7 @@
-// A handle on a run: everything that can be asked of one from outside.
-// Owns: the checks and the encoding of what is sent, and the errors that answers become. A backend has the run.
-// Invariants: M1 M3 M10 (sends are acknowledged when durable), M11 (queries need no worker), M12 (closed and unknown runs), M3 (a run of
-// another workflow than the handle is for is an error at its first call).
+// A handle on a run: everything that callers can do with a run from outside.
+// Owns: checking and encoding what is sent, and turning the backend's answers into errors. The backend owns the run.
+// Invariants: M1 M3 M10 (sends are acknowledged when durable), M11 (queries need no worker), M12 (closed and unknown runs), M3 (if the run
+// belongs to another workflow than the handle, the first call throws).
 
 import {
   type AnyWorkflow,
@@ -49,17 +49,17 @@ export class RunHandle {
   readonly id: string;
   readonly #client: Client;
   readonly #workflow: AnyWorkflow | undefined;
-  /** M3: the workflow that the run has to be of, until an answer of the store has shown that it is. An id never changes its workflow. */
+  /** M3: the workflow that the run must belong to; undefined once the store has confirmed it. The workflow of an id never changes. */
   #expected: string | undefined;
 
-  /** `isKnown`: the store has said that the run is of this workflow. */
+  /** `isKnown`: the store has confirmed that the run belongs to this workflow. */
   constructor(client: Client, id: string, workflow: AnyWorkflow | undefined, isKnown = false) {
     this.id = id;
     this.#client = client;
     this.#workflow = workflow;
     this.#expected = isKnown ? undefined : workflow?.name;
   }
-  /** M3: throws if the run is of another workflow than this handle was asked for with. */
+  /** M3: throws if the run belongs to another workflow than this handle. */
   #verified<T extends { readonly workflow: string }>(row: T): T {
     if (this.#expected !== undefined && row.workflow !== this.#expected)
       throw new RunAlreadyExistsError({ runId: this.id, workflow: row.workflow });
@@ -67,14 +67,14 @@ export class RunHandle {
     return row;
   }
 
-  // ── its end ──
+  // ── result ──
 
   async result(given?: { timeout?: Duration; signal?: AbortSignal }): Promise<unknown> {
     const options = checkedOptions("result", given, RESULT);
     const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
     const signal = checkedSignal(options.signal);
     signal?.throwIfAborted();
-    // M3: one of another workflow is not waited for. Known once a handle; where the run has closed, it is all that is asked.
+    // M3: a run of another workflow is not waited for. Checked once per handle; if the run has closed, no further call is needed.
     const known = this.#expected === undefined ? undefined : await this.#row();
     const row = known?.finishedAt === undefined ? await this.#client.backend.ended(this.id, { timeout, signal }) : known;
     if (row.status === "blocked") this.#client.onBlocked?.(this.id);
@@ -112,7 +112,7 @@ export class RunHandle {
     await validated(`update ${name}`, spec?.schema as never, input);
     const id = options.idempotencyKey ?? this.#client.environment.uuid();
     const job = { type: "update", id, name, input: encoded(this.#client, input, `the input of update ${name}`) } as const;
-    // M8: no time at all is the same as none given: the activation that delivers it decides.
+    // M8: a time of 0 is the same as none: the activation that delivers the update decides.
     const acceptWithin = options.acceptWithin === undefined ? 0 : parseDuration(options.acceptWithin);
     return { job, idempotencyKey: options.idempotencyKey, acceptWithin: acceptWithin === 0 ? undefined : acceptWithin };
   }
@@ -131,11 +131,11 @@ export class RunHandle {
         throw undelivered(this.id, answer);
     }
   }
-  /** M3: the message carries the workflow that the run has to be of, so that to know costs no call. */
+  /** M3: the message names the workflow that the run must belong to, so that checking it costs no extra call. */
   async #send(message: Message<SignalJob | CancelJob>, tx?: unknown): Promise<void> {
     const answer = await this.#client.backend.send({ runId: this.id, workflow: this.#expected, message }, tx);
     if (answer.status !== "sent" && answer.status !== "duplicate") throw undelivered(this.id, answer);
-    if (tx === undefined) this.#expected = undefined; // what a transaction sees may never come to be
+    if (tx === undefined) this.#expected = undefined; // what a transaction sees may be rolled back
   }
   async cancel(reason?: string): Promise<void> {
     await this.#send({ job: { type: "cancel", reason: checkedReason("cancel", reason) } });
@@ -152,9 +152,9 @@ export class RunHandle {
     if (answer === "not-found") throw new RunNotFoundError({ runId: this.id });
     if (answer === "not-resumable") {
       const row = await this.#row();
-      if (row.finishedAt === undefined) return; // it has not begun: there is nothing to wake
+      if (row.finishedAt === undefined) return; // it has not begun, so there is nothing to wake
       throw new HoldfastError(
-        `Run ${this.id} is ${row.status}: of runs that have ended, only a failed one whose rollbacks have not run can be resumed.`,
+        `Run ${this.id} is ${row.status}. A run that has ended can be resumed only if it failed and its rollbacks have not run.`,
         {
           code: "HF_NOT_RESUMABLE",
         },
@@ -162,7 +162,7 @@ export class RunHandle {
     }
   }
 
-  // ── looking at it ──
+  // ── reading ──
 
   async #row(): Promise<RunSnapshot> {
     const [row] = await this.#client.backend.get([this.id]);
@@ -174,7 +174,7 @@ export class RunHandle {
     const row = await this.#row();
     const workflow = this.#workflow ?? this.#client.definitions.of(row);
     if (workflow === undefined) {
-      const reason = `this process does not know workflow "${row.workflow}": pass it, engine.run(id, workflow)`;
+      const reason = `this process does not know workflow "${row.workflow}": pass it to engine.run(id, workflow)`;
       throw new QueryFailedError({ query: name, reason });
     }
     const { codec } = this.#client;
@@ -183,7 +183,7 @@ export class RunHandle {
       return codec.decode(codec.encode(answer));
     } catch (cause) {
       // biome-ignore lint/style/useErrorCause: it is among the details
-      throw new QueryFailedError({ query: name, reason: `its result can't be given: ${(cause as Error).message}`, cause });
+      throw new QueryFailedError({ query: name, reason: `its result can't be encoded: ${(cause as Error).message}`, cause });
     }
   }
   async state(): Promise<unknown> {
@@ -203,14 +203,14 @@ export class RunHandle {
   }
 }
 
-/** An update waits for its outcome, and a transaction that waits for it never commits: no worker could see it. */
+/** An update waits for its outcome. In a transaction it would wait forever, since no worker sees the update before the commit. */
 function refuseTx(options: { readonly tx?: unknown }): void {
   if (options.tx === undefined) return;
-  const message = "An update can't be sent in a transaction: its outcome comes only after the commit. Send a signal.";
+  const message = "An update can't be sent in a transaction: its outcome is known only after the commit. Send a signal instead.";
   throw new InvalidInputError({ what: "update", issues: [{ message, path: ["tx"] }] });
 }
 
-/** M12: what a sender gets whose message was not delivered. */
+/** M12: the error for a sender whose message was not delivered. */
 function undelivered(runId: string, answer: NotDelivered): HoldfastError {
   switch (answer.status) {
     case "not-found":
@@ -222,14 +222,17 @@ function undelivered(runId: string, answer: NotDelivered): HoldfastError {
   }
 }
 
-/** What `result()` gives for a run that has ended, or is blocked (V4). */
+/** What `result()` returns or throws for a run that has ended or is blocked (V4). */
 function resultOf(row: RunEnd, codec: Codec): unknown {
   const cause = row.error === undefined ? undefined : reviveError(row.error);
   switch (row.status) {
     case "completed":
-      // A run that completes always has one, if only that of `undefined`: it is gone.
+      // A completed run always has an output, even if it is that of `undefined`: here it is missing.
       if (row.output === undefined)
-        throw new StoreCorruptError({ where: `The store of run ${row.id}`, cause: new TypeError("It has completed, and has no output.") });
+        throw new StoreCorruptError({
+          where: `The store of run ${row.id}`,
+          cause: new TypeError("The run has completed, but its output is missing."),
+        });
       return codec.decode(row.output);
     case "canceled":
       throw cause instanceof CanceledError ? cause : new CanceledError(cause?.message);

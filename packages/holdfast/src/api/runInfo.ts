@@ -1,6 +1,6 @@
-// `RunInfo`: what a backend says of a run, decoded for the caller.
+// `RunInfo`: a run as the backend describes it, decoded for the caller.
 // Owns: nothing.
-// Invariants: P8; a value that can't be decoded is shown as the error of its run, and stops no other run of a list from being shown.
+// Invariants: P8; a value that can't be decoded appears as the error of its run, and does not hide the other runs of a list.
 
 import type { Codec, RunInfo } from "@holdfast/core";
 import { readable } from "@holdfast/host";

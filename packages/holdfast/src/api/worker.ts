@@ -1,6 +1,6 @@
 // `Worker`: a handle on a worker of the backend.
 // Owns: nothing.
-// Invariants: W4 (stopping twice is stopping once).
+// Invariants: W4 (stopping again returns the same promise).
 
 import type { BackendWorker } from "../backend/port.ts";
 import type { Worker } from "./types.ts";

@@ -1,11 +1,11 @@
-// What a backend may lack, and what to do then.
+// Features that a backend may lack, and what to do then.
 // Owns: the names of the optional features, and the advice for each.
-// Invariants: a feature that is absent is an UnsupportedError that names it, the backend and the way out; it is never ignored.
+// Invariants: using a missing feature is an UnsupportedError that names the feature, the backend and an alternative; it is never ignored.
 
 import { UnsupportedError } from "@holdfast/core";
 import type { Backend } from "./port.ts";
 
-/** What to do where the feature is absent, by the optional methods of `Backend`. */
+/** What to do if the feature is missing, by optional method of `Backend`. */
 const INSTEAD = {
   fork: "Start a new run, or open the engine on SQLite or PostgreSQL.",
   delete: "Leave the run to the retention of the service that keeps it, or delete it there.",
@@ -16,7 +16,7 @@ const INSTEAD = {
 
 export type OptionalFeature = keyof typeof INSTEAD;
 
-/** The optional method of this backend, ready to be called. Throws UnsupportedError where it is absent. */
+/** The optional method of this backend, bound to it. Throws UnsupportedError if the backend lacks it. */
 export function featureOf<F extends OptionalFeature>(backend: Backend, feature: F): NonNullable<Backend[F]> {
   const method = backend[feature];
   if (method === undefined) throw new UnsupportedError({ feature, host: backend.name, instead: INSTEAD[feature] });

@@ -1,21 +1,22 @@
-// The port behind the surface: what `Holdfast`, `Run` and `Worker` ask of the engine that was opened.
-// Owns: the words between the two. A backend implements `Backend`; the embedded engine (memory, SQLite, PostgreSQL) is the first.
+// The port behind the public API: what `Holdfast`, `Run` and `Worker` need from the engine that was opened.
+// Owns: the types on both sides. A backend implements `Backend`; the embedded engine (memory, SQLite, PostgreSQL) is the first.
 // Invariants: M1 M3 M10 (an acknowledged message is durable and delivered once), M11 (reading needs no worker), M12 (unknown and closed
 // runs), P8 (user values cross the port encoded).
 //
-// For implementers.
-// - Above the port: options are checked, schemas applied, values encoded and decoded with the codec, answers turned into errors. A backend
-//   never calls the codec for what crosses the port; its workers use the codec that it was opened with for what workflow code sees.
-// - Definitions are known above the port and to the workers of the backend. A start names its workflow and version; a client process may
-//   have no definition at all.
-// - An answer says what happened to one run. A rejection means that the backend could not find out or could not do it: an error with a
-//   `code`, as `StoreError` has, or one of the errors that a method names. After a rejection of `create`, `send` or `update` the write may
-//   or may not have happened; repeating the call with the same id or key is safe.
-// - Times are milliseconds since the epoch by the clock of the backend; lengths of time are milliseconds.
-// - Once `close` was called, calls that would write something or start a worker reject with `engineClosed()`. Reading and waiting go on until
-//   the promise of `close` resolves; from then on they reject with the same error.
-// - A feature that the backend lacks is an optional method that is absent, or, where an option asks for it, an `UnsupportedError` that
-//   names the feature, the backend and what to use instead. An option that can't be honoured is never ignored.
+// For implementers:
+// - The caller of the port checks options, applies schemas, encodes and decodes values with the codec, and turns answers into errors. A
+//   backend never uses the codec on values that cross the port. Its workers use the codec that it was opened with for the values that
+//   workflow code sees.
+// - The caller of the port and the workers of the backend know the definitions. A start names its workflow and version; a client process
+//   may have no definition at all.
+// - An answer says what happened to one run. A rejection means that the backend could not do it or could not find out: an error with a
+//   `code`, like `StoreError`, or one of the errors that a method names. After a rejection of `create`, `send` or `update` the write may or
+//   may not have happened; repeating the call with the same id or key is safe.
+// - Times are milliseconds since 1970 by the clock of the backend; durations are milliseconds.
+// - After `close` was called, calls that write something or start a worker reject with `engineClosed()`. Reading and waiting continue until
+//   the promise of `close` resolves, and reject with the same error after that.
+// - If the backend lacks a feature, its optional method is absent. If an option asks for it, the call rejects with an `UnsupportedError`
+//   that names the feature, the backend and an alternative. An option is never ignored.
 
 import type {
   Activity,
@@ -35,16 +36,16 @@ import type { Served } from "@holdfast/host";
 
 // ───────────────────────────── opening ──────────────────────────
 
-/** What `Holdfast.open` hands to the package of a backend. */
+/** What `Holdfast.open` passes to the package of a backend. */
 export interface BackendOptions {
   readonly codec: Codec;
   readonly logger: Logger;
   readonly limits: Limits;
   readonly namespace: string | undefined;
 }
-/** What such a package exports: `@holdfast/temporal` is one. */
+/** What such a package exports, for example `@holdfast/temporal`. */
 export interface BackendPackage {
-  /** Resolves once the backend can be used. Rejects with InvalidInputError for a url or an option that is wrong. */
+  /** Resolves once the backend is ready. Rejects with InvalidInputError for an invalid URL or option. */
   openBackend(url: string, options: BackendOptions): Promise<Backend>;
 }
 
@@ -56,39 +57,39 @@ export interface RunStart {
   readonly workflow: string;
   readonly version: string | undefined;
   readonly input: Payload;
-  /** False: the starter has no definition, so no schema was applied to `input`. The worker applies it before the first turn. */
+  /** False if the caller has no definition, so that no schema was applied to `input`. The worker applies it before the first turn. */
   readonly isChecked: boolean;
   readonly queue: string;
   readonly priority: number;
-  /** Not before this long from now … */
+  /** The run does not begin before this duration from now has passed … */
   readonly delay?: number | undefined;
-  /** … or not before this moment. At most one of the two is given. */
+  /** … or before this moment. At most one of the two is set. */
   readonly startAt?: number | undefined;
-  /** The deadline as a length from now, or as a moment (K7). At most one of the two is given. */
+  /** The deadline as a duration from now, or as a moment (K7). At most one of the two is set. */
   readonly deadline?: number | undefined;
   readonly deadlineAt?: number | undefined;
   readonly retry?: StoredRunRetry | undefined;
   readonly attributes: Readonly<Record<string, string | number | boolean>>;
-  /** A start that is repeated under its key finds the run of the first, whatever id it names (M3). Keys are kept by workflow. */
+  /** A repeated start with the same key finds the run of the first one, whatever its id (M3). Keys are separate for each workflow. */
   readonly idempotencyKey?: string | undefined;
-  /** When a run of this id and workflow exists. One of another workflow is a conflict, whatever this says (M3). */
+  /** What to do if a run with this id and workflow exists. If it belongs to another workflow, it is always a conflict (M3). */
   readonly onConflict: "reject" | "use-existing" | "restart-if-closed";
-  /** Randomness for the first execution (P7). A backend whose service makes its own seeds leaves it unused. */
+  /** Randomness for the first execution (P7). Unused by a backend whose service creates its own seeds. */
   readonly seed: string;
-  /** Delivered in the first activation (M8), or to the run that exists with "use-existing". At most one is an update. */
+  /** Delivered in the first activation (M8), or to the existing run with "use-existing". At most one is an update. */
   readonly messages?: readonly Message<SignalJob | UpdateJob>[] | undefined;
 }
 
-/** What a start resulted in. */
+/** The result of a start. */
 export type StartAnswer =
-  /** The run's id: under an idempotency key it may be another than was asked for (M3). */
+  /** The run's id: with an idempotency key it may differ from the id asked for (M3). */
   | { readonly status: "created" | "existing"; readonly id: string }
   /**
-   * Nothing was written: "reject" and the id is taken, "use-existing" with messages for a run that is closed, or the run of this id is of
-   * another workflow. `workflow` and `runStatus` are those of the run that exists.
+   * Nothing was written: the id is taken and `onConflict` is "reject", the existing run is closed and can't get the messages of a
+   * "use-existing" start, or the existing run belongs to another workflow. `workflow` and `runStatus` are those of the existing run.
    */
   | { readonly status: "conflict"; readonly id: string; readonly runStatus: RunStatus; readonly workflow: string }
-  /** This start could not be carried out; `error` is what the caller gets. */
+  /** This start failed; the caller gets `error`. */
   | { readonly status: "failed"; readonly error: unknown };
 
 /** A run as it stood when it was read. */
@@ -102,7 +103,7 @@ export interface RunSnapshot {
   readonly input: Payload;
   readonly output: Payload | undefined;
   readonly error: SerializedError | undefined;
-  /** Of a failed run: would `resume` continue it (D10)? */
+  /** For a failed run: whether `resume` would continue it (D10). */
   readonly resumable?: boolean | undefined;
   /** The published state (P5). */
   readonly state: Payload | undefined;
@@ -119,11 +120,11 @@ export interface RunSnapshot {
   readonly workerId: string | undefined;
   readonly historyLength: number;
 }
-/** A snapshot with what an open run waits for, in words (P11). */
+/** A snapshot, with a description of what an open run waits for (P11). */
 export interface RunDescription extends RunSnapshot {
   readonly waitingFor: readonly string[];
 }
-/** How a run ended, or that it is blocked (V4): `error` says why. */
+/** How a run ended, or that it is blocked (V4): `error` has the reason. */
 export type RunEnd = Pick<RunSnapshot, "id" | "status" | "output" | "error" | "resumable">;
 
 // ─────────────────────────── messages ───────────────────────────
@@ -132,15 +133,15 @@ export type SignalJob = Extract<Job, { type: "signal" }>;
 export type UpdateJob = Extract<Job, { type: "update" }>;
 export type CancelJob = Extract<Job, { type: "cancel" }>;
 
-/** A message for a run. Its payload is as the sender gave it, valid by the schema; the worker makes of it what the schema does. */
+/** A message for a run. Its payload is as sent, checked against the schema; the worker transforms it by the schema. */
 export interface Message<J extends SignalJob | UpdateJob | CancelJob> {
   readonly job: J;
-  /** A repeated send with the same key is one delivery (M3). For updates the job's id is the key, whether or not it is named here. */
+  /** A repeated send with the same key is delivered once (M3). For updates the job's id is the key, even if it is not set here. */
   readonly idempotencyKey?: string | undefined;
-  /** Of an update: how long it is offered to the run until a `receive` accepts it. Undefined: once (M8). */
+  /** For an update: how long it is offered to the run until a `receive` accepts it. Undefined: it is offered once (M8). */
   readonly acceptWithin?: number | undefined;
 }
-/** A message and the run that it is for. With `workflow` it goes only to a run of that workflow (M3); that is decided before its key. */
+/** A message and its recipient. If `workflow` is set, only a run of that workflow accepts it (M3); this is checked before the key. */
 export interface AddressedTo<M> {
   readonly runId: string;
   readonly workflow: string | undefined;
@@ -154,7 +155,7 @@ export type NotDelivered =
   | { readonly status: "other-workflow"; readonly workflow: string };
 export type SendAnswer = { readonly status: "sent" } | { readonly status: "duplicate" } | NotDelivered;
 
-/** The outcome of an update. "failed": its handler failed. "rejected": it was not accepted, and nothing entered the history. */
+/** The outcome of an update. "failed": its handler failed. "rejected": it was not accepted, and nothing was added to the history. */
 export type UpdateOutcome =
   | { readonly status: "completed"; readonly value: Payload }
   | { readonly status: "failed" | "rejected"; readonly error: SerializedError };
@@ -162,7 +163,7 @@ export type UpdateAnswer = UpdateOutcome | NotDelivered;
 
 export type ResumeAnswer = "resumed" | "woken" | "not-found" | "not-resumable";
 
-/** How long a caller waits. The wait ends with `waitTimeout(…)` after `timeout`, and with the signal's reason when it aborts. */
+/** How long a caller waits. The wait rejects with `waitTimeout(…)` after `timeout`, and with the signal's reason if it aborts. */
 export interface WaitOptions {
   readonly timeout?: number | undefined;
   readonly signal?: AbortSignal | undefined;
@@ -170,13 +171,13 @@ export interface WaitOptions {
 
 // ───────────────────────────── reading ──────────────────────────
 
-/** Which runs. All that is given must match. */
+/** Which runs: they must match all fields that are set. */
 export interface RunSelection {
   readonly status?: readonly RunStatus[] | undefined;
   readonly workflow?: string | undefined;
   readonly queue?: string | undefined;
   readonly parentId?: string | undefined;
-  /** All of them, by value and type: "1" is not 1. */
+  /** The run must have all of them, with the same type: "1" is not 1. */
   readonly attributes?: Readonly<Record<string, string | number | boolean>> | undefined;
   /** Created at this moment or later … */
   readonly since?: number | undefined;
@@ -185,7 +186,7 @@ export interface RunSelection {
 }
 export interface RunPage extends RunSelection {
   readonly limit: number;
-  /** What the page before answered as `cursor`. */
+  /** The `cursor` of the previous page. */
   readonly cursor?: string | undefined;
 }
 
@@ -194,9 +195,9 @@ export interface RunPage extends RunSelection {
 /** The workflows of a worker: which definition drives a run of which version (V2). */
 export interface ServedWorkflows {
   readonly all: readonly AnyWorkflow[];
-  /** By name: the versions (undefined for runs without one), or all of them. */
+  /** By name: the versions (undefined for runs without a version), or all of them. */
   readonly serves: readonly Served[];
-  /** Undefined: this worker has no code for such a run. */
+  /** Undefined if this worker has no code for such a run. */
   find(workflow: string, version: string | undefined): AnyWorkflow | undefined;
 }
 export interface WorkerSettings {
@@ -214,81 +215,92 @@ export interface WorkerSettings {
 }
 export interface BackendWorker {
   readonly id: string;
-  /** Runs and activities that it works on now. */
+  /** Number of runs and activities in progress. */
   readonly active: number;
-  /** Takes nothing new, lets what runs end within the grace period, gives the rest back (W4). May be called again: the same promise. */
+  /**
+   * Claims nothing new, waits for work in progress up to the grace period, and releases the rest (W4). Calling it again returns the same
+   * promise.
+   */
   stop(): Promise<void>;
-  /** Resolves when it has stopped, by its own `stop` or with the backend. */
+  /** Resolves when it has stopped, by its own `stop` or because the backend was closed. */
   readonly stopped: Promise<void>;
 }
 
 // ───────────────────────────── the port ─────────────────────────
 
 export interface Backend {
-  /** For messages: "SQLite", "Temporal". */
+  /** The name used in messages: "SQLite", "Temporal". */
   readonly name: string;
 
   /**
-   * Starts runs; answers in order, each by itself: one that conflicts or fails changes nothing for the others. A run is created with its
-   * messages or not at all. Calls may be repeated: a start whose answer was lost finds its run by id or key.
-   * `tx`, the caller's open transaction: all of it happens if and only if that commits. A backend without such transactions rejects.
+   * Starts runs and answers in the same order. Each start is independent: a conflict or failure does not affect the others. A run is
+   * created together with its messages or not at all. Calls may be repeated: a start whose answer was lost finds its run by id or key. `tx`
+   * is the caller's open transaction: everything happens if and only if it commits. A backend without such transactions rejects.
    */
   create(starts: readonly RunStart[], tx?: unknown): Promise<StartAnswer[]>;
   /**
-   * Delivers a signal or a cancellation. Resolves once it is durable (M1). A repetition under the same key is answered "duplicate", also
-   * after the run has closed; a cancellation of a run that is canceled is such a repetition. `tx` as for `create`.
+   * Delivers a signal or a cancellation. Resolves once it is durable (M1). A repetition with the same key is answered with "duplicate",
+   * even after the run has closed; so is a cancellation of a run that is already canceled. `tx` as for `create`.
    */
   send(message: AddressedTo<Message<SignalJob | CancelJob>>, tx?: unknown): Promise<SendAnswer>;
   /**
-   * Delivers an update and waits for its outcome (M10). The update is durable from the moment the run is found; it goes on when the caller
-   * stops waiting, and a repetition under the same id waits for the same outcome, also after the run has closed. With `acceptWithin` it is
-   * offered until a `receive` accepts it or that time is over; then it is rejected. "closed": the run has closed and there is no outcome.
-   * Rejects with RunBlockedError while no code can advance the run (V4), and with RunClosedError if the run closes without an outcome.
+   * Delivers an update and waits for its outcome (M10). The update is durable once the run was found. It continues if the caller stops
+   * waiting, and a repetition with the same id waits for the same outcome, even after the run has closed. With `acceptWithin` it is offered
+   * until a `receive` accepts it or that time is over; then it is rejected. "closed": the run has closed and there is no outcome. Rejects
+   * with RunBlockedError while no code can advance the run (V4), and with RunClosedError if the run closes without an outcome.
    */
   update(update: AddressedTo<Message<UpdateJob>>, wait: WaitOptions): Promise<UpdateAnswer>;
   /**
-   * Waits until the run has ended, across all executions in its chain (P10), or is blocked (V4). At once if it has. Rejects with
-   * RunNotFoundError if there is no such run.
+   * Waits until the run has ended, across all executions in its chain (P10), or is blocked (V4). Resolves at once if it already has.
+   * Rejects with RunNotFoundError if there is no such run.
    */
   ended(runId: string, wait: WaitOptions): Promise<RunEnd>;
-  /** The newest execution of each run, in order; undefined for those that do not exist. Sees everything that was acknowledged before (M11). */
+  /**
+   * The newest execution of each run, in order; undefined for runs that don't exist. Includes everything acknowledged before the call
+   * (M11).
+   */
   get(runIds: readonly string[]): Promise<(RunSnapshot | undefined)[]>;
-  /** As `get`, with what takes more reading: what the run waits for, and of an operation that is retried the last failure. */
+  /**
+   * Like `get`, with data that takes longer to read: what the run waits for, and the last failure of an operation that is being retried.
+   */
   describe(runId: string): Promise<RunDescription | undefined>;
-  /** Ends a run at once, without running workflow code (K6). Not repeatable: the second time it is "closed". */
+  /** Ends a run at once, without running workflow code (K6). A second call is answered with "closed". */
   terminate(runId: string, reason: string | undefined): Promise<SendAnswer>;
   /**
-   * Continues a failed run from where it stopped, or makes a blocked one available now ("resumed"); wakes an open one that waits ("woken",
-   * V3). "not-resumable": it has not begun, or has ended in a way that can't be continued (D10).
+   * Continues a failed run from where it stopped, or makes a blocked run available now ("resumed"); wakes an open run that waits ("woken",
+   * V3). "not-resumable": the run has not begun, or has ended in a way that can't be continued (D10).
    */
   resume(runId: string): Promise<ResumeAnswer>;
-  /** Every operation of the newest execution with its attempts, in order of emission (D12). `run` is what `get` has just answered. */
+  /** Every operation of the newest execution with its attempts, in order of emission (D12). `run` is a fresh answer of `get`. */
   operations(run: RunSnapshot): Promise<OperationInfo[]>;
-  /** The portable history of the newest execution, in a format that `replay` takes (Y5). `run` as for `operations`. */
+  /** The portable history of the newest execution, the input of `replay` (Y5). `run` as for `operations`. */
   history(run: RunSnapshot): Promise<History>;
-  /** Newest first, at most `limit`. `cursor` is undefined on the last page. A page may miss what was written a moment ago. */
+  /** Newest first, at most `limit` runs. `cursor` is undefined on the last page. A page may lack very recent writes. */
   list(page: RunPage): Promise<{ readonly runs: readonly RunDescription[]; readonly cursor: string | undefined }>;
-  /** How many runs of each status match. */
+  /** The number of matching runs by status. */
   count(selection: RunSelection): Promise<Record<RunStatus, number>>;
-  /** Resolves once the worker takes work. */
+  /** Resolves once the worker accepts work. */
   startWorker(settings: WorkerSettings): Promise<BackendWorker>;
-  /** Stops the workers, ends all waiting with `engineClosed()`, and gives back what the backend holds. May be called again: the same promise. */
+  /**
+   * Stops the workers, ends all waits with `engineClosed()`, and releases the backend's resources. Calling it again returns the same
+   * promise.
+   */
   close(): Promise<void>;
 
   // Optional: absent where the backend lacks the feature. See `featureOf`.
 
-  /** A new run that shares the history of `runId` up to the operation at `before`, with what it was sent since then, or without. */
+  /** A new run that shares the history of `runId` up to the operation at `before`, with or without the signals sent since then. */
   fork?(
     runId: string,
     fork: { readonly id: string; readonly before: string; readonly version: string | undefined; readonly signals: "keep" | "drop" },
   ): Promise<StartAnswer | { readonly status: "not-found" }>;
-  /** Removes a closed run with all that belongs to it. */
+  /** Deletes a closed run and all its data. */
   delete?(runId: string): Promise<"deleted" | "not-found" | "open">;
-  /** Does something to every run that matches now, as a run that publishes its progress. Resolves with the id of that run. */
+  /** Applies an action to every run that matches now. A run does the work and publishes its progress; resolves with the id of that run. */
   bulk?(selection: RunSelection, action: BulkAction): Promise<string>;
-  /** The workers of all processes that were seen lately. */
+  /** The workers of all processes that were seen recently. */
   workers?(): Promise<WorkerSighting[]>;
-  /** Why the run does not advance. Undefined: there is no such run. */
+  /** Why the run does not advance; undefined if there is no such run. */
   why?(runId: string): Promise<readonly Reason[] | undefined>;
 }
 

@@ -1,5 +1,5 @@
-// `holdfast/testing`: what tests of workflows are written with.
-// Owns: nothing; it is the door to the files beside it.
-// Invariants: nothing behind it knows a test runner.
+// `holdfast/testing`: the tools for testing workflows.
+// Owns: nothing; it only re-exports.
+// Invariants: no code here depends on a test runner.
 
 export { TestEngine, type TestEngineOptions, testEngine } from "./testEngine.ts";

@@ -1,45 +1,45 @@
-// How long a process has been still, for an engine that must tell waiting from working.
-// Owns: what this process had open before anything of the test ran, and when it was last seen to do something.
-// Invariants: no guess is final: whatever is seen to be under way begins the quiet time anew.
+// Measures how long a process has been idle, for an engine that must tell waiting from working.
+// Owns: which resources this process had open before the test ran, and when activity was last seen.
+// Invariants: no guess is final: any activity restarts the idle time.
 
 import { isMainThread } from "node:worker_threads";
 
-/** Under way besides the engine: nothing; a timer, a server that listens, or a thread that computes; a socket, a file, a process. */
+/** Activity besides the engine: none; a timer, a listening server or a computing thread; a socket, a file or a process. */
 type Stir = "nothing" | "something" | "input or output";
 
-/** Real milliseconds. Each is within the five seconds that test runners give a test, if it can be. */
+/** Real milliseconds. As far as possible, each is below the five seconds that test runners allow per test. */
 export interface Patience {
-  /** With nothing under way. */
+  /** Without any activity. */
   readonly still: number;
-  /** With no socket, file or process at work: a timer may be the test runner's own. */
+  /** Without activity of a socket, file or process: a timer may belong to the test runner. */
   readonly stirring: number;
-  /** In all: a socket may stay open without anything coming of it. */
+  /** In any case: a socket may stay open without ever being used again. */
   readonly inAll: number;
 }
 
-/** Share of a processor that means work: hashing or compressing in a thread of Node's pool shows in no list of resources. */
+/** The CPU share that counts as work: hashing or compressing in Node's thread pool appears in no list of resources. */
 const WORKING = 0.3;
-/** Milliseconds over which it is measured. */
+/** Milliseconds over which the share is measured. */
 const WINDOW = 25;
 
-/** Resources that may stay for as long as the test does. */
+/** Resources that may exist as long as the test runs. */
 const PASSIVE: ReadonlySet<string> = new Set(["Timeout", "TCPServerWrap", "PipeServerWrap"]);
 
-/** What else this process does. */
+/** Activity of this process outside the engine. */
 export class Surroundings {
   readonly #before: ReadonlyMap<string, number>;
   #measured = { at: performance.now(), processor: processorTime() };
   #isWorking = false;
 
   constructor() {
-    void [process.stdout, process.stderr]; // opened when first asked for: not by the first line that the engine logs
+    void [process.stdout, process.stderr]; // they open on first use: not later, with the first line that the engine logs
     this.#before = activeResources();
   }
-  /** Timers that there were before. They end as they like, and others come in their place: a count can't tell which. */
+  /** Number of timers that existed before. They may end and be replaced by others: a count can't tell them apart. */
   get timersBefore(): number {
     return this.#before.get("Timeout") ?? 0;
   }
-  /** `timers`: how many of them mean nothing. */
+  /** `timers`: how many timers to ignore. */
   stir(timers: number): Stir {
     let found: Stir = this.#works() ? "something" : "nothing";
     for (const [kind, count] of activeResources()) {
@@ -49,7 +49,7 @@ export class Surroundings {
     }
     return found;
   }
-  /** In a thread of a test runner, what others of this process do can't be told apart. */
+  /** In a worker thread of a test runner, the CPU time of other threads can't be told apart. */
   #works(): boolean {
     const at = performance.now();
     const past = at - this.#measured.at;
@@ -61,7 +61,7 @@ export class Surroundings {
   }
 }
 
-/** Has this process been still for long enough? */
+/** Decides whether this process has been idle for long enough. */
 export class Stillness {
   readonly #patience: Patience;
   #since: number | undefined;
@@ -71,7 +71,7 @@ export class Stillness {
   constructor(patience: Patience) {
     this.#patience = patience;
   }
-  /** Something happened. */
+  /** Restarts the idle time, because something happened. */
   end(): void {
     this.#since = undefined;
   }
@@ -85,7 +85,7 @@ export class Stillness {
   }
 }
 
-/** What keeps this process alive, by kind. */
+/** The resources that keep this process alive, counted by kind. */
 function activeResources(): Map<string, number> {
   const counts = new Map<string, number>();
   for (const kind of process.getActiveResourcesInfo()) if (kind !== "Immediate") counts.set(kind, (counts.get(kind) ?? 0) + 1);

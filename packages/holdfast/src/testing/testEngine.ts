@@ -1,6 +1,6 @@
-// `testEngine`: an engine in memory with a worker of its own, whose time skips.
-// Owns: the world it lives in, and the replay of everything that ran in it when it closes.
-// Invariants: Y1 Y5 (every history replays), K8 (no timer early), D8 (retries wait in skipped time).
+// `testEngine`: an in-memory engine with its own worker, which skips time.
+// Owns: its clock and timers, and the replay of every run when it closes.
+// Invariants: Y1 Y5 (every history replays), K8 (no timer fires early), D8 (retries wait in skipped time).
 
 import {
   type Activity,
@@ -28,28 +28,29 @@ import type { RunRow } from "../store/port.ts";
 import { type Patience, Stillness, Surroundings } from "./stillness.ts";
 import { TestWorld } from "./world.ts";
 
-// As they are when this module is loaded: a test may put fake ones in their place.
+// Captured when this module is loaded: a test may install fake timers.
 const { setTimeout, setImmediate } = globalThis;
 
 export interface TestEngineOptions {
+  /** : Served on every queue. */
   workflows: readonly AnyWorkflow[];
   // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
   activities?: readonly Activity<any, any>[];
-  /** Stand-ins by name. */
+  /** Stand-ins for steps and activities, by name. */
   replace?: {
     steps?: Record<string, (info: StepInfo) => unknown>;
     // biome-ignore lint/suspicious/noExplicitAny: the arguments are the activity's own
     activities?: Record<string, (args: any, info: ActivityInfo) => unknown>;
   };
-  /** Where the clock starts. */
+  /** Initial time of the clock. Default: 2026-01-01 UTC. */
   startTime?: Date;
-  /** When nothing can run, go to the next timer. Default true. */
+  /** When nothing can run, skip to the next timer. Default true. */
   skipTime?: boolean;
 }
 
 /**
- * An engine in memory with a worker of its own. Closing it replays every history and fails on a difference, on a stand-in that nothing
- * used, and on a run that is blocked and whose RunBlockedError no caller was given.
+ * An in-memory engine with its own worker. Closing it replays every history, and throws if a replay diverges, if a replacement was never
+ * used, or if a run is blocked and no caller got its RunBlockedError.
  */
 export class TestEngine extends Holdfast {
   readonly #world: TestWorld;
@@ -58,19 +59,19 @@ export class TestEngine extends Holdfast {
   readonly #workflows: readonly AnyWorkflow[];
   readonly #skipTime: boolean;
   readonly #standIns: StandIns;
-  /** A worker for each queue that anything was put into. */
+  /** Starts a worker for a queue. */
   readonly #serve: (queue: string) => Promise<unknown>;
   readonly #served = new Set<string>();
   #closing = false;
-  /** Blocked runs whose RunBlockedError a caller was given. */
+  /** Blocked runs for which a caller got RunBlockedError. */
   readonly #told: ReadonlySet<string>;
   readonly #loop: Promise<void>;
-  /** Steps and activities that run. */
+  /** The steps and activities that are running. */
   #running = "";
   readonly #surroundings = new Surroundings();
-  /** Since it is just these that run. */
+  /** The idle time since exactly these are running. */
   readonly #sinceRunning = new Stillness(OF_STEPS);
-  /** Since nothing can happen any more, and how often that was seen in a row. */
+  /** The idle time since nothing can happen any more; `#timesStuck` counts how often that was seen in a row. */
   readonly #sinceStuck = new Stillness(OF_TESTS);
   #timesStuck = 0;
 
@@ -96,7 +97,7 @@ export class TestEngine extends Holdfast {
     await test.#serveQueues();
     return test;
   }
-  /** Every queue has a worker: the first from the start, others from when something is put into them. */
+  /** Every queue has a worker: "default" from the start, others as soon as they are used. */
   async #serveQueues(): Promise<void> {
     for (const queue of ["default", ...this.#store.queues]) {
       if (this.#served.has(queue) || this.#closing) continue;
@@ -107,7 +108,7 @@ export class TestEngine extends Holdfast {
   now(): Date {
     return new Date(this.#world.now());
   }
-  /** Lets this much time pass: everything that is due within it happens, in order. */
+  /** Advances the clock by this much: everything that is due happens, in order. */
   async advance(by: Duration): Promise<void> {
     const end = this.#world.now() + parseDuration(by);
     for (;;) {
@@ -119,14 +120,14 @@ export class TestEngine extends Holdfast {
     this.#world.moveTo(end);
     await this.#settled();
   }
-  /** When something is due next: a timer, a deadline, the limit of an activity. */
+  /** When the next timer, deadline or activity limit is due. */
   get #next(): number | undefined {
     const times = [this.#world.nextAlarm ?? [], this.#store.nextLimit ?? []].flat();
     return times.length === 0 ? undefined : Math.min(...times);
   }
   /**
-   * Until nothing can run any more at this time. A step or an activity that runs may wait for something real, which is given some real
-   * time, or for time itself: a limit of its own, an abort. Then only moving on helps.
+   * Waits until nothing can run at this time. A running step or activity may wait for something real, for which it gets some real time, or
+   * for the clock: its time limit, an abort. In that case only advancing the clock helps.
    */
   async #settled(): Promise<void> {
     for (let quiet = 0; quiet < 3; ) {
@@ -141,15 +142,15 @@ export class TestEngine extends Holdfast {
       this.#unstick();
     }
   }
-  /** Does code of users run that may come to an end by itself? */
+  /** Whether user code is running that may end by itself. */
   #mayGoOn(): boolean {
     const names = this.#engine.running.join();
     if (names !== this.#running) this.#sinceRunning.end();
     this.#running = names;
-    // A timer of theirs is never overlooked: it may be counted with one of the test runner.
+    // The user's timers are never ignored, even at the cost of counting one of the test runner.
     return names !== "" && !this.#sinceRunning.isLong(this.#surroundings.stir(this.#world.alive));
   }
-  /** Skips time whenever nothing can run and somebody waits. */
+  /** Skips time whenever nothing can run and a caller waits. */
   async #live(): Promise<void> {
     while (!this.#closing) {
       await this.#settled();
@@ -160,7 +161,7 @@ export class TestEngine extends Holdfast {
       } else this.#world.moveTo(next);
     }
   }
-  /** Nothing runs, no timer is set, and a caller waits: only a message could help, and only the test could send it. It is given time for that. */
+  /** Nothing runs, no timer is set, and a caller waits: only a message from the test could help. The test gets some time to send it. */
   async #giveUpIfStuck(): Promise<void> {
     if (this.#engine.running.length > 0 || !this.#engine.waitingForEver) return this.#unstick();
     const isLong = this.#sinceStuck.isLong(this.#surroundings.stir(this.#world.alive + this.#surroundings.timersBefore));
@@ -184,7 +185,7 @@ export class TestEngine extends Holdfast {
     if (failures.length === 1) throw failures[0];
     if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join("\n"));
   }
-  /** Nobody moves time any more: what waits for this moment has to be called. */
+  /** The clock no longer advances by itself, so timers that are due now must be fired here. */
   async #closeNow(): Promise<void> {
     let isClosed = false;
     const closed = super.close().finally(() => {
@@ -196,7 +197,7 @@ export class TestEngine extends Holdfast {
     }
     await closed;
   }
-  /** What is wrong with the runs that there are. */
+  /** Checks all runs; returns what is wrong with them. */
   async #lookAtAll(): Promise<Error[]> {
     const failures: Error[] = [];
     let cursor: string | undefined;
@@ -207,7 +208,7 @@ export class TestEngine extends Holdfast {
     } while (cursor !== undefined);
     return failures;
   }
-  /** V4: a test that looks at something else would not notice. */
+  /** V4: a test that checks something else would not notice a blocked run. */
   #blocked({ id, error }: RunRow): Error[] {
     if (this.#told.has(id)) return [];
     const cause = error === undefined ? undefined : reviveError(error);
@@ -235,12 +236,12 @@ const OPTIONS: OptionNames<TestEngineOptions> = {
 };
 const STAND_INS: OptionNames<NonNullable<TestEngineOptions["replace"]>> = { steps: true, activities: true };
 
-/** Time jumps further than any worker could renew a lease, and nobody dies here. */
+/** Time jumps further than a worker could renew its lease, and no worker dies here. */
 const LEASE = "5000w";
 
-/** How long steps and activities may take before they are taken for waiting: for a limit of their own, or an abort. */
+/** How long steps and activities may run before they are assumed to wait for the clock: for a time limit or an abort. */
 const OF_STEPS: Patience = { still: 50, stirring: 1_000, inAll: 3_000 };
-/** How long a test may take to send what a run waits for, and how often it must be seen waiting for nothing else. */
+/** How long a test may take to send what a run waits for, and how often the run must be seen waiting before it counts as stuck. */
 const OF_TESTS: Patience = { still: 2_000, stirring: 3_000, inAll: 30_000 };
 const FEWEST_TIMES = 10;
 
@@ -248,13 +249,13 @@ function stuck(runId: string, info: RunDescription | undefined): HoldfastError {
   const who = `Run ${runId}${info === undefined ? "" : ` of workflow "${info.workflow}"`}`;
   const what = info === undefined || info.waitingFor.length === 0 ? "something" : info.waitingFor.join(", ");
   return new HoldfastError(
-    `${who} waits for: ${what}. Nothing is left in this test that could bring it on: no timer, no step, no other run. ` +
-      "Send what it waits for before you await its result, or give the test engine the workflow or activity that is missing.",
+    `${who} waits for: ${what}. Nothing in this test can advance it: no timer, no step, no other run. ` +
+      "Send what it waits for before you await its result, or pass the missing workflow or activity to testEngine.",
     { code: "HF_TEST_STUCK" },
   );
 }
 
-/** The stand-ins of a test, and which of them something has used. */
+/** The stand-ins of a test, and which of them were used. */
 class StandIns {
   readonly #unused = new Set<string>();
   readonly replaceStep: (name: string) => ((info: unknown) => unknown) | undefined;
@@ -271,17 +272,17 @@ class StandIns {
     this.#unused.delete(`${kind} "${name}"`);
     return of[name];
   }
-  /** A test whose stand-in nothing used has tested something else than it says. */
+  /** A test with an unused stand-in does not test what it claims to. */
   get failures(): Error[] {
     if (this.#unused.size === 0) return [];
     const names = [...this.#unused].join(" and ");
-    const message = `The stand-in for ${names} was never used: nothing of that name ran. Check the name, or leave it out.`;
+    const message = `The stand-in for ${names} was never used: nothing with that name ran. Check the name, or remove it.`;
     return [new HoldfastError(message, { code: "HF_UNUSED_STAND_IN" })];
   }
 }
 
 const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve));
-/** A pause that costs little while a test does something else. */
+/** A pause that costs little while the test does something else. */
 const idleTick = () => new Promise<void>((resolve) => void setTimeout(resolve, 1).unref());
 
 export async function testEngine(given: TestEngineOptions): Promise<TestEngine> {

@@ -1,6 +1,6 @@
-// Time for tests: it stands still while anything runs, and jumps when nothing can.
+// The clock of a test engine: it stands still while anything runs, and jumps when nothing can run.
 // Owns: the clock and the timers of a test engine.
-// Invariants: K8 (a timer never fires before its time), no real waiting.
+// Invariants: K8 (a timer never fires before its time); no real waiting.
 
 import { type Environment, realEnvironment, type Timer } from "@holdfast/host";
 
@@ -43,7 +43,7 @@ export class TestWorld implements Environment {
   patience(ms: number, callback: () => void): Timer {
     return realEnvironment.patience(ms, callback);
   }
-  /** Chores are done whenever time has moved: they look for what became due. */
+  /** Called whenever the clock has advanced: the callbacks look for work that became due. */
   every(_ms: number, callback: () => void): Timer {
     this.#chores.add(callback);
     return { cancel: () => this.#chores.delete(callback) };
@@ -58,7 +58,7 @@ export class TestWorld implements Environment {
       },
     };
   }
-  /** Timers that do nothing but keep the process alive. */
+  /** Number of timers that only keep the process alive. */
   get alive(): number {
     return this.#alive.size;
   }
@@ -76,7 +76,7 @@ export class TestWorld implements Environment {
     return realEnvironment.uuid();
   }
 
-  /** Nothing waits for its macrotask. */
+  /** True if no callback waits for its macrotask. */
   get idle(): boolean {
     return this.#soon === 0;
   }
@@ -84,7 +84,7 @@ export class TestWorld implements Environment {
   get nextAlarm(): number | undefined {
     return this.#alarms.length === 0 ? undefined : Math.min(...this.#alarms.map(({ at }) => at));
   }
-  /** Moves time and calls back what is due, in order. */
+  /** Advances the clock and calls back what is due, in order. */
   moveTo(time: number): void {
     this.#time = Math.max(this.#time, time);
     const due = this.#alarms.filter(({ at }) => at <= this.#time).sort((a, b) => a.at - b.at || a.order - b.order);

@@ -27,8 +27,8 @@ describe.each(STORES)("attempts on %s", (store) => {
     expect(seen).toEqual([1, 2, 3].map((attempt) => ({ attempt, key: "r/flaky" })));
     const [operation] = await run.operations();
     expect(engines.log.map(({ level, message }) => `${level} ${message.replace(/in .*/, "in …")}`)).toEqual([
-      'warn Attempt 1 of step "flaky" failed; the next one is in …',
-      'warn Attempt 2 of step "flaky" failed; the next one is in …',
+      'warn Attempt 1 of step "flaky" failed; next attempt in …',
+      'warn Attempt 2 of step "flaky" failed; next attempt in …',
     ]);
     expect(engines.log[0]?.fields).toMatchObject({ runId: "r", workflow: "flaky", error: { name: "TypeError", message: "not yet (1)" } });
     expect(operation).toMatchObject({ kind: "step", name: "flaky", location: "flaky", status: "completed", output: 3 });

@@ -324,7 +324,7 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     await expect(unserved.result({ timeout: 1 })).rejects.toMatchObject({
       code: "HF_WAIT_TIMEOUT",
       message:
-        "The result of run u did not come within 1 ms. The run is pending and waits for: no worker in this process serves work. It may still come: ask again.",
+        "The result of run u did not arrive within 1 ms. The run is pending and waits for: no worker in this process serves work. It may still arrive: ask again.",
     });
     await engine.worker({ workflows: [work] });
     await until(async () => (await unserved.describe()).status === "sleeping");

@@ -250,7 +250,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     const engine = await engines.open();
     for (const bad of ["", undefined, {}, null, 5]) await expect(engine.start(bad as never, 1)).rejects.toThrow(InvalidInputError);
     await expect(engine.worker({ workflows: [{} as never] })).rejects.toThrow(InvalidInputError);
-    await expect(engine.worker({ workflows: [echo, workflow("echo", async () => 1)] })).rejects.toThrow(/two of the name "echo"/);
+    await expect(engine.worker({ workflows: [echo, workflow("echo", async () => 1)] })).rejects.toThrow(/two workflows "echo"/);
     for (const options of [{ concurrency: 0 }, { activityConcurrency: -1 }, { cachedRuns: 0.5 }, { lease: "soon" }, { lease: 0 }, { gracePeriod: -1 }, { turnTimeout: "x" }, { determinism: "maybe" }, { queue: "" }, { stopOn: ["SIGKILL"] }]) // biome-ignore format: one line
       await expect(engine.worker({ workflows: [echo], ...(options as object) }), JSON.stringify(options)).rejects.toThrow(
         InvalidInputError,
@@ -265,7 +265,7 @@ describe.each(STORES)("bad input on %s", (store) => {
       await expect(engine.worker(options as never), JSON.stringify(options)).rejects.toThrow(InvalidInputError);
     const error = await errorOf(engine.worker({ workflows: [echo], stopOn: "SIGTERM" as never }));
     expect(error).toBeInstanceOf(InvalidInputError);
-    expect(error.message).toContain('stopOn is a list, as in ["SIGTERM"], not "SIGTERM"');
+    expect(error.message).toContain('stopOn must be a list such as ["SIGTERM"], not "SIGTERM"');
   });
 
   test("startMany checks all of its items before it starts any", async () => {
@@ -383,7 +383,7 @@ describe.each(STORES)("bad input on %s", (store) => {
   test("signals that come with a start are declared ones, as those that are sent later", async () => {
     const engine = await engines.open();
     const order = workflow({ name: "order", signals: { pay: signal<number>() } }, async (ctx) => ctx.waitForSignal("pay"));
-    const refused = { code: "HF_UNKNOWN_MESSAGE", message: 'Workflow "order" declares no signal "payy". It has: pay.' };
+    const refused = { code: "HF_UNKNOWN_MESSAGE", message: 'Workflow "order" declares no signal "payy". Declared: pay.' };
     const signals = [{ name: "pay", payload: 1 }, { name: "payy" }] as { name: "pay"; payload: number }[];
     expect(await errorOf(engine.start(order, undefined, { signals }))).toMatchObject(refused);
     expect(await errorOf(engine.startMany(order, [{ input: undefined, signals }]))).toMatchObject(refused);
@@ -557,12 +557,12 @@ test.each([
 describe("opening an engine", () => {
   const store = () => new MemoryStore();
   test.each<[string, object | null, RegExp]>([
-    ["options that are nothing", null, /options are an object/],
+    ["options that are nothing", null, /options must be an object/],
     ["a limit of nothing", { limits: { payloadBytes: 0 } }, /payloadBytes: .*above 0/],
     ["a negative limit", { limits: { historyMax: -1 } }, /historyMax/],
     ["a limit that is no number", { limits: { historyWarn: "many" } }, /historyWarn/],
     ["a limit that is not whole", { limits: { payloadBytes: 1.5 } }, /payloadBytes/],
-    ["a limit that there is not", { limits: { payloadbytes: 5 } }, /payloadbytes: There is no limit of that name/],
+    ["a limit that there is not", { limits: { payloadbytes: 5 } }, /payloadbytes: Unknown limit\. Known limits: /],
     ["limits that are none", { limits: null }, /limits/],
     ["a codec without decode", { codec: { encode: () => "" } }, /encode and decode/],
     ["a codec that is nothing", { codec: null }, /encode and decode/],

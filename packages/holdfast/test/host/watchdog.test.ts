@@ -35,7 +35,7 @@ it("X9 a turn that never comes back is reported with its workflow, run and unit"
   while (!output.stderr.includes("\n")) await once(child.stderr, "data");
 
   expect(output.stderr).toMatch(
-    /Workflow "spins" \(run r1, unit spin\) has had the thread for \d+\.\d s .*an endless loop in workflow code\?/,
+    /Workflow "spins" \(run r1, unit spin\) has blocked the thread for \d+\.\d s .*an endless loop in workflow code\?/,
   );
   expect(output.stderr).toContain(`process ${child.pid}`);
   expect(child.exitCode).toBe(null);
@@ -52,7 +52,7 @@ it("X9 a turn that comes back late is reported once, and blocked; the watchdog d
   const [code] = await closed;
   rmSync(folder, { recursive: true });
 
-  expect(output.stderr.match(/unit spin\) has had the thread/g)).toHaveLength(1);
+  expect(output.stderr.match(/unit spin\) has blocked the thread/g)).toHaveLength(1);
   expect(output.stdout.trim()).toBe("TurnTimeoutError");
   expect(code).toBe(0);
 });

@@ -363,7 +363,7 @@ describe("when nothing can happen any more", () => {
     const run = await engine.start(wait, undefined, { id: "r1" });
     await expect(run.result()).rejects.toMatchObject({
       code: "HF_TEST_STUCK",
-      message: expect.stringMatching(/^Run r1 of workflow "wait" waits for: signal go\. Nothing is left in this test/),
+      message: expect.stringMatching(/^Run r1 of workflow "wait" waits for: signal go\. Nothing in this test can advance it/),
     });
     await run.signal("go", 1);
     expect(await run.result()).toBe(1);

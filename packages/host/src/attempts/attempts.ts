@@ -1,7 +1,7 @@
 // The attempts of one run that are in flight.
-// Owns: which they are, and what follows the end of each: an outcome, or another attempt.
-// Invariants: D1 (only what is durable is started: callers write first), D7 D8 (attempts count, retries by policy), C7 (what was given up
-// ends nothing).
+// Owns: the set of these attempts, and what follows when one ends: an outcome or another attempt.
+// Invariants: D1 (callers start an attempt only after its record is durable), D7 D8 (attempts are counted and retried by policy), C7 (an
+// abandoned attempt settles nothing).
 
 import {
   askedWait,
@@ -18,10 +18,10 @@ import { Attempt, type AttemptHost, type Body, failureOf, outcomeOf, Recorded } 
 import type { Environment } from "../environment.ts";
 
 export type AttemptEnd =
-  /** Its outcome is durable already (D6). */
+  /** The outcome is already durable (D6). */
   | { readonly type: "recorded"; readonly attempt: Attempt; readonly deliver: () => void }
   | { readonly type: "settled"; readonly attempt: Attempt; readonly outcome: Outcome }
-  /** Failed, to be tried again after `delay`. */
+  /** Failed; the next attempt is due after `delay` milliseconds. */
   | { readonly type: "retry"; readonly attempt: Attempt; readonly error: SerializedError; readonly delay: number };
 
 export interface AttemptsOptions {
@@ -29,7 +29,7 @@ export interface AttemptsOptions {
   readonly logger: Logger;
   now(): number;
   encode(value: unknown, what: string): Payload;
-  /** D10: attempts that a resume has forgiven. The policy counts from there. */
+  /** D10: the number of attempts that a resume has forgiven. The policy counts from there. */
   forgiven(seq: number): number;
   onEnd(end: AttemptEnd): void;
 }
@@ -76,20 +76,22 @@ export class Attempts implements AttemptHost {
     else onEnd({ type: "retry", attempt, error: serialized, delay });
   }
 
-  /** The workflow gave it up (C7), or with `join` only tells it. */
+  /**
+   * Aborts the attempt. With `join` its outcome is still awaited; without, the workflow has abandoned it and its result is dropped (C7).
+   */
   cancel(seq: number, reason: unknown, join: boolean): void {
     const attempt = this.#inFlight.get(seq);
     if (attempt === undefined) return;
     attempt.abort(reason);
     if (!join) this.#drop(attempt);
   }
-  /** Its outcome is known already: what it still returns is dropped. */
+  /** Drops the attempt, because its outcome is already known. */
   forget(seq: number): Attempt | undefined {
     const attempt = this.#inFlight.get(seq);
     if (attempt !== undefined) this.#drop(attempt);
     return attempt;
   }
-  /** The run is over, or leaves this process. */
+  /** Aborts and drops all attempts: the run has ended, or leaves this process. */
   abandonAll(reason: unknown): Attempt[] {
     const attempts = [...this.#inFlight.values()];
     for (const attempt of attempts) {
@@ -104,7 +106,7 @@ export class Attempts implements AttemptHost {
   }
 }
 
-/** Milliseconds until the next attempt after `attempt` of them; undefined if there is none. */
+/** Milliseconds from the failure of attempt number `attempt` to the next attempt; undefined if there is none. */
 export function retryAfter(body: Pick<Body, "retry" | "isFinal">, attempt: number, error: unknown, random: number): number | undefined {
   const policy = resolveRetry(body.retry, "operation");
   if (attempt >= policy.maxAttempts || !isRetryable(error, body.retry) || body.isFinal?.(error) === true) return undefined;

@@ -1,4 +1,4 @@
-// The second door: for hosts that carry operations out themselves, and count attempts and keep timers for them.
+// The entry point for hosts that run operations themselves: counts their attempts and keeps their timers.
 
 export { type AttemptEnd, Attempts, type AttemptsOptions, retryAfter } from "./attempts.ts";
 export { type KnownAttempts, OpenOperations, type OpenOperationsOptions, type Prepared, type Starting } from "./openOperations.ts";

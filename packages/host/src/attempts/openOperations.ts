@@ -1,8 +1,10 @@
-// The open operations of one run that its host carries out itself: their attempts, their timers, and what is to be written of them.
-// Owns: which are open, which attempt each is at, due times, and rows that are not written yet. Storing rows and jobs is the host's.
-// Invariants: D1 (an attempt begins after the write that announces it), D6 D12 (an attempt has completed when its outcome is recorded), D7
-// (attempts that never came back count), D8 (retries are durable timers), D10 (a resume forgives), K7 (nothing is tried again after the
-// deadline, but rollbacks), K8 (no timer early, each fires once), W4 (what a stopping host does not begin, another begins as attempt 1).
+// The open operations of one run that its host runs itself: their attempts, their timers, and the rows to write about them.
+// Owns: which operations are open, their attempt numbers and due times, and the rows that are not written yet. The host stores rows and
+// jobs.
+// Invariants: D1 (an attempt begins after the write that announces it), D6 D12 (an attempt is completed once its outcome is recorded), D7
+// (lost attempts count), D8 (retries are durable timers), D10 (a resume forgives earlier attempts), K7 (after the deadline only rollbacks
+// are retried), K8 (no timer fires early, each fires once), W4 (an attempt that a stopping host does not begin is begun by another host, as
+// attempt 1).
 
 import {
   DeadlineExceededError,
@@ -24,35 +26,35 @@ import { type AttemptEnd, Attempts, retryAfter } from "./attempts.ts";
 import { Timers } from "./timers.ts";
 
 export interface OpenOperationsOptions {
-  /** Kinds that this host carries out. */
+  /** The kinds of commands that this host runs itself. */
   readonly carries: ReadonlySet<string>;
   readonly environment: Pick<Environment, "after" | "random">;
   readonly logger: Logger;
   /** The run, for errors and the log. */
   readonly run: { readonly runId: string; readonly workflow: { readonly name: string } };
-  /** Of rows. */
+  /** Stored in every row. */
   readonly workerId: string;
   readonly now: () => number;
-  /** Undefined: the operation is no longer open. */
+  /** Undefined if the operation is no longer open. */
   bodyOf(command: OpeningCommand, openedAt: number): Body | undefined;
   keyOf(command: OpeningCommand): string;
   encode(value: unknown, what: string): Payload;
   deadlineAt(): number | undefined;
-  /** K7: this host's clock ends the run at its deadline. Otherwise the store's does, and the host asks it. */
+  /** K7: whether this host ends the run at its deadline by its own clock. Otherwise the store decides, and the host asks the store. */
   readonly expires: boolean;
-  /** An attempt has ended, or a timer is due. */
+  /** Called when an attempt has ended or a timer is due. */
   onChange(): void;
 }
 
 interface Open {
   readonly command: OpeningCommand;
-  /** Time of the turn that opened it. */
+  /** Time of the turn that opened the operation. */
   readonly openedAt: number;
-  /** Its last attempt; 0 before the first. */
+  /** Number of the last attempt; 0 before the first. */
   tried: number;
-  /** Attempts before the failure that a resume has voided (D10). */
+  /** Number of attempts up to the failure that a resume has voided (D10). */
   forgiven: number;
-  /** The attempt in flight has a row, which its end has to be written to (D12). */
+  /** The attempt in flight has a row, to which its end must be written (D12). */
   listed: boolean;
 }
 
@@ -61,24 +63,24 @@ export interface Starting {
   readonly seq: number;
   readonly number: number;
 }
-/** What a write says of attempts, and which begin after it. */
+/** The rows that a write stores about attempts, and the attempts that begin after it. */
 export interface Prepared {
   readonly rows: readonly AttemptRow[];
   readonly starting: readonly Starting[];
 }
-/** What is stored of a run that is taken up again. */
+/** The stored data of a run that is loaded again. */
 export interface StoredOperations {
   readonly turns: readonly Turn[];
-  /** By number for each operation, oldest first. */
+  /** Ordered by number within each operation. */
   readonly attempts: readonly StoredAttempt[];
-  /** D10: operations that the next turn's resume voids. */
+  /** D10: operations whose failures the next turn's resume voids. */
   readonly voids?: readonly number[] | undefined;
 }
-/** What this host knows of stored attempts, besides their rows. */
+/** What this host knows about stored attempts besides their rows. */
 export interface KnownAttempts {
-  /** D6: the outcome was recorded, and waits to be delivered. */
+  /** D6: the outcome is recorded and waits for delivery. */
   isAnswered(seq: number): boolean;
-  /** D7: it was announced here and not begun. */
+  /** D7: this host announced the attempt but did not begin it. */
   isNotBegun(seq: number, number: number): boolean;
 }
 
@@ -93,7 +95,7 @@ export class OpenOperations {
   readonly #open = new Map<number, Open>();
   #retriesDue: number[] = [];
   #rows: AttemptRow[] = [];
-  /** Of completed attempts whose outcome waits for its turn. */
+  /** Rows of completed attempts whose outcome waits for its turn. */
   #completed: AttemptRow[] = [];
   #jobs: Job[] = [];
   #expired = false;
@@ -121,7 +123,7 @@ export class OpenOperations {
 
   // ── after a replay ──
 
-  /** What was open when the run was last in memory. `executor`: as the replay has left it. */
+  /** Restores what was open when the run was last in memory. `executor`: its state after the replay. */
   restore(executor: { readonly openOperations: readonly number[] }, stored: StoredOperations, known = NOTHING_KNOWN): void {
     this.#attempts.abandonAll(undefined);
     this.#open.clear();
@@ -130,12 +132,12 @@ export class OpenOperations {
     const open = new Set(executor.openOperations);
     for (const { commands, jobs, time } of stored.turns) {
       for (const command of commands) if ("n" in command && open.has(command.seq)) this.opened(command, time);
-      for (const job of jobs) if (job.type === "fire") this.#timers.settled(job.seq); // K8: once, though it waits in line (R8)
+      for (const job of jobs) if (job.type === "fire") this.#timers.settled(job.seq); // K8: it fires once, even if its job still waits in line (R8)
     }
     this.#forgive(stored);
     this.recount(stored.attempts, known);
   }
-  /** D10: what a resume has voided is counted anew. */
+  /** D10: operations whose failure a resume has voided are counted from there. */
   #forgive({ turns, attempts, voids = [] }: StoredOperations): void {
     for (const { time, jobs } of turns) {
       for (const job of jobs) if (job.type === "resume") for (const seq of job.voids) this.#forgiveOne(seq, attempts, time);
@@ -145,13 +147,13 @@ export class OpenOperations {
   #forgiveOne(seq: number, attempts: readonly StoredAttempt[], time: number): void {
     const open = this.#open.get(seq);
     if (open === undefined) return;
-    // One that has not ended may be the first after the resume, announced in the same write.
+    // An attempt that has not ended may be the first after the resume, announced in the same write.
     const isBefore = ({ startedAt, endedAt }: StoredAttempt): boolean => (endedAt === undefined ? startedAt < time : endedAt <= time);
     let last = 1;
     for (const row of attempts) if (row.seq === seq && isBefore(row)) last = Math.max(last, row.number);
     open.forgiven = last;
   }
-  /** Where they stand by the rows: other hosts may have made attempts without a turn (D7, D8). */
+  /** Derives the counts from the rows: other hosts may have made attempts without a turn (D7, D8). */
   recount(attempts: readonly StoredAttempt[], known = NOTHING_KNOWN): void {
     this.#retriesDue = [];
     if (this.#open.size === 0) return;
@@ -168,21 +170,21 @@ export class OpenOperations {
     }
     open.tried = last?.number ?? 1;
     this.#timers.clearRetry(seq);
-    // D6: an outcome that was recorded, by a host that could not say so any more, is not lost.
+    // D6: the outcome was recorded, but its host stopped before it could update the row.
     if (known.isAnswered(seq)) {
       if (last !== undefined) this.#rows.push({ ...last, workerId: last.workerId ?? "", status: "completed" });
       return;
     }
-    if (last?.status === "completed") return this.#announce(this.#bodyOf(open)); // it was carried out; its operation goes on
+    if (last?.status === "completed") return this.#announce(this.#bodyOf(open)); // the body has run; its operation is still open
     const endedAt = this.#options.now();
-    // Its first attempt was begun by the host that wrote the command, and never came back (D7).
+    // D7: the first attempt was begun by the host that wrote the command, and is lost.
     if (last === undefined) this.#rows.push({ seq, number: 1, status: "lost", startedAt: open.openedAt, endedAt, workerId: "" });
-    // W4: the host that made it left the run without waiting for it.
+    // W4: the host that began it left the run without waiting for it.
     else if (last.status === "running") this.#rows.push({ ...last, workerId: last.workerId ?? "", status: "lost", endedAt });
     this.#timers.setRetry(seq, last?.status === "failed" ? (last.retryAt ?? 0) : 0);
   }
 
-  // ── with a turn ──
+  // ── during a turn ──
 
   opened(command: OpeningCommand, time: number): void {
     const due = dueOf(command, time);
@@ -195,7 +197,7 @@ export class OpenOperations {
     this.#open.delete(seq);
     if (this.#jobs.length > 0) this.#jobs = this.#jobs.filter((job) => !("seq" in job) || job.seq !== seq); // K8
   }
-  /** D6 D12: its outcome has come another way than by its attempt, which may be in flight. */
+  /** D6 D12: the outcome came from elsewhere than the attempt, which may still be in flight. */
   answered(seq: number): void {
     const attempt = this.#attempts.forget(seq);
     if (attempt !== undefined) this.#noteCompleted(attempt, this.#rows);
@@ -203,30 +205,30 @@ export class OpenOperations {
   isOpen(seq: number): boolean {
     return this.#open.has(seq);
   }
-  /** Commands that this host carries out. */
+  /** Whether this host runs the command itself. */
   carries(command: OpeningCommand): boolean {
     return this.#options.carries.has(command.type);
   }
 
-  // ── what has happened ──
+  // ── events ──
 
-  /** What has ended and become due since this was last asked, for the next turn. */
+  /** Jobs for the next turn: what has ended or become due since the last call. */
   takeJobs(): readonly Job[] {
     this.#lookAtTimers();
     return this.takeReady();
   }
-  /** The same, without a look at the clock. */
+  /** The same, without checking the timers. */
   takeReady(): readonly Job[] {
     if (this.#jobs.length === 0) return NO_JOBS;
     const jobs = this.#jobs;
     this.#jobs = [];
     return jobs;
   }
-  /** D9: of a turn that was taken back: it comes with the next jobs, unless its operation is settled before. */
+  /** D9: keeps the jobs of a turn that was taken back. They come with the next jobs, unless their operation is settled before. */
   keep(jobs: readonly Job[]): void {
     this.#jobs.unshift(...jobs);
   }
-  /** K7: the deadline has passed, and no turn has been told. */
+  /** K7: the deadline has passed, and no turn has received the job yet. */
   get isExpiring(): boolean {
     this.#lookAtTimers();
     return this.#jobs.some(({ type }) => type === "expire");
@@ -236,14 +238,14 @@ export class OpenOperations {
     for (const seq of this.#timers.takeRetries()) this.#retriesDue.push(seq);
     if (this.#options.expires && !this.#expired && this.#isAfterDeadline(this.#options.now())) this.#expire();
   }
-  /** When something is due next; undefined if nothing is. */
+  /** When the next timer, retry or deadline is due; undefined if there is none. */
   get nextDue(): number | undefined {
     const { next } = this.#timers;
     const deadlineAt = this.#options.expires && !this.#expired ? this.#options.deadlineAt() : undefined;
     if (next === undefined || deadlineAt === undefined) return next ?? deadlineAt;
     return Math.min(next, deadlineAt);
   }
-  /** K8: no turn is before a timer that it fires was due, though the clock may have been set back since. */
+  /** K8: a turn's time is never before the due time of a timer that it fires, even if the clock was set back in between. */
   get latestFired(): number {
     return this.#timers.latest;
   }
@@ -257,7 +259,7 @@ export class OpenOperations {
   clearTimers(): void {
     this.#timers.clear();
   }
-  /** Everything that waits for its next attempt is tried now. */
+  /** Makes every pending retry due now. */
   hurry(): void {
     this.#timers.hurryRetries();
   }
@@ -273,7 +275,7 @@ export class OpenOperations {
   get hasRetriesDue(): boolean {
     return this.#retriesDue.length > 0;
   }
-  /** Is there anything to write or begin, that no turn carries? */
+  /** Whether there are rows to write or attempts to begin that need no turn. */
   get hasNews(): boolean {
     return this.#retriesDue.length > 0 || this.#rows.length > 0;
   }
@@ -282,8 +284,8 @@ export class OpenOperations {
   }
 
   /**
-   * What the write of a turn with these jobs, or of none, says of attempts; those that are due begin once it is written. "leave": they are
-   * left to another host (W4). An operation that has no attempt left is settled by a job, for a later turn.
+   * What the write of a turn with these jobs, or a write without a turn, stores about attempts, and which attempts begin after it. With
+   * "leave", due attempts are left to another host (W4). An operation that has no attempt left is settled by a job in a later turn.
    */
   prepare(jobs: readonly Job[], due: "begin" | "leave" = "begin"): Prepared {
     const starting = this.#retriesDue.length > 0 && due === "begin" ? this.#startRetries() : NOTHING.starting;
@@ -312,7 +314,7 @@ export class OpenOperations {
     this.#retriesDue = [];
     return starting;
   }
-  /** D7: attempts that never came back count too. */
+  /** D7: lost attempts count too. */
   #isExhausted({ command: { seq }, tried, forgiven }: Open, body: Body): boolean {
     const last = tried - forgiven;
     if (last <= 0) return false;
@@ -324,26 +326,26 @@ export class OpenOperations {
     this.#jobs.push({ type: "resolve", seq, outcome });
     return true;
   }
-  /** D6 D12: an attempt has completed in the write that records its outcome. */
+  /** D6 D12: an attempt is marked as completed in the write that records its outcome. */
   #releaseCompleted(jobs: readonly Job[]): void {
     const waiting: AttemptRow[] = [];
     for (const row of this.#completed) (isAnsweredBy(jobs, row) ? this.#rows : waiting).push(row);
     this.#completed = waiting;
   }
-  /** D9: a write of a turn with these jobs was not made: a later one says this of attempts. */
+  /** D9: the write of a turn with these jobs did not happen: a later write stores these rows. */
   takeBack(rows: readonly AttemptRow[], jobs: readonly Job[]): void {
     const isOutcome = (row: AttemptRow): boolean => row.status === "completed" && isAnsweredBy(jobs, row);
     this.#rows.unshift(...rows.filter((row) => !isOutcome(row)));
     this.#completed.unshift(...rows.filter(isOutcome));
   }
-  /** W4: their commands are recorded, but this host stops: the next one begins with attempt 1. */
+  /** W4: these commands are recorded, but this host stops before it begins them: the next host begins with attempt 1. */
   notBegun(seqs: readonly number[]): void {
     const now = this.#options.now();
     const { workerId } = this.#options;
     for (const seq of seqs) this.#rows.push({ seq, number: 0, status: "failed", startedAt: now, endedAt: now, workerId, retryAt: 0 });
   }
 
-  /** After the write that announces it. */
+  /** Begins an attempt, after the write that announces it. */
   begin(seq: number, number: number): void {
     const open = this.#open.get(seq);
     const body = open === undefined ? undefined : this.#bodyOf(open);
@@ -352,15 +354,15 @@ export class OpenOperations {
     if (this.#isOverdue(open)) return this.#expire();
     this.#attempts.start(seq, body, number, () => this.#options.keyOf(open.command));
   }
-  /** The workflow gave it up (C7), or with `join` only tells it. */
+  /** Aborts the attempt. With `join` its outcome is still awaited; without, the workflow has abandoned it (C7). */
   cancel(seq: number, join: boolean): void {
     this.#attempts.cancel(seq, new HoldfastError("The step was cancelled.", { code: "HF_STEP_CANCELED" }), join);
   }
-  /** The run is over, or leaves this process. */
+  /** Aborts and drops all attempts: the run has ended, or leaves this process. */
   abandonAll(reason: unknown): void {
     this.#attempts.abandonAll(reason);
   }
-  /** The same, with rows that say so. */
+  /** The same, and writes rows that mark the attempts as lost. */
   loseAll(reason: unknown): void {
     const { workerId } = this.#options;
     const endedAt = this.#options.now();
@@ -380,7 +382,7 @@ export class OpenOperations {
   #failed(attempt: Attempt, error: SerializedError, delay: number): void {
     const { seq, number, body } = attempt;
     const retryAt = this.#options.now() + delay;
-    // K7: a retry after the deadline is none.
+    // K7: no attempt begins after the deadline.
     if (this.#isAfterDeadline(retryAt) && this.#open.get(seq)?.command.type !== "rollback") {
       this.#rows.push(this.#endRow(attempt, "failed", error));
       return this.#expire();
@@ -388,17 +390,17 @@ export class OpenOperations {
     this.#rows.push({ ...this.#endRow(attempt, "failed", error), retryAt });
     this.#timers.setRetry(seq, retryAt);
     if (this.#timers.isArmed) this.#timers.arm();
-    // A step that fails again and again looks like one that takes its time.
+    // Without this warning, a step that keeps failing looks like a slow one.
     const { run, logger } = this.#options;
     const what = body.title ?? `step "${body.name}"`;
-    const message = `Attempt ${number} of ${what} failed; the next one is in ${formatDuration(delay)}.`;
+    const message = `Attempt ${number} of ${what} failed; next attempt in ${formatDuration(delay)}.`;
     logger.warn(message, { runId: run.runId, workflow: run.workflow.name, error });
   }
   #settledBy(attempt: Attempt, outcome: Outcome): void {
     const { seq, body } = attempt;
     if (outcome.status === "failed") this.#rows.push(this.#endRow(attempt, "failed", outcome.error));
     else if (body.announces !== undefined) {
-      this.#rows.push(this.#endRow(attempt, "completed")); // kept, so that no host carries it out again
+      this.#rows.push(this.#endRow(attempt, "completed")); // stored, so that no host runs it again
       return this.#announce(body);
     } else this.#noteCompleted(attempt, this.#completed);
     this.#jobs.push({ type: "resolve", seq, outcome });
@@ -406,7 +408,7 @@ export class OpenOperations {
   #announce(body: Body | undefined): void {
     if (body?.announces?.job !== undefined) this.#jobs.push(body.announces.job);
   }
-  /** An attempt without a row leaves none. */
+  /** Only an attempt that has a row needs its end written. */
   #noteCompleted(attempt: Attempt, rows: AttemptRow[]): void {
     if (this.#open.get(attempt.seq)?.listed === true) rows.push(this.#endRow(attempt, "completed"));
   }
@@ -425,11 +427,11 @@ export class OpenOperations {
     const deadlineAt = this.#options.deadlineAt();
     return deadlineAt !== undefined && moment >= deadlineAt;
   }
-  /** K7: nothing begins after the deadline but what undoes the rest. */
+  /** K7: after the deadline only rollbacks begin. */
   #isOverdue({ command }: Open): boolean {
     return this.#options.expires && command.type !== "rollback" && this.#isAfterDeadline(this.#options.now());
   }
-  /** K7: the deadline can't be met any more: the run fails now. Rollbacks that are under way are exempt. */
+  /** K7: the deadline can't be met: the run fails now. Rollbacks in progress are exempt. */
   #expire(): void {
     if (this.#expired) return;
     this.#expired = this.#options.expires;
@@ -438,7 +440,7 @@ export class OpenOperations {
     this.#jobs.push({ type: "expire", error: serializeError(error) });
   }
 
-  // ── for people ──
+  // ── descriptions ──
 
   /** Operations that wait for their next attempt. */
   get retries(): { readonly command: OpeningCommand; readonly attempt: number; readonly at: number }[] {

@@ -1,18 +1,18 @@
-// How an execution that is stored goes on: by replay, and after a failure as another attempt of the run.
-// Owns: nothing; a reading of its history.
-// Invariants: D10 (a resume voids the failure, and no more), K7 S1 (an attempt that would come after the deadline only undoes what was
-// done).
+// How a stored execution continues: by replay, and after a failure as another attempt of the run.
+// Owns: nothing; it only reads the history.
+// Invariants: D10 (a resume voids the failure and nothing else), K7 S1 (an attempt that would begin after the deadline only runs
+// rollbacks).
 
 import { type ExpireJob, type FailCommand, type ResumeJob, replayView, type Turn } from "@holdfast/core";
 
 export interface Recovery {
   /** The turns to replay. */
   readonly view: readonly Turn[];
-  /** Of a run that goes on after a failure: the jobs that its next turn begins with. */
+  /** For a run that continues after a failure: the first jobs of its next turn. */
   readonly jobs: readonly (ResumeJob | ExpireJob)[];
-  /** The failure that it goes on after. */
+  /** The failure after which the run continues. */
   readonly voided: FailCommand | undefined;
-  /** S1: it stays so until the run has ended. */
+  /** S1: true once a rollback has begun, until the run has ended. */
   readonly rollingBack: boolean;
 }
 
@@ -31,7 +31,7 @@ export function recoveryOf(
   return { view: resumedView(turns, resume), jobs, voided: failure, rollingBack };
 }
 
-/** D10: when a run that failed as a whole is to be tried again: at once if that would be after its deadline. Undefined: it is not. */
+/** D10: when a failed run is tried again as a whole: at once if the retry would be due after its deadline. Undefined: never. */
 export function retryRunAtOf(turns: readonly Turn[], deadlineAt: number | undefined): number | undefined {
   const after = lastFailure(turns)?.retryAfter;
   if (after === undefined) return undefined;
@@ -39,7 +39,7 @@ export function retryRunAtOf(turns: readonly Turn[], deadlineAt: number | undefi
   return isAfter(deadlineAt, time + after) ? time : time + after;
 }
 
-/** The turns to replay; with a `resume`, as an attempt of the run sees them that begins with this job. */
+/** The turns to replay. With `resume`: as the attempt of the run that begins with this job sees them. */
 export function resumedView(turns: readonly Turn[], resume: ResumeJob | undefined): readonly Turn[] {
   if (resume === undefined) return replayView(turns);
   const turn: Turn = { index: (turns.at(-1)?.index ?? -1) + 1, time: 0, historyLength: 0, jobs: [resume], commands: [] };

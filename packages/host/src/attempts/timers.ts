@@ -1,6 +1,7 @@
 // The timers of one run: sleeps, timeouts, and the next attempts of operations.
-// Owns: when each is due, and the one alarm for the first of them.
-// Invariants: K8 (none early; late ones fire when the host looks), D8 (a retry is a moment that outlives the process: rows have it too).
+// Owns: their due times, and one alarm for the earliest.
+// Invariants: K8 (no timer fires early; overdue timers fire when the host checks), D8 (the due time of a retry survives the process: rows
+// have it too).
 
 import type { Environment, Timer } from "../environment.ts";
 
@@ -10,13 +11,13 @@ export class Timers {
   readonly #environment: Pick<Environment, "after">;
   readonly #now: () => number;
   readonly #onAlarm: () => void;
-  /** By the operation that sleeps or times out. */
+  /** Due times of sleeps and timeouts, by operation. */
   readonly #due = new Map<number, number>();
-  /** By the operation that is tried again. */
+  /** Due times of next attempts, by operation. */
   readonly #retries = new Map<number, number>();
   #alarm: Timer | undefined;
   #isArmed = false;
-  /** K8: when the last timer that has fired was due. */
+  /** K8: the latest due time of the timers that have fired. */
   #latest = 0;
 
   constructor(environment: Pick<Environment, "after">, now: () => number, onAlarm: () => void) {
@@ -33,7 +34,7 @@ export class Timers {
   clearRetry(seq: number): void {
     this.#retries.delete(seq);
   }
-  /** Every retry is due now. */
+  /** Makes every retry due now. */
   hurryRetries(): void {
     for (const seq of this.#retries.keys()) this.#retries.set(seq, 0);
   }
@@ -51,7 +52,7 @@ export class Timers {
   get retries(): ReadonlyMap<number, number> {
     return this.#retries;
   }
-  /** The moment of the first. */
+  /** The earliest due time. */
   get next(): number | undefined {
     let next: number | undefined;
     if (this.#due.size > 0) for (const due of this.#due.values()) if (next === undefined || due < next) next = due;
@@ -61,18 +62,18 @@ export class Timers {
   get latest(): number {
     return this.#latest;
   }
-  /** Operations whose time has come; they are no longer set. */
+  /** Removes and returns the operations whose timer is due. */
   takeFired(): readonly number[] {
     if (this.#due.size === 0) return NONE;
     const now = this.#now();
     for (const due of this.#due.values()) if (due <= now && due > this.#latest) this.#latest = due;
     return takeDue(this.#due, now);
   }
-  /** Operations whose next attempt is due; they are no longer set. */
+  /** Removes and returns the operations whose next attempt is due. */
   takeRetries(): readonly number[] {
     return this.#retries.size === 0 ? NONE : takeDue(this.#retries, this.#now());
   }
-  /** Calls back when the first is due. */
+  /** Calls back when the earliest timer is due. */
   arm(): void {
     this.disarm();
     this.#isArmed = true;

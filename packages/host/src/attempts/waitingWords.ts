@@ -1,4 +1,4 @@
-// What a run that is in memory waits for, in words, as a parked run keeps them.
+// Describes what a run in memory waits for, in the same words as for a parked run.
 // Owns: the wording.
 // Invariants: P11 (what an open run waits for can be seen from outside).
 
@@ -10,7 +10,7 @@ interface Waiting {
   readonly waiting: readonly { readonly seq: number; readonly description: string }[];
 }
 
-/** `executor` says what workflow code waits for; `operations`, what is tried again, and until when. */
+/** `executor` knows what workflow code waits for; `operations` knows pending retries and due times. */
 export function waitingWords(executor: Waiting, operations: OpenOperations): string[] {
   const { retries } = operations;
   const words = retries.map(({ command, attempt, at }) => {

@@ -1,12 +1,15 @@
 // The identity of a workflow's code.
-// Owns: the identities that were computed.
-// Invariants: V4 (code that differs in its text or version has another identity).
+// Owns: the identities computed so far.
+// Invariants: V4 (code with another text or version has another identity).
 
 import { createHash } from "node:crypto";
 import type { AnyWorkflow } from "@holdfast/core";
 
 const codes = new WeakMap<AnyWorkflow, string>();
-/** Tells code from other code. Not secure, not complete (helpers it calls are not in it): enough to try a blocked run again. */
+/**
+ * Distinguishes versions of code. Not secure, and not complete (it ignores the helpers that the code calls), but enough to decide whether
+ * to try a blocked run again.
+ */
 export function codeOf(workflow: AnyWorkflow): string {
   let code = codes.get(workflow);
   if (code === undefined) {

@@ -1,7 +1,7 @@
-// The determinism guard: tells people when workflow code reads a clock, randomness, the environment or a file.
-// Owns: the patches of what such calls go through, in place while at least one guarded worker lives.
-// Invariants: only code that has the turn is told of (step bodies, side effects, loggers and the rest of the process never are); "off"
-// patches nothing; V4 ("error" blocks the run, even if user code swallows the error); the last guard that stops restores everything.
+// The determinism guard: reports workflow code that reads a clock, randomness, the environment or a file.
+// Owns: the patches of the functions that do so, installed while at least one guarded worker lives.
+// Invariants: only code that has the turn is reported (never step bodies, side effects, loggers or the rest of the process); "off" patches
+// nothing; V4 ("error" blocks the run, even if user code swallows the error); stopping the last guard restores everything.
 
 import crypto from "node:crypto";
 import fs from "node:fs";
@@ -15,12 +15,12 @@ export type Determinism = "off" | "warn" | "error";
 
 /** A call that workflow code should not make. */
 interface Call {
-  /** With its verb: "calls Date.now()". */
+  /** Includes the verb: "calls Date.now()". */
   readonly what: string;
   readonly instead: string;
 }
 
-/** Stacks that are looked at within one step of a unit: a loop that calls Math.random a million times must not take minutes. */
+/** Stacks captured within one step of a unit: a loop that calls Math.random a million times must not take minutes. */
 const MOST_LOOKS = 20;
 
 /** Turns in which user code may be running right now, with the guards of their workers. */
@@ -32,7 +32,7 @@ let looks = 0;
 export class DeterminismGuard implements TurnWatch {
   readonly mode: "warn" | "error";
   readonly logger: Logger;
-  /** Call sites that were warned of. */
+  /** Call sites that a warning was logged for. */
   readonly warned = new Set<string>();
   #stopped = false;
 
@@ -57,7 +57,7 @@ export class DeterminismGuard implements TurnWatch {
   }
 }
 
-/** A codec of the user's is called in turns, and is no workflow code: it may encrypt with random bytes. */
+/** A user's codec is called during turns but is not workflow code: it may encrypt with random bytes. */
 export function unguardedCodec(codec: Codec): Codec {
   if (codec === jsonCodec) return codec;
   return { encode: (value) => unguarded(() => codec.encode(value)), decode: (data) => unguarded(() => codec.decode(data)) };
@@ -74,7 +74,7 @@ function unguarded<T>(run: () => T): T {
 
 // ── reports ──
 
-/** `trap` is the patch that was called: the stack begins above it. */
+/** `trap` is the patched function that was called: the captured stack begins above it. */
 function caught(call: Call, trap: (...args: never[]) => unknown): void {
   if (looks++ >= MOST_LOOKS && ![...entered.keys()].some((turn) => errors.has(turn))) return;
   const error = unguarded(() => report(call, trap));
@@ -87,7 +87,7 @@ function report(call: Call, trap: (...args: never[]) => unknown): Error | undefi
   if (before !== undefined) return before;
   const site = callSite(trap);
   if (site === undefined) return undefined;
-  const message = `${callers(turns.map(([turn]) => turn))} ${call.what} at ${site}. Workflow code runs again in replay, where that gives something else. Use ${call.instead}.`;
+  const message = `${callers(turns.map(([turn]) => turn))} ${call.what} at ${site}. Workflow code runs again in replay, where the result would differ. Use ${call.instead}.`;
   let error: Error | undefined;
   for (const [turn, guard] of turns) {
     if (guard.mode === "error") {
@@ -101,12 +101,12 @@ function report(call: Call, trap: (...args: never[]) => unknown): Error | undefi
   }
   return error;
 }
-/** A logger that fails must not be seen by the workflow. */
+/** An error of the logger must not reach the workflow. */
 function warn(logger: Logger, message: string, turn: RunningTurn): void {
   try {
     logger.warn(message, { runId: turn.runId, workflow: turn.workflow.name });
   } catch {
-    // There is nobody else to tell.
+    // The logger has failed: there is no other place to report to.
   }
 }
 
@@ -119,11 +119,13 @@ function callers(turns: readonly RunningTurn[]): string {
 }
 
 const OUTSIDE_SOURCES = /^(?:node:|<anonymous>|native$)/;
-/** Folders of Holdfast's packages: calls from there are not the user's. */
+/** Source folders of Holdfast's packages: calls from there are not the user's. */
 const homes = new Set<string>();
 addHome(import.meta.url, "node/determinismGuard");
 
-/** The sources of the package that has this module, unless they were bundled with the user's code. `module`: its path in them. */
+/**
+ * Adds the source folder of the package that contains the module, unless it was bundled with user code. `module`: its path in that folder.
+ */
 function addHome(url: string, module: string): void {
   const path = pathOf(url);
   const [, folder] = /^(.*[\\/](?:src|dist)[\\/])(.*)\.[jt]s$/.exec(path) ?? [];
@@ -134,11 +136,11 @@ function isOurs(frame: string): boolean {
   return false;
 }
 
-/** The user's file and line, or undefined if it is not the user's code that calls: Node's own modules read the environment, too. */
+/** The user's file and line; undefined if the caller is not user code: Node's own modules read the environment too. */
 function callSite(trap: (...args: never[]) => unknown): string | undefined {
   const frames = framesAbove(trap);
   const caller = frames.find((frame) => frame !== "<anonymous>");
-  if (caller === undefined) return "a place without a source line";
+  if (caller === undefined) return "an unknown location";
   if (OUTSIDE_SOURCES.test(caller) || isOurs(caller)) return undefined;
   const sources = frames.filter((frame) => !OUTSIDE_SOURCES.test(frame));
   return sources.find((frame) => !/[\\/]node_modules[\\/]/.test(frame)) ?? caller;
@@ -154,7 +156,7 @@ function framesAbove(trap: (...args: never[]) => unknown): string[] {
   const lines = stack.split("\n").map((line) => /^\s+at (.*)$/.exec(line)?.[1]);
   return lines.filter((line) => line !== undefined).map((line) => pathOf(/\(([^()]*)\)$/.exec(line)?.[1] ?? line.replace(/^async /, "")));
 }
-/** Of a module or a frame: a path, whichever way it is written. */
+/** The path of a module's URL or of a stack frame. */
 function pathOf(url: string): string {
   if (!url.startsWith("file:")) return url;
   const [, file = url, position = ""] = /^(.*?)((?::\d+)*)$/.exec(url) ?? [];
@@ -173,16 +175,16 @@ type Callable = (...args: never[]) => unknown;
 
 let guards = 0;
 let patches: Patch[] = [];
-/** What is the same function in two places stays the same. */
+/** One proxy per function, so that a function exported in two places stays the same function. */
 const wrapped = new Map<object, object>();
 
 const NOW = "ctx.now(), the time of the turn";
-const FILE = "ctx.step, or read the file before the run starts and pass what it holds as input";
+const FILE = "ctx.step, or read the file before the run starts and pass its content as input";
 
 function install(): void {
   wrap(Date, "now", { what: "calls Date.now()", instead: NOW });
   wrapDate();
-  wrap(globalThis.performance, "now", { what: "calls performance.now()", instead: `${NOW}; measure inside of steps` });
+  wrap(globalThis.performance, "now", { what: "calls performance.now()", instead: `${NOW}; measure inside steps` });
   wrap(Math, "random", { what: "calls Math.random()", instead: "ctx.random()" });
   for (const owner of [globalThis.crypto, crypto]) {
     wrap(owner, "randomUUID", { what: "calls crypto.randomUUID()", instead: "ctx.uuid()" });
@@ -194,13 +196,13 @@ function install(): void {
     wrap(owner, "setInterval", { what: "calls setInterval()", instead: "ctx.loop with ctx.sleep in it" });
     wrap(owner, "setImmediate", { what: "calls setImmediate()", instead: "ctx.yield() to let other units go first" });
   }
-  wrap(globalThis, "fetch", { what: "calls fetch()", instead: "ctx.step, with the call inside of it" });
+  wrap(globalThis, "fetch", { what: "calls fetch()", instead: "ctx.step, with the call inside" });
   for (const key of ["readFileSync", "existsSync", "statSync", "readdirSync"]) wrap(fs, key, { what: `calls fs.${key}()`, instead: FILE });
   wrapEnvironment();
   syncBuiltinESMExports(); // so that `import { readFileSync } from "node:fs"` is the patched one
 }
 
-/** Only what is still ours is taken back: what others have patched since is theirs. */
+/** Removes only patches that are still in place: a function that other code has patched since stays as it is. */
 function uninstall(): void {
   for (const { owner, key, original, value } of patches.reverse()) {
     if (Object.getOwnPropertyDescriptor(owner, key)?.value === value) Object.defineProperty(owner, key, original);
@@ -212,12 +214,12 @@ function uninstall(): void {
 
 function patch(owner: object, key: string, make: (value: object) => unknown): void {
   const original = Object.getOwnPropertyDescriptor(owner, key);
-  if (original?.configurable !== true || original.value === undefined || original.value === null) return; // frozen, or not here
+  if (original?.configurable !== true || original.value === undefined || original.value === null) return; // frozen, or absent in this runtime
   const value = make(original.value);
   Object.defineProperty(owner, key, { ...original, value });
   patches.push({ owner, key, original, value });
 }
-/** A proxy, so that everything but the call is the original's: name, length, util.promisify's symbol. */
+/** A proxy changes only the call: name, length and util.promisify's symbol stay those of the original. */
 function wrap(holder: object | undefined, key: string, call: Call): void {
   const owner = holder === undefined ? undefined : ownerOf(holder, key);
   if (owner === undefined) return;
@@ -233,7 +235,7 @@ function wrap(holder: object | undefined, key: string, call: Call): void {
     return proxy;
   });
 }
-/** Methods of `performance` and `crypto` are their prototypes'. */
+/** The object that has the property: methods of `performance` and `crypto` are on their prototypes. */
 function ownerOf(holder: object, key: string): object | undefined {
   for (let at: object | null = holder; at !== null; at = Object.getPrototypeOf(at)) if (Object.hasOwn(at, key)) return at;
   return undefined;
@@ -257,7 +259,7 @@ function wrapDate(): void {
   patch(guarded.prototype, "constructor", () => guarded); // so that `date.constructor === Date` still holds
 }
 
-/** Libraries ask for it on every call, and it is the same wherever a run is replayed. */
+/** Libraries read it on every call, and its value is the same wherever a run is replayed. */
 const HARMLESS_VARIABLES: ReadonlySet<string | symbol> = new Set(["NODE_ENV"]);
 
 function wrapEnvironment(): void {

@@ -1,4 +1,4 @@
-// The third door: what hosts in a Node process can do beside.
+// The entry point for hosts that run in a Node process.
 
 export { codeOf } from "./codeOf.ts";
 export { type Determinism, DeterminismGuard, unguardedCodec } from "./determinismGuard.ts";

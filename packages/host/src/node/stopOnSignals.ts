@@ -1,6 +1,6 @@
 // `stopOn`: process signals that stop workers gracefully and then end the process.
-// Owns: the listeners of this process, and which workers each signal stops.
-// Invariants: W4 (the process exits 0 once all of them have stopped; a second signal, whichever it is, ends it at once).
+// Owns: the signal listeners of this process, and which workers each signal stops.
+// Invariants: W4 (the process exits with 0 once all these workers have stopped; a second signal of either kind exits at once).
 
 import type { Logger } from "@holdfast/core";
 
@@ -10,7 +10,7 @@ const EXIT_CODES: Readonly<Record<StopSignal, number>> = { SIGINT: 130, SIGTERM:
 interface Stoppable {
   stop(): Promise<void>;
 }
-/** Closed after its workers have stopped. */
+/** Closed once its workers have stopped. */
 interface Closable {
   readonly logger: Logger;
   close(): Promise<void>;
@@ -31,7 +31,7 @@ export function stopOnSignals(signals: readonly StopSignal[], worker: Stoppable,
   }
 }
 
-/** A worker that has stopped by itself: with the last of them, the listeners go. */
+/** Forgets a worker that has stopped by itself. The listeners are removed with the last worker. */
 export function forgetSignals(worker: Stoppable): void {
   if (stopping) return;
   for (const [signal, workers] of listening) {

@@ -1,22 +1,23 @@
-// The watchdog: reports a turn that does not come back, from a separate thread, because the one that runs the turn can't.
+// The watchdog: reports a turn that does not return. It is a separate thread, because the thread that runs the turn is blocked.
 // Owns: one thread and one shared buffer per process.
-// Invariants: X9 (a turn that never returns is reported once, with its workflow, run and unit); a step of a unit costs two stores.
+// Invariants: X9 (a turn that never returns is reported once, with its workflow, run and unit); each step of a unit costs two memory
+// writes.
 
 import { Worker } from "node:worker_threads";
 import type { RunningTurn, TurnWatch } from "@holdfast/core";
 
 // The buffer: four numbers, then the text.
-const STEP = 0; // Changes with every step of a unit that begins or ends.
-const DEPTH = 1; // Turns under way.
-const LIMIT = 2; // Milliseconds after which the latest of them is reported.
-const LENGTH = 3; // Bytes of text: workflow, run and unit, a line each.
+const STEP = 0; // Changes whenever a step of a unit begins or ends.
+const DEPTH = 1; // Turns in progress.
+const LIMIT = 2; // Milliseconds after which the latest turn is reported.
+const LENGTH = 3; // Bytes of text: workflow, run and unit, one line each.
 const TEXT_AT = 16;
 const TEXT_BYTES = 2_000;
 
-/** Milliseconds that a timer may be late on a busy machine. */
+/** How late a timer may fire on a busy machine, in milliseconds. */
 const LATE = 50;
 
-/** Plain JavaScript in a string: it needs no file beside it, whether this package is built, bundled or run from its sources. */
+/** Plain JavaScript in a string, so that it needs no separate file, whether this package is built, bundled or run from source. */
 const THREAD = `
 const { writeSync } = require("node:fs");
 const { workerData } = require("node:worker_threads");
@@ -31,7 +32,7 @@ function look() {
   const latest = Atomics.load(numbers, ${STEP});
   const limit = numbers[${LIMIT}];
   const now = performance.now();
-  // This thread was not called for so long either: the process was frozen, or had no processor.
+  // This thread did not run for so long either: the process was suspended, or got no CPU time.
   since += Math.max(0, now - looked - pause - ${LATE});
   looked = now;
   if (latest !== step || Atomics.load(numbers, ${DEPTH}) === 0) {
@@ -42,8 +43,8 @@ function look() {
     told = true;
     const [workflow, run, unit] = Buffer.from(text.slice(0, numbers[${LENGTH}])).toString().split("\\n");
     const seconds = ((now - since) / 1000).toFixed(1);
-    const line = '[holdfast] Workflow "' + workflow + '" (run ' + run + ", unit " + unit + ") has had the thread for " + seconds +
-      " s and does not give it back: an endless loop in workflow code? Nothing else in process " + process.pid + " can run meanwhile.\\n";
+    const line = '[holdfast] Workflow "' + workflow + '" (run ' + run + ", unit " + unit + ") has blocked the thread for " + seconds +
+      " s and has not returned: is there an endless loop in workflow code? Nothing else in process " + process.pid + " can run meanwhile.\\n";
     try {
       writeSync(2, line);
     } catch {}
@@ -61,7 +62,7 @@ interface Buffers {
 
 let buffers: Buffers | undefined;
 
-/** Starts the thread, if there is none yet. It does not keep the process alive; without it, nothing is reported. */
+/** Starts the thread, unless it runs already. It does not keep the process alive. If threads are not allowed, nothing is reported. */
 function started(limit: number): Buffers {
   if (buffers !== undefined) return buffers;
   const shared = new SharedArrayBuffer(TEXT_AT + TEXT_BYTES);
@@ -73,12 +74,12 @@ function started(limit: number): Buffers {
     thread.on("error", () => {});
     thread.unref();
   } catch {
-    // Threads are forbidden here (--permission): turns that come back are still timed.
+    // Threads are not allowed here (--permission): turns that return are still timed.
   }
   return buffers;
 }
 
-/** Turns that take longer than `limit` milliseconds are reported on stderr. */
+/** Reports turns that take longer than `limit` milliseconds, on stderr. */
 export class Watchdog implements TurnWatch {
   readonly #limit: number;
   readonly #numbers: Int32Array;
@@ -103,7 +104,7 @@ export class Watchdog implements TurnWatch {
     Atomics.store(this.#numbers, DEPTH, depth);
     Atomics.store(this.#numbers, STEP, step);
   }
-  /** Only when it changes: text costs more than all the rest. */
+  /** Only when it changes: writing text costs more than everything else here. */
   #write(turn: RunningTurn, unit: string): void {
     const { runId: run } = turn;
     const { name: workflow } = turn.workflow;
@@ -114,5 +115,5 @@ export class Watchdog implements TurnWatch {
 
 let depth = 0;
 let step = 0;
-/** What the buffer says now. */
+/** The current content of the buffer. */
 let written = { workflow: "", run: "", unit: "" };

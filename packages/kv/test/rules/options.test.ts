@@ -12,11 +12,11 @@ describe("what a run can't be run with", () => {
   test.each<[string, object | undefined, RegExp]>([
     ["nothing", undefined, /Give an object/],
     ["an option that there is not", { idd: "x" }, /idd: .* Did you mean id\?/],
-    ["an activity by itself", { activities: work }, /activities: Give a list, not activity "work" by itself: put it in brackets/],
-    ["a workflow by itself as activities", { activities: echo }, /No activity is in the object/],
-    ["no activities in an object", { activities: { echo } }, /No activity is in the object/],
-    ["a workflow among activities", { activities: [echo] }, /workflow "echo" is no activity/],
-    ["activities that are none", { activities: 5 }, /Give a list/],
+    ["an activity by itself", { activities: work }, /activities: Expected a list, got activity "work": put it in brackets/],
+    ["a workflow by itself as activities", { activities: echo }, /The object contains no activity/],
+    ["no activities in an object", { activities: { echo } }, /The object contains no activity/],
+    ["a workflow among activities", { activities: [echo] }, /Expected an activity made by activity\(name, run\), got workflow "echo"/],
+    ["activities that are none", { activities: 5 }, /Expected a list/],
     ["a codec that is none", { codec: {} }, /encode and decode/],
   ])("%s: an InvalidInputError", async (_, options, message) => {
     const driver = new MemoryDriver();

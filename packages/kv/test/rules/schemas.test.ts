@@ -32,7 +32,7 @@ test("X11 a schema that never answers does not keep a run waiting: the run is bl
   await handle.deliver({ id: "from-another-run", name: "never", payload: "1" });
   const result = await handle.result();
   expect(result).toMatchObject({ status: "blocked", error: { code: "HF_INVALID_INPUT" } });
-  expect(String((result as { error: Error }).error)).toContain("Its schema has not answered within 10 s.");
+  expect(String((result as { error: Error }).error)).toContain("The schema did not answer within 10 s.");
 });
 
 describe("schemas that transform", () => {

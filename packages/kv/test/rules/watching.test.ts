@@ -78,5 +78,5 @@ test("X9 a turn that does not come back is reported with its workflow, run and u
   const child = spawn(process.execPath, [join(import.meta.dirname, "../processes/stuck.mjs")], { stdio: ["ignore", "pipe", "pipe"] });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
   expect([stdout, code]).toEqual(["completed undefined", 0]);
-  expect(stderr).toMatch(/Workflow "spins" \(run r1, unit root\) has had the thread for \d+\.\d s/);
+  expect(stderr).toMatch(/Workflow "spins" \(run r1, unit root\) has blocked the thread for \d+\.\d s/);
 }, 60_000);
