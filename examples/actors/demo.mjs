@@ -44,8 +44,9 @@ const bytes = total * 70;
 // The process is killed while it creates, while it stamps, and while it rewards.
 for (const share of [0.1, 0.4, 0.75]) {
   const { running, output, ended } = start();
-  while (ledger.size() < bytes * share && running.exitCode === null) await delay(5);
-  assert.equal(running.exitCode, null, `the process ended before it was killed: ${output()}`);
+  const isOver = () => running.exitCode !== null || running.signalCode !== null;
+  while (ledger.size() < bytes * share && !isOver()) await delay(5);
+  assert.ok(!isOver(), `the process ended before it was killed (${running.exitCode ?? running.signalCode}): ${output()}`);
   running.kill("SIGKILL");
   await ended;
   console.log(`✗ killed with ${ledger.read().length} of ${total} effects done`);
