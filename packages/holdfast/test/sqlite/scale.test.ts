@@ -6,6 +6,11 @@ import { BLOCKED, DAMAGED_RUNS, DUE_RUNS, LANE_HEADS, LATER_RUN } from "../../sr
 import { newPath, openBench, openShell, type Shell } from "./support.ts";
 
 const MANY = 100_000;
+/** How long this process has worked, in milliseconds: not how long it waited for a busy machine. */
+function worked(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
 
 describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
   const path = newPath();
@@ -84,9 +89,9 @@ describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
 
   test("W1 a claim finds the one that is due", async () => {
     await bench.created("due", { queue: "default" });
-    const began = performance.now();
+    const began = worked();
     const claimed = await bench.claim(request);
-    expect(performance.now() - began).toBeLessThan(200);
+    expect(worked() - began).toBeLessThan(200);
     expect(runIds(claimed)).toEqual(["due"]);
   });
 
@@ -101,11 +106,11 @@ describe(`with ${MANY} runs that sleep and ${MANY} that nobody serves`, () => {
   });
 
   test("lists and counts of what is rare do not look at everything", async () => {
-    const began = performance.now();
+    const began = worked();
     expect((await bench.store.list({ limit: 5 })).runs).toHaveLength(5);
     expect((await bench.store.list({ status: ["failed"], limit: 5 })).runs).toHaveLength(0);
     expect((await bench.store.list({ workflow: "nothing", limit: 5 })).runs).toHaveLength(0);
-    expect(performance.now() - began).toBeLessThan(500);
+    expect(worked() - began).toBeLessThan(500);
     expect((await bench.store.count({})).pending).toBeGreaterThanOrEqual(MANY);
     shell.close();
   });
