@@ -150,8 +150,7 @@ describe.each(STORES)("attempts that are given up, on %s", (store) => {
     const act = activity(
       "act",
       async (_: undefined, { attempt, signal }) => {
-        begun.push(attempt);
-        if (attempt > 1) return attempt;
+        if (begun.push(attempt) > 1) return attempt;
         signal.addEventListener("abort", () => told.open(signal.reason));
         return new Promise<number>(() => {}); // it does not listen
       },
@@ -162,7 +161,8 @@ describe.each(STORES)("attempts that are given up, on %s", (store) => {
     const run = await engine.start(w, undefined);
     expect(await told.passed).toMatchObject({ name: "StepTimeoutError", limit });
     expect(await run.result()).toBeGreaterThan(1);
-    expect(begun).toEqual(begun.map((_, i) => i + 1));
+    // One whose time is over before it begins does not.
+    expect(begun).toEqual([...new Set(begun)].toSorted((a, b) => a - b));
   });
 
   test("W4 D11 an activity may report while its worker stops, within the grace period", async () => {
