@@ -9,11 +9,19 @@ import type { ClaimedTask, RunRow, Store } from "../store/port.ts";
 export async function whyOver(store: Store, task: ClaimedTask): Promise<Error> {
   const { runId, execution, seq, attempt } = task;
   try {
-    const [[run], rows] = await Promise.all([store.get([runId]), store.attempts(runId)]);
+    const look = () => Promise.all([store.get([runId]), store.attempts(runId)]);
+    const rowOf = (rows: Awaited<ReturnType<Store["attempts"]>>) =>
+      rows.find((one) => one.task === true && one.seq === seq && one.number === attempt);
+    let [[run], rows] = await look();
+    if (rowOf(rows)?.status === "running") {
+      // Its time is up, but the store has not looked at limits since. Once it has, it says which one has passed.
+      await store.expire();
+      [[run], rows] = await look();
+    }
     if (run === undefined || run.finishedAt !== undefined)
       return over(`its run is over (${run?.status ?? "deleted"})`, run === undefined ? {} : causeOf(run));
     if (run.execution !== execution) return over("its run has continued as new");
-    const row = rows.find((one) => one.task === true && one.seq === seq && one.number === attempt);
+    const row = rowOf(rows);
     if (row?.status === "failed" && row.error !== undefined) return reviveError(row.error); // one of its limits has passed
     return over(row?.error === undefined ? "it was given up by its workflow" : "its lease ran out, and another worker may have it");
   } catch {
