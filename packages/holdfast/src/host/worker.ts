@@ -263,7 +263,8 @@ export class WorkerHost implements DriverHost, BackendWorker {
   async makeSure(driver: RunDriver, turn: TurnCommit): Promise<void> {
     while (this.#isUnsure(driver) && this.#active.get(driver.runId) === driver) {
       if (this.#stopping !== undefined) return this.#giveBack(driver, turn);
-      if (!(await this.#renew())) await this.#passed(this.#settings.lease / 20);
+      const isRenewed = (await this.#renew()) && !this.#lateRenewals.has(driver.runId);
+      if (!isRenewed) await this.#passed(this.#settings.lease / 20);
     }
   }
   #giveBack(driver: RunDriver, turn: TurnCommit): Promise<void> {

@@ -191,7 +191,11 @@ const listing = (who: string, begun: string[]) =>
     for (const name of ["first", "second"]) await ctx.step(name, ({ attempt }) => void begun.push(`${name} step by ${who}, ${attempt}`));
   });
 /** A store whose process stands still from the end of a call that `falls` says until it is woken: nothing reaches it, it asks for nothing. */
-function dozing(falls: (name: "create" | "commit", items: readonly unknown[]) => boolean, failures = 0) {
+function dozing(
+  falls: (name: "create" | "commit", items: readonly unknown[]) => boolean,
+  failures = 0,
+  fails: "throws" | "is busy" = "throws",
+) {
   const awake = gate();
   const state = { isAsleep: false, failedRenewals: 0, wake: awake.open };
   const whenAwake = async () => {
@@ -213,7 +217,10 @@ function dozing(falls: (name: "create" | "commit", items: readonly unknown[]) =>
     claim: (request) => whenAwake().then(() => store.claim(request)),
     renew: async (...claims) => {
       await whenAwake();
-      if (state.isAsleep && state.failedRenewals++ < failures) throw new Error("not now");
+      if (state.isAsleep && state.failedRenewals++ < failures) {
+        if (fails === "is busy") return claims[2].map(() => "busy" as const);
+        throw new Error("not now");
+      }
       return store.renew(...claims);
     },
   });
@@ -227,25 +234,29 @@ const opensSecond = (_: string, items: readonly unknown[]) =>
 test.each([
   ["the commit of a step", opensSecond, 0, ["first step by me, 1", "second step by the other, 2"]],
   ["the commit of a step, and can't renew at once", opensSecond, 3, ["first step by me, 1", "second step by the other, 2"]],
+  ["the commit of a step, and finds its run locked", opensSecond, 3, ["first step by me, 1", "second step by the other, 2"]],
   ["the creation of a run", (name: string) => name === "create", 0, ["first step by the other, 2", "second step by the other, 1"]],
-] as const)("W3 a worker that stood still after %s until others had the run begins no step of it", async (_, falls, failures, expected) => {
-  const shared = new MemoryStore();
-  const begun: string[] = [];
-  const { state, change } = dozing(falls, failures);
-  const first = await open(change, shared);
-  const mine = listing("me", begun);
-  await first.worker({ workflows: [mine], lease: 60 });
-  const started = first.start(mine, undefined, { id: "run" });
-  await until(() => state.isAsleep);
-  const other = await open(undefined, shared);
-  await other.worker({ workflows: [listing("the other", begun)], lease: 60 });
-  await until(() => begun.some((step) => step.includes("the other")));
-  state.wake();
-  await (await started).result({ timeout: "5s" });
-  await until(() => state.failedRenewals >= failures);
-  await Promise.all(engines.splice(0).map((engine) => engine.close()));
-  expect(begun).toEqual(expected);
-});
+] as const)(
+  "W3 a worker that stood still after %s until others had the run begins no step of it",
+  async (what, falls, failures, expected) => {
+    const shared = new MemoryStore();
+    const begun: string[] = [];
+    const { state, change } = dozing(falls, failures, what.includes("locked") ? "is busy" : "throws");
+    const first = await open(change, shared);
+    const mine = listing("me", begun);
+    await first.worker({ workflows: [mine], lease: 60 });
+    const started = first.start(mine, undefined, { id: "run" });
+    await until(() => state.isAsleep);
+    const other = await open(undefined, shared);
+    await other.worker({ workflows: [listing("the other", begun)], lease: 60 });
+    await until(() => begun.some((step) => step.includes("the other")));
+    state.wake();
+    await (await started).result({ timeout: "5s" });
+    await until(() => state.failedRenewals >= failures);
+    await Promise.all(engines.splice(0).map((engine) => engine.close()));
+    expect(begun).toEqual(expected);
+  },
+);
 
 test("W3 W4 a worker that stood still, and stops before its lease is sure again, begins no step", async () => {
   const shared = new MemoryStore();
