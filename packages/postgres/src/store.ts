@@ -585,8 +585,9 @@ export class PostgresStore implements Store {
       JSON.stringify(activities.map(text)),
       Math.max(0, Math.min(limit, MOST_ITEMS)),
       time(lease),
+      request.known === undefined ? null : JSON.stringify(request.known),
     ];
-    const sql = this.#sqlOf("claim_tasks_1", 10);
+    const sql = this.#sqlOf("claim_tasks_1", 11);
     const [row] = await this.#use().connections.call<{ answer: string }>(() => ({ sql, values }), { tellAgain: true });
     const { now, next, overdue, tasks } = JSON.parse(row?.answer ?? "{}") as TaskClaimAnswer;
     const broken: object[] = [];

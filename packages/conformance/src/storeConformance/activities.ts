@@ -28,6 +28,21 @@ export function activities({ test }: Suite): void {
     const claims = await Promise.all(range(15).map((i) => bench.claimTasks({ workerId: `w${i}`, limit: 4 })));
     same(claims.flat().map(({ seq }) => seq).sort((a, b) => a - b), range(40)); // biome-ignore format: one line
   });
+  test("D7 D11 tasks that a worker was given and does not know of are given to it again, by the same attempt", async (bench) => {
+    await bench.waitingFor("a", ...range(4).map((i) => bench.newTask(i)));
+    const [known, lost, other] = await bench.claimTasks({ limit: 3 });
+    assert.ok(known !== undefined && lost !== undefined && other !== undefined);
+    await bench.complete(other);
+    bench.time += LEASE / 2;
+    same(await bench.claimTasks({ workerId: "w2", known: [], limit: 0 }), []);
+    const again = await bench.claimTasks({ limit: 2, known: [known.id] });
+    same(again.map(({ seq, attempt }) => [seq, attempt]), [[1, 1], [3, 1]]); // biome-ignore format: one line
+    same(await bench.claimTasks({ known: [known.id, ...again.map(({ id }) => id)] }), []);
+    // By its new token, for as long as any other.
+    assert.equal(await bench.complete(lost), false);
+    bench.time += LEASE - 1;
+    assert.equal(await bench.complete(only(again.slice(0, 1))), true);
+  });
   test("D11 the outcome of a task wakes its run", async (bench) => {
     await bench.waitingFor("a", bench.newTask(2));
     const task = await bench.claimTask();

@@ -64,6 +64,10 @@ export class ActivityRunner {
   readonly #running = new Map<number, Running>();
   /** A claim that is under way. */
   #claiming: Promise<void> | undefined;
+  /** D7: until then tasks may be leased to this worker that it has not heard of. */
+  #doubtUntil = Number.NEGATIVE_INFINITY;
+  /** Tasks that have run here and whose outcome could not be stored. */
+  readonly #unanswered = new Set<number>();
   #again = false;
   #stopped = false;
   #alarm: Timer | undefined;
@@ -115,7 +119,8 @@ export class ActivityRunner {
     const { store, workerId, queue, activities, lease, environment, logger } = this.#options;
     try {
       const asked = environment.elapsed();
-      const claim = await store.claimTasks({ workerId, queue, activities: [...activities.keys()], limit: room, lease });
+      const known = asked < this.#doubtUntil ? [...this.#running.keys(), ...this.#unanswered] : undefined;
+      const claim = await store.claimTasks({ workerId, queue, activities: [...activities.keys()], limit: room, lease, known });
       const { now, nextAt } = claim;
       const tasks = await this.#held(claim.tasks, asked);
       if (this.#stopped) return await this.#release(tasks); // W4: it was asked for before; others may have it
@@ -124,6 +129,8 @@ export class ActivityRunner {
       if (nextAt !== undefined) this.#alarm = environment.after(nextAt - now, () => void this.poll());
       if (claim.tasks.length === room) this.#again = true;
     } catch (error) {
+      // The call may have been carried out, or may be yet. What it leases is lost with the lease.
+      this.#doubtUntil = environment.elapsed() + lease;
       logger.error("Activities could not be claimed; trying again.", { error });
     }
   }
@@ -173,6 +180,7 @@ export class ActivityRunner {
     const before = this.#running.get(task.id);
     if (before !== undefined) this.#giveUp(before);
     this.#running.set(task.id, running);
+    this.#unanswered.delete(task.id);
     this.#scheduleHeartbeat(running);
     if (task.startToClose !== undefined) running.tooLong = environment.after(task.startToClose, () => this.#beat(running));
     this.#expectReport(running);
@@ -221,6 +229,7 @@ export class ActivityRunner {
         return this.#answer(running, failure);
       }
       // The lease runs out and another attempt follows.
+      this.#unanswered.add(task.id);
       this.#options.logger.error(`The outcome of activity ${task.activity} could not be stored.`, { runId: task.runId, error });
       return true;
     }

@@ -1,5 +1,5 @@
 // The batch contract: how a store carries out a call with many items.
-// Owns: the words of it: answer, limits; the faults of a rejected call are in store/errors.ts.
+// Owns: the words of it: answer, limits, and the items that are nothing else; the faults of a rejected call are in store/errors.ts.
 // Invariants: D2 D3.
 //
 // For `create commit send answerTasks renew heartbeat terminate resume`:
@@ -17,6 +17,8 @@
 // The host's batcher (store/batcher.ts) is the only caller of these methods, and the only place where a bad item is separated from the others.
 // Where the store picks the items (`claim expire retire claimTasks`) it isolates a bad row itself: see store/isolate.ts.
 
+import type { Payload } from "@holdfast/core";
+
 /** The answer to one item of a call. "busy": another transaction holds a lock that it needs, and nothing of it was written. */
 export type Answer<R> = R | "busy";
 
@@ -31,4 +33,23 @@ export interface BatchLimits {
    * over half of its runs at a time, and works on the others meanwhile.
    */
   readonly calls: number;
+}
+
+/** What a worker knows of a claim that it renews. */
+export interface HeldClaim {
+  readonly runId: string;
+  readonly epoch: number;
+  /** The highest inbox id that it was given. */
+  readonly seen: number;
+}
+/** Renews the lease of a task; with `details` it is the activity's own heartbeat, which its `heartbeat` limit waits for. */
+export interface Heartbeat {
+  readonly id: number;
+  readonly token: number;
+  readonly lease: number;
+  readonly details?: Payload | undefined;
+}
+export interface Termination {
+  readonly runId: string;
+  readonly reason: string | undefined;
 }

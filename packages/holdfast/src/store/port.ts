@@ -8,7 +8,9 @@
 // computed from a clock of their own, except moments that users gave (`startAt`, `deadline`) and timers that follow from turn times.
 
 import type { Job, Payload, RunStatus, SerializedError, StoredRunRetry, Turn } from "@holdfast/core";
-import type { Answer, BatchLimits } from "./batch.ts";
+import type { Answer, BatchLimits, Heartbeat, HeldClaim, Termination } from "./batch.ts";
+
+export type { Heartbeat, HeldClaim, Termination };
 
 // ───────────────────────────── runs ─────────────────────────────
 
@@ -331,6 +333,11 @@ export interface TaskClaimRequest {
   readonly activities: readonly string[];
   readonly limit: number;
   readonly lease: number;
+  /**
+   * D7: the answer to an earlier claim of this worker was lost. These are the tasks that it has run or runs; all others that are leased to it
+   * have never begun, and are given out again as the same attempt, under another token, before any new ones.
+   */
+  readonly known?: readonly number[] | undefined;
 }
 export interface TaskAnswer {
   readonly id: number;
@@ -385,30 +392,11 @@ export type WakeupKind = Exclude<keyof Wakeup, "ended" | "isOwn">;
 
 export type ResumeResult = "resumed" | "woken" | "not-found" | "not-resumable";
 
-/** What a worker knows of a claim that it renews. */
-export interface HeldClaim {
-  readonly runId: string;
-  readonly epoch: number;
-  /** The highest inbox id that it was given. */
-  readonly seen: number;
-}
 /** Whether the claim still holds, and what has come into its inbox since `seen`. */
 export interface Renewal {
   readonly held: boolean;
   readonly inbox: readonly InboxMessage[];
 }
-/** Renews the lease of a task; with `details` it is the activity's own heartbeat, which its `heartbeat` limit waits for. */
-export interface Heartbeat {
-  readonly id: number;
-  readonly token: number;
-  readonly lease: number;
-  readonly details?: Payload | undefined;
-}
-export interface Termination {
-  readonly runId: string;
-  readonly reason: string | undefined;
-}
-
 export interface Store {
   readonly limits: BatchLimits;
   /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */

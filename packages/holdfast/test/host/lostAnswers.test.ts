@@ -1,7 +1,7 @@
 // A call was carried out and its answer was lost: the worker can't know. It counts no attempt that it never began (D7), and touches no run
 // of others (D4).
 
-import { type Holdfast, workflow } from "holdfast";
+import { activity, type Holdfast, workflow } from "holdfast";
 import { type Store, StoreError, type TurnCommit } from "holdfast/store";
 import { describe, expect, test } from "vitest";
 import { enginesOn, STORES, until, Wire } from "../engine/engines.ts";
@@ -36,6 +36,51 @@ describe.each(STORES)("answers that are lost, on %s", (store) => {
     const wire = new Wire();
     return { wire, engine: await engines.open({ wire }) };
   };
+
+  test.each([
+    ["before the call has failed", false],
+    ["after that", true],
+  ])("D7 an activity whose claim was carried out %s, and lost, has not begun: it runs, though it has one attempt", async (_, isLate) => {
+    const { wire, engine } = await open();
+    const act = activity("act", (n: number, { attempt }) => `${n} ${attempt}`, ONCE);
+    const acts = workflow("acts", async (ctx, n: number) => ctx.activity(act, n));
+    let first: Parameters<Store["claimTasks"]>[0] | undefined;
+    let isCarriedOut = false;
+    wire.intercept("claimTasks", async (pass, request) => {
+      if (isCarriedOut) return pass(request);
+      if (first === undefined && isLate) {
+        first = request;
+        throw away();
+      }
+      const claim = await pass(first ?? request);
+      if (claim.tasks.length === 0) return claim;
+      isCarriedOut = true;
+      if (isLate) return pass(request);
+      throw away();
+    });
+    await engine.worker({ workflows: [acts], activities: [act], ...LEASE });
+    const runs = await engine.startMany(acts, [{ input: 1 }, { input: 2 }]);
+    expect(await Promise.all(runs.map((run) => run.result({ timeout: "15s" })))).toEqual(["1 1", "2 1"]);
+    expect(isCarriedOut).toBe(true);
+  });
+
+  test("D7 D11 an activity that has run, and whose outcome could not be stored, is not taken for one that has not begun", async () => {
+    const { wire, engine } = await open();
+    const attempts: number[] = [];
+    const act = activity("act", (_: undefined, { attempt }) => attempts.push(attempt), { retry: { maxAttempts: 2, initialInterval: 1 } });
+    const acts = workflow("acts", async (ctx) => ctx.activity(act, undefined));
+    wire.intercept("answerTasks", async () => {
+      wire.intercept("answerTasks", undefined);
+      wire.intercept("claimTasks", async () => {
+        wire.intercept("claimTasks", undefined);
+        throw away();
+      });
+      throw away();
+    });
+    await engine.worker({ workflows: [acts], activities: [act], lease: "1s" });
+    expect(await (await engine.start(acts, undefined)).result({ timeout: "15s" })).toBe(2);
+    expect(attempts).toEqual([1, 2]);
+  });
 
   test("D7 a step that a lost commit opened was not begun, and its worker knows it", async () => {
     const { wire, engine } = await open();

@@ -104,8 +104,17 @@ export class Tasks {
   claim(request: TaskClaimRequest, now: number): { tasks: ClaimedTask[]; nextAt: number | undefined } {
     const { queue, activities, limit, lease, workerId } = request;
     const accepts = (activity: string): boolean => activities.includes(activity);
-    const taken: KeptTask[] = [];
-    for (let due = this.#due(queue, accepts, limit, now); due.length > 0; due = this.#due(queue, accepts, limit - taken.length, now))
+    const { known } = request;
+    const isLost = (task: KeptTask): boolean =>
+      task.workerId === workerId && task.queue === queue && accepts(task.activity) && known?.includes(task.id) === false;
+    const lost = known === undefined ? [] : [...this.#tasks.values()].filter(isLost).slice(0, limit);
+    for (const task of lost) task.attempt--; // D7: it has not begun
+    const taken = lost;
+    for (
+      let due = this.#due(queue, accepts, limit - taken.length, now);
+      due.length > 0;
+      due = this.#due(queue, accepts, limit - taken.length, now)
+    )
       taken.push(...due.filter(({ runId }) => !this.#isPast(runId, now)));
     for (const task of taken) {
       task.attempt++;

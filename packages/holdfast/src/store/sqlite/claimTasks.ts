@@ -3,7 +3,7 @@
 // Invariants: D11 (a token fences every answer), W1 (only what the worker has code and room for).
 
 import type { ClaimedTask, TaskClaimRequest } from "../port.ts";
-import { LAST_MOMENT, payloadOrNull, readNumber, readOptionalNumber, text } from "./columns.ts";
+import { LAST_MOMENT, payloadOrNull, readNumber, readOptionalNumber, readText, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Session } from "./session.ts";
 import { dueWhileRunning, findTask, keepAttempt, type Task } from "./tasks.ts";
@@ -43,7 +43,24 @@ export function findTasks(db: Connection, request: TaskClaimRequest, now: number
 const CLAIM = `UPDATE holdfast_tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?, lease = ?,
   due_at = ?, available_at = NULL WHERE id = ?`;
 
-export function claimTask(session: Session, id: number, request: TaskClaimRequest, now: number): ClaimedTask | undefined {
+/** D7: tasks of this worker that it does not know of. */
+export function findLost(db: Connection, { workerId, queue, activities, limit, known }: TaskClaimRequest): number[] {
+  if (known === undefined) return [];
+  return db
+    .all("SELECT id, activity FROM holdfast_tasks WHERE worker_id = ? AND queue = ? ORDER BY id", [text(workerId), text(queue)])
+    .filter(([id, activity]) => !known.includes(readNumber(id)) && activities.includes(readText(activity)))
+    .slice(0, limit)
+    .map(([id]) => readNumber(id));
+}
+
+/** `again`: D7, by the same attempt, which has not begun. */
+export function claimTask(
+  session: Session,
+  id: number,
+  request: TaskClaimRequest,
+  now: number,
+  how: "new" | "again",
+): ClaimedTask | undefined {
   const { db } = session;
   const task = findTask(session, id, now);
   if (task === undefined) return undefined;
@@ -51,7 +68,7 @@ export function claimTask(session: Session, id: number, request: TaskClaimReques
   const leasedUntil = now + Math.min(request.lease, task.startToClose ?? request.lease);
   const claimed: Task = {
     ...task,
-    attempt: task.attempt + 1,
+    attempt: how === "again" ? task.attempt : task.attempt + 1,
     token: task.token + 1,
     workerId,
     startedAt: now,

@@ -29,7 +29,7 @@ import type {
   Wakeup,
 } from "../port.ts";
 import { type Claim, claimedRun, claimRun, findBlocked, findDamaged, findDue, findLanes, type Lane } from "./claimRuns.ts";
-import { claimTask, findTasks, type Heartbeat, heartbeatTask, readFresh } from "./claimTasks.ts";
+import { claimTask, findLost, findTasks, type Heartbeat, heartbeatTask, readFresh } from "./claimTasks.ts";
 import { commitFirst, commitTurn } from "./commitTurn.ts";
 import { Connection, type ConnectionOptions } from "./connection.ts";
 import { expireRuns, LATE_AT_ONCE, resume, terminate } from "./controlRuns.ts";
@@ -367,13 +367,19 @@ export class SqliteStore implements Store {
 
   async claimTasks(request: TaskClaimRequest): Promise<{ now: number; tasks: ClaimedTask[]; nextAt: number | undefined }> {
     const now = this.#clock();
-    const look = await this.#read((db) => ({ ...findTasks(db, request, now), overdue: findDueTasks(db, now, 1) }));
-    if (look.overdue.length === 0 && (look.due.length === 0 || request.limit <= 0)) return { now, tasks: [], nextAt: look.nextAt };
+    const look = await this.#read((db) => ({
+      ...findTasks(db, request, now),
+      overdue: findDueTasks(db, now, 1),
+      lost: findLost(db, request),
+    }));
+    const isNeeded = look.overdue.length > 0 || (request.limit > 0 && (look.due.length > 0 || look.lost.length > 0));
+    if (!isNeeded) return { now, tasks: [], nextAt: look.nextAt };
     return this.#write(request.limit, (session, now) => {
       sweepTasks(session, now);
-      const { due, nextAt } = findTasks(session.db, request, now);
-      const tasks = due.flatMap(({ id }) => claimTask(session, id, request, now) ?? []);
-      return { now, tasks, nextAt };
+      const lost = findLost(session.db, request).flatMap((id) => claimTask(session, id, request, now, "again") ?? []);
+      const { due, nextAt } = findTasks(session.db, { ...request, limit: request.limit - lost.length }, now);
+      const tasks = due.flatMap(({ id }) => claimTask(session, id, request, now, "new") ?? []);
+      return { now, tasks: [...lost, ...tasks], nextAt };
     });
   }
   async heartbeat(tasks: readonly Heartbeat[]): Promise<boolean[]> {
