@@ -20,7 +20,7 @@ export const planted = [
   bug(
     "outcome-taken-twice",
     "found: a transaction's outcome is consumed twice, from its answer and from the inbox",
-    `${engine}/runDriver.ts`,
+    `${engine}/runInbox.ts`,
     "if (id <= this.#seen) return;",
     "",
   ),
@@ -56,7 +56,7 @@ export const planted = [
   bug(
     "next-execution-forgets-time",
     "found: the next execution begins before the last turn of the previous one",
-    `${engine}/runDriver.ts`,
+    `${engine}/loadedRun.ts`,
     "this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0);",
     "",
   ),
@@ -171,8 +171,8 @@ export const planted = [
     "step-before-commit",
     "a step begins before the commit that schedules it",
     `${engine}/runDriver.ts`,
-    "    draft.seen = this.#seen;\n    this.#host.commit(",
-    "    draft.seen = this.#seen;\n    for (const { seq } of openedSteps(draft)) this.#operations.begin(seq, 1);\n    this.#host.commit(",
+    "    draft.seen = this.#inbox.seen;\n    this.#host.commit(",
+    "    draft.seen = this.#inbox.seen;\n    for (const { seq } of openedSteps(draft)) this.#operations.begin(seq, 1);\n    this.#host.commit(",
   ),
   bug(
     "sibling-not-joined",
@@ -309,7 +309,7 @@ export const planted = [
   bug(
     "patient-update-dropped",
     "a waiting update leaves the inbox with the first turn that does not accept it",
-    `${engine}/runDriver.ts`,
+    `${engine}/runInbox.ts`,
     "draft.consumed = turn.messages.flatMap(({ id }) => (kept.has(id) ? [] : [id]));",
     "draft.consumed = turn.messages.map(({ id }) => id);",
   ),
@@ -323,7 +323,7 @@ export const planted = [
   bug(
     "late-timer-forgotten",
     "found: a timer that fires while its run parks is forgotten when the run is resumed from the cache",
-    `${engine}/runDriver.ts`,
+    `${engine}/runInbox.ts`,
     'isReplayed ? "drop fires" : "keep fires"',
     '"drop fires"',
   ),
@@ -331,7 +331,7 @@ export const planted = [
     "consumed-apart",
     "a message leaves the inbox one commit after the turn that consumed it",
     `${engine}/runDriver.ts`,
-    "if (turn.messages.length > 0) this.#consume(draft, turn, completion);",
+    "if (turn.messages.length > 0) this.#inbox.consume(draft, turn, completion);",
     "const owing = this as { owed?: number[] };\n    draft.consumed = owing.owed ?? [];\n    owing.owed = turn.messages.map(({ id }) => id);",
   ),
   bug(
@@ -372,7 +372,7 @@ export const planted = [
   bug(
     "delivered-again",
     "messages that were already delivered are delivered again",
-    `${engine}/runDriver.ts`,
+    `${engine}/runInbox.ts`,
     "if (message.id <= this.#seen) continue;",
     "",
   ),
@@ -387,7 +387,7 @@ export const planted = [
     "saw-everything",
     "a worker reports messages as seen that it has not seen",
     `${engine}/runDriver.ts`,
-    "draft.seen = this.#seen;",
+    "draft.seen = this.#inbox.seen;",
     "draft.seen = Number.MAX_SAFE_INTEGER;",
   ),
   bug(

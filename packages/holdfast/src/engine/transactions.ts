@@ -3,9 +3,21 @@
 // Invariants: D6 (the outcome is in the inbox if and only if the transaction committed), D8 (attempts are those of the user's function:
 // a store that is busy or full for a while costs none).
 
-import { HoldfastError, IllegalReturnError, type Logger, type Payload, type StepBody, type StepInfo } from "@holdfast/core";
+import {
+  HoldfastError,
+  IllegalReturnError,
+  isError,
+  isInstance,
+  type Logger,
+  type Payload,
+  type StepBody,
+  type StepInfo,
+} from "@holdfast/core";
+import { type Body, Recorded } from "@holdfast/host";
 import { StoreError } from "../store/errors.ts";
 import type { InboxMessage, Store } from "../store/port.ts";
+import type { DriverHost } from "./driverHost.ts";
+import type { RunInbox } from "./runInbox.ts";
 
 /** The pause between tries of what the store could not carry out grows up to this, in milliseconds. */
 const LONGEST_PAUSE = 5_000;
@@ -66,6 +78,40 @@ export class Transactions {
         if (info.signal.aborted) throw error;
       }
     }
+  }
+}
+
+/** The body that a driver runs. Its outcome is in the inbox by the time it has ended (D6), so it is not reported a second time. */
+export function transactionBody(
+  body: StepBody,
+  seq: number,
+  driven: { readonly runId: string; readonly epoch: number; readonly inbox: RunInbox },
+  host: Pick<DriverHost, "transact">,
+): Body {
+  const run = async (info: StepInfo): Promise<Recorded> => {
+    const { runId, epoch, inbox } = driven;
+    const message = await host.transact({ runId, epoch, seq }, body, info);
+    if (message === "stale") throw new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" });
+    return new Recorded(() => inbox.takeAhead(message));
+  };
+  return { ...body, run, isFinal: isMisuse };
+}
+
+/** D6: a body that has ended its transaction by itself, or was about to, would do so again, and may have written something. */
+function isMisuse(error: unknown): boolean {
+  const seen = new Set<unknown>(); // libraries wrap what `tx` has thrown
+  for (let at = error; isError(at) && !seen.has(at); at = causeOf(at)) {
+    if (isInstance(at, HoldfastError) && at.code === "HF_STORE_TRANSACTION") return true;
+    seen.add(at);
+  }
+  return false;
+}
+/** Code throws any value: reading it may throw, too. */
+function causeOf(error: Error): unknown {
+  try {
+    return error.cause;
+  } catch {
+    return undefined;
   }
 }
 

@@ -3,8 +3,10 @@
 // Invariants: V4 (backoff only where the cause may pass; runs blocked for one reason are one line with their number, at most one every
 // ten seconds).
 
-import { HoldfastError, type Logger } from "@holdfast/core";
-import type { Environment, Timer } from "@holdfast/host";
+import { type AnyWorkflow, HoldfastError, type Logger, serializeError } from "@holdfast/core";
+import { type Environment, isBrokenRule, type Timer } from "@holdfast/host";
+import type { DriverHost } from "../engine/driverHost.ts";
+import type { Draft } from "./journal.ts";
 
 /** A line waits until no more runs have joined it for this long … */
 const QUIET_MS = 500;
@@ -22,10 +24,40 @@ export interface BlockedRun {
 }
 
 /** What runs have in common that are blocked for one reason. */
-export function reasonOf({ runId, workflow, code, error }: BlockedRun): string {
+function reasonOf({ runId, workflow, code, error }: BlockedRun): string {
   const { location, field } = error as { readonly location?: unknown; readonly field?: unknown };
   const what = error instanceof HoldfastError ? [error.code, location, field] : [error.message.replaceAll(runId, "")];
   return JSON.stringify([workflow, code, error.name, ...what]);
+}
+
+/** What the run waits for, unless the caller knows better. */
+function remedyOf(error: Error): string {
+  return isBrokenRule(error) ? "code that keeps to the rules" : "code that can replay it";
+}
+
+/** V4: makes `draft` the commit that blocks its run; the run is unharmed. */
+export function block(
+  draft: Draft,
+  workflow: AnyWorkflow,
+  error: Error,
+  host: Pick<DriverHost, "blocked" | "blockedLog" | "codeOf" | "now">,
+  remedy = remedyOf(error),
+): Draft {
+  const { blocked, blockedLog } = host;
+  const { runId } = draft;
+  const code = host.codeOf(workflow);
+  const run = { runId, workflow: workflow.name, code, error };
+  const reason = reasonOf(run);
+  const before = blocked.get(runId);
+  const times = before?.times ?? 0;
+  blocked.set(runId, { times: times + 1, reason });
+  if (before?.reason !== reason) blockedLog.note(run, reason);
+  draft.blocked = { error: serializeError(error), code };
+  draft.lease = "park";
+  if (!isBrokenRule(error)) draft.wakeAt = host.now() + Math.min(1_000 * 2 ** times, 300_000);
+  draft.seen = Number.MAX_SAFE_INTEGER;
+  draft.waitingFor = [`${remedy} (${error.name})`];
+  return draft;
 }
 
 /** The time by which lines are gathered: in a simulation it is simulated, and the log is part of what a seed repeats. */

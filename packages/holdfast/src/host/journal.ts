@@ -10,10 +10,15 @@ import {
   type ChildCommand,
   type Command,
   type Completion,
+  carriedOutBy,
   formatLocation,
+  type OpeningCommand,
   type RunStatus,
+  recordCount,
   recordTurn,
   type TerminalCommand,
+  type Turn,
+  trimmed,
 } from "@holdfast/core";
 import { carriedSignals, childStartOf, type Environment, retryTimeOf, runEndOf, storedRetry, updateAnswers } from "@holdfast/host";
 import { canceledBy } from "../store/canceled.ts";
@@ -40,6 +45,21 @@ export interface JournalContext {
 }
 
 export type Draft = Mutable<TurnCommit>;
+
+/** Operations that the worker which has the run carries out. */
+export const STEPS = carriedOutBy("worker");
+
+export function openedSteps(commit: TurnCommit | undefined): OpeningCommand[] {
+  const steps: OpeningCommand[] = [];
+  for (const command of commit?.turn?.commands ?? []) if ("n" in command && STEPS.has(command.type)) steps.push(command);
+  return steps;
+}
+
+/** L4: what is left of a first turn that trims; undefined if it doesn't. */
+export function lengthAfterTrims(turn: Turn | undefined): number | undefined {
+  if (turn?.commands.some((command) => command.type === "commit" && command.trim !== undefined) !== true) return undefined;
+  return trimmed([turn]).reduce((count, left) => count + recordCount(left), 0);
+}
 
 /** The commit of a turn, but for what only the driver knows: lease, timers, attempts, inbox. */
 export function draftOf(context: JournalContext, activation: Activation, completion: Completion & { status: "ok" }): Draft {

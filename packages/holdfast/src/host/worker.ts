@@ -20,8 +20,9 @@ import { checkedMessage, type Environment, type Timer, TurnQueue, tolerateReject
 import { codeOf, DeterminismGuard, Watchdog } from "@holdfast/host/node";
 import type { BackendWorker, WorkerSettings } from "../backend/port.ts";
 import { Claims } from "../engine/claims.ts";
+import type { DriverHost } from "../engine/driverHost.ts";
 import { RunCache } from "../engine/runCache.ts";
-import { type DriverHost, RunDriver } from "../engine/runDriver.ts";
+import { RunDriver } from "../engine/runDriver.ts";
 import { StoreClock } from "../engine/storeClock.ts";
 import { Transactions } from "../engine/transactions.ts";
 import { Batcher, type Waiting } from "../store/batcher.ts";

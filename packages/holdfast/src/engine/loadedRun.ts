@@ -1,0 +1,260 @@
+// One run in the memory of a worker: its executor, its open operations, its inbox, and how far its history goes.
+// Owns: what a turn changes of these, and the drafts of commits. When turns are computed and written is the driver's.
+// Invariants: P7 (time does not go back), D9 (an end, which may be taken back, changes nothing here), D10 (a run that failed is tried again
+// as a whole), K7 (nothing begins after the deadline but what undoes the rest), S1 (a run that rolls back does so until it ends).
+
+import {
+  type Activation,
+  type AnyWorkflow,
+  type Command,
+  type Completion,
+  Executor,
+  formatLocation,
+  type Job,
+  type OpeningCommand,
+  recordCount,
+  type Turn,
+} from "@holdfast/core";
+import { type Body, idempotencyKeyOf, isoTime } from "@holdfast/host";
+import { OpenOperations, recoveryOf, waitingWords } from "@holdfast/host/attempts";
+import { unguardedCodec } from "@holdfast/host/node";
+import { JobQueue } from "../host/jobs.ts";
+import { askAgain, type Draft, draftOf, type JournalContext, STEPS } from "../host/journal.ts";
+import type { ClaimedRun, RunRow } from "../store/port.ts";
+import type { DriverHost } from "./driverHost.ts";
+import { type RepeatedRequest, repeatedRequestsOf } from "./repeatedRequests.ts";
+import { lateIfOf, RunInbox } from "./runInbox.ts";
+import { knownAttempts } from "./setbacks.ts";
+import { transactionBody } from "./transactions.ts";
+
+export class LoadedRun {
+  readonly workflow: AnyWorkflow;
+  readonly queue = new JobQueue();
+  readonly inbox: RunInbox;
+  readonly operations: OpenOperations;
+  readonly #host: DriverHost;
+  #run: RunRow;
+  #executor: Executor;
+  /** D10: what is asked of others again with the turn of the resume. */
+  #repeated: RepeatedRequest[] = [];
+  #turns: number;
+  #historyLength: number;
+  /** P7: no turn is before the last one, though the estimate of the store's time may have been set back since. */
+  #notBefore = 0;
+  /** S1: it stays so until the run has ended, whatever its rollbacks wait for. */
+  #rollingBack = false;
+  /** When it is to be tried again as a whole (D10): until then no code runs. */
+  #retryRunAt: number | undefined;
+
+  /** `onChange`: a step has ended, or a timer is due. */
+  constructor(workflow: AnyWorkflow, run: RunRow, host: DriverHost, onChange: () => void) {
+    this.workflow = workflow;
+    this.#host = host;
+    this.#run = run;
+    this.#turns = run.turns;
+    this.#historyLength = run.historyLength;
+    this.inbox = new RunInbox(workflow, host, this.queue);
+    this.#executor = this.#createExecutor();
+    this.operations = new OpenOperations({
+      carries: STEPS,
+      environment: host.environment,
+      logger: host.logger,
+      run: this,
+      workerId: host.workerId,
+      now: () => host.now(),
+      bodyOf: (command) => this.#bodyOf(command),
+      keyOf: ({ unit, name, n }) => idempotencyKeyOf(this.runId, this.#run.execution, formatLocation(unit, name, n)),
+      encode: (value, what) => this.#executor.encode(value, what),
+      deadlineAt: () => this.#run.deadlineAt,
+      expires: false,
+      onChange,
+    });
+  }
+
+  /** Its row, as it was claimed. */
+  get run(): RunRow {
+    return this.#run;
+  }
+  get runId(): string {
+    return this.#run.id;
+  }
+  get epoch(): number {
+    return this.#run.epoch;
+  }
+  get executor(): Executor {
+    return this.#executor;
+  }
+  /** Turns that are in memory. */
+  get turns(): number {
+    return this.#turns;
+  }
+  get retryRunAt(): number | undefined {
+    return this.#retryRunAt;
+  }
+
+  // ── as it is loaded ──
+
+  #createExecutor(): Executor {
+    const { codec, logger, limits, environment, turnTimeout, watch, freezeStates } = this.#host;
+    return new Executor({
+      workflow: this.workflow,
+      codec: unguardedCodec(codec),
+      logger,
+      limits,
+      elapsed: environment.worked,
+      turnTimeout,
+      watch,
+      freezeStates,
+      withholdsRejections: true,
+    });
+  }
+  /** A claim begins. */
+  claimed(claim: ClaimedRun): void {
+    this.inbox.beginClaim(claim.turns !== undefined);
+    this.#run = claim.run;
+    this.#historyLength = claim.run.historyLength;
+    this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0); // P7: also after an execution that another worker ended
+  }
+  /** Messages came while it waits to be tried again: they wait with it. */
+  waitToRetry(at: number, { inbox }: ClaimedRun): void {
+    this.#retryRunAt = at;
+    this.inbox.passOver(inbox);
+  }
+  /** It is in memory as its history left it. */
+  recount(claim: ClaimedRun): void {
+    this.operations.recount(claim.attempts, knownAttempts(this.#host.blocked, claim));
+  }
+  /** As its history leaves it; an error if its code can't replay that. */
+  async recover(claim: ClaimedRun, resumed: boolean, isOver: () => boolean): Promise<Error | undefined> {
+    const turns = claim.turns ?? [];
+    const { attempt, deadlineAt } = claim.run;
+    this.#turns = claim.run.turns;
+    this.#notBefore = Math.max(this.#notBefore, turns.at(-1)?.time ?? 0); // P7: also of a turn that a resume voids
+    const { view, jobs, voided, rollingBack } = recoveryOf(turns, { resumed, attempt, deadlineAt });
+    this.#rollingBack = rollingBack;
+    for (const job of jobs) this.queue.push(job);
+    const failure = await this.replay(view, isOver);
+    if (failure !== undefined || isOver()) return failure;
+    const stored = { turns, attempts: claim.attempts, voids: voided?.causes };
+    this.operations.restore(this.#executor, stored, knownAttempts(this.#host.blocked, claim));
+    this.#repeated = voided === undefined ? [] : await this.#requestsOf(turns, resumed ? undefined : (voided.causes ?? []));
+    return undefined;
+  }
+  /** With a new executor, as these turns leave it. `isOver`: the claim has ended meanwhile, and no code runs. */
+  async replay(view: readonly Turn[], isOver: () => boolean): Promise<Error | undefined> {
+    const executor = this.#createExecutor();
+    this.#executor = executor;
+    const completion = await this.#host.turnQueue.run(async () => (isOver() ? undefined : executor.replay(view)));
+    return completion?.status === "failed" ? completion.error : undefined;
+  }
+  #requestsOf(turns: readonly Turn[], only: readonly number[] | undefined): Promise<RepeatedRequest[]> {
+    const { openOperations } = this.#executor;
+    return repeatedRequestsOf({ turns, jobs: this.queue.jobs, openOperations, only, attempts: () => this.#host.attempts(this.runId) });
+  }
+  /** Drops the executor, and with it all promises of its code. */
+  evict(): void {
+    void this.#executor.activate({ time: 0, jobs: [{ type: "evict" }] });
+  }
+
+  /** Undefined: the step is no longer open. */
+  #bodyOf({ seq }: OpeningCommand): Body | undefined {
+    const body = this.#executor.body(seq);
+    if (body === undefined) return undefined;
+    const standIn = this.#host.replaceStep(body.name);
+    if (standIn !== undefined) return { ...body, run: standIn as Body["run"] };
+    return body.kind === "transaction" ? transactionBody(body, seq, this, this.#host) : body;
+  }
+
+  // ── turns ──
+
+  /** A turn with these jobs, now. */
+  activationOf(jobs: readonly Job[]): Activation {
+    const time = Math.max(this.#host.now(), this.#notBefore, this.operations.latestFired);
+    return { time, jobs, historyLength: this.#historyLength };
+  }
+  /** A commit without a turn: attempts, or parking. */
+  bareDraft(given: "running" | "sleeping" | "blocked"): Draft {
+    const { id: runId, execution, epoch } = this.#run;
+    const status = this.#rollingBack && given !== "blocked" ? "rolling_back" : given;
+    return { runId, execution, epoch, workerId: this.#host.workerId, status, lease: "keep" };
+  }
+  /** The commit of a turn. What the turn has changed is noted, except for its effects, which wait for the commit (D1). */
+  turnDraft(activation: Activation, completion: Completion & { status: "ok" }): Draft {
+    const { id: runId, execution, epoch, queue, priority, version, deadlineAt } = this.#run;
+    const context: JournalContext = {
+      runId,
+      execution,
+      epoch,
+      workerId: this.#host.workerId,
+      queue,
+      priority,
+      version,
+      turns: this.#turns,
+      historyLength: this.#historyLength,
+      deadlineAt,
+      environment: this.#host.environment,
+      executor: this.#executor,
+    };
+    const draft = draftOf(context, activation, completion);
+    for (const { command, attempts, isStarted } of this.#repeated) askAgain(context, command, draft, attempts, isStarted);
+    // D9: of an end, which may be taken back, nothing is noted here: the run is over with its commit, or goes on from before it.
+    const goesOn = draft.close === undefined;
+    if (!goesOn) draft.lateIf = lateIfOf(completion);
+    for (const job of activation.jobs) {
+      if (job.type === "resolve") this.operations.answered(job.seq);
+      if (goesOn && (job.type === "resolve" || job.type === "fire")) this.operations.settled(job.seq);
+    }
+    // P7: not before the last turn, though the estimate of the store's time may have been set back since.
+    const { time = activation.time } = completion;
+    if (goesOn) for (const command of completion.commands) this.#note(command, time);
+    const fail = completion.commands.find((command) => command.type === "fail");
+    if (fail?.type === "fail" && fail.retryAfter !== undefined && goesOn) {
+      const retryRunAt = time + fail.retryAfter;
+      this.#retryRunAt = this.#isAfterDeadline(retryRunAt) ? time : retryRunAt;
+      this.inbox.leaveAll();
+      draft.attempt = this.#run.attempt + 1;
+      draft.status = "sleeping";
+      this.operations.clearTimers();
+    }
+    this.#rollingBack ||= draft.status === "rolling_back";
+    if (this.#rollingBack && goesOn) draft.status = "rolling_back";
+    draft.rollbacks = this.#executor.rollbacks;
+    return draft;
+  }
+  /** Keeps track of what a command opens, settles or gives up. */
+  #note(command: Command, time: number): void {
+    if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) {
+      this.operations.settled(command.seq);
+      if (!this.queue.isEmpty) this.queue.dropFire(command.seq);
+    } else if ("n" in command) this.operations.opened(command, time);
+  }
+  /** `historyLength`: after it, if the store counted. */
+  turnWritten(turn: Turn, historyLength: number | undefined): void {
+    if (this.#repeated.length > 0) this.#repeated = [];
+    this.#turns++;
+    this.#historyLength = historyLength ?? this.#historyLength + recordCount(turn);
+    this.#host.blocked.delete(this.runId);
+  }
+
+  /** What has ended and become due, for the next turn. */
+  collect(): void {
+    for (const job of this.operations.takeJobs()) this.queue.push(job);
+  }
+  /** The same, without a look at the clock. */
+  collectReady(): void {
+    for (const job of this.operations.takeReady()) this.queue.push(job);
+  }
+  waitingFor(): string[] {
+    const again = this.#retryRunAt === undefined ? [] : [`another attempt at ${isoTime(this.#retryRunAt)}`];
+    return [...again, ...waitingWords(this.#executor, this.operations)];
+  }
+
+  #isAfterDeadline(moment: number): boolean {
+    return this.#run.deadlineAt !== undefined && moment >= this.#run.deadlineAt;
+  }
+  /** K7: by the estimate of the store's time its deadline has passed: no turn and no step begins. What undoes it is exempt. */
+  get isOverdue(): boolean {
+    if (this.#run.deadlineAt === undefined || this.#rollingBack) return false;
+    return this.#isAfterDeadline(this.#host.now()) && !this.queue.jobs.some(({ type }) => type === "expire");
+  }
+}
