@@ -1,5 +1,5 @@
-// What to do about errors that all hosts share, with this host's names for the calls.
-// Owns: the advice that differs. What happened, and all that is the same everywhere, is the core's.
+// Advice for errors that all hosts share, with this host's names for the calls.
+// Owns: the advice that differs. The core owns the rest of these messages.
 // Invariants: the advice names only calls that exist in this package.
 
 import { errorCatalog, HoldfastError } from "@holdfast/core";

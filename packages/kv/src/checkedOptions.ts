@@ -1,6 +1,6 @@
-// Options, ids and keys as users pass them.
-// Owns: nothing; checks.
-// Invariants: bad input is an InvalidInputError that names the option, raised before anything is written.
+// Checks options, ids and keys that users pass.
+// Owns: the texts of these errors.
+// Invariants: invalid input is an InvalidInputError that names the option, thrown before anything is written.
 
 import { type Codec, checkOptionNames, InvalidInputError, type OptionNames, typedCodec } from "@holdfast/core";
 import type { AnyOpenOptions, AnyRunOptions, SendOptions, StartOptions, UpdateOptions } from "./options.ts";
@@ -27,14 +27,14 @@ const START: OptionNames<StartOptions> = { signals: true, deadline: true, retry:
 const RUN: OptionNames<AnyRunOptions & { mode: unknown }> = { ...OPEN, ...START, input: true, mode: true };
 const SEND: OptionNames<UpdateOptions> = { idempotencyKey: true, timeout: true, acceptWithin: true };
 
-/** What a run is opened or started with: an object, with no other names than these. */
+/** The options of opening or starting a run: an object without unknown names. */
 export function checkedOptions<T extends object>(what: string, options: T): T {
-  if (typeof options !== "object" || options === null) throw invalid(what, "Give an object, { driver, workflow, id, … }.");
+  if (typeof options !== "object" || options === null) throw invalid(what, "Expected an object, { driver, workflow, id, … }.");
   checkOptionNames(what, options, RUN);
   return options;
 }
 export function checkedSend<T extends SendOptions>(what: "signal" | "update", options: T): T {
-  if (typeof options !== "object" || options === null) throw invalid(what, "Its options are an object, or left out.");
+  if (typeof options !== "object" || options === null) throw invalid(what, "The options must be an object, or omitted.");
   checkOptionNames(what, options, SEND);
   return options;
 }
@@ -42,17 +42,17 @@ export function checkedSend<T extends SendOptions>(what: "signal" | "update", op
 export function checkedId(id: unknown, what = "runWorkflow"): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (typeof id !== "string" || id === "" || id.length > 512 || /[\u0000-\u001f\u007f]|\p{Cs}/u.test(id)) {
-    throw invalid(what, "An id is text of 1 to 512 characters without control characters and unpaired surrogates.", "id");
+    throw invalid(what, "An id must have 1 to 512 characters, no control characters and no unpaired surrogates.", "id");
   }
   return id;
 }
-/** Of a sender: it becomes part of a key. */
+/** A sender's key. It becomes part of a storage key. */
 export function checkedKey(key: string | undefined): string | undefined {
   if (key === undefined) return undefined;
   if (typeof key !== "string" || key === "" || key.length > 512 || /\p{Cs}|^\0/u.test(key)) {
     throw invalid(
       "send",
-      "An idempotency key is text of 1 to 512 characters; it has no unpaired surrogates and begins with no NUL.",
+      "An idempotency key must have 1 to 512 characters, no unpaired surrogates, and no NUL at its beginning.",
       "idempotencyKey",
     );
   }
@@ -61,11 +61,11 @@ export function checkedKey(key: string | undefined): string | undefined {
 
 export function checkedDeterminism(mode: AnyOpenOptions["determinism"] = "off"): "off" | "warn" | "error" {
   if (mode === "off" || mode === "warn" || mode === "error") return mode;
-  throw invalid("runWorkflow", 'It is "off", "warn" or "error".', "determinism");
+  throw invalid("runWorkflow", 'determinism must be "off", "warn" or "error".', "determinism");
 }
 
 export function checkedCodec(codec: Codec): Codec {
   if (typeof (codec as Partial<Codec> | null)?.encode !== "function" || typeof codec.decode !== "function")
-    throw invalid("runWorkflow", "A codec has the functions encode and decode.", "codec");
+    throw invalid("runWorkflow", "A codec must have the functions encode and decode.", "codec");
   return typedCodec(codec);
 }

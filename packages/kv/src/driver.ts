@@ -1,13 +1,13 @@
-// The port between the key-value host and whatever keeps the bytes of one run.
-// Owns: `EngineDriver`, and the words of storage: key, value, prefix, range, batch, alarm.
-// Invariants: one namespace a driver, one run a namespace; keys are bytes in byte order; a batch is all or nothing (D2); an alarm carries the
-// run's id (H3) and stays until it is set anew or cleared.
+// The port between the key-value host and the storage of one run.
+// Owns: `EngineDriver`, and the terms of storage: key, value, prefix, range, batch, alarm.
+// Invariants: one namespace per driver, one run per namespace; keys are bytes in byte order; a batch is all or nothing (D2); an alarm
+// carries the run's id (H3) and stays until it is set again or cleared.
 //
-// For implementers. A driver is a view of one isolated namespace: two drivers of different runs never see each other's keys, whatever those
-// are. Keys are any bytes, mostly a dozen, at most 2,000, 0x00 and 0xff among them; values are any bytes, empty ones too. What a method has
-// resolved is durable, as far as your storage promises anything: `runWorkflow` begins effects on the strength of it (D1). Arrays that are
-// handed to you are yours to keep, and those you hand out are the caller's. `driverConformance` from "@holdfast/conformance" holds all of
-// this against an implementation.
+// For implementers: a driver is a view of one isolated namespace. Drivers of different runs never see each other's keys. Keys are any
+// bytes, mostly a dozen, at most 2,000, including 0x00 and 0xff; values are any bytes, including none. When a method resolves, its effect
+// is durable, as far as your storage guarantees it: `runWorkflow` relies on that before it begins effects (D1). You may keep the arrays
+// that are passed to you; the caller may keep those that you return. `driverConformance` from "@holdfast/conformance" tests an
+// implementation for all of this.
 
 export interface KvEntry {
   readonly key: Uint8Array;
@@ -17,51 +17,51 @@ export interface KvEntry {
 export type KvWrite =
   | { readonly type: "set"; readonly key: Uint8Array; readonly value: Uint8Array }
   | { readonly type: "delete"; readonly key: Uint8Array }
-  /** All keys that begin with these bytes; with none of them, all keys. */
+  /** All keys that begin with these bytes; with an empty prefix, all keys. */
   | { readonly type: "deletePrefix"; readonly prefix: Uint8Array }
-  /** All keys from `start` on, up to and without `end`. */
+  /** All keys from `start` (inclusive) to `end` (exclusive). */
   | { readonly type: "deleteRange"; readonly start: Uint8Array; readonly end: Uint8Array };
 
 export interface EngineDriver {
   /** Undefined if there is no such key. */
   get(key: Uint8Array): Promise<Uint8Array | undefined>;
   set(key: Uint8Array, value: Uint8Array): Promise<void>;
-  /** A key that is not there is no error. */
+  /** A missing key is not an error. */
   delete(key: Uint8Array): Promise<void>;
   deletePrefix(prefix: Uint8Array): Promise<void>;
-  /** From `start` on, without `end`. */
+  /** From `start` (inclusive) to `end` (exclusive). */
   deleteRange(start: Uint8Array, end: Uint8Array): Promise<void>;
   /** Every entry whose key begins with the prefix, in byte order, as of one moment. */
   list(prefix: Uint8Array): Promise<KvEntry[]>;
   /**
-   * The greatest key that begins with the prefix; undefined if there is none. Senders ask for it, to append behind what is there. You may
-   * leave it out: they `list` then, which reads all messages that wait.
+   * The greatest key that begins with the prefix; undefined if there is none. Senders use it to append after existing messages. Optional:
+   * without it they use `list`, which reads all waiting messages.
    */
   last?(prefix: Uint8Array): Promise<Uint8Array | undefined>;
 
   /**
-   * All writes or none, also when the process is killed meanwhile. They count in order: a key that is set after its prefix was deleted is
-   * there. One that is refused or fails has written nothing. It is never called with parts of a turn: don't split it either.
+   * Writes everything or nothing, even if the process is killed meanwhile. Writes apply in order: a key that is set after its prefix was
+   * deleted exists. A batch that rejects has written nothing. Every call is one complete turn: don't split it.
    */
   batch(writes: readonly KvWrite[]): Promise<void>;
-  /** The most bytes of keys and values that `batch` takes, if there is a bound. A turn that needs more blocks its run. */
+  /** Maximum bytes of keys and values in one `batch`, if there is a limit. A turn that needs more blocks its run. */
   readonly maxBatchBytes?: number | undefined;
-  /** The most writes that `batch` takes, if there is a bound. */
+  /** Maximum number of writes in one `batch`, if there is a limit. */
   readonly maxBatchWrites?: number | undefined;
 
   /**
-   * Wake this run at `at` (milliseconds since 1970), or soon after; at once if that has passed. There is one alarm a run: a later call
-   * replaces it. It outlives the process, and firing does not end it: the run sets it anew or clears it when it has dealt with it, so that
-   * a host that was killed in between finds it again. An alarm too many costs time, a lost one the run.
+   * Wakes this run at `at` (milliseconds since 1970) or soon after; at once if that has passed. A run has one alarm: a later call replaces
+   * it. It survives the process, and firing does not clear it: the run sets it again or clears it when it is done, so that the alarm of a
+   * killed host fires again. A superfluous alarm costs time; a lost alarm loses the run.
    */
   setAlarm(runId: string, at: number): Promise<void>;
   clearAlarm(runId: string): Promise<void>;
 
   /**
-   * Calls back whenever messages may have been appended to this namespace: after `announce`, here or (if you can tell) elsewhere. A hint:
-   * late, doubled or lost ones cost time. Returns how to stop it.
+   * Calls back whenever messages may have been appended to this namespace: after `announce`, in this process or (if you can tell) in
+   * another one. It is a hint: late, duplicate or lost calls cost only time. Returns a function that stops it.
    */
   watch(onMessage: () => void): () => void;
-  /** Somebody has appended a message to this namespace: tell whoever watches it. */
+  /** A message was appended to this namespace: calls back all watchers. */
   announce(): void;
 }

@@ -1,5 +1,5 @@
-// Everything this host takes from the world besides its driver.
-// Owns: which part of the environment of hosts it uses.
+// Everything this host needs from its surroundings besides its driver.
+// Owns: which part of the hosts' environment it uses.
 // Invariants: a live run that waits for a timer keeps its process alive.
 
 import { type Environment as HostEnvironment, keepAliveEnvironment } from "@holdfast/host";

@@ -1,10 +1,10 @@
-// The catalog of the errors that the key-value host raises beyond those that all hosts share: codes, and what to do about each.
-// Owns: what docs/errors.md says of them. The messages are written where they are raised.
+// The catalog of errors that only the key-value host throws: codes, and what to do about each.
+// Owns: their entries in docs/errors.md. The messages are written where the errors are thrown.
 // Invariants: a code never changes (programs match on it), and is listed once.
 
 import type { ErrorEntry } from "@holdfast/core";
 
-/** `name` is its class, if it has one. */
+/** `name` is the class of the error, if it has one. */
 export type KvErrorEntry = Omit<ErrorEntry, "name"> & Partial<Pick<ErrorEntry, "name">>;
 
 export const kvErrors: readonly KvErrorEntry[] = [

@@ -1,17 +1,17 @@
 // Errors of the key-value host that have no class in the core.
-// Owns: the classes, their codes `HF_KV_…`, and their wording.
-// Invariants: nothing of a call that ends in one of these was written; a message says what to do.
+// Owns: the classes, their codes `HF_KV_…`, and their texts.
+// Invariants: a call that throws one of these has written nothing; each message says what to do.
 
 import { HoldfastError } from "@holdfast/core";
 
-/** What is stored can't be read: written by a newer version, damaged, or not Holdfast's. */
+/** The stored data can't be read: it was written by a newer version, is damaged, or is not Holdfast's. */
 export class KvFormatError extends HoldfastError {
   constructor(message: string, options: { readonly cause?: unknown } = {}) {
     super(message, { code: "HF_KV_FORMAT", cause: options.cause });
   }
 }
 
-/** H1: one live executor a namespace. */
+/** H1: one live executor per namespace. */
 export class RunLiveError extends HoldfastError {
   readonly runId: string;
   constructor({ runId }: { readonly runId: string }) {
@@ -24,7 +24,7 @@ export class RunLiveError extends HoldfastError {
   }
 }
 
-/** H5: the run was about to end when the message came, and it did not become known in time whether it has. */
+/** H5: the run was about to end when the message arrived, and whether it has ended was not known in time. */
 export class RunClosingError extends HoldfastError {
   readonly runId: string;
   constructor({ runId }: { readonly runId: string }) {
@@ -47,7 +47,7 @@ export class WrongNamespaceError extends HoldfastError {
   }
 }
 
-/** The driver could not write a batch. The run is as it was before, and has stopped. */
+/** The driver could not write a batch. The run stopped at its last batch. */
 export class KvWriteError extends HoldfastError {
   constructor({ runId, cause }: { readonly runId: string; readonly cause: unknown }) {
     const why = cause instanceof Error ? cause.message : String(cause);
@@ -59,11 +59,11 @@ export class KvWriteError extends HoldfastError {
   }
 }
 
-/** An operation that this host does not have, or not without something that it was not given. The run is blocked, and unharmed. */
+/** An operation that this host does not support, or not without an option that was not passed. The run is blocked, and unharmed. */
 export class UnsupportedOperationError extends HoldfastError {
   readonly location: string;
   constructor({ location, what, advice }: { readonly location: string; readonly what: string; readonly advice: string }) {
-    super(`${location}: the key-value host can't carry out ${what}.\n${advice}`, { code: "HF_KV_UNSUPPORTED" });
+    super(`${location}: the key-value host can't run ${what}.\n${advice}`, { code: "HF_KV_UNSUPPORTED" });
     this.location = location;
   }
 }

@@ -1,6 +1,7 @@
-// The handle on a run: what can be done with it, whether somebody runs it or not.
-// Owns: the checks of what users hand over, and the way from there to the namespace or to the session that is live there.
-// Invariants: H1 (a second start is refused), M1 M3 M10 (sends are acknowledged when durable), M11 (queries need nobody who runs it), M12.
+// The handle on a run: all operations on a run, whether it is live or not.
+// Owns: the checks of what users pass, and the choice between the namespace and the session that is live there.
+// Invariants: H1 (a second start is rejected), M1 M3 M10 (sends are acknowledged when durable), M11 (queries work while the run is not
+// live), M12.
 
 import {
   type AnyWorkflow,
@@ -74,47 +75,52 @@ export interface RunDescription {
 
 export interface WorkflowHandle<O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
   readonly id: string;
-  /** What it comes to. While it is live: when it ends, or is blocked or evicted. Otherwise: how it stands. */
+  /** The result. For a live run: once it has ended, is blocked or evicted. Otherwise: its current status. */
   result(): Promise<RunResult<O>>;
-  /** Resolves when the signal is durable and the run has an alarm for it. */
+  /** Sends a signal. Resolves when it is durable and the run has an alarm for it. */
   signal<K extends keyof S & string>(name: K, ...payload: InputArgs<SignalInput<S[K]>, SendOptions>): Promise<void>;
-  /** Resolves with the reply. Runs the run, if nobody does. */
+  /** Sends an update and resolves with its reply. Runs the run if it is not live. */
   update<K extends keyof U & string>(name: K, ...input: InputArgs<UpdateSent<U[K]>, UpdateOptions>): Promise<UpdateOutput<U[K]>>;
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; whatever the state is, the arguments follow it
   query<K extends keyof Q & string>(name: K, ...args: Parameters<Q[K]> extends [any?, ...infer A] ? A : []): Promise<ReturnType<Q[K]>>;
-  /** Asks it to stop: durable when this resolves, whatever the run is doing (K1). */
+  /** Requests cancellation: durable when this resolves, whatever the run is doing (K1). */
   cancel(reason?: string): Promise<void>;
-  /** Ends it, running no workflow code (K6). */
+  /** Ends the run without running workflow code (K6). */
   terminate(reason?: string): Promise<void>;
-  /** Tries exhausted work again: a failed run (D10), a blocked one, steps that wait for their next attempt. Then wake it. */
+  /** Allows another try of a failed run (D10), a blocked run, or steps that wait for their next attempt. Call wake() afterwards. */
   recover(): Promise<void>;
-  /** Runs it until nothing can advance; a live one looks what there is to do. */
+  /** Runs the run until nothing can advance. A live run checks for new work. */
   wake(): Promise<RunResult<O>>;
-  /** Takes a live run out of this process: steps that run are told and given up, nothing more is written. Resolves when it is gone. */
+  /**
+   * Removes a live run from this process: running steps are notified and abandoned, and nothing more is written. Resolves when it is done.
+   */
   evict(): Promise<void>;
   /** The last published state (P5). */
   state<T = unknown>(): Promise<T | undefined>;
   describe(): Promise<RunDescription>;
   /** Every operation of this execution with its attempts, in order (D12). */
   operations(): Promise<OperationInfo[]>;
-  /** What `replay` takes. */
+  /** The portable history, the input of `replay`. */
   history(): Promise<History>;
-  /** For routers: a signal from another run, which may know nothing of this one. If the schema refuses it, it is delivered to nobody (M13). */
+  /**
+   * For routers: delivers a signal of another run, which may not know this run's schema. A signal that the schema rejects reaches no code
+   * (M13).
+   */
   deliver(signal: RoutedSignal): Promise<void>;
-  /** For routers: an operation of this run has its outcome, from the child that it started. */
+  /** For routers: delivers the outcome of a child to the operation of this run that started it. */
   childEnded(parent: ParentLink, outcome: Outcome): Promise<void>;
 }
 
-/** Milliseconds: how long a caller whose time is up is kept waiting for what to tell it. */
+/** Milliseconds that a caller whose timeout has passed waits for the description of what the run waits for. */
 const WORDS_WITHIN = 1_000;
 
-/** A namespace has no workers to tell apart. */
+/** A namespace has no separate workers. */
 const NO_WORKERS: ReadonlyMap<number, string> = new Map();
 
 const QUIET: Pick<Logger, "debug" | "info"> = { debug() {}, info() {} };
 const consoleLogger: Logger = {
   ...QUIET,
-  // biome-ignore lint/suspicious/noConsole: where nobody gives a logger, this is where warnings belong
+  // biome-ignore lint/suspicious/noConsole: the default logger writes to the console
   warn: (message, fields) => console.warn(logLine(message, fields)),
   // biome-ignore lint/suspicious/noConsole: see above
   error: (message, fields) => console.error(logLine(message, fields)),
@@ -137,9 +143,9 @@ export class Handle {
       router,
     } = checkedOptions("runWorkflow", options);
     this.id = checkedId(options.id);
-    if (!isWorkflow(workflow)) throw invalid("runWorkflow", "Give a workflow, as workflow(..) makes them.", "workflow");
+    if (!isWorkflow(workflow)) throw invalid("runWorkflow", "Expected a workflow made by workflow(name, run).", "workflow");
     if (typeof driver !== "object" || driver === null || typeof driver.batch !== "function")
-      throw invalid("runWorkflow", "Give an EngineDriver.", "driver");
+      throw invalid("runWorkflow", "Expected an EngineDriver.", "driver");
     this.#workflow = workflow;
     this.#namespace = Namespace.of(driver);
     const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
@@ -169,10 +175,10 @@ export class Handle {
   }
   startLive(options: AnyRunOptions): void {
     this.#starting = this.#launch(options);
-    this.#starting.catch(() => {}); // who asks hears of it
+    this.#starting.catch(() => {}); // reported to the callers that await it
   }
   #starting: Promise<Session> | undefined;
-  /** H1 holds from now on, though a schema may take its time. */
+  /** H1 applies from now on, even while a schema is still validating. */
   #launch(options: AnyRunOptions): Promise<Session> {
     const { live } = this.#namespace;
     if (live instanceof Session && live.begunBy === "update") {
@@ -182,7 +188,7 @@ export class Handle {
     this.#refuseSecond();
     return this.#namespace.open(async () => this.#begin("start", await this.#birth(options)));
   }
-  /** `input`: of a child, as its parent's call has made it. */
+  /** `input`: for a child, as encoded by its parent's call. */
   async create(options: AnyRunOptions, input?: Payload): Promise<void> {
     const birth = await this.#birth(options, input);
     await create(this.#namespace, this.id, this.#workflow, birth, this.#settings).catch(rethrow);
@@ -217,12 +223,12 @@ export class Handle {
     const what = `the input of workflow ${this.#workflow.name}`;
     return this.#encode((await validated(what, this.#workflow.options.input as never, input)).value, what);
   }
-  /** P9: what a sender sends is within the limits too. */
+  /** P9: limits apply to what senders send, too. */
   #encode(value: unknown, what: string): Payload {
     const { payloadBytes = DEFAULT_LIMITS.payloadBytes } = this.#settings.limits;
     return encodeLimited(this.#settings.codec, value, { payloadBytes }, what);
   }
-  /** The session that is under way, if there is one. */
+  /** The session in progress, if there is one. */
   async #live(): Promise<Session | undefined> {
     await this.#starting;
     await this.#namespace.opened();
@@ -234,7 +240,7 @@ export class Handle {
   }
   async #wake(begunBy: BegunBy): Promise<RunResult> {
     await this.#live();
-    const { live } = this.#namespace; // as it is now: of several that wake it at once, one begins and the others join
+    const { live } = this.#namespace; // read now: of several concurrent wakes one begins, the others join it
     if (!(live instanceof Session)) return this.#begin(begunBy).result;
     const idle = live.idle();
     live.wake();
@@ -246,7 +252,7 @@ export class Handle {
   async result(): Promise<RunResult> {
     const live = await this.#live();
     if (live !== undefined) return live.result;
-    const own = await (await this.#starting)?.result; // a session that could not write says so
+    const own = await (await this.#starting)?.result; // throws if the session could not write
     await this.#head();
     const status: Status = (await this.#namespace.status(this.#settings.codec)) ?? { status: "pending" };
     if (own !== undefined && !isClosed(status.status)) return own;
@@ -265,7 +271,7 @@ export class Handle {
   }
   async #signalPayload(name: string, payload: unknown): Promise<Payload> {
     const spec = declaredMessage<SignalSpec<unknown>>(this.#workflow, "signals", name);
-    await validated(`signal ${name}`, spec?.schema as never, payload); // the run makes of it what its schema does
+    await validated(`signal ${name}`, spec?.schema as never, payload); // only checked: the run's schema transforms it
     return this.#encode(payload, `the payload of signal ${name}`);
   }
   async #send(job: MessageJob, key?: string): Promise<void> {
@@ -284,20 +290,20 @@ export class Handle {
     const end = await this.#settings.driver.get(KEY.end);
     const isUndone = end !== undefined && (read(end, this.#settings.codec) as End).resumable !== true;
     if (isClosed(status) && (status !== "failed" || isUndone || isOverdue(head, this.#settings.environment))) {
-      const message = `Run ${this.id} is ${status}: only a failed run whose rollbacks have not run and whose deadline has not passed can be recovered once it has ended.`;
+      const message = `Run ${this.id} is ${status}. A run that has ended can be recovered only if it failed, its rollbacks have not run and its deadline has not passed.`;
       throw new HoldfastError(message, { code: "HF_NOT_RESUMABLE" });
     }
     await this.#send({ type: "recover" });
   }
   async deliver({ id, name, payload }: RoutedSignal): Promise<void> {
-    await this.#send({ type: "signal", id, name, payload }, `\0signal/${id}`); // no key of a sender's
+    await this.#send({ type: "signal", id, name, payload }, `\0signal/${id}`); // no sender's key begins with NUL
   }
   async childEnded({ runId, execution, seq }: ParentLink, outcome: Outcome): Promise<void> {
     if (runId !== this.id) throw new WrongNamespaceError({ expected: `run "${runId}"`, found: `run "${this.id}"` });
     try {
-      await this.#send({ type: "resolve", seq, outcome, execution }, `\0child/${execution}/${seq}`); // no key of a sender's
+      await this.#send({ type: "resolve", seq, outcome, execution }, `\0child/${execution}/${seq}`); // no sender's key begins with NUL
     } catch (error) {
-      // A parent that is gone needs no answer.
+      // A parent that no longer exists needs no answer.
       if (!(error instanceof RunClosedError || error instanceof RunNotFoundError)) throw error;
     }
   }
@@ -316,7 +322,7 @@ export class Handle {
     const job = { type: "update", id, name, input: encoded, ...(acceptWithin > 0 && { acceptWithin }) } as const;
     return this.#reply(name, known ?? (await this.#outcome(job, key, timeout)));
   }
-  /** M10: once it is durable. */
+  /** M10: resolves once the outcome is durable. */
   async #outcome(job: UpdateJob, key: string | undefined, timeout: number | undefined): Promise<UpdateOutcome> {
     const { environment } = this.#settings;
     const stops: (() => void)[] = [];
@@ -335,7 +341,7 @@ export class Handle {
       for (const stop of stops) stop();
     }
   }
-  /** What its run waits for is worth a moment more; if the reply comes meanwhile, all the better. */
+  /** Describing what the run waits for is worth a short delay; if the reply arrives meanwhile, the caller gets it. */
   async #tooLate(update: string, timeout: number): Promise<HoldfastError> {
     const words = await new Promise<string>((resolve) => {
       const timer = this.#settings.environment.after(WORDS_WITHIN, () => resolve(""));
@@ -349,14 +355,14 @@ export class Handle {
         () => tell(""),
       );
     });
-    const message = `The reply to update ${update} of run ${this.id} did not come within ${timeout} ms.${words} It may still come: ask again.`;
+    const message = `The reply to update ${update} of run ${this.id} did not arrive within ${timeout} ms.${words} It may still arrive: ask again.`;
     return new HoldfastError(message, { code: "HF_WAIT_TIMEOUT", retryable: true });
   }
   async #sendAndRun(job: UpdateJob, key: string | undefined, pauses: Pauses): Promise<UpdateOutcome> {
     try {
-      await this.#send(job, key === undefined ? undefined : `\0update/${key}`); // no key of a signal's
+      await this.#send(job, key === undefined ? undefined : `\0update/${key}`); // distinct from the keys of signals
     } catch (error) {
-      // M10: one that ended before its run closed still has its outcome.
+      // M10: an update that ended before its run closed still has its outcome.
       const ended = error instanceof RunClosedError ? await this.#namespace.updateOutcome(job.id, this.#settings.codec) : undefined;
       if (ended === undefined) throw error;
       return ended;
@@ -365,12 +371,12 @@ export class Handle {
       await this.#wake("update");
     return this.#stored(job, pauses);
   }
-  /** Looks until it is there: the run may have moved on to another driver, which can't tell of it here. */
+  /** Polls until the outcome is stored: the run may have moved to another driver, which can't notify this one. */
   async #stored({ id, acceptWithin }: UpdateJob, pauses: Pauses): Promise<UpdateOutcome> {
     const isPatient = acceptWithin !== undefined;
     for (;;) {
       const { live } = this.#namespace;
-      if (live instanceof Session) await live.result.catch(() => {}); // while it is here it tells
+      if (live instanceof Session) await live.result.catch(() => {}); // while it is live here it notifies
       const status = await this.#namespace.status(this.#settings.codec);
       const outcome = await this.#namespace.updateOutcome(id, this.#settings.codec);
       if (outcome !== undefined) return outcome;
@@ -378,15 +384,15 @@ export class Handle {
       if (isClosed(status.status)) throw adviseHere(new RunClosedError({ runId: this.id, status: status.status }));
       if (status.status === "blocked") throw this.#blocked(status);
       await pauses.next();
-      // M8: it parked with an update that may be accepted until then, and no other host may mind its alarm.
+      // M8: the run parked with an update that may still be accepted, and no other host may watch its alarm.
       const isDue = isPatient && (status.wakeAt ?? Number.POSITIVE_INFINITY) <= this.#settings.environment.now();
       if (isDue && this.#namespace.live === undefined) await this.#wake("update");
     }
   }
-  /** V4: the update is kept, and offered to the run when it goes on. */
+  /** V4: the update is kept, and offered to the run when it continues. */
   #blocked({ error }: Status): RunBlockedError {
     const cause = error === undefined ? undefined : adviseHere(reviveError(error));
-    const reason = `${cause?.message.split("\n")[0] ?? "no reason is stored"}. The update is kept for when it goes on`;
+    const reason = `${cause?.message.split("\n")[0] ?? "no reason is stored"}. The update is kept until the run continues`;
     return adviseHere(new RunBlockedError({ runId: this.id, reason, cause }));
   }
   #reply(name: string, outcome: UpdateOutcome): unknown {
@@ -395,7 +401,7 @@ export class Handle {
     throw outcome.status === "rejected" || error instanceof HoldfastError ? error : new UpdateFailedError({ update: name, cause: error });
   }
 
-  // ── looking at it ──
+  // ── reading ──
 
   async #head() {
     await this.#starting;
@@ -415,7 +421,7 @@ export class Handle {
       return codec.decode(codec.encode(answer));
     } catch (cause) {
       // biome-ignore lint/style/useErrorCause: it is among the details
-      throw new QueryFailedError({ query: name, reason: `its result can't be given: ${(cause as Error).message}`, cause });
+      throw new QueryFailedError({ query: name, reason: `its result can't be encoded: ${(cause as Error).message}`, cause });
     }
   }
   async state(): Promise<unknown> {

@@ -1,6 +1,6 @@
-// The door of the key-value host.
-// Owns: nothing; it re-exports the host, and from the core what workflows are written with.
-// Invariants: nothing behind it needs Node.
+// The entry point of the key-value host.
+// Owns: nothing; it re-exports the host, and the parts of the core that workflows are written with.
+// Invariants: nothing here needs Node.
 
 export {
   type Activity,

@@ -1,6 +1,6 @@
-// What users say of a run: where it lives, what runs it, how it starts.
+// The options of users: where a run is stored, what runs it, how it starts.
 // Owns: the options of `runWorkflow`, `createWorkflow` and `openWorkflow`, and of sends.
-// Invariants: what is said of a start counts once, when the run comes to be.
+// Invariants: the options of a start apply once, when the run is created.
 
 import type { Codec, Duration, Limits, Logger, Queries, Signals, StartSignal, StoredRetryPolicy, Updates, Workflow } from "@holdfast/core";
 import type { AnyActivity } from "@holdfast/host";
@@ -11,13 +11,13 @@ import type { ParentLink } from "./storage/contents.ts";
 
 // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
 export interface OpenOptions<In, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
-  /** Of the run's own namespace: the same object for as long as the process lives. */
+  /** The driver of the run's namespace. Pass the same object as long as the process lives. */
   readonly driver: EngineDriver;
   readonly workflow: Workflow<any, O, S, U, Q, In>;
   readonly id: string;
-  /** Activities that the workflow calls; they run in place. A list, or the exports of a module. */
+  /** Activities that the workflow calls; they run in this process. A list, or the exports of a module. */
   readonly activities?: readonly AnyActivity[] | Readonly<Record<string, unknown>>;
-  /** For children and for messages to other runs. */
+  /** Needed for children and for messages to other runs. */
   readonly router?: Router;
   /** Default: JSON. */
   readonly codec?: Codec;
@@ -26,9 +26,9 @@ export interface OpenOptions<In, O, S extends Signals = Signals, U extends Updat
   readonly limits?: Partial<Limits>;
   /** How long the code of one turn may take. Default "2s". */
   readonly turnTimeout?: Duration;
-  /** What calling Date.now, Math.random, setTimeout or fetch in workflow code does. Needs Node. Default "off". */
+  /** What happens when workflow code calls Date.now, Math.random, setTimeout or fetch. Needs Node. Default "off". */
   readonly determinism?: "off" | "warn" | "error";
-  /** Report a turn that has not come back after this long on stderr, from a separate thread. Needs Node. Default: no such report. */
+  /** Report a turn that has not returned after this time, on stderr, from a separate thread. Needs Node. Default: no report. */
   readonly watchdog?: Duration;
   /** Time, timers and randomness. Default: the real ones. */
   readonly environment?: Environment;
@@ -40,15 +40,15 @@ export interface StartOptions<S extends Signals = Signals> {
   readonly signals?: readonly StartSignal<S>[];
   /** Default: the workflow's. */
   readonly deadline?: Duration | Date;
-  /** Of the run as a whole. Default: the workflow's. */
+  /** Retries of the run as a whole. Default: the workflow's. */
   readonly retry?: StoredRetryPolicy;
   readonly version?: string;
   readonly attributes?: Readonly<Record<string, string | number | boolean>>;
-  /** Of a child: as its router was given it. */
+  /** For a child: the link that its router received. */
   readonly parent?: ParentLink;
 }
 
-/** What is said of a start counts if the namespace is empty; a run that is there goes on as it was started. */
+/** The options of a start apply if the namespace is empty. An existing run continues as it was started. */
 export type RunOptions<In, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> = OpenOptions<
   In,
   O,
@@ -60,14 +60,14 @@ export type RunOptions<In, O, S extends Signals = Signals, U extends Updates = U
   (undefined extends In ? { readonly input?: NoInfer<In> } : { readonly input: NoInfer<In> });
 
 export interface SendOptions {
-  /** A repeated send with the same key is one delivery (M3). */
+  /** A repeated send with the same key is delivered once (M3). */
   readonly idempotencyKey?: string;
 }
 
 export interface UpdateOptions extends SendOptions {
-  /** How long to wait for the reply. The update goes on without it. */
+  /** How long to wait for the reply. The update continues after that. Default: no limit. */
   readonly timeout?: Duration;
-  /** Keep offering it until a `receive` accepts it, for at most this long by the run's clock (M8). Default: once. */
+  /** Offer the update again until a `receive` accepts it, for at most this long by the run's clock (M8). Default: it is offered once. */
   readonly acceptWithin?: Duration;
 }
 

@@ -1,6 +1,6 @@
-// Waiting for what another process may write.
-// Owns: the length of the waits, and the timer of the one that is under way.
-// Invariants: they grow; no timer is left behind.
+// Pauses between polls for data that another process may write.
+// Owns: the length of the pauses, and the timer of the current one.
+// Invariants: pauses grow; no timer is left behind.
 
 import type { Environment, Timer } from "./environment.ts";
 
@@ -8,7 +8,7 @@ import type { Environment, Timer } from "./environment.ts";
 const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 30_000;
 
-/** Between looks at something that another process may change: longer each time, and over at once if nothing is looked for any more. */
+/** Pauses between polls: longer each time, and ended at once when polling stops. */
 export class Pauses {
   readonly #environment: Environment;
   #wait = FIRST_PAUSE;

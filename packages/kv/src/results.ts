@@ -1,4 +1,4 @@
-// What a run has come to, for who ran it.
+// The result of running a run.
 // Owns: `RunResult`.
 // Invariants: P1 P11 (one status), K3 (a canceled run keeps what its root returned).
 
@@ -8,14 +8,16 @@ import type { End, Status } from "./storage/contents.ts";
 
 export type RunResult<O = unknown> =
   | { readonly status: "completed"; readonly output: O }
-  /** Nothing can advance it now. `wakeAt` is when to run it again, in milliseconds since 1970; without it only a message does. */
+  /**
+   * Nothing can advance it now. `wakeAt` is when to run it again, in milliseconds since 1970; without it, only a message can advance it.
+   */
   | { readonly status: "sleeping"; readonly wakeAt?: number; readonly waitingFor: readonly string[] }
   | { readonly status: "failed"; readonly error: Error }
-  /** The code at hand can't advance it (V4). The run is unharmed. */
+  /** The current code can't advance it (V4). The run is unharmed. */
   | { readonly status: "blocked"; readonly error: Error; readonly wakeAt?: number }
   | { readonly status: "canceled"; readonly output?: unknown; readonly reason?: string; readonly error?: Error }
   | { readonly status: "terminated"; readonly error: Error }
-  /** P10: the next execution has this input. Run it again, and it begins. */
+  /** P10: the next execution has this input, and begins when the run is run again. */
   | { readonly status: "continued"; readonly input: unknown };
 
 const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
@@ -24,11 +26,11 @@ export function isClosed(status: RunStatus | undefined): boolean {
   return status !== undefined && CLOSED.has(status);
 }
 
-/** Of a run that is not being run. */
+/** The result of a run that is not live. */
 export function resultOf(status: Status, end: End | undefined, codec: Codec): RunResult {
   const stored = end?.error ?? status.error;
   const error = stored === undefined ? undefined : adviseHere(reviveError(stored));
-  const unknown = new HoldfastError("The run has ended without saying why.", { code: "HF_KV_NO_REASON" });
+  const unknown = new HoldfastError("The run has ended, but no error is stored.", { code: "HF_KV_NO_REASON" });
   switch (status.status) {
     case "completed":
       return { status: "completed", output: end?.value === undefined ? undefined : codec.decode(end.value) };

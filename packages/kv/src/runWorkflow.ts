@@ -1,6 +1,6 @@
 // `runWorkflow`, `createWorkflow`, `createChild` and `openWorkflow`: what users of the key-value host call.
 // Owns: their signatures.
-// Invariants: H1 (a second start is refused), K6 (a child that is asked for again is found).
+// Invariants: H1 (a second start is rejected), K6 (a child that is requested again is found).
 
 import { type Queries, RunAlreadyExistsError, type Signals, type Updates } from "@holdfast/core";
 import { invalid } from "./checkedOptions.ts";
@@ -10,8 +10,9 @@ import type { RunResult } from "./results.ts";
 import type { ChildStart } from "./router.ts";
 
 /**
- * Runs a workflow on the namespace of a driver: starts it if there is none, otherwise goes on with it. `mode: "yield"`, the default, runs
- * until nothing can advance and resolves with what it has come to. `mode: "live"` stays, and is woken by timers and messages.
+ * Runs a workflow on the namespace of a driver: starts it if the namespace is empty, otherwise continues it. `mode: "yield"`, the default,
+ * runs until nothing can advance, and resolves with the result. `mode: "live"` stays in memory, and is woken by timers and messages. Throws
+ * InvalidInputError for invalid options, RunLiveError if the run is already live on this driver.
  */
 export function runWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
   options: RunOptions<In, O, S, U, Q> & { readonly mode: "live" },
@@ -21,7 +22,7 @@ export function runWorkflow<In, O, S extends Signals, U extends Updates, Q exten
 ): Promise<RunResult<O>>;
 export function runWorkflow(options: AnyRunOptions & { readonly mode?: "yield" | "live" }): unknown {
   const mode = options?.mode ?? "yield";
-  if (mode !== "yield" && mode !== "live") throw invalid("runWorkflow", `mode is "yield" or "live", not ${String(mode)}.`, "mode");
+  if (mode !== "yield" && mode !== "live") throw invalid("runWorkflow", `mode must be "yield" or "live", not ${String(mode)}.`, "mode");
   const handle = new Handle(options, mode);
   if (mode === "yield") return handle.start(options);
   handle.startLive(options);
@@ -29,8 +30,8 @@ export function runWorkflow(options: AnyRunOptions & { readonly mode?: "yield" |
 }
 
 /**
- * Creates a run without running it: it is durable, and has an alarm that is due, when this resolves. For hosts that run what their alarms
- * say. A run that is there is a `RunAlreadyExistsError`.
+ * Creates a run without running it: when this resolves, the run is durable and has an alarm that is due. For hosts that run what their
+ * alarms demand. Throws `RunAlreadyExistsError` if the namespace has a run.
  */
 export async function createWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
   options: RunOptions<In, O, S, U, Q>,
@@ -40,7 +41,7 @@ export async function createWorkflow<In, O, S extends Signals, U extends Updates
   return handle as never;
 }
 
-/** For routers: creates the child that is asked for, on the driver of its own namespace. Asked again, it finds it there. */
+/** For routers: creates the requested child on the driver of its own namespace. If it is requested again, the existing child is found. */
 export async function createChild(child: ChildStart, options: Omit<AnyOpenOptions, "id">): Promise<"started" | "conflict"> {
   const { id, input, parent, version, deadline, deadlineAt, retry } = child;
   const handle = new Handle({ ...options, id }, "yield");
@@ -62,7 +63,7 @@ export async function createChild(child: ChildStart, options: Omit<AnyOpenOption
   return isSame ? "started" : "conflict";
 }
 
-/** A handle on a run that need not be live: to send to it, to look at it, to wake it. Starts nothing. */
+/** A handle on a run that need not be live: to send to it, to read it, to wake it. Starts nothing. */
 export function openWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
   options: OpenOptions<In, O, S, U, Q>,
 ): WorkflowHandle<O, S, U, Q> {

@@ -1,11 +1,11 @@
-// A namespace in memory: for tests, and as the shortest driver there is to read.
-// Owns: the bytes, and their order.
-// Invariants: those of the port. Each method does its work synchronously, so that each is atomic by itself.
+// A namespace in memory: for tests, and as the shortest driver to read.
+// Owns: the bytes and their order.
+// Invariants: those of the port. Each method works synchronously, so each is atomic.
 
 import type { EngineDriver, KvEntry, KvWrite } from "../driver.ts";
 import { afterPrefix, compareBytes } from "../storage/tuple.ts";
 
-/** The alarms of many runs, as a host with one scheduler for all of them keeps them. */
+/** The alarms of many runs, for a host with one scheduler for all of them. */
 export class MemoryAlarms {
   readonly #alarms = new Map<string, number>();
 
@@ -18,12 +18,12 @@ export class MemoryAlarms {
   get(runId: string): number | undefined {
     return this.#alarms.get(runId);
   }
-  /** Runs whose time has come, the most overdue first. */
+  /** Runs whose alarm is due, the most overdue first. */
   due(now: number): string[] {
     const due = [...this.#alarms].filter(([, at]) => at <= now);
     return due.sort((a, b) => a[1] - b[1]).map(([runId]) => runId);
   }
-  /** When the next is due. */
+  /** When the next alarm is due. */
   get next(): number | undefined {
     let next: number | undefined;
     for (const at of this.#alarms.values()) if (next === undefined || at < next) next = at;
@@ -31,11 +31,11 @@ export class MemoryAlarms {
   }
 }
 
-/** What outlives the driver: open another one on it, and it is a crash and a restart. */
+/** The data, which survives the driver: opening another driver on it simulates a crash and a restart. */
 export class MemoryNamespace {
-  /** By key, as text of one character a byte: such texts compare as the bytes do. */
+  /** By key, as text with one character per byte: such texts sort like the bytes. */
   readonly entries = new Map<string, Uint8Array>();
-  /** Keys in order, once they are asked for; undefined since something was added. */
+  /** Sorted keys, computed on demand; undefined after a key was added. */
   sorted: string[] | undefined = [];
   readonly watchers = new Set<() => void>();
 }
@@ -87,7 +87,7 @@ export class MemoryDriver implements EngineDriver {
   }
   async last(prefix: Uint8Array): Promise<Uint8Array | undefined> {
     const start = textOf(prefix);
-    let last: string | undefined; // looked for among all: to sort them for each message that comes would cost more
+    let last: string | undefined; // a scan: sorting all keys for each new message would cost more
     for (const text of this.namespace.entries.keys()) if (text.startsWith(start) && (last === undefined || text > last)) last = text;
     return last === undefined ? undefined : bytesOf(last);
   }
@@ -115,9 +115,9 @@ export class MemoryDriver implements EngineDriver {
   #remove(texts: readonly string[]): void {
     for (const text of texts) if (this.namespace.entries.delete(text)) this.namespace.sorted = undefined;
   }
-  /** Keys from `start` on, without `end`. */
+  /** Keys from `start` (inclusive) to `end` (exclusive). */
   #between(start: Uint8Array, end: Uint8Array | undefined): string[] {
-    this.namespace.sorted ??= [...this.namespace.entries.keys()].sort(); // by code unit, each of which is a byte
+    this.namespace.sorted ??= [...this.namespace.entries.keys()].sort(); // by code unit: each is one byte
     const { sorted } = this.namespace;
     const to = end === undefined ? sorted.length : firstAt(sorted, textOf(end));
     return sorted.slice(firstAt(sorted, textOf(start)), to);
@@ -150,7 +150,7 @@ function bytesOf(text: string): Uint8Array {
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   return bytes;
 }
-/** The index of the first text that is not before `text`. */
+/** The index of the first text that is not less than `text`. */
 function firstAt(sorted: readonly string[], text: string): number {
   let low = 0;
   let high = sorted.length;

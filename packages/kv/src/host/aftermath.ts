@@ -1,7 +1,7 @@
-// What is left to do for a run that is over: messages that came too late, word for other runs.
+// Finishes a run that has ended: answers messages that arrived too late, and notifies other runs.
 // Owns: nothing.
-// Invariants: M10 M12 (no caller waits for ever), K6 (family hears of it, now or at a later wake-up). If it is cut short, the next wake-up
-// does the rest.
+// Invariants: M10 M12 (no caller waits forever), K6 (parent and children are notified, now or at a later wake-up). If it is interrupted,
+// the next wake-up does the rest.
 
 import type { RunStatus } from "@holdfast/core";
 import type { UpdateAnswer } from "@holdfast/host";
@@ -17,7 +17,7 @@ export async function settleAfterEnd(execution: Execution, intake: Intake, flush
   await flusher.alarm.leaveAt(storage.outbox.size > 0 ? post.nextAt : undefined, () => intake.waiting > 0);
 }
 
-/** Messages that nobody will take go, and callers hear of it. */
+/** Deletes messages that no turn will consume, and notifies their callers. */
 async function refuseLeftovers({ storage, settings }: Execution, intake: Intake, flusher: Flusher): Promise<void> {
   const { maxBatchBytes, maxBatchWrites } = settings.driver;
   const status: RunStatus = storage.status?.status ?? "completed";
@@ -35,7 +35,7 @@ async function refuseLeftovers({ storage, settings }: Execution, intake: Intake,
     flusher.tell(answers);
   }
 }
-/** Word for others goes out before the run is over here; what can't be delivered now is, at a later wake-up. */
+/** Notifies other runs before the run leaves this process. What can't be delivered now is delivered at a later wake-up. */
 async function settlePost({ storage, post }: Execution, flusher: Flusher): Promise<void> {
   if (storage.outbox.size === 0) return;
   await post.settle();

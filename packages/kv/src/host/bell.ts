@@ -1,6 +1,6 @@
-// What a live run waits by when nothing can advance.
-// Owns: whether something has happened since it was last asked.
-// Invariants: D9 (what happens while nobody waits is not missed: the next wait is over at once).
+// What a live run waits on when nothing can advance.
+// Owns: whether something has happened since the last wait.
+// Invariants: D9 (an event between two waits is not missed: the next wait ends at once).
 
 import type { Timer } from "../environment.ts";
 
@@ -12,14 +12,14 @@ export class Bell {
     this.#rung = true;
     this.#onRing?.();
   };
-  /** Something has happened since the last wait. */
+  /** Whether something has happened since the last wait. */
   get rung(): boolean {
     return this.#rung;
   }
   hush(): void {
     this.#rung = false;
   }
-  /** Until it rings; at once if it has. `timer` may ring it. */
+  /** Waits until it rings; returns at once if it has rung. `timer` may ring it. */
   async wait(timer: () => Timer | undefined): Promise<void> {
     if (!this.#rung) {
       const running = timer();

@@ -1,6 +1,6 @@
-// How a run comes to be.
-// Owns: what a start says, and the first batch of a run that is created before anybody runs it.
-// Invariants: M8 (signals of a start are there in the first turn), K7 (a deadline counts from the creation), P7 (the seed).
+// Creates runs.
+// Owns: the data of a start, and the first batch of a run that is created without being run.
+// Invariants: M8 (signals of a start are available in the first turn), K7 (a deadline counts from the creation), P7 (the seed).
 
 import { type AnyWorkflow, type Payload, RunAlreadyExistsError } from "@holdfast/core";
 import type { Environment } from "../environment.ts";
@@ -8,7 +8,7 @@ import type { Namespace, Sender } from "../messages/namespace.ts";
 import type { Head } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
 
-/** What a run is created with. */
+/** The data that a run is created with. */
 export interface Birth {
   readonly head: Pick<Head, "input" | "version" | "retry" | "parent">;
   readonly deadline: number | undefined;
@@ -18,19 +18,22 @@ export interface Birth {
   readonly signals: readonly { readonly name: string; readonly payload: Payload }[];
 }
 
-/** What a run is from now on. */
+/** The head of the new run. */
 export function headOf(id: string, workflow: AnyWorkflow, birth: Birth, environment: Environment): Head {
   const createdAt = environment.now();
   const deadlineAt = birth.deadlineAt ?? (birth.deadline === undefined ? undefined : createdAt + birth.deadline);
   const facts = { id, workflow: workflow.name, execution: 1, attempt: 1, seed: environment.uuid(), createdAt, deadlineAt };
   return { ...facts, ...birth.head };
 }
-/** Puts a new run into its storage; writing it is the caller's. Signals are too: the first turn takes them, or `putSignals` stores them. */
+/**
+ * Adds a new run to its storage; the caller writes it. The caller also handles its signals: the first turn consumes them, or `putSignals`
+ * stores them.
+ */
 export function bear(storage: Storage, head: Head, birth: Birth): void {
   storage.setHead(head);
   if (Object.keys(birth.attributes).length > 0) storage.mergeAttributes(birth.attributes);
 }
-/** M8: of a run whose first turn comes later. */
+/** M8: stores the signals of a run whose first turn comes later. */
 export function putSignals(storage: Storage, namespace: Namespace, birth: Birth, environment: Environment): void {
   for (const { name, payload } of birth.signals) {
     const job = { type: "signal", id: environment.uuid(), name, payload } as const;
@@ -38,7 +41,7 @@ export function putSignals(storage: Storage, namespace: Namespace, birth: Birth,
   }
 }
 
-/** Creates a run that its alarm will wake: durable, with that alarm, when this resolves. */
+/** Creates a run that its alarm will wake. The run and the alarm are durable when this resolves. */
 export function create(namespace: Namespace, id: string, workflow: AnyWorkflow, birth: Birth, creator: Sender): Promise<void> {
   return namespace.open(async () => {
     await namespace.live?.begun;
@@ -54,7 +57,8 @@ async function write(namespace: Namespace, id: string, workflow: AnyWorkflow, bi
   storage.setStatus({ status: "pending", wakeAt: head.createdAt });
   putSignals(storage, namespace, birth, environment);
   storage.assertFits();
-  // Before the run: one without an alarm would never be woken. An alarm without a run is cleared by the wake-up that finds none.
+  // The alarm comes before the run, because a run without an alarm would never be woken. An alarm without a run is cleared at the next
+  // wake-up.
   await driver.setAlarm(id, head.createdAt);
   await storage.flush();
 }

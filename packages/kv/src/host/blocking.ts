@@ -1,7 +1,7 @@
-// What is stored of a run that the code at hand can't advance.
+// Stores that the current code can't advance a run.
 // Owns: nothing.
-// Invariants: V4 (the run is unharmed: of the turn that failed nothing is kept; if the cause may pass it is tried
-// again later, each time after a longer wait; messages are kept and don't wake it).
+// Invariants: V4 (the run is unharmed: nothing of the failed turn is kept; if the cause may pass, the run is retried with growing delays;
+// messages are kept and don't wake it).
 
 import { type AnyWorkflow, HoldfastError, type SerializedError, serializeError } from "@holdfast/core";
 import { isBrokenRule } from "@holdfast/host";
@@ -18,7 +18,7 @@ const FIRST_WAIT = 1_000;
 const LONGEST_WAIT = 300_000;
 const SHORT_MESSAGE = 200;
 
-/** Stores that it is blocked, and why; returns when it is to be tried again, if by itself. */
+/** Stores that the run is blocked, and why. Returns when it will be retried, if it is retried without a call. */
 export async function storeBlocked(
   { settings, head }: Execution,
   error: Error,
@@ -29,7 +29,7 @@ export async function storeBlocked(
   let wakeAt: number | undefined;
   let refusal: unknown;
   for (const form of tellableForms(error)) {
-    const storage = await Storage.load(driver, codec); // what the turn would have changed is forgotten
+    const storage = await Storage.load(driver, codec); // discards the changes of the turn
     const isNew = storage.head === undefined;
     if (isNew) keepBirth(storage, head, settings, namespace);
     const status = blockedStatus(form, !isBrokenRule(error), storage.status, environment.now(), head.deadlineAt);
@@ -45,15 +45,15 @@ export async function storeBlocked(
   }
   if (refusal === undefined) return wakeAt;
   await flusher.alarm.leaveAt(undefined, () => false);
-  throw refusal; // it could not even be created
+  throw refusal; // the run could not be created
 }
-/** A run whose first turn is blocked is there with all it was started with. */
+/** A run that is blocked in its first turn is stored with everything it was started with. */
 function keepBirth(storage: Storage, head: Head, { birth, environment }: Settings, namespace: Namespace): void {
   if (birth === undefined) return;
   bear(storage, head, birth);
   putSignals(storage, namespace, birth, environment);
 }
-/** An error with all it carries may itself be more than a batch takes: then what it says has to do. The fullest form comes first. */
+/** An error may be too large for a batch: then a shorter form of it is stored. The complete form comes first. */
 function tellableForms(error: Error): SerializedError[] {
   const stored = serializeError(error);
   const { name, message, code } = { code: undefined, ...stored };
@@ -68,14 +68,14 @@ function blockedStatus(
 ): Status {
   const times = (before?.times ?? 0) + 1;
   const triedAt = isTried ? now + Math.min(FIRST_WAIT * 2 ** (times - 1), LONGEST_WAIT) : Number.POSITIVE_INFINITY;
-  const next = Math.min(triedAt, deadlineAt > now ? deadlineAt : Number.POSITIVE_INFINITY); // K7: its deadline counts all the same
+  const next = Math.min(triedAt, deadlineAt > now ? deadlineAt : Number.POSITIVE_INFINITY); // K7: the deadline applies while it is blocked, too
   const wakeAt = next === Number.POSITIVE_INFINITY ? undefined : next;
   return { status: "blocked", wakeAt, waitingFor: [`code that can advance it (${error.name})`], error, times };
 }
 /** V2 */
 export function notServed(workflow: AnyWorkflow, head: Head): HoldfastError {
   return new HoldfastError(
-    `Run "${head.id}" was started with version ${head.version ?? "none"} of workflow "${workflow.name}"; the code at hand is ${workflow.version ?? "none"} and does not serve it.\n` +
+    `Run "${head.id}" was started with version ${head.version ?? "none"} of workflow "${workflow.name}"; the current code has version ${workflow.version ?? "none"} and does not serve it.\n` +
       "Run it with code of that version, or name the version in `serves`.",
     { code: "HF_KV_VERSION_NOT_SERVED" },
   );

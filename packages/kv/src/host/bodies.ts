@@ -1,7 +1,7 @@
-// What is run for the operations that this host carries out.
-// Owns: nothing; a translation of opening commands.
-// Invariants: D8 (who retries, and how often), D11 (activities run in place), M12 K6 (other runs by way of the router); what this host can't
-// carry out is found before anything of the turn is written (V4).
+// What this host runs for operations.
+// Owns: nothing; it translates opening commands.
+// Invariants: D8 (retries), D11 (activities run in this process), M12 K6 (other runs are reached through the router); an operation that
+// this host can't run is found before anything of the turn is written (V4).
 
 import {
   type CarriedOutBy,
@@ -25,7 +25,7 @@ import type { Attempt } from "../storage/contents.ts";
 export interface BodyContext {
   readonly runId: string;
   readonly execution: number;
-  /** As it is now: a turn that is taken back has another after it (D9). */
+  /** The current executor: a turn that is taken back gets a new one (D9). */
   readonly executor: () => Executor;
   readonly codec: Codec;
   readonly activities: ReadonlyMap<string, AnyActivity>;
@@ -34,28 +34,28 @@ export interface BodyContext {
 }
 
 const ROUTED = carriedOutBy("otherRun");
-/** Operations that this host has something to run for. */
+/** The kinds of operations that this host runs. */
 export const CARRIED = carriedOutBy("worker", "activityWorker", "otherRun");
 
-/** Why this host, as it was set up, can't carry out a command. */
+/** The error for a command that this host, as configured, can't run. */
 export function unsupported(command: OpeningCommand, { activities, router }: BodyContext): UnsupportedOperationError | undefined {
   const location = formatLocation(command.unit, command.name, command.n);
   if (command.type === "transaction") {
-    const advice = "There is no transaction that the user's writes and the run's could share: use ctx.step with its idempotency key.";
+    const advice = "Your writes and the run's writes can't share a transaction here: use ctx.step with its idempotency key.";
     return new UnsupportedOperationError({ location, what: "a transaction", advice });
   }
   if (command.type === "activity" && !activities.has(command.name)) {
-    const advice = `Pass it: runWorkflow({ …, activities: [${command.name}] }). The run is unharmed and goes on then.`;
+    const advice = `Pass it: runWorkflow({ …, activities: [${command.name}] }). The run is unharmed, and continues then.`;
     return new UnsupportedOperationError({ location, what: `activity "${command.name}", which it does not know`, advice });
   }
   if (ROUTED.has(command.type) && router === undefined) {
-    const advice = "A namespace knows no other runs: pass a `router` that does. The run is unharmed and goes on then.";
+    const advice = "A namespace knows no other runs: pass a `router`. The run is unharmed, and continues then.";
     return new UnsupportedOperationError({ location, what: `a ${command.type} without a router`, advice });
   }
   return undefined;
 }
 
-/** Undefined for what waits for nothing of the host's, and for an operation that is no longer open. */
+/** Undefined for operations that need nothing from the host, and for an operation that is no longer open. */
 export function bodyOf(command: OpeningCommand, openedAt: number, context: BodyContext): Body | undefined {
   switch (command.type) {
     case "step":
@@ -109,7 +109,7 @@ function activityBody(command: ActivityCommand, openedAt: number, context: BodyC
 
 // ── other runs ──
 
-/** Whether a message got through is for the host to find out, however long it takes; what can't be is an answer. */
+/** Delivery to other runs is retried until it succeeds; errors that can't pass are the answer. */
 const UNTIL_ANSWERED: RetryPolicy = {
   maxAttempts: Number.POSITIVE_INFINITY,
   nonRetryable: ["RunNotFoundError", "RunClosedError", "RunAlreadyExistsError", "LimitExceededError", "InvalidInputError"],
@@ -122,7 +122,7 @@ function arrived(runId: string, delivery: Delivery): void {
   if (delivery === "not-found") throw new RunNotFoundError({ runId });
   if (delivery === "closed") throw new RunClosedError({ runId, status: "closed" });
 }
-/** Once it is started it exists; its outcome is a message of its own. */
+/** Running it starts the child. The child's outcome is a separate message. */
 function childBody(command: ChildCommand, context: BodyContext): Body | undefined {
   const { id, seq, detached } = command;
   const body = routed(`start of child ${id}`, context, async (router) => {

@@ -1,7 +1,7 @@
-// How a run ends without missing a message that was acknowledged.
+// Ends a run without losing a message that was acknowledged.
 // Owns: the mark `closing` of the run's status, and what senders of this process wait for.
-// Invariants: H5 (a run marks itself, lists its messages once more, and then ends or takes the mark away), D9 K1 (what makes an end late),
-// M1 (a sender whose message comes after that list is acknowledged only once it is known what came of it).
+// Invariants: H5 (a run sets the mark, lists its messages once more, and then ends or removes the mark), D9 K1 (which messages delay the
+// end), M1 (a message that arrives after that list is acknowledged only once the result of the end is known).
 
 import type { EndWants, Job } from "@holdfast/core";
 import type { Execution } from "./execution.ts";
@@ -18,22 +18,22 @@ export class Closing {
     this.#intake = intake;
     this.#flusher = flusher;
   }
-  /** Undefined while messages that come are still looked at. Otherwise resolves once the end is durable, or the run has stopped without it. */
+  /** Undefined while arriving messages are still read. Otherwise resolves once the end is durable, or the run has stopped without it. */
   get decided(): Promise<void> | undefined {
     return this.#decided;
   }
-  /** The run ends, whatever comes from now on. */
+  /** The run ends, whatever arrives from now on. */
   decide(): void {
     this.#decided ??= new Promise((resolve) => {
       this.#tell = resolve;
     });
   }
-  /** What has come of it can be read. */
+  /** The result of the end can be read. */
   over(): void {
     this.#tell();
   }
 
-  /** D9: may the turn end the run? If not, something came that it should have been given. `jobs`: of the turn. */
+  /** D9: whether the turn may end the run. If not, something arrived that the turn should have received. `jobs`: those of the turn. */
   async mayEnd(execution: Execution, jobs: readonly Job[], wants: EndWants): Promise<boolean> {
     if (wants.overtaken !== undefined && jobs.some(isOutcome)) return false;
     const isLate = (job: { readonly type: string; readonly name?: string }): boolean =>
@@ -55,11 +55,11 @@ export class Closing {
   }
 }
 
-/** Not a message, nor what begins the turn of an execution or attempt. */
+/** True for outcomes: neither messages, nor the first job of an execution or attempt. */
 export function isOutcome({ type }: Job): boolean {
   return type === "resolve" || type === "fire" || type === "childStarted";
 }
-/** What begins an execution, or an attempt of it: first in its turn. */
+/** True for the first job of an execution or of an attempt. */
 export function isBeginning({ type }: Job): boolean {
   return type === "start" || type === "resume";
 }

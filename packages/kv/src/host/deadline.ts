@@ -1,7 +1,7 @@
 // Runs past their deadline.
 // Owns: nothing.
-// Invariants: K7 (such a run is not begun and not advanced; it is replayed only to undo what it has done, and if its code can't do that it
-// stays blocked).
+// Invariants: K7 (such a run is neither begun nor advanced; it is replayed only to run its rollbacks, and stays blocked if its code can't
+// do that).
 
 import { DeadlineExceededError, type FailCommand, serializeError, type Turn } from "@holdfast/core";
 import type { Environment } from "../environment.ts";
@@ -10,12 +10,12 @@ import type { Head } from "../storage/contents.ts";
 export function isOverdue({ deadlineAt }: Head, environment: Environment): boolean {
   return deadlineAt !== undefined && deadlineAt <= environment.now();
 }
-/** How it ends where there is nothing to undo. */
+/** The end of a run that has no rollbacks to run. */
 export function expired({ id, deadlineAt = 0 }: Head): FailCommand {
   return { type: "fail", error: serializeError(new DeadlineExceededError({ runId: id, deadline: deadlineAt })) };
 }
 
-/** May a rollback be due? By what is recorded: the code at hand may not be able to say. */
+/** Whether a rollback may be due, judged by the records: the current code may not be able to tell. */
 export function mayRollBack(turns: readonly Turn[]): boolean {
   const undoable = new Set<number>();
   let isDue = false;

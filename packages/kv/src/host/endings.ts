@@ -1,7 +1,7 @@
-// How an execution ends: what is stored of it, and word for those whom it concerns.
+// How an execution ends: what is stored, and which runs and callers are notified.
 // Owns: nothing.
-// Invariants: P1 (one end), P10 (the next execution begins in the batch that ends the one before), K5, K6 (children follow, the parent
-// hears of it), M10 (no caller waits for ever).
+// Invariants: P1 (one end), P10 (the next execution begins in the batch that ends the previous one), K5, K6 (children follow, the parent is
+// notified), M10 (no caller waits forever).
 
 import {
   type Completion,
@@ -23,18 +23,18 @@ export type ClosingCommand = EndCommand | { readonly type: "terminated"; readonl
 
 const STATUS_OF = { complete: "completed", fail: "failed", canceled: "canceled", terminated: "terminated" } as const;
 
-/** D10: when the run is tried again as a whole, if the command says so. */
+/** D10: when the run is tried again as a whole, if the command asks for it. */
 export function retryTime({ head, executor }: Execution, command: TerminalCommand, time: number): number | undefined {
   return retryTimeOf(command, time, { deadlineAt: head.deadlineAt, rollbacks: executor.rollbacks });
 }
-/** D9: of a turn that ends the run, which messages would change that. Undefined for any other. */
+/** D9: which messages would change the decision of a turn that ends the run. Undefined for other turns. */
 export function endWants(execution: Execution, completion: Completion & { status: "ok" }, time: number): EndWants | undefined {
   const end = completion.commands.at(-1);
   const isEnd = end?.type === "complete" || end?.type === "canceled" || end?.type === "fail";
   return isEnd && retryTime(execution, end, completion.time ?? time) === undefined ? completion : undefined;
 }
 
-/** Status, end, and word for family and callers, all into the batch; returns the answers to updates that it leaves open. */
+/** Adds status, end and notifications to the batch. Returns the answers to the updates that are still open. */
 export function close(execution: Execution, command: ClosingCommand): UpdateAnswer[] {
   const { storage, head, updates, settings } = execution;
   const status = STATUS_OF[command.type];
@@ -57,7 +57,7 @@ export function closedError(runId: string, status: RunStatus): SerializedError {
   return serializeError(new RunClosedError({ runId, status }));
 }
 
-/** K6: children follow their parentClose, the parent hears of it. */
+/** K6: children follow their parentClose, the parent is notified. */
 function tellFamily(execution: Execution): void {
   const { storage, head } = execution;
   const reason = `its parent ${head.id} has ended`;
@@ -67,14 +67,14 @@ function tellFamily(execution: Execution): void {
   }
   if (head.parent !== undefined) storage.putLetter({ type: "ended", parent: head.parent, outcome: outcomeOf(execution) });
 }
-/** Of the run, as its parent's operation sees it. */
+/** The outcome of the run for its parent's operation. */
 function outcomeOf({ storage: { status, end }, head, settings }: Execution): Outcome {
   if (status?.status === "completed") return { status: "completed", value: end?.value ?? settings.codec.encode(undefined) };
   if (status?.status === "canceled") return { status: "canceled", ...(end?.reason !== undefined && { reason: end.reason }) };
   return { status: "failed", error: end?.error ?? { name: "Error", message: `The run ${head.id} ended as ${status?.status}.` } };
 }
 
-/** P10: the next execution, in the batch that ends this one. What nobody consumed stays, in front of what has come since. */
+/** P10: begins the next execution in the batch that ends this one. Signals that no code consumed stay, before those that arrived since. */
 export function continueAsNew(execution: Execution, command: Extract<TerminalCommand, { type: "continueAsNew" }>, time: number): void {
   const { storage, settings, head } = execution;
   const { input, version = head.version } = command;

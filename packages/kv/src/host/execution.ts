@@ -1,6 +1,6 @@
-// One execution in the memory of this process: what is stored of it, its executor, and what its host does for it.
-// Owns: the executor, its open operations, its post, its open updates, and the jobs that wait for its next turn.
-// Invariants: P10 (each execution has an executor of its own), X10 (dropping it tells workflow code nothing).
+// One execution in the memory of this process: its stored data, its executor, and what the host does for it.
+// Owns: the executor, its open operations, its outgoing messages, its open updates, and the jobs for its next turn.
+// Invariants: P10 (each execution has its own executor), X10 (workflow code is not notified when it is dropped).
 
 import { type Command, Executor, formatLocation, type Job, type StartJob } from "@holdfast/core";
 import { idempotencyKeyOf, isoTime, startJobOf, withholdsRejections } from "@holdfast/host";
@@ -13,7 +13,7 @@ import type { Settings } from "./settings.ts";
 import { Updates } from "./updates.ts";
 import type { Watching } from "./watching.ts";
 
-// The same objects each time: storage knows them again without looking at what they say.
+// Constant objects: the storage recognizes them without comparing their content.
 const RUNNING: Status = { status: "running" };
 const ROLLING_BACK: Status = { status: "rolling_back" };
 
@@ -25,14 +25,14 @@ export class Execution {
   readonly operations: OpenOperations;
   readonly post: Outbox;
   readonly updates = new Updates();
-  /** For the next turn. */
+  /** Jobs for the next turn. */
   readonly jobs: Job[] = [];
-  /** D9: the next turn is given messages only; what else there is comes in the turn after. */
+  /** D9: the next turn gets only messages; other jobs come in the turn after. */
   messagesFirst = false;
   rollingBack = false;
-  /** When the run is to be tried again as a whole (D10): until then no code runs. */
+  /** When the run is tried again as a whole (D10). No code runs before that. */
   retryRunAt: number | undefined;
-  /** M8: when the first update that waits to be accepted is to be given up. */
+  /** M8: when the first update that waits to be accepted is rejected. */
   acceptUntil: number | undefined;
   readonly #bodies: BodyContext;
   readonly #watching: Watching | undefined;
@@ -65,14 +65,14 @@ export class Execution {
     this.post = new Outbox({ storage, router, environment, logger, runId, onChange });
   }
 
-  /** One by one: there may be more than a call takes arguments. */
+  /** One by one, because there may be more jobs than a call accepts arguments. */
   add(jobs: readonly Job[]): void {
     for (const job of jobs) this.jobs.push(job);
   }
   get startJob(): StartJob {
     return startJobOf(this.head);
   }
-  /** The first of the commands that this host can't carry out, as an error. */
+  /** An error for the first command that this host can't run. */
   unsupportedIn(commands: readonly Command[]): Error | undefined {
     for (const command of commands) {
       const problem = "n" in command ? unsupported(command, this.#bodies) : undefined;
@@ -81,24 +81,27 @@ export class Execution {
     return undefined;
   }
 
-  // ── how it stands ──
+  // ── state ──
 
-  /** P7: no turn is before this one, also if a resume voids it or it was the last of the execution before. K8: nor before a timer that it fires was due. */
+  /**
+   * P7: no turn has an earlier time than this, even after a resume, or in the next execution. K8: nor an earlier time than the due time of
+   * a timer that it fires.
+   */
   get lastTime(): number {
     return Math.max(this.storage.turns.at(-1)?.time ?? this.head.lastTime ?? 0, this.operations.latestFired);
   }
-  /** Has something happened that is not written, or not in a turn? */
+  /** Whether something has happened that is not written, or not part of a turn. */
   get hasNews(): boolean {
     return this.operations.hasJobs || this.operations.hasNews;
   }
-  /** When something is due next, in milliseconds since 1970. */
+  /** When the next event is due, in milliseconds since 1970. */
   get nextDue(): number | undefined {
     if (this.retryRunAt !== undefined) return this.retryRunAt;
     let next = this.operations.nextDue;
     for (const at of [this.post.nextAt, this.acceptUntil]) if (at !== undefined && (next === undefined || at < next)) next = at;
     return next;
   }
-  /** M8: an update has waited for as long as it may: the next turn rejects it. */
+  /** M8: an update has waited as long as it may: the next turn rejects it. */
   get isPatienceOver(): boolean {
     return this.acceptUntil !== undefined && this.acceptUntil <= this.settings.environment.now();
   }
@@ -110,22 +113,22 @@ export class Execution {
     const { retryRunAt } = this;
     return retryRunAt === undefined ? waitingWords(this.executor, this.operations) : [`another attempt at ${isoTime(retryRunAt)}`];
   }
-  /** While it works. */
+  /** Status while the run works. */
   get workingStatus(): Status {
     return this.rollingBack ? ROLLING_BACK : RUNNING;
   }
-  /** When nothing can advance. */
+  /** Status while nothing can advance. */
   get parkedStatus(): Status {
     const status = this.rollingBack && this.retryRunAt === undefined ? "rolling_back" : "sleeping";
     return { status, wakeAt: this.nextDue, waitingFor: this.waitingFor };
   }
 
-  /** Bodies in flight are told why; workflow code hears nothing of it (X10). */
+  /** Notifies the bodies in flight of the reason; workflow code is not notified (X10). */
   drop(reason: unknown): void {
     this.operations.abandonAll(reason);
     this.#evict();
   }
-  /** An executor that has seen nothing yet takes the place of this one. What is in flight goes on (D5). */
+  /** Replaces the executor with a new one. Bodies in flight continue (D5). */
   renew(): void {
     this.#evict();
     this.executor = newExecutor(this.settings, this.#watching);

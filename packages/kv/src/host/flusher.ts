@@ -1,7 +1,7 @@
-// Writes the batches of a run, with the alarm that each needs, and tells of what has become durable.
+// Writes the batches of a run, sets the alarm that each needs, and notifies callers of durable outcomes.
 // Owns: the run's alarm.
-// Invariants: D2 H2 (one batch, whole), D9 (the alarm that a status needs stands before the status does; a message that comes while the
-// run is left alone keeps its alarm), M10 (callers hear of what is durable).
+// Invariants: D2 H2 (one complete batch), D9 (an alarm is set before the status that needs it is written; a message that arrives while the
+// run parks keeps its alarm), M10 (callers are notified of what is durable).
 
 import type { UpdateAnswer } from "@holdfast/host";
 import { KvWriteError } from "../errors.ts";
@@ -28,7 +28,10 @@ export class Flusher {
     this.alarm = new Alarm(settings.driver, settings.id);
     this.turnTime = settings.environment.now();
   }
-  /** Throws LimitExceededError if the driver can't take it whole, KvWriteError if it can't write: then nothing was written. */
+  /**
+   * Throws LimitExceededError if the batch is too large for the driver, KvWriteError if the write failed. In both cases nothing was
+   * written.
+   */
   async flush(storage: Storage): Promise<void> {
     if (!storage.dirty) return;
     await this.apart(async () => {
@@ -38,7 +41,7 @@ export class Flusher {
       this.#onFlush();
     });
   }
-  /** A write that takes nothing of what is pending with it. Throws as `flush` does. */
+  /** A separate write, without the pending changes. Throws as `flush` does. */
   async apart(write: () => Promise<void>): Promise<void> {
     try {
       await write();
@@ -48,12 +51,12 @@ export class Flusher {
       throw new KvWriteError({ runId: this.#settings.id, cause });
     }
   }
-  /** A run that works has an alarm that is due: a host that was killed finds it. */
+  /** A working run has an alarm that is already due, so that it is found if its host is killed. */
   #alarmFor(status: Status | undefined): number | undefined {
     if (status === undefined || isClosed(status.status)) return undefined;
     return status.waitingFor === undefined ? this.turnTime : status.wakeAt;
   }
-  /** After the batch that has them. */
+  /** Notifies callers, after the batch that contains the answers. */
   tell(answers: readonly UpdateAnswer[]): void {
     for (const { id, outcome } of answers) this.#namespace.tellUpdate(id, outcome);
   }

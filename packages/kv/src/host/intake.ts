@@ -1,8 +1,9 @@
-// How messages become jobs of a turn.
-// Owns: the inbox of a live run, messages that were taken and not yet written off, updates that wait to be accepted, and keys that are
-// used by those.
-// Invariants: M8 (an update that may wait is offered to each turn until one takes it up, or its time is over by the run's clock), M3 (one delivery a key), M7 (a message leaves with the batch of the turn that takes its job, and not before), M13, P10 (an
-// outcome for an execution that is over is nobody's).
+// Turns messages into jobs.
+// Owns: the inbox of a live run, messages that were taken but not deleted yet, updates that wait to be accepted, and the keys that these
+// use.
+// Invariants: M8 (an update that may wait is offered to each turn until one accepts it, or its time is over by the run's clock), M3 (one
+// delivery per key), M7 (a message is deleted in the batch of the turn that consumes its job, not before), M13, P10 (an outcome for an
+// execution that has ended is dropped).
 
 import type { Job, UpdateJob } from "@holdfast/core";
 import { checkedSignal, checkedUpdate } from "@holdfast/host";
@@ -17,9 +18,9 @@ import type { Settings } from "./settings.ts";
 
 interface Taken {
   readonly message: InboxMessage;
-  /** Undefined: there is nothing of it for a turn to take. */
+  /** Undefined if the message has no job for a turn. */
   readonly job: Job | undefined;
-  /** It counts as used from now on. */
+  /** Counts as used from now on. */
   readonly key: string | undefined;
 }
 
@@ -28,7 +29,7 @@ export class Intake {
   readonly #namespace: Namespace;
   readonly #inbox = new Inbox();
   #taken: Taken[] = [];
-  /** M8: updates that were offered to a turn in vain, oldest first. */
+  /** M8: updates that a turn was offered and did not accept, oldest first. */
   #patient: Taken[] = [];
   readonly #used = new Set<string>();
   #hinted = false;
@@ -39,7 +40,7 @@ export class Intake {
     this.#namespace = namespace;
   }
 
-  // ── coming in ──
+  // ── arriving ──
 
   add(messages: readonly InboxMessage[]): void {
     this.#inbox.add(messages);
@@ -47,7 +48,7 @@ export class Intake {
   knows(key: Uint8Array): boolean {
     return this.#inbox.knows(key);
   }
-  /** Others may have appended messages. */
+  /** Other senders may have appended messages. */
   hint(): void {
     this.#hinted = true;
   }
@@ -60,23 +61,23 @@ export class Intake {
     const entries = await driver.list(PREFIX.messages);
     this.add(entries.map(({ key, value }) => ({ ...(read(value, codec) as Message), at: key })));
   }
-  /** Messages that nobody has taken. */
+  /** Number of messages that were not taken yet. */
   get waiting(): number {
     return this.#inbox.size;
   }
-  /** One that waits is of this kind. */
+  /** Whether a waiting message matches. */
   has(isWanted: (job: MessageJob) => boolean): boolean {
     return this.#inbox.peek().some(({ job }) => isWanted(job));
   }
-  /** The oldest of a kind that waits. */
+  /** The oldest waiting message of a kind. */
   find<T extends MessageJob["type"]>(type: T): Extract<MessageJob, { type: T }> | undefined {
     const found = this.#inbox.peek().find(({ job }) => job.type === type)?.job;
     return found as Extract<MessageJob, { type: T }> | undefined;
   }
 
-  // ── being taken ──
+  // ── taking ──
 
-  /** What waits, as jobs of the execution. */
+  /** The waiting messages, as jobs of the execution. */
   async take(execution: Execution): Promise<Job[]> {
     const jobs: Job[] = [];
     for (const message of this.#inbox.take()) {
@@ -92,13 +93,13 @@ export class Intake {
     }
     return jobs;
   }
-  /** All of a kind that wait: they are for no turn, and are written off with the next batch. */
+  /** Takes all waiting messages of a kind. No turn gets them, and the next batch deletes them. */
   takeAll(type: MessageJob["type"]): void {
     const waiting = this.#inbox.take();
     this.#inbox.putBack(waiting.filter(({ job }) => job.type !== type));
     for (const message of waiting) if (message.job.type === type) this.#taken.push({ message, job: undefined, key: undefined });
   }
-  /** Somebody asked for the end of the run. */
+  /** The request to terminate the run, if there is one. */
   get terminated(): Extract<MessageJob, { type: "terminate" }> | undefined {
     return this.#terminated;
   }
@@ -108,7 +109,7 @@ export class Intake {
     this.#used.add(key);
     return false;
   }
-  /** M3, M10: no second delivery; who sent it again gets the outcome of the first, if that is there. */
+  /** M3, M10: a message sent again is not delivered again; its sender gets the outcome of the first, if it is known. */
   async #sentBefore({ job }: InboxMessage): Promise<void> {
     const outcome = job.type === "update" ? await this.#namespace.updateOutcome(job.id, this.#settings.codec) : undefined;
     if (job.type === "update" && outcome !== undefined) this.#namespace.tellUpdate(job.id, outcome);
@@ -143,7 +144,7 @@ export class Intake {
     if (acceptWithin === undefined || job.acceptUntil !== undefined) return job;
     return { ...job, acceptUntil: Math.ceil(Math.max(lastTime, this.#settings.environment.now()) + acceptWithin) };
   }
-  /** When the first of those that wait is to be given up; undefined if none waits. */
+  /** When the first waiting update is rejected; undefined if none waits. */
   get acceptUntil(): number | undefined {
     let first: number | undefined;
     for (const { job } of this.#patient) {
@@ -152,7 +153,7 @@ export class Intake {
     }
     return first;
   }
-  /** For the next turn, before what has come since. */
+  /** For the next turn, before messages that arrived since. */
   offer(): Job[] {
     if (this.#patient.length === 0) return [];
     const offered = this.#patient;
@@ -160,7 +161,7 @@ export class Intake {
     this.#taken = [...offered, ...this.#taken];
     return offered.flatMap(({ job }) => job ?? []);
   }
-  /** The turn has not taken these up. How long they may wait is stored with the first that has not. */
+  /** The turn did not accept these. Until when they may wait is stored with the first turn that did not accept them. */
   keep(storage: Storage, ids: ReadonlySet<string>): void {
     if (ids.size === 0) return;
     const isKept = ({ job }: Taken): boolean => job?.type === "update" && ids.has(job.id);
@@ -175,13 +176,13 @@ export class Intake {
     return { message: { ...noted, at: message.at }, job, key };
   }
 
-  // ── being written off ──
+  // ── deleting ──
 
-  /** Messages were taken that no batch has written off. */
+  /** Whether there are taken messages that no batch has deleted. */
   get hasTaken(): boolean {
     return this.#taken.length > 0;
   }
-  /** M7: puts into the batch what goes with it. A message whose job is left for a later turn stays until then. */
+  /** M7: adds deletions to the batch. A message whose job is left for a later turn stays until then. */
   consume(storage: Storage, later: readonly Job[]): InboxMessage[] {
     if (this.#taken.length === 0) return [];
     const left = new Set(later);
@@ -197,10 +198,10 @@ export class Intake {
   consumed(messages: readonly InboxMessage[]): void {
     for (const message of messages) {
       this.#inbox.forget(message);
-      if (message.key !== undefined) this.#used.delete(message.key); // it is stored now
+      if (message.key !== undefined) this.#used.delete(message.key); // the storage has it now
     }
   }
-  /** Messages that the execution before had taken for a turn that it did not come to: they are still stored, and are taken again. */
+  /** Messages that the previous execution took but that no turn of it got: they are still stored, and are taken again. */
   putBack(): void {
     for (const { message, key } of [...this.#patient, ...this.#taken]) {
       this.#inbox.forget(message);
@@ -210,8 +211,8 @@ export class Intake {
     this.#patient = [];
   }
   /**
-   * Of a run that is over: the updates, which are owed an answer. Its other messages stay where they
-   * are: each sender sees by that that no turn was given its message (H5), and a failed run that goes on takes them (D10).
+   * For a run that has ended: its updates, which need an answer. Its other messages stay stored: that shows each sender that no turn got
+   * its message (H5), and a failed run that is resumed consumes them (D10).
    */
   takeLeftovers(isResumable: boolean): InboxMessage[] {
     const waiting = this.#inbox.take();

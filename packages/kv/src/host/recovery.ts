@@ -1,6 +1,6 @@
-// How an execution that is stored goes on: by replay, and after a failure as another attempt of the run.
+// How a stored execution continues: by replay, and after a failure as another attempt of the run.
 // Owns: nothing.
-// Invariants: Y1 (replay causes no effect), D9 (a turn that is taken back), D10 (a resume voids the failure, and no more).
+// Invariants: Y1 (replay causes no effect), D9 (a turn that is taken back), D10 (a resume voids the failure and nothing else).
 
 import type { Job, Turn } from "@holdfast/core";
 import { recoveryOf, resumedView, retryRunAtOf } from "@holdfast/host/attempts";
@@ -10,19 +10,19 @@ import { isOutcome } from "./closing.ts";
 import type { Execution } from "./execution.ts";
 import type { Intake } from "./intake.ts";
 
-/** A caller asked for it to be tried again, and it can be. */
+/** Whether a caller asked for another try, and it is possible. */
 export function isRecovered({ status, end }: Storage, intake: Intake): boolean {
   const isResumable = status?.status === "failed" && end?.resumable === true;
   if (isClosed(status?.status) && !isResumable) return false;
   return intake.find("recover") !== undefined;
 }
 
-/** D10: when a run that failed as a whole, and may be tried again, is to be. */
+/** D10: when a failed run that may be tried again is due. */
 export function retryTime({ turns, status, head }: Storage): number | undefined {
   return isClosed(status?.status) ? undefined : retryRunAtOf(turns, head?.deadlineAt);
 }
 
-/** Replays what is stored; returns what the code at hand, or this host, can't advance. */
+/** Replays the stored history. Returns an error if the current code, or this host, can't advance it. */
 export async function recover(execution: Execution, resumed: boolean): Promise<Error | undefined> {
   const { executor, operations, storage, head } = execution;
   const { turns } = storage;
@@ -38,18 +38,18 @@ export async function recover(execution: Execution, resumed: boolean): Promise<E
   const open = new Set(executor.openOperations);
   return execution.unsupportedIn(turns.flatMap(({ commands }) => commands.filter((command) => "n" in command && open.has(command.seq))));
 }
-/** The run was failed, or waited: it is another attempt of it that goes on, with the next turn. */
+/** The run had failed or waited: the next turn begins another attempt of it. */
 function beginAttempt(execution: Execution, attempt: number): void {
   const { storage } = execution;
   execution.head = { ...execution.head, attempt };
   storage.setHead(execution.head);
   storage.clearEnd();
 }
-/** Which updates history leaves open. */
+/** Finds the updates that are open according to the history. */
 export function trackUpdates({ storage, updates }: Execution): void {
   for (const { commands } of storage.turns) for (const command of commands) updates.track(command);
 }
-/** D9: the turn with these jobs does not count. The messages among them come first, the rest in the turn after. */
+/** D9: discards the turn with these jobs. The messages among them come first, the others in the turn after. */
 export async function takeBack(execution: Execution, jobs: readonly Job[]): Promise<Error | undefined> {
   execution.renew();
   execution.operations.keep(jobs.filter(isOutcome));

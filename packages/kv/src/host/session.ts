@@ -1,7 +1,7 @@
-// One run in the memory of this process: from what is stored to jobs, to a turn, to a batch, to effects, and round again.
-// Owns: the order in which that happens, from the moment the run is begun here until it is over, parked, blocked or evicted.
-// Invariants: D1 (effects after the batch that records them), D2 H2 (one atomic batch a turn), D5 (parks only when nothing is in flight),
-// D9 (parking and messages can't miss each other), H1, K5 K9, V4.
+// One run in the memory of this process: load the stored data, collect jobs, run a turn, write a batch, begin effects, repeat.
+// Owns: the order of these, from the moment the run begins here until it has ended, is parked, blocked or evicted.
+// Invariants: D1 (effects begin after the batch that records them), D2 H2 (one atomic batch per turn), D5 (it parks only when nothing is in
+// flight), D9 (no message is missed while it parks), H1, K5 K9, V4.
 
 import {
   type Activation,
@@ -38,11 +38,11 @@ import { begin, beginsOperations, record } from "./turns.ts";
 import { keptBy } from "./updates.ts";
 import { startWatching, type Watching } from "./watching.ts";
 
-/** The executor of an execution is of no more use, but the run goes on: with another one. */
+/** The execution's executor can't be used any more, but the run continues with another one. */
 const AGAIN = Symbol("again");
 type Ending = RunResult | typeof AGAIN;
 
-/** A turn that was taken and is not yet written. */
+/** A turn that has run and is not written yet. */
 interface Taken {
   readonly activation: Activation;
   readonly completion: Completion & { status: "ok" };
@@ -51,7 +51,7 @@ interface Taken {
 const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
 const EVICTED = new HoldfastError("The run leaves this process.", { code: "HF_EVICTED" });
 
-/** Of whom this session is. A caller that waits for an update has it run the run for as long as that advances, and no start is refused for that. */
+/** What began this session. A session begun by an update runs only as long as the run advances, and does not prevent a start. */
 export type BegunBy = "start" | "wake" | "update";
 
 export class Session implements LiveRun {
@@ -63,7 +63,7 @@ export class Session implements LiveRun {
   readonly #closing: Closing;
   readonly #bell = new Bell();
   readonly result: Promise<RunResult>;
-  /** The run is in storage: it can be sent to. */
+  /** Resolves once the run is in storage, so that it can receive messages. */
   readonly begun: Promise<void>;
   #onBegun: () => void = () => {};
   #idlers: { readonly resolve: (result: RunResult) => void; readonly reject: (error: unknown) => void }[] = [];
@@ -82,7 +82,7 @@ export class Session implements LiveRun {
     this.#closing = new Closing(this.#intake, this.#flusher);
     this.begun = new Promise((resolve) => {
       this.#onBegun = () => {
-        this.#onBegun = () => {}; // once: Node looks into every further call of a promise's resolve
+        this.#onBegun = () => {}; // once only: Node inspects every further call of a promise's resolve
         resolve();
       };
     });
@@ -92,33 +92,33 @@ export class Session implements LiveRun {
     });
   }
 
-  // ── from outside ──
+  // ── called from outside ──
 
-  /** A sender of this process has appended it. */
+  /** A sender in this process has appended the message. */
   receive(message: InboxMessage, behind: Uint8Array | undefined): void {
-    if (behind !== undefined && !this.#intake.knows(behind)) this.#intake.hint(); // H4: of one from elsewhere no hint need have come
+    if (behind !== undefined && !this.#intake.knows(behind)) this.#intake.hint(); // H4: another process may have sent one without a hint
     this.#intake.add([message]);
     this.#bell.ring();
   }
-  /** M1: once a message is acknowledged, the run is woken for it, whatever becomes of this process. */
+  /** M1: once a message is acknowledged, the run is woken for it, whatever happens to this process. */
   async arm(): Promise<void> {
     if (!this.#blocked) await this.#flusher.alarm.arm(this.#settings.environment.now());
   }
   get decided(): Promise<void> | undefined {
     return this.#closing.decided;
   }
-  /** Look what there is to do. */
+  /** Checks for new work. */
   wake(): void {
     this.#intake.hint();
     this.#bell.ring();
   }
-  /** Until it next has nothing to do, or is over. */
+  /** Resolves when the run next has nothing to do, or has ended. */
   idle(): Promise<RunResult> {
     return new Promise((resolve, reject) => {
       this.#idlers.push({ resolve, reject });
     });
   }
-  /** Leaves this process: nothing more is begun or written, and what runs is told. */
+  /** Leaves this process: nothing more is begun or written, and running bodies are notified. */
   async evict(): Promise<void> {
     this.#evicted = true;
     this.#execution?.operations.abandonAll(EVICTED);
@@ -126,7 +126,7 @@ export class Session implements LiveRun {
     await this.result.catch(() => {});
   }
 
-  // ── its life ──
+  // ── lifecycle ──
 
   async #run(): Promise<RunResult> {
     const untolerate = tolerateRejections();
@@ -147,12 +147,12 @@ export class Session implements LiveRun {
       untolerate();
     }
   }
-  /** From here on messages find nobody home, and wake the run by its alarm. */
+  /** From here on messages find no live session, and wake the run by its alarm. */
   #retire(): void {
     if (this.#namespace.live === this) this.#namespace.live = undefined;
   }
 
-  /** One execution, as far as it can be advanced with one executor. */
+  /** Advances one execution as far as one executor can. */
   async #execute(): Promise<Ending> {
     this.#intake.putBack();
     const storage = await Storage.load(this.#settings.driver, this.#settings.codec);
@@ -165,7 +165,7 @@ export class Session implements LiveRun {
     const isResumed = isRecovered(storage, this.#intake);
     if (isClosed(storage.status?.status) && !isResumed) return this.#closedAlready(execution);
     const terminate = this.#intake.find("terminate");
-    if (terminate !== undefined) return this.#terminate(execution, terminate); // before any code: it may be what blocks the run
+    if (terminate !== undefined) return this.#terminate(execution, terminate); // before any code runs, because code may be what blocks the run
     const { workflow, environment } = this.#settings;
     if (!serves(workflow, head.version)) return this.#blockOrExpire(execution, notServed(workflow, head));
     const parked = await this.#waitForRetry(execution, isResumed);
@@ -197,20 +197,20 @@ export class Session implements LiveRun {
   async #bear(storage: Storage): Promise<Head> {
     const { id, workflow, birth, environment, driver } = this.#settings;
     if (birth === undefined) {
-      await driver.clearAlarm(id); // one may be left of a start that came to nothing
+      await driver.clearAlarm(id); // a failed start may have left one
       throw new RunNotFoundError({ runId: id });
     }
     const head = headOf(id, workflow, birth, environment);
     bear(storage, head, birth);
     return head;
   }
-  /** M8: of a run that begins here. Those of one that was created before are among its messages. */
+  /** M8: the signals of a run that begins here. Those of a run that was created before are among its messages. */
   #firstSignals(): Promise<SignalJob[]> {
     const { birth, environment, workflow, codec } = this.#settings;
     const jobs = (birth?.signals ?? []).map(({ name, payload }) => ({ type: "signal", id: environment.uuid(), name, payload }) as const);
     return Promise.all(jobs.map((job) => checkedSignal(workflow, job, codec, environment)));
   }
-  /** D10: until its time has come, a run that failed as a whole runs no code. Messages wait with it. */
+  /** D10: a failed run that waits for its retry runs no code. Its messages wait too. */
   async #waitForRetry(execution: Execution, isResumed: boolean): Promise<RunResult | undefined> {
     const retryAt = retryTime(execution.storage);
     if (retryAt === undefined || isResumed) return undefined;
@@ -238,7 +238,7 @@ export class Session implements LiveRun {
     return undefined;
   }
 
-  // ── turn after turn ──
+  // ── turns ──
 
   async #advance(execution: Execution): Promise<Ending> {
     const { operations, post, executor } = execution;
@@ -269,7 +269,7 @@ export class Session implements LiveRun {
       }
     }
   }
-  /** There is something to do after all. */
+  /** Whether there is something to do after all. */
   #hasMissed({ hasNews, isDue }: Execution): boolean {
     return this.#intake.waiting > 0 || this.#intake.isHinted || this.#evicted || hasNews || isDue;
   }
@@ -278,7 +278,7 @@ export class Session implements LiveRun {
     this.#idlers = [];
     for (const { resolve } of idlers) resolve(result);
   };
-  /** Until something has changed, or is due. */
+  /** Waits until something has changed or is due. */
   #change(execution: Execution): Promise<void> {
     return this.#bell.wait((): Timer | undefined => {
       const { environment } = this.#settings;
@@ -309,21 +309,21 @@ export class Session implements LiveRun {
 
   #activationOf(execution: Execution): Activation {
     const { driver, environment } = this.#settings;
-    // What has become ready by now shares the turn: steps that end together cost one batch.
+    // Everything that is ready by now shares the turn: steps that end together cost one batch.
     if (!execution.messagesFirst || execution.operations.isExpiring) execution.add(execution.operations.takeJobs());
     execution.messagesFirst = false;
     const jobs = execution.jobs.splice(0, jobsThatFit(execution.jobs, driver));
-    // K7: a turn that is told of the deadline runs no code, whatever else it is told; no turn after the deadline is without that.
+    // K7: a turn that gets the deadline's job runs no code, whatever other jobs it gets; every turn after the deadline gets it.
     const expiry = execution.jobs.findIndex(({ type }) => type === "expire");
     if (expiry >= 0) jobs.push(...execution.jobs.splice(expiry, 1));
     const offered = this.#intake.offer();
     if (offered.length > 0) jobs.splice(jobs.filter(isBeginning).length, 0, ...offered);
-    const time = Math.max(execution.lastTime, Math.ceil(environment.now())); // as it is recorded: whole milliseconds
+    const time = Math.max(execution.lastTime, Math.ceil(environment.now())); // history records whole milliseconds
     this.#flusher.turnTime = time;
     return { time, jobs, historyLength: execution.storage.historyLength };
   }
 
-  /** One batch: what a turn decided, if there was one, and what has happened to attempts. */
+  /** Writes one batch: the decisions of a turn, if there was one, and what happened to attempts. */
   async #write(execution: Execution, taken: Taken | undefined): Promise<Ending | undefined> {
     const { storage, operations } = execution;
     if (taken !== undefined) this.#intake.keep(storage, keptBy(taken.completion));
@@ -362,27 +362,27 @@ export class Session implements LiveRun {
     return begins || jobs.length > 0 || this.#intake.waiting > 0 || hasNews || operations.inFlight > 0 || post.pending;
   }
 
-  // ── coming to rest ──
+  // ── parking ──
 
-  /** The alarm of a run that is left alone. Not if a message has come meanwhile: that is what it stands for then. */
+  /** Sets the alarm of a run that leaves memory, unless a message has arrived meanwhile: then the alarm is for that message. */
   #leaveAlarm(execution: Execution, at: number | undefined): Promise<boolean> {
     return this.#flusher.alarm.leaveAt(at, () => this.#intake.waiting > 0 && execution.retryRunAt === undefined);
   }
-  /** Nothing can advance: says so, if that is news, and sees to it that the run is woken when something can. */
+  /** Nothing can advance: stores that status if it is new, and makes sure that the run is woken when something can. */
   async #park(execution: Execution): Promise<RunResult> {
     const status = execution.parkedStatus;
     execution.storage.setStatus(status);
     await this.#flusher.flush(execution.storage);
-    // D9: whoever appended a message before the alarm was changed may have set it, and no hint of that need have come.
+    // D9: a sender may have set the alarm before it was changed here, and its hint may be lost.
     if (await this.#leaveAlarm(execution, status.wakeAt)) await this.#intake.look();
     return resultOf(status, undefined, this.#settings.codec);
   }
-  /** Evicted: the alarm stands where it stood, so that whoever has the run next knows when. */
+  /** Evicted: the alarm stays as it is, so that the next host knows when to run it. */
   #leave({ storage, operations, executor }: Execution): RunResult {
     const wakeAt = this.#flusher.alarm.at ?? storage.status?.wakeAt;
     return { status: "sleeping", ...(wakeAt !== undefined && { wakeAt }), waitingFor: waitingWords(executor, operations) };
   }
-  /** K7: past its deadline a run that its code can't replay fails, unless there may be something to undo. */
+  /** K7: a run past its deadline that its code can't replay fails, unless it may have rollbacks to run. */
   #blockOrExpire(execution: Execution, error: Error): Promise<RunResult> {
     const { head, storage } = execution;
     const isOver = isOverdue(head, this.#settings.environment) && !mayRollBack(storage.turns);
@@ -405,7 +405,7 @@ export class Session implements LiveRun {
     const { codec, mode } = this.#settings;
     const retryAt = retryTimeAfter(execution, command, time);
     if (retryAt !== undefined) {
-      execution.retryRunAt = retryAt; // D10: it goes on as another attempt
+      execution.retryRunAt = retryAt; // D10: it continues as another attempt
       execution.storage.setStatus(execution.parkedStatus);
       return AGAIN;
     }
@@ -426,18 +426,18 @@ export class Session implements LiveRun {
     if (ending !== AGAIN && ending.status !== "continued") await settleAfterEnd(execution, this.#intake, this.#flusher);
     return ending;
   }
-  /** It has ended before; messages that came too late go, and word that was not delivered does. */
+  /** The run has ended before: answers late messages and delivers pending notifications. */
   async #closedAlready(execution: Execution): Promise<RunResult> {
     await settleAfterEnd(execution, this.#intake, this.#flusher);
     return this.#storedResult(execution);
   }
-  /** K6: ends it at once. */
+  /** K6: ends the run at once. */
   #terminate(execution: Execution, { reason }: { readonly reason?: string | undefined }): Promise<RunResult> {
     this.#intake.takeAll("terminate");
     return this.#closeWithoutCode(execution, { type: "terminated", reason });
   }
   async #closeWithoutCode(execution: Execution, command: ClosingCommand): Promise<RunResult> {
-    trackUpdates(execution); // nobody may have replayed it
+    trackUpdates(execution); // the run may not have been replayed
     this.#closing.decide();
     const consumed = this.#intake.consume(execution.storage, execution.jobs);
     const answers = close(execution, command);

@@ -1,5 +1,5 @@
-// What a run is run with.
-// Owns: `Settings`, as a handle has made them of what users gave.
+// The settings of a session.
+// Owns: `Settings`, which the handle derives from the user's options.
 // Invariants: they don't change while the run is live.
 
 import type { AnyWorkflow, Codec, Limits, Logger } from "@holdfast/core";
@@ -14,7 +14,7 @@ export interface Settings {
   readonly workflow: AnyWorkflow;
   readonly id: string;
   readonly mode: "yield" | "live";
-  /** Undefined: the run must exist. */
+  /** Undefined if the run must exist. */
   readonly birth: Birth | undefined;
   readonly activities: ReadonlyMap<string, AnyActivity>;
   readonly router: Router | undefined;
@@ -25,6 +25,6 @@ export interface Settings {
   readonly turnQueue: TurnQueue;
   readonly turnTimeout: number;
   readonly determinism: "off" | "warn" | "error";
-  /** Milliseconds; undefined: there is none. */
+  /** Milliseconds; undefined if there is no watchdog. */
   readonly watchdog: number | undefined;
 }

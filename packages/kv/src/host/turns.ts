@@ -1,12 +1,13 @@
-// What follows from a turn: first into the batch, then, once that is written, into the world.
-// Owns: nothing; a translation of commands.
-// Invariants: D1 (effects begin after the batch that records them), D2 (one batch a turn), C7 (what is given up is told after the batch).
+// Applies the commands of a turn: first to the batch, then, once it is written, to the outside.
+// Owns: nothing; it translates commands.
+// Invariants: D1 (effects begin after the batch that records them), D2 (one batch per turn), C7 (abandoned steps are notified after the
+// batch).
 
 import type { Activation, Command, Completion, TerminalCommand, Turn } from "@holdfast/core";
 import type { Starting } from "@holdfast/host/attempts";
 import type { Execution } from "./execution.ts";
 
-/** The turn and what its commands change in storage; returns how the execution ends, if it does. */
+/** Adds the turn and the changes of its commands to the storage. Returns how the execution ends, if it does. */
 export function record(
   execution: Execution,
   turn: Turn | undefined,
@@ -49,23 +50,23 @@ export function record(
         break;
       default:
         command satisfies Exclude<Command, TerminalCommand>;
-        break; // records only, and what has a body
+        break; // only recorded, or run by a body
     }
   }
   return terminal;
 }
-/** C7: a step is told after the batch; a child is asked to cancel. */
+/** C7: a step is notified after the batch; a child gets a cancellation. */
 function cancelOperation({ storage, operations, head }: Execution, seq: number, join: boolean): void {
   if (!join) operations.settled(seq);
   const child = storage.children.find((one) => one.execution === head.execution && one.seq === seq);
   if (child !== undefined) storage.putLetter({ type: "cancel", runId: child.runId, reason: `its parent ${head.id} gave it up` });
 }
 
-/** Does the host begin something once this turn is written? */
+/** Whether the host begins operations once this turn is written. */
 export function beginsOperations({ operations }: Execution, turn: Turn | undefined): boolean {
   return turn?.commands.some((command) => "n" in command && operations.carries(command)) ?? false;
 }
-/** After the batch. */
+/** Begins operations, after the batch. */
 export function begin({ operations }: Execution, turn: Turn | undefined, starting: readonly Starting[]): void {
   for (const { seq, number } of starting) operations.begin(seq, number);
   for (const command of turn?.commands ?? []) {

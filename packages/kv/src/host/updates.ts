@@ -1,6 +1,6 @@
-// The updates that an execution has accepted and not answered.
+// The updates that an execution has accepted and not answered yet.
 // Owns: which are open.
-// Invariants: M8 M10 (each has one outcome, stored with the turn that has it; no caller waits forever).
+// Invariants: M8 M10 (each has one outcome, stored with the turn that produced it; no caller waits forever).
 
 import type { Command, Completion, SerializedError } from "@holdfast/core";
 import type { UpdateAnswer } from "@holdfast/host";
@@ -12,7 +12,7 @@ export class Updates {
     if (command.type === "acceptUpdate") this.#open.add(command.id);
     else if (command.type === "completeUpdate") this.#open.delete(command.id);
   }
-  /** The run closes: what is open fails with this. */
+  /** The run closes: the open updates fail with this error. */
   fail(error: SerializedError): UpdateAnswer[] {
     const answers = [...this.#open].map((id): UpdateAnswer => ({ id, outcome: { status: "failed", error } }));
     this.#open.clear();
@@ -20,7 +20,7 @@ export class Updates {
   }
 }
 
-/** M8: those that no receive has taken up, and that may wait on. */
+/** M8: updates that no receive has accepted, and that may wait longer. */
 export function keptBy({ replies }: Completion & { status: "ok" }): ReadonlySet<string> {
   const kept = new Set<string>();
   for (const reply of replies) if (reply.type === "keepUpdate") kept.add(reply.id);

@@ -1,20 +1,20 @@
-// What watches the turns of a live run, where it was asked for: the determinism guard and the watchdog.
+// Watches the turns of a live run, if requested: the determinism guard and the watchdog.
 // Owns: both, while the run is live in this process.
-// Invariants: V4 ("error" blocks a run that reads a clock or randomness), X9 (a turn that does not come back is reported); where neither is
-// asked for, no Node module is loaded.
+// Invariants: V4 ("error" blocks a run that reads a clock or randomness), X9 (a turn that does not return is reported); if neither is
+// requested, no Node module is loaded.
 
 import { type Codec, HoldfastError, type Logger, type RunningTurn, type TurnWatch } from "@holdfast/core";
 
 export interface WatchOptions {
   readonly determinism: "off" | "warn" | "error";
-  /** Milliseconds; undefined: none. */
+  /** Milliseconds; undefined if there is no watchdog. */
   readonly watchdog: number | undefined;
   readonly logger: Logger;
   readonly codec: Codec;
 }
 export interface Watching {
   readonly watch: TurnWatch | undefined;
-  /** For workflow code: the guard takes no notice of the user's codec. */
+  /** For workflow code: the guard ignores what the user's codec does. */
   readonly codec: Codec;
   /** Code that changes a state in place gets a TypeError (R9). */
   readonly freezeStates: boolean;
@@ -42,7 +42,7 @@ async function nodeDoor(): Promise<typeof import("@holdfast/host/node")> {
   try {
     return await import("@holdfast/host/node");
   } catch (cause) {
-    const message = "The determinism guard and the watchdog need Node: leave out `determinism` and `watchdog` in this runtime.";
+    const message = "The determinism guard and the watchdog need Node: omit `determinism` and `watchdog` in this runtime.";
     throw new HoldfastError(message, { code: "HF_KV_NEEDS_NODE", cause });
   }
 }

@@ -1,19 +1,19 @@
-// The alarms of all runs of a store, in memory, by time.
-// Owns: which run is due when. Storing them is the store's.
-// Invariants: H3 (by run id); one alarm a run; one that is due stays until it is set anew or cleared.
+// The alarms of all runs of a store, in memory, sorted by time.
+// Owns: which run is due when. The store persists them.
+// Invariants: H3 (by run id); one alarm per run; a due alarm stays until it is set again or cleared.
 
-/** One queue for all runs of a store: what a host looks at to know whom to wake. */
+/** One queue for all runs of a store: a host reads from it which runs to wake. */
 export interface AlarmQueue {
   /**
-   * Runs whose time has come, the most overdue first; at most `limit` of them, and none of `except`, which are being run. They stay due
-   * until they were woken and have set or cleared their alarm.
+   * Runs whose alarm is due, the most overdue first; at most `limit` of them, and none of `except`, the runs that are already running. They
+   * stay due until they are woken and have set or cleared their alarm.
    */
   due(now: number, options?: { readonly limit?: number; readonly except?: ReadonlySet<string> }): string[];
-  /** When the next is due, in milliseconds since 1970. */
+  /** When the next alarm is due, in milliseconds since 1970. */
   readonly next: number | undefined;
   readonly size: number;
   get(runId: string): number | undefined;
-  /** Calls back when an alarm was set. Returns how to stop it. */
+  /** Calls back when an alarm was set. Returns a function that stops it. */
   watch(onSet: (runId: string, at: number) => void): () => void;
 }
 
@@ -24,7 +24,7 @@ interface Entry {
 
 export class Alarms implements AlarmQueue {
   readonly #at = new Map<string, number>();
-  /** A heap by time. Entries that no longer say what `#at` says are passed over. */
+  /** A heap sorted by time. Entries that no longer match `#at` are skipped. */
   readonly #heap: Entry[] = [];
   readonly #watchers = new Set<(runId: string, at: number) => void>();
 
@@ -34,7 +34,7 @@ export class Alarms implements AlarmQueue {
   get(runId: string): number | undefined {
     return this.#at.get(runId);
   }
-  /** False if it stood so. */
+  /** Returns false if nothing changed. */
   set(runId: string, at: number): boolean {
     if (this.#at.get(runId) === at) return false;
     this.#at.set(runId, at);

@@ -1,4 +1,4 @@
-// The database as it is used here: bytes in, bytes out.
+// The part of LevelDB's interface that is used here: bytes in, bytes out.
 // Owns: nothing.
 // Invariants: none.
 
@@ -12,7 +12,7 @@ interface Range {
   readonly reverse?: boolean;
   readonly limit?: number;
 }
-/** What is used of a sublevel. */
+/** The part of a sublevel's interface that is used here. */
 export interface Sublevel {
   get(key: Uint8Array): Promise<Uint8Array | undefined>;
   iterator(range?: Range): { all(): Promise<[key: Uint8Array, value: Uint8Array][]> };

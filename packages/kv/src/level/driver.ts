@@ -1,5 +1,5 @@
-// The namespace of one run: a sublevel.
-// Owns: nothing but its place in the database; writes go through the store's writer.
+// The driver of one run: its namespace is a sublevel.
+// Owns: only its place in the database. Writes go through the store's writer.
 // Invariants: those of the port.
 
 import type { EngineDriver, KvEntry, KvWrite } from "../driver.ts";
@@ -63,7 +63,7 @@ export class LevelDriver implements EngineDriver {
       if (this.#watchers.size === 0) this.#store.release(this);
     };
   }
-  /** One process has a LevelDB open: whoever watches is here. */
+  /** Only one process has a LevelDB open, so all watchers are in this process. */
   announce(): void {
     for (const watcher of [...this.#watchers]) watcher();
   }

@@ -1,5 +1,5 @@
-// The door to LevelDB.
-// Owns: nothing; it re-exports.
+// The entry point for LevelDB.
+// Owns: nothing; it only re-exports.
 // Invariants: none.
 
 export type { AlarmQueue } from "./alarms.ts";

@@ -1,6 +1,6 @@
-// A LevelDB that keeps any number of runs, each in a sublevel of its own, and one queue of alarms for all of them.
-// Owns: the database, its writer, the drivers that were handed out.
-// Invariants: one driver object a run while anybody has or watches it (H1 goes by it); an alarm is stored before `setAlarm` resolves.
+// A LevelDB that stores any number of runs, each in its own sublevel, and one queue of alarms for all of them.
+// Owns: the database, its writer, and the drivers that it returned.
+// Invariants: one driver object per run while it is in use or watched (H1 relies on it); an alarm is stored before `setAlarm` resolves.
 
 import { mkdirSync } from "node:fs";
 import { HoldfastError } from "@holdfast/core";
@@ -14,7 +14,10 @@ import { LevelDriver } from "./driver.ts";
 import { Writer } from "./writer.ts";
 
 export interface LevelStoreOptions {
-  /** Wait for the disk with every batch, so that nothing is lost when the machine loses power. Default true. Without, a killed process loses nothing. */
+  /**
+   * Wait for the disk with every batch, so that nothing is lost if the machine loses power. Default true. With false, a killed process
+   * still loses nothing.
+   */
   readonly sync?: boolean;
 }
 
@@ -23,9 +26,9 @@ export class LevelStore {
   readonly #database: Database;
   readonly #alarmLevel: Sublevel;
   readonly #alarms = new Alarms();
-  /** Alarms that are being stored. */
+  /** Alarms that are being written. */
   readonly #storing = new Map<string, Promise<void>>();
-  /** Runs whose alarm could not be stored as it stands here: whoever asks for it again has it written again. */
+  /** Runs whose alarm could not be written: the next call for it writes it again. */
   readonly #unstored = new Set<string>();
   readonly #drivers = new Map<string, WeakRef<LevelDriver>>();
   readonly #held = new Set<LevelDriver>();
@@ -39,12 +42,12 @@ export class LevelStore {
     this.writer = new Writer(database, sync);
   }
 
-  /** Opens the database in this folder, and makes it if there is none. One process may have it open at a time. */
+  /** Opens the database in this folder, or creates it. Only one process can have it open. */
   static async open(folder: string, options: LevelStoreOptions = {}): Promise<LevelStore> {
     const { ClassicLevel } = await importLevel();
     const database: Database = new ClassicLevel(folder, { keyEncoding: "view", valueEncoding: "view" });
     try {
-      mkdirSync(folder, { recursive: true, mode: 0o700 }); // for the user of this process alone; one that exists is left as it is
+      mkdirSync(folder, { recursive: true, mode: 0o700 }); // readable only by the user of this process; an existing folder is left as it is
       await database.open();
     } catch (cause) {
       throw cannotOpen(folder, cause);
@@ -61,7 +64,7 @@ export class LevelStore {
 
   // ── runs ──
 
-  /** Of the run of this id, whether there is one or not. */
+  /** The driver for this id, whether the run exists or not. */
   driver(runId: string): LevelDriver {
     const known = this.#drivers.get(runId)?.deref();
     if (known !== undefined) return known;
@@ -71,29 +74,29 @@ export class LevelStore {
     this.#gone.register(driver, runId);
     return driver;
   }
-  /** Somebody watches it, as live runs do: it stays, whoever else lets go of it. */
+  /** Keeps a driver that is watched, as those of live runs are, even if all other code discards it. */
   hold(driver: LevelDriver): void {
     this.#held.add(driver);
   }
   release(driver: LevelDriver): void {
     this.#held.delete(driver);
   }
-  /** The ids of all runs that are stored. */
+  /** The ids of all stored runs. */
   async *runs(): AsyncGenerator<string> {
-    const prefix = "!runs!!"; // how LevelDB's sublevels lie: !runs!!name!key
+    const prefix = "!runs!!"; // keys of LevelDB's sublevels: !runs!!name!key
     const utf8 = new TextEncoder();
     const keys = this.#database.keys({ gte: utf8.encode(prefix), lt: utf8.encode('!runs!"') });
     try {
       for (let key = await keys.next(); key !== undefined; key = await keys.next()) {
         const name = new TextDecoder().decode(key.subarray(prefix.length, key.indexOf(33, prefix.length)));
         yield decodeURIComponent(name);
-        keys.seek(utf8.encode(`${prefix}${name}"`)); // past all that it has
+        keys.seek(utf8.encode(`${prefix}${name}"`)); // past all keys of this run
       }
     } finally {
       await keys.close();
     }
   }
-  /** Deletes a run with all it has. Only of one that nobody runs. */
+  /** Deletes a run and all its data. It must not be live. */
   async delete(runId: string): Promise<void> {
     await this.driver(runId).deletePrefix(new Uint8Array());
     await this.clearAlarm(runId);
@@ -113,7 +116,7 @@ export class LevelStore {
     if (!this.#alarms.clear(runId) && !this.#unstored.has(runId)) return this.#stored(runId);
     return this.#store(runId, { type: "delete", key: pack([runId]) });
   }
-  /** As it stands: at once, or when the write that is under way is through. */
+  /** Resolves once the alarm is stored: at once, or after the write in progress. */
   #stored(runId: string): Promise<void> {
     return this.#storing.get(runId) ?? Promise.resolve();
   }
@@ -135,7 +138,7 @@ export class LevelStore {
   }
 }
 
-/** Sublevels have names of printable characters. */
+/** The names of sublevels consist of printable characters. */
 function nameOf(runId: string): string {
   return encodeURIComponent(runId).replaceAll("!", "%21");
 }
@@ -150,6 +153,6 @@ async function importLevel(): Promise<{ ClassicLevel: typeof ClassicLevel }> {
 function cannotOpen(folder: string, cause: unknown): HoldfastError {
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
   const reason = inner instanceof Error ? inner.message : String(inner);
-  const message = `${folder} can't be opened: ${reason}\nOne process at a time may have it open; look whether another has, and at the permissions of the folder.`;
+  const message = `${folder} can't be opened: ${reason}\nOnly one process can have it open: check whether another process has, and check the permissions of the folder.`;
   return new HoldfastError(message, { code: "HF_KV_CANNOT_OPEN", cause });
 }

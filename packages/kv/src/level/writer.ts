@@ -1,7 +1,7 @@
-// The writes of all runs of a store, in as few batches of LevelDB as may be.
+// Combines the writes of all runs of a store into few batches of LevelDB.
 // Owns: the queue of writes.
-// Invariants: each write is whole in one batch, in the order in which writes were asked for; what becomes ready while one is under way shares
-// the next (D3). LevelDB writes a batch all or nothing, also when the process is killed.
+// Invariants: each write is complete in one batch, in the order of the calls; writes that arrive while a batch is being written share the
+// next one (D3). LevelDB writes a batch completely or not at all, even if the process is killed.
 
 import type { KvWrite } from "../driver.ts";
 import { afterPrefix, compareBytes } from "../storage/tuple.ts";
@@ -33,12 +33,12 @@ export class Writer {
       this.#writing ??= this.#writeAll();
     });
   }
-  /** Until nothing is under way. */
+  /** Resolves when no write is in progress. */
   async settle(): Promise<void> {
     await this.#writing;
   }
   async #writeAll(): Promise<void> {
-    await undefined; // what is asked for in the same breath shares the batch
+    await undefined; // writes requested in the same microtask share the batch
     while (this.#pending.length > 0) {
       const group = this.#pending;
       this.#pending = [];
@@ -55,7 +55,7 @@ export class Writer {
   }
 }
 
-/** LevelDB deletes key by key: ranges are looked up, and what this batch has put into them before goes too. */
+/** LevelDB deletes single keys: a range is looked up, including the keys that this batch put into it before. */
 async function expand(sublevel: Sublevel, write: KvWrite, operations: Operation[]): Promise<void> {
   if (write.type === "set") operations.push({ type: "put", sublevel, key: write.key, value: write.value });
   else if (write.type === "delete") operations.push({ type: "del", sublevel, key: write.key });

@@ -1,6 +1,6 @@
-// Messages that have come and that no turn has taken.
-// Owns: which are known, so that what comes by two ways (from its sender, from the storage) is taken once.
-// Invariants: M2 (in the order of their keys, which is that of their arrival), M7 (one that was taken is known until its batch is written).
+// Messages that have arrived and that no turn has taken.
+// Owns: which messages are known, so that a message that arrives in two ways (from its sender, from the storage) is taken once.
+// Invariants: M2 (in the order of their keys, which is the order of arrival), M7 (a taken message stays known until its batch is written).
 
 import type { InboxMessage } from "../storage/contents.ts";
 import { compareBytes } from "../storage/tuple.ts";
@@ -22,17 +22,17 @@ export class Inbox {
       this.#sorted = this.#waiting.length === 1;
     }
   }
-  /** It has come, and the batch that deletes it is not written. */
+  /** Whether it has arrived, and the batch that deletes it is not written yet. */
   knows(key: Uint8Array): boolean {
     return this.#known.has(nameOf(key));
   }
-  /** All that wait, oldest first; they are the caller's now. */
+  /** Takes all waiting messages, oldest first. */
   take(): InboxMessage[] {
     const taken = this.peek();
     this.#waiting = [];
     return [...taken];
   }
-  /** Of those that were just taken: they wait after all. */
+  /** Puts back messages that were just taken. */
   putBack(messages: InboxMessage[]): void {
     this.#waiting = messages;
   }
@@ -41,7 +41,7 @@ export class Inbox {
     this.#sorted = true;
     return this.#waiting;
   }
-  /** The batch that deletes it is written: its key may be used again. */
+  /** The batch that deletes it is written, so its key may be used again. */
   forget(message: InboxMessage): void {
     this.#known.delete(nameOf(message.at));
   }

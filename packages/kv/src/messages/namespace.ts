@@ -1,7 +1,8 @@
-// What this process knows of a namespace: who runs it, who waits for it, and how to append to it.
-// Owns: for each driver the one live session (H1), callers that wait for updates, and the order of messages.
-// Invariants: H1 (one live executor a namespace), H2 H5 (outside writers only append messages, and take back their own), M1 (a send is acknowledged when it is durable,
-// and the run will be woken for it), M2 H4 (the key of a message is behind those of all that were acknowledged before it was sent).
+// The state of a namespace in this process: the session that runs it, the callers that wait for it, and how to append messages to it.
+// Owns: for each driver the one live session (H1), the callers that wait for updates, and the order of messages.
+// Invariants: H1 (one live executor per namespace), H2 H5 (outside writers only append messages, and withdraw their own), M1 (a send is
+// acknowledged when it is durable and the run will be woken for it), M2 H4 (the key of a message sorts after all messages that were
+// acknowledged before it was sent).
 
 import { type Codec, RunClosedError, RunNotFoundError } from "@holdfast/core";
 import type { EngineDriver } from "../driver.ts";
@@ -14,25 +15,25 @@ import { KEY, messageKey, PREFIX, placeOf, updateKey } from "../storage/layout.t
 import { read, write } from "../storage/sealing.ts";
 import { assertFits } from "../storage/storage.ts";
 
-/** What a sender needs of a run that is live. */
+/** What a sender needs from a live run. */
 export interface LiveRun {
   /** Resolves once the run is in storage. */
   readonly begun: Promise<void>;
-  /** `behind`: the key of the last message that was stored before it. */
+  /** `behind`: the key of the last message stored before it. */
   receive(message: InboxMessage, behind: Uint8Array | undefined): void;
-  /** Sees to an alarm that is due. */
+  /** Makes sure that there is an alarm that is due. */
   arm(): Promise<void>;
-  /** H5: undefined while it looks at messages that come. Otherwise it is about to end, and this resolves when that is known. */
+  /** H5: undefined while the run reads arriving messages. Otherwise it is about to end, and this resolves when the result is known. */
   readonly decided: Promise<void> | undefined;
 }
 
-/** What a sender sends with. */
+/** What sending a message needs. */
 export interface Sender {
   readonly environment: Environment;
   readonly codec: Codec;
 }
 
-/** A message that was stored and is not acknowledged yet. */
+/** A message that is stored and not acknowledged yet. */
 interface Sent {
   readonly runId: string;
   readonly at: Uint8Array;
@@ -51,10 +52,10 @@ const namespaces = new WeakMap<EngineDriver, Namespace>();
 export class Namespace {
   readonly driver: EngineDriver;
   live: LiveRun | undefined;
-  /** While a run is being created or started here: its alarm may stand before it does. Never rejects. */
+  /** Set while a run is created or started here: its alarm may be set before the run exists. Never rejects. */
   #opening: Promise<void> | undefined;
   readonly #waiters = new Map<string, Set<UpdateWaiter>>();
-  /** Of the last message that this process has made a key for. */
+  /** The place of the last message key that this process has created. */
   #place = 0;
 
   static of(driver: EngineDriver): Namespace {
@@ -69,7 +70,7 @@ export class Namespace {
     this.driver = driver;
   }
 
-  /** One after the other; everything else that concerns the run waits for it. */
+  /** Runs one opening at a time; everything else that concerns the run waits for it. */
   open<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#opening;
     const opened = before === undefined ? work() : before.then(work);
@@ -83,7 +84,7 @@ export class Namespace {
     });
     return opened;
   }
-  /** Nobody is creating or starting it. */
+  /** Resolves when no creation or start is in progress. */
   async opened(): Promise<void> {
     while (this.#opening !== undefined) await this.#opening;
   }
@@ -106,12 +107,12 @@ export class Namespace {
 
   // ── appending ──
 
-  /** M12: to an open run; what makes a closed one go on, to that too. */
+  /** M12: appends to an open run; a message that can make a closed run continue is appended to a closed run, too. */
   async append(runId: string, message: Message, sender: Sender): Promise<void> {
     const { environment, codec } = sender;
     await this.opened();
     await this.live?.begun;
-    const status = (await this.status(codec))?.status; // written with the head: it tells both that there is a run and how it stands
+    const status = (await this.status(codec))?.status; // written with the head: it shows that the run exists, and its state
     if (status === undefined) throw new RunNotFoundError({ runId });
     if (message.job.type !== "recover" && isClosed(status)) throw new RunClosedError({ runId, status });
     const last = await this.#lastKey();
@@ -122,7 +123,7 @@ export class Namespace {
     const sent: Sent = { runId, at, sender, job: message.job.type };
     const { live } = this;
     if (live === undefined) return this.#acknowledge(sent);
-    // H5: the session looks at what it has been given before it ends the run. Once it has decided to, what came of it is stored.
+    // H5: the session reads the messages that it has received before it ends the run. Once it has decided to end, the result is stored.
     const { decided } = live;
     live.receive({ ...message, at }, last);
     await live.arm();
@@ -130,7 +131,7 @@ export class Namespace {
     await this.#withinPatience(environment, decided);
     await this.#acknowledge(sent);
   }
-  /** H5: the message is stored; how the run stood after that says whether a turn will be given it. */
+  /** H5: the message is stored. The status of the run after that shows whether a turn will get the message. */
   async #acknowledge(sent: Sent): Promise<void> {
     const { runId, at, sender, job } = sent;
     const { environment, codec } = sender;
@@ -140,12 +141,13 @@ export class Namespace {
       const status = await this.status(codec);
       if (status === undefined) throw new RunNotFoundError({ runId });
       if (isClosed(status.status) && job !== "recover") return this.#refuseAfterEnd(sent, status);
-      // V4: messages don't wake a blocked run. Whatever unblocks it finds them.
+      // V4: messages don't wake a blocked run. It finds them once it is unblocked.
       const wakes = status.status !== "blocked" || job === "terminate" || job === "recover";
       if (!isWoken && wakes) {
-        // The alarm after the message: a run that is woken in between finds it, and one that parks in between is woken again.
+        // The alarm comes after the message: a run that is woken in between finds the message, and a run that parks in between is woken
+        // again.
         await this.driver.setAlarm(runId, environment.now());
-        this.driver.announce(); // a live run of another process
+        this.driver.announce(); // for a live run in another process
         isWoken = true;
       }
       if (status.closing !== true) return;
@@ -155,7 +157,7 @@ export class Namespace {
     await this.driver.batch([{ type: "delete", key: at }]);
     throw new RunClosingError({ runId });
   }
-  /** Of a run that has ended, a message that no turn was given is where its sender put it. */
+  /** If the run has ended, a message that no turn got is still stored under its key. */
   async #refuseAfterEnd({ runId, at }: Sent, { status }: Status): Promise<void> {
     if ((await this.driver.get(at)) === undefined) return;
     await this.driver.batch([{ type: "delete", key: at }]);
@@ -172,12 +174,12 @@ export class Namespace {
     await Promise.race([awaited, over]);
     timer?.cancel();
   }
-  /** H4: behind the last message that is stored, whatever clocks say. */
+  /** H4: the key of the last stored message, whatever clocks say. */
   async #lastKey(): Promise<Uint8Array | undefined> {
     const { driver } = this;
     return driver.last === undefined ? (await driver.list(PREFIX.messages)).at(-1)?.key : driver.last(PREFIX.messages);
   }
-  /** Behind that of `last`, and of all that this process has sent. */
+  /** A key after `last`, and after all messages that this process has sent. */
   newKey(last: Uint8Array | undefined, environment: Environment): Uint8Array {
     this.#place = Math.max(this.#place, last === undefined ? 0 : placeOf(last)) + 1;
     return messageKey(this.#place, 0, environment.uuid().slice(0, 8));
@@ -185,7 +187,7 @@ export class Namespace {
 
   // ── updates ──
 
-  /** Calls back with the outcome once it is durable; returns how to stop waiting. */
+  /** Calls back with the outcome once it is durable. Returns a function that stops waiting. */
   onUpdate(id: string, waiter: UpdateWaiter): () => void {
     const waiters = this.#waiters.get(id) ?? new Set();
     this.#waiters.set(id, waiters);

@@ -1,6 +1,6 @@
-// Word for other runs: written with the turn that has it, delivered after, and struck off once delivered.
-// Owns: the delivery of letters, one at a time.
-// Invariants: K6 M12; a letter is delivered at least once, however often the process dies; one that can't be delivered is tried again later.
+// Messages for other runs: written with the turn that sends them, delivered later, and deleted once delivered.
+// Owns: the delivery of these letters, one at a time.
+// Invariants: K6 M12; a letter is delivered at least once, however often the process dies; a failed delivery is retried later.
 
 import { HoldfastError, type Logger } from "@holdfast/core";
 import type { Environment } from "../environment.ts";
@@ -28,15 +28,15 @@ export class Outbox {
   constructor(options: OutboxOptions) {
     this.#options = options;
   }
-  /** A delivery is under way. */
+  /** Whether a delivery is in progress. */
   get busy(): boolean {
     return this.#delivering !== undefined;
   }
-  /** There is something to deliver now. */
+  /** Whether there is something to deliver now. */
   get pending(): boolean {
     return this.busy || (this.#options.storage.outbox.size > 0 && this.#nextAt <= this.#options.environment.now());
   }
-  /** When to try again what could not be delivered. */
+  /** When to retry a failed delivery. */
   get nextAt(): number | undefined {
     return this.#options.storage.outbox.size === 0 || this.busy ? undefined : this.#nextAt;
   }
@@ -49,7 +49,7 @@ export class Outbox {
       onChange();
     });
   }
-  /** Until all is delivered, or something can't be. */
+  /** Resolves when everything is delivered, or a delivery has failed. */
   async settle(): Promise<void> {
     this.deliver();
     await this.#delivering;
@@ -59,18 +59,18 @@ export class Outbox {
     for (const [n, letter] of [...storage.outbox]) {
       try {
         await this.#hand(letter);
-        storage.removeLetter(n); // written with the next batch: until then it may be delivered once more
+        storage.removeLetter(n); // deleted with the next batch: until then it may be delivered again
         this.#failures = 0;
       } catch (error) {
         this.#nextAt = environment.now() + Math.min(1_000 * 2 ** this.#failures++, LONGEST_WAIT);
-        logger.error(`Run ${runId} could not reach another run (${letter.type}); trying again.`, { runId, error });
+        logger.error(`Run ${runId} could not deliver a message (${letter.type}) to another run; it will be retried.`, { runId, error });
         return;
       }
     }
   }
   async #hand(letter: Letter): Promise<void> {
     const { router } = this.#options;
-    if (router === undefined) throw new HoldfastError("There is no router to hand it to.", { code: "HF_KV_NO_ROUTER" });
+    if (router === undefined) throw new HoldfastError("There is no router to deliver it.", { code: "HF_KV_NO_ROUTER" });
     if (letter.type === "ended") await router.ended(letter.parent, letter.outcome);
     else await router[letter.type](letter.runId, letter.reason);
   }

@@ -1,7 +1,7 @@
-// The alarm of one run: when its host is to wake it.
-// Owns: what the driver's alarm is at, as far as this session knows, and the order of its changes.
-// Invariants: H3; D9 (an alarm that a message stands behind is not cleared: changes are made one after the other); an alarm stands before
-// what needs it does: a crash in between costs a wake-up, not the run.
+// The alarm of one run: when its host should wake it.
+// Owns: the time of the driver's alarm, as far as this session knows, and the order of its changes.
+// Invariants: H3; D9 (an alarm that a message needs is not cleared: changes are made one after the other); an alarm is set before the data
+// that needs it is written: a crash in between costs a wake-up, not the run.
 
 import type { EngineDriver } from "../driver.ts";
 
@@ -15,15 +15,15 @@ export class Alarm {
     this.#driver = driver;
     this.#runId = runId;
   }
-  /** Undefined if there is none, or nobody knows. */
+  /** Undefined if there is none, or if it is unknown. */
   get at(): number | undefined {
     return typeof this.#at === "number" ? this.#at : undefined;
   }
-  /** It is at that time or earlier. */
+  /** Whether it is set to that time or earlier. */
   isBy(at: number): boolean {
     return typeof this.#at === "number" && this.#at <= at;
   }
-  /** An alarm at that time or earlier: it stands when this resolves. */
+  /** Sets an alarm for that time, unless it is set to an earlier time. It is set when this resolves. */
   arm(at: number): Promise<void> {
     return this.#change(async () => {
       if (this.isBy(at)) return;
@@ -32,8 +32,8 @@ export class Alarm {
     });
   }
   /**
-   * Of a run that is left alone: just then, or never. Not if it is `needed` by then for something that has come meanwhile. True if it was
-   * changed: it may have stood for a message that this session has not heard of.
+   * Sets the alarm of a run that leaves memory to exactly this time, or clears it; unless `needed` says that something has arrived
+   * meanwhile. Resolves with true if it was changed: the old alarm may have been set for a message that this session does not know yet.
    */
   leaveAt(at: number | undefined, needed: () => boolean): Promise<boolean> {
     return this.#change(async () => {

@@ -1,7 +1,7 @@
-// Values: plain data as few bytes, with a version in front.
+// Encodes values: plain data in few bytes, with a version at the beginning.
 // Owns: the encoding of numbers, text, bytes, lists and objects, and the list of field names that cost one byte.
-// Invariants: what comes out is what went in (fields that were undefined are absent); version 1 is readable for ever; the list of field
-// names only grows at its end, since what is stored names them by position.
+// Invariants: decoding returns what was encoded (fields that were undefined are absent); version 1 stays readable forever; the list of
+// field names only grows at its end, because stored data refers to positions in it.
 
 import { KvFormatError } from "../errors.ts";
 
@@ -18,7 +18,7 @@ const TEXT = 6;
 const BYTES = 7;
 const LIST = 8;
 const OBJECT = 9;
-/** Text with unpaired surrogates has no UTF-8 form: its code units. */
+/** Text with unpaired surrogates has no UTF-8 form: it is stored as UTF-16 code units. */
 const UTF16 = 10;
 
 /** Append only. */
@@ -34,7 +34,7 @@ const FIELDS = [
 ] as const; // biome-ignore format: a table
 
 const indexOfField = new Map<string, number>(FIELDS.map((name, index) => [name, index]));
-/** A field that is not in the list is written out after this. */
+/** Marks a field that is not in the list: its name follows. */
 const NAMED = 255;
 
 const utf8 = new TextEncoder();
@@ -46,14 +46,14 @@ let scratch = new Uint8Array(1024);
 let view = new DataView(scratch.buffer);
 let length = 0;
 
-/** One value at a time: `begin`, the parts, `finish`. */
+/** Encodes one value at a time: `begin`, the parts, `finish`. */
 export function begin(): void {
   length = 0;
   scratch[length++] = VERSION;
 }
 export function finish(): Uint8Array {
   const bytes = scratch.slice(0, length);
-  if (scratch.length > 1_048_576) grow(1024); // one large value does not hold on to its room
+  if (scratch.length > 1_048_576) grow(1024); // don't keep the memory of one large value
   return bytes;
 }
 
@@ -71,7 +71,7 @@ export function putByte(byte: number): void {
   room(1);
   scratch[length++] = byte;
 }
-/** A whole number from 0 to 2^53, seven bits a byte. */
+/** A whole number from 0 to 2^53, seven bits per byte. */
 export function putNatural(value: number): void {
   room(8);
   let rest = value;
@@ -84,7 +84,7 @@ export function putNatural(value: number): void {
 export function putText(text: string): void {
   const most = text.length * 3;
   room(most + 8);
-  // The length comes first: most texts are short, and their length is one byte.
+  // The length comes first: most texts are short, and their length takes one byte.
   const sizeBytes = most < 128 ? 1 : most < 16_384 ? 2 : most < 2_097_152 ? 3 : 5;
   const { written } = utf8.encodeInto(text, scratch.subarray(length + sizeBytes));
   let rest = written;
@@ -155,7 +155,7 @@ function putNumber(value: number): void {
   length += 8;
 }
 
-/** The fields of an object, but for those that are left out. */
+/** The fields of an object, except those in `without`. */
 export function putFields(object: object, without?: ReadonlySet<string>): void {
   const countAt = length;
   putByte(0);
@@ -175,7 +175,7 @@ export function putFields(object: object, without?: ReadonlySet<string>): void {
     scratch[countAt] = count;
     return;
   }
-  // So many fields (of attributes, of an error's data) that their number is more than a byte: once more from the start.
+  // So many fields (of attributes, of an error's data) that their number does not fit into one byte: encode again from the start.
   length = countAt;
   putByte(255);
   putNatural(count);
@@ -198,7 +198,7 @@ export function encode(value: unknown): Uint8Array {
 let source: Uint8Array = scratch;
 let at = 0;
 
-/** Checks the version; what follows is read with the functions below. */
+/** Checks the version. The functions below read the rest. */
 export function open(bytes: Uint8Array): void {
   source = bytes;
   at = 1;
@@ -207,7 +207,7 @@ export function open(bytes: Uint8Array): void {
   throw new KvFormatError(
     found === undefined
       ? "A stored value is empty."
-      : `A stored value has format ${found}; this Holdfast knows ${VERSION}. Update @holdfast/kv, or look whether something else writes to this namespace.`,
+      : `A stored value has format ${found}; this version of @holdfast/kv reads format ${VERSION}. Update it, or check whether something else writes to this namespace.`,
   );
 }
 
@@ -234,7 +234,7 @@ export function takeText(): string {
   const size = takeNatural();
   if (at + size > source.length) throw cutShort();
   const end = at + size;
-  // Short texts that are ASCII, as names and most payloads are, come faster this way.
+  // Short ASCII texts, such as names and most payloads, are read faster this way.
   if (size < 24) {
     let text = "";
     for (let i = at; i < end; i++) {
@@ -285,7 +285,7 @@ export function takeValue(): unknown {
       return text;
     }
     default:
-      throw new KvFormatError(`A stored value holds a kind of data (${tag}) that this Holdfast does not know.`);
+      throw new KvFormatError(`A stored value holds a kind of data (${tag}) that this version of @holdfast/kv does not know.`);
   }
 }
 
@@ -295,7 +295,8 @@ export function takeFields<T extends object>(into: T): T {
   for (let i = 0; i < count; i++) {
     const index = takeByte();
     const name = index === NAMED ? (takeValue() as string) : FIELDS[index];
-    if (name === undefined) throw new KvFormatError(`A stored value has a field (${index}) that this Holdfast does not know.`);
+    if (name === undefined)
+      throw new KvFormatError(`A stored value has a field (${index}) that this version of @holdfast/kv does not know.`);
     const value = takeValue();
     if (name === "__proto__") Object.defineProperty(into, name, { value, enumerable: true, writable: true, configurable: true });
     else (into as Record<string, unknown>)[name] = value;
@@ -309,5 +310,5 @@ export function decode(bytes: Uint8Array): unknown {
 }
 
 function cutShort(): KvFormatError {
-  return new KvFormatError("A stored value is cut short. The namespace is damaged, or something else writes to it.");
+  return new KvFormatError("A stored value is truncated. The namespace is damaged, or something else writes to it.");
 }

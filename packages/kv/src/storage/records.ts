@@ -1,6 +1,7 @@
-// Jobs and commands as values, and where they lie.
-// Owns: what of a record its key says, and what its value.
-// Invariants: what comes out is what went in, whatever kinds the core adds; a record of an operation lies at the operation's location.
+// Jobs and commands as stored values, and their keys.
+// Owns: which fields of a record are in its key and which in its value.
+// Invariants: decoding returns what was encoded, whatever kinds the core adds; a record of an operation is stored at the operation's
+// location.
 
 import type { Command, Job } from "@holdfast/core";
 import {
@@ -23,13 +24,13 @@ import type { Tuple } from "./tuple.ts";
 
 export type HistoryRecord = Job | Command;
 
-/** What belongs to the turn of a record, and is kept with each. */
+/** Properties of a turn, stored with each of its records. */
 export interface TurnFacts {
   readonly time: number;
   readonly historyLength: number;
 }
 
-/** Append only: what is stored names them by position. 0 is for kinds that are not here yet. */
+/** Append only: stored data refers to positions. 0 is for kinds that are not listed yet. */
 const KINDS = [
   "", "start", "resolve", "fire", "childStarted", "signal", "update", "query", "cancel", "patch", "seed", "expire", "resume", "evict",
   "step", "transaction", "activity", "child", "sleep", "signalRun", "cancelRun", "rollback", "sideEffect", "childResult", "condition",
@@ -39,15 +40,15 @@ const KINDS = [
 ]; // biome-ignore format: a table
 const indexOfKind = new Map(KINDS.map((kind, index) => [kind, index]));
 
-/** Of the first byte: a command, not a job. `signal` and `cancel` are both. */
+/** Flag in the first byte: a command, not a job. `signal` and `cancel` are both. */
 const COMMAND = 128;
-/** Of the first byte: a step that has nothing but its number, or an outcome that is nothing but a value: most records are one of these. */
+/** Flag in the first byte: a step with nothing but its number, or an outcome that is just a value. Most records are one of these. */
 const SHORT = 64;
 
 const IN_KEY: ReadonlySet<string> = new Set(["type", "unit", "name", "n"]);
 const UNIT_IN_KEY: ReadonlySet<string> = new Set(["type", "unit"]);
 const TYPE_ONLY: ReadonlySet<string> = new Set(["type"]);
-/** Commands at a place that is not an operation's own: they say in `unit` which. */
+/** Commands that are not at an operation's location: their `unit` has the location. */
 const PLACED_BY_UNIT: ReadonlySet<string> = new Set(["dispatch", "handlerFailed", "commit"]);
 
 export function isOpening(record: HistoryRecord): record is Extract<Command, { readonly n: number }> {
@@ -120,6 +121,6 @@ function place(record: Record<string, unknown>, parts: Tuple, locations: Locatio
   record["n"] = n;
 }
 
-/** Commands that happen to operations; all others that lie at a location open one. */
+/** Commands about existing operations; all others at a location open one. */
 const HAPPENINGS: ReadonlySet<string> = new Set(["settle", "winner", "cancel", "dispatch", "acceptUpdate", "completeUpdate", "handlerFailed", "commit"]); // biome-ignore format: one line
 const OPENINGS = { has: (type: string): boolean => !HAPPENINGS.has(type) };

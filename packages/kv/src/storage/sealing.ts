@@ -1,7 +1,6 @@
-// Contents as bytes, with what a user's codec has to seal in them.
+// Contents as bytes, sealed with the user's codec where required.
 // Owns: nothing.
-// Invariants: E1 (no error and no reason is stored as plain text where there is a codec of the user's). Payloads are encoded where they
-// are made.
+// Invariants: E1 (with a user's codec, no error and no reason is stored as plain text). Payloads are encoded where they are created.
 
 import { type Codec, opened, sealed } from "@holdfast/core";
 import { decode, encode } from "./binary.ts";

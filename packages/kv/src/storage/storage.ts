@@ -1,7 +1,7 @@
-// The namespace of a run in memory: what was read of it, what has changed since, and the one batch that makes a turn durable.
-// Owns: the mirror of the namespace, and the writes that are pending.
-// Invariants: D2 H2 (one atomic batch a turn, refused if it is too large and never split); a value that is as it was is not written again;
-// L4 R11 (trimming, in the batch of the state it led to, by range where all of the range goes).
+// The namespace of a run in memory: what was read, what has changed since, and the one batch that makes a turn durable.
+// Owns: the copy of the namespace, and the pending writes.
+// Invariants: D2 H2 (one atomic batch per turn, rejected if it is too large and never split); an unchanged value is not written again; L4
+// R11 (records are trimmed in the batch that stores their state, by range if the whole range is deleted).
 
 import {
   type Codec,
@@ -63,15 +63,15 @@ export type Attributes = Readonly<Record<string, string | number | boolean>>;
 
 export class Storage {
   readonly #driver: EngineDriver;
-  /** Of errors and reasons (E1): payloads are encoded already. */
+  /** For errors and reasons (E1): payloads are already encoded. */
   readonly #codec: Codec;
   #locations = new Locations();
   #turns: Turn[] = [];
   #turnCount = 0;
   #historyLength = 0;
-  /** How each operation began, by its number: its records lie at its location. */
+  /** The opening command of each operation, by number: its records are stored at its location. */
   readonly #operations = new Map<number, OpeningCommand>();
-  /** Positions of the records of turns that have lost some; in all others they are 0, 1, 2 … */
+  /** Positions of the records of turns that have lost some; in all other turns they are 0, 1, 2 … */
   readonly #positions = new Map<number, readonly number[]>();
   readonly #attempts = new Map<number, Attempt[]>();
   readonly #children = new Map<string, ChildLink & { readonly execution: number; readonly seq: number }>();
@@ -84,7 +84,7 @@ export class Storage {
   #end: End | undefined;
   #state: Payload | undefined;
   #attributes: Attributes = {};
-  /** As they are stored: what encodes to the same is not written again. */
+  /** Encoded values as stored: a value with the same bytes is not written again. */
   readonly #stored = new Map<RunKey, Uint8Array>();
   readonly #inbox: InboxMessage[] = [];
   #writes: KvWrite[] = [];
@@ -97,14 +97,14 @@ export class Storage {
 
   // ── reading ──
 
-  /** One pass over all that a wake needs. */
+  /** Reads everything that a wake-up needs, in one pass. */
   static async load(driver: EngineDriver, codec: Codec): Promise<Storage> {
     const storage = new Storage(driver, codec);
     storage.#read(await driver.list(WAKE));
     return storage;
   }
 
-  /** The run is there for others to see. */
+  /** Whether the run is visible to others. */
   get isStored(): boolean {
     return this.#isStored;
   }
@@ -126,15 +126,15 @@ export class Storage {
   get turns(): readonly Turn[] {
     return this.#turns;
   }
-  /** Turns of this execution, trimmed ones included. */
+  /** Number of turns of this execution, including trimmed ones. */
   get turnCount(): number {
     return this.#turnCount;
   }
-  /** Records that are kept. */
+  /** Number of records that are kept. */
   get historyLength(): number {
     return this.#historyLength;
   }
-  /** Messages that were there when it was read. */
+  /** Messages that were stored when it was loaded. */
   get inbox(): readonly InboxMessage[] {
     return this.#inbox;
   }
@@ -163,7 +163,7 @@ export class Storage {
         continue;
       }
       if (!named) {
-        this.#locations = new Locations(names); // byte order: all names come first
+        this.#locations = new Locations(names); // in byte order all names come first
         named = true;
       }
       switch (group) {
@@ -201,7 +201,7 @@ export class Storage {
           this.#outcomes.found(first as number);
           break;
         default:
-          break; // of a later version, which this one does without
+          break; // written by a later version; not needed here
       }
     }
     this.#assemble(records);
@@ -217,7 +217,7 @@ export class Storage {
       this.#head = content as Head;
       this.#isStored = true;
     } else if (which === RUN_KEYS.status) {
-      const { closing: _, ...status } = content as Status; // of a process that was killed before it had ended the run: the next batch says so
+      const { closing: _, ...status } = content as Status; // left by a process that was killed before it ended the run; removed with the next batch
       this.#status = status;
     } else if (which === RUN_KEYS.end) this.#end = content as End;
     else if (which === RUN_KEYS.state) this.#state = content as Payload;
@@ -231,7 +231,7 @@ export class Storage {
     }
     return rows;
   }
-  /** Records lie by location; turns are what they are put together to. */
+  /** Builds turns from the records, which are sorted by location. */
   #assemble(records: LoadedRecord[]): void {
     records.sort((a, b) => a.turn - b.turn || a.position - b.position);
     let current: { index: number; time: number; historyLength: number; jobs: HistoryRecord[]; commands: HistoryRecord[] } | undefined;
@@ -261,7 +261,7 @@ export class Storage {
     this.#status = status;
     this.#putRun("status", status);
   }
-  /** H5: by itself, since what is pending belongs to the turn that ends the run. */
+  /** H5: a separate write, because the pending writes belong to the turn that ends the run. */
   markClosing(): Promise<void> {
     return this.#putStatus({ ...(this.#status ?? { status: "running" }), closing: true });
   }
@@ -277,7 +277,7 @@ export class Storage {
     this.#end = end;
     this.#putRun("end", end);
   }
-  /** D10: it goes on. */
+  /** D10: the run continues. */
   clearEnd(): void {
     if (this.#end === undefined) return;
     this.#end = undefined;
@@ -313,19 +313,19 @@ export class Storage {
     const { seq, number, ...content } = attempt;
     this.#set(attemptKey(seq, number), write(content, this.#codec));
   }
-  /** M7: with the turn that takes it. */
+  /** M7: with the turn that consumes it. */
   consume(message: InboxMessage): void {
     this.#delete(message.at);
   }
   markUsed(key: string): void {
     this.#set(usedKey(key), encode(true));
   }
-  /** `time`: now, from which on it is kept (M10). */
+  /** `time`: now; it is kept from then on (M10). */
   setUpdate(id: string, outcome: UpdateOutcome, time: number): void {
     this.#set(updateKey(id), write(outcome, this.#codec));
     for (const beside of this.#outcomes.recorded(id, time)) this.#write(beside);
   }
-  /** M10: with a batch that records an outcome, those that are over go. */
+  /** M10: deletes expired outcomes, with a batch that records an outcome. */
   async dropOutcomes(now: number): Promise<void> {
     for (const gone of await this.#outcomes.over(this.#driver, now)) this.#write(gone);
   }
@@ -363,13 +363,13 @@ export class Storage {
   #keyOf(record: HistoryRecord, turn: number, position: number): Uint8Array {
     if (isPlacedByUnit(record)) return pathRecordKey(this.#locations.prefixOf(record.unit), turn, position);
     const opening = isOpening(record) ? record : "seq" in record ? this.#operations.get(record.seq) : undefined;
-    if (opening === undefined) return runRecordKey(turn, position); // it is the run's own
+    if (opening === undefined) return runRecordKey(turn, position); // it belongs to the run itself
     return this.#locations.recordKey(opening.unit, opening.name, opening.n, turn, position);
   }
 
   // ── trimming ──
 
-  /** L4: which records go is the core's to say; here they are found. */
+  /** L4: the core decides which records are deleted; this finds their keys. */
   #trim(turn: Turn): void {
     const commits = turn.commands.filter((command): command is CommitCommand => command.type === "commit" && command.trim !== undefined);
     if (commits.length === 0) return;
@@ -382,7 +382,7 @@ export class Storage {
     for (const { record } of gone) if (isOpening(record)) this.#forgetOperation(record.seq);
     this.#historyLength = kept.length;
   }
-  /** The keys of what goes and of what stays; remembers positions that are no longer 0, 1, 2 … */
+  /** The keys that are deleted and the keys that stay. Remembers positions that are no longer 0, 1, 2 … */
   #compare(before: readonly Turn[], after: readonly Turn[]) {
     const staying = new Set<HistoryRecord>();
     for (const { jobs, commands } of after) {
@@ -407,7 +407,7 @@ export class Storage {
     }
     return { gone, kept };
   }
-  /** The iterations that go, as ranges of keys. Records that stay in one of them (D10) are why it is none: then they go one by one. */
+  /** The deleted iterations as ranges of keys. Not if records in a range stay (D10): then they are deleted one by one. */
   #ranges(commit: CommitCommand, gone: readonly { readonly key: Uint8Array }[], kept: readonly Uint8Array[]): KeyRange[] {
     return (["iteration", "dispatch"] as const).flatMap((kind) => {
       const range = this.#locations.iterations(commit.unit, kind, commit.trim ?? 0);
@@ -421,7 +421,7 @@ export class Storage {
     this.#attempts.delete(seq);
   }
 
-  /** P10: the next execution begins with an empty history, in the batch that ends the one before. */
+  /** P10: the next execution begins with an empty history, in the batch that ends the previous one. */
   continue(head: Head): void {
     for (const prefix of [PREFIX.names, PREFIX.records, PREFIX.runRecords, PREFIX.attempts]) this.#write({ type: "deletePrefix", prefix });
     this.#locations = new Locations();
@@ -434,7 +434,7 @@ export class Storage {
     this.clearEnd();
     this.setHead(head);
   }
-  /** A message of the run's own: a signal that the execution before did not consume. */
+  /** A message that the run stores itself: a signal that the previous execution did not consume. */
   putMessage(at: Uint8Array, message: Message): void {
     this.#set(at, write(message, this.#codec));
   }
@@ -452,11 +452,11 @@ export class Storage {
     if ("key" in write) this.#bytes += write.key.length + (write.type === "set" ? write.value.length : 0);
   }
 
-  /** Would a flush write anything? */
+  /** Whether a flush would write anything. */
   get dirty(): boolean {
     return this.#writes.length > 0;
   }
-  /** One batch; throws LimitExceededError, and writes nothing, if the driver can't take it whole. */
+  /** Writes one batch. Throws LimitExceededError, and writes nothing, if it is too large for the driver. */
   async flush(): Promise<void> {
     for (const [index, name] of this.#locations.takeNew()) this.#set(nameKey(index), encode(name));
     this.assertFits();
@@ -466,7 +466,7 @@ export class Storage {
     await this.#driver.batch(writes);
     this.#isStored = true;
   }
-  /** Throws LimitExceededError if what is pending is already more than the driver takes. */
+  /** Throws LimitExceededError if the pending writes already exceed the driver's limits. */
   assertFits(): void {
     assertFits(this.#driver, this.#writes.length, this.#bytes, "the batch of one turn, which can't be split,");
   }

@@ -1,9 +1,10 @@
-// Keys: tuples of numbers, texts and tuples, as bytes that sort as the tuples do.
-// Owns: the encoding, both ways. It is that of FoundationDB's tuple layer, for the kinds of elements that are used here.
-// Invariants: pack(a) < pack(b) byte by byte exactly if a < b element by element; the bytes of a tuple that does not end with text are a
-// prefix of exactly those tuples that begin with its elements. (Those of "" begin those of "\0": no prefix here ends with text.)
+// Keys: tuples of numbers, texts and tuples, as bytes that sort like the tuples.
+// Owns: the encoding and decoding. It is that of FoundationDB's tuple layer, for the kinds of elements used here.
+// Invariants: pack(a) < pack(b) in byte order if and only if a < b element by element; the bytes of a tuple that does not end with text are
+// a prefix of exactly those tuples that begin with its elements. (The bytes of "" are a prefix of those of "\0": no prefix here ends with
+// text.)
 
-/** Whole numbers that JavaScript has exactly. Numbers sort before each other by value; text by code point; tuples after text, before numbers. */
+/** Numbers are safe integers. Numbers sort by value, text by code point; text sorts before tuples, tuples before numbers. */
 export type Element = number | string | Tuple;
 export type Tuple = readonly Element[];
 
@@ -13,7 +14,7 @@ const NESTED = 0x05;
 /** Zero. A positive number of n bytes is ZERO + n, a negative one ZERO - n. */
 const ZERO = 0x14;
 const END = 0x00;
-/** A zero byte inside a text is followed by this. */
+/** Follows a zero byte inside a text. */
 const ESCAPE = 0xff;
 
 const utf8 = new TextEncoder();
@@ -30,7 +31,7 @@ export function pack(tuple: Tuple): Uint8Array {
   return scratch.slice(0, length);
 }
 
-/** `prefix` followed by the elements: what begins many keys is packed once. */
+/** `prefix` followed by the elements: a common prefix is packed once. */
 export function packAfter(prefix: Uint8Array, ...elements: Tuple): Uint8Array {
   length = 0;
   room(prefix.length);
@@ -40,7 +41,7 @@ export function packAfter(prefix: Uint8Array, ...elements: Tuple): Uint8Array {
   return scratch.slice(0, length);
 }
 
-/** `prefix` followed by two numbers: most keys are made of these. */
+/** `prefix` followed by two numbers: most keys have this form. */
 export function packTwo(prefix: Uint8Array, first: number, second: number): Uint8Array {
   length = 0;
   room(prefix.length + 18);
@@ -83,7 +84,7 @@ function put(element: Element): void {
 }
 
 function putNumber(value: number): void {
-  if (!Number.isSafeInteger(value)) throw new RangeError(`A key holds whole numbers up to 2^53, not ${value}.`);
+  if (!Number.isSafeInteger(value)) throw new RangeError(`A key can hold whole numbers up to 2^53, not ${value}.`);
   room(9);
   if (value === 0) {
     scratch[length++] = ZERO;
@@ -97,7 +98,7 @@ function putNumber(value: number): void {
   }
   let rest = Math.abs(value);
   const bytes = byteLength(rest);
-  const flip = value > 0 ? 0 : 255; // a negative number is written as its complement: larger sorts later
+  const flip = value > 0 ? 0 : 255; // a negative number is stored as its complement, so that larger numbers sort later
   scratch[length] = value > 0 ? ZERO + bytes : ZERO - bytes;
   for (let at = length + bytes; at > length; at--) {
     scratch[at] = (rest % 256) ^ flip;
@@ -128,7 +129,7 @@ function putText(text: string): void {
 
 // ── unpacking ──
 
-/** Where the reader stands; one reader, since nothing here is asynchronous. */
+/** Position of the reader. One is enough, because reading is synchronous. */
 let at = 0;
 
 export function unpack(bytes: Uint8Array): Element[] {
@@ -180,12 +181,12 @@ function takeNested(bytes: Uint8Array): Element[] {
 
 function malformed(bytes: Uint8Array): RangeError {
   const hex = [...bytes.subarray(0, 32)].map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
-  return new RangeError(`These bytes are no key of Holdfast: ${hex}${bytes.length > 32 ? " …" : ""}.`);
+  return new RangeError(`These bytes are not a key of Holdfast: ${hex}${bytes.length > 32 ? " …" : ""}.`);
 }
 
 // ── order ──
 
-/** Byte by byte, a shorter one first: the order in which drivers list. */
+/** Byte by byte, shorter first: the order in which drivers list keys. */
 export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   const shorter = Math.min(a.length, b.length);
   for (let i = 0; i < shorter; i++) {
@@ -195,7 +196,7 @@ export function compareBytes(a: Uint8Array, b: Uint8Array): number {
   return a.length - b.length;
 }
 
-/** The first bytes after all that begin with `prefix`; undefined if there are none (an empty prefix, or nothing but 0xff). */
+/** The first key after all keys that begin with `prefix`; undefined if there is none (an empty prefix, or only 0xff). */
 export function afterPrefix(prefix: Uint8Array): Uint8Array | undefined {
   let end = prefix.length;
   while (end > 0 && prefix[end - 1] === 0xff) end--;

@@ -190,7 +190,7 @@ describe("a LevelDB of many runs", () => {
     const path = newFolder();
     const store = await LevelStore.open(path);
     onTestFinished(() => store.close());
-    await expect(LevelStore.open(path)).rejects.toThrow(/One process at a time/);
+    await expect(LevelStore.open(path)).rejects.toThrow(/Only one process can have it open/);
   });
 });
 

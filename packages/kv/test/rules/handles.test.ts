@@ -172,8 +172,8 @@ describe("yield", () => {
     await expect(runWorkflow({ driver, workflow: typed, id: "r", input: { n: "x" } as never })).rejects.toMatchObject({
       code: "HF_INVALID_INPUT",
     });
-    expect(() => runWorkflow({ driver, workflow: typed, id: "", input: { n: 1 } })).toThrow(/An id is/);
-    expect(() => runWorkflow({ driver, workflow: typed, id: "r", input: { n: 1 }, mode: "sideways" as never })).toThrow(/mode is/);
+    expect(() => runWorkflow({ driver, workflow: typed, id: "", input: { n: 1 } })).toThrow(/An id must have/);
+    expect(() => runWorkflow({ driver, workflow: typed, id: "r", input: { n: 1 }, mode: "sideways" as never })).toThrow(/mode must be/);
     expect(() => runWorkflow({ driver: {} as never, workflow: typed, id: "r", input: { n: 1 } })).toThrow(/EngineDriver/);
     expect(driver.namespace.entries.size).toBe(0);
     await expect(openWorkflow({ driver, workflow: typed, id: "r" }).wake()).rejects.toMatchObject({ code: "HF_RUN_NOT_FOUND" });
@@ -417,7 +417,7 @@ test("M10 an update that gets no answer in time says so; the answer may still co
   const handle = runWorkflow({ driver, workflow: w, id: "r", mode: "live" });
   await expect(handle.update("ask", undefined, { idempotencyKey: "k", timeout: 5 })).rejects.toMatchObject({
     code: "HF_WAIT_TIMEOUT",
-    message: expect.stringMatching(/ The run is \w+( and waits for: receive(, signal receive\/~h0\/go)?)?\. It may still come/),
+    message: expect.stringMatching(/ The run is \w+( and waits for: receive(, signal receive\/~h0\/go)?)?\. It may still arrive/),
   });
   await vi.waitUntil(async () => (await handle.describe()).status === "sleeping");
   await expect(handle.update("ask", undefined, { idempotencyKey: "k", timeout: 5 })).rejects.toThrow(/waits for: receive, signal .*go\./);

@@ -10,7 +10,7 @@ const work = activity("work", () => 1);
 
 describe("what a run can't be run with", () => {
   test.each<[string, object | undefined, RegExp]>([
-    ["nothing", undefined, /Give an object/],
+    ["nothing", undefined, /Expected an object/],
     ["an option that there is not", { idd: "x" }, /idd: .* Did you mean id\?/],
     ["an activity by itself", { activities: work }, /activities: Expected a list, got activity "work": put it in brackets/],
     ["a workflow by itself as activities", { activities: echo }, /The object contains no activity/],
