@@ -1,4 +1,4 @@
-// Keeps unhandled rejections of workflow code from the process: they concern only their run.
+// Hides unhandled rejections of workflow code from the process: they concern only their run.
 // Owns: a filter on what the process emits while runs are live in it, and the errors of workflow code that are not awaited yet. Without a
 // Node process it does nothing.
 // Invariants: X11 (a promise of workflow code that rejects before it is awaited stops nothing and reaches no listener; if an operation has

@@ -40,7 +40,7 @@ export function checkedSend<T extends SendOptions>(what: "signal" | "update", op
 }
 
 export function checkedId(id: unknown, what = "runWorkflow"): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the check rejects them
   if (typeof id !== "string" || id === "" || id.length > 512 || /[\u0000-\u001f\u007f]|\p{Cs}/u.test(id)) {
     throw invalid(what, "An id must have 1 to 512 characters, no control characters and no unpaired surrogates.", "id");
   }

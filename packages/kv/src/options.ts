@@ -9,7 +9,7 @@ import type { Environment } from "./environment.ts";
 import type { Router } from "./router.ts";
 import type { ParentLink } from "./storage/contents.ts";
 
-// biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
+// biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers pass `In`, whatever the schema transforms it to
 export interface OpenOptions<In, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
   /** The driver of the run's namespace. Pass the same object as long as the process lives. */
   readonly driver: EngineDriver;

@@ -87,13 +87,13 @@ import type { Run, RunFilter, StartOptions, UpdateOptions, Worker, WorkerOptions
 import { WorkerHandle } from "./worker.ts";
 
 export interface OpenOptions {
-  /** : Encodes all user values. Default: `jsonCodec`. Every process that uses the runs needs the same codec. */
+  /** Encodes all user values. Default: `jsonCodec`. Every process that uses the runs needs the same codec. */
   codec?: Codec;
-  /** : On Postgres: a separate schema. Other stores have only "default", which is the default. */
+  /** On Postgres: a separate schema. Other stores have only "default", which is the default. */
   namespace?: string;
-  /** : Default: warnings and errors go to the console. */
+  /** Default: warnings and errors go to the console. */
   logger?: Logger;
-  /** : Upper bounds for payloads and histories. Default: `DEFAULT_LIMITS`. */
+  /** Upper bounds for payloads and histories. Default: `DEFAULT_LIMITS`. */
   limits?: Partial<Limits>;
 }
 
@@ -136,7 +136,7 @@ export class Holdfast implements AsyncDisposable {
 
   // ── starting ──
 
-  // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers give `In`, whatever the workflow makes of it
+  // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers pass `In`, whatever the schema transforms it to
   /**
    * Starts a run and resolves once it is durable. A start by name uses the last definition of that name in the list of a worker of this
    * engine.
@@ -270,9 +270,9 @@ export class Holdfast implements AsyncDisposable {
 
   // ── finding ──
 
-  /** : A handle on a run, which need not exist yet: the first call on it throws RunNotFoundError if it does not. */
+  /** A handle on a run, which need not exist yet: the first call on it throws RunNotFoundError if it does not. */
   run(id: string): Run<unknown>;
-  // biome-ignore lint/suspicious/noExplicitAny: inference helper; what it is started with does not matter to a handle
+  // biome-ignore lint/suspicious/noExplicitAny: inference helper; a handle does not depend on the input
   run<O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow: Workflow<any, O, S, U, Q, any>): Run<O, S, U, Q>;
   run(id: string, workflow?: AnyWorkflow): Run<unknown> {
     return new RunHandle(this.#client, checkedRunId(id), checkedDefinition("run", workflow)) as unknown as Run<unknown>;
@@ -281,7 +281,7 @@ export class Holdfast implements AsyncDisposable {
   #handleOf(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
     return new RunHandle(this.#client, id, workflow, true) as unknown as Run<unknown>;
   }
-  /** : Newest first, one page at a time. `cursor` is undefined on the last page. */
+  /** Newest first, one page at a time. `cursor` is undefined on the last page. */
   async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
     const filter = checkedOptions("list", given, FILTER);
     const limit = checkedLimit(filter.limit);
@@ -289,7 +289,7 @@ export class Holdfast implements AsyncDisposable {
     const { runs, cursor } = await this.#backend.list({ ...queryOf(filter), limit, cursor: after });
     return { runs: runs.map((run) => runInfo(run, this.#client.codec)), cursor };
   }
-  /** : The number of matching runs by status. */
+  /** The number of matching runs by status. */
   async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
     return this.#backend.count(queryOf(checkedOptions("count", filter, FILTER)));
   }
@@ -326,7 +326,7 @@ export class Holdfast implements AsyncDisposable {
     return new WorkerHandle(worker);
   }
 
-  /** : Stops the workers of this engine gracefully and closes its database. */
+  /** Stops the workers of this engine gracefully and closes its database. */
   close(): Promise<void> {
     return this.#backend.close();
   }

@@ -32,7 +32,7 @@ import { TestWorld } from "./world.ts";
 const { setTimeout, setImmediate } = globalThis;
 
 export interface TestEngineOptions {
-  /** : Served on every queue. */
+  /** Served on every queue. */
   workflows: readonly AnyWorkflow[];
   // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
   activities?: readonly Activity<any, any>[];
