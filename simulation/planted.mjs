@@ -225,8 +225,8 @@ export const planted = [
     "timer-lost",
     "a run that parks forgets its first timer",
     `${engine}/runDriver.ts`,
-    "(this.#leavesWork ? 0 : this.#operations.nextDue)",
-    "(this.#leavesWork ? 0 : undefined)",
+    '(this.#stopping === "leaves work" ? 0 : this.#operations.nextDue)',
+    '(this.#stopping === "leaves work" ? 0 : undefined)',
   ),
   bug(
     "begun-though-taken",
@@ -268,7 +268,7 @@ export const planted = [
     "lease-not-given-back",
     "a worker that stops keeps its lease on runs whose steps are still running",
     `${engine}/runDriver.ts`,
-    "const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen, unsure);",
+    'const given = this.#phase === "unborn" ? undefined : this.#returnLease(wakeAt, seen, unsure);',
     "const given = wakeAt + seen < 0 ? this.#returnLease() : undefined;",
   ),
 
@@ -484,8 +484,8 @@ export const planted = [
       },
       {
         file: `${engine}/runDriver.ts`,
-        from: "    if (commit.close !== undefined) {\n      this.#closed = true;\n",
-        to: '    if (commit.close !== undefined) {\n      this.#host.attempts("tell:" + this.runId).catch(() => {});\n      this.#closed = true;\n',
+        from: "    if (commit.close !== undefined) {\n      this.#release(",
+        to: '    if (commit.close !== undefined) {\n      this.#host.attempts("tell:" + this.runId).catch(() => {});\n      this.#release(',
       },
     ],
   },

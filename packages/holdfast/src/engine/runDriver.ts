@@ -30,6 +30,17 @@ const REJECTED_MEANWHILE = new HoldfastError("An update was rejected as the run 
 const DEADLINE_PAUSE = 100;
 const NO_JOBS: TurnJobs = { jobs: [], messages: [] };
 
+/**
+ * What a driver does with its run. From every phase the claim may be lost or given back, which ends in `released`; besides that:
+ *   unborn      computes the first turn of a run that the store does not know yet → committing
+ *   recovering  takes up a claim, or a turn was taken back: replays history and reads the inbox → idle, committing
+ *   idle        the next job, commit of attempts or parking can begin → computing, committing
+ *   computing   a turn waits for the executor or is in it → committing, recovering (D9)
+ *   committing  a commit is under way → idle, recovering (D9)
+ *   released    has no claim: it is over, or waits in the cache for the next one → recovering
+ */
+type Phase = "unborn" | "recovering" | "idle" | "computing" | "committing" | "released";
+
 export class RunDriver {
   /** When the call was made that gave it its lease, or renewed it last: the lease runs no shorter than from there. */
   leasedAt = 0;
@@ -38,16 +49,9 @@ export class RunDriver {
   readonly #operations: OpenOperations;
   readonly #queue: JobQueue;
   readonly #inbox: RunInbox;
-  #busy = false;
-  /** Its executor has been used, or is about to be. */
-  #hasBegun = false;
-  /** Its run does not exist yet. */
-  #unborn = false;
-  #closed = false;
-  #released = false;
-  #stopping = false;
-  /** W4: it has left something to others that they can do at once. */
-  #leavesWork = false;
+  #phase: Phase = "recovering";
+  /** W4: its worker stops. `leaves work`: it has left something to others that they can do at once. */
+  #stopping: "no" | "yes" | "leaves work" = "no";
 
   constructor(workflow: AnyWorkflow, run: RunRow, host: DriverHost) {
     this.#host = host;
@@ -69,9 +73,13 @@ export class RunDriver {
   get seen(): number {
     return this.#inbox.seen;
   }
-  /** Is a turn or a commit under way? */
+  /** Does anything go on without a message or a timer? */
   get busy(): boolean {
-    return this.#busy || this.#inbox.isDelivering || !this.#queue.isEmpty;
+    return isWorking(this.#phase) || this.#inbox.isDelivering || !this.#queue.isEmpty;
+  }
+  /** Asked anew after each wait: the claim may have ended meanwhile. */
+  get #isReleased(): boolean {
+    return this.#phase === "released";
   }
   /** Steps that run. */
   get running(): string[] {
@@ -79,7 +87,7 @@ export class RunDriver {
   }
   /** Does the store know of this claim? */
   get isBorn(): boolean {
-    return !this.#unborn;
+    return this.#phase !== "unborn";
   }
   /** Turns that are in memory, for a claim that needs no history. */
   get turns(): number {
@@ -90,9 +98,7 @@ export class RunDriver {
 
   /** The first turn of a run that does not exist yet. V4: one that breaks a rule creates the run blocked, it is not computed again. */
   async firstTurn(jobs: readonly Job[]): Promise<TurnCommit> {
-    this.#busy = true;
-    this.#unborn = true;
-    this.#hasBegun = true;
+    this.#phase = "unborn";
     const activation: Activation = { time: this.#host.now(), jobs: [startJobOf(this.#loaded.run), ...jobs], historyLength: 0 };
     const completion = await this.#host.turnQueue.run(() => this.#loaded.executor.activate(activation));
     if (completion.status !== "ok") return this.#blocked(completion.error);
@@ -102,25 +108,24 @@ export class RunDriver {
   }
   /** It exists, and has a lease that can be renewed; it goes on when it is told that it has begun. */
   born(): void {
-    this.#unborn = false;
+    if (this.#phase === "unborn") this.#phase = "committing";
   }
   /** The run was created with its first turn. */
   begun(commit: TurnCommit): void {
-    this.born();
-    this.#busy = false;
-    if (this.#released) {
+    if (this.#isReleased) {
       // W4: its worker has stopped meanwhile.
       this.#notBegun(commit);
       return void this.#returnLease();
     }
+    this.#phase = "idle";
     const historyLength = lengthAfterTrims(commit.turn);
     this.#committed(commit, { status: "committed", inbox: [], ...(historyLength !== undefined && { historyLength }) });
   }
 
   /** A claim: replays if there is history to replay, then works off what is there. */
   async claimed(claim: ClaimedRun): Promise<void> {
+    this.#phase = "recovering"; // what arrives meanwhile waits
     this.#loaded.claimed(claim);
-    this.#released = false;
     if (claim.recovered && claim.run.recoveries > this.#host.maxRecoveries) {
       const message = `Run ${this.runId} was recovered ${claim.run.recoveries} times without a commit: it seems to kill its workers. Mend it, then resume it.`;
       return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
@@ -133,17 +138,15 @@ export class RunDriver {
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
     // Before anything that arrives while it recovers: a cancellation that overtook the start would be lost.
     if (claim.run.turns === 0) this.#queue.push(startJobOf(this.#loaded.run));
-    const isNew = claim.run.turns === 0 && !this.#hasBegun;
-    this.#hasBegun = true;
     if (claim.turns === undefined) this.#loaded.recount(claim);
-    else if (!isNew) {
-      this.#busy = true; // what arrives meanwhile waits
-      const failure = await this.#loaded.recover(claim, resume !== undefined, () => this.#released);
-      this.#busy = false;
-      if (this.#released) return;
+    else if (claim.run.turns > 0) {
+      const failure = await this.#loaded.recover(claim, resume !== undefined, () => this.#isReleased);
+      if (this.#isReleased) return;
       if (failure !== undefined) return this.#block(failure);
     }
     await this.#inbox.deliver(claim.inbox);
+    if (this.#isReleased) return;
+    this.#phase = "idle";
     this.#loaded.collect();
     if (this.#queue.isEmpty && this.#loaded.executor.hasWork && !this.#loaded.isOverdue) return this.#activate();
     this.#pump();
@@ -160,28 +163,28 @@ export class RunDriver {
     this.#pump();
   }
   #arm(): void {
-    if (!this.#released) this.#operations.arm();
+    if (!this.#isReleased) this.#operations.arm();
   }
 
   // ── the pipeline ──
 
   /** Does the next thing, if there is one: a turn, a commit of attempts, or parking. */
   #pump(): void {
-    if (this.#busy || this.#inbox.isDelivering || this.#released || this.#closed) return;
-    if (this.#stopping && this.#operations.inFlight > 0) return; // W4: they may finish first
+    if (this.#phase !== "idle" || this.#inbox.isDelivering) return;
+    if (this.#stopping !== "no" && this.#operations.inFlight > 0) return; // W4: they may finish first
     if (this.#loaded.isOverdue) this.#standAside(undefined);
     else if (!this.#queue.isEmpty) this.#activate();
     else if (this.#operations.hasNews) this.#write(this.#loaded.bareDraft("running"));
     else if (this.#operations.inFlight === 0) this.#write(this.#loaded.bareDraft("sleeping"));
   }
   #activate(): void {
-    this.#busy = true;
+    this.#phase = "computing";
     this.#host.computing++;
     this.#host.turnQueue.enter(this.#turn);
   }
   /** Of the turns of many runs each costs little: no async function with all its variables, but callbacks. */
   readonly #turn = (): void => {
-    if (this.#released) {
+    if (this.#isReleased) {
       this.#host.computing--;
       return;
     }
@@ -195,9 +198,8 @@ export class RunDriver {
     );
   };
   #computed(activation: Activation, completion: Completion, turn: TurnJobs): void {
-    if (this.#released) return;
+    if (this.#isReleased) return;
     if (completion.status === "failed") return void this.#block(completion.error);
-    this.#busy = false;
     this.#loaded.executor.reportUnheard();
     const draft = this.#loaded.turnDraft(activation, completion);
     if (turn.messages.length > 0) this.#inbox.consume(draft, turn, completion);
@@ -208,9 +210,9 @@ export class RunDriver {
 
   /** `turn`: what it was computed from, if it is a turn's. */
   #write(draft: Draft, turn?: TurnJobs): void {
-    this.#busy = true;
+    this.#phase = "committing";
     const isOver = draft.close !== undefined;
-    const halting = this.#stopping && this.#operations.inFlight === 0;
+    const halting = this.#stopping !== "no" && this.#operations.inFlight === 0;
     const leaves = halting && !isOver;
     const fresh = openedSteps(draft);
     if (leaves) this.#operations.notBegun(fresh.map(({ seq }) => seq));
@@ -224,14 +226,14 @@ export class RunDriver {
       this.#operations.inFlight > 0 ||
       !this.#queue.isEmpty ||
       this.#inbox.isDelivering;
-    this.#leavesWork ||= leaves && working;
+    if (leaves && working) this.#stopping = "leaves work";
     // D6: outcomes that are in memory alone are recorded first.
     const parks = (halting && !this.#queue.hasOutcomes) || !working || this.#loaded.retryRunAt !== undefined;
     if (!isOver && parks) {
       draft.lease = "park";
       draft.status = draft.status === "rolling_back" ? "rolling_back" : "sleeping";
       draft.waitingFor = this.#loaded.waitingFor();
-      draft.wakeAt = this.#loaded.retryRunAt ?? (this.#leavesWork ? 0 : this.#operations.nextDue);
+      draft.wakeAt = this.#loaded.retryRunAt ?? (this.#stopping === "leaves work" ? 0 : this.#operations.nextDue);
     }
     draft.seen = this.#inbox.seen;
     this.#host.commit(
@@ -241,9 +243,9 @@ export class RunDriver {
     );
   }
   #written(draft: Draft, turn: TurnJobs | undefined, starting: Prepared["starting"], result: CommitResult): void {
-    if (this.#released) return; // given back or lost meanwhile: no step of it is begun here
+    if (this.#isReleased) return; // given back or lost meanwhile: no step of it is begun here
     if (result.status === "late") return void this.#takeBack(draft, turn ?? NO_JOBS, result.inbox);
-    this.#busy = false;
+    this.#phase = "idle";
     if (result.status === "committed" && !this.#loaded.isOverdue)
       for (const { seq, number } of starting) this.#operations.begin(seq, number);
     this.#committed(draft, result);
@@ -253,21 +255,21 @@ export class RunDriver {
    * run goes on from the turn before it, with those messages first. Steps in flight run on, and no step runs again.
    */
   async #takeBack(draft: Draft, turn: TurnJobs, late: readonly InboxMessage[]): Promise<void> {
-    this.#busy = true; // what arrives meanwhile waits
+    this.#phase = "recovering"; // what arrives meanwhile waits
     this.#operations.takeBack(draft.attempts ?? [], turn.jobs);
     this.#loaded.evict();
     const resume = turn.jobs.find((job) => job.type === "resume");
     try {
       await this.#inbox.deliver(late);
       const turns = await this.#host.history(this.runId);
-      const failure = this.#released ? undefined : await this.#loaded.replay(resumedView(turns, resume), () => this.#released);
-      if (this.#released) return;
+      const failure = this.#isReleased ? undefined : await this.#loaded.replay(resumedView(turns, resume), () => this.#isReleased);
+      if (this.#isReleased) return;
       if (failure !== undefined) return void this.#block(failure);
     } catch (error) {
-      return this.#released ? undefined : this.#unwritten(error);
+      return this.#isReleased ? undefined : this.#unwritten(error);
     }
     this.#queue.takeBack(turn);
-    this.#busy = false;
+    this.#phase = "idle";
     this.#loaded.collect();
     this.#arm();
     this.#pump();
@@ -288,7 +290,6 @@ export class RunDriver {
     const { turn } = commit;
     if (turn !== undefined) this.#loaded.turnWritten(turn, result.historyLength);
     if (commit.close !== undefined) {
-      this.#closed = true;
       this.#release("closed", RUN_OVER);
       const { status, error } = commit.close;
       if (status === "failed") this.#host.logger.warn("A run failed.", { runId: this.runId, workflow: this.#loaded.workflow.name, error });
@@ -301,7 +302,7 @@ export class RunDriver {
     if (this.#loaded.isOverdue) return this.#standAside(commit);
     for (const command of turn?.commands ?? []) {
       if (command.type === "cancel") this.#operations.cancel(command.seq, command.join === true);
-      else if ("n" in command && STEPS.has(command.type) && !this.#leavesWork) this.#operations.begin(command.seq, 1);
+      else if ("n" in command && STEPS.has(command.type) && this.#stopping !== "leaves work") this.#operations.begin(command.seq, 1);
     }
     if (result.inbox.length > 0) void this.receive(result.inbox);
     this.#loaded.collect();
@@ -329,8 +330,8 @@ export class RunDriver {
 
   /** V4: the run is unharmed; it is tried again later, or when other code comes. */
   async #block(error: Error, remedy?: string): Promise<void> {
-    if (this.#released) return;
-    this.#busy = true; // nobody parks it meanwhile: its timers are not set
+    if (this.#isReleased) return;
+    this.#phase = "committing"; // it is not parked meanwhile: its timers are not set
     await returnLease(this.#endingClaim, this.#blocked(error, remedy));
     this.#release("blocked", error);
   }
@@ -347,7 +348,7 @@ export class RunDriver {
   }
   /** W4: no more turns are begun once its steps have ended. */
   stop(): void {
-    this.#stopping = true;
+    if (this.#stopping === "no") this.#stopping = "yes";
     this.#pump();
   }
   /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. `turn`: none of its steps has begun. */
@@ -372,9 +373,9 @@ export class RunDriver {
     if (found === "written") await returnLease(this.#endingClaim, draft); // D4: otherwise there may be a run of others under its id
   }
   async #handOver(reason: unknown, wakeAt: number, seen: number, unsure?: TurnCommit): Promise<void> {
-    if (this.#released) return;
+    if (this.#isReleased) return;
     this.#operations.loseAll(reason);
-    const given = this.#unborn ? undefined : this.#returnLease(wakeAt, seen, unsure);
+    const given = this.#phase === "unborn" ? undefined : this.#returnLease(wakeAt, seen, unsure);
     this.#release("lost", reason);
     await given;
   }
@@ -393,9 +394,8 @@ export class RunDriver {
     return draft;
   }
   #release(how: ClaimEnd, reason: unknown): void {
-    if (this.#released) return;
-    this.#released = true;
-    this.#busy = false;
+    if (this.#isReleased) return;
+    this.#phase = "released";
     this.#operations.disarm();
     this.#operations.abandonAll(reason);
     if (how !== "parked") this.#loaded.evict();
@@ -404,5 +404,19 @@ export class RunDriver {
   /** Out of the cache (W5). */
   evict(): void {
     this.#loaded.evict();
+  }
+}
+
+/** Does a driver in this phase do something that ends without a message or a timer? */
+function isWorking(phase: Phase): boolean {
+  switch (phase) {
+    case "unborn":
+    case "recovering":
+    case "computing":
+    case "committing":
+      return true;
+    case "idle":
+    case "released":
+      return false;
   }
 }
