@@ -151,9 +151,7 @@ describe("one statement", () => {
           "SELECT relname, seq_scan::integer AS scans, n_tup_ins::integer AS rows FROM pg_stat_all_tables WHERE schemaname = $1 ORDER BY 1";
         const rows = await database.sql<{ relname: string; scans: number; rows: number }>(sql, [schema]);
         const isCounted = rows.some(({ relname, rows }) => relname === "records" && rows >= records);
-        return (
-          isCounted && rows.flatMap(({ relname, scans }) => (relname === "runs" || relname === "tasks" ? [`${relname} ${scans}`] : []))
-        );
+        return isCounted && rows.flatMap(({ relname, scans }) => (relname === "runs" || relname === "tasks" ? [scans] : []));
       });
     const filling = await database.open({ schema });
     const held = await running(filling, "a");
@@ -170,7 +168,10 @@ describe("one statement", () => {
       await store.commit([draft(other, { ...COMPLETED, turn: turnOf(other) })]);
     }
     await store.close();
-    expect(await scans(1 + 12 * 3)).toEqual(before);
+    const after = await scans(1 + 12 * 3);
+    expect(after).toHaveLength(2);
+    // The look for damaged rows at `open` reads each table once; the turns add nothing to that.
+    for (const [i, count] of after.entries()) expect(count - (before[i] ?? 0)).toBeLessThanOrEqual(1);
   });
   test("turns of every size and shape come back as they went in", async () => {
     const { store, wire } = await watched();

@@ -183,7 +183,7 @@ describe.each(STORES)("signals on %s", (store) => {
     await engine.worker({ workflows: [typed] });
     const run = await engine.start(typed, undefined);
     await engine.run(run.id).signal("item", "no number"); // a sender that knows no schema
-    await until(() => engines.log.some(({ message }) => message.includes('"item" was refused')));
+    await until(() => engines.log.some(({ message }) => message.includes('"item" was rejected')));
     await run.signal("item", 1);
     expect(await run.result()).toBe(1);
     expect(JSON.stringify(await run.history())).toContain("no number");

@@ -254,7 +254,7 @@ describe.each(STORES)("errors under a codec of the user's on %s", (name) => {
     await third.run(run.id).resume();
     const isBlind = ({ status, error }: RunInfo) => status === "blocked" && error?.name === "InvalidInputError";
     await until(async () => isBlind(await third.run(run.id).describe()), "the run to be blocked for want of a key");
-    expect(texts(await errorOf(third.run(run.id).result()))).toMatch(/can't be read: .*no key/);
+    expect(texts(await errorOf(third.run(run.id).result()))).toMatch(/can't be decoded: .*no key/);
     await blind.stop();
 
     const fourth = await engines.open({ codec: encrypting });
