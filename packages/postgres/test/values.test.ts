@@ -242,7 +242,8 @@ describe("odd letters", () => {
     const jobs = [signal("s1"), bad, signal("s2"), signal("s3")];
     const results = await Promise.allSettled(jobs.map((job) => store.send([{ runId: "a", message: { job } }])));
     expect(results.map(({ status }) => status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
-    expect((await inboxOf(store, held)).map(({ job }) => "id" in job && job.id)).toEqual(["s1", "s2", "s3"]);
+    // Separate calls of the store may overtake each other: the batcher in front of it keeps the order of a run's messages.
+    expect((await inboxOf(store, held)).map(({ job }) => "id" in job && job.id).sort()).toEqual(["s1", "s2", "s3"]);
   });
 });
 

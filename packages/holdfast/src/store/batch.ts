@@ -15,7 +15,7 @@
 //   out may reject with HF_STORE_UNAVAILABLE all the same.
 // - `limits` says how much one call takes and how many calls may be under way at once.
 // The host's batcher (store/batcher.ts) is the only caller of these methods, and the only place where a bad item is separated from the others.
-// Where the store picks the items (`claim expire retire claimTasks`) it isolates a bad row itself: see store/isolate.ts.
+// Where the store picks the items (`claim expire retire claimTasks`) it isolates a bad row itself.
 
 import type { Payload } from "@holdfast/core";
 
