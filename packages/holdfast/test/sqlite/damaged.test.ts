@@ -181,3 +181,15 @@ test("V4 the output of a completed run that is gone is an error, not undefined",
   await expect(again.run("steps").result()).rejects.toMatchObject({ code: "HF_STORE_CORRUPT" });
   await again.close();
 });
+
+test("V4 D6 a run with a history that is said to be new is blocked, and does not begin anew", async () => {
+  const path = newFile();
+  await prepare(url(path));
+  const shell = openShell(path);
+  shell.exec("UPDATE holdfast_runs SET turns = 0, available_at = 0 WHERE id = 'nap'");
+  shell.close();
+  const engine = await open(path);
+  await engine.worker(code);
+  await expect(engine.run("nap").result({ timeout: "15s" })).rejects.toThrow(/rows that can't be read/);
+  await engine.close();
+});
