@@ -6,18 +6,21 @@
 import type { Activity, ActivityInfo, Codec, Payload, RecordedRetry, RetryPolicy, StepInfo } from "@holdfast/core";
 import type { Report } from "./attempt.ts";
 
+/** An activity of any types. */
 // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
 export type AnyActivity = Activity<any, any>;
 
 /** The activity that a command or a task asks for, and its input. */
 export interface ActivityCall {
+  /** The name of the activity. */
   readonly name: string;
+  /** The input, encoded. */
   readonly input: Payload;
   /** Details of the last heartbeat, if an earlier attempt sent one. */
   readonly lastHeartbeat: Payload | undefined;
 }
 
-/** Calls `run`: the activity's function, or its stand-in in a test. */
+/** Calls `run`: the activity's function, or its stand-in in a test. `codec` decodes the input, `encode` encodes what it returns. */
 export function runActivity(
   run: (args: never, info: ActivityInfo) => unknown,
   { name, input, lastHeartbeat }: ActivityCall,

@@ -6,6 +6,7 @@
 import {
   type ActivityLimit,
   type ChildStartedJob,
+  HoldfastError,
   type Logger,
   messageOf,
   type Outcome,
@@ -21,11 +22,17 @@ import type { Environment, Timer } from "./environment.ts";
 
 /** An attempt as hosts store it. A first attempt that succeeds at once has no row. */
 export interface AttemptRow {
+  /** The number of the operation. */
   readonly seq: number;
+  /** The number of the attempt, from 1. */
   readonly number: number;
+  /** How it ended. "lost": its worker never reported back. */
   readonly status: "running" | "failed" | "completed" | "lost";
+  /** Why it failed. */
   readonly error?: SerializedError | undefined;
+  /** When it began, in milliseconds since 1970. */
   readonly startedAt: number;
+  /** When it ended, in milliseconds since 1970. Absent: it is running. */
   readonly endedAt?: number | undefined;
   /** Empty means the worker that recorded the operation. */
   readonly workerId: string;
@@ -36,29 +43,45 @@ export interface AttemptRow {
 }
 
 /** The same, for hosts that have no separate workers. */
-export type StoredAttempt = Omit<AttemptRow, "workerId"> & { readonly workerId?: string | undefined };
+export type StoredAttempt = Omit<AttemptRow, "workerId"> & {
+  /** The worker that ran it, if it is known. */
+  readonly workerId?: string | undefined;
+};
 
 /** What the host runs for an operation. A `StepBody` is one. */
 export interface Body {
+  /** The name of the step or activity. */
   readonly name: string;
   /** Called with the attempt's info. The body of an activity also gets a function that sends heartbeats. */
   readonly run: (...args: never[]) => unknown;
+  /** Its retry policy. */
   readonly retry: RetryPolicy | undefined;
   /** Time limit of one attempt, in milliseconds. */
   readonly timeout?: number | undefined;
-  /** The name used in messages. Default: "step" and the name. */
+  /**
+   * The name used in messages.
+   * @defaultValue "step" and the name
+   */
   readonly title?: string | undefined;
   /** True for an error after which another attempt would do harm, whatever the policy says. */
   readonly isFinal?: ((error: unknown) => boolean) | undefined;
   /** Set if the body's completion does not settle the operation: it is recorded, and this job, if any, is delivered. */
-  readonly announces?: { readonly job: ChildStartedJob | undefined } | undefined;
+  readonly announces?:
+    | {
+        /** The job that is delivered once the body has completed. Undefined: none is. */
+        readonly job: ChildStartedJob | undefined;
+      }
+    | undefined;
+  /** The time limits, if it is an activity. */
   readonly activity?: ActivityLimits | undefined;
 }
+/** The time limits of an activity, in milliseconds. */
 export interface ActivityLimits {
   /** Longest time between two heartbeats, in milliseconds. */
   readonly heartbeat?: number | undefined;
-  /** The limit for all attempts together: the moment, and the duration that it results from. */
+  /** When all attempts together must have ended, in milliseconds since 1970. */
   readonly closeAt?: number | undefined;
+  /** The duration that `closeAt` results from, for the error. */
   readonly scheduleToClose?: number | undefined;
 }
 export function titleOf({ title, name }: Body): string {
@@ -90,17 +113,25 @@ export function quietControllerOf(logger: Logger, of: string): AbortController {
 
 /** What an attempt needs from its host. */
 export interface AttemptHost {
+  /** Its timers. */
   readonly environment: Pick<Environment, "after">;
+  /** Where messages go. */
   readonly logger: Logger;
-  /** Called once, unless the attempt was dropped before. */
+  /** The body has returned this value. Of `completed` and `failed` one is called, once, unless the attempt was dropped before. */
   completed(attempt: Attempt, value: unknown): void;
+  /** The body has thrown, or a time limit has passed. */
   failed(attempt: Attempt, error: unknown): void;
 }
 
+/** One attempt of a step or activity that runs in this process. */
 export class Attempt {
+  /** The number of its operation. */
   readonly seq: number;
+  /** The number of the attempt, from 1. */
   readonly number: number;
+  /** When it began, in milliseconds since 1970. */
   readonly startedAt: number;
+  /** What it runs. */
   readonly body: Body;
   /** Details of the activity's last heartbeat. */
   details: Payload | undefined = undefined;
@@ -126,6 +157,7 @@ export class Attempt {
     return this.#controller;
   }
 
+  /** Runs the body. */
   start(): void {
     const { timeout, activity } = this.body;
     if (timeout !== undefined) this.#timeout = this.#limit(activity === undefined ? undefined : "startToClose", timeout);
@@ -177,7 +209,7 @@ export class Attempt {
     this.#silence = this.#limit("heartbeat", heartbeat);
   }
 
-  /** Notifies the body through its signal. */
+  /** Aborts the signal of the body. Its result still counts; see `drop`. */
   abort(reason: unknown): void {
     this.#control().abort(reason);
   }
@@ -196,6 +228,13 @@ export class Attempt {
   }
 }
 
+/** D7: the error of an attempt that never reported back. */
+export function workerLost(attempt: number): HoldfastError {
+  return new HoldfastError(`The process that ran attempt ${attempt} stopped before it stored the outcome.`, {
+    code: "HF_WORKER_LOST",
+  });
+}
+
 /** P8: a value that can't be encoded fails the operation: the body has run, and running it again would not help. */
 export function outcomeOf(attempt: Attempt, value: unknown, encode: (value: unknown, what: string) => Payload): Outcome {
   try {
@@ -204,6 +243,7 @@ export function outcomeOf(attempt: Attempt, value: unknown, encode: (value: unkn
     return failureOf(attempt, serializeError(error));
   }
 }
+/** The outcome of an operation whose last attempt failed with this error. */
 export function failureOf({ number }: Attempt, error: SerializedError): Outcome {
   return { status: "failed", error, attempts: number };
 }

@@ -8,7 +8,7 @@ import { ForeignAwaitError, HoldfastError, IllegalCallError, IllegalReturnError,
 /** Rules whose errors have a code but no class: D7, and the findings of the determinism guard. */
 const RULE_CODES: ReadonlySet<string> = new Set(["HF_TOO_MANY_RECOVERIES", "HF_NONDETERMINISTIC_CALL"]);
 
-/** True also for a run that keeps killing its workers. */
+/** Whether workflow code broke a rule, so that only changed code helps. True also for a run that keeps killing its workers. */
 export function isBrokenRule(error: unknown): boolean {
   if (error instanceof ForeignAwaitError || error instanceof OutOfTurnError) return true;
   if (error instanceof IllegalCallError || error instanceof IllegalReturnError) return true;

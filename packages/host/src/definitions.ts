@@ -54,6 +54,7 @@ function invalid(what: string, message: string): InvalidInputError {
   return new InvalidInputError({ what, issues: [{ message }] });
 }
 
+/** Whether the value was made by `workflow(name, run)`. */
 export function isWorkflow(value: unknown): value is AnyWorkflow {
   return (
     typeof value === "object" &&
@@ -64,6 +65,7 @@ export function isWorkflow(value: unknown): value is AnyWorkflow {
     "version" in value
   );
 }
+/** Whether the value was made by `activity(name, run)`. */
 export function isActivity(value: unknown): value is Activity<unknown, unknown> {
   return typeof value === "object" && value !== null && "run" in value && "options" in value && !("version" in value);
 }

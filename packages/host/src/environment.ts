@@ -5,10 +5,13 @@
 
 import { createTurnClock } from "@holdfast/core";
 
+/** A timer that was set. */
 export interface Timer {
+  /** Cancels it. No error if it has fired. */
   cancel(): void;
 }
 
+/** Time, timers and randomness of a host. Tests and simulations replace it. */
 export interface Environment {
   /** Wall-clock time in milliseconds since 1970. It may be set while the process runs. */
   now(): number;
@@ -28,7 +31,9 @@ export interface Environment {
   stayAlive(): Timer;
   /** Calls back in a separate macrotask. */
   soon(callback: () => void): void;
+  /** A random number from 0 up to 1. */
   random(): number;
+  /** A new UUID. */
   uuid(): string;
 }
 
@@ -99,7 +104,7 @@ function timers(keepsAlive: boolean): Environment["after"] {
 }
 
 const after = timers(false);
-/** Its timers don't keep the process alive. */
+/** The environment of a real process. Its timers don't keep the process alive. */
 export const realEnvironment: Environment = {
   now: () => now(),
   steady: () => Math.floor(elapsed()),
@@ -125,7 +130,7 @@ const lastingAfter = timers(true);
 /** The same, but timers of `after` and `patience` keep the process alive until they fire or are cancelled. */
 export const keepAliveEnvironment: Environment = { ...realEnvironment, after: lastingAfter, patience: lastingAfter };
 
-/** Run ids sort by time of creation: 48 bits of milliseconds, then randomness (UUID version 7). */
+/** A new run id. Such ids sort by time of creation: 48 bits of milliseconds, then randomness (UUID version 7). */
 export function timeOrderedId(environment: Pick<Environment, "now" | "uuid">): string {
   const time = Math.floor(environment.now()).toString(16).padStart(12, "0");
   const rest = environment.uuid();

@@ -15,14 +15,18 @@ export {
   Recorded,
   type Report,
   type StoredAttempt,
+  workerLost,
 } from "./attempt.ts";
+export { BlockedLog, type BlockedRun, blockedReason } from "./blockedLog.ts";
 export { isBrokenRule } from "./brokenRules.ts";
+export { canceledBy } from "./canceled.ts";
 export { childStartOf, type RequestedChild } from "./childStart.ts";
 export { byName, isActivity, isWorkflow, listed } from "./definitions.ts";
 export { type Environment, keepAliveEnvironment, realEnvironment, type Timer, timeOrderedId } from "./environment.ts";
 export { checkedMessage, checkedSignal, checkedUpdate, declaredMessage, validated } from "./messageSchemas.ts";
-export { operationsOf } from "./operationsOf.ts";
+export { operationsOf, type RecordedOperation, recordedOperations } from "./operationsOf.ts";
 export { readable } from "./readable.ts";
+export { keptFor } from "./retention.ts";
 export { carriedSignals, type EndCommand, type RunEnd, retryTimeOf, runEndOf } from "./runEnd.ts";
 export { serves } from "./serves.ts";
 export { type StartedRun, startJobOf } from "./startJob.ts";

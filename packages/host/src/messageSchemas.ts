@@ -19,8 +19,8 @@ import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { Environment, Timer } from "./environment.ts";
 
 /**
- * The value as transformed by the schema. Throws InvalidInputError with every issue. The value is wrapped in an object, because a promise
- * would call the `then` of a value that has one.
+ * The `value` as transformed by the schema. It is wrapped in an object, because a promise would call the `then` of a value that has one.
+ * @throws `InvalidInputError` with every issue.
  */
 export async function validated<T>(
   what: string,
@@ -43,6 +43,7 @@ export async function checkedMessage(workflow: AnyWorkflow, job: Job, codec: Cod
   if (job.type === "signal") return checkedSignal(workflow, job, codec, environment);
   return job.type === "update" ? checkedUpdate(workflow, job, codec, environment) : job;
 }
+/** The signal as transformed by the receiver's schema, or marked as refused by it (M13). One that was checked before stays as it is. */
 export async function checkedSignal(workflow: AnyWorkflow, job: SignalJob, codec: Codec, environment: Patience): Promise<SignalJob> {
   const { checked, ...signal } = job;
   const schema = schemaOf(workflow, "signals", job.name);
@@ -50,7 +51,7 @@ export async function checkedSignal(workflow: AnyWorkflow, job: SignalJob, codec
   const { payload, ...problem } = await checkedPayload(`signal ${job.name}`, schema, job.payload, codec, environment);
   return payload === undefined ? { ...signal, ...problem } : { ...signal, payload };
 }
-/** An update that the schema refuses, or whose input can't be decoded, is rejected. */
+/** The update as transformed by the receiver's schema, or marked as refused, if the schema refuses it or its input can't be decoded. */
 export async function checkedUpdate(workflow: AnyWorkflow, job: UpdateJob, codec: Codec, environment: Patience): Promise<UpdateJob> {
   const schema = schemaOf(workflow, "updates", job.name);
   if (schema === undefined) return job;
@@ -106,7 +107,10 @@ function inTime<T>(work: Promise<T>, environment: Patience): Promise<T | undefin
   return Promise.race([work, late]).finally(() => timer?.cancel());
 }
 
-/** The declaration of this signal or update. A workflow that declares any accepts no others; undefined if it declares none. */
+/**
+ * The declaration of this signal or update. Undefined if the workflow declares none, and so accepts any.
+ * @throws `HoldfastError` with the code HF_UNKNOWN_MESSAGE if it declares others.
+ */
 export function declaredMessage<S>(workflow: AnyWorkflow | undefined, kind: "signals" | "updates", name: string): S | undefined {
   const declared = workflow?.options[kind] as Readonly<Record<string, S>> | undefined;
   if (declared === undefined || Object.keys(declared).length === 0) return undefined;

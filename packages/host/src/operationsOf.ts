@@ -6,6 +6,8 @@ import {
   CLOCK_KINDS,
   type Codec,
   carriedOutBy,
+  childRunId,
+  type ForkJob,
   formatLocation,
   HAS_ATTEMPTS,
   IS_LISTED,
@@ -25,9 +27,26 @@ const STEPS = carriedOutBy("worker");
 const INSTANT = carriedOutBy("inline", "record");
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
-type Draft = Mutable<OperationInfo> & { readonly seq: number; readonly turn: number; attempts: OperationInfo["attempts"][number][] };
+/** An operation, with the record that opened it. */
+export interface RecordedOperation {
+  /** The command that opened it. */
+  readonly command: OpeningCommand;
+  /** The index of the turn that opened it. */
+  readonly turn: number;
+  /** What users see of it. */
+  readonly info: OperationInfo;
+}
+interface Draft {
+  readonly command: OpeningCommand;
+  readonly turn: number;
+  readonly info: Mutable<Omit<OperationInfo, "attempts">> & { attempts: OperationInfo["attempts"][number][] };
+}
+type DraftInfo = Draft["info"];
 
-/** `workers`: the worker that wrote each turn, by index. `closedAt`: when the run ended; since then no operation is in progress. */
+/**
+ * What `run.operations()` lists. `workers`: the worker that wrote each turn, by index. `closedAt`: when the run ended; since then no
+ * operation is in progress.
+ */
 export function operationsOf(
   turns: readonly Turn[],
   attempts: readonly StoredAttempt[],
@@ -35,6 +54,16 @@ export function operationsOf(
   codec: Codec,
   closedAt?: number,
 ): OperationInfo[] {
+  return recordedOperations(turns, attempts, workers, codec, closedAt).map(({ info }) => info);
+}
+/** The same, for readers that need the records as well. */
+export function recordedOperations(
+  turns: readonly Turn[],
+  attempts: readonly StoredAttempt[],
+  workers: ReadonlyMap<number, string>,
+  codec: Codec,
+  closedAt?: number,
+): RecordedOperation[] {
   const drafts = new Map<number, Draft>();
   for (const turn of turns) {
     for (const job of turn.jobs) settleByJob(drafts, job, turn, codec);
@@ -44,14 +73,14 @@ export function operationsOf(
       } else if (command.type === "settle") end(drafts.get(command.seq), SETTLED[command.status], turn.time);
       else if (command.type === "cancel") {
         const draft = drafts.get(command.seq);
-        end(draft, draft !== undefined && STEPS.has(draft.kind) ? "abandoned" : "canceled", turn.time);
+        end(draft, draft !== undefined && STEPS.has(draft.info.kind) ? "abandoned" : "canceled", turn.time);
       }
     }
   }
   if (closedAt !== undefined) for (const draft of drafts.values()) end(draft, "abandoned", closedAt);
-  const rows = closedAt === undefined ? attempts : attempts.map((row) => lost(row, closedAt));
-  for (const draft of drafts.values()) addAttempts(draft, rows, workers.get(draft.turn) ?? "");
-  return [...drafts.values()].map(({ seq: _, turn: _turn, ...info }) => info as OperationInfo);
+  const rows = bySeq(closedAt === undefined ? attempts : attempts.map((row) => lost(row, closedAt)));
+  for (const { info, command, turn } of drafts.values()) addAttempts(info, rows.get(command.seq) ?? [], workers.get(turn) ?? "");
+  return [...drafts.values()];
 }
 
 const SETTLED = { completed: "completed", failed: "failed", canceled: "canceled", timedOut: "completed" } as const;
@@ -62,9 +91,7 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
   const instant = INSTANT.has(command.type);
   const input = readable(codec, command.type === "activity" || command.type === "child" ? command.input : undefined);
   const { value: output, error } = readable(codec, command.type === "sideEffect" ? command.value : undefined);
-  return {
-    seq: command.seq,
-    turn: turn.index,
+  const info: DraftInfo = {
     location: formatLocation(command.unit, command.name, command.n),
     unit: command.unit,
     kind,
@@ -78,13 +105,17 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
     endedAt: instant ? at : undefined,
     childId: command.type === "child" ? command.id : undefined,
   };
+  return { command, turn: turn.index, info };
 }
 
 function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, codec: Codec): void {
   if (job.type === "fire") {
     const draft = drafts.get(job.seq);
-    if (draft !== undefined && CLOCK_KINDS.has(draft.kind)) end(draft, "completed", turn.time);
+    if (draft !== undefined && CLOCK_KINDS.has(draft.info.kind)) end(draft, "completed", turn.time);
   }
+  const child = job.type === "childStarted" ? drafts.get(job.seq) : undefined;
+  if (job.type === "childStarted" && child !== undefined) child.info.childId = job.runId;
+  if (job.type === "fork") for (const draft of drafts.values()) renameChild(draft, job, turn);
   if (job.type === "resume") for (const seq of job.voids) reopen(drafts.get(seq));
   if (job.type !== "resolve") return;
   const draft = drafts.get(job.seq);
@@ -92,36 +123,51 @@ function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, c
   const { outcome } = job;
   if (outcome.status === "completed") {
     const { value, error } = readable(codec, outcome.value);
-    draft.output = value;
-    draft.error = error;
+    draft.info.output = value;
+    draft.info.error = error;
   }
-  if (outcome.status === "failed") draft.error = outcome.error;
+  if (outcome.status === "failed") draft.info.error = outcome.error;
   end(draft, outcome.status, turn.time);
 }
 
+/** F1: a child that the copied turns left open is another run of the fork. */
+function renameChild({ info, command }: Draft, { runId }: ForkJob, { jobs }: Turn): void {
+  const isSettled = info.endedAt !== undefined || jobs.some((job) => job.type === "resolve" && job.seq === command.seq);
+  if (info.kind === "child" && !isSettled) info.childId = childRunId(runId, 1, info.location);
+}
+
 function end(draft: Draft | undefined, status: OperationInfo["status"], time: number): void {
-  if (draft === undefined || draft.endedAt !== undefined) return;
-  draft.status = status;
-  draft.endedAt = new Date(time);
+  if (draft === undefined || draft.info.endedAt !== undefined) return;
+  draft.info.status = status;
+  draft.info.endedAt = new Date(time);
 }
 
 /** D10: its failure is voided; it continues or is tried again. */
 function reopen(draft: Draft | undefined): void {
   if (draft === undefined) return;
-  draft.status = HAS_ATTEMPTS.has(draft.kind) ? "scheduled" : "waiting";
-  draft.error = undefined;
-  draft.endedAt = undefined;
+  draft.info.status = HAS_ATTEMPTS.has(draft.info.kind) ? "scheduled" : "waiting";
+  draft.info.error = undefined;
+  draft.info.endedAt = undefined;
 }
 
+function bySeq(attempts: readonly StoredAttempt[]): ReadonlyMap<number, StoredAttempt[]> {
+  const groups = new Map<number, StoredAttempt[]>();
+  for (const row of attempts) {
+    const group = groups.get(row.seq);
+    if (group === undefined) groups.set(row.seq, [row]);
+    else group.push(row);
+  }
+  return groups;
+}
 /** For a run that was terminated or passed its deadline: no host has recorded how the attempt in flight ended, and none will. */
 function lost(row: StoredAttempt, endedAt: number): StoredAttempt {
   return row.status === "running" ? { ...row, status: "lost", endedAt } : row;
 }
 
 /** A step that succeeded at once has no rows: its record and outcome count as one attempt, by the worker that recorded it. */
-function addAttempts(draft: Draft, rows: readonly StoredAttempt[], recordedBy: string): void {
+function addAttempts(draft: DraftInfo, rows: readonly StoredAttempt[], recordedBy: string): void {
   if (!HAS_ATTEMPTS.has(draft.kind)) return;
-  const own = rows.filter((row) => row.seq === draft.seq && row.number > 0).sort((a, b) => a.number - b.number);
+  const own = rows.filter((row) => row.number > 0).sort((a, b) => a.number - b.number);
   for (const { number, status, error, startedAt, endedAt, workerId = "" } of own) {
     draft.attempts.push({
       number,

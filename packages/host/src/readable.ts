@@ -4,7 +4,7 @@
 
 import { type Codec, type Payload, type SerializedError, serializeError } from "@holdfast/core";
 
-/** The value, or the error that decoding it threw. */
+/** The decoded `value`, or the `error` that decoding it threw. */
 export function readable(codec: Codec, payload: Payload | undefined): { readonly value?: unknown; readonly error?: SerializedError } {
   if (payload === undefined) return {};
   try {

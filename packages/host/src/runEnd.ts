@@ -5,18 +5,33 @@
 
 import type { Payload, SerializedError, SignalJob, TerminalCommand } from "@holdfast/core";
 
+/** How a run has ended. */
 export type RunEnd =
-  | { readonly status: "completed"; readonly value: Payload }
-  /** `resumable`: no rollback has run (D10). */
-  | { readonly status: "failed"; readonly error: SerializedError; readonly resumable: boolean }
+  | {
+      readonly status: "completed";
+      /** What it returned, encoded. */
+      readonly value: Payload;
+    }
+  | {
+      readonly status: "failed";
+      /** Why it failed. */
+      readonly error: SerializedError;
+      /** Whether `resume` may continue it: false once rollbacks have run (D10). */
+      readonly resumable: boolean;
+    }
   | {
       readonly status: "canceled";
+      /** What it returned all the same, encoded. */
       readonly value: Payload | undefined;
+      /** What it threw, if that was not the cancellation. */
       readonly error: SerializedError | undefined;
+      /** The reason that the caller of `cancel` gave. */
       readonly reason: string | undefined;
     };
+/** The commands that end a run. */
 export type EndCommand = Exclude<TerminalCommand, { type: "continueAsNew" }>;
 
+/** How a run ends by this command. */
 export function runEndOf(command: EndCommand): RunEnd {
   switch (command.type) {
     case "complete":
@@ -32,8 +47,8 @@ export function runEndOf(command: EndCommand): RunEnd {
 }
 
 /**
- * D10: when the run is tried again as a whole, if the command asks for it. If that would be after the deadline (K7), the run fails now, or,
- * if it has rollbacks, is tried again at once to run only those (S1). `time`: of the turn.
+ * When the run is tried again as a whole, if the command asks for it (D10). If that would be after `deadlineAt` (K7), the run fails now,
+ * or, if it has `rollbacks`, is tried again at once to run only those (S1). `time`: of the turn.
  */
 export function retryTimeOf(
   command: TerminalCommand,

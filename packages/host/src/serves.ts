@@ -4,6 +4,7 @@
 
 import type { AnyWorkflow } from "@holdfast/core";
 
+/** Whether a workflow can run runs of that version. */
 export function serves({ version, options }: AnyWorkflow, wanted: string | undefined): boolean {
   return wanted === version || options.serves === "*" || (wanted !== undefined && options.serves?.includes(wanted) === true);
 }

@@ -11,13 +11,16 @@ import {
   validateRetry,
 } from "@holdfast/core";
 
-/** The policy as a command records it. */
+/** The policy that a command has recorded, complete: what it leaves out has the default of an operation, or of a run. */
 export function storedRetry(retry: RecordedRetry | undefined, kind: "operation" | "run"): StoredRunRetry {
   const { nonRetryable, ...policy } = retry ?? {};
   const resolved = resolveRetry(policy, kind);
   return Array.isArray(nonRetryable) ? { ...resolved, nonRetryable: nonRetryable as readonly string[] } : resolved;
 }
-/** The policy of a run as a whole, as code declares it. */
+/**
+ * The policy of a run as a whole, from what code or a start says. Undefined: the run is not retried.
+ * @throws `InvalidInputError` if it is invalid.
+ */
 export function storedRunRetry(retry: RetryPolicy | StoredRetryPolicy | undefined): StoredRunRetry | undefined {
   if (retry === undefined) return undefined;
   validateRetry(retry);

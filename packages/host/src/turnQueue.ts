@@ -7,6 +7,7 @@
 import type { Environment } from "./environment.ts";
 import { enterTurns, leaveTurns } from "./unhandledRejections.ts";
 
+/** Runs the turns of many runs one after another, and lets the process do other work in between. */
 export class TurnQueue {
   readonly #environment: Pick<Environment, "soon">;
   readonly #isShared: boolean;

@@ -6,15 +6,28 @@ import type { Completion, Payload, SerializedError } from "@holdfast/core";
 
 /** The end of an update, for its callers (M10). */
 export type UpdateOutcome =
-  | { readonly status: "completed"; readonly value: Payload }
-  | { readonly status: "failed" | "rejected"; readonly error: SerializedError };
+  | {
+      readonly status: "completed";
+      /** The reply, encoded. */
+      readonly value: Payload;
+    }
+  | {
+      /** Whether its handler failed, or no receive accepted it. */
+      readonly status: "failed" | "rejected";
+      /** Why. */
+      readonly error: SerializedError;
+    };
+/** The outcome of an update, for its sender. */
 export interface UpdateAnswer {
+  /** The id of the update. */
   readonly id: string;
+  /** What has become of it. */
   readonly outcome: UpdateOutcome;
 }
 
 const NO_ANSWERS: readonly UpdateAnswer[] = [];
 
+/** The outcomes of updates that a turn has decided. */
 export function updateAnswers({ commands, replies }: Completion & { status: "ok" }): readonly UpdateAnswer[] {
   let answers: UpdateAnswer[] | undefined;
   for (const reply of replies) {

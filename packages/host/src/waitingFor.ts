@@ -16,8 +16,12 @@ import {
 } from "@holdfast/core";
 import type { StoredAttempt } from "./attempt.ts";
 
+/** An operation that a run waits for. */
 export interface AwaitedOperation {
+  /** The command that opened it. */
   readonly command: OpeningCommand;
+  /** The time of the turn that opened it. */
+  readonly openedAt: number;
   /** When a sleep or a timeout ends. */
   readonly dueAt: number | undefined;
   /** Whether an attempt has been made. */
@@ -27,15 +31,19 @@ export interface AwaitedOperation {
   /** When that attempt is due, if it is pending. */
   readonly retryAt: number | undefined;
 }
+/** What a run waits for. */
 export interface Awaited {
+  /** The operations that are open. */
   readonly operations: readonly AwaitedOperation[];
   /** D10: when a failed run is tried again as a whole. */
   readonly retryRunAt: number | undefined;
 }
 
+/** What the run of these turns and attempts waits for. */
 export function awaitedBy(turns: readonly Turn[], attempts: readonly StoredAttempt[]): Awaited {
   const operations = [...openOf(turns).values()].map(({ command, time }) => ({
     command,
+    openedAt: time,
     dueAt: dueOf(command, time),
     ...attemptOf(command.seq, attempts),
   }));
@@ -57,7 +65,7 @@ export function lastFailure(turns: readonly Turn[], attempts: readonly StoredAtt
   return last?.error;
 }
 
-/** Some moments are outside the range of Date. */
+/** A moment as text, in ISO 8601; one that is outside the range of Date, in milliseconds. */
 export function isoTime(ms: number): string {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString();

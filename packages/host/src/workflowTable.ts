@@ -6,8 +6,12 @@ import { type AnyWorkflow, InvalidInputError } from "@holdfast/core";
 
 /** The versions of a workflow that a worker serves (undefined for runs without a version), or all of them. */
 export interface Served {
+  /** The name of the workflow. */
   readonly workflow: string;
+  /** The versions; "*" means all, and undefined among them stands for runs without a version. */
   readonly versions: "*" | readonly (string | undefined)[];
+  /** Where its runs are claimed from, if not from the worker's queue. */
+  readonly queue?: string | undefined;
 }
 
 /** The definitions of one name. */
@@ -18,6 +22,7 @@ interface Versions {
   last: AnyWorkflow;
 }
 
+/** The workflows of a worker, by name and version. */
 export class WorkflowTable {
   /** In the order given, without duplicates. */
   readonly all: readonly AnyWorkflow[];
@@ -25,7 +30,10 @@ export class WorkflowTable {
   readonly serves: readonly Served[];
   readonly #byName = new Map<string, Versions>();
 
-  /** `what`: the option that contains them. */
+  /**
+   * `what`: the option that contains them.
+   * @throws `InvalidInputError` if two of them would drive runs of the same name and version.
+   */
   constructor(what: string, workflows: readonly AnyWorkflow[]) {
     this.all = [...new Set(workflows)];
     for (const workflow of this.all) this.#add(what, workflow);

@@ -1,5 +1,5 @@
 // Job: prove how open operations are carried out: attempts, timers and rows, without a store.
-// Owns: a clock that is set by hand, and bodies that end when they are told to.
+// Owns: a clock that is set by hand, and bodies that end when the test says so.
 // Invariants: D1 D6 D7 D8 D10 D12 K7 K8 W4.
 
 import type { Job, Logger, OpeningCommand, Outcome, Turn } from "@holdfast/core";
@@ -140,7 +140,7 @@ describe("attempts", () => {
     expect(open.prepare(jobs).rows).toMatchObject([{ number: 2, status: "completed" }]);
   });
 
-  test("a copy of what a body is told has all of it", async () => {
+  test("a copy of the info that a body gets has all of it", async () => {
     const held = new Held();
     const { open } = operations(held);
     open.opened(command(7), now);
@@ -163,7 +163,7 @@ describe("attempts", () => {
     expect([open.takeJobs(), open.prepare([]).rows]).toEqual([[], []]);
   });
 
-  test("D6 an outcome that is durable already is delivered by its body, and is no job", async () => {
+  test("D6 an outcome that is durable already is delivered by its body, and is not a job", async () => {
     let delivered = 0;
     const held = new Held();
     const { open } = operations(held);
@@ -244,7 +244,7 @@ describe("after a replay", () => {
     voids,
   });
 
-  test("D7 an attempt that never came back counts, with a row or without", () => {
+  test("D7 an attempt that did not end counts, with a row or without", () => {
     for (const attempts of [[], [row(1, "running", 900)]]) {
       const { open } = operations(new Held());
       open.restore({ openOperations: [1] }, stored(attempts));

@@ -2,6 +2,7 @@
 // Owns those facts. The classes take code, `retryable` and advice from here, and the docs page is generated from here: one source.
 // Invariants: a name is a class name, a code never changes (programs match on it), and both are unique in the table.
 
+/** One error of the catalog. */
 export interface ErrorEntry {
   /** The class name, and the `name` of its instances. */
   readonly name: string;
@@ -15,6 +16,7 @@ export interface ErrorEntry {
   readonly whatToDo: string;
 }
 
+/** The errors that any host may raise, with code, class and advice. `docs/errors.md` is generated from it. */
 export const errorCatalog = [
   {
     name: "HoldfastError",
@@ -168,6 +170,20 @@ export const errorCatalog = [
     whatToDo: 'Start a new run, or the same id again with onConflict "restart-if-closed".',
   },
   {
+    name: "RunOpenError",
+    code: "HF_RUN_OPEN",
+    retryable: false,
+    summary: "The run is open, and only a closed run can be deleted.",
+    whatToDo: "Wait for its end, or cancel or terminate it first.",
+  },
+  {
+    name: "ScheduleNotFoundError",
+    code: "HF_SCHEDULE_NOT_FOUND",
+    retryable: false,
+    summary: "No schedule with that id exists in this store and namespace.",
+    whatToDo: "Check the id, or create the schedule with schedules.set().",
+  },
+  {
     name: "RunBlockedError",
     code: "HF_RUN_BLOCKED",
     retryable: true,
@@ -253,6 +269,7 @@ export const errorCatalog = [
   },
 ] as const satisfies readonly ErrorEntry[];
 
+/** The names of the classes in the catalog. */
 export type ErrorName = (typeof errorCatalog)[number]["name"];
 
 const byName = new Map<string, ErrorEntry>(errorCatalog.map((entry) => [entry.name, entry]));

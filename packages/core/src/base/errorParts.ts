@@ -20,10 +20,15 @@ export interface ErrorParts {
 
 /** An error as it is stored: plain JSON. Values in `data` that JSON lacks are tagged as in the codec. */
 export interface SerializedError {
+  /** The name of its class. */
   name: string;
+  /** Its message. */
   message: string;
+  /** Its stack, if it had one. */
   stack?: string;
+  /** The error behind it. */
   cause?: SerializedError;
+  /** All other fields of the error, as tagged JSON. */
   data?: unknown;
 }
 

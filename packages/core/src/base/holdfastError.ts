@@ -4,10 +4,19 @@
 // Invariants: `name` is the class name even in minified code; a user's subclass keeps the code of the class that it extends.
 import { type ErrorEntry, type ErrorName, entryByName } from "./catalog.ts";
 
+/** Options of a `HoldfastError`. */
 export interface HoldfastErrorOptions {
+  /** The error behind it. */
   cause?: unknown;
-  /** Default: the code of the class. Set it for errors of hosts and tools that have no separate class. */
+  /**
+   * The code of the error. Set it for errors of hosts and tools that have no separate class.
+   * @defaultValue the code of the class
+   */
   code?: `HF_${string}`;
+  /**
+   * Whether repeating the same call can succeed.
+   * @defaultValue as for the class
+   */
   retryable?: boolean;
 }
 
@@ -30,7 +39,16 @@ export function holdfastErrorClass(name: string): ErrorClass | undefined {
   return classes.get(name);
 }
 
-/** The base class of every error that Holdfast throws. Match on `code`, which never changes. */
+/**
+ * The base class of every error that Holdfast throws. Match on `code`, which never changes.
+ * @example
+ * ```ts
+ * const engine = await Holdfast.open("memory:");
+ * const error = await engine.run("nothing").result().catch((error) => error);
+ * console.log(error instanceof HoldfastError && error.code); // "HF_RUN_NOT_FOUND"
+ * await engine.close();
+ * ```
+ */
 export class HoldfastError extends Error {
   static {
     declareError(this, "HoldfastError");

@@ -5,8 +5,11 @@
 import { advise } from "./catalog.ts";
 import { declareError, HoldfastError } from "./holdfastError.ts";
 
+/** One thing that is wrong with a value. */
 export interface Issue {
+  /** What is wrong, in words. */
   readonly message: string;
+  /** Where in the value it is. */
   readonly path?: readonly PropertyKey[];
 }
 
@@ -29,15 +32,25 @@ export class UnserializableValueError extends HoldfastError {
   }
 }
 
-/** An argument, option or payload is invalid, or a stored value can't be decoded. Nothing was written. */
+/**
+ * An argument, option or payload is invalid, or a stored value can't be decoded. Nothing was written.
+ * @example
+ * ```ts
+ * const engine = await Holdfast.open("memory:");
+ * const error = await engine.start("order", undefined, { delay: "soon" as never }).catch((error) => error);
+ * console.log(error instanceof InvalidInputError && error.issues.length); // 1
+ * await engine.close();
+ * ```
+ */
 export class InvalidInputError extends HoldfastError {
   static {
     declareError(this, "InvalidInputError");
   }
+  /** What is wrong, one entry per problem. */
   readonly issues: readonly Issue[];
   constructor(details: { what: string; issues: readonly Issue[]; cause?: unknown }) {
     const { what, issues, cause } = details;
-    super(advise("InvalidInputError", `invalid ${what}: ${issues.map(describeIssue).join("; ")}`), { cause });
+    super(advise("InvalidInputError", `invalid ${what.replace(/^the /, "")}: ${issues.map(describeIssue).join("; ")}`), { cause });
     this.issues = issues;
   }
 }
@@ -51,7 +64,9 @@ export class LimitExceededError extends HoldfastError {
   readonly limit: string;
   /** The size found. A lower bound where measuring stopped early. */
   readonly actual: number;
+  /** The most that the limit allows. */
   readonly max: number;
+  /** What is too large, in words. */
   readonly what: string | undefined;
   constructor(details: { limit: string; actual: number; isMore?: boolean; max: number; what?: string }) {
     const { limit, actual, isMore, max, what } = details;

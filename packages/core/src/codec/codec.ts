@@ -8,18 +8,35 @@ import { isPlainJson, isPlainNumber } from "./plain.ts";
 
 /** Encodes values for storage. Both methods are synchronous, and `decode(encode(x))` must equal `x`. */
 export interface Codec {
+  /** Encodes a value: everything that users pass, return, send and publish. */
   encode(value: unknown): Uint8Array | string;
+  /** The inverse of `encode`. */
   decode(data: Uint8Array | string): unknown;
 }
 
 const UNDEFINED = '{"$undefined":true}';
 
-/** The default codec: JSON text, with tags for values that JSON lacks (see json.ts). */
+/**
+ * The default codec: JSON text, with tags for values that JSON lacks, such as Date, Map and undefined.
+ * @example
+ * ```ts
+ * const text = jsonCodec.encode({ at: new Date(0), none: undefined });
+ * console.log(jsonCodec.decode(text)); // { at: new Date(0), none: undefined }
+ * ```
+ */
 export const jsonCodec = {
+  /**
+   * Encodes a value as text.
+   * @throws `UnserializableValueError` if it contains something that can't be stored, with its path.
+   */
   encode(value: unknown): string {
     return encodeJson(value, Number.POSITIVE_INFINITY) ?? "";
   },
 
+  /**
+   * The inverse of `encode`.
+   * @throws `InvalidInputError` if the text is malformed.
+   */
   decode(data: Uint8Array | string): unknown {
     const text = typeof data === "string" ? data : fromUtf8(data);
     if (text === UNDEFINED) return undefined;

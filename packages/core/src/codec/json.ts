@@ -2,6 +2,7 @@
 // Owns the list of tags and the escape: this file is enough to read payloads in a store.
 // Invariants: P8. No user value can be mistaken for a tag, and no tag depends on the order of keys (jsonb changes it).
 
+/** A JSON value. */
 export type Json = null | boolean | number | string | Json[] | JsonObject;
 export type JsonObject = { [key: string]: Json };
 

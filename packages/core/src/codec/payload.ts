@@ -7,6 +7,7 @@ import { malformed } from "./decode.ts";
 
 type Payload = Uint8Array | string;
 
+/** The size of an encoded value, in bytes. */
 export function payloadSize(payload: Payload): number {
   return typeof payload === "string" ? utf8Length(payload) : payload.byteLength;
 }
@@ -44,6 +45,7 @@ export function payloadToJson(payload: Payload): unknown {
   return { $payload: "text", data: payload };
 }
 
+/** The inverse of `payloadToJson`. */
 export function payloadFromJson(json: unknown): Payload {
   if (!isEnvelope(json)) return jsonText(json);
   const { $payload, data } = json;

@@ -4,6 +4,7 @@
 import { isError, takeApart } from "../base/errorParts.ts";
 import { tagOf } from "../base/text.ts";
 
+/** Whether two values are equal, as far as the codec can distinguish them. */
 export function sameValue(a: unknown, b: unknown): boolean {
   return new Comparison().same(a, b);
 }

@@ -5,6 +5,7 @@ import { InvalidInputError, UnserializableValueError } from "../base/inputs.ts";
 import { because, preview, tagOf } from "../base/text.ts";
 import { type Codec, jsonCodec } from "./codec.ts";
 
+/** Wraps a user's codec so that its failures are `UnserializableValueError` and `InvalidInputError`. */
 export function typedCodec(codec: Codec): Codec {
   if (codec === jsonCodec) return codec;
   return { encode: (value) => encode(codec, value), decode: (data) => decode(codec, data) };

@@ -6,12 +6,25 @@ import { advise } from "../base/catalog.ts";
 import { declareError, HoldfastError } from "../base/holdfastError.ts";
 import { because } from "../base/text.ts";
 
-/** No open receive accepted the update, or its validator rejected it. Nothing was recorded. */
+/**
+ * No open receive accepted the update, or its validator rejected it. Nothing was recorded.
+ * @example
+ * ```ts
+ * const order = workflow({ name: "order", updates: { pay: update<number>() } }, (ctx) => ctx.sleep("1d"));
+ * const engine = await testEngine({ workflows: [order], skipTime: false });
+ * const run = await engine.start(order);
+ * const error = await run.update("pay", 42).catch((error) => error);
+ * console.log(error instanceof UpdateRejectedError && error.update); // "pay"
+ * await engine.close();
+ * ```
+ */
 export class UpdateRejectedError extends HoldfastError {
   static {
     declareError(this, "UpdateRejectedError");
   }
+  /** The name of the update. */
   readonly update: string;
+  /** Why it was rejected. */
   readonly reason: string;
   constructor(details: { update: string; reason: string; cause?: unknown }) {
     const { update, reason, cause } = details;
@@ -21,11 +34,26 @@ export class UpdateRejectedError extends HoldfastError {
   }
 }
 
-/** The update was accepted and its handler threw. `cause` is the handler's error; the run continues. */
+/**
+ * The update was accepted and its handler threw. `cause` is the handler's error; the run continues.
+ * @example
+ * ```ts
+ * const order = workflow({ name: "order", updates: { pay: update<number>() } }, async (ctx) => {
+ *   const pay = () => Promise.reject(new Error("card declined"));
+ *   await ctx.receive(0, { updates: { pay }, timeout: "1h" });
+ * });
+ * const engine = await testEngine({ workflows: [order], skipTime: false });
+ * const run = await engine.start(order);
+ * const error = await run.update("pay", 42, { acceptWithin: "1m" }).catch((error) => error);
+ * console.log(error instanceof UpdateFailedError && (error.cause as Error).message); // "card declined"
+ * await engine.close();
+ * ```
+ */
 export class UpdateFailedError extends HoldfastError {
   static {
     declareError(this, "UpdateFailedError");
   }
+  /** The name of the update. */
   readonly update: string;
   constructor(details: { update: string; cause?: unknown }) {
     const { update, cause } = details;
@@ -34,12 +62,14 @@ export class UpdateFailedError extends HoldfastError {
   }
 }
 
-/** The workflow declares no such query, or the query threw. */
+/** The query could not be answered: the workflow declares no such query, the query threw, or this process does not know the workflow. */
 export class QueryFailedError extends HoldfastError {
   static {
     declareError(this, "QueryFailedError");
   }
+  /** The name of the query. */
   readonly query: string;
+  /** Why it failed. */
   readonly reason: string;
   constructor(details: { query: string; reason: string; cause?: unknown }) {
     const { query, reason, cause } = details;
@@ -49,11 +79,38 @@ export class QueryFailedError extends HoldfastError {
   }
 }
 
-/** The update was accepted, but its receive closed before handling it. Send it again under a new id. */
+/** There is no schedule with this id. */
+export class ScheduleNotFoundError extends HoldfastError {
+  static {
+    declareError(this, "ScheduleNotFoundError");
+  }
+  /** The id that was asked for. */
+  readonly schedule: string;
+  constructor(details: { schedule: string }) {
+    super(advise("ScheduleNotFoundError", `there is no schedule "${details.schedule}"`));
+    this.schedule = details.schedule;
+  }
+}
+
+/** Only a closed run can be deleted, and this one is open. */
+export class RunOpenError extends HoldfastError {
+  static {
+    declareError(this, "RunOpenError");
+  }
+  /** The id of the run. */
+  readonly runId: string;
+  constructor(details: { runId: string }) {
+    super(advise("RunOpenError", `run "${details.runId}" is open`));
+    this.runId = details.runId;
+  }
+}
+
+/** The update was accepted, but its receive closed before handling it. Send it again under a new idempotency key. */
 export class ReceiveClosedError extends HoldfastError {
   static {
     declareError(this, "ReceiveClosedError");
   }
+  /** The name of the update. */
   readonly update: string;
   constructor(details: { update: string }) {
     super(advise("ReceiveClosedError", `update "${details.update}" was accepted, but the receive closed before it was dispatched`));
@@ -61,11 +118,21 @@ export class ReceiveClosedError extends HoldfastError {
   }
 }
 
-/** No run with that id exists in this store and namespace. */
+/**
+ * No run with that id exists in this store and namespace.
+ * @example
+ * ```ts
+ * const engine = await Holdfast.open("memory:");
+ * const error = await engine.run("nothing").describe().catch((error) => error);
+ * console.log(error instanceof RunNotFoundError && error.runId); // "nothing"
+ * await engine.close();
+ * ```
+ */
 export class RunNotFoundError extends HoldfastError {
   static {
     declareError(this, "RunNotFoundError");
   }
+  /** The id that was asked for. */
   readonly runId: string;
   constructor(details: { runId: string }) {
     super(advise("RunNotFoundError", `there is no run "${details.runId}"`));
@@ -76,7 +143,18 @@ export class RunNotFoundError extends HoldfastError {
 /** Replaces the catalog's advice: no `onConflict` helps if the id belongs to a run of another workflow (M3). */
 const OTHER_WORKFLOW = "Choose another id, or use the workflow that this run belongs to.";
 
-/** A run with that id already exists. */
+/**
+ * A run with that id already exists. `onConflict` of the start decides whether that is an error.
+ * @example
+ * ```ts
+ * const order = workflow("order", async () => "done");
+ * const engine = await testEngine({ workflows: [order] });
+ * await engine.start(order, undefined, { id: "order-1" });
+ * const error = await engine.start(order, undefined, { id: "order-1" }).catch((error) => error);
+ * console.log(error instanceof RunAlreadyExistsError && error.runId); // "order-1"
+ * await engine.close();
+ * ```
+ */
 export class RunAlreadyExistsError extends HoldfastError {
   static {
     declareError(this, "RunAlreadyExistsError");
@@ -102,12 +180,26 @@ export class RunAlreadyExistsError extends HoldfastError {
   }
 }
 
-/** The run has ended and accepts no more messages. `status` says how it ended. */
+/**
+ * The run has ended and accepts no more messages. `status` says how it ended.
+ * @example
+ * ```ts
+ * const order = workflow("order", async () => "done");
+ * const engine = await testEngine({ workflows: [order] });
+ * const run = await engine.start(order);
+ * await run.result();
+ * const error = await run.signal("paid").catch((error) => error);
+ * console.log(error instanceof RunClosedError && error.status); // "completed"
+ * await engine.close();
+ * ```
+ */
 export class RunClosedError extends HoldfastError {
   static {
     declareError(this, "RunClosedError");
   }
+  /** The id of the run. */
   readonly runId: string;
+  /** How it ended: a `RunStatus`. */
   readonly status: string;
   constructor(details: { runId: string; status: string }) {
     const { runId, status } = details;
@@ -117,12 +209,14 @@ export class RunClosedError extends HoldfastError {
   }
 }
 
-/** The workers' code or codec can't advance the run. The run itself is unharmed. */
+/** The workers' code or codec can't advance the run. The run itself is unharmed: it continues once fitting code is deployed. */
 export class RunBlockedError extends HoldfastError {
   static {
     declareError(this, "RunBlockedError");
   }
+  /** The id of the run. */
   readonly runId: string;
+  /** Why its code can't advance it. */
   readonly reason: string;
   constructor(details: { runId: string; reason: string; cause?: unknown }) {
     const { runId, reason, cause } = details;

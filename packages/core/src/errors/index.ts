@@ -7,6 +7,7 @@ export { isError, messageOf, NON_ERROR, toError } from "../base/errorParts.ts";
 export { HoldfastError, type HoldfastErrorOptions } from "../base/holdfastError.ts";
 export { InvalidInputError, type Issue, LimitExceededError, UnserializableValueError } from "../base/inputs.ts";
 export { isInstance } from "../base/text.ts";
+export { adviseAs, type HostAdvice } from "./advice.ts";
 export {
   QueryFailedError,
   ReceiveClosedError,
@@ -14,6 +15,8 @@ export {
   RunBlockedError,
   RunClosedError,
   RunNotFoundError,
+  RunOpenError,
+  ScheduleNotFoundError,
   UnsupportedError,
   UpdateFailedError,
   UpdateRejectedError,

@@ -11,6 +11,7 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, (one) => SHORT[one] ?? `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
+/** One line of a log for people: the message and its fields. */
 export function logLine(message: string, fields: object | undefined): string {
   const shown = Object.entries(fields ?? {})
     .filter(([, value]) => value !== undefined)

@@ -9,7 +9,20 @@ import { declareError, HoldfastError } from "../base/holdfastError.ts";
 import { callName, unitName } from "../base/text.ts";
 import { sides } from "./difference.ts";
 
-/** The code does something different from what the run's history recorded. */
+/**
+ * The code does something different from what the run's history recorded. A worker blocks such a run; `replay` throws it.
+ * @example
+ * ```ts
+ * const before = workflow("order", (ctx) => ctx.step("charge", () => "charged"));
+ * const engine = await testEngine({ workflows: [before] });
+ * const run = await engine.start(before);
+ * await run.result();
+ * const after = workflow("order", (ctx) => ctx.step("pay", () => "paid"));
+ * const error = await replay(after, await run.history()).catch((error) => error);
+ * console.log(error instanceof NondeterminismError && error.field); // "name"
+ * await engine.close();
+ * ```
+ */
 export class NondeterminismError extends HoldfastError {
   static {
     declareError(this, "NondeterminismError");
@@ -44,8 +57,11 @@ export class IllegalCallError extends HoldfastError {
   static {
     declareError(this, "IllegalCallError");
   }
+  /** The call, for example "receive". */
   readonly call: string;
+  /** The unit that made it. */
   readonly unit: string;
+  /** Why it is not allowed there. */
   readonly reason: string;
   constructor(details: { call: string; unit: string; reason: string }) {
     const { call, unit, reason } = details;
@@ -71,7 +87,9 @@ export class OutOfTurnError extends HoldfastError {
   static {
     declareError(this, "OutOfTurnError");
   }
+  /** The unit whose `ctx` was used. */
   readonly unit: string;
+  /** The call that was made. */
   readonly call: string;
   /** The operation that the unit of this ctx waits for, if any. */
   readonly pausedOn: string | undefined;
@@ -97,6 +115,7 @@ export class ForeignAwaitError extends HoldfastError {
   static {
     declareError(this, "ForeignAwaitError");
   }
+  /** The unit that awaits something else than an operation. */
   readonly unit: string;
   /** The last operation before the foreign await. */
   readonly call: string | undefined;
@@ -114,10 +133,11 @@ export class TurnTimeoutError extends HoldfastError {
   static {
     declareError(this, "TurnTimeoutError");
   }
-  /** In milliseconds. */
+  /** How long the turn took, in milliseconds. */
   readonly elapsed: number;
   /** The turn timeout, in milliseconds. */
   readonly limit: number;
+  /** Where the code was when the turn ended. */
   readonly location: string;
   constructor(details: { elapsed: number; limit: number; location: string }) {
     const { elapsed, limit, location } = details;

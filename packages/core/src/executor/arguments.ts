@@ -5,7 +5,7 @@
 import { callName, preview } from "../base/text.ts";
 import { InvalidInputError } from "../errors/index.ts";
 import type { Activity, AnyWorkflow, ChildOptions, LoopOptions, Messages, ReceiveHandlers, StepOptions } from "../model/index.ts";
-import { checkedId, checkedPriority, checkedText } from "../model/startOptions.ts";
+import { attributeProblem, checkedId, checkedKey, checkedPriority, checkedText, checkedWorkflowName } from "../model/startOptions.ts";
 import { isOperationKind, OPERATION_KINDS, type OperationKind } from "../protocol/index.ts";
 import { checkOptionNames, type OptionNames } from "../values/index.ts";
 
@@ -30,11 +30,12 @@ export function checkOptions(call: string, options: unknown, names?: Readonly<Re
   if (names !== undefined) checkOptionNames(callName(call), options, names);
 }
 
-const TRANSACTION: OptionNames<Omit<StepOptions<unknown>, "timeout">> = { retry: true, rollback: true };
+const TRANSACTION: OptionNames<Omit<StepOptions<unknown>, "timeout">> = { retry: true, rollback: true, local: true };
 const STEP: OptionNames<StepOptions<unknown>> = { ...TRANSACTION, timeout: true };
 const CHILD: OptionNames<ChildOptions> = {
   id: true,
   queue: true,
+  key: true,
   priority: true,
   version: true,
   deadline: true,
@@ -52,7 +53,9 @@ export const CONTINUE: OptionNames<{ version: unknown }> = { version: true };
 export function checkStepOptions(call: "step" | "transaction", options: unknown): void {
   if (options === undefined) return;
   checkOptions(call, options, call === "step" ? STEP : TRANSACTION);
-  const { rollback } = options as { readonly rollback?: unknown };
+  const { rollback, local } = options as { readonly rollback?: unknown; readonly local?: unknown };
+  if (local !== undefined && typeof local !== "boolean")
+    throw refused(call, `local must be true or false, not ${preview(local)}.`, "local");
   if (rollback !== undefined && typeof rollback !== "function")
     throw refused(call, `rollback must be a function, (output, info) => …, not ${preview(rollback)}.`, "rollback");
 }
@@ -70,7 +73,8 @@ export function checkActivity(value: unknown): asserts value is Activity<unknown
   throw refused("activity", `Expected an activity made by activity(name, run), got ${preview(value)}.`);
 }
 export function checkWorkflow(call: string, value: unknown): asserts value is AnyWorkflow {
-  if (isRecord(value) && typeof value["name"] === "string" && isRecord(value["options"])) return;
+  if (isRecord(value) && typeof value["name"] === "string" && isRecord(value["options"]))
+    return void checkedWorkflowName(callName(call), value["name"]);
   throw refused(call, `Expected a workflow made by workflow(name, run), got ${preview(value)}.`);
 }
 
@@ -80,10 +84,8 @@ export function checkWorkflow(call: string, value: unknown): asserts value is An
 export function checkAttributes(call: string, attributes: unknown, option?: "attributes"): void {
   if (!isRecord(attributes)) throw refused(call, `Expected an object of attributes, got ${preview(attributes)}.`, option);
   for (const [key, value] of Object.entries(attributes)) {
-    const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
-    if (isStorable || (value === null && option === undefined)) continue;
-    const kinds = option === undefined ? "text, a finite number, a boolean or null" : "text, a finite number or a boolean";
-    throw refused(call, `"${key}" must be ${kinds}.`, option ?? key);
+    const problem = attributeProblem(key, value === null && option === undefined ? true : value);
+    if (problem !== undefined) throw refused(call, `${problem}.`, option ?? key);
   }
 }
 
@@ -91,7 +93,7 @@ export function checkAttributes(call: string, attributes: unknown, option?: "att
 
 const PARENT_CLOSE: ReadonlySet<unknown> = new Set(["cancel", "abandon", "terminate"]);
 /** Options that only clients have. They get a separate error text. */
-const OF_CLIENTS = ["delay", "startAt", "signals", "idempotencyKey", "tx"];
+const OF_CLIENTS = ["delay", "maxDelay", "startAt", "after", "signals", "idempotencyKey", "tx"];
 
 export function checkChildOptions(call: string, options: ChildOptions): void {
   checkOptions(call, options);
@@ -108,6 +110,7 @@ export function checkChildOptions(call: string, options: ChildOptions): void {
       "nonRetryable must be a list of names here, because a run is stored. Pass a function in the retry policy of the workflow instead.",
       "retry",
     );
+  checkedKey(what, options.key);
   checkedPriority(what, options.priority);
   if (options.attributes !== undefined) checkAttributes(call, options.attributes, "attributes");
   const { parentClose, onConflict } = options;

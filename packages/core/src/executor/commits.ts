@@ -55,7 +55,7 @@ export function commitCommand(execution: Execution, operation: Operation, count:
     ...(execution.state !== undefined && { state: execution.state }),
     ...(messages.length > 0 && { messages }),
     ...(trim !== undefined && { trim }),
-    lastSeq: execution.lastSeq,
+    lastSeq: execution.numbers.last,
     ...(!execution.saga.empty && { rollbacks: execution.saga.steps }),
   };
 }

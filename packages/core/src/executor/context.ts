@@ -39,6 +39,7 @@ import {
 } from "./arguments.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import { handled, never, rejected, remember } from "./operation.ts";
+import { activityCall } from "./operations/activities.ts";
 import { cancelRun, child, signalRun, startChild } from "./operations/children.ts";
 import { Cell, condition } from "./operations/conditions.ts";
 import { loop } from "./operations/loop.ts";
@@ -47,7 +48,7 @@ import { receive } from "./operations/receive.ts";
 import { attempt, join, parallel, race, shield } from "./operations/scopes.ts";
 import { publishState, sideEffect } from "./operations/sideEffects.ts";
 import { listen, waitForSignal } from "./operations/signals.ts";
-import { activityCall, step } from "./operations/steps.ts";
+import { step } from "./operations/steps.ts";
 import { sleep, sleepUntil } from "./operations/timers.ts";
 import type { Unit } from "./unit.ts";
 
@@ -113,6 +114,8 @@ export class Context {
       attempt: current,
       startedAt: new Date(start?.startedAt ?? 0),
       parentId: start?.parentId,
+      key: start?.key,
+      tick: start?.tick === undefined ? undefined : new Date(start.tick),
     };
   }
   get version(): string | undefined {

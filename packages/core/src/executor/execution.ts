@@ -28,9 +28,10 @@ import {
   type StartJob,
 } from "../protocol/index.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
-import { encodeLimited, type Limits, tooLong } from "./limits.ts";
+import { checkedState, encodeLimited, type Limits, tooLong } from "./limits.ts";
 import { Mailbox } from "./mailbox.ts";
 import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
+import { OperationNumbers } from "./operationNumbers.ts";
 import { Conditions } from "./operations/conditions.ts";
 import type { Matcher } from "./replay/matcher.ts";
 import { FailureCauses } from "./resume/failureCauses.ts";
@@ -39,7 +40,7 @@ import { Saga } from "./saga.ts";
 import { Scheduler } from "./scheduler.ts";
 import { reportLost, reportUnheard } from "./unheardResults.ts";
 import { Unit, type UnitOptions, type UnitOutcome } from "./unit.ts";
-import type { RunningTurn, TurnWatch } from "./watch.ts";
+import type { ExecutionObserver, RunningTurn, TurnWatch } from "./watch.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -55,12 +56,15 @@ export interface ExecutionOptions {
   /** Replay reports changed options of operations as divergence too (Y2). */
   readonly strictReplay: boolean;
   readonly withholdsRejections: boolean;
+  readonly matchedBy: string | undefined;
+  readonly stateBytes: number | undefined;
+  readonly observer: ExecutionObserver | undefined;
 }
 
 /** A child that `startChild` has started. */
 export interface StartedChild {
   readonly id: string;
-  readonly workflow: string;
+  readonly workflow: AnyWorkflow;
   settlement: Settlement | undefined;
   waiters: Operation[];
 }
@@ -74,6 +78,7 @@ export class Execution implements RunningTurn {
   readonly conditions: Conditions;
   readonly saga: Saga;
   readonly failureCauses = new FailureCauses();
+  readonly numbers = new OperationNumbers();
   /** Open operations by sequence number. */
   readonly operations = new Map<number, Operation>();
   /** Started children by the number of their operation, with the outcomes for `ChildHandle.result`. */
@@ -120,7 +125,6 @@ export class Execution implements RunningTurn {
   /** The terminal command was a failure without rollbacks, so the run can be resumed. */
   hasFailed = false;
   liveUnits = 0;
-  #lastSeq = 0;
   /** Locations of waits that consumed a message no code received; each is logged once (C5). */
   readonly lostAt = new Set<string>();
   /** Failed operations whose promise no code has handled so far (X11). */
@@ -150,6 +154,7 @@ export class Execution implements RunningTurn {
   /** Appends a command, or in replay matches it with its record; returns the command or the record. */
   emit<C extends Command>(command: C): C {
     if (this.poison !== undefined) return command;
+    this.options.observer?.emitted(command, this.current?.path);
     if (this.matcher !== undefined) return this.matcher.match(command) as C;
     this.commands.push(command);
     return command;
@@ -170,9 +175,9 @@ export class Execution implements RunningTurn {
       this.#reused.push({ operation, reusable });
       return operation;
     }
-    if (this.matcher === undefined) command.seq = ++this.#lastSeq;
+    if (this.matcher === undefined) command.seq = this.numbers.next();
     const record = this.emit(command);
-    this.sawSeq(record.seq);
+    this.numbers.saw(record.seq);
     const operation = this.#register(new Operation(unit, type, name, n, record.seq));
     if (record !== command) operation.recorded = record;
     if (isCommitting(record) && record.committed === true) operation.committed = true;
@@ -189,9 +194,9 @@ export class Execution implements RunningTurn {
   }
   /** Emits a command of a unit that opens no operation. */
   note(unit: Unit, type: OpeningCommand["type"], name: string, fields?: object): OpeningCommand {
-    const seq = this.matcher === undefined ? ++this.#lastSeq : 0;
+    const seq = this.matcher === undefined ? this.numbers.next() : 0;
     const record = this.emit({ type, seq, unit: unit.path, name, n: unit.occurrence(name), ...fields } as OpeningCommand);
-    this.sawSeq(record.seq);
+    this.numbers.saw(record.seq);
     return record;
   }
   /** Records that a call failed, so that it fails in every replay too (Y4). */
@@ -199,9 +204,9 @@ export class Execution implements RunningTurn {
     return this.#refused(unit, kind, name, unit.occurrence(name), error);
   }
   #refused(unit: Unit, kind: string, name: string, n: number, error: Error): Operation {
-    const seq = this.matcher === undefined ? ++this.#lastSeq : 0;
+    const seq = this.matcher === undefined ? this.numbers.next() : 0;
     const record = this.emit({ type: "refuse", seq, unit: unit.path, name, n, kind, error: serializeError(error) });
-    this.sawSeq(record.seq);
+    this.numbers.saw(record.seq);
     const operation = new Operation(unit, kind, name, n, record.seq);
     operation.closed = true;
     if (this.poison !== undefined) return operation;
@@ -222,16 +227,6 @@ export class Execution implements RunningTurn {
     }
     if (length < this.limits.historyMax || unit.role === "internal") return undefined;
     return tooLong(length, this.limits);
-  }
-  freshSeq(): number {
-    return ++this.#lastSeq;
-  }
-  get lastSeq(): number {
-    return this.#lastSeq;
-  }
-  /** New numbers start after the highest number in history. */
-  sawSeq(seq: number): void {
-    if (seq > this.#lastSeq) this.#lastSeq = seq;
   }
 
   // ── settling ──
@@ -339,11 +334,11 @@ export class Execution implements RunningTurn {
   }
 
   /** Like `encode`, for a value outside an operation: records the error, so that replay fails in the same place under other limits (Y4). */
-  encodeOrRefuse(unit: Unit, kind: string, value: unknown, what: string): Payload {
+  encodeOrRefuse(unit: Unit, kind: string, value: unknown, what: string, stateBytes?: number): Payload {
     let error: unknown = this.matcher?.refusal(unit.path, kind, undefined, kind);
     if (error === undefined) {
       try {
-        return this.encode(value, what);
+        return checkedState(this.encode(value, what), stateBytes, what);
       } catch (caught) {
         error = caught;
       }

@@ -15,7 +15,7 @@ import {
   UpdateRejectedError,
 } from "../errors/index.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
-import type { ReplayTurn } from "../protocol/index.ts";
+import type { ReplayTurn, SignalJob } from "../protocol/index.ts";
 import {
   type Activation,
   CLOCK_KINDS,
@@ -30,50 +30,24 @@ import {
 } from "../protocol/index.ts";
 import { recordedJobs } from "../protocol/recordedJobs.ts";
 import { type Barrier, sharedBarrier } from "./barrier.ts";
+import { sameBy } from "./comparison.ts";
 import { Context } from "./context.ts";
 import { ContinueAsNewToken } from "./continuation.ts";
 import { Execution } from "./execution.ts";
-import { isUnchecked, validatedInput } from "./inputs.ts";
-import { DEFAULT_LIMITS, type Limits } from "./limits.ts";
+import type { ExecutorOptions } from "./executorOptions.ts";
+import { becomeFork } from "./fork.ts";
+import { isUncheckedSeed, validatedInput } from "./inputs.ts";
+import { DEFAULT_LIMITS } from "./limits.ts";
 import { childEnded } from "./operations/children.ts";
+import { patchKey } from "./operations/patches.ts";
 import type { StepBody } from "./operations/steps.ts";
 import { evaluateQuery } from "./queries.ts";
-import { sameBy } from "./replay/comparison.ts";
 import { Matcher } from "./replay/matcher.ts";
+import { RenamedChildren } from "./replay/renamedChildren.ts";
 import { cancelAttempt, endWants, expire, rootEnded, validatedOutput } from "./runEnd.ts";
 import { Stopwatch } from "./stopwatch.ts";
 import { reportAllUnheard } from "./unheardResults.ts";
 import type { Unit } from "./unit.ts";
-import type { TurnWatch } from "./watch.ts";
-
-export interface ExecutorOptions {
-  readonly workflow: AnyWorkflow;
-  readonly codec?: Codec;
-  readonly logger?: Logger;
-  readonly limits?: Partial<Limits>;
-  readonly barrier?: Barrier;
-  /**
-   * A monotonic clock in milliseconds, used only for the turn timeout (X9); the same function for all executors of a host. Default: none,
-   * and no timeout. `createTurnClock` makes a clock that ignores time in which the process was frozen.
-   */
-  readonly elapsed?: () => number;
-  /** Longest duration of a turn, in milliseconds. Default 2,000; 0 means no timeout. */
-  readonly turnTimeout?: number;
-  /** "scheduled": the host runs side effects like steps, because it can't record a value inline. Default "inline". */
-  readonly sideEffects?: "inline" | "scheduled";
-  /** Called when user code starts to run and when it has stopped. */
-  readonly watch?: TurnWatch | undefined;
-  /** Freeze plain objects and arrays in the states of loops and receives: changing one in place is a TypeError (R9). Default false. */
-  readonly freezeStates?: boolean;
-  /** Replay reports changed options of operations as divergence too (Y2). Default false. */
-  readonly strictReplay?: boolean;
-  /**
-   * The host withholds the rejections of workflow code from the process (`withholdRejections`) and reports the unhandled ones
-   * (`noteUnhandled`, `noteHandled`, `reportUnheard`): then a failure that no code awaits is logged. Default false: such rejections are
-   * ignored.
-   */
-  readonly withholdsRejections?: boolean;
-}
 
 /** Operations that only the workflow's own code can end, unless they have a timeout (C6). */
 const INTERNAL = operationsWhere(({ isInternal }) => isInternal === true);
@@ -87,6 +61,7 @@ function isOnly(jobs: readonly Job[], type: Job["type"]): boolean {
   return jobs[0]?.type === type && jobs.every((job) => job.type === type);
 }
 
+/** Runs one execution of a workflow: jobs go in, one completion comes out. Deterministic; it has no effects of its own. */
 export class Executor {
   readonly #execution: Execution;
   readonly #barrier: Barrier;
@@ -112,6 +87,9 @@ export class Executor {
       freezeStates: options.freezeStates ?? false,
       strictReplay: options.strictReplay ?? false,
       withholdsRejections: options.withholdsRejections ?? false,
+      matchedBy: options.matchedBy,
+      stateBytes: options.stateBytes,
+      observer: options.observer,
     });
     this.#barrier = options.barrier ?? sharedBarrier();
     this.#turnTimeout = options.turnTimeout ?? 2_000;
@@ -129,7 +107,7 @@ export class Executor {
   replay(turns: readonly ReplayTurn[]): Promise<Completion> {
     const execution = this.#execution;
     return new Promise((resolve) => {
-      this.#matcher = new Matcher(execution, turns, sameBy(this.#codec));
+      this.#matcher = new Matcher(execution, turns, sameBy(this.#codec, RenamedChildren.in(turns)));
       let index = 0;
       let last: Completion = { status: "ok", commands: [], replies: [] };
       // A turn in which no code runs ends before `#begin` returns. Then this loop starts the next turn, so that the stack doesn't grow.
@@ -261,7 +239,7 @@ export class Executor {
         this.#cancel(job.reason);
         break;
       case "patch":
-        execution.notifiedPatches.add(job.id);
+        execution.notifiedPatches.add(patchKey(job.unit, job.id));
         break;
       case "seed":
         execution.reseed(job.seed);
@@ -272,6 +250,9 @@ export class Executor {
         break;
       case "resume":
         execution.attempt = job.attempt;
+        break;
+      case "fork":
+        becomeFork(execution, job, this.#activation.jobs);
         break;
       case "evict":
         break; // only handled if it is the only job
@@ -301,7 +282,7 @@ export class Executor {
       order: [],
       run: async (unit) => {
         const given = execution.decode(job.input);
-        const input = isUnchecked(job) ? await validatedInput(execution.workflow, given) : given;
+        const input = isUncheckedSeed(job.seed) ? await validatedInput(execution.workflow, given) : given;
         const output = await run(new Context(unit) as never, input);
         return schema === undefined || isInstance(output, ContinueAsNewToken)
           ? output
@@ -429,22 +410,27 @@ export class Executor {
   body(seq: number): StepBody | undefined {
     return this.#execution.operations.get(seq)?.body;
   }
-  /** The definition of a child that is being started, from the parent's code. */
+  /** The definition of a child that is being started, or was started and has not ended, from the parent's code. */
   childWorkflow(seq: number): AnyWorkflow | undefined {
-    return this.#execution.operations.get(seq)?.child;
+    return this.#execution.operations.get(seq)?.child ?? this.#execution.children.get(seq)?.workflow;
   }
   /** The numbers of the open operations. */
   get openOperations(): number[] {
     return [...this.#execution.operations.keys()];
   }
-  /** What the run waits for, in words: `step charge`, `signal approve`. Scopes are left out: the operations inside them say more. */
+  /** The operations that the run waits for: the number of each (`seq`), and its `description` in words. */
   get waiting(): { readonly seq: number; readonly description: string }[] {
     const waiting = [...this.#execution.operations.values()].filter(({ kind }) => !HAS_PARTS.has(kind));
     const stuck = waiting.every(({ kind, timed }) => INTERNAL.has(kind) && !timed) ? ", which nothing in progress can end" : "";
     return waiting.map(({ seq, description }) => ({ seq, description: description + stuck }));
   }
+  /** What the run waits for, in words. */
   get waitingFor(): string[] {
     return this.waiting.map(({ description }) => description);
+  }
+  /** Signals that were delivered and that no code has consumed. The schema has already transformed them (M13). */
+  get unconsumedSignals(): SignalJob[] {
+    return this.#execution.mailbox.signals.map(({ id, name, payload }) => ({ type: "signal", id, name, payload, checked: true }));
   }
   /** The number of completed steps whose rollback would run if the run failed now. */
   get rollbacks(): number {

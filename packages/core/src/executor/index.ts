@@ -4,13 +4,16 @@
 
 export { quietController } from "./abortSignals.ts";
 export { type Barrier, createBarrier } from "./barrier.ts";
-export { Executor, type ExecutorOptions, NOT_ACCEPTED_IN_TIME } from "./executor.ts";
-export { uncheckedSeed } from "./inputs.ts";
+export { describeCommand } from "./comparison.ts";
+export { Executor, NOT_ACCEPTED_IN_TIME } from "./executor.ts";
+export type { ExecutorOptions } from "./executorOptions.ts";
+export { isUncheckedSeed, uncheckedSeed } from "./inputs.ts";
 export { DEFAULT_LIMITS, encodeLimited, type Limits } from "./limits.ts";
+export { NO_OPEN_RECEIVE } from "./mailbox.ts";
 export { isDeliveredError } from "./operation.ts";
-export type { StepBody } from "./operations/steps.ts";
+export { recordedRetry, type StepBody } from "./operations/steps.ts";
 export { evaluateQuery } from "./queries.ts";
 export { type RejectionFilter, withholdRejections } from "./rejections.ts";
 export { createTurnClock } from "./turnClock.ts";
 export { noteHandled, noteUnhandled } from "./unheardResults.ts";
-export type { RunningTurn, TurnWatch } from "./watch.ts";
+export type { ExecutionObserver, RunningTurn, TurnWatch } from "./watch.ts";

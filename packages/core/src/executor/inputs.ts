@@ -5,7 +5,6 @@
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import { InvalidInputError, isInstance } from "../errors/index.ts";
 import type { AnyWorkflow } from "../model/index.ts";
-import type { StartJob } from "../protocol/index.ts";
 
 /** The input of a child, validated synchronously. */
 export function checkedInput(workflow: AnyWorkflow, input: unknown): unknown {
@@ -27,10 +26,12 @@ export function checkedInput(workflow: AnyWorkflow, input: unknown): unknown {
  * the seed because every store keeps it unchanged, no other code reads it, and the next execution has a different one.
  */
 const UNCHECKED = "unchecked:";
+/** Marks the seed of an execution whose input was not validated, because its starter did not have the workflow definition. */
 export function uncheckedSeed(seed: string): string {
   return UNCHECKED + seed;
 }
-export function isUnchecked({ seed }: StartJob): boolean {
+/** Whether the starter of an execution with this seed had no definition of its workflow. */
+export function isUncheckedSeed(seed: string): boolean {
   return seed.startsWith(UNCHECKED);
 }
 /** The validated input of an execution. A schema that awaits a foreign promise is caught like workflow code (X8). */
@@ -39,7 +40,10 @@ export async function validatedInput(workflow: AnyWorkflow, input: unknown): Pro
   return schema === undefined ? input : settled(`the input of workflow ${workflow.name}`, await schema["~standard"].validate(input));
 }
 
-/** The value that a schema returned; throws an InvalidInputError with all issues. */
+/**
+ * The value that a schema returned.
+ * @throws `InvalidInputError` with all issues, if the schema found some.
+ */
 export function settled(what: string, result: StandardSchemaV1.Result<unknown>): unknown {
   if (result.issues === undefined) return result.value;
   const issues = result.issues.map(({ message, path }) =>

@@ -8,6 +8,9 @@ import type { BufferedMessage, Payload } from "../protocol/index.ts";
 import type { Execution } from "./execution.ts";
 import type { Operation } from "./operation.ts";
 
+/** The reason of an update that is rejected because it came at the wrong time (M8): sent again later, it may be accepted. */
+export const NO_OPEN_RECEIVE = "no open receive of the run handles it now";
+
 export interface Signal {
   readonly type: "signal";
   readonly id: string;
@@ -263,8 +266,7 @@ export class Mailbox {
           this.#execution.replies.push({ type: "keepUpdate", id: message.id });
           continue;
         }
-        const reason = `no open receive of the run handles it now`;
-        this.#reject(message, new UpdateRejectedError({ update: message.name, reason }));
+        this.#reject(message, new UpdateRejectedError({ update: message.name, reason: NO_OPEN_RECEIVE }));
       }
     }
   }

@@ -11,6 +11,7 @@
 //
 // and calls `stop` some milliseconds after its last run has ended, because Node reports late-handled rejections only when it is idle.
 
+/** Which unhandled rejections of the process are withheld. */
 export interface RejectionFilter {
   /** Whether the rejection belongs to workflow code. `promise` is absent in Node's first event under `--unhandled-rejections=strict`. */
   isOurs(reason: unknown, promise: Promise<unknown> | undefined): boolean;

@@ -1,7 +1,8 @@
 // Runs the rollbacks of completed steps.
 // Owns: the stack of rollbacks since the last checkpoint, and the unit that runs them.
 // Invariants: S1 (reverse order of completion, each a durable step), S2 (after a crash the rollbacks continue where they stopped, because
-// they are recorded like steps), L5 (no commit passes a step whose rollback may still run).
+// they are recorded like steps), L5 (no commit passes a step whose rollback may still run), F4 (a fork may have to leave rollbacks to its
+// source).
 
 import { CanceledError, reviveRecorded, StepFailedError, serializeError } from "../errors/index.ts";
 import type { StepInfo } from "../model/index.ts";
@@ -35,7 +36,11 @@ const ROLLBACK: Behaviour = {
 export class Saga {
   readonly #execution: Execution;
   #stack: Entry[] = [];
+  /** The rollbacks in progress that have not begun, last first. */
+  #due: Entry[] = [];
   #undoing = 0;
+  /** The numbers of steps whose rollbacks belong to the source of this fork. */
+  #disowned: ReadonlySet<number> | undefined;
 
   constructor(execution: Execution) {
     this.#execution = execution;
@@ -48,9 +53,17 @@ export class Saga {
     return this.#stack.length === 0;
   }
   add(operation: Operation, rollback: Entry["rollback"], output: Payload): void {
+    if (this.#disowned?.has(operation.seq) === true) return;
     this.#stack.push({ seq: operation.seq, location: operation.location, rollback, output, retry: operation.body?.retry });
   }
   clear(): void {
+    this.#stack = [];
+  }
+  /** Leaves all rollbacks to the source of this fork, also those of `steps`, which the source completed but whose results come later (F4). */
+  disown(steps: Iterable<number>): void {
+    this.#disowned = new Set([...(this.#disowned ?? []), ...steps]);
+    this.#undoing -= this.#due.length;
+    this.#due = [];
     this.#stack = [];
   }
   /** The numbers of the steps that would be rolled back. */
@@ -68,9 +81,9 @@ export class Saga {
   /** Runs all rollbacks, last first, in a separate unit; stops at the first one that fails for good (S2). */
   run(error: unknown, onEnd: (outcome: UnitOutcome) => void): void {
     const execution = this.#execution;
-    const entries = this.#stack.reverse();
+    this.#due = this.#stack;
     this.#stack = [];
-    this.#undoing = entries.length;
+    this.#undoing = this.#due.length;
     execution.emit({ type: "rollBack", error: serializeError(error) });
     execution.spawn({
       role: "internal",
@@ -78,7 +91,7 @@ export class Saga {
       parent: undefined,
       order: [0],
       run: async (unit) => {
-        for (const entry of entries) {
+        for (let entry = this.#due.pop(); entry !== undefined; entry = this.#due.pop()) {
           await this.#undo(unit, entry);
           this.#undoing--;
         }

@@ -5,10 +5,10 @@
 import { compareOrder } from "../protocol/location.ts";
 import type { Unit } from "./unit.ts";
 
-const NOBODY: readonly Unit[] = [];
+const NO_UNITS: readonly Unit[] = [];
 
 export class Scheduler {
-  #round: readonly Unit[] = NOBODY;
+  #round: readonly Unit[] = NO_UNITS;
   #position = 0;
   #next: Unit[] = [];
   /** The number of rounds started so far. */
@@ -30,7 +30,7 @@ export class Scheduler {
         if (unit.runnable) return unit;
       }
       if (this.#next.length === 0) {
-        this.#round = NOBODY; // release ended units while the run is parked
+        this.#round = NO_UNITS; // release ended units while the run is parked
         this.#position = 0;
         return undefined;
       }
@@ -44,7 +44,7 @@ export class Scheduler {
   }
 
   clear(): void {
-    this.#round = NOBODY;
+    this.#round = NO_UNITS;
     this.#next = [];
     this.#position = 0;
   }

@@ -69,6 +69,7 @@ function failureOf(reason: unknown): Operation | undefined {
   const error = causesOf(reason).find((one) => failuresByError.has(one));
   return error === undefined ? undefined : failuresByError.get(error);
 }
+/** Code handles this promise after all. */
 export function noteHandled(promise: Promise<unknown>): void {
   const operation = failures.get(promise);
   operation?.unit.execution.unheard.delete(operation);

@@ -50,7 +50,7 @@ const JOBS: { readonly [T in Exclude<Job["type"], "query" | "evict">]: Fields } 
   start: { runId: text, workflow: text, input: payload, seed: text, startedAt: number },
   resolve: { seq: number, outcome },
   fire: { seq: number },
-  childStarted: { seq: number, runId: text },
+  childStarted: { seq: number, runId: text, standsFor: optional(list(text)) },
   signal: { id: text, name: text, payload, refused: optional(text) },
   update: { id: text, name: text, input: payload, refused: optional(text) },
   cancel: { reason: optional(text) },
@@ -58,6 +58,7 @@ const JOBS: { readonly [T in Exclude<Job["type"], "query" | "evict">]: Fields } 
   seed: { seed: text },
   expire: { error },
   resume: { attempt: number, voids: list(number) },
+  fork: { runId: text, from: text, version: optional(text), seed: text, startedAt: number },
 };
 
 const OPENING: Fields = { seq: number, unit: text, name: text, n: number };

@@ -2,6 +2,7 @@
 // Owns: nothing; it only re-exports.
 // Invariants: Y1, Y5.
 
+export { type ForkedHistory, forkHistory } from "./fork.ts";
 export { fromHistory, HISTORY_FORMAT, type HistoryOf, toHistory } from "./portable.ts";
 export { VALUE_FIELDS } from "./recordFields.ts";
 export { recordCount, recordTurn, trimmed } from "./recording.ts";

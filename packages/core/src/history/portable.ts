@@ -5,10 +5,11 @@
 import { preview } from "../base/text.ts";
 import { payloadFromJson, payloadToJson } from "../codec/index.ts";
 import type { History, RunStatus } from "../model/index.ts";
-import { PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
+import { type ForkJob, PAYLOAD_FIELDS, type Payload, type StartJob, type Turn } from "../protocol/index.ts";
 import { checkTurn, malformed } from "./checkHistory.ts";
 import { checkOrder } from "./order.ts";
 
+/** The format of histories that this version writes. */
 export const HISTORY_FORMAT = "holdfast-history/1";
 
 /** Far deeper than records are nested, and far from overflowing the stack. */
@@ -16,24 +17,36 @@ const MAX_DEPTH = 1_000;
 
 /** What a host knows about the run besides its turns, of which there may be none yet (Y5). */
 export interface HistoryOf {
+  /** The id of the run. */
   readonly id: string;
+  /** The name of its workflow. */
   readonly workflow: string;
+  /** The version that it was started with. */
   readonly version?: string | undefined;
+  /** The input, encoded. */
   readonly input: Payload;
+  /** Its status. */
   readonly status: RunStatus;
 }
 
+/** The portable history of a run. */
 export function toHistory(turns: readonly Turn[], run: HistoryOf): History {
   const start = turns[0]?.jobs.find((job): job is StartJob => job.type === "start");
-  // The start job takes precedence: the host may have read `run` after the run moved on to its next execution.
-  const { workflow, version, input } = start ?? run;
+  const fork = turns.flatMap(({ jobs }) => jobs).findLast((job): job is ForkJob => job.type === "fork");
+  // The start job takes precedence: the host may have read `run` after the run moved on to its next execution. That of a fork is its source's.
+  const { workflow, input } = start ?? run;
+  const { version } = fork ?? start ?? run;
   return {
     format: HISTORY_FORMAT,
-    run: { id: start?.runId ?? run.id, workflow, version, input: payloadToJson(input), status: run.status },
+    run: { id: run.id, workflow, version, input: payloadToJson(input), status: run.status },
     turns: turns.map((turn) => mapPayloads(turn, (value) => payloadToJson(value as Payload))),
   };
 }
 
+/**
+ * The turns of a portable history.
+ * @throws `InvalidInputError` if it is malformed.
+ */
 export function fromHistory(history: History): Turn[] {
   if (typeof history !== "object" || history === null || history.format !== HISTORY_FORMAT) {
     throw malformed(`The format is ${preview((history as { format?: unknown } | null)?.format)}, not "${HISTORY_FORMAT}".`);

@@ -19,6 +19,7 @@ export const VALUE_FIELDS: { readonly [T in Job["type"] | Command["type"]]: Valu
   seed: undefined,
   expire: undefined,
   resume: undefined,
+  fork: undefined,
   evict: undefined,
   step: undefined,
   transaction: undefined,

@@ -5,21 +5,32 @@
 import { type Codec, jsonCodec } from "../codec/index.ts";
 import { InvalidInputError } from "../errors/index.ts";
 import { Executor } from "../executor/executor.ts";
+import type { ExecutionObserver } from "../executor/watch.ts";
 import type { AnyWorkflow, History } from "../model/index.ts";
 import { fromHistory } from "./portable.ts";
 import { replayView } from "./replayView.ts";
 import { opened } from "./sealing.ts";
 
+/** Options of `replay`. */
 export interface ReplayOptions {
-  /** The codec that the run was recorded with. Default: `jsonCodec`. */
+  /**
+   * The codec that the run was recorded with.
+   * @defaultValue `jsonCodec`
+   */
   codec?: Codec;
-  /** Also report changed options of operations, such as `retry` and `timeout` (Y2). Default false. */
+  /**
+   * Also report changed options of operations, such as `retry` and `timeout` (Y2).
+   * @defaultValue `false`
+   */
   strict?: boolean;
+  /** Sees each command as the code emits it. */
+  observer?: ExecutionObserver;
 }
 
 /**
  * Runs the code against the history, without effects and without a store.
- * Throws `NondeterminismError` where code and history diverge, `InvalidInputError` if the history is malformed or of another workflow.
+ * @throws `NondeterminismError` where code and history diverge.
+ * @throws `InvalidInputError` if the history is malformed or of another workflow.
  */
 export async function replay(workflow: AnyWorkflow, history: History, options?: ReplayOptions): Promise<void> {
   const turns = fromHistory(history);
@@ -34,8 +45,8 @@ export async function replay(workflow: AnyWorkflow, history: History, options?: 
       ],
     });
   }
-  const { codec = jsonCodec, strict = false } = options ?? {};
-  const executor = new Executor({ workflow, codec, strictReplay: strict });
+  const { codec = jsonCodec, strict = false, observer } = options ?? {};
+  const executor = new Executor({ workflow, codec, strictReplay: strict, observer });
   const completion = await executor.replay(replayView(opened(turns, codec)));
   if (completion.status === "failed") throw completion.error;
   await executor.activate({ time: 0, jobs: [{ type: "evict", reason: "replay is over" }] });

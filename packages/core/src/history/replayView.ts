@@ -6,6 +6,7 @@ import { type Command, type CommitCommand, isCommitting, type Job, type ReplayTu
 import { isWithin } from "../protocol/location.ts";
 import { forget } from "./recording.ts";
 
+/** The turns as replay reads them: from the last commit, and without what a resume has voided. */
 export function replayView(turns: readonly Turn[]): ReplayTurn[] {
   return fromCommits(withoutVoided(turns));
 }

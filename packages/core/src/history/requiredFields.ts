@@ -16,6 +16,10 @@ const KINDS = {
   payload: "string",
   value: "string",
   voids: "object",
+  runId: "string",
+  from: "string",
+  seed: "string",
+  startedAt: "number",
 } as const;
 type Needed = readonly (keyof typeof KINDS)[];
 
@@ -27,10 +31,11 @@ const NEEDED_BY_JOBS: { readonly [T in Exclude<Job["type"], "resolve">]: Needed 
   update: ["id", "name", "input"],
   query: ["id", "name"],
   cancel: [],
-  patch: ["id"],
+  patch: ["id", "unit"],
   seed: [],
   expire: [],
   resume: ["voids"],
+  fork: ["runId", "from", "seed", "startedAt"],
   evict: [],
 };
 
@@ -77,9 +82,17 @@ const NEEDED_BY_COMMANDS: { readonly [T in Command["type"]]: Needed } = {
   continueAsNew: ["input"],
 };
 
+/**
+ * Checks a job that was read from a history.
+ * @throws `InvalidInputError` if a field is missing.
+ */
 export function checkJob(job: Job): void {
   if (job.type !== "resolve") check(job, NEEDED_BY_JOBS[job.type]);
 }
+/**
+ * Checks a command that was read from a history.
+ * @throws `InvalidInputError` if a field is missing.
+ */
 export function checkCommand(command: Command): void {
   check(command, NEEDED_BY_COMMANDS[command.type]);
 }

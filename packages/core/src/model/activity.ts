@@ -4,19 +4,49 @@
 import { preview } from "../base/text.ts";
 import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } from "../values/index.ts";
 import { checkFunction, checkName, checkRetry, checkTimeLimit, Findings, freezeCopy, freezeRetry, isObject } from "./issues.ts";
+import { checkedKey, checkedPriority } from "./startOptions.ts";
 
+/** Options of an activity. Those of the definition are defaults for its calls. */
 export interface ActivityOptions {
-  /** The queue whose workers run the activity. Default: the queue of the run. */
+  /**
+   * The queue whose workers run the activity.
+   * @defaultValue the queue of the run
+   */
   queue?: string;
-  /** Default: 10 attempts with exponential backoff. */
+  /**
+   * Whose work it is: limits and fairness of its queue depend on it.
+   * @defaultValue the key of the run
+   */
+  key?: string;
+  /**
+   * Activities with a higher priority are claimed first.
+   * @defaultValue the priority of the run
+   */
+  priority?: number;
+  /**
+   * How often and when failed attempts are repeated.
+   * @defaultValue 10 attempts with exponential backoff from one second
+   */
   retry?: RetryPolicy;
-  /** Longest duration of one attempt. Default: no limit. */
+  /**
+   * Longest duration of one attempt.
+   * @defaultValue no limit
+   */
   startToClose?: Duration;
-  /** Longest time from scheduling to the end, including all attempts. Default: no limit. */
+  /**
+   * Longest time from scheduling to the end, including all attempts.
+   * @defaultValue no limit
+   */
   scheduleToClose?: Duration;
-  /** Longest time that the activity may wait for a worker. Default: no limit. */
+  /**
+   * Longest time that the activity may wait for a worker before its first attempt.
+   * @defaultValue no limit
+   */
   scheduleToStart?: Duration;
-  /** Longest time between two calls of `info.heartbeat()`. Default: no heartbeat needed. */
+  /**
+   * Longest time between two calls of `info.heartbeat()`. An attempt that is silent for longer counts as failed.
+   * @defaultValue no heartbeat needed
+   */
   heartbeat?: Duration;
 }
 /** What an activity function knows about the attempt that it runs in. */
@@ -34,12 +64,34 @@ export interface ActivityInfo {
 }
 /** An activity definition, made by `activity(name, run)`. */
 export interface Activity<A, R> {
+  /** The name under which workers serve it. Calls are recorded with it: renaming an activity strands open calls. */
   readonly name: string;
+  /** Its options, frozen. */
   readonly options: ActivityOptions;
+  /** The function that does the work. */
   readonly run: (args: A, info: ActivityInfo) => Promise<R>;
 }
 
-/** Defines an activity: a named function that workers run on behalf of workflows. Throws an InvalidInputError if an option is invalid. */
+/**
+ * Defines an activity: a named function that workers run on behalf of workflows. Unlike a step it has its own queue, so that it may run in
+ * another process, and it can report heartbeats.
+ * @throws `InvalidInputError` if the name or an option is invalid.
+ * @example
+ * ```ts
+ * const convert = activity(
+ *   "convert",
+ *   async (file: string, info) => {
+ *     info.heartbeat({ done: 50 });
+ *     return `${file}.webm`;
+ *   },
+ *   { queue: "video", startToClose: "1h", heartbeat: "30s" },
+ * );
+ * const upload = workflow("upload", (ctx, file: string) => ctx.activity(convert, file));
+ * const engine = await testEngine({ workflows: [upload], activities: [convert] });
+ * console.log(await (await engine.start(upload, "cat.mp4")).result()); // "cat.mp4.webm"
+ * await engine.close();
+ * ```
+ */
 export function activity<A = void, R = void>(
   name: string,
   run: (args: A, info: ActivityInfo) => Promise<R> | R,
@@ -75,6 +127,8 @@ export function checkActivityCall(activity: Activity<never, unknown>, options: A
 
 const OPTIONS: OptionNames<ActivityOptions> = {
   queue: true,
+  key: true,
+  priority: true,
   retry: true,
   startToClose: true,
   scheduleToClose: true,
@@ -85,6 +139,8 @@ const OPTIONS: OptionNames<ActivityOptions> = {
 function checkActivityOptions(findings: Findings, options: ActivityOptions): void {
   findings.gather([], () => checkOptionNames("activity", options, OPTIONS));
   if (options.queue !== undefined) checkName(findings, ["queue"], options.queue);
+  findings.gather([], () => checkedKey("activity", options.key));
+  findings.gather([], () => checkedPriority("activity", options.priority));
   checkRetry(findings, ["retry"], options.retry);
   checkTimeLimit(findings, ["startToClose"], options.startToClose);
   checkTimeLimit(findings, ["scheduleToClose"], options.scheduleToClose);

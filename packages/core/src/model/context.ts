@@ -1,14 +1,11 @@
-// The contexts of workflow code: what a root, a branch, a handler and an async handler may call.
+// The contexts of workflow code: what a root, a branch, a handler and an async handler have besides the calls of every unit.
 // Owns: interfaces only. The executor implements them, and throws at run time for calls that bypass the types.
-// Invariants: N (the types express its table: only the root has `receive`, only async handlers have `updateState`), C1 to C3, L1, P7.
+// Invariants: N (the types express its table: only the root has `receive`, only async handlers have `updateState`).
 
-import type { OperationKind } from "../protocol/index.ts";
 import type { Duration, RetryPolicy, StoredRetryPolicy } from "../values/index.ts";
-import type { Activity, ActivityOptions } from "./activity.ts";
-import type { BreakValue, LoopOptions, LoopResult } from "./loop.ts";
-import type { InputArgs, Messages, SignalPayload } from "./messages.ts";
+import type { Messages } from "./messages.ts";
 import type { ReceiveHandlers } from "./receive.ts";
-import type { Workflow } from "./workflow.ts";
+import type { UnitContext } from "./unitContext.ts";
 
 /** What a step function knows about the attempt that it runs in. */
 export interface StepInfo {
@@ -19,195 +16,221 @@ export interface StepInfo {
   /** Aborts on cancellation, timeout, lost claim and shutdown. */
   readonly signal: AbortSignal;
 }
+/** Options of `ctx.step`. */
 export interface StepOptions<T> {
-  /** Default: 10 attempts with exponential backoff. */
+  /**
+   * How often and when failed attempts are repeated.
+   * @defaultValue 10 attempts with exponential backoff from one second
+   */
   retry?: RetryPolicy;
-  /** Longest duration of one attempt. Default: no limit. */
+  /**
+   * Longest duration of one attempt. Then its `signal` aborts, and it counts as failed with a `StepTimeoutError`.
+   * @defaultValue no limit
+   */
   timeout?: Duration;
-  /** Undoes the step if the run rolls back. It is retried like a step. */
+  /**
+   * Undoes the step if the run rolls back. It is a durable step too, with the retry policy of its step.
+   * @defaultValue the step is not undone
+   */
   rollback?: (output: T, info: StepInfo) => Promise<void> | void;
+  /**
+   * On Temporal: faster, but may run again though it completed. Elsewhere it has no effect.
+   * @defaultValue `false`
+   */
+  local?: boolean;
 }
+/** Options of `ctx.child` and `ctx.startChild`. */
 export interface ChildOptions {
-  /** The run id of the child. Default: derived from the parent's id. */
+  /**
+   * The run id of the child.
+   * @defaultValue an id derived from that of the parent
+   */
   id?: string;
-  /** Default: the queue of the parent. */
+  /**
+   * The queue whose workers run the child.
+   * @defaultValue the queue of the parent
+   */
   queue?: string;
-  /** Default: the parent's. */
+  /**
+   * Whose work it is: limits and fairness of its queue depend on it.
+   * @defaultValue the key of the parent
+   */
+  key?: string;
+  /**
+   * Runs with a higher priority are claimed first.
+   * @defaultValue the priority of the parent
+   */
   priority?: number;
-  /** Default: the version of the child's definition. */
+  /**
+   * The version of the workflow that runs it.
+   * @defaultValue the version of the child's definition
+   */
   version?: string;
-  /** A duration from the start of the child, or a point in time. */
+  /**
+   * The child fails with a `DeadlineExceededError` at this time, or this long after its start.
+   * @defaultValue the deadline of its definition
+   */
   deadline?: Duration | Date;
-  /** Retry of the child run as a whole. Default: the policy of its definition. */
+  /**
+   * Retry of the child run as a whole.
+   * @defaultValue the policy of its definition
+   */
   retry?: StoredRetryPolicy;
-  /** What happens to the open child when its parent closes. Default "cancel". */
+  /**
+   * What happens to the open child when its parent closes.
+   * @defaultValue `"cancel"`
+   */
   parentClose?: "cancel" | "abandon" | "terminate";
+  /**
+   * Searchable values, by name. `list` and `count` filter by them.
+   * @defaultValue none
+   */
   attributes?: Record<string, string | number | boolean>;
   /**
-   * What to do if a run with that id exists. "reject" (default): the call fails. "restart-if-closed": a closed run gets its next execution,
-   * as a child of this run; the call fails if that run is open.
+   * What to do if a run with that id exists. "reject": the call fails. "restart-if-closed": a closed run gets its next execution, as a
+   * child of this run; the call fails if that run is open.
+   * @defaultValue `"reject"`
    */
   onConflict?: "reject" | "restart-if-closed";
 }
 /** A child run that `ctx.startChild` has started. */
 export interface ChildHandle<O> {
+  /** The run id of the child. */
   readonly id: string;
-  /** Waits for the child to end; throws ChildFailedError if it did not complete. */
+  /**
+   * Waits for the child to end and returns its output.
+   * @throws `ChildFailedError` if it did not complete; see `cause`.
+   */
   result(): Promise<O>;
-  /** Sends a signal to the child. */
+  /**
+   * Sends a signal to the child. Resolves once it is durable.
+   * @throws `RunClosedError` if the child has ended; on Temporal `RunNotFoundError`.
+   */
   signal(name: string, payload?: unknown): Promise<void>;
-  /** Requests the cancellation of the child. */
+  /**
+   * Requests the cancellation of the child. Resolves once the request is durable; `result` then throws a `ChildFailedError`.
+   * @throws `RunClosedError` if the child ended before and was not canceled; on Temporal `RunNotFoundError`.
+   */
   cancel(): Promise<void>;
 }
 
-/** The operations that every unit of a workflow may use. */
-export interface UnitContext<M extends Messages = Messages> {
-  readonly run: {
-    readonly id: string;
-    readonly workflow: string;
-    readonly version: string | undefined;
-    readonly attempt: number;
-    readonly startedAt: Date;
-    readonly parentId: string | undefined;
-  };
-  /** The workflow version that the run was started with. */
-  readonly version: string | undefined;
-  /** Aborts when this unit is canceled. */
-  readonly signal: AbortSignal;
-  /** Logs with the run id and the unit. Silent during replay. */
-  readonly log: Logger;
-
-  /** Runs code with effects in this worker and records its result. Once the outcome is durable it never runs again. */
-  step<T>(name: string, fn: (info: StepInfo) => Promise<T> | T, options?: StepOptions<T>): Promise<T>;
-  /** A step whose writes through `tx` commit together with its record, so that they happen exactly once. */
-  // biome-ignore lint/suspicious/noExplicitAny: the transaction's type is the store's, which the core can't name; users give it
-  transaction<T, Tx = any>(
-    name: string,
-    fn: (tx: Tx, info: StepInfo) => Promise<T> | T,
-    options?: Omit<StepOptions<T>, "timeout">,
-  ): Promise<T>;
-  /** Runs an activity on a worker of its queue and returns its result; throws ActivityFailedError if it fails for good. */
-  activity<A, R>(activity: Activity<A, R>, ...args: InputArgs<A, ActivityOptions>): Promise<R>;
-  // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; a child may declare whatever messages it likes
-  /** Starts a child run and waits for its result; throws ChildFailedError if it does not complete. */
-  child<In, O>(workflow: Workflow<any, O, any, any, any, In>, ...args: InputArgs<NoInfer<In>, ChildOptions>): Promise<O>;
-  /** Starts a child run and returns a handle once it has started, without waiting for its result. */
-  startChild<In, O>(workflow: Workflow<any, O, any, any, any, In>, ...args: InputArgs<NoInfer<In>, ChildOptions>): Promise<ChildHandle<O>>;
-  // biome-ignore-end lint/suspicious/noExplicitAny: end of the inference helpers
-  /** Sends a signal to another run. */
-  signalRun(runId: string, name: string, payload?: unknown): Promise<void>;
-  /** Requests the cancellation of another run. */
-  cancelRun(runId: string): Promise<void>;
-
-  /** Waits for a duration. Survives restarts and never fires early. */
-  sleep(duration: Duration): Promise<void>;
-  sleep(name: string, duration: Duration): Promise<void>;
-  /** Waits until a point in time (a Date, or milliseconds since the Unix epoch). Survives restarts and never fires early. */
-  sleepUntil(time: Date | number): Promise<void>;
-  sleepUntil(name: string, time: Date | number): Promise<void>;
-
-  /** Consumes the oldest buffered signal of that name, or waits for the next one. With a timeout the result says whether it timed out. */
-  waitForSignal<K extends keyof M["signals"] & string>(name: K): Promise<SignalPayload<M["signals"][K]>>;
-  waitForSignal<K extends keyof M["signals"] & string>(
-    name: K,
-    options: { timeout: Duration },
-  ): Promise<{ timedOut: true; payload?: undefined } | { timedOut: false; payload: SignalPayload<M["signals"][K]> }>;
-  /** Waits for a signal of one of the names and consumes up to `count` (default 1) buffered ones, in arrival order. Empty on timeout. */
-  listen<K extends keyof M["signals"] & string>(
-    names: readonly K[],
-    options?: { count?: number; timeout?: Duration },
-  ): Promise<Array<{ name: K; payload: SignalPayload<M["signals"][K]> }>>;
-
-  /** Runs a synchronous function once and records its value, or the error that it throws. Replay returns the record. */
-  sideEffect<T>(fn: () => T): Promise<T>;
-  /** Replaces the published state, which queries and `run.state()` read. Visible with the commit of the turn. */
-  publishState(state: unknown): void;
-  /** The time of the turn: deterministic, and never decreasing within a run. */
-  now(): Date;
-  /** A deterministic random number in [0, 1). Not for secrets. */
-  random(): number;
-  /** A deterministic version 4 UUID. Not for secrets. */
-  uuid(): string;
-
-  /** Runs all branches concurrently to their end and returns their outcomes in input order, like Promise.allSettled. */
-  parallel<T extends readonly ((ctx: BranchContext<M>) => Promise<unknown>)[]>(
-    branches: readonly [...T],
-  ): Promise<{ [I in keyof T]: PromiseSettledResult<Awaited<ReturnType<T[I]>>> }>;
-  /** Runs all branches concurrently and returns their values by key; throws JoinError once all have ended if any failed. */
-  join<T extends Record<string, (ctx: BranchContext<M>) => Promise<unknown>>>(
-    name: string,
-    branches: T,
-  ): Promise<{ [K in keyof T]: Awaited<ReturnType<T[K]>> }>;
-  /** Returns the first branch to succeed and cancels the others; throws RaceError if every branch fails. */
-  race<T extends Record<string, (ctx: BranchContext<M>) => Promise<unknown>>>(
-    name: string,
-    branches: T,
-  ): Promise<{ [K in keyof T & string]: { winner: K; value: Awaited<ReturnType<T[K]>> } }[keyof T & string]>;
-  /** Repeats `run` until it returns `Loop.break(value)`. Commits its state and trims its history as it runs (see LoopOptions). */
-  loop<R extends LoopResult<void, unknown> | void>(name: string, run: (ctx: this) => Promise<R>): Promise<BreakValue<R>>;
-  loop<S, R extends LoopResult<S, unknown>>(options: LoopOptions<S>, run: (ctx: this, state: S) => Promise<R>): Promise<BreakValue<R>>;
-  /** Runs `run` and returns its error as a value. Cancellation and divergence are still thrown. */
-  try<T>(name: string, run: (ctx: this) => Promise<T>): Promise<{ ok: true; value: T } | { ok: false; error: Error }>;
-  /** Waits until the predicate is truthy and returns its value, or undefined on timeout. */
-  condition<T>(predicate: () => T | undefined | null | false | 0 | ""): Promise<T>;
-  condition<T>(predicate: () => T | undefined | null | false | 0 | "", timeout: Duration): Promise<T | undefined>;
-  /** Creates a write-once cell, with which units of this run pass a value to each other. */
-  ivar<T>(): IVar<T>;
-  /** Runs `fn` to its end even if the run is canceled: for cleanup. */
-  shield<T>(fn: (ctx: this) => Promise<T>): Promise<T>;
-
-  /** Lets other runnable units run first. Leaves no record. */
-  yield(): Promise<void>;
-
-  /** Whether this unit takes the new code path of the patch. Runs that passed this place before the patch keep the old path. */
-  patched(id: string): boolean;
-  /** Replaces `patched(id)` once no run needs the old path: accepts histories with and without the patch. */
-  deprecatePatch(id: string): void;
-  /** Marks where an operation was removed from the code, so that runs which recorded it can still replay. */
-  removed(name: string, kind: OperationKind): void;
-  /** Discards the rollbacks of all steps completed so far: a later failure does not undo them. */
-  rollbackCheckpoint(name: string): void;
-  /** Changes the attributes by which runs are found. `null` removes an attribute. */
-  setAttributes(attributes: Record<string, string | number | boolean | null>): void;
-  /** The number of records in the history, for deciding when to continue as new. */
-  historyLength(): number;
-}
 /** The context of a branch of `parallel`, `join` or `race`. */
 export interface BranchContext<M extends Messages = Messages> extends UnitContext<M> {}
 /** The context of a synchronous handler: its `receive` dispatches the next message only after it has ended. */
 export interface HandlerContext<M extends Messages = Messages> extends UnitContext<M> {}
 /** The context of a function given to `Receive.async`, which runs concurrently with its `receive`. */
 export interface AsyncHandlerContext<S, M extends Messages = Messages> extends UnitContext<M> {
-  /** Changes the state of the receive atomically and returns the result. `fn` is synchronous and must not use ctx. */
+  /**
+   * Changes the state of the receive atomically and returns the result. `fn` is synchronous and must not use `ctx`; it waits while a
+   * synchronous handler holds the state.
+   * If `fn` calls something on `ctx`, or returns something other than a pair, the run is blocked.
+   * @throws the error that `fn` throws; the state is unchanged then.
+   * @throws `CanceledError` if the unit is canceled.
+   * @example
+   * ```ts
+   * const counter = workflow({ name: "counter", signals: { add: signal<number>() } }, async (ctx) => {
+   *   const { state } = await ctx.receive(0, {
+   *     signals: {
+   *       add: (amount, total) => {
+   *         const later = async (handler: AsyncHandlerContext<number>) => {
+   *           await handler.step("audit", () => amount);
+   *           await handler.updateState((sum) => [undefined, sum + amount]);
+   *         };
+   *         return Receive.async(later, total);
+   *       },
+   *     },
+   *     timeout: "1h",
+   *   });
+   *   return state;
+   * });
+   * const engine = await testEngine({ workflows: [counter] });
+   * const run = await engine.start(counter, undefined, { signals: [{ name: "add", payload: 2 }, { name: "add", payload: 3 }] });
+   * console.log(await run.result()); // 5
+   * await engine.close();
+   * ```
+   */
   updateState<R>(fn: (state: S) => readonly [result: R, state: S]): Promise<R>;
 }
-/** The context of the workflow function itself. */
+/** The context of the workflow function itself: besides the calls of every unit it may `receive` messages and continue as new. */
 // biome-ignore lint/suspicious/noExplicitAny: inference helper; a context of every input type is assignable to the default
 export interface WorkflowContext<M extends Messages = Messages, I = any> extends UnitContext<M> {
-  /** Dispatches messages to handlers until one of them stops it or the timeout fires. One receive is open at a time. */
+  /**
+   * Dispatches messages to handlers until one of them stops it or the timeout fires, and returns the last `state` and whether it
+   * `timedOut`. Signals that were buffered before are dispatched first. One receive is open at a time. If a handler returns something other
+   * than a result of `Receive`, the run is blocked.
+   * @throws the error of a synchronous signal handler that failed, once the async handlers have ended.
+   * @throws `CanceledError` if the run is canceled.
+   * @example
+   * ```ts
+   * const cart = workflow({ name: "cart", updates: { add: update<string, number>(), checkout: update<void, string>() } }, async (ctx) => {
+   *   const items: readonly string[] = [];
+   *   const { state } = await ctx.receive(items, {
+   *     updates: {
+   *       add: (item, state) => Receive.reply(state.length + 1, [...state, item]),
+   *       checkout: (_, state) => Receive.stop("thank you", state),
+   *     },
+   *   });
+   *   return state.length;
+   * });
+   * const engine = await testEngine({ workflows: [cart] });
+   * const run = await engine.start(cart);
+   * console.log(await run.update("add", "book")); // 1
+   * await run.update("checkout");
+   * console.log(await run.result()); // 1
+   * await engine.close();
+   * ```
+   */
   receive<St>(state: St, handlers: ReceiveHandlers<St, M>): Promise<{ state: St; timedOut: boolean }>;
-  /** Ends this execution and starts the next one with an empty history. It must be returned: `return ctx.continueAsNew(input)`. */
+  /**
+   * Ends this execution and starts the next one under the same id, with an empty history. Unconsumed signals, attributes and the deadline
+   * move on; `version` is that of the next execution, by default the same. It must be returned: otherwise the run is blocked.
+   * @example
+   * ```ts
+   * const poll = workflow<number, string>("poll", async (ctx, round) => {
+   *   await ctx.sleep("1h");
+   *   return round < 3 ? ctx.continueAsNew(round + 1) : "done";
+   * });
+   * const engine = await testEngine({ workflows: [poll] });
+   * const run = await engine.start(poll, 1);
+   * console.log(await run.result()); // "done"
+   * console.log((await run.describe()).execution); // 3
+   * await engine.close();
+   * ```
+   */
   continueAsNew(input: I, options?: { version?: string }): ContinueAsNew;
 }
 
 /** A write-once cell, made by `ctx.ivar()`. */
 export interface IVar<T> {
-  /** Sets the value. A second call throws. */
+  /**
+   * Sets the value.
+   * @throws `IllegalCallError` if it is already set.
+   */
   put(value: T): void;
-  /** Waits for the value. */
+  /**
+   * Waits for the value.
+   * @throws `CanceledError` if the unit that waits is canceled.
+   */
   wait(): Promise<T>;
   /** The value, or undefined if it is not set yet. */
   tryRead(): T | undefined;
+  /** Whether the value is set. */
   readonly filled: boolean;
 }
 /** The result of `ctx.continueAsNew`, which the workflow must return. */
 export interface ContinueAsNew {
+  /** Marks the value. It has no meaning outside the engine. */
   readonly continueAsNew: unknown;
 }
 
+/** Where an engine writes its messages. `fields` are structured details, such as the id of the run. */
 export interface Logger {
+  /** Logs details for finding errors. */
   debug(message: string, fields?: object): void;
+  /** Logs what happens in normal operation. */
   info(message: string, fields?: object): void;
+  /** Logs what may need attention. */
   warn(message: string, fields?: object): void;
+  /** Logs what needs attention. */
   error(message: string, fields?: object): void;
 }

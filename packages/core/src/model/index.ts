@@ -7,5 +7,7 @@ export * from "./loop.ts";
 export * from "./messages.ts";
 export * from "./receive.ts";
 export * from "./run.ts";
+export * from "./scopes.ts";
 export * from "./startOptions.ts";
+export * from "./unitContext.ts";
 export * from "./workflow.ts";

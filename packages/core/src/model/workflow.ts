@@ -19,52 +19,134 @@ import {
 } from "./issues.ts";
 import type { Messages, Queries, Signals, Updates } from "./messages.ts";
 
-/** `I` is the input type of the workflow, `In` the type that callers pass: they differ if the schema transforms or adds defaults. */
+/**
+ * Options of a workflow. `I` is the input type of the workflow, `In` the type that callers pass: they differ if the schema transforms or
+ * adds defaults.
+ */
 export interface WorkflowOptions<I, O, S extends Signals, U extends Updates, Q extends Queries, In = I> {
-  /** Stored with each run: renaming a workflow orphans its runs. */
+  /** Names the workflow. It is stored with each run: renaming a workflow orphans its runs. */
   name: string;
-  /** Recorded with each run. A worker claims only runs of versions that it serves. */
+  /**
+   * Recorded with each run. A worker claims only runs of versions that it serves.
+   * @defaultValue no version
+   */
   version?: string;
-  /** Versions besides `version` whose runs this code can replay; "*" means all. Default: none. */
+  /**
+   * Versions besides `version` whose runs this code can replay; "*" means all.
+   * @defaultValue none
+   */
   serves?: readonly string[] | "*";
-  /** Validates the input when a run is started. */
+  /**
+   * Validates the input when a run is started (any Standard Schema: Zod, Valibot, ArkType).
+   * @defaultValue any input is accepted
+   */
   input?: StandardSchemaV1<In, I>;
-  /** Validates the value that the workflow returns. */
+  /**
+   * Validates the value that the workflow returns.
+   * @defaultValue any output is accepted
+   */
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; only the output type of the schema matters
   output?: StandardSchemaV1<any, O>;
-  /** Retry of the run as a whole. Default: a failed run is not retried. */
+  /**
+   * Retry of the run as a whole: completed steps are not repeated. Set its `maxAttempts`, which is 1 for runs if it is left out.
+   * @defaultValue a failed run is not retried
+   */
   retry?: RetryPolicy;
-  /** Longest duration of a run, from start to end. Default: no limit. */
+  /**
+   * Longest duration of a run, from start to end.
+   * @defaultValue no limit
+   */
   deadline?: Duration;
-  /** "cooperative": a run that catches the cancellation and returns is completed, not canceled. Default "enforced". */
+  /**
+   * "cooperative": a run that catches the cancellation and returns is completed, not canceled.
+   * @defaultValue `"enforced"`
+   */
   cancellation?: "enforced" | "cooperative";
-  /** Whether cancellation also rolls back completed steps. Default false. */
+  /**
+   * Whether cancellation also rolls back completed steps.
+   * @defaultValue `false`
+   */
   rollbackOnCancel?: boolean;
+  /**
+   * How long a closed run is kept.
+   * @defaultValue the `retention` of the engine
+   */
+  retention?: Duration | "forever";
+  /**
+   * The signals that it accepts, made by `signal()`.
+   * @defaultValue none; a workflow that is defined by its name alone accepts any, untyped
+   */
   signals?: S;
+  /**
+   * The updates that it accepts, made by `update()`.
+   * @defaultValue none; a workflow that is defined by its name alone accepts any, untyped
+   */
   updates?: U;
-  /** Synchronous, pure functions of the published state. */
+  /**
+   * Synchronous, pure functions of the published state.
+   * @defaultValue none
+   */
   queries?: Q;
 }
 
 /** A workflow definition, made by `workflow(name, run)`. */
 export interface Workflow<I, O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries, In = I> {
+  /** Stored with each run. */
   readonly name: string;
+  /** Recorded with each run that is started with this definition. */
   readonly version: string | undefined;
+  /** Its options, frozen. */
   readonly options: WorkflowOptions<I, O, S, U, Q, In>;
+  /** Carries the type only; it is never set. */
   readonly _input?: In;
+  /** The function that is the workflow. */
   readonly run: (ctx: WorkflowContext<{ signals: S; updates: U; queries: Q }, I>, input: I) => Promise<O | ContinueAsNew>;
 }
+/** A workflow of any types. */
 // biome-ignore lint/suspicious/noExplicitAny: the only arguments that every workflow is assignable to
 export type AnyWorkflow = Workflow<any, any, any, any, any, any>;
 
 /**
- * Defines a workflow: a durable async function, given by a name or an object of options and the function.
- * Throws an InvalidInputError if an option is invalid.
+ * Defines a workflow: a durable async function. What it does on `ctx` is recorded, so that after a crash or a deploy it continues where it
+ * was. Its own code must be deterministic: effects, time and randomness go through `ctx`.
+ * @throws `InvalidInputError` if the name is invalid.
+ * @example
+ * ```ts
+ * const order = workflow("order", async (ctx, id: string) => {
+ *   const receipt = await ctx.step("charge", () => `receipt for ${id}`);
+ *   await ctx.sleep("3d");
+ *   return ctx.step("mail", () => `mailed ${receipt}`);
+ * });
+ * const engine = await testEngine({ workflows: [order] });
+ * console.log(await (await engine.start(order, "o-1")).result()); // "mailed receipt for o-1"
+ * await engine.close();
+ * ```
  */
 export function workflow<I = void, O = void>(
   name: string,
   run: (ctx: WorkflowContext<Messages, I>, input: I) => Promise<O | ContinueAsNew>,
 ): Workflow<I, Exclude<O, ContinueAsNew>>;
+/**
+ * Defines a workflow with options: version, schemas, messages, retry, deadline.
+ * @throws `InvalidInputError` if an option is invalid.
+ * @example
+ * ```ts
+ * const order = workflow(
+ *   { name: "order", version: "2", deadline: "30d", signals: { paid: signal<number>() }, queries: { phase: (state: string) => state } },
+ *   async (ctx, id: string) => {
+ *     ctx.publishState("waiting for payment");
+ *     const amount = await ctx.waitForSignal("paid");
+ *     return `${id}: ${amount}`;
+ *   },
+ * );
+ * const engine = await testEngine({ workflows: [order] });
+ * const run = await engine.start(order, "o-1");
+ * await run.signal("paid", 42);
+ * console.log(await run.result()); // "o-1: 42"
+ * console.log(await run.query("phase")); // "waiting for payment"
+ * await engine.close();
+ * ```
+ */
 // biome-ignore lint/complexity/noBannedTypes: `{}` is the record without keys: an undeclared message can't be sent
 export function workflow<I = void, O = void, S extends Signals = {}, U extends Updates = {}, Q extends Queries = {}, In = I>(
   options: WorkflowOptions<I, O, S, U, Q, In>,
@@ -91,6 +173,7 @@ const OPTIONS: OptionNames<AnyWorkflow["options"]> = {
   deadline: true,
   cancellation: true,
   rollbackOnCancel: true,
+  retention: true,
   signals: true,
   updates: true,
   queries: true,
@@ -105,6 +188,7 @@ function checkWorkflowOptions(findings: Findings, options: AnyWorkflow["options"
   checkSchema(findings, ["output"], options.output);
   checkRetry(findings, ["retry"], options.retry);
   checkTimeLimit(findings, ["deadline"], options.deadline);
+  if (options.retention !== "forever") checkTimeLimit(findings, ["retention"], options.retention);
   checkChoice(findings, ["cancellation"], options.cancellation, ["enforced", "cooperative"]);
   checkChoice(findings, ["rollbackOnCancel"], options.rollbackOnCancel, [true, false]);
   for (const [name, spec] of namesIn(findings, "signals", options.signals)) checkSpec(findings, ["signals", name], "signal", spec);

@@ -8,11 +8,16 @@ import type { Command } from "./command.ts";
 import type { Job } from "./job.ts";
 import type { Payload } from "./payload.ts";
 
+/** What goes into a turn. */
 export interface Activation {
   /** The time of the turn in milliseconds: the host's estimate of the store's time (P7). */
   readonly time: number;
+  /** What the turn has to do, in order. */
   readonly jobs: readonly Job[];
-  /** The number of records in history before this turn. Default: the executor's own count. */
+  /**
+   * The number of records in history before this turn.
+   * @defaultValue the executor's own count
+   */
   readonly historyLength?: number;
   /** The host replays the run and matches the commands itself (Temporal). Other hosts replay recorded turns with `Executor.replay`. */
   readonly replaying?: boolean;
@@ -20,11 +25,33 @@ export interface Activation {
 
 /** A reply to a caller that leaves no trace in history. */
 export type Answer =
-  | { readonly type: "rejectUpdate"; readonly id: string; readonly error: SerializedError }
+  | {
+      readonly type: "rejectUpdate";
+      /** The id of the update. */
+      readonly id: string;
+      /** Why it was rejected. */
+      readonly error: SerializedError;
+    }
   /** No receive has accepted the update, and it may still wait for one: the host delivers it again with the next activation (M8). */
-  | { readonly type: "keepUpdate"; readonly id: string }
-  | { readonly type: "answerQuery"; readonly id: string; readonly value: Payload }
-  | { readonly type: "failQuery"; readonly id: string; readonly error: SerializedError };
+  | {
+      readonly type: "keepUpdate";
+      /** The id of the update. */
+      readonly id: string;
+    }
+  | {
+      readonly type: "answerQuery";
+      /** The id of the query. */
+      readonly id: string;
+      /** The answer, encoded. */
+      readonly value: Payload;
+    }
+  | {
+      readonly type: "failQuery";
+      /** The id of the query. */
+      readonly id: string;
+      /** Why it failed. */
+      readonly error: SerializedError;
+    };
 
 /**
  * Which messages would have changed the end of an execution (D9, K1); never in history. Present only with a `complete`, `fail` or
@@ -48,10 +75,13 @@ export interface EndWants {
   readonly heedsCancel?: true;
 }
 
+/** What comes out of a turn. */
 export type Completion =
   | ({
       readonly status: "ok";
+      /** What the code asked for, in order. */
       readonly commands: readonly Command[];
+      /** Answers to updates and queries. */
       readonly replies: readonly Answer[];
       /** The last published state of this turn (P5). */
       readonly state?: Payload;
@@ -59,16 +89,25 @@ export type Completion =
       readonly time?: number;
     } & EndWants)
   /** The turn broke a rule or diverged from history: the host discards the turn and the executor (V4). */
-  | { readonly status: "failed"; readonly error: Error };
+  | {
+      readonly status: "failed";
+      /** Why the turn is not accepted. */
+      readonly error: Error;
+    };
 
 /** One turn as it is recorded in history. */
 export interface Turn {
   /** The position among all turns of the execution, from 0. Trimming leaves gaps. */
   readonly index: number;
+  /** The time of the turn, in milliseconds since 1970. */
   readonly time: number;
+  /** The number of records in history before this turn. */
   readonly historyLength: number;
+  /** What went in. */
   readonly jobs: readonly Job[];
+  /** What came out. */
   readonly commands: readonly Command[];
+  /** The published state, if this turn changed it. */
   readonly state?: Payload;
 }
 

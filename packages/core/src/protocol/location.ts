@@ -28,6 +28,23 @@ export function formatLocation(unit: string, name: string, n: number): string {
   return unit === "" ? last : `${unit}/${last}`;
 }
 
+/** The id of a child that is given none, unique among the executions of its parent: `order-7/ship#1`, `order-7/~2/ship` in the second execution. */
+export function childRunId(parent: string, execution: number, location: string): string {
+  return execution === 1 ? `${parent}/${location}` : `${parent}/~${execution}/${location}`;
+}
+
+/** The `unit` of a location, the `name` of its operation and its number among those of that name (`n`). */
+export function parseLocation(location: string): { readonly unit: string; readonly name: string; readonly n: number } {
+  const slash = location.lastIndexOf("/");
+  const last = location.slice(slash + 1);
+  const hash = last.indexOf("#");
+  return {
+    unit: slash < 0 ? "" : location.slice(0, slash),
+    name: unescaped(hash < 0 ? last : last.slice(0, hash)),
+    n: hash < 0 ? 0 : Number(last.slice(hash + 1)),
+  };
+}
+
 /** An operation in words, for errors and `waitingFor`: `step charge`. Operations without a name show only their kind: `sleep`. */
 export function describeOperation(kind: string, unit: string, name: string, n: number): string {
   const location = formatLocation(unit, name, n);
@@ -69,9 +86,18 @@ export function compareOrder(a: UnitOrder, b: UnitOrder): number {
 export type LocationPart =
   | number
   | readonly [name: number, n: number]
-  | { readonly iteration: number }
-  | { readonly dispatch: number }
-  | { readonly mark: string };
+  | {
+      /** A branch of `parallel`, or an iteration of a loop, from 0: `~3`. */
+      readonly iteration: number;
+    }
+  | {
+      /** A message that a receive has dispatched, from 0: `~h3`. */
+      readonly dispatch: number;
+    }
+  | {
+      /** A unit that the engine names, such as `~async`. */
+      readonly mark: string;
+    };
 
 /** Maps names to small numbers, so that a location takes a few bytes however long its names are. Names are only added, in order. */
 export class NameRegistry {
@@ -81,9 +107,11 @@ export class NameRegistry {
   constructor(names: Iterable<string> = []) {
     for (const name of names) this.intern(name);
   }
+  /** The names, by their number. */
   get names(): readonly string[] {
     return this.#names;
   }
+  /** The number of a name, which is added if it is new. */
   intern(name: string): number {
     let index = this.#indexes.get(name);
     if (index === undefined) {
@@ -92,6 +120,10 @@ export class NameRegistry {
     }
     return index;
   }
+  /**
+   * The name with that number.
+   * @throws a RangeError if there is none.
+   */
   nameAt(index: number): string {
     const name = this.#names[index];
     if (name === undefined) throw new RangeError(`The name registry has ${this.#names.length} names; index ${index} is out of range.`);
@@ -109,6 +141,7 @@ export class NameRegistry {
       return hash < 0 ? name : [name, Number(part.slice(hash + 1))];
     });
   }
+  /** A location in compact form as text: the inverse of `compact`. */
   expand(parts: readonly LocationPart[]): string {
     return parts
       .map((part) => {

@@ -33,6 +33,7 @@ interface OperationRow {
   readonly words?: string;
 }
 
+/** Every operation: who carries it out, and how users see it. */
 export const OPERATIONS = {
   step: { by: "worker", kind: "step", isListed: true, hasAttempts: true },
   transaction: { by: "worker", kind: "transaction", isListed: true, hasAttempts: true },
@@ -82,24 +83,30 @@ const ROWS: ReadonlyMap<string, OperationRow> = new Map(Object.entries(OPERATION
 export function operationsWhere(passes: (row: OperationRow) => boolean): ReadonlySet<string> {
   return new Set([...ROWS].flatMap(([type, row]) => (passes(row) ? [type] : [])));
 }
+/** The operations that these carriers carry out. */
 export function carriedOutBy(...carriers: readonly Carrier[]): ReadonlySet<string> {
   return operationsWhere(({ by }) => carriers.includes(by));
 }
 
 /** Operations that the host carries out. HOST_OR_INLINE_KINDS adds side effects, which some hosts carry out too. */
 export const HOST_KINDS = carriedOutBy("worker", "activityWorker", "otherRun", "clock");
+/** The operations that a host, or the turn itself, carries out. */
 export const HOST_OR_INLINE_KINDS = carriedOutBy("worker", "activityWorker", "otherRun", "clock", "inline");
 /** Operations that settle as soon as their timer fires. For the others a timer is queued like a message. */
 export const CLOCK_KINDS = carriedOutBy("clock");
+/** The operations that are attempted, and retried. */
 export const HAS_ATTEMPTS = operationsWhere(({ hasAttempts }) => hasAttempts === true);
 /** Operations that consist of units. */
 export const HAS_PARTS = operationsWhere(({ units }) => units === "parts");
+/** The operations that `run.operations()` lists. */
 export const IS_LISTED = operationsWhere(({ isListed }) => isListed);
 /** Operations that a run can wait for. Those that consist of parts are left out: the operations inside them say more. */
 export const IS_AWAITED = operationsWhere(({ by, units }) => by !== "inline" && by !== "record" && by !== "history" && units !== "parts");
 const USER_KINDS: ReadonlySet<string> = new Set([...ROWS.values()].flatMap(({ kind }) => kind ?? []));
+/** The kinds of operations that users see. */
 export const OPERATION_KINDS = [...USER_KINDS] as readonly OperationKind[];
 
+/** Whether the value is a kind of operation that users see. */
 export function isOperationKind(kind: unknown): kind is OperationKind {
   return typeof kind === "string" && USER_KINDS.has(kind);
 }
@@ -114,6 +121,7 @@ export function wordsOf(type: string): string {
 
 /** Operations at whose commits replay may start (L3, R11). */
 export const COMMITTING_KINDS = operationsWhere(({ commits }) => commits === true);
+/** Whether the command opens a loop or receive, which commits its state. */
 export function isCommitting(command: Command): command is CommittingOperation {
   return COMMITTING_KINDS.has(command.type);
 }

@@ -9,9 +9,23 @@ export type Payload = string | Uint8Array;
 
 /** How an operation that the host carried out has ended. */
 export type Outcome =
-  | { readonly status: "completed"; readonly value: Payload }
-  | { readonly status: "failed"; readonly error: SerializedError; readonly attempts?: number }
-  | { readonly status: "canceled"; readonly reason?: string };
+  | {
+      readonly status: "completed";
+      /** The result, encoded. */
+      readonly value: Payload;
+    }
+  | {
+      readonly status: "failed";
+      /** Why it failed. */
+      readonly error: SerializedError;
+      /** How many attempts were made. */
+      readonly attempts?: number;
+    }
+  | {
+      readonly status: "canceled";
+      /** The reason of the cancellation. */
+      readonly reason?: string;
+    };
 
 /** The names of fields that hold a payload, in jobs, commands and turns. No other field may use these names. */
 export const PAYLOAD_FIELDS: ReadonlySet<string> = new Set(["value", "input", "payload", "state", "args"]);

@@ -16,21 +16,45 @@ import {
 import { isRetryable, type RetryPolicy, resolveRetry } from "../values/index.ts";
 import { Harness, type HarnessOptions } from "./harness.ts";
 
+/** Options of `drive` and `runWorkflow`. */
 export interface AutoOptions {
+  /**
+   * The activities that the workflow calls.
+   * @defaultValue none
+   */
   readonly activities?: readonly Activity<never, unknown>[];
-  /** Workflows of children. Each child runs in a separate harness. */
+  /**
+   * Workflows of children. Each child runs in a separate harness.
+   * @defaultValue none
+   */
   readonly workflows?: readonly AnyWorkflow[];
-  /** Returns an error with which this attempt of an operation fails, or undefined. */
+  /**
+   * Returns an error with which this attempt of an operation fails, or undefined. Children and sleeps have no attempts.
+   * @defaultValue no attempt fails by it
+   */
   readonly fault?: (operation: HostOperation, attempt: number) => Error | undefined;
-  /** Selects the open operations that are resolved in the next turn. Default: all of them. */
+  /**
+   * Selects the open operations that are resolved in the next turn. Sleeps are not among them.
+   * @defaultValue all of them
+   */
   readonly pick?: (open: readonly HostOperation[]) => readonly HostOperation[];
-  /** When nothing else is left to do, advance the time to the next timer. Default true. */
+  /**
+   * When nothing else is left to do, advance the time to the next timer.
+   * @defaultValue `true`
+   */
   readonly skipTime?: boolean;
-  /** The largest number of turns; exceeding it throws an Error. Default 10,000. */
+  /**
+   * The largest number of turns of one call.
+   * @defaultValue `10_000`
+   */
   readonly maxTurns?: number;
 }
 
-/** Drives the run until it is closed, or until it only waits for messages. */
+/**
+ * Drives the run until it is closed, or until it only waits for messages (without `skipTime` also: for timers). Retries don't wait.
+ * @throws an Error after `maxTurns`, for an activity or a child that the options do not have, and for a child that does not end.
+ * @throws the error of a turn that is not accepted.
+ */
 export async function drive(harness: Harness, options: AutoOptions = {}): Promise<Harness> {
   const limit = options.maxTurns ?? 10_000;
   for (let turns = 0; harness.terminal === undefined; turns++) {
@@ -52,7 +76,10 @@ export async function drive(harness: Harness, options: AutoOptions = {}): Promis
   return harness;
 }
 
-/** Starts a run and drives it. */
+/**
+ * Starts a run and drives it.
+ * @throws as `drive` does.
+ */
 export async function runWorkflow(workflow: AnyWorkflow, input?: unknown, options: AutoOptions & HarnessOptions = {}): Promise<Harness> {
   return drive(await Harness.start(workflow, input, options), options);
 }

@@ -7,8 +7,9 @@ import type { Turn } from "../protocol/index.ts";
 import type { Harness } from "./harness.ts";
 
 /**
- * For every prefix of the transcript: a new executor replays the history up to there and then gets the remaining jobs live. Throws at the
- * first command that differs from those of the original run. Returns the number of crashes.
+ * For every prefix of the transcript: a new executor replays the history up to there and then gets the remaining jobs live. Returns the
+ * number of crashes.
+ * @throws at the first command that differs from those of the original run.
  */
 export async function crashAnywhere(harness: Harness): Promise<number> {
   const { transcript } = harness;
@@ -16,7 +17,10 @@ export async function crashAnywhere(harness: Harness): Promise<number> {
   return transcript.length + 1;
 }
 
-/** The same for one crash, after `cut` turns. */
+/**
+ * The same for one crash, after `cut` turns.
+ * @throws at the first command that differs from those of the original run.
+ */
 export async function crashAfter(harness: Harness, cut: number): Promise<void> {
   const { transcript } = harness;
   const executor = harness.createExecutor();

@@ -25,30 +25,95 @@ import {
   type Turn,
 } from "../protocol/index.ts";
 
+/** What a harness is made with. */
 export interface HarnessOptions {
+  /**
+   * The id of the run.
+   * @defaultValue `"run-1"`
+   */
   readonly id?: string;
+  /**
+   * The seed of its random numbers.
+   * @defaultValue `"seed"`
+   */
   readonly seed?: string;
-  /** Milliseconds since the Unix epoch. Default: 1 January 2026, UTC. */
+  /**
+   * The time of the first turn, in milliseconds since 1970.
+   * @defaultValue 1 January 2026, UTC
+   */
   readonly startTime?: number;
+  /**
+   * Encodes all user values.
+   * @defaultValue `jsonCodec`
+   */
   readonly codec?: Codec;
+  /**
+   * Where messages go.
+   * @defaultValue none
+   */
   readonly logger?: Logger;
+  /**
+   * Upper bounds for payloads and histories.
+   * @defaultValue `DEFAULT_LIMITS`
+   */
   readonly limits?: Partial<Limits>;
+  /**
+   * How the executor finds out that a unit has paused.
+   * @defaultValue the best one that the runtime has
+   */
   readonly barrier?: Barrier;
+  /**
+   * The version that the run is started with.
+   * @defaultValue that of the workflow
+   */
   readonly version?: string;
+  /**
+   * The run that started it as a child.
+   * @defaultValue it is not a child
+   */
   readonly parentId?: string;
+  /**
+   * The number of its execution.
+   * @defaultValue `1`
+   */
   readonly execution?: number;
+  /**
+   * Retry of the run as a whole.
+   * @defaultValue a failed run is not retried
+   */
   readonly retry?: StartJob["retry"];
+  /**
+   * A monotonic clock in milliseconds, for the turn timeout.
+   * @defaultValue none, and no timeout
+   */
   readonly elapsed?: () => number;
+  /**
+   * Longest duration of a turn, in milliseconds; 0 means no limit. It needs `elapsed`.
+   * @defaultValue `2_000`
+   */
   readonly turnTimeout?: number;
+  /**
+   * Whether the executor runs side effects in the turn ("inline"), or the host like steps ("scheduled").
+   * @defaultValue `"inline"`
+   */
   readonly sideEffects?: "inline" | "scheduled";
+  /**
+   * Whether states of loops and receives are frozen.
+   * @defaultValue `false`
+   */
   readonly freezeStates?: boolean;
-  /** Awaited before each activation, for tests that run every turn in a separate macrotask. */
+  /**
+   * Awaited before each activation, for tests that run every turn in a separate macrotask.
+   * @defaultValue nothing is awaited
+   */
   readonly beforeTurn?: () => Promise<unknown>;
 }
 
 /** One activation and its completion, including rejected updates and queries. */
 export interface TranscriptEntry {
+  /** What went in. */
   readonly activation: Activation;
+  /** What came out. */
   readonly completion: Completion;
 }
 
@@ -57,21 +122,31 @@ const STATUSES = { complete: "completed", fail: "failed", canceled: "canceled", 
 
 type SignalOptions = { readonly id?: string; readonly refused?: string };
 
+/** Drives one execution turn by turn, for tests of the executor. */
 export class Harness {
+  /** The code that runs. Replace it to test changed code. */
   workflow: AnyWorkflow;
+  /** What it was made with. */
   readonly options: HarnessOptions;
+  /** Encodes all user values. */
   readonly codec: Codec;
+  /** Every activation so far, also those that failed or that history does not keep. */
   readonly transcript: TranscriptEntry[] = [];
   /** The history as a host would store it: recorded and trimmed. */
   turns: Turn[] = [];
+  /** The time of the next turn, in milliseconds since 1970. */
   time: number;
+  /** The executor that runs the code. `recover` and `resume` replace it. */
   executor: Executor;
   /** Open operations that the host carries out, by number. */
   readonly open = new Map<number, OpeningCommand>();
   /** The due times of open timers, by number. */
   readonly timers = new Map<number, number>();
+  /** Answers to updates and queries so far. */
   readonly answers: Answer[] = [];
+  /** The command that ended the execution. */
   terminal: TerminalCommand | undefined;
+  /** The published state, encoded. */
   published: Payload | undefined;
   #turns = 0;
   #messages = 0;
@@ -83,11 +158,16 @@ export class Harness {
     this.time = options.startTime ?? Date.UTC(2026, 0, 1);
     this.executor = this.createExecutor();
   }
+  /**
+   * Makes a harness and runs the first turn.
+   * @throws the error of a turn that is not accepted.
+   */
   static async start(workflow: AnyWorkflow, input?: unknown, options: HarnessOptions = {}): Promise<Harness> {
     const harness = new Harness(workflow, options);
     await harness.start(input);
     return harness;
   }
+  /** A new executor, as after a restart. */
   createExecutor(workflow: AnyWorkflow = this.workflow): Executor {
     const { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects, freezeStates } = this.options;
     const given = { codec, logger, limits, barrier, elapsed, turnTimeout, sideEffects, freezeStates };
@@ -97,12 +177,16 @@ export class Harness {
 
   // ── turns ──
 
-  /** Runs one activation with these jobs. Throws the error of a failed turn. */
+  /**
+   * Runs one activation with these jobs, and returns its commands.
+   * @throws the error of a turn that is not accepted.
+   */
   async turn(...jobs: Job[]): Promise<readonly Command[]> {
     const completion = await this.activate(...jobs);
     if (completion.status === "failed") throw completion.error;
     return completion.commands;
   }
+  /** Runs one activation with these jobs, and returns its completion, also if the turn is not accepted. */
   async activate(...jobs: Job[]): Promise<Completion> {
     await this.options.beforeTurn?.();
     const historyLength = this.turns.reduce((sum, turn) => sum + recordCount(turn), 0);
@@ -143,6 +227,7 @@ export class Harness {
 
   // ── jobs by hand ──
 
+  /** Runs the first turn, with these jobs behind the start. */
   start(input?: unknown, ...more: Job[]): Promise<readonly Command[]> {
     const { id, seed, version, parentId, execution, retry } = this.options;
     const start: StartJob = {
@@ -159,7 +244,10 @@ export class Harness {
     };
     return this.turn(start, ...more);
   }
-  /** The open operation of the host at a location or with a number, otherwise the first one with this name. */
+  /**
+   * The open operation of the host at a location or with a number, otherwise the first one with this name.
+   * @throws an Error if there is none.
+   */
   find(where: string | number): HostOperation {
     const all = [...this.open.values()] as HostOperation[];
     const found =
@@ -169,46 +257,61 @@ export class Harness {
     if (found === undefined) throw new Error(`Nothing open at ${where}. Open: ${this.openLocations.join(", ") || "nothing"}.`);
     return found as HostOperation;
   }
+  /** The locations of the operations that the host carries out and that are open. */
   get openLocations(): string[] {
     return [...this.open.values()].map((one) => formatLocation(one.unit, one.name, one.n));
   }
+  /** A job: the operation has completed with this value. */
   resolved(where: string | number, value?: unknown): Job {
     return { type: "resolve", seq: this.find(where).seq, outcome: { status: "completed", value: this.codec.encode(value) } };
   }
+  /** A job: the operation has failed with this error. */
   failed(where: string | number, error: unknown, attempts = 1): Job {
     return { type: "resolve", seq: this.find(where).seq, outcome: { status: "failed", error: serializeError(error), attempts } };
   }
+  /** A job: the operation has this outcome. */
   outcome(where: string | number, outcome: Outcome): Job {
     return { type: "resolve", seq: this.find(where).seq, outcome };
   }
+  /** A job: a signal has arrived. */
   signalJob(name: string, payload?: unknown, options: SignalOptions = {}): Job {
     const id = options.id ?? `s${++this.#messages}`;
     const job = { type: "signal", id, name, payload: this.codec.encode(payload) } as const;
     return options.refused === undefined ? job : { ...job, refused: options.refused };
   }
+  /** A job: an update has arrived. */
   updateJob(name: string, input?: unknown, id = `u${++this.#messages}`): Job {
     return { type: "update", id, name, input: this.codec.encode(input) };
   }
+  /** A job: a query is asked. */
   queryJob(name: string, args?: unknown, id = `q${++this.#messages}`): Job {
     return { type: "query", id, name, args: this.codec.encode(args) };
   }
 
+  /** Runs a turn in which the operation has completed. */
   resolve(where: string | number, value?: unknown): Promise<readonly Command[]> {
     return this.turn(this.resolved(where, value));
   }
+  /** Runs a turn in which the operation has failed. */
   fail(where: string | number, error: unknown, attempts?: number): Promise<readonly Command[]> {
     return this.turn(this.failed(where, error, attempts));
   }
+  /** Runs a turn in which a signal has arrived. */
   signal(name: string, payload?: unknown, options?: SignalOptions): Promise<readonly Command[]> {
     return this.turn(this.signalJob(name, payload, options));
   }
+  /** Runs a turn in which an update has arrived. */
   update(name: string, input?: unknown, id?: string): Promise<readonly Command[]> {
     return this.turn(this.updateJob(name, input, id));
   }
+  /** Runs a turn in which cancellation was requested. */
   cancel(reason?: string): Promise<readonly Command[]> {
     return this.turn({ type: "cancel", reason });
   }
-  /** Advances the time to the next timer, or to the one at a location, and fires it. */
+  /**
+   * Advances the time to the next timer, or to the one at a location, and fires it.
+   * @throws an Error if there is none.
+   */
   async fire(where?: string | number): Promise<readonly Command[]> {
     const seq = where === undefined ? this.nextTimer : this.#timerAt(where);
     if (seq === undefined) throw new Error("No timer is open.");
@@ -232,21 +335,25 @@ export class Harness {
 
   // ── results ──
 
+  /** Where the run is in its life. An open run that has begun is always "sleeping" here: between turns it waits. */
   get status(): RunStatus {
     if (this.terminal === undefined) return this.turns.length === 0 ? "pending" : "sleeping";
     return STATUSES[this.terminal.type];
   }
+  /** What the workflow returned, decoded. Undefined unless it has completed. */
   get output(): unknown {
     return this.terminal?.type === "complete" ? this.codec.decode(this.terminal.value) : undefined;
   }
+  /** Why the run failed. Undefined unless it has failed. */
   get error(): Error | undefined {
     const error: SerializedError | undefined = this.terminal?.type === "fail" ? this.terminal.error : undefined;
     return error === undefined ? undefined : reviveError(error);
   }
+  /** The published state, decoded. Undefined if there is none. */
   get state(): unknown {
     return this.published === undefined ? undefined : this.codec.decode(this.published);
   }
-  /** The outcome of an update: its reply, or the error for its caller. Undefined while it is open. */
+  /** The `value` or the `error` of an update. Undefined: it has no outcome yet. */
   updateResult(id: string): { value: unknown } | { error: Error } | undefined {
     for (const answer of this.answers) if (answer.type === "rejectUpdate" && answer.id === id) return { error: reviveError(answer.error) };
     for (const { completion } of this.transcript) {
@@ -265,18 +372,26 @@ export class Harness {
 
   // ── history ──
 
+  /** The portable history, as `run.history()` returns it. */
   history(): History {
     const { id = "run-1", version } = this.options;
     return toHistory(this.turns, { id, workflow: this.workflow.name, version, input: this.codec.encode(undefined), status: this.status });
   }
-  /** Discards the executor and replays the history in a new one, with the same or different code. The run continues there. */
+  /**
+   * Discards the executor and replays the history in a new one, with the same or different code. The run continues there.
+   * @throws `NondeterminismError` where code and history diverge.
+   */
   async recover(workflow: AnyWorkflow = this.workflow): Promise<void> {
     this.workflow = workflow;
     this.executor = this.createExecutor(workflow);
     const completion = await this.executor.replay(replayView(this.turns));
     if (completion.status === "failed") throw completion.error;
   }
-  /** Voids the failure and continues; the voided operations are open again (D10). `more`: jobs that arrived meanwhile. */
+  /**
+   * Voids the failure and continues; the voided operations are open again (D10). `more`: jobs that arrived meanwhile.
+   * @throws an Error if the run has not failed, or if its rollbacks have run.
+   * @throws the error of a replay or a turn that is not accepted.
+   */
   async resume(workflow: AnyWorkflow = this.workflow, ...more: Job[]): Promise<readonly Command[]> {
     const fail = this.terminal;
     if (fail?.type !== "fail" || fail.rolledBack === true)

@@ -16,23 +16,24 @@ const LONGEST = 10_000 * 365.25 * 86_400_000;
 /** One group per unit: each unit at most once, from the longest to the shortest, with nothing between them. */
 const grammar = new RegExp(`^${units.map(([unit]) => `(?:(\\d+(?:\\.\\d+)?)${unit})?`).join("")}$`);
 
-/** Returns milliseconds. Accepts any value, because it also checks options of callers without types; throws an InvalidInputError. */
-export function parseDuration(duration: unknown): number {
-  if (typeof duration === "number") return wholeMs(duration, duration);
-  const groups = typeof duration === "string" && duration !== "" ? grammar.exec(duration) : null;
-  if (groups === null) throw invalid(duration);
-  let ms = 0;
-  for (const [index, [, length]] of units.entries()) ms += Number(groups[index + 1] ?? 0) * length;
-  return wholeMs(ms, duration);
-}
-
-/** Rounds up, because a timer never fires early (K8), but ignores floating-point noise: 1.1s is 1100, not 1101. */
-function wholeMs(ms: number, duration: unknown): number {
-  if (!(ms >= 0 && ms <= LONGEST)) throw invalid(duration);
+/**
+ * A duration in milliseconds. Accepts any value, because it also checks options of callers without types.
+ * @throws `InvalidInputError`, which names the option if it is given.
+ */
+export function parseDuration(duration: unknown, option?: string): number {
+  const ms = exactDuration(duration, option);
+  // Rounds up, because a timer never fires early (K8), but ignores floating-point noise: 1.1s is 1100, not 1101.
   return Number.isInteger(ms) ? ms + 0 : Math.ceil(Number(ms.toFixed(6)));
 }
-
-function invalid(duration: unknown): InvalidInputError {
+/** As `parseDuration`, but not rounded: half a millisecond is less than one. For options that have a least length. */
+export function exactDuration(duration: unknown, option?: string): number {
+  const ms = typeof duration === "number" ? duration : sumOfUnits(duration);
+  if (ms >= 0 && ms <= LONGEST) return ms;
   const message = `${preview(duration)} is not a duration; write milliseconds (from 0 to 10,000 years), or text such as "250ms", "30s", "1h30m", "7d"`;
-  return new InvalidInputError({ what: "duration", issues: [{ message }] });
+  throw new InvalidInputError({ what: "duration", issues: [option === undefined ? { message } : { message, path: [option] }] });
+}
+function sumOfUnits(text: unknown): number {
+  const groups = typeof text === "string" && text !== "" ? grammar.exec(text) : null;
+  if (groups === null) return Number.NaN;
+  return units.reduce((sum, [, length], index) => sum + Number(groups[index + 1] ?? 0) * length, 0);
 }

@@ -3,8 +3,8 @@
 // Invariants: everything here is a pure function of its arguments (X1).
 
 export { formatDuration } from "../base/formatDuration.ts";
-export { type Duration, parseDuration } from "./duration.ts";
-export { checkOptionNames, type OptionNames } from "./options.ts";
+export { type Duration, exactDuration, parseDuration } from "./duration.ts";
+export { checkOptionNames, edits as editDistance, type OptionNames } from "./options.ts";
 export { Random } from "./random.ts";
 export {
   askedWait,

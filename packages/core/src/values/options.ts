@@ -3,9 +3,13 @@
 // Invariants: the type of a list of names makes it complete; an option whose value is undefined counts as absent.
 import { InvalidInputError } from "../base/inputs.ts";
 
+/** The names of all options of a type: the compiler finds one that is missing. */
 export type OptionNames<T> = { readonly [K in keyof Required<T>]: true };
 
-/** Throws an InvalidInputError for an unknown option. When all is well it only loops over the keys: operations in workflows call it. */
+/**
+ * Checks the names of options. When all is well it only loops over the keys: operations in workflows call it.
+ * @throws `InvalidInputError` for an unknown option, with the most similar known name.
+ */
 export function checkOptionNames(what: string, options: object, names: Readonly<Record<string, true>>): void {
   for (const key in options) {
     if (!Object.hasOwn(names, key) && (options as Readonly<Record<string, unknown>>)[key] !== undefined) throw unknown(what, key, names);
@@ -29,7 +33,7 @@ function nearest(key: string, known: readonly string[]): string | undefined {
 }
 
 /** The edit distance: how many letters must be inserted, deleted or changed. */
-function edits(a: string, b: string): number {
+export function edits(a: string, b: string): number {
   if (a.length > 64) return Number.POSITIVE_INFINITY;
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {

@@ -8,6 +8,7 @@ const TWO_POW_53 = 2 ** 53;
 /** "00" to "ff". */
 const hex: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
+/** A generator of random numbers that is determined by its seed. */
 export class Random {
   // The state of sfc32 (Chris Doty-Humphrey's small fast counting generator): three words that are mixed, and a counter
   // that guarantees a period of at least 2^32 from every state.

@@ -10,30 +10,80 @@ import { isInstance, preview, read } from "../base/text.ts";
 import { type Duration, parseDuration } from "./duration.ts";
 import { checkOptionNames, type OptionNames } from "./options.ts";
 
+/**
+ * How often, when and for which errors something is tried again.
+ * @example
+ * ```ts
+ * const retry: RetryPolicy = { maxAttempts: 5, initialInterval: "2s", nonRetryable: ["TypeError"] };
+ * const order = workflow("order", (ctx) =>
+ *   ctx.step(
+ *     "charge",
+ *     (info) => {
+ *       if (info.attempt < 3) throw new Error("no network");
+ *       return info.attempt;
+ *     },
+ *     { retry },
+ *   ),
+ * );
+ * const engine = await testEngine({ workflows: [order] }); // skips the waits
+ * console.log(await (await engine.start(order)).result()); // 3
+ * await engine.close();
+ * ```
+ */
 export interface RetryPolicy {
-  /** Total attempts, including the first. Default: 10 for steps and activities, 1 for runs. Infinity is allowed. */
+  /**
+   * Total attempts, including the first. `Infinity` is allowed.
+   * @defaultValue 10 for steps and activities, 1 for runs
+   */
   maxAttempts?: number;
-  /** Delay before the second attempt. Default "1s". */
+  /**
+   * Delay before the second attempt.
+   * @defaultValue `"1s"`
+   */
   initialInterval?: Duration;
-  /** Factor by which each delay is longer than the one before. Default 2. */
+  /**
+   * Factor by which each delay is longer than the one before.
+   * @defaultValue `2`
+   */
   backoff?: number;
-  /** The longest delay. Default: 100 times `initialInterval`. */
+  /**
+   * The longest delay.
+   * @defaultValue 100 times `initialInterval`
+   */
   maxInterval?: Duration;
-  /** The share of each delay that is random, from 0 to 1. Default 0.2. */
+  /**
+   * The share of each delay that is random, from 0 to 1.
+   * @defaultValue `0.2`
+   */
   jitter?: number;
-  /** Errors that are never retried: a list of class names, or a synchronous predicate. */
+  /**
+   * Errors that are never retried: a list of class names, or a synchronous predicate. `FatalError` and `RollbackError` are never retried
+   * anyway.
+   * @defaultValue none
+   */
   nonRetryable?: readonly string[] | ((error: Error) => boolean);
 }
 
 /** A retry policy as it is stored with a run: `nonRetryable` can only be a list of names. */
-export type StoredRetryPolicy = Omit<RetryPolicy, "nonRetryable"> & { nonRetryable?: readonly string[] };
+export type StoredRetryPolicy = Omit<RetryPolicy, "nonRetryable"> & {
+  /**
+   * Class names of errors that are never retried.
+   * @defaultValue none
+   */
+  nonRetryable?: readonly string[];
+};
 
 /** A policy with its defaults filled in; intervals in milliseconds. */
 export interface ResolvedRetry {
+  /** Total attempts, including the first. */
   readonly maxAttempts: number;
+  /** Delay before the second attempt, in milliseconds. */
   readonly initialInterval: number;
+  /** Factor by which each delay is longer than the one before. */
   readonly backoff: number;
+  /** The longest delay, in milliseconds. */
   readonly maxInterval: number;
+  /** The share of each delay that is random, from 0 to 1. */
   readonly jitter: number;
 }
 
@@ -51,6 +101,7 @@ const operationDefaults: ResolvedRetry = Object.freeze({
   jitter: 0.2,
 });
 
+/** The defaults for steps and activities ("operation"), and for runs. */
 export const retryDefaults: Readonly<Record<RetriedKind, ResolvedRetry>> = Object.freeze({
   operation: operationDefaults,
   run: Object.freeze({ ...operationDefaults, maxAttempts: 1 }),
@@ -70,7 +121,10 @@ const POLICY: OptionNames<RetryPolicy> = {
   nonRetryable: true,
 };
 
-/** Fills in the defaults. Throws an InvalidInputError if the policy is invalid. */
+/**
+ * Fills in the defaults.
+ * @throws `InvalidInputError` if the policy is invalid.
+ */
 export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind): ResolvedRetry {
   const defaults = retryDefaults[kind];
   if (policy === undefined) return defaults;
@@ -85,7 +139,10 @@ export function resolveRetry(policy: RetryPolicy | undefined, kind: RetriedKind)
   };
 }
 
-/** Throws an InvalidInputError if the policy is invalid. Accepts any value, because it also checks options of callers without types. */
+/**
+ * Checks a policy.
+ * @throws `InvalidInputError` if it is invalid.
+ */
 export function validateRetry(policy: unknown): asserts policy is RetryPolicy {
   if (policy === null || typeof policy !== "object") {
     throw new InvalidInputError({ what: "retry policy", issues: [{ message: `must be an object, not ${preview(policy)}` }] });

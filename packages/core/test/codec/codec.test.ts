@@ -181,7 +181,7 @@ describe("class instances", () => {
     );
   });
 
-  it("P8 or by toJSON, also where it returns a Date, itself, or has a tag of its own", () => {
+  it("P8 or by toJSON, also where it returns a Date, itself, or has its own tag", () => {
     class Money {
       readonly [Symbol.toStringTag] = "Money";
       readonly cents: number;

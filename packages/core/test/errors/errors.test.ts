@@ -86,6 +86,8 @@ const samples: readonly [errors.HoldfastError, fields: object, ...says: (string 
     'runs "r1", "r2" already exist',
   ],
   [new errors.RunClosedError({ runId: "r1", status: "failed" }), { runId: "r1", status: "failed" }, '"r1" is closed (failed)'],
+  [new errors.RunOpenError({ runId: "r1" }), { runId: "r1" }, 'run "r1" is open'],
+  [new errors.ScheduleNotFoundError({ schedule: "daily" }), { schedule: "daily" }, 'there is no schedule "daily"'],
   [
     new errors.RunBlockedError({ runId: "r1", reason: "nondeterminism", cause }),
     { runId: "r1", cause },
@@ -218,7 +220,7 @@ describe("error classes", () => {
     expect(Object.keys(error)).not.toContain("name");
   });
 
-  it("hosts may give an error without a class a code of its own", () => {
+  it("hosts may give an error without a class its own code", () => {
     expect(new errors.HoldfastError("no database", { code: "HF_NO_DATABASE", retryable: true, cause })).toMatchObject({
       code: "HF_NO_DATABASE",
       retryable: true,

@@ -193,7 +193,7 @@ describe("serializeError and reviveError", () => {
     expect(roundTrip(thrown)).toMatchObject({ name: "NonError", message: expect.stringContaining("was thrown") });
   });
 
-  it("P8 a cause that is no error comes back as it was", () => {
+  it("P8 a cause that is not an error comes back as it was", () => {
     expect(roundTrip(new Error("x", { cause: "timeout" })).cause).toBe("timeout");
     expect(roundTrip(new Error("x", { cause: { code: 5 } })).cause).toStrictEqual({ code: 5 });
     expect(roundTrip(new Error("x", { cause: null })).cause).toBeNull();

@@ -69,7 +69,7 @@ describe("yielding", () => {
     await crashAnywhere(h);
   });
 
-  test("X10 code that waits for messages is not told that it was suspended", async () => {
+  test("X10 code that waits for messages does not notice that it was suspended", async () => {
     const seen: string[] = [];
     const h = await Harness.start(engine.listener(seen));
     await h.recover();
@@ -163,7 +163,7 @@ describe("join and race", () => {
     await crashAnywhere(h);
   });
 
-  test("C3 the first branch to succeed wins, the timer of the other is given up", async () => {
+  test("C3 the first branch to succeed wins, the timer of the other is cancelled", async () => {
     const h = await Harness.start(engine.workOrTimeout);
     await drive(h, { skipTime: false });
     expect(h.output).toEqual({ winner: "work", value: "draft, finished" });

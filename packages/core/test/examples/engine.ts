@@ -116,5 +116,5 @@ export function processItems(fetchBatch: (cursor: number | null) => Batch) {
 }
 
 export const everyoneFails = workflow("everyone-fails", async (ctx) =>
-  ctx.race("nobody", { one: (ctx) => ctx.step("one", () => {}), two: (ctx) => ctx.step("two", () => {}) }),
+  ctx.race("missing", { one: (ctx) => ctx.step("one", () => {}), two: (ctx) => ctx.step("two", () => {}) }),
 );

@@ -148,8 +148,8 @@ describe("receive", () => {
 
   test("M8 outside of a receive an update is rejected, not buffered", async () => {
     const h = await Harness.start(model.approvals);
-    await h.update("add", 1, "nobody");
-    expect(h.updateResult("nobody")).toEqual({ error: expect.any(UpdateRejectedError) });
+    await h.update("add", 1, "missing");
+    expect(h.updateResult("missing")).toEqual({ error: expect.any(UpdateRejectedError) });
   });
 
   test("R1 R8 the caller can tell a timeout from a stop", async () => {

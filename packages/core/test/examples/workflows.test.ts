@@ -232,7 +232,7 @@ describe("collector", () => {
     await crashAnywhere(h);
   });
 
-  test("R1 R8 flush stops it sooner, and the timer is given up", async () => {
+  test("R1 R8 flush stops it sooner, and the timer is cancelled", async () => {
     const h = await Harness.start(example.collector, { generation: 0 });
     await h.signal("event", "a");
     await h.signal("flush");
@@ -241,7 +241,7 @@ describe("collector", () => {
     expect(h.status).toBe("continued");
   });
 
-  test("P10 M2 what nobody has consumed moves to the next execution", async () => {
+  test("P10 M2 what no code has consumed moves to the next execution", async () => {
     const h = await Harness.start(example.collector, { generation: 0 });
     await h.turn(h.signalJob("flush"), h.signalJob("event", "late"));
     await h.resolve("events.insert");
@@ -291,7 +291,7 @@ describe("checkout", () => {
     await crashAnywhere(h);
   });
 
-  test("S1 M4 nobody approves: the charge is rolled back, and nothing from before the checkpoint", async () => {
+  test("S1 M4 no one approves: the charge is rolled back, and nothing from before the checkpoint", async () => {
     const h = await approved();
     await h.fire("approve");
     expect(h.openLocations).toEqual(["~rollback/charge"]);

@@ -55,7 +55,7 @@ describe("activity", () => {
     ["a malformed startToClose", { startToClose: "soon" }, /^startToClose: .* is not a duration/],
     ["a negative scheduleToClose", { scheduleToClose: -1 }, /^scheduleToClose: .* is not a duration/],
     ["a scheduleToStart of nothing", { scheduleToStart: 0 }, /^scheduleToStart: must be longer than 0/],
-    ["a heartbeat that is no number", { heartbeat: Number.NaN }, /^heartbeat: .* is not a duration/],
+    ["a heartbeat that is not a number", { heartbeat: Number.NaN }, /^heartbeat: .* is not a duration/],
   ])("D11 refuses %s", (_, options, message) => {
     expect(issuesOf(() => activity("refused", () => {}, options))).toEqual([expect.stringMatching(message)]);
   });

@@ -91,7 +91,7 @@ describe("workflow", () => {
     // @ts-expect-error not a string
     ["V2 refuses a version that is a number", { version: 2 }, /^version: must be text, not 2$/],
     // @ts-expect-error not a list
-    ["V2 refuses to serve what is no list", { serves: "1" }, /^serves: must be a list of versions or "\*", not "1"$/],
+    ["V2 refuses to serve what is not a list", { serves: "1" }, /^serves: must be a list of versions or "\*", not "1"$/],
     ["V2 refuses an empty version in serves, and says where", { serves: ["1", ""] }, /^serves\.1: must not be empty$/],
     ["V2 refuses a star inside the list", { serves: ["*"] }, /^serves\.0: must be one version.* write serves: "\*"$/],
     [
@@ -106,11 +106,11 @@ describe("workflow", () => {
     // @ts-expect-error no such choice
     ["K3 refuses an unknown cancellation", { cancellation: "never" }, /^cancellation: must be "enforced" or "cooperative", not "never"$/],
     // @ts-expect-error not a boolean
-    ["S3 refuses what is no boolean", { rollbackOnCancel: "yes" }, /^rollbackOnCancel: must be true or false, not "yes"$/],
+    ["S3 refuses what is not a boolean", { rollbackOnCancel: "yes" }, /^rollbackOnCancel: must be true or false, not "yes"$/],
     // @ts-expect-error not a schema
-    ["P1 refuses an input that is no schema", { input: { sku: "string" } }, /^input: must be a Standard Schema/],
+    ["P1 refuses an input that is not a schema", { input: { sku: "string" } }, /^input: must be a Standard Schema/],
     // @ts-expect-error not a schema
-    ["P1 refuses an output that is no schema", { output: null }, /^output: must be a Standard Schema/],
+    ["P1 refuses an output that is not a schema", { output: null }, /^output: must be a Standard Schema/],
     ["M1 refuses a signal that is an update", { signals: { go: update() } }, /^signals\.go: must be made by signal\(\), not /],
     ["M1 refuses an update that is a signal", { updates: { add: signal() } }, /^updates\.add: must be made by update\(\), not /],
     ["M1 refuses signal without its call", { signals: { go: signal } }, /^signals\.go: must be made by signal\(\), not /],
@@ -121,7 +121,11 @@ describe("workflow", () => {
     ],
     ["M1 refuses a list of signals", { signals: ["go"] }, /^signals: must be an object, not \["go"\]$/],
     ["M1 refuses a signal without a name", { signals: { "": signal() } }, /^signals\.: must not be empty$/],
-    ["M11 refuses a query that is no function", { queries: { status: "status" } }, /^queries\.status: must be a function, not "status"$/],
+    [
+      "M11 refuses a query that is not a function",
+      { queries: { status: "status" } },
+      /^queries\.status: must be a function, not "status"$/,
+    ],
   ])("%s", (_, options, message) => {
     const issues = issuesOf(() => workflow({ name: "orders", ...options }, body));
     expect(issues).toEqual([expect.stringMatching(message)]);
@@ -171,7 +175,7 @@ describe("types of a definition", () => {
     workflow({ name: "orders", output: z.number() }, async () => "seven");
   });
 
-  it("P10 ContinueAsNew is no part of the output, at compile time", () => {
+  it("P10 ContinueAsNew is not part of the output, at compile time", () => {
     const collector = workflow("collector", async (ctx, input: { generation: number }) => {
       if (input.generation > 10) return input.generation;
       return ctx.continueAsNew({ generation: input.generation + 1 });

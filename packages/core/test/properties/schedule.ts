@@ -1,7 +1,7 @@
 // Job: play the host of a random program: what arrives, in which order, grouped into which activations.
 // Owns: the arbitrary of schedules, and how one is carried out against whatever the run has open at the time.
 // Invariants: X6 (jobs in order), K8 (timers in due order, once, never early; time never goes back), C7 (late results may arrive),
-// M8 (updates that nobody handles are sent too).
+// M8 (updates that no handler takes are sent too).
 
 import type { HostOperation, Job, Outcome } from "@holdfast/core";
 import { DeadlineExceededError, jsonCodec, serializeError } from "@holdfast/core";

@@ -91,7 +91,7 @@ describe("arguments", () => {
 });
 
 describe("options", () => {
-  it.each([[5], [null], ["undo"], [{}]])("S1 a rollback that is no function is refused at the step: %j", async (rollback) => {
+  it.each([[5], [null], ["undo"], [{}]])("S1 a rollback that is not a function is refused at the step: %j", async (rollback) => {
     await expectRefused((ctx) => ctx.step("charge", () => 1, { rollback }), /ctx\.step: rollback: rollback must be a function/);
     await expectRefused((ctx) => ctx.transaction("charge", () => 1, { rollback }), /ctx\.transaction: rollback: /);
   });

@@ -118,7 +118,7 @@ describe("A1 async updates", () => {
     await crashAnywhere(h);
   });
 
-  it("A1 P3 it is not over while a step of its own is outstanding; then the reply is what it returned", async () => {
+  it("A1 P3 it is not over while its own step is outstanding; then the reply is what it returned", async () => {
     const wf = workflow("hasty", async (ctx) =>
       ctx.receive(0, {
         updates: {

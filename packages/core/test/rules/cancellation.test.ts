@@ -457,7 +457,7 @@ describe("how a cancelled run ends", () => {
     expect((await Harness.start(wf)).status).toBe("failed");
   });
 
-  it("K3 a step that the host gave up as canceled, without a request, fails the run", async () => {
+  it("K3 a step that the host ended as canceled, without a request, fails the run", async () => {
     const h = await Harness.start(workflow("wf", (ctx) => ctx.step("charge", nothing)));
     await h.turn(h.outcome("charge", { status: "canceled", reason: "from outside" }));
     expect(h.status).toBe("failed");
@@ -632,7 +632,7 @@ describe("children of a run that closes", () => {
 describe("a deadline", () => {
   const expired = () => ({ type: "expire", error: serializeError(new DeadlineExceededError({ runId: "run-1" })) }) as const;
 
-  it("K7 fails the run with DeadlineExceededError and gives up what is open", async () => {
+  it("K7 fails the run with DeadlineExceededError and cancels what is open", async () => {
     const wf = workflow("wf", async (ctx) => {
       await ctx.join("all", { a: (ctx) => ctx.step("charge", nothing), b: (ctx) => ctx.sleep("1h"), c: (ctx) => ctx.waitForSignal("go") });
     });
@@ -774,7 +774,7 @@ describe("timers", () => {
     await crashAnywhere(h);
   });
 
-  it("K8 a timer that was given up does nothing when it fires after all", async () => {
+  it("K8 a timer that was cancelled does nothing if it still fires", async () => {
     const wf = workflow("wf", async (ctx) => {
       const first = await ctx.race("first", { paid: (ctx) => ctx.step("charge", nothing), late: (ctx) => ctx.sleep("1h") });
       await ctx.step("ship", nothing);

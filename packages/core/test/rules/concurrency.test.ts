@@ -352,7 +352,7 @@ describe("C4 branch order, and what never lands in a slot", () => {
     await crashAnywhere(h);
   });
 
-  it("C4 under cancellation a scope joins its units before it throws, and nobody can win a race any more", async () => {
+  it("C4 under cancellation a scope joins its units before it throws, and no branch can win a race any more", async () => {
     const order: string[] = [];
     const wf = workflow("joins", async (ctx) => {
       try {

@@ -1,4 +1,4 @@
-// Job: prove how an execution hands over to the next: its input, its version, the signals that nobody took.
+// Job: prove how an execution hands over to the next: its input, its version, the signals that no code consumed.
 // Owns: the workflows in it. Seeds and histories of executions are the host's.
 // Invariants: P10.
 import { type Command, IllegalReturnError, Loop, Receive, workflow } from "@holdfast/core";

@@ -137,7 +137,7 @@ describe("P7 random and uuid", () => {
     expect(two.output).not.toEqual(one.output);
   });
 
-  it("P7 each unit draws from a generator of its own: more draws in one shift no other", async () => {
+  it("P7 each unit draws from its own generator: more draws in one shift no other", async () => {
     const branches = (extra: number) =>
       workflow("branches", async (ctx) => {
         const [, right] = await ctx.parallel([

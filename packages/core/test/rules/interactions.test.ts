@@ -148,7 +148,7 @@ describe("resumes", () => {
 });
 
 describe("operations that are put off behind a removed one", () => {
-  it("X11 V3 fail without an unhandled rejection while nobody awaits them", async () => {
+  it("X11 V3 fail without an unhandled rejection while no code awaits them", async () => {
     const unhandled: unknown[] = [];
     const listener = (error: unknown) => unhandled.push(error);
     process.on("unhandledRejection", listener);
@@ -238,7 +238,7 @@ describe("what bad input gets", () => {
     const h = await Harness.start(wf);
     expect(h.error).toMatchObject({ name: "InvalidInputError", message: expect.stringContaining("finite number") });
   });
-  it("K7 a child's deadline that is no time is refused", async () => {
+  it("K7 a child's deadline that is not a time is refused", async () => {
     const child = workflow("child", async () => 1);
     const wf = workflow("parent", async (ctx) => ctx.child(child, undefined, { deadline: new Date(Number.NaN) }));
     const h = await Harness.start(wf);

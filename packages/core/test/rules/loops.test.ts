@@ -123,7 +123,7 @@ describe("L2 iterations are units", () => {
     await crashAnywhere(h);
   });
 
-  it("L2 X7 the outer ctx has not the turn inside an iteration", async () => {
+  it("L2 X7 the outer ctx can't be used inside an iteration", async () => {
     const wf = workflow("outer", async (ctx) =>
       ctx.loop("l", async () => {
         await ctx.step("with the outer ctx", () => 0);
@@ -592,7 +592,7 @@ describe("L3 with messages", () => {
     await replay(consumer, h.history());
   });
 
-  it("L3 a signal that nobody takes is in every commit and reaches code after the loop", async () => {
+  it("L3 a signal that no code consumes is in every commit and reaches code after the loop", async () => {
     const wf = workflow("after", async (ctx) => {
       await ctx.loop({ name: "l", state: 0, commitInterval: 1, historyEvery: 1, historyKeep: 0 }, async (c, i: number) => {
         await c.step("s", () => i);
@@ -825,7 +825,7 @@ describe("L5 rollbacks", () => {
     await crashAnywhere(h);
   });
 
-  it("L5 S1 a checkpoint in a committed iteration also lets go of steps before the loop, after a crash too", async () => {
+  it("L5 S1 a checkpoint in a committed iteration also discards steps before the loop, after a crash too", async () => {
     const wf = workflow("lets go", async (ctx) => {
       await ctx.step("before", () => "before", { rollback: () => {} });
       await ctx.loop({ name: "l", state: 0, commitInterval: 1, historyEvery: 1, historyKeep: 0 }, async (c, i: number) => {
@@ -845,7 +845,7 @@ describe("L5 rollbacks", () => {
     await crashAnywhere(h);
   });
 
-  it("L5 S1 steps before the loop that no checkpoint let go of are rolled back after commits too", async () => {
+  it("L5 S1 steps before the loop that no checkpoint discarded are rolled back after commits too", async () => {
     const wf = workflow("holds", async (ctx) => {
       await ctx.step("before", () => "before", { rollback: () => {} });
       await ctx.loop({ name: "l", state: 0, commitInterval: 1, historyEvery: 1, historyKeep: 0 }, async (c, i: number) => {

@@ -1,6 +1,6 @@
 // Job: prove that what a run leaves behind is garbage: evicted and forgotten executors, ended units, abandoned steps.
 // Owns: the objects that workflows hold here, watched by weak references. Needs `--expose-gc`.
-// Invariants: X10 (eviction drops, it never settles), W5 (parked runs can be let go of), L4, C7.
+// Invariants: X10 (eviction drops, it never settles), W5 (parked runs can be discarded), L4, C7.
 import { type AnyWorkflow, Executor, jsonCodec, Loop, Receive, serializeError, type WorkflowContext, workflow } from "@holdfast/core";
 import { drive, Harness } from "@holdfast/core/testing";
 import { describe, expect, it } from "vitest";
@@ -166,7 +166,7 @@ describe("X10 eviction", () => {
     expect(await alive(watch.refs)).toBe(0);
   });
 
-  it("X10 W5 a thousand parked runs are let go of one by one", async () => {
+  it("X10 W5 a thousand parked runs are discarded one by one", async () => {
     const watch = new Watch();
     const kinds = Object.values(SUSPENDED);
     const executors: Executor[] = [];

@@ -8,7 +8,7 @@ import { describe, expect, it } from "vitest";
 const settles = (commands: readonly Command[]) => commands.filter((command) => command.type === "settle");
 
 describe("M1 M2 M3 buffering", () => {
-  it("M1 a signal that comes before anybody waits is not lost", async () => {
+  it("M1 a signal that comes before any code waits for it is not lost", async () => {
     const wf = workflow("late waiter", async (ctx) => {
       await ctx.step("work", () => 0);
       return ctx.waitForSignal("approve");
@@ -108,7 +108,7 @@ describe("M4 waitForSignal", () => {
     expect(order).toEqual(["first waits", "first goes on", "second"]);
   });
 
-  it("M4 Y7 a wait that did not pause leaves a record all the same, with what it took", async () => {
+  it("M4 Y7 a wait that did not pause leaves a record too, with what it consumed", async () => {
     const h = new Harness(workflow("records", async (ctx) => ctx.waitForSignal("a", { timeout: "1h" })));
     const commands = await h.start(undefined, h.signalJob("a", 1, { id: "msg" }));
     expect(commands).toMatchObject([
@@ -245,7 +245,7 @@ describe("M6 several waiters", () => {
     await crashAnywhere(h);
   });
 
-  it("M6 what counts is who began to wait first, not who comes first in the code", async () => {
+  it("M6 the wait that began first counts, not the one that comes first in the code", async () => {
     const wf = workflow("slow starter", async (ctx) => {
       const results = await ctx.parallel([
         async (a) => {
@@ -281,7 +281,7 @@ describe("M6 several waiters", () => {
     await crashAnywhere(h);
   });
 
-  it("M6 M5 what a listen takes along is not what somebody before it waits for", async () => {
+  it("M6 M5 what a listen takes along is not what an earlier wait is for", async () => {
     const wf = workflow("polite", async (ctx) => {
       const results = await ctx.parallel([async (a) => a.waitForSignal("x"), async (b) => b.listen(["y", "x"], { count: 3 })]);
       return results.map((result) => (result.status === "fulfilled" ? result.value : "failed"));
@@ -386,7 +386,7 @@ describe("M13 signals that the receiver's schema refuses", () => {
     return { warnings, logger: { debug: ignore, info: ignore, error: ignore, warn: (message: string) => void warnings.push(message) } };
   }
 
-  it("M13 it is recorded, logged and delivered to nobody; the run goes on", async () => {
+  it("M13 it is recorded and logged, and not delivered; the run goes on", async () => {
     const { warnings, logger } = recorder();
     const h = await Harness.start(wf, undefined, { logger });
     await h.signal("a", "bad", { refused: "expected a number" });

@@ -23,7 +23,7 @@ describe("P1 one function", () => {
     await crashAnywhere(h);
   });
 
-  it("P1 an error that nobody catches fails the execution", async () => {
+  it("P1 an error that no code catches fails the execution", async () => {
     const wf = workflow("fails", async () => {
       throw new TypeError("no stock");
     });
@@ -101,7 +101,7 @@ describe("P2 nothing is concurrent unless the code says so", () => {
 });
 
 describe("P3 units are joined", () => {
-  it("P3 a root that returned is not over while a step of its own is outstanding", async () => {
+  it("P3 a root that returned is not over while its own step is outstanding", async () => {
     const wf = workflow("hasty", async (ctx) => {
       void ctx.step("slow", () => 1);
       return "done";
@@ -215,7 +215,7 @@ describe("P3 units are joined", () => {
     await crashAnywhere(h);
   });
 
-  it("P3 a startChild that nobody awaits is joined until the child has started", async () => {
+  it("P3 a startChild that no code awaits is joined until the child has started", async () => {
     const kid = workflow("kid", async () => 1);
     const wf = workflow("parent", async (ctx) => {
       void ctx.startChild(kid, undefined);

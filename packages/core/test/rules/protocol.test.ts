@@ -137,7 +137,7 @@ describe("each row of the mapping", () => {
     expect(await host.activate(start())).toMatchObject([{ queue: "b", startToClose: 60_000 }]);
   });
 
-  it("X1 step: scheduled by number, its body found by number, while the host backs off with timers of its own", async () => {
+  it("X1 step: scheduled by number, its body found by number, while the host backs off with its own timers", async () => {
     const host = new Host(
       wf((ctx) =>
         ctx.step("charge", ({ attempt }) => `attempt ${attempt}`, { retry: { maxAttempts: 3, initialInterval: "1m" }, timeout: "30s" }),
@@ -327,7 +327,7 @@ describe("each row of the mapping", () => {
       await ctx.step("charge", nothing);
     },
   );
-  it("M11 query: an activation of its own: answered, no command, nothing advances", async () => {
+  it("M11 query: its own activation: answered, no command, nothing advances", async () => {
     const host = new Host(counter);
     await host.activate(start());
     const query = (id: string, name: string): Job => ({ type: "query", id, name, args: text(2) });
@@ -372,7 +372,7 @@ describe("each row of the mapping", () => {
     expect(calls).toBe(1);
   });
 
-  it("P6 sideEffect: one that is scheduled can be cancelled, and given up by the host", async () => {
+  it("P6 sideEffect: one that is scheduled can be cancelled, and abandoned by the host", async () => {
     const program = wf((ctx) => ctx.sideEffect(() => 1).catch((error: Error) => error.name));
     const canceled = new Host(program, { sideEffects: "scheduled" });
     await canceled.activate(start());
@@ -430,7 +430,7 @@ describe("each row of the mapping", () => {
     it("V1 patch: replaying with notice it is true, and the marker goes out again for the host to match", async () => {
       const host = new Host(patched);
       await host.activate(start());
-      const executor = await host.replayed(patched, [{ type: "patch", id: "fast" }]);
+      const executor = await host.replayed(patched, [{ type: "patch", id: "fast", unit: "" }]);
       expect(executor.waitingFor).toEqual(["step fly"]);
     });
 
@@ -478,7 +478,7 @@ describe("each row of the mapping", () => {
       const completion = await executor.activate({ time: 1, jobs: [start()], replaying: true });
       expect(completion).toMatchObject({ commands: [{ type: "step", name: "fly" }] });
       const notified = new Executor({ workflow: deprecated });
-      const marked = await notified.activate({ time: 1, jobs: [{ type: "patch", id: "fast" }, start()], replaying: true });
+      const marked = await notified.activate({ time: 1, jobs: [{ type: "patch", id: "fast", unit: "" }, start()], replaying: true });
       expect(marked).toMatchObject({
         commands: [
           { type: "patch", name: "fast", deprecated: true },
@@ -591,7 +591,7 @@ describe("each row of the mapping", () => {
     expect(await host.activate(completed(3))).toMatchObject([{ type: "complete" }]);
   });
 
-  it("P10 continue-as-new: with input, version, and the signals that nobody took", async () => {
+  it("P10 continue-as-new: with input, version, and the signals that no code consumed", async () => {
     const host = new Host(wf(async (ctx) => ctx.continueAsNew({ page: 2 }, { version: "3" })));
     expect(await host.activate(start(), { type: "signal", id: "s1", name: "go", payload: text(1) })).toEqual([
       { type: "continueAsNew", input: text({ page: 2 }), version: "3", signals: [{ id: "s1", name: "go", payload: text(1) }] },

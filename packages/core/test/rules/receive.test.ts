@@ -61,7 +61,7 @@ describe("R1 the loop", () => {
     await expect(Harness.start(wf)).rejects.toMatchObject({ name: "IllegalCallError", call: "receive" });
   });
 
-  it("R1 the next one may follow, with a state of its own", async () => {
+  it("R1 the next one may follow, with its own state", async () => {
     const wf = workflow("phases", async (ctx) => {
       const first = await ctx.receive("x", { signals: { next: (_payload, state) => Receive.stop(`${state}1`) } });
       const second = await ctx.receive("y", { signals: { next: (_payload, state) => Receive.stop(`${state}2`) } });
@@ -116,7 +116,7 @@ describe("R2 entry", () => {
 });
 
 describe("R3 sync handlers", () => {
-  it("R3 a sync handler is a unit of its own, numbered by dispatch", async () => {
+  it("R3 a sync handler is its own unit, numbered by dispatch", async () => {
     const h = await Harness.start(collector);
     await h.signal("a", 1);
     await h.signal("slow", 2);
@@ -165,7 +165,7 @@ describe("R3 sync handlers", () => {
     await crashAnywhere(h);
   });
 
-  it("R3 P3 a handler that returned is not over while a step of its own is outstanding", async () => {
+  it("R3 P3 a handler that returned is not over while its own step is outstanding", async () => {
     const wf = workflow("hasty", async (ctx) =>
       ctx.receive([] as string[], {
         signals: {
@@ -229,8 +229,8 @@ describe("R4 what handlers return", () => {
       await expect(h.signal("go")).rejects.toBeInstanceOf(IllegalReturnError);
       expect(h.status).toBe("sleeping");
       expect(h.turns).toHaveLength(1);
-      const mended = workflow("illegal", async (ctx) => ctx.receive(0, { signals: { go: () => Receive.stop(1) } }));
-      await h.recover(mended);
+      const fixed = workflow("illegal", async (ctx) => ctx.receive(0, { signals: { go: () => Receive.stop(1) } }));
+      await h.recover(fixed);
       await h.signal("go");
       expect(h.output).toEqual({ state: 1, timedOut: false });
     },
@@ -293,7 +293,7 @@ describe("R7 updates beside a busy handler", () => {
     await crashAnywhere(h);
   });
 
-  it("R7 M8 one that it does not handle is rejected at once all the same", async () => {
+  it("R7 M8 one that it does not handle is still rejected at once", async () => {
     const h = await Harness.start(collector);
     await h.signal("slow", 1);
     expect(await h.update("unknown", undefined, "u")).toEqual([]);

@@ -30,7 +30,7 @@ it("X11 what is a workflow's reaches no listener, also where Node takes it for a
   stop();
 });
 
-it("X11 a filter is told when a promise that was withheld is handled after all", () => {
+it("X11 a filter is notified when a promise that was withheld is handled after all", () => {
   const { emitter } = listening();
   const handled: unknown[] = [];
   const stop = withholdRejections(emitter, { isOurs, onHandled: (one) => handled.push(one) });

@@ -75,7 +75,7 @@ describe("replay causes no effect", () => {
     expect(calls).toEqual([]);
   });
 
-  it("Y1 it emits no command and answers nobody", async () => {
+  it("Y1 it emits no command and no answer", async () => {
     const h = await Harness.start(wf((ctx) => ctx.step("charge", nothing)));
     const executor = h.createExecutor();
     expect(await executor.replay(h.turns)).toEqual({ status: "ok", commands: [], replies: [] });
@@ -566,7 +566,7 @@ describe("one thing changed", () => {
   });
 });
 
-describe("what is no change", () => {
+describe("what is not a change", () => {
   const same: Record<string, { before: Run; after: Run }> = {
     "the order of keys in an input": {
       before: (ctx) => ctx.activity(send(), { a: 1, b: { c: 2, d: 3 } }),
@@ -769,7 +769,7 @@ describe("records and resolutions", () => {
     await crashAnywhere(h);
   });
 
-  it("Y3 a resolution for nobody is ignored", async () => {
+  it("Y3 a resolution without a waiter is ignored", async () => {
     const h = await Harness.start(wf((ctx) => ctx.step("a", nothing)));
     expect(await h.turn({ type: "resolve", seq: 99, outcome: { status: "completed", value: "1" } }, { type: "fire", seq: 98 })).toEqual([]);
     await h.resolve("a");

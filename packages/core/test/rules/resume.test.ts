@@ -318,7 +318,7 @@ describe("what stays as it was", () => {
     await crashAnywhere(h);
   });
 
-  it("D10 M2 signals that nobody had taken are still there", async () => {
+  it("D10 M2 signals that no code had consumed are still there", async () => {
     const h = await Harness.start(
       wf(async (ctx) => {
         await ctx.step("charge", nothing);
@@ -482,7 +482,7 @@ describe("what the failure had set going", () => {
     await crashAnywhere(h);
   });
 
-  it("D10 what code does not come to any more is left alone", async () => {
+  it("D10 operations that code no longer reaches are left alone", async () => {
     const h = await Harness.start(
       wf(async (ctx) => {
         try {
@@ -654,7 +654,7 @@ describe("resume of a run that failed by itself", () => {
     await crashAnywhere(h);
   });
 
-  it("D10 twice: the first in vain, the second with code that helps", async () => {
+  it("D10 twice: the first does not help, the second with code that helps", async () => {
     const h = await Harness.start(buggy);
     await h.resolve("count", 2);
     await h.resume();
@@ -887,7 +887,7 @@ describe("operations that were outstanding beside the one that failed", () => {
     await crashAnywhere(h);
   });
 
-  it("D10 K8 a timer that the failure had given up is due when it was due", async () => {
+  it("D10 K8 a timer that the failure had cancelled is due at its original time", async () => {
     const h = await Harness.start(wf((ctx) => Promise.all([ctx.step("a", nothing), ctx.sleep("1h")])));
     const due = h.time + 3_600_000;
     h.time += 60_000;
@@ -1252,7 +1252,7 @@ describe("a cancel that comes while the run waits for its next attempt", () => {
     await crashAnywhere(h);
   });
 
-  it("K1 D10 reaches code that was mended meanwhile, where it goes on", async () => {
+  it("K1 D10 reaches code that was fixed meanwhile, where it goes on", async () => {
     const h = await Harness.start(wf(async () => bug()), undefined, { retry }); // biome-ignore format: one line
     let caught: unknown;
     const mended = wf(async (ctx) => {

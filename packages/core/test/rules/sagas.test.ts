@@ -87,7 +87,7 @@ describe("when a run fails for good", () => {
     await crashAnywhere(h);
   });
 
-  it("S1 a rollback gets the output of its step, decoded, and a key of its own", async () => {
+  it("S1 a rollback gets the output of its step, decoded, and its own key", async () => {
     const calls: unknown[] = [];
     const h = await runWorkflow(
       wf(async (ctx) => {
@@ -149,7 +149,7 @@ describe("when a run fails for good", () => {
     expect(h.executor.body(h.find("~rollback/reserve").seq)?.retry).toEqual(retry);
   });
 
-  it("S1 steps of one name are told apart", async () => {
+  it("S1 steps of one name are distinguished", async () => {
     const outputs: unknown[] = [];
     const h = await runWorkflow(
       wf(async (ctx) => {
@@ -340,7 +340,7 @@ describe("RollbackError", () => {
 });
 
 describe("rollbackCheckpoint", () => {
-  it("S1 lets go of the steps before it", async () => {
+  it("S1 discards the steps before it", async () => {
     const h = await Harness.start(
       wf(async (ctx) => {
         await ctx.step("before", nothing, undoable);
@@ -479,7 +479,7 @@ describe("when undoing is interrupted or fails", () => {
     await crashAnywhere(h);
   });
 
-  it("S2 the workflow runs no more while it is being undone: signals and results find nobody", async () => {
+  it("S2 the workflow runs no more while it is being undone: signals and results reach no code", async () => {
     const h = await Harness.start(three);
     await settle(h, "a", "b", "c");
     expect(await h.signal("go")).toEqual([]);
@@ -607,7 +607,7 @@ describe("cancellation", () => {
 });
 
 describe("a step with a rollback that is cancelled while it runs", () => {
-  it("C7 is told, and joined: the run is not over before it", async () => {
+  it("C7 is notified, and joined: the run is not over before it", async () => {
     const h = await Harness.start(
       workflow({ name: "wf", rollbackOnCancel: true }, async (ctx) => {
         await ctx.step("charge", nothing, undoable);
@@ -653,7 +653,7 @@ describe("a step with a rollback that is cancelled while it runs", () => {
     });
   }
 
-  it("C7 its unit sees CanceledError, whatever came of it", async () => {
+  it("C7 its unit sees CanceledError, however it ended", async () => {
     const seen: string[] = [];
     const h = await Harness.start(
       wf(async (ctx) => {
@@ -726,7 +726,7 @@ describe("a step with a rollback that is cancelled while it runs", () => {
   });
 });
 
-describe("what a host is told of rollbacks", () => {
+describe("what a host learns about rollbacks", () => {
   it("K7 S1 a rollback counts until it has run, while it is open too: a deadline waits for it", async () => {
     const h = await Harness.start(
       wf(async (ctx) => {

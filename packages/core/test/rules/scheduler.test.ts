@@ -158,7 +158,7 @@ describe("X3 ids", () => {
     await crashAnywhere(h);
   });
 
-  it.each(["01", "1.5", "-1", "1e3", "", "constructor", "__proto__x"])("X3 the key %j is no integer and is taken", async (key) => {
+  it.each(["01", "1.5", "-1", "1e3", "", "constructor", "__proto__x"])("X3 the key %j is not an integer and is taken", async (key) => {
     const wf = workflow("odd keys", async (ctx) => ctx.join("j", { [key]: (c) => c.step("s", () => 0) }));
     const h = await Harness.start(wf);
     await h.resolve("s", "value");
@@ -166,7 +166,7 @@ describe("X3 ids", () => {
     await crashAnywhere(h);
   });
 
-  it("X3 each scope and body has a path of its own: branches, iterations, dispatches, try and shield", async () => {
+  it("X3 each scope and body has its own path: branches, iterations, dispatches, try and shield", async () => {
     const wf = workflow("paths", async (ctx) => {
       await ctx.parallel([async (c) => c.parallel([(d) => d.step("s", () => 0)])]);
       await ctx.join("j", { k: (c) => c.step("s", () => 0) });
@@ -915,7 +915,7 @@ describe("X9 the turn timeout", () => {
     }
   }
 
-  it("X9 a turn over the timeout fails when it comes back, and says where and how long", async () => {
+  it("X9 a turn over the timeout fails when it returns, and says where and how long", async () => {
     const clock = new Clock();
     const wf = workflow("slow", async (ctx) => {
       await ctx.step("quick", () => 0);

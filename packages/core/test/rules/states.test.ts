@@ -44,7 +44,7 @@ describe("M9 validators", () => {
     await crashAnywhere(h);
   });
 
-  it("M9 a state that can't be copied is no state: the update is rejected, and the reason says where", async () => {
+  it("M9 a state that can't be copied is not a state: the update is rejected, and the reason says where", async () => {
     const holder = workflow("holder", async (ctx) => {
       await ctx.receive<{ callback?: () => void }>(
         {},

@@ -84,7 +84,7 @@ describe("A3 A4 updateState", () => {
     await crashAnywhere(h);
   });
 
-  it("A3 X5 it does not pause when nobody holds the state, and leaves no record", async () => {
+  it("A3 X5 it does not pause when no handler holds the state, and leaves no record", async () => {
     const h = await Harness.start(
       handled(async (ctx) => {
         await ctx.updateState((state) => [undefined, state + 1]);
@@ -194,7 +194,7 @@ describe("R10 A6 the state while a sync handler holds it", () => {
     await crashAnywhere(h);
   });
 
-  it("R10 it holds it from its dispatch on, whoever is ready first in that activation", async () => {
+  it("R10 it holds it from its dispatch on, no matter which is ready first in that activation", async () => {
     const h = await Harness.start(account);
     await h.update("work", "a", "u");
     await h.turn(h.signalJob("hold", "h"), h.resolved("a", "A"));
@@ -217,7 +217,7 @@ describe("R10 A6 the state while a sync handler holds it", () => {
     await crashAnywhere(h);
   });
 
-  it("R10 R9 a sync handler that throws lets go of the state unchanged", async () => {
+  it("R10 R9 a sync handler that throws releases the state unchanged", async () => {
     const wf = workflow("throws", async (ctx) =>
       ctx.receive(["start"], {
         signals: {
@@ -246,7 +246,7 @@ describe("R10 A6 the state while a sync handler holds it", () => {
     await crashAnywhere(h);
   });
 
-  it("R10 R5 a sync handler that stops lets go of it too: the write is in the state returned", async () => {
+  it("R10 R5 a sync handler that stops releases it too: the write is in the state returned", async () => {
     const wf = workflow("stops", async (ctx) =>
       ctx.receive([] as string[], {
         signals: {
@@ -352,7 +352,7 @@ describe("R10 A6 the state while a sync handler holds it", () => {
     await crashAnywhere(h);
   });
 
-  it("A6 so it is where nobody held the state", async () => {
+  it("A6 so it is where no handler held the state", async () => {
     const h = await Harness.start(publisher);
     await h.turn(h.signalJob("work", "a"), h.signalJob("work", "b"));
     await h.turn(h.resolved("b"), h.resolved("a"));

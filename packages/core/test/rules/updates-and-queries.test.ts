@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest";
 
 const types = (commands: readonly Command[]) => commands.map((command) => command.type);
 
-describe("M8 updates that nobody accepts", () => {
+describe("M8 updates that no code accepts", () => {
   const worker = workflow("worker", async (ctx) => {
     await ctx.step("work", () => 0);
     return ctx.random();
@@ -427,7 +427,7 @@ describe("M11 queries", () => {
     expect(evaluateQuery(account, "balance", undefined, undefined)).toBeUndefined();
   });
 
-  it("M11 each query gets a state of its own: what one does to it no other sees", async () => {
+  it("M11 each query gets its own state: what one does to it no other sees", async () => {
     const h = await Harness.start(account);
     expect(evaluateQuery(account, "mutates", h.published, undefined)).toBe(11);
     expect(evaluateQuery(account, "mutates", h.published, undefined)).toBe(11);

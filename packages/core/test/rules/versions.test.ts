@@ -601,7 +601,7 @@ describe("removed", () => {
     });
   }
 
-  it("V3 a late result of a removed operation that was given up is dropped", async () => {
+  it("V3 a late result of a removed operation that was abandoned is dropped", async () => {
     const after = wf(async (ctx) => {
       ctx.removed("old", "step");
       await ctx.step("after", nothing);
@@ -1203,7 +1203,7 @@ describe("removed", () => {
     expect(answers).toEqual([true]);
   });
 
-  it("V3 X8 a foreign await after it is caught all the same", async () => {
+  it("V3 X8 a foreign await after it is still caught", async () => {
     const after = wf(async (ctx) => {
       ctx.removed("old", "step");
       await new Promise(nothing);

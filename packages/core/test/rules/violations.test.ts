@@ -105,7 +105,7 @@ describe("X7 out of turn", () => {
     const h = new Harness(wf);
     expect(await failure(h.start(undefined, h.signalJob("go")))).toMatchObject({ name: "OutOfTurnError", unit: "root" });
   });
-  it.each(bodies)("X7 V4 the outer ctx in %s, swallowed, fails the turn all the same", async (_name, around) => {
+  it.each(bodies)("X7 V4 the outer ctx in %s, swallowed, still fails the turn", async (_name, around) => {
     let caught: unknown;
     const wf = workflow("outer", async (ctx) =>
       around(ctx, async () => {
@@ -161,7 +161,7 @@ describe("X7 out of turn", () => {
     receive: (ctx) => ctx.receive(0, {}),
     continueAsNew: (ctx) => ctx.continueAsNew(undefined),
   };
-  it.each(Object.keys(CALLS))("X7 ctx.%s from a unit that has not the turn is caught", async (call) => {
+  it.each(Object.keys(CALLS))("X7 ctx.%s outside the turn of its unit is caught", async (call) => {
     const wf = workflow("calls", async (ctx) => {
       await ctx.parallel([
         async () => {
@@ -200,7 +200,7 @@ describe("X7 out of turn", () => {
     expect(h.turns).toHaveLength(1);
   });
 
-  it("X7 such a step is not tried again: more attempts mend nothing, and ctx answers no more", async () => {
+  it("X7 such a step is not tried again: more attempts fix nothing, and ctx answers no more", async () => {
     let attempts = 0;
     const wf = workflow("in step", async (ctx) =>
       ctx.step("outer", async () => {
@@ -242,7 +242,7 @@ describe("X7 out of turn", () => {
     expect(await failure(Harness.start(wf))).toMatchObject({ name: "OutOfTurnError", unit: "parallel/~0", turnOf: "root" });
   });
 
-  it("X7 cells and child handles are used by whoever has the turn, and between turns by nobody", async () => {
+  it("X7 cells and child handles are used by the unit that has the turn, and by none between turns", async () => {
     const held: { cell?: IVar<number>; handle?: ChildHandle<number> } = {};
     const wf = workflow("shared", async (ctx) => {
       held.cell = ctx.ivar<number>();
@@ -272,7 +272,7 @@ describe("X7 out of turn", () => {
     expect(h.turns).toHaveLength(1);
   });
 
-  it("X7 V4 the executor stays dead, and the run goes on with mended code from its history", async () => {
+  it("X7 V4 the executor stays dead, and the run goes on with fixed code from its history", async () => {
     const make = (ok: boolean) =>
       workflow("mended", async (ctx) => {
         await ctx.step("first", () => 0);
@@ -547,7 +547,7 @@ describe("X8 foreign awaits", () => {
     expect(await failure(Harness.start(wf, undefined, FRESH))).toBeInstanceOf(ForeignAwaitError);
   });
 
-  it("X8 V4 user code that swallows what comes of a foreign await changes nothing", async () => {
+  it("X8 V4 user code that swallows the error of a foreign await changes nothing", async () => {
     let foreign: Promise<unknown> = Promise.resolve();
     const wf = workflow("swallows", async (ctx) => {
       try {
@@ -719,7 +719,7 @@ describe("X8 microtasks alone are fine", () => {
   });
 });
 
-describe("X7 X8 one run's violation is no other's", () => {
+describe("X7 X8 one run's violation does not affect others", () => {
   const innocent = workflow("innocent", async (ctx) => {
     const results = await ctx.parallel([(c) => c.step("a", () => 0), (c) => c.waitForSignal("b")]);
     return results.length;
@@ -926,7 +926,7 @@ describe("X10 suspension", () => {
 });
 
 describe("X11 rejections", () => {
-  it("X11 an operation that fails while nobody awaits it is delivered when awaited, without an unhandledRejection", async () => {
+  it("X11 an operation that fails while no code awaits it is delivered when awaited, without an unhandledRejection", async () => {
     const wf = workflow("later", async (ctx) => {
       const p = ctx.step("fails", () => 0);
       await ctx.sleep("1m");
@@ -943,7 +943,7 @@ describe("X11 rejections", () => {
     expect(unhandled).toEqual([]);
   });
 
-  it("X11 through a helper's own promise a host can recognise it, and it is delivered all the same", async () => {
+  it("X11 through a helper's own promise a host can recognise it, and it is still delivered", async () => {
     const wf = workflow("helper", async (ctx) => {
       const helper = async () => {
         const value = await ctx.step("fails", () => 0);
@@ -993,7 +993,7 @@ describe("X11 rejections", () => {
     }
   });
 
-  it("X11 failures that nobody ever awaits, of every kind, end no process", async () => {
+  it("X11 failures that no code ever awaits, of every kind, end no process", async () => {
     const wf = workflow("ignores", async (ctx) => {
       void ctx.step("a", () => 0);
       void ctx.parallel([(c) => c.step("b", () => 0)]);
@@ -1033,7 +1033,7 @@ describe("X11 rejections", () => {
     expect(unhandled).toEqual([]);
   });
 
-  it("X11 nor does a cancellation that reaches operations which nobody awaits", async () => {
+  it("X11 nor does a cancellation that reaches operations which no code awaits", async () => {
     const wf = workflow("cancelled", async (ctx) => {
       void ctx.step("a", () => 0);
       void ctx.sleep("1d");
@@ -1051,7 +1051,7 @@ describe("X11 rejections", () => {
     expect(unhandled).toEqual([]);
   });
 
-  it("X11 a violation thrown into a promise that nobody awaits is recognised too", async () => {
+  it("X11 a violation thrown into a promise that no code awaits is recognised too", async () => {
     let foreign: Promise<void> = Promise.resolve();
     const floats = workflow("floats", async (ctx) => {
       foreign = macrotask();
@@ -1076,7 +1076,7 @@ describe("X11 rejections", () => {
     expect(unhandled.filter((reason) => !isDeliveredError(reason))).toEqual([]);
   });
 
-  it("X11 a second put to a cell, thrown into a promise that nobody awaits, is recognised too", async () => {
+  it("X11 a second put to a cell, thrown into a promise that no code awaits, is recognised too", async () => {
     const wf = workflow("puts", async (ctx) => {
       const cell = ctx.ivar<number>();
       const put = async (n: number) => cell.put(n);
@@ -1093,7 +1093,7 @@ describe("X11 rejections", () => {
     expect(unhandled.every(isDeliveredError)).toBe(true);
   });
 
-  it("X11 bad arguments of calls that do not pause, thrown into a promise that nobody awaits, are recognised too", async () => {
+  it("X11 bad arguments of calls that do not pause, thrown into a promise that no code awaits, are recognised too", async () => {
     const wf = workflow("arguments", async (ctx) => {
       const publish = async () => ctx.publishState(() => {});
       const attributes = async () => ctx.setAttributes({ bad: {} as never });

@@ -17,7 +17,7 @@ describe("Random", () => {
     );
   });
 
-  it("P7 the sequence is the same for ever: recorded runs depend on it", () => {
+  it("P7 the sequence is the same forever: recorded runs depend on it", () => {
     const random = new Random("seed", "checkout/~3");
     expect([random.next(), random.next(), random.uuid(), random.next()]).toMatchInlineSnapshot(`
       [

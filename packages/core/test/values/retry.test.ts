@@ -90,7 +90,7 @@ describe("validateRetry", () => {
     expect(() => validateRetry({ initialInterval: "1m", maxInterval: "1s" })).toThrow(/maxInterval: must be at least initialInterval/);
   });
 
-  it.each([[null], [3], ["x"]])("refuses %j, which is no policy", (policy) => {
+  it.each([[null], [3], ["x"]])("refuses %j, which is not a policy", (policy) => {
     expect(() => validateRetry(policy)).toThrow(InvalidInputError);
   });
 

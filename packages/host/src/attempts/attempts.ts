@@ -17,23 +17,51 @@ import {
 import { Attempt, type AttemptHost, type Body, failureOf, outcomeOf, Recorded } from "../attempt.ts";
 import type { Environment } from "../environment.ts";
 
+/** How an attempt has ended: its outcome is recorded already, its operation is settled, or it is tried again. */
 export type AttemptEnd =
   /** The outcome is already durable (D6). */
-  | { readonly type: "recorded"; readonly attempt: Attempt; readonly deliver: () => void }
-  | { readonly type: "settled"; readonly attempt: Attempt; readonly outcome: Outcome }
+  | {
+      readonly type: "recorded";
+      /** The attempt. */
+      readonly attempt: Attempt;
+      /** Delivers the outcome to the run. */
+      readonly deliver: () => void;
+    }
+  | {
+      readonly type: "settled";
+      /** The attempt. */
+      readonly attempt: Attempt;
+      /** The outcome of its operation. */
+      readonly outcome: Outcome;
+    }
   /** Failed; the next attempt is due after `delay` milliseconds. */
-  | { readonly type: "retry"; readonly attempt: Attempt; readonly error: SerializedError; readonly delay: number };
+  | {
+      readonly type: "retry";
+      /** The attempt. */
+      readonly attempt: Attempt;
+      /** Why it failed. */
+      readonly error: SerializedError;
+      /** Milliseconds until the next attempt. */
+      readonly delay: number;
+    };
 
+/** What `Attempts` need from their host. */
 export interface AttemptsOptions {
+  /** Timers and randomness. */
   readonly environment: Pick<Environment, "after" | "random">;
+  /** Where messages go. */
   readonly logger: Logger;
+  /** Milliseconds since 1970. */
   now(): number;
+  /** Encodes a result. */
   encode(value: unknown, what: string): Payload;
   /** D10: the number of attempts that a resume has forgiven. The policy counts from there. */
   forgiven(seq: number): number;
+  /** Called when an attempt has ended. */
   onEnd(end: AttemptEnd): void;
 }
 
+/** The attempts of a run that run in this process. */
 export class Attempts implements AttemptHost {
   readonly environment: AttemptsOptions["environment"];
   readonly logger: Logger;
@@ -45,12 +73,15 @@ export class Attempts implements AttemptHost {
     this.environment = options.environment;
     this.logger = options.logger;
   }
+  /** How many attempts are running. */
   get size(): number {
     return this.#inFlight.size;
   }
+  /** The attempts that are running. */
   get running(): Iterable<Attempt> {
     return this.#inFlight.values();
   }
+  /** Starts an attempt. The result of an earlier one of the same operation is ignored from now on. */
   start(seq: number, body: Body, number: number, key: () => string): void {
     const attempt = new Attempt(this, seq, number, this.#options.now(), body, key);
     this.#inFlight.get(seq)?.drop();

@@ -20,25 +20,40 @@ import {
   serializeError,
   type Turn,
 } from "@holdfast/core";
-import type { Attempt, AttemptRow, Body, StoredAttempt } from "../attempt.ts";
+import { type Attempt, type AttemptRow, type Body, type StoredAttempt, workerLost } from "../attempt.ts";
 import type { Environment } from "../environment.ts";
 import { type AttemptEnd, Attempts, retryAfter } from "./attempts.ts";
 import { Timers } from "./timers.ts";
 
+/** What `OpenOperations` need from their host. */
 export interface OpenOperationsOptions {
   /** The kinds of commands that this host runs itself. */
   readonly carries: ReadonlySet<string>;
+  /** Timers and randomness. */
   readonly environment: Pick<Environment, "after" | "random">;
+  /** Where messages go. */
   readonly logger: Logger;
-  /** The run, for errors and the log. */
-  readonly run: { readonly runId: string; readonly workflow: { readonly name: string } };
-  /** Stored in every row. */
+  /** The run: its `runId`, and the `name` of its `workflow`. */
+  readonly run: {
+    /** The id of the run. */
+    readonly runId: string;
+    /** The workflow of the run. */
+    readonly workflow: {
+      /** The name of the workflow. */
+      readonly name: string;
+    };
+  };
+  /** The worker that makes the attempts: stored in every row. */
   readonly workerId: string;
+  /** The time, in milliseconds since 1970. */
   readonly now: () => number;
-  /** Undefined if the operation is no longer open. */
+  /** What to run for the operation, which was opened at that time. Undefined if it is no longer open. */
   bodyOf(command: OpeningCommand, openedAt: number): Body | undefined;
+  /** The idempotency key of an operation. */
   keyOf(command: OpeningCommand): string;
+  /** Encodes a result. */
   encode(value: unknown, what: string): Payload;
+  /** When the run fails if it is still open, in milliseconds since 1970. */
   deadlineAt(): number | undefined;
   /** K7: whether this host ends the run at its deadline by its own clock. Otherwise the store decides, and the host asks the store. */
   readonly expires: boolean;
@@ -60,12 +75,16 @@ interface Open {
 
 /** An attempt that begins once its row is written. */
 export interface Starting {
+  /** The number of the operation. */
   readonly seq: number;
+  /** The number of the attempt, from 1. */
   readonly number: number;
 }
 /** The rows that a write stores about attempts, and the attempts that begin after it. */
 export interface Prepared {
+  /** The attempts to record. */
   readonly rows: readonly AttemptRow[];
+  /** The attempts to start once they are recorded. */
   readonly starting: readonly Starting[];
 }
 /** The stored data of a run that is loaded again. */
@@ -88,6 +107,7 @@ const NOTHING: Prepared = { rows: [], starting: [] };
 const NO_JOBS: readonly Job[] = [];
 const NOTHING_KNOWN: KnownAttempts = { isAnswered: () => false, isNotBegun: () => false };
 
+/** The open operations of a run: timers, attempts and retries. */
 export class OpenOperations {
   readonly #options: OpenOperationsOptions;
   readonly #attempts: Attempts;
@@ -123,7 +143,7 @@ export class OpenOperations {
 
   // ── after a replay ──
 
-  /** Restores what was open when the run was last in memory. `executor`: its state after the replay. */
+  /** Restores what was open when the run was last in memory. `executor`: its state after the replay, with its `openOperations`. */
   restore(executor: { readonly openOperations: readonly number[] }, stored: StoredOperations, known = NOTHING_KNOWN): void {
     this.#attempts.abandonAll(undefined);
     this.#open.clear();
@@ -149,7 +169,8 @@ export class OpenOperations {
     if (open === undefined) return;
     // An attempt that has not ended may be the first after the resume, announced in the same write.
     const isBefore = ({ startedAt, endedAt }: StoredAttempt): boolean => (endedAt === undefined ? startedAt < time : endedAt <= time);
-    let last = 1;
+    // The first attempt has no row, unless the one that recorded the step left it to others (W4), or the step is that of a fork (F1).
+    let last = attempts.some((row) => row.seq === seq && row.number === 0) ? 0 : 1;
     for (const row of attempts) if (row.seq === seq && isBefore(row)) last = Math.max(last, row.number);
     open.forgiven = last;
   }
@@ -186,12 +207,14 @@ export class OpenOperations {
 
   // ── during a turn ──
 
+  /** A turn of this `time` has opened the operation: sets its timer, and keeps it if this host runs it. */
   opened(command: OpeningCommand, time: number): void {
     const due = dueOf(command, time);
     if (due !== undefined) this.#timers.set(command.seq, due);
     if (this.#options.carries.has(command.type))
       this.#open.set(command.seq, { command, openedAt: time, tried: 0, forgiven: 0, listed: false });
   }
+  /** A turn that is written has settled the operation: its timer, its retry and a job for it that no turn has taken are dropped. */
   settled(seq: number): void {
     this.#timers.settled(seq);
     this.#open.delete(seq);
@@ -202,6 +225,7 @@ export class OpenOperations {
     const attempt = this.#attempts.forget(seq);
     if (attempt !== undefined) this.#noteCompleted(attempt, this.#rows);
   }
+  /** Whether the operation is open. */
   isOpen(seq: number): boolean {
     return this.#open.has(seq);
   }
@@ -253,9 +277,11 @@ export class OpenOperations {
   arm(): void {
     this.#timers.arm();
   }
+  /** Ends the calls of `onChange` for timers. What is due is kept: `takeJobs` still finds it, and `arm` starts again. */
   disarm(): void {
     this.#timers.disarm();
   }
+  /** Forgets the due times of all sleeps, timeouts and retries: the run has failed, and is tried again as a whole. */
   clearTimers(): void {
     this.#timers.clear();
   }
@@ -266,12 +292,15 @@ export class OpenOperations {
 
   // ── attempts ──
 
+  /** How many attempts are running. */
   get inFlight(): number {
     return this.#attempts.size;
   }
+  /** The attempts that are running. */
   get running(): Iterable<Attempt> {
     return this.#attempts.running;
   }
+  /** Whether an attempt is due that `prepare` would begin. */
   get hasRetriesDue(): boolean {
     return this.#retriesDue.length > 0;
   }
@@ -279,6 +308,7 @@ export class OpenOperations {
   get hasNews(): boolean {
     return this.#retriesDue.length > 0 || this.#rows.length > 0;
   }
+  /** Whether there is a job for the next turn. */
   get hasJobs(): boolean {
     return this.#jobs.length > 0;
   }
@@ -318,9 +348,7 @@ export class OpenOperations {
   #isExhausted({ command: { seq }, tried, forgiven }: Open, body: Body): boolean {
     const last = tried - forgiven;
     if (last <= 0) return false;
-    const lost = new HoldfastError(`The process that ran attempt ${last} did not come back, or could not store its outcome.`, {
-      code: "HF_WORKER_LOST",
-    });
+    const lost = workerLost(last);
     if (retryAfter(body, last, lost, 0) !== undefined) return false;
     const outcome: Outcome = { status: "failed", error: serializeError(lost), attempts: last };
     this.#jobs.push({ type: "resolve", seq, outcome });
@@ -442,7 +470,7 @@ export class OpenOperations {
 
   // ── descriptions ──
 
-  /** Operations that wait for their next attempt. */
+  /** Operations that wait for their next attempt: the `command`, the number of the `attempt`, and when it is due (`at`). */
   get retries(): { readonly command: OpeningCommand; readonly attempt: number; readonly at: number }[] {
     return [...this.#timers.retries].flatMap(([seq, at]) => {
       const open = this.#open.get(seq);

@@ -5,6 +5,7 @@
 
 import { type ExpireJob, type FailCommand, type ResumeJob, replayView, type Turn } from "@holdfast/core";
 
+/** How a run continues that was stored: what to replay, and what to do first. */
 export interface Recovery {
   /** The turns to replay. */
   readonly view: readonly Turn[];
@@ -16,7 +17,10 @@ export interface Recovery {
   readonly rollingBack: boolean;
 }
 
-/** `resumed`: the caller asked for another attempt of the run; `attempt`: the number of that attempt. */
+/**
+ * How a stored run continues. `resumed`: the caller asked for another attempt of the run; `attempt`: the number of that attempt;
+ * `deadlineAt`: when the run fails if it is still open.
+ */
 export function recoveryOf(
   turns: readonly Turn[],
   { resumed, attempt, deadlineAt }: { readonly resumed: boolean; readonly attempt: number; readonly deadlineAt: number | undefined },

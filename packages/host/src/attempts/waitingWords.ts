@@ -10,7 +10,7 @@ interface Waiting {
   readonly waiting: readonly { readonly seq: number; readonly description: string }[];
 }
 
-/** `executor` knows what workflow code waits for; `operations` knows pending retries and due times. */
+/** What a run waits for, in words. `executor` knows what workflow code waits for; `operations` knows pending retries and due times. */
 export function waitingWords(executor: Waiting, operations: OpenOperations): string[] {
   const { retries } = operations;
   const words = retries.map(({ command, attempt, at }) => {

@@ -8,9 +8,10 @@ import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import timers from "node:timers";
 import timersPromises from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { type Codec, HoldfastError, jsonCodec, type Logger, type RunningTurn, type TurnWatch } from "@holdfast/core";
+import { framesOf, pathOf } from "./stackFrames.ts";
 
+/** What happens when workflow code calls Date.now, Math.random, setTimeout or fetch. */
 export type Determinism = "off" | "warn" | "error";
 
 /** A call that workflow code should not make. */
@@ -29,8 +30,11 @@ const errors = new WeakMap<RunningTurn, Error>();
 let muted = false;
 let looks = 0;
 
+/** Watches turns for calls of Date.now, Math.random, setTimeout and fetch. */
 export class DeterminismGuard implements TurnWatch {
+  /** Whether such a call is a warning or an error. */
   readonly mode: "warn" | "error";
+  /** Where warnings go. */
   readonly logger: Logger;
   /** Call sites that a warning was logged for. */
   readonly warned = new Set<string>();
@@ -43,13 +47,16 @@ export class DeterminismGuard implements TurnWatch {
     this.logger = logger;
     if (guards++ === 0) install();
   }
+  /** User code of this run is about to run: its calls are checked from now on. */
   enter(turn: RunningTurn): void {
     looks = 0;
     entered.set(turn, this);
   }
+  /** It has run: calls are no longer checked. */
   leave(turn: RunningTurn): void {
     entered.delete(turn);
   }
+  /** Ends its checks. The last guard of the process restores the globals that the first has replaced. */
   stop(): void {
     if (this.#stopped) return;
     this.#stopped = true;
@@ -152,15 +159,7 @@ function framesAbove(trap: (...args: never[]) => unknown): string[] {
   Error.captureStackTrace(holder, trap);
   const { stack } = holder;
   Error.stackTraceLimit = limit;
-  if (typeof stack !== "string") return [];
-  const lines = stack.split("\n").map((line) => /^\s+at (.*)$/.exec(line)?.[1]);
-  return lines.filter((line) => line !== undefined).map((line) => pathOf(/\(([^()]*)\)$/.exec(line)?.[1] ?? line.replace(/^async /, "")));
-}
-/** The path of a module's URL or of a stack frame. */
-function pathOf(url: string): string {
-  if (!url.startsWith("file:")) return url;
-  const [, file = url, position = ""] = /^(.*?)((?::\d+)*)$/.exec(url) ?? [];
-  return fileURLToPath(file) + position;
+  return framesOf(stack);
 }
 
 // ── patches ──

@@ -19,6 +19,10 @@ interface Closable {
 const listening = new Map<StopSignal, Map<Stoppable, Closable>>();
 let stopping = false;
 
+/**
+ * On these signals stops the worker gracefully, closes its engine, and exits the process: with 0, or with 1 if that failed. A second signal
+ * exits at once.
+ */
 export function stopOnSignals(signals: readonly StopSignal[], worker: Stoppable, engine: Closable): void {
   for (const signal of signals) {
     let workers = listening.get(signal);

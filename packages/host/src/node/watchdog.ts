@@ -89,12 +89,14 @@ export class Watchdog implements TurnWatch {
     this.#limit = Math.ceil(Math.min(limit, 2 ** 31 - 1));
     ({ numbers: this.#numbers, text: this.#text } = started(this.#limit));
   }
+  /** User code of this run is about to run: from now on it is timed. */
   enter(turn: RunningTurn): void {
     const unit = turn.closure ?? turn.current?.title ?? "root";
     if (turn.runId !== written.run || unit !== written.unit || turn.workflow.name !== written.workflow) this.#write(turn, unit);
     this.#numbers[LIMIT] = this.#limit;
     this.#mark(1);
   }
+  /** It has returned. */
   leave(_turn: RunningTurn): void {
     this.#mark(-1);
   }

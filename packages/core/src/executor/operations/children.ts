@@ -6,7 +6,7 @@
 import { CanceledError, ChildFailedError, reviveRecorded } from "../../errors/index.ts";
 import type { AnyWorkflow, ChildHandle, ChildOptions } from "../../model/index.ts";
 import type { ChildCommand, Outcome } from "../../protocol/index.ts";
-import { formatLocation } from "../../protocol/location.ts";
+import { childRunId, formatLocation } from "../../protocol/location.ts";
 import { parseDuration } from "../../values/index.ts";
 import { named } from "../arguments.ts";
 import type { Execution } from "../execution.ts";
@@ -27,12 +27,9 @@ function settlementOf(outcome: Outcome, childId: string, workflow: string): Sett
   return { ok: false, error: new ChildFailedError({ childId, workflow, cause }) };
 }
 
-/** A readable id that is unique among the executions of the run: `order-7/ship#1`, and `order-7/~2/ship` in the second execution. */
 function childId(unit: Unit, name: string, n: number): string {
   const { start } = unit.execution;
-  const location = formatLocation(unit.path, name, n);
-  const execution = start?.execution ?? 1;
-  return execution === 1 ? `${start?.runId}/${location}` : `${start?.runId}/~${execution}/${location}`;
+  return childRunId(start?.runId ?? "", start?.execution ?? 1, formatLocation(unit.path, name, n));
 }
 
 function open(
@@ -59,6 +56,7 @@ function open(
   else if (options.deadline !== undefined) fields.deadline = parseDuration(options.deadline);
   if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
   if (options.parentClose !== undefined) fields.parentClose = options.parentClose;
+  if (options.key !== undefined) fields.key = options.key;
   if (options.priority !== undefined) fields.priority = options.priority;
   if (options.attributes !== undefined) fields.attributes = { ...options.attributes };
   if (options.onConflict === "restart-if-closed") fields.onConflict = options.onConflict;
@@ -74,7 +72,7 @@ export function child(unit: Unit, workflow: AnyWorkflow, input: unknown, options
     operation.behaviour = {
       cancel: abandon,
       outcome(own, outcome) {
-        const settlement = settlementOf(outcome, id, workflow.name);
+        const settlement = settlementOf(outcome, own.childId ?? id, workflow.name);
         if (!settlement.ok) own.unit.execution.failureCauses.put(settlement.error, own.seq);
         own.unit.execution.settle(own, settlement);
       },
@@ -98,12 +96,12 @@ export function startChild(
       // The start failed; or the child was started before a failure that was voided, and has ended since (D10).
       outcome(own, outcome) {
         if (own.settlement !== undefined) return childEnded(execution, own.seq, outcome);
-        const settlement = settlementOf(outcome, id, workflow.name);
+        const settlement = settlementOf(outcome, own.childId ?? id, workflow.name);
         if (!settlement.ok) execution.failureCauses.put(settlement.error, own.seq);
         execution.settle(own, settlement);
       },
       childStarted(own, runId) {
-        execution.children.set(own.seq, { id: runId, workflow: workflow.name, settlement: undefined, waiters: [] });
+        execution.children.set(own.seq, { id: runId, workflow, settlement: undefined, waiters: [] });
         execution.settle(own, { ok: true, value: new Handle(execution, own.seq, runId, workflow.name, admit) });
       },
     };
@@ -115,7 +113,7 @@ export function startChild(
 export function childEnded(execution: Execution, seq: number, outcome: Outcome): void {
   const watched = execution.children.get(seq);
   if (watched === undefined || watched.settlement !== undefined) return;
-  watched.settlement = settlementOf(outcome, watched.id, watched.workflow);
+  watched.settlement = settlementOf(outcome, watched.id, watched.workflow.name);
   if (!watched.settlement.ok) execution.failureCauses.put(watched.settlement.error, seq);
   for (const operation of watched.waiters)
     execution.conclude(operation, watched.settlement.ok ? "completed" : "failed", watched.settlement);

@@ -55,7 +55,7 @@ export function sideEffect<T>(unit: Unit, run: () => T): Promise<T> {
 
 export function publishState(unit: Unit, state: unknown): void {
   const execution = unit.execution;
-  const payload = execution.encodeOrRefuse(unit, "publishState", state, "the published state");
+  const payload = execution.encodeOrRefuse(unit, "publishState", state, "the published state", execution.options.stateBytes);
   execution.turnState = payload;
   execution.state = payload;
 }

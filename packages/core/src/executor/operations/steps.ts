@@ -1,30 +1,36 @@
-// Operations with effects (steps, transactions, activities), and what the host needs to run them.
+// Steps and transactions, and what the host needs to run them.
 // Owns: `StepBody`, and how outcomes become the results that user code sees.
 // Invariants: C7 (a cancelled step is abandoned, one with a rollback is joined), D1 (nothing runs before its record is durable: the host
 // gets a body only by its number), P8 (results pass through the codec), S1 (completed steps register their rollback).
 
-import { ActivityFailedError, CanceledError, reviveRecorded, StepFailedError } from "../../errors/index.ts";
-import { checkActivityCall } from "../../model/activity.ts";
-import type { Activity, ActivityOptions, StepInfo, StepOptions } from "../../model/index.ts";
-import type { ActivityCommand, Outcome, RecordedRetry, StepCommand } from "../../protocol/index.ts";
+import { CanceledError, reviveRecorded, StepFailedError } from "../../errors/index.ts";
+import type { StepInfo, StepOptions } from "../../model/index.ts";
+import type { Outcome, RecordedRetry, StepCommand } from "../../protocol/index.ts";
 import { countable, parseDuration, type RetryPolicy, validateRetry } from "../../values/index.ts";
 import type { Behaviour, Operation, Settlement } from "../operation.ts";
 import type { Unit } from "../unit.ts";
 
 /** What a host runs for an operation whose function is part of the workflow. */
 export interface StepBody {
+  /** What the body belongs to. */
   readonly kind: "step" | "transaction" | "rollback" | "sideEffect";
+  /** The name of the step. */
   readonly name: string;
   /** Called with `(tx, info)` for a transaction, otherwise with `(info)`. */
   readonly run: (...args: never[]) => unknown;
+  /** Its retry policy. */
   readonly retry: RetryPolicy | undefined;
   /** Timeout of one attempt, in milliseconds. */
   readonly timeout: number | undefined;
+  /** Undoes the step. */
   readonly rollback?: ((output: unknown, info: StepInfo) => unknown) | undefined;
+  /** `local: true`: a host that knows local steps runs it where the turn was computed. */
+  readonly isLocal?: boolean | undefined;
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
+/** A retry policy as it is recorded with an operation. */
 export function recordedRetry(policy: RetryPolicy): RecordedRetry {
   validateRetry(policy);
   const record: Mutable<RecordedRetry> = {};
@@ -46,7 +52,8 @@ function retryInForce(recorded: RecordedRetry | undefined, code: RetryPolicy | u
   return typeof code?.nonRetryable === "function" ? { ...policy, nonRetryable: code.nonRetryable } : policy;
 }
 
-function failure(outcome: Exclude<Outcome, { status: "completed" }>, wrap: (attempts: number, cause: Error) => Error): Settlement {
+/** What user code gets of an attempt that failed for good, or was cancelled. */
+export function failure(outcome: Exclude<Outcome, { status: "completed" }>, wrap: (attempts: number, cause: Error) => Error): Settlement {
   if (outcome.status === "canceled") return { ok: false, error: new CanceledError(outcome.reason) };
   return { ok: false, error: wrap(outcome.attempts ?? 1, reviveRecorded(outcome.error)) };
 }
@@ -104,6 +111,7 @@ export function step<T>(
       retry: recorded === undefined ? options?.retry : retryInForce(recorded.retry, options?.retry),
       timeout: recorded === undefined ? timeout : recorded.timeout,
       rollback: options?.rollback as StepBody["rollback"],
+      isLocal: options?.local,
     };
   }
   return operation.promise as Promise<T>;
@@ -113,37 +121,4 @@ export function step<T>(
 export function abandon(operation: Operation, error: Error): void {
   operation.unit.execution.emit({ type: "cancel", seq: operation.seq });
   operation.unit.execution.settle(operation, { ok: false, error });
-}
-
-const ACTIVITY: Behaviour = {
-  cancel: abandon,
-  outcome(operation, outcome) {
-    const execution = operation.unit.execution;
-    if (outcome.status === "completed") return execution.settle(operation, { ok: true, payload: outcome.value });
-    const settlement = failure(outcome, (attempts, cause) => new ActivityFailedError({ activity: operation.name, attempts, cause }));
-    if (!settlement.ok) execution.failureCauses.put(settlement.error, operation.seq);
-    execution.settle(operation, settlement);
-  },
-};
-
-export function activityCall<A, R>(unit: Unit, activity: Activity<A, R>, args: A, call: ActivityOptions | undefined): Promise<R> {
-  const execution = unit.execution;
-  if (call !== undefined) checkActivityCall(activity, call);
-  const options = call === undefined ? activity.options : { ...activity.options, ...call };
-  const fields: Mutable<Partial<ActivityCommand>> = {};
-  if (options.queue !== undefined) fields.queue = options.queue;
-  if (options.retry !== undefined) fields.retry = recordedRetry(options.retry);
-  for (const key of ["startToClose", "scheduleToClose", "scheduleToStart", "heartbeat"] as const) {
-    const duration = options[key];
-    if (duration !== undefined) fields[key] = parseDuration(duration);
-  }
-  let operation: Operation;
-  try {
-    fields.input = execution.encode(args, `the arguments of activity ${activity.name}`);
-    operation = execution.open(unit, "activity", activity.name, fields);
-  } catch (error) {
-    operation = execution.refuse(unit, "activity", activity.name, error as Error);
-  }
-  if (!operation.closed) operation.behaviour = ACTIVITY;
-  return operation.promise as Promise<R>;
 }

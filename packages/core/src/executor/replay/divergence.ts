@@ -5,11 +5,26 @@
 import { NondeterminismError } from "../../errors/index.ts";
 import type { Command, ReplayTurn } from "../../protocol/index.ts";
 import { formatLocation } from "../../protocol/location.ts";
+import { describeCommand, difference, isOpening, type Same } from "../comparison.ts";
 import type { Execution } from "../execution.ts";
-import { describeCommand, difference, isOpening, type Same } from "./comparison.ts";
 
 /** Differences in the identity of an operation: the report describes whole operations, not a field. */
 const WHOLE: ReadonlySet<string> = new Set(["operation", "kind", "name", "unit", "occurrence"]);
+
+/** Between the call in the workflow and the report there are more frames than an error has by default. */
+const DEEPEST = 30;
+/** The stack of the error reaches the line of the workflow that diverges. */
+function withDeepStack<T>(make: () => T): T {
+  const engine = Error as { stackTraceLimit?: unknown };
+  const { stackTraceLimit } = engine;
+  if (typeof stackTraceLimit !== "number" || stackTraceLimit >= DEEPEST || Object.isFrozen(Error)) return make();
+  engine.stackTraceLimit = DEEPEST;
+  try {
+    return make();
+  } finally {
+    engine.stackTraceLimit = stackTraceLimit;
+  }
+}
 
 export class Divergence {
   readonly #execution: Execution;
@@ -54,7 +69,8 @@ export class Divergence {
     this.#fail(this.locate(expected), "order", describeCommand(expected), describeCommand(actual));
   }
   #fail(location: string, field: string, expected: unknown, actual: unknown, hint?: string): void {
-    this.#execution.violate(new NondeterminismError({ location, field, expected, actual, ...(hint !== undefined && { hint }) }));
+    const details = { location, field, expected, actual, ...(hint !== undefined && { hint }) };
+    this.#execution.violate(withDeepStack(() => new NondeterminismError(details)));
   }
   #value(command: Command, field: string): unknown {
     return this.#same.decode((command as unknown as Record<string, unknown>)[field], field);

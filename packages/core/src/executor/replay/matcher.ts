@@ -9,11 +9,11 @@ import type { AnyWorkflow } from "../../model/index.ts";
 import type { ReplayTurn, Voided } from "../../protocol/index.ts";
 import { type Command, type Job, kindOf, type OpeningCommand, type OperationKind, type Payload } from "../../protocol/index.ts";
 import { predecessor, segment, sharedLength } from "../../protocol/location.ts";
+import { changedOption, difference, isOpening, type Same } from "../comparison.ts";
 import type { Execution } from "../execution.ts";
 import { ResumedCommands } from "../resume/resumedCommands.ts";
 import { ReusableOutcomes } from "../resume/reusableOutcomes.ts";
 import type { Unit } from "../unit.ts";
-import { changedOption, difference, isOpening, type Same } from "./comparison.ts";
 import { Divergence } from "./divergence.ts";
 import { RemovedOperations } from "./removedOperations.ts";
 
@@ -263,7 +263,7 @@ export class Matcher {
     if (operation === undefined || !operation.committed) return false;
     operation.committed = false;
     this.#cursor++;
-    execution.sawSeq(commit.lastSeq);
+    execution.numbers.saw(commit.lastSeq);
     execution.mailbox.restore(commit.messages ?? []);
     execution.state = commit.state;
     execution.saga.keep(commit.rollbacks ?? []);

@@ -7,10 +7,10 @@ import { ReceiveClosedError, serializeError } from "../../errors/index.ts";
 import type { ReplayTurn } from "../../protocol/index.ts";
 import { CLOCK_KINDS, type Command, type CommitCommand, carriedOutBy, type Job, type OpeningCommand } from "../../protocol/index.ts";
 import { formatLocation } from "../../protocol/location.ts";
+import { isOpening } from "../comparison.ts";
 import type { Execution } from "../execution.ts";
 import { givingUp } from "../operation.ts";
 import type { Unit } from "../unit.ts";
-import { isOpening } from "./comparison.ts";
 
 const OVER_WITH_RECORD = carriedOutBy("record");
 /** Whether the operation settles with its record. */
@@ -82,7 +82,7 @@ export class RemovedOperations {
   /** Skips a record of a removed operation and applies its effects. */
   pass(command: Command): void {
     if (isOpening(command)) {
-      this.#execution.sawSeq(command.seq);
+      this.#execution.numbers.saw(command.seq);
       if (isUnpausing(command)) this.#open.delete(command.seq);
       else this.#open.set(command.seq, command);
       return;
@@ -103,7 +103,7 @@ export class RemovedOperations {
   /** Keeps the messages and the state that a commit of a removed scope carried. */
   #passCommit(commit: CommitCommand): void {
     const execution = this.#execution;
-    execution.sawSeq(commit.lastSeq);
+    execution.numbers.saw(commit.lastSeq);
     execution.state = commit.state;
     const messages = commit.messages ?? [];
     for (const message of messages) if (message.type === "update") this.#updates.set(message.id, { seq: commit.seq, name: message.name });

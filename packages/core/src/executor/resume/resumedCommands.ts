@@ -5,8 +5,8 @@
 
 import type { Command, OpeningCommand, ReplayTurn, Voided } from "../../protocol/index.ts";
 import { isWithin } from "../../protocol/location.ts";
+import { difference, isOpening, type Same } from "../comparison.ts";
 import type { Execution } from "../execution.ts";
-import { difference, isOpening, type Same } from "../replay/comparison.ts";
 
 export class ResumedCommands {
   readonly #execution: Execution;
@@ -32,7 +32,7 @@ export class ResumedCommands {
     this.isLive = end < 0;
     this.#resumes = (end < 0 ? rest : rest.slice(0, end + 1)).filter((turn) => turn.jobs.some((job) => job.type === "resume"));
     for (const turn of [this.#turns[index], ...(end < 0 ? rest : rest.slice(0, end))]) {
-      for (const command of turn?.commands ?? []) if ("seq" in command) this.#execution.sawSeq(command.seq);
+      for (const command of turn?.commands ?? []) if ("seq" in command) this.#execution.numbers.saw(command.seq);
     }
     if (voided.free) this.#execution.attempt = voided.attempt;
   }
@@ -46,7 +46,7 @@ export class ResumedCommands {
   }
 
   add(actual: Command): Command {
-    const fresh = "seq" in actual && actual.seq === 0 ? { ...actual, seq: this.#execution.freshSeq() } : actual;
+    const fresh = "seq" in actual && actual.seq === 0 ? { ...actual, seq: this.#execution.numbers.next() } : actual;
     const command = this.recordOf(actual) ?? fresh;
     this.#commands.push(command);
     return command;

@@ -38,6 +38,10 @@ export class ReusableOutcomes {
   resolved(seq: number, outcome: Outcome): void {
     this.#outcomes.set(seq, outcome);
   }
+  /** The numbers of the operations that have settled. */
+  get settled(): Iterable<number> {
+    return this.#outcomes.keys();
+  }
   childStarted(seq: number, runId: string): void {
     this.#started.set(seq, runId);
   }

@@ -1,10 +1,12 @@
 // Compares commands with their records, and describes commands in words.
 // Owns: the comparison of fields; payloads are compared by what they decode to.
-// Invariants: Y2 (all fields of identity are compared; options that only say how an operation is carried out are compared separately).
+// Invariants: Y2 (all fields of identity are compared; options that only say how an operation is carried out are compared separately), F1 (in
+// a fork, records may name the children of its source).
 
-import type { Codec } from "../../codec/index.ts";
-import { sameValue } from "../../codec/index.ts";
-import { type Command, IDENTITY, OPTIONS, type OpeningCommand, PAYLOAD_FIELDS, type Payload } from "../../protocol/index.ts";
+import type { Codec } from "../codec/index.ts";
+import { sameValue } from "../codec/index.ts";
+import { type Command, IDENTITY, OPTIONS, type OpeningCommand, PAYLOAD_FIELDS, type Payload } from "../protocol/index.ts";
+import type { RenamedChildren } from "./replay/renamedChildren.ts";
 
 /** Deep equality of identity fields. Payloads are equal if they are identical or decode to equal values. */
 export interface Same {
@@ -13,18 +15,21 @@ export interface Same {
   decode(value: unknown, field: string): unknown;
 }
 
-export function sameBy(codec: Codec): Same {
+/** `renamed`: records that name the child of another run are the same as commands that name the fork's own child. */
+export function sameBy(codec: Codec, renamed?: RenamedChildren): Same {
+  const equal = (a: unknown, b: unknown): boolean =>
+    sameValue(a, b) || (renamed !== undefined && sameValue(renamed.unified(a), renamed.unified(b)));
   const same = (a: unknown, b: unknown, field?: string): boolean => {
     if (a === b) return true;
     if (a === undefined || b === undefined) return false;
     if (field !== undefined && PAYLOAD_FIELDS.has(field)) {
       try {
-        return sameValue(codec.decode(a as Payload), codec.decode(b as Payload));
+        return equal(codec.decode(a as Payload), codec.decode(b as Payload));
       } catch {
         return false;
       }
     }
-    return typeof a === "object" && sameValue(a, b);
+    return typeof a === "object" || renamed !== undefined ? equal(a, b) : false;
   };
   const decode = (value: unknown, field: string): unknown => {
     if (value === undefined || !PAYLOAD_FIELDS.has(field)) return value;
