@@ -2,6 +2,7 @@
 // Owns: what docs/errors.md says of them. The messages are written where they are raised, because they name files, runs and times.
 // Invariants: a code never changes (programs match on it), and is listed once.
 
+/** An error that a host raises beyond those of the core. */
 export interface HostErrorEntry {
   /** Stable, for programs to match on. */
   readonly code: `HF_${string}`;
@@ -9,10 +10,13 @@ export interface HostErrorEntry {
   readonly name?: string;
   /** Whether repeating the same call can help. */
   readonly retryable: boolean;
+  /** When it is raised. */
   readonly summary: string;
+  /** What to do about it. */
   readonly whatToDo: string;
 }
 
+/** The errors that the engine raises, with code and advice. `docs/errors.md` is generated from it. */
 export const engineErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_WAIT_TIMEOUT",
@@ -129,6 +133,7 @@ export const engineErrors: readonly HostErrorEntry[] = [
   },
 ];
 
+/** The errors that stores raise, with code and advice. `docs/errors.md` is generated from it. */
 export const storeErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_STORE_FAILED",

@@ -64,9 +64,10 @@ export {
   RunFailedError,
   type RunInfo,
   RunNotFoundError,
+  RunOpenError,
   type RunStatus,
   RunTerminatedError,
-  replay,
+  ScheduleNotFoundError,
   type SerializedError,
   type SignalHandler,
   type SignalInput,
@@ -102,6 +103,23 @@ export {
   type WorkflowOptions,
   workflow,
 } from "@holdfast/core";
-export { Holdfast, type OpenOptions } from "./api/holdfast.ts";
-export type { Run, RunFilter, SendOptions, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./api/types.ts";
+export { Holdfast } from "./api/holdfast.ts";
+export type { OpenOptions } from "./api/openOptions.ts";
+export type { BulkAction, BulkResult, Reason, WorkerInfo } from "./api/operatingTypes.ts";
+export type { Limit, QueueInfo, QueueLoad, QueueSpec, Queues, Rate } from "./api/queueTypes.ts";
+export { replay, type TemporalEvents } from "./api/replay.ts";
+export type { ScheduleInfo, ScheduleOptions, ScheduleSpec, Schedules } from "./api/scheduleTypes.ts";
+export type {
+  AttributeTest,
+  ForkOptions,
+  Run,
+  RunCounts,
+  RunFilter,
+  Scalar,
+  SendOptions,
+  StartOptions,
+  UpdateOptions,
+} from "./api/types.ts";
+export type { Worker, WorkerOptions } from "./api/workerTypes.ts";
+export type { TemporalOptions } from "./backend/port.ts";
 export { engineErrors, type HostErrorEntry } from "./errorCatalog.ts";

@@ -13,7 +13,7 @@ import { build, root } from "./built.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-types-"));
 const require = createRequire(import.meta.url);
-const COMPILERS = { "7": "typescript", "5.9": "typescript-5.9" } as const;
+const COMPILERS = { "7": "typescript", "5.9": "typescript-5.9", "5.5": "typescript-5.5" } as const;
 type Compiler = keyof typeof COMPILERS;
 
 /** What the compiler says of a project of these files: nothing, if it compiles. */
@@ -75,7 +75,7 @@ await engine.start(workflow("pay", async (_ctx, _input: { currency: "eur" | "usd
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-describe.each<Compiler>(["7", "5.9"])("under TypeScript %s", { timeout: 60_000 }, (compiler) => {
+describe.each<Compiler>(["7", "5.9", "5.5"])("under TypeScript %s", { timeout: 60_000 }, (compiler) => {
   const lib = ["es2023", "esnext.disposable", "dom"];
 
   // One is enough where a compiler takes its time.
@@ -99,7 +99,7 @@ describe.each<Compiler>(["7", "5.9"])("under TypeScript %s", { timeout: 60_000 }
     for (const [i, wrong] of ["aprove", "aprove", "aprove", "gbp"].entries()) expect(found[i]?.[1]).toContain(`"${wrong}"`);
   });
 
-  if (compiler !== "7") return; // the design is the same for both
+  if (compiler !== "7") return; // the design is the same for all
   it("all of that holds for the public surface as it was designed", async () => {
     expect((await failures({ holdfast: ["./surface.d.ts"] })).map(([place]) => place)).toEqual(PLACES);
   });

@@ -8,128 +8,145 @@
 import {
   type Activity,
   type AnyWorkflow,
-  type Codec,
-  checkedId,
-  checkedPriority,
   checkedText,
-  type Duration,
-  HoldfastError,
+  checkedWorkflowName,
   type InputArgs,
   jsonCodec,
-  type Limits,
-  type Logger,
   parseDuration,
   type Queries,
-  RunAlreadyExistsError,
-  RunClosedError,
   type RunInfo,
-  type RunStatus,
-  type SignalSpec,
   type Signals,
   type UpdateOutput,
   type UpdateSent,
   type Updates,
-  uncheckedSeed,
   type Workflow,
 } from "@holdfast/core";
-import {
-  byName,
-  declaredMessage,
-  type Environment,
-  isActivity,
-  isWorkflow,
-  listed,
-  realEnvironment,
-  storedRunRetry,
-  timeOrderedId,
-  validated,
-  WorkflowTable,
-} from "@holdfast/host";
+import { byName, type Environment, isActivity, isWorkflow, listed, realEnvironment, WorkflowTable } from "@holdfast/host";
 import { forgetSignals, stopOnSignals } from "@holdfast/host/node";
-import type { Backend, Message, RunStart, SignalJob, StartAnswer } from "../backend/port.ts";
+import { featureOf } from "../backend/features.ts";
+import type { Backend, RunStart, StartAnswer } from "../backend/port.ts";
 import { Engine, type EngineInternals } from "../engine/engine.ts";
 import type { Store } from "../store/port.ts";
+import { checkedBulkAction, checkedBulkFilter } from "./bulk.ts";
 import { type Client, type ClientSettings, encoded } from "./client.ts";
 import { Definitions } from "./definitions.ts";
+import { cappedAt, checkedCountLimit, checkedLimit, queryOf } from "./filters.ts";
 import { consoleLogger } from "./logger.ts";
 import { openBackend } from "./open.ts";
+import type { OpenOptions } from "./openOptions.ts";
+import type { BulkAction, BulkResult, WorkerInfo } from "./operatingTypes.ts";
 import {
-  checkedAttributes,
-  checkedBeginning,
   checkedCodec,
-  checkedConflict,
   checkedDefinition,
   checkedDeterminism,
   checkedItems,
   checkedLease,
-  checkedLimit,
   checkedLimits,
   checkedLogger,
   checkedOptions,
+  checkedRetention,
   checkedRunId,
-  checkedRunRetry,
-  checkedSignals,
   checkedStopOn,
   checkedUpdate,
-  checkedWorkflow,
   FILTER,
   invalid,
-  moment,
   OPEN,
-  queryOf,
   START,
   WORKER,
   wholeNumber,
 } from "./options.ts";
+import { QueuesHandle } from "./queues.ts";
+import type { Queues } from "./queueTypes.ts";
 import { RunHandle } from "./run.ts";
 import { runInfo } from "./runInfo.ts";
-import type { Run, RunFilter, StartOptions, UpdateOptions, Worker, WorkerOptions } from "./types.ts";
-import { WorkerHandle } from "./worker.ts";
-
-export interface OpenOptions {
-  /** Encodes all user values. Default: `jsonCodec`. Every process that uses the runs needs the same codec. */
-  codec?: Codec;
-  /** On Postgres: a separate schema. Other stores have only "default", which is the default. */
-  namespace?: string;
-  /** Default: warnings and errors go to the console. */
-  logger?: Logger;
-  /** Upper bounds for payloads and histories. Default: `DEFAULT_LIMITS`. */
-  limits?: Partial<Limits>;
-}
+import { SchedulesHandle } from "./schedules.ts";
+import type { Schedules } from "./scheduleTypes.ts";
+import { closedId, newRun, startedId, startFailure } from "./starts.ts";
+import type { Run, RunCounts, RunFilter, StartOptions, UpdateOptions } from "./types.ts";
+import { WorkerHandle, workerInfo } from "./worker.ts";
+import type { Worker, WorkerOptions } from "./workerTypes.ts";
 
 /** Your own store, or a backend that is already open. Tests replace more. */
 export type Internals = (({ readonly store: Store } & EngineInternals) | { readonly backend: Backend }) & {
-  /** Default: the real environment. */
+  /**
+   * Time, timers and randomness.
+   * @defaultValue the real environment
+   */
   readonly environment?: Environment;
 };
 
 /** Number of runs that `startMany` checks before it yields to other work of the process. */
 const CHECKED_AT_ONCE = 500;
 
+let clientOfEngine: (engine: Holdfast) => Client;
+/** The backend of an engine, its codec and its logger, for other parts of this package. */
+export function clientOf(engine: Holdfast): Client {
+  return clientOfEngine(engine);
+}
+
+/**
+ * An engine: starts and finds runs, sends them messages, and runs workers. Several processes may open the same database at once.
+ * @example
+ * ```ts
+ * const order = workflow("order", (ctx, id: string) => ctx.step("charge", () => `charged ${id}`));
+ *
+ * const engine = await Holdfast.open("file:./app.db");
+ * await engine.worker({ workflows: [order] });
+ * const run = await engine.start(order, "o-1");
+ * console.log(await run.result()); // "charged o-1"
+ * await engine.close();
+ * ```
+ */
 export class Holdfast implements AsyncDisposable {
+  /** Limits and pauses of queues. */
+  readonly queues: Queues;
   readonly #backend: Backend;
   readonly #client: Client;
+  /** Runs that start by the clock. */
+  readonly schedules: Schedules;
+
+  static {
+    clientOfEngine = (engine) => engine.#client;
+  }
 
   protected constructor(backend: Backend, client: ClientSettings) {
     this.#backend = backend;
+    this.queues = new QueuesHandle(backend);
     this.#client = { ...client, backend, definitions: new Definitions() };
+    this.schedules = new SchedulesHandle(this.#client, (workflow, input, options) => newRun(this.#client, workflow, input, options));
   }
 
   /**
-   * Opens an engine: "file:./app.db" (default file:.holdfast/holdfast.db), "memory:", "postgres://…", "temporal://host:7233/namespace".
-   * Throws InvalidInputError for an invalid URL or option.
+   * Opens an engine on a database, and creates what it needs there. "file:./app.db" is SQLite, "memory:" is lost with the process,
+   * "postgres://…" needs the package `@holdfast/postgres`, "temporal://host:7233/namespace" needs `@holdfast/temporal`.
+   * @param url Where the runs are. The default is `file:.holdfast/holdfast.db`.
+   * @throws `InvalidInputError` for an invalid URL or option, and if the package that the URL needs is not installed.
+   * @throws `HoldfastError` with a code that begins with HF_STORE_ if the database can't be opened: HF_STORE_UNAVAILABLE if it can't be
+   * reached, HF_STORE_NEWER if a newer version of Holdfast has written it.
+   * @throws `UnsupportedError` for an option that the database does not have, such as `retention` on Temporal.
+   * @example
+   * ```ts
+   * const engine = await Holdfast.open("memory:", { retention: "30d" });
+   * console.log((await engine.list()).runs); // []
+   * await engine.close();
+   * ```
    */
   static async open(url?: string, options?: OpenOptions): Promise<Holdfast> {
     const client = clientSettings(options, realEnvironment);
-    const { namespace } = checkedOptions("Holdfast.open", options, OPEN);
-    return new Holdfast(await openBackend(url, { ...client, namespace }, realEnvironment), client);
+    const { namespace, temporal, retention } = checkedOptions("Holdfast.open", options, OPEN);
+    const settings = { ...client, namespace, temporal, retention: checkedRetention("Holdfast.open", retention) };
+    return new Holdfast(await openBackend(url, settings, realEnvironment), client);
   }
-  /** Opens an engine on your own store or backend. */
+  /**
+   * Opens an engine on your own store or backend.
+   * @throws `InvalidInputError` for an invalid option.
+   */
   static async with(internals: Internals, options?: OpenOptions): Promise<Holdfast> {
     const { environment = realEnvironment } = internals;
     const client = clientSettings(options, environment);
     if ("backend" in internals) return new Holdfast(internals.backend, client);
-    const engine = new Engine({ ...client, environment, store: internals.store, internals });
+    const retention = checkedRetention("Holdfast.open", options?.retention);
+    const engine = new Engine({ ...client, environment, store: internals.store, retention, internals });
     await engine.open();
     return new Holdfast(engine, client);
   }
@@ -138,10 +155,35 @@ export class Holdfast implements AsyncDisposable {
 
   // biome-ignore-start lint/suspicious/noExplicitAny: inference helpers; callers pass `In`, whatever the schema transforms it to
   /**
-   * Starts a run and resolves once it is durable. A start by name uses the last definition of that name in the list of a worker of this
-   * engine.
+   * Starts a run by the name of its workflow, and resolves once it is durable. The process needs no code of the workflow: the input is then
+   * checked by the worker. If a worker of this engine serves the name, the last definition of its list is used.
+   * @throws `RunAlreadyExistsError` if the id is taken and `onConflict` is "reject", or if it is that of a run of another workflow.
+   * @throws `RunClosedError` if `onConflict` is "use-existing", there are `signals` to send, and that run has ended.
+   * @throws `InvalidInputError` if the input or an option is invalid.
+   * @example
+   * ```ts
+   * const engine = await Holdfast.open("memory:");
+   * const run = await engine.start("order", { item: "book" }, { id: "order-1", delay: "1h" });
+   * console.log((await run.describe()).status); // "pending"
+   * await engine.close();
+   * ```
    */
   start(workflow: string, input?: unknown, options?: StartOptions): Promise<Run<unknown>>;
+  /**
+   * Starts a run and resolves once it is durable: it will run even if this process dies now.
+   * @throws `RunAlreadyExistsError` if the id is taken and `onConflict` is "reject", or if it is that of a run of another workflow.
+   * @throws `RunClosedError` if `onConflict` is "use-existing", there are `signals` to send, and that run has ended.
+   * @throws `InvalidInputError` if the input or an option is invalid.
+   * @example
+   * ```ts
+   * const order = workflow("order", async (_, item: string) => `sold ${item}`);
+   * const engine = await Holdfast.open("memory:");
+   * await engine.worker({ workflows: [order] });
+   * const run = await engine.start(order, "book", { id: "order-1", onConflict: "use-existing" });
+   * console.log(await run.result()); // "sold book"
+   * await engine.close();
+   * ```
+   */
   start<In, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<any, O, S, U, Q, In>,
     ...args: InputArgs<NoInfer<In>, StartOptions<S>>
@@ -149,10 +191,27 @@ export class Holdfast implements AsyncDisposable {
   async start(workflow: AnyWorkflow | string, input?: unknown, given?: StartOptions): Promise<Run<unknown>> {
     const options = checkedOptions("start", given, START);
     const definition = typeof workflow === "string" ? this.#client.definitions.servedAs(workflow) : workflow;
-    const run = await this.#newRun(workflow, input, options);
+    const run = await newRun(this.#client, workflow, input, options);
     return this.#handleOf(await this.#create(run, definition, options.tx), definition);
   }
-  /** Starts the run, or finds it, and sends it an update, which its first `receive` may accept. Resolves with the reply. */
+  /**
+   * Starts the run, or finds it (`onConflict` is "use-existing" by default), and sends it an update, which its first `receive` may accept.
+   * `name` and `input` are those of the update. Resolves with the `run` and the `result` of the update.
+   * @throws `UpdateRejectedError`, `UpdateFailedError`, `ReceiveClosedError`, `RunClosedError` or `RunBlockedError`, as `run.update` does.
+   * @throws `RunAlreadyExistsError` if the id is that of a run of another workflow, or is taken and `onConflict` is "reject".
+   * @throws `InvalidInputError` if an input or option is invalid.
+   * @example
+   * ```ts
+   * const cart = workflow({ name: "cart", updates: { add: update<string, number>() } }, async (ctx) => {
+   *   await ctx.receive(0, { updates: { add: (_, count) => Receive.reply(count + 1, count + 1) }, timeout: "1h" });
+   * });
+   * const engine = await Holdfast.open("memory:");
+   * await engine.worker({ workflows: [cart] });
+   * const { result } = await engine.updateWithStart(cart, undefined, { name: "add", input: "book" }, { id: "cart-1" });
+   * console.log(result); // 1
+   * await engine.close();
+   * ```
+   */
   updateWithStart<In, O, S extends Signals, U extends Updates, Q extends Queries, K extends keyof U & string>(
     workflow: Workflow<any, O, S, U, Q, In>,
     input: NoInfer<In>,
@@ -170,7 +229,7 @@ export class Holdfast implements AsyncDisposable {
     checkedDefinition("updateWithStart", workflow);
     if (options.tx !== undefined)
       throw invalid("updateWithStart", "An update can't be sent in a transaction: its outcome is known only after the commit.", "tx");
-    const run = await this.#newRun(workflow, input, { onConflict: "use-existing", ...options });
+    const run = await newRun(this.#client, workflow, input, { onConflict: "use-existing", ...options });
     const message = await new RunHandle(this.#client, run.id, workflow).updateMessage(update.name, update.input, update);
     this.#client.definitions.started(workflow);
     const [answer] = await this.#backend.create([{ ...run, messages: [...(run.messages ?? []), message] }]);
@@ -183,8 +242,20 @@ export class Holdfast implements AsyncDisposable {
     return { run: handle as unknown as Run<unknown>, result };
   }
   /**
-   * Starts many runs. All of them are checked before any is started. Conflicts with existing runs, or with earlier runs in the list, are
-   * reported together once all others are started.
+   * Starts many runs, far faster than one by one; each item has its `input` and options. All of them are checked before any is started.
+   * Conflicts with existing runs, or with earlier runs in the list, are reported together once all others are started.
+   * @throws `RunAlreadyExistsError` with all ids that are taken in `runIds`.
+   * @throws `HoldfastError` with the code HF_START_FAILED if several failed for different reasons.
+   * @throws `InvalidInputError` if an input or option is invalid; then none is started.
+   * @example
+   * ```ts
+   * const mail = workflow("mail", async (_, to: string) => `sent to ${to}`);
+   * const engine = await Holdfast.open("memory:");
+   * await engine.worker({ workflows: [mail] });
+   * const runs = await engine.startMany(mail, [{ input: "ada", id: "mail-ada" }, { input: "bob" }]);
+   * console.log(await Promise.all(runs.map((run) => run.result()))); // ["sent to ada", "sent to bob"]
+   * await engine.close();
+   * ```
    */
   startMany<In, O, S extends Signals, U extends Updates, Q extends Queries>(
     workflow: Workflow<any, O, S, U, Q, In>,
@@ -215,7 +286,7 @@ export class Holdfast implements AsyncDisposable {
     for (let from = 0; from < items.length; from += CHECKED_AT_ONCE) {
       if (from > 0) await new Promise<void>((done) => this.#client.environment.soon(done));
       const some = items.slice(from, from + CHECKED_AT_ONCE);
-      runs.push(...(await Promise.all(some.map(({ input, ...options }) => this.#newRun(workflow, input, options)))));
+      runs.push(...(await Promise.all(some.map(({ input, ...options }) => newRun(this.#client, workflow, input, options)))));
     }
     return runs;
   }
@@ -231,47 +302,24 @@ export class Holdfast implements AsyncDisposable {
     const [answer] = await this.#backend.create([run], tx);
     return startedId(run, answer as StartAnswer);
   }
-  async #newRun(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<RunStart> {
-    const { definitions, environment } = this.#client;
-    const given = checkedWorkflow(workflow);
-    const definition = typeof given === "string" ? definitions.servedAs(given) : given;
-    const name = typeof given === "string" ? given : given.name;
-    const { value } = await validated(`the input of workflow ${name}`, definition?.options.input as never, input);
-    const deadline = options.deadline ?? definition?.options.deadline;
-    return {
-      id: checkedId("start", options.id) ?? timeOrderedId(environment),
-      workflow: name,
-      version: checkedText("start", "version", options.version) ?? definition?.version,
-      input: encoded(this.#client, value, `the input of workflow ${name}`),
-      isChecked: definition !== undefined,
-      queue: checkedText("start", "queue", options.queue) ?? "default",
-      priority: checkedPriority("start", options.priority) ?? 0,
-      ...checkedBeginning(options),
-      deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline as Duration),
-      deadlineAt: deadline instanceof Date ? moment("start", "deadline", deadline) : undefined,
-      retry: storedRunRetry(checkedRunRetry(options.retry) ?? definition?.options.retry),
-      attributes: checkedAttributes(options.attributes),
-      idempotencyKey: checkedText("start", "idempotencyKey", options.idempotencyKey),
-      onConflict: checkedConflict(options.onConflict),
-      seed: definition === undefined ? uncheckedSeed(environment.uuid()) : environment.uuid(),
-      messages: options.signals === undefined ? undefined : await this.#startSignals(definition, checkedSignals(options.signals)),
-    };
-  }
-  async #startSignals(workflow: AnyWorkflow | undefined, signals: NonNullable<StartOptions["signals"]>): Promise<Message<SignalJob>[]> {
-    return Promise.all(
-      signals.map(async ({ name, payload }): Promise<Message<SignalJob>> => {
-        const spec = declaredMessage<SignalSpec<unknown>>(workflow, "signals", name);
-        await validated(`signal ${name}`, spec?.schema as never, payload); // only checked: the receiver's schema transforms it
-        const id = this.#client.environment.uuid();
-        return { job: { type: "signal", id, name, payload: encoded(this.#client, payload, `signal ${name}`) } };
-      }),
-    );
-  }
 
   // ── finding ──
 
-  /** A handle on a run, which need not exist yet: the first call on it throws RunNotFoundError if it does not. */
+  /**
+   * A handle on a run, which need not exist yet: the first call on it throws `RunNotFoundError` if it does not.
+   * @example
+   * ```ts
+   * const engine = await Holdfast.open("memory:");
+   * await engine.start("order", undefined, { id: "order-1" });
+   * console.log((await engine.run("order-1").describe()).workflow); // "order"
+   * await engine.close();
+   * ```
+   */
   run(id: string): Run<unknown>;
+  /**
+   * A handle with the types of a workflow, with which queries work too. The first call on it throws `RunNotFoundError` if there is no such
+   * run, and `RunAlreadyExistsError` if it belongs to another workflow.
+   */
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; a handle does not depend on the input
   run<O, S extends Signals, U extends Updates, Q extends Queries>(id: string, workflow: Workflow<any, O, S, U, Q, any>): Run<O, S, U, Q>;
   run(id: string, workflow?: AnyWorkflow): Run<unknown> {
@@ -281,7 +329,20 @@ export class Holdfast implements AsyncDisposable {
   #handleOf(id: string, workflow: AnyWorkflow | undefined): Run<unknown> {
     return new RunHandle(this.#client, id, workflow, true) as unknown as Run<unknown>;
   }
-  /** Newest first, one page at a time. `cursor` is undefined on the last page. */
+  /**
+   * The runs that match, newest first, one page at a time: `runs`, and the `cursor` of the next page, which is undefined on the last one.
+   * @throws `InvalidInputError` if the filter is invalid.
+   * @example
+   * ```ts
+   * const engine = await Holdfast.open("memory:");
+   * await engine.startMany(workflow("order", async () => {}), [{ id: "a" }, { id: "b" }, { id: "c" }]);
+   * const filter = { workflow: "order", status: "pending", limit: 2 } as const;
+   * const first = await engine.list(filter);
+   * const second = await engine.list({ ...filter, cursor: first.cursor ?? "" });
+   * console.log(first.runs.length + second.runs.length); // 3
+   * await engine.close();
+   * ```
+   */
   async list(given?: RunFilter): Promise<{ runs: RunInfo[]; cursor: string | undefined }> {
     const filter = checkedOptions("list", given, FILTER);
     const limit = checkedLimit(filter.limit);
@@ -289,17 +350,42 @@ export class Holdfast implements AsyncDisposable {
     const { runs, cursor } = await this.#backend.list({ ...queryOf(filter), limit, cursor: after });
     return { runs: runs.map((run) => runInfo(run, this.#client.codec)), cursor };
   }
-  /** The number of matching runs by status. */
-  async count(filter?: RunFilter): Promise<Record<RunStatus, number>> {
-    return this.#backend.count(queryOf(checkedOptions("count", filter, FILTER)));
+  /**
+   * The number of matching runs by status, up to 10,000 each, or up to `limit`.
+   * @throws `InvalidInputError` if the filter is invalid, or has a `cursor`.
+   * @example
+   * ```ts
+   * const engine = await Holdfast.open("memory:");
+   * await engine.start("order");
+   * console.log((await engine.count({ workflow: "order" })).pending); // 1
+   * await engine.close();
+   * ```
+   */
+  async count(filter?: RunFilter): Promise<RunCounts> {
+    const given = checkedOptions("count", filter, FILTER);
+    const limit = checkedCountLimit(given);
+    return cappedAt(limit, await this.#backend.count(queryOf(given)));
   }
 
   // ── working ──
 
-  /** Starts a worker in this process. `await worker.stop()` stops it gracefully. */
+  /**
+   * Starts a worker in this process, which runs workflows and activities until `await worker.stop()` or `engine.close()`.
+   * @throws `InvalidInputError` if an option is invalid.
+   * @example
+   * ```ts
+   * const order = workflow("order", async () => "done");
+   * const engine = await Holdfast.open("memory:");
+   * const worker = await engine.worker({ workflows: [order], concurrency: 20, stopOn: ["SIGTERM"] });
+   * console.log(await (await engine.start(order)).result()); // "done"
+   * await worker.stop();
+   * await engine.close();
+   * ```
+   */
   async worker(asked: WorkerOptions): Promise<Worker> {
     const options = checkedOptions("worker", asked, WORKER);
     const given = listed("worker.workflows", options.workflows as readonly AnyWorkflow[], isWorkflow);
+    for (const { name } of given) checkedWorkflowName("worker", name);
     const workflows = new WorkflowTable("worker.workflows", given);
     const activities = byName("worker.activities", (options.activities ?? []) as readonly Activity<unknown, unknown>[], isActivity);
     const stopOn = checkedStopOn(options.stopOn);
@@ -313,8 +399,8 @@ export class Holdfast implements AsyncDisposable {
       activityConcurrency: wholeNumber(options, "activityConcurrency", 100),
       cachedRuns: wholeNumber(options, "cachedRuns", 1_000),
       lease: checkedLease(options.lease),
-      gracePeriod: parseDuration(options.gracePeriod ?? "10s"),
-      turnTimeout: parseDuration(options.turnTimeout ?? "2s"),
+      gracePeriod: parseDuration(options.gracePeriod ?? "10s", "gracePeriod"),
+      turnTimeout: parseDuration(options.turnTimeout ?? "2s", "turnTimeout"),
       determinism: checkedDeterminism(options.determinism),
     });
     const forget = definitions.serve(workflows);
@@ -326,10 +412,62 @@ export class Holdfast implements AsyncDisposable {
     return new WorkerHandle(worker);
   }
 
-  /** Stops the workers of this engine gracefully and closes its database. */
+  /**
+   * Does something to every run that matches now and is older than the call. It is itself a run, which any worker carries out: durable,
+   * cancellable, with its progress in `state()`.
+   * @throws `InvalidInputError` for an empty filter, one with `limit` or `cursor`, and an invalid action.
+   * @throws `UnsupportedError` on Temporal.
+   * @example
+   * ```ts
+   * const wait = workflow("wait", (ctx) => ctx.sleep("1d"));
+   * const engine = await Holdfast.open("memory:");
+   * await engine.worker({ workflows: [wait] });
+   * await engine.startMany(wait, [{ id: "a" }, { id: "b" }]);
+   * const bulk = await engine.bulk({ workflow: "wait" }, { do: "cancel", reason: "cleaning up" });
+   * console.log((await bulk.result()).succeeded); // 2
+   * await engine.close();
+   * ```
+   */
+  async bulk(filter: RunFilter, action: BulkAction): Promise<Run<BulkResult>> {
+    const bulk = featureOf(this.#backend, "bulk");
+    const selection = checkedBulkFilter(filter);
+    const id = await bulk(
+      selection,
+      checkedBulkAction(action, (payload) => encoded(this.#client, payload, "the payload of the signal")),
+    );
+    return new RunHandle(this.#client, id, undefined) as unknown as Run<BulkResult>;
+  }
+  /**
+   * The workers of all processes that are alive, busy or not: those that said so within the last half minute, or within two leases if that
+   * is shorter.
+   * @throws `UnsupportedError` on Temporal.
+   * @example
+   * ```ts
+   * const engine = await Holdfast.open("memory:");
+   * const worker = await engine.worker({ workflows: [workflow("order", async () => {})] });
+   * console.log((await engine.workers()).map((one) => one.id === worker.id)); // [true]
+   * await engine.close();
+   * ```
+   */
+  async workers(): Promise<WorkerInfo[]> {
+    return (await featureOf(this.#backend, "workers")()).map(workerInfo);
+  }
+
+  /**
+   * Stops the workers of this engine gracefully and closes its database. What is unfinished continues in other processes, or when the
+   * engine is opened again. May be called again.
+   * @example
+   * ```ts
+   * const engine = await Holdfast.open("memory:");
+   * await engine.close();
+   * const error = await engine.start("order").catch((error) => error);
+   * console.log(error.code); // "HF_ENGINE_CLOSED"
+   * ```
+   */
   close(): Promise<void> {
     return this.#backend.close();
   }
+  /** The same as `close`, for `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
@@ -338,35 +476,4 @@ export class Holdfast implements AsyncDisposable {
 function clientSettings(given: OpenOptions | undefined, environment: Environment): ClientSettings {
   const { codec = jsonCodec, logger = consoleLogger, limits } = checkedOptions("Holdfast.open", given, OPEN);
   return { codec: checkedCodec(codec), logger: checkedLogger(logger), limits: checkedLimits(limits), environment };
-}
-
-/** The id of the run that a start has created or found. Throws the error for the caller if there is none. */
-function startedId(run: RunStart, answer: StartAnswer): string {
-  if (answer.status === "failed") throw answer.error;
-  if (answer.status !== "conflict") return answer.id;
-  const workflow = otherWorkflow(run, answer);
-  if (run.onConflict === "use-existing" && workflow === undefined) throw new RunClosedError({ runId: run.id, status: answer.runStatus });
-  throw new RunAlreadyExistsError({ runId: run.id, workflow });
-}
-/** The id of the existing run, if the start could not send to it because it has closed. */
-function closedId(run: RunStart, answer: StartAnswer): string | undefined {
-  const isClosed = answer.status === "conflict" && run.onConflict !== "reject" && otherWorkflow(run, answer) === undefined;
-  return isClosed ? answer.id : undefined;
-}
-/** M3: the workflow of the existing run, if it differs from the one that the start names. */
-function otherWorkflow({ workflow }: RunStart, conflict: Extract<StartAnswer, { status: "conflict" }>): string | undefined {
-  return conflict.workflow === workflow ? undefined : conflict.workflow;
-}
-
-/** One error for all runs that could not be started. The others were started. */
-function startFailure(failures: readonly unknown[], all: number): unknown {
-  const [first] = failures;
-  if (failures.length === 1) return first; // it lists the conflicting id in `runIds`, as for many
-  const taken = failures.flatMap((failure) => (failure instanceof RunAlreadyExistsError ? [failure.runId] : []));
-  if (taken.length === failures.length) return new RunAlreadyExistsError({ runId: taken[0] ?? "", runIds: taken });
-  const why = failures.map((failure) => (failure instanceof Error ? failure.message.split("\n", 1)[0] : String(failure)));
-  return new HoldfastError(`${failures.length} of ${all} runs could not be started: ${why.join("; ")}`, {
-    code: "HF_START_FAILED",
-    cause: new AggregateError(failures, "Some runs could not be started."),
-  });
 }

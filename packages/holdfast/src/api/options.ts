@@ -4,8 +4,11 @@
 
 import {
   type AnyWorkflow,
+  attributeProblem,
   type Codec,
+  checkedId,
   checkedText,
+  checkedWorkflowName,
   checkOptionNames,
   DEFAULT_LIMITS,
   InvalidInputError,
@@ -13,28 +16,15 @@ import {
   type Logger,
   type OptionNames,
   parseDuration,
-  type RunStatus,
   type StoredRetryPolicy,
   typedCodec,
 } from "@holdfast/core";
 import { isWorkflow } from "@holdfast/host";
 import type { Determinism } from "@holdfast/host/node";
-import type { RunSelection, RunStart } from "../backend/port.ts";
-import type { OpenOptions } from "./holdfast.ts";
-import type { RunFilter, SendOptions, StartOptions, UpdateOptions, WorkerOptions } from "./types.ts";
-
-const STATUSES: ReadonlySet<string> = new Set<RunStatus>([
-  "pending",
-  "running",
-  "sleeping",
-  "blocked",
-  "rolling_back",
-  "completed",
-  "failed",
-  "canceled",
-  "terminated",
-  "continued",
-]);
+import type { RunStart } from "../backend/port.ts";
+import type { OpenOptions } from "./openOptions.ts";
+import type { ForkOptions, RunFilter, SendOptions, StartOptions, UpdateOptions } from "./types.ts";
+import type { WorkerOptions } from "./workerTypes.ts";
 
 export function invalid(what: string, message: string, path?: string): InvalidInputError {
   return new InvalidInputError({ what, issues: [path === undefined ? { message } : { message, path: [path] }] });
@@ -49,14 +39,24 @@ export function checkedOptions<T extends object>(what: string, options: T | unde
   return options;
 }
 
-export const OPEN: OptionNames<OpenOptions> = { codec: true, namespace: true, logger: true, limits: true };
+export const OPEN: OptionNames<OpenOptions> = {
+  codec: true,
+  namespace: true,
+  logger: true,
+  limits: true,
+  retention: true,
+  temporal: true,
+};
 export const START: OptionNames<StartOptions> = {
   id: true,
   onConflict: true,
   idempotencyKey: true,
   queue: true,
+  key: true,
+  after: true,
   priority: true,
   delay: true,
+  maxDelay: true,
   startAt: true,
   deadline: true,
   version: true,
@@ -74,13 +74,20 @@ const START_UPDATE: OptionNames<{ name: unknown; input: unknown } & UpdateOption
   name: true,
   input: true,
 };
+const FORK: OptionNames<ForkOptions> = { before: true, id: true, version: true, signals: true };
 export const RESULT: OptionNames<{ timeout?: unknown; signal?: unknown }> = { timeout: true, signal: true };
 export const FILTER: OptionNames<RunFilter> = {
   status: true,
   workflow: true,
+  version: true,
   queue: true,
+  key: true,
+  schedule: true,
   parentId: true,
+  idPrefix: true,
   attributes: true,
+  finishedSince: true,
+  finishedUntil: true,
   since: true,
   until: true,
   limit: true,
@@ -101,10 +108,10 @@ export const WORKER: OptionNames<WorkerOptions> = {
 };
 
 /** A number is shown as it is, any other value by its kind: some values can't be printed. */
-function shown(value: unknown): string {
+export function shown(value: unknown): string {
   return typeof value === "number" ? String(value) : kindOf(value);
 }
-function kindOf(value: unknown): string {
+export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return "a list";
   if (value instanceof Promise) return "a promise";
@@ -139,6 +146,18 @@ export function checkedCodec(codec: Codec): Codec {
   return typedCodec(codec);
 }
 
+/** Milliseconds, or "forever". */
+export function checkedRetention(what: string, retention: OpenOptions["retention"]): number | "forever" | undefined {
+  if (retention === undefined || retention === "forever") return retention;
+  try {
+    const ms = parseDuration(retention);
+    if (ms > 0) return ms;
+  } catch {
+    // One message for all of them.
+  }
+  throw invalid(what, `retention must be a duration above 0 such as "30d", or "forever", not ${shown(retention)}.`, "retention");
+}
+
 // ── starts ──
 
 /** The runs that `startMany` starts. */
@@ -165,8 +184,12 @@ export function checkedSignals(signals: StartOptions["signals"]): readonly { rea
 }
 
 export function checkedWorkflow(workflow: unknown): AnyWorkflow | string {
-  if (isWorkflow(workflow)) return workflow;
-  if (typeof workflow === "string" && workflow !== "") return checkedText("start", "workflow", workflow) as string;
+  if (isWorkflow(workflow)) {
+    checkedWorkflowName("start", workflow.name);
+    return workflow;
+  }
+  if (typeof workflow === "string" && workflow !== "")
+    return checkedWorkflowName("start", checkedText("start", "workflow", workflow) ?? workflow);
   throw invalid("start", "Expected a workflow made by workflow(name, run), or the name of one.", "workflow");
 }
 /** A definition or undefined; a name is not accepted here. */
@@ -174,9 +197,23 @@ export function checkedDefinition(what: string, workflow: AnyWorkflow | undefine
   if (workflow === undefined || isWorkflow(workflow)) return workflow;
   throw invalid(what, `Expected a workflow made by workflow(name, run), got ${kindOf(workflow)}.`, "workflow");
 }
-export function checkedConflict(onConflict: RunStart["onConflict"] = "reject"): RunStart["onConflict"] {
-  if (["reject", "use-existing", "restart-if-closed"].includes(onConflict)) return onConflict;
-  throw invalid("start", `onConflict must be "reject", "use-existing" or "restart-if-closed", not ${shown(onConflict)}.`, "onConflict");
+const CONFLICTS: ReadonlySet<string> = new Set<RunStart["onConflict"]>([
+  "reject",
+  "use-existing",
+  "restart-if-closed",
+  "replace",
+  "debounce",
+]);
+export function checkedConflict({ onConflict = "reject", id, maxDelay }: StartOptions): RunStart["onConflict"] {
+  if (!CONFLICTS.has(onConflict)) {
+    const known = [...CONFLICTS].map((one) => `"${one}"`).join(", ");
+    throw invalid("start", `onConflict must be one of ${known}, not ${shown(onConflict)}.`, "onConflict");
+  }
+  if (id === undefined && (onConflict === "replace" || onConflict === "debounce"))
+    throw invalid("start", `onConflict "${onConflict}" needs an id: without one no other start is of the same run.`, "id");
+  if (maxDelay !== undefined && onConflict !== "debounce")
+    throw invalid("start", 'maxDelay has a meaning only with onConflict "debounce".', "maxDelay");
+  return onConflict;
 }
 export function moment(what: string, key: string, date: Date): number {
   const time = date instanceof Date ? date.getTime() : Number.NaN;
@@ -188,15 +225,15 @@ export function checkedBeginning({ delay, startAt }: StartOptions): Pick<RunStar
   if (delay !== undefined && startAt !== undefined)
     throw invalid("start", "delay and startAt both set when the run begins: pass only one of them.", "delay");
   return {
-    delay: delay === undefined ? undefined : parseDuration(delay),
+    delay: delay === undefined ? undefined : parseDuration(delay, "delay"),
     startAt: startAt === undefined ? undefined : moment("start", "startAt", startAt),
   };
 }
 export function checkedAttributes(given: Record<string, string | number | boolean> | undefined): Record<string, string | number | boolean> {
   const attributes = checkedOptions("attributes", given);
   for (const [key, value] of Object.entries(attributes)) {
-    const isStorable = typeof value === "number" ? Number.isFinite(value) : ["string", "boolean"].includes(typeof value);
-    if (!isStorable) throw invalid("start", `attribute "${key}" must be a string, a finite number or a boolean.`, key);
+    const problem = attributeProblem(key, value);
+    if (problem !== undefined) throw invalid("start", `attribute ${problem}.`, key);
   }
   return { ...attributes };
 }
@@ -227,6 +264,19 @@ export function checkedSend(what: "signal" | "update", name: unknown, given: Sen
   checkedText(what, "idempotencyKey", options.idempotencyKey);
   return options;
 }
+export function checkedFork(given: ForkOptions): {
+  readonly before: string;
+  readonly id: string | undefined;
+  readonly version: string | undefined;
+  readonly signals: "keep" | "drop";
+} {
+  const { before, id, version, signals = "keep" } = checkedOptions("fork", given, FORK);
+  if (typeof before !== "string" || before === "")
+    throw invalid("fork", `before must be the location of an operation, as run.operations() shows it, not ${shown(before)}.`, "before");
+  if (signals !== "keep" && signals !== "drop")
+    throw invalid("fork", `signals must be "keep" or "drop", not ${shown(signals)}.`, "signals");
+  return { before, id: checkedId("fork", id), version: checkedText("fork", "version", version), signals };
+}
 /** The update that `updateWithStart` sends. */
 export function checkedUpdate<T extends { readonly name: unknown } & UpdateOptions>(update: T): T {
   if (typeof update !== "object" || update === null)
@@ -254,7 +304,7 @@ export function wholeNumber(options: WorkerOptions, key: "concurrency" | "activi
   return value;
 }
 export function checkedLease(lease: WorkerOptions["lease"]): number {
-  const ms = parseDuration(lease ?? "30s");
+  const ms = parseDuration(lease ?? "30s", "lease");
   if (ms < 1) throw invalid("worker", "lease must be at least 1 ms.", "lease");
   return ms;
 }
@@ -271,28 +321,4 @@ export function checkedStopOn(stopOn: WorkerOptions["stopOn"] = []): readonly ("
       throw invalid("worker", `stopOn accepts "SIGTERM" and "SIGINT", not ${shown(signal)}.`, "stopOn");
   }
   return stopOn;
-}
-
-// ── lists ──
-
-export function checkedLimit(limit = 100): number {
-  if (!Number.isInteger(limit) || limit < 1 || limit > 1_000)
-    throw invalid("list", "limit must be a whole number from 1 to 1,000.", "limit");
-  return limit;
-}
-export function queryOf(filter: RunFilter): RunSelection {
-  const status = filter.status === undefined ? undefined : typeof filter.status === "string" ? [filter.status] : filter.status;
-  if (status !== undefined && !Array.isArray(status))
-    throw invalid("list", `status must be a status or a list of them, not ${kindOf(status)}.`, "status");
-  for (const one of status ?? [])
-    if (!STATUSES.has(one)) throw invalid("list", `Unknown status ${shown(one)}. Known statuses: ${[...STATUSES].join(", ")}.`, "status");
-  return {
-    status,
-    workflow: checkedText("list", "workflow", filter.workflow),
-    queue: checkedText("list", "queue", filter.queue),
-    parentId: checkedText("list", "parentId", filter.parentId),
-    attributes: filter.attributes === undefined ? undefined : checkedAttributes(filter.attributes),
-    since: filter.since === undefined ? undefined : moment("list", "since", filter.since),
-    until: filter.until === undefined ? undefined : moment("list", "until", filter.until),
-  };
 }

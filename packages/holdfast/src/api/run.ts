@@ -5,8 +5,8 @@
 
 import {
   type AnyWorkflow,
+  adviseAs,
   CanceledError,
-  type Codec,
   type Duration,
   evaluateQuery,
   type History,
@@ -21,19 +21,24 @@ import {
   RunFailedError,
   type RunInfo,
   RunNotFoundError,
+  RunOpenError,
   RunTerminatedError,
   reviveError,
   type SignalSpec,
   UpdateFailedError,
   type UpdateSpec,
 } from "@holdfast/core";
-import { declaredMessage, validated } from "@holdfast/host";
+import { declaredMessage, timeOrderedId, validated } from "@holdfast/host";
+import { featureOf } from "../backend/features.ts";
 import type { CancelJob, Message, NotDelivered, RunEnd, RunSnapshot, SignalJob, UpdateAnswer, UpdateJob } from "../backend/port.ts";
 import { blockedError } from "../backend/waiting.ts";
+import { BULK_WORKFLOW, NO_PROGRESS } from "../engine/bulk.ts";
 import { StoreCorruptError } from "../store/errors.ts";
 import { type Client, encoded } from "./client.ts";
-import { checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./options.ts";
+import type { Reason } from "./operatingTypes.ts";
+import { checkedFork, checkedName, checkedOptions, checkedReason, checkedSend, checkedSignal, RESULT, UPDATE } from "./options.ts";
 import { runInfo } from "./runInfo.ts";
+import type { ForkOptions } from "./types.ts";
 
 interface SendOptions {
   readonly idempotencyKey?: string;
@@ -71,14 +76,14 @@ export class RunHandle {
 
   async result(given?: { timeout?: Duration; signal?: AbortSignal }): Promise<unknown> {
     const options = checkedOptions("result", given, RESULT);
-    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
     const signal = checkedSignal(options.signal);
     signal?.throwIfAborted();
     // M3: a run of another workflow is not waited for. Checked once per handle; if the run has closed, no further call is needed.
     const known = this.#expected === undefined ? undefined : await this.#row();
     const row = known?.finishedAt === undefined ? await this.#client.backend.ended(this.id, { timeout, signal }) : known;
     if (row.status === "blocked") this.#client.onBlocked?.(this.id);
-    return resultOf(row, this.#client.codec);
+    return resultOf(row, this.#client);
   }
 
   // ── messages ──
@@ -94,7 +99,7 @@ export class RunHandle {
   async update(name: string, input?: unknown, given?: UpdateOptions): Promise<unknown> {
     const options = checkedOptions("update", given, UPDATE);
     const message = await this.updateMessage(name, input, options);
-    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
     return this.#reply(name, await this.#answerTo(message, timeout));
   }
   async #answerTo(message: Message<UpdateJob>, timeout: number | undefined): Promise<UpdateAnswer> {
@@ -113,7 +118,7 @@ export class RunHandle {
     const id = options.idempotencyKey ?? this.#client.environment.uuid();
     const job = { type: "update", id, name, input: encoded(this.#client, input, `the input of update ${name}`) } as const;
     // M8: a time of 0 is the same as none: the activation that delivers the update decides.
-    const acceptWithin = options.acceptWithin === undefined ? 0 : parseDuration(options.acceptWithin);
+    const acceptWithin = options.acceptWithin === undefined ? 0 : parseDuration(options.acceptWithin, "acceptWithin");
     return { job, idempotencyKey: options.idempotencyKey, acceptWithin: acceptWithin === 0 ? undefined : acceptWithin };
   }
   #reply(name: string, answer: UpdateAnswer): unknown {
@@ -162,6 +167,31 @@ export class RunHandle {
     }
   }
 
+  async fork(given: ForkOptions): Promise<RunHandle> {
+    const options = checkedFork(given);
+    const fork = featureOf(this.#client.backend, "fork");
+    if (this.#expected !== undefined) await this.#row();
+    const id = options.id ?? timeOrderedId(this.#client.environment);
+    const answer = await fork(this.id, { ...options, id });
+    switch (answer.status) {
+      case "not-found":
+        throw new RunNotFoundError({ runId: this.id });
+      case "conflict":
+        throw new RunAlreadyExistsError({ runId: id });
+      case "failed":
+        throw answer.error;
+      default:
+        return new RunHandle(this.#client, id, this.#workflow, true);
+    }
+  }
+  async delete(): Promise<void> {
+    const remove = featureOf(this.#client.backend, "delete");
+    if (this.#expected !== undefined) await this.#row();
+    const answer = await remove(this.id);
+    if (answer === "not-found") throw new RunNotFoundError({ runId: this.id });
+    if (answer === "open") throw new RunOpenError({ runId: this.id });
+  }
+
   // ── reading ──
 
   async #row(): Promise<RunSnapshot> {
@@ -187,13 +217,21 @@ export class RunHandle {
     }
   }
   async state(): Promise<unknown> {
-    const { state } = await this.#row();
-    return state === undefined ? undefined : this.#client.codec.decode(state);
+    const { state, workflow } = await this.#row();
+    if (state !== undefined) return this.#client.codec.decode(state);
+    return workflow === BULK_WORKFLOW ? NO_PROGRESS : undefined; // B3: before its first turn
   }
   async describe(): Promise<RunInfo> {
     const run = await this.#client.backend.describe(this.id);
     if (run === undefined) throw new RunNotFoundError({ runId: this.id });
     return runInfo(this.#verified(run), this.#client.codec);
+  }
+  async why(): Promise<Reason[]> {
+    const why = featureOf(this.#client.backend, "why");
+    if (this.#expected !== undefined) await this.#row();
+    const reasons = await why(this.id);
+    if (reasons === undefined) throw new RunNotFoundError({ runId: this.id });
+    return reasons.map((one) => ({ ...one, since: one.since === undefined ? undefined : new Date(one.since) }));
   }
   async history(): Promise<History> {
     return this.#client.backend.history(await this.#row());
@@ -223,7 +261,7 @@ function undelivered(runId: string, answer: NotDelivered): HoldfastError {
 }
 
 /** What `result()` returns or throws for a run that has ended or is blocked (V4). */
-function resultOf(row: RunEnd, codec: Codec): unknown {
+function resultOf(row: RunEnd, { codec, backend: { advice = {} } }: Client): unknown {
   const cause = row.error === undefined ? undefined : reviveError(row.error);
   switch (row.status) {
     case "completed":
@@ -239,8 +277,11 @@ function resultOf(row: RunEnd, codec: Codec): unknown {
     case "terminated":
       throw cause instanceof RunTerminatedError ? cause : new RunTerminatedError({ runId: row.id });
     case "blocked":
-      throw blockedError(row);
+      throw adviseAs(blockedError(row), advice);
     default:
-      throw new RunFailedError({ runId: row.id, resumable: row.resumable ?? true, ...(cause !== undefined && { cause }) });
+      throw adviseAs(
+        new RunFailedError({ runId: row.id, resumable: row.resumable ?? true, ...(cause !== undefined && { cause }) }),
+        advice,
+      );
   }
 }

@@ -2,8 +2,9 @@
 // Owns: nothing.
 // Invariants: W4 (stopping again returns the same promise).
 
-import type { BackendWorker } from "../backend/port.ts";
-import type { Worker } from "./types.ts";
+import type { BackendWorker, WorkerSighting } from "../backend/port.ts";
+import type { WorkerInfo } from "./operatingTypes.ts";
+import type { Worker } from "./workerTypes.ts";
 
 export class WorkerHandle implements Worker {
   readonly #worker: BackendWorker;
@@ -22,4 +23,15 @@ export class WorkerHandle implements Worker {
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop();
   }
+}
+
+/** A worker of any process, as users see it. */
+export function workerInfo({ serves, startedAt, seenAt, ...worker }: WorkerSighting): WorkerInfo {
+  return {
+    ...worker,
+    // Built-in workflows, which every worker serves, have a queue of their own.
+    serves: serves.flatMap(({ workflow, versions, queue }) => (queue === undefined ? [{ workflow, versions }] : [])),
+    startedAt: new Date(startedAt),
+    seenAt: new Date(seenAt),
+  };
 }

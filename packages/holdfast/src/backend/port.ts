@@ -15,33 +15,86 @@
 // - Times are milliseconds since 1970 by the clock of the backend; durations are milliseconds.
 // - After `close` was called, calls that write something or start a worker reject with `engineClosed()`. Reading and waiting continue until
 //   the promise of `close` resolves, and reject with the same error after that.
-// - If the backend lacks a feature, its optional method is absent. If an option asks for it, the call rejects with an `UnsupportedError`
+// - If the backend lacks a feature, its optional member is absent. If an option asks for it, the call rejects with an `UnsupportedError`
 //   that names the feature, the backend and an alternative. An option is never ignored.
 
-import type {
-  Activity,
-  AnyWorkflow,
-  Codec,
-  History,
-  Job,
-  Limits,
-  Logger,
-  OperationInfo,
-  Payload,
-  RunStatus,
-  SerializedError,
-  StoredRunRetry,
-} from "@holdfast/core";
+import type { Activity, AnyWorkflow, Codec, History, HostAdvice, Limits, Logger, OperationInfo, Payload } from "@holdfast/core";
 import type { Served } from "@holdfast/host";
+import type { QueueStore } from "../store/queuePort.ts";
+import type { AttributeTest, RunCounts, RunFilter, Scalar } from "../store/searchPort.ts";
+import type {
+  AddressedTo,
+  CancelJob,
+  Message,
+  ResumeAnswer,
+  RunDescription,
+  RunEnd,
+  RunSnapshot,
+  RunStart,
+  SendAnswer,
+  SignalJob,
+  StartAnswer,
+  UpdateAnswer,
+  UpdateJob,
+  WaitOptions,
+} from "./runs.ts";
+import type { BackendSchedules } from "./schedules.ts";
+
+export type * from "./runs.ts";
+export type { AttributeTest, RunCounts, Scalar };
 
 // ───────────────────────────── opening ──────────────────────────
 
 /** What `Holdfast.open` passes to the package of a backend. */
 export interface BackendOptions {
+  /** Encodes the values that workflow code sees. */
   readonly codec: Codec;
+  /** Where messages go. */
   readonly logger: Logger;
+  /** Upper bounds for payloads and histories. */
   readonly limits: Limits;
+  /** The namespace of the runs. */
   readonly namespace: string | undefined;
+  /** How to reach a Temporal cluster. */
+  readonly temporal?: TemporalOptions | undefined;
+}
+/** How to reach a Temporal cluster, and what its own tools should see. */
+export interface TemporalOptions {
+  /**
+   * An API key, or a function that returns one; it is called again every minute.
+   * @defaultValue none
+   */
+  apiKey?: string | (() => Promise<string>);
+  /**
+   * For `temporals://`: certificates.
+   * @defaultValue those that the machine trusts
+   */
+  tls?: {
+    /** The certificate of the authority that signed the server's, in PEM. */
+    serverRootCACertificate?: Uint8Array;
+    /** The certificate (`crt`) and key (`key`) of this client, for mutual TLS. */
+    clientCertPair?: {
+      /** The certificate, in PEM. */
+      crt: Uint8Array;
+      /** Its private key, in PEM. */
+      key: Uint8Array;
+    };
+    /**
+     * The name that the server's certificate must have.
+     * @defaultValue the host of the URL
+     */
+    serverNameOverride?: string;
+  };
+  /**
+   * Payload codecs of Temporal's SDKs, for payloads that other SDKs have to read.
+   * @defaultValue none
+   */
+  payloadCodecs?: readonly unknown[];
+  /**
+   * Attribute → registered search attribute. Attributes that are registered under their own name need no entry.
+   * @defaultValue none
+   */
+  searchAttributes?: Record<string, string>;
 }
 /** What such a package exports, for example `@holdfast/temporal`. */
 export interface BackendPackage {
@@ -49,142 +102,13 @@ export interface BackendPackage {
   openBackend(url: string, options: BackendOptions): Promise<Backend>;
 }
 
-// ───────────────────────────── runs ─────────────────────────────
-
-/** A run to be started. */
-export interface RunStart {
-  readonly id: string;
-  readonly workflow: string;
-  readonly version: string | undefined;
-  readonly input: Payload;
-  /** False if the caller has no definition, so that no schema was applied to `input`. The worker applies it before the first turn. */
-  readonly isChecked: boolean;
-  readonly queue: string;
-  readonly priority: number;
-  /** The run does not begin before this duration from now has passed … */
-  readonly delay?: number | undefined;
-  /** … or before this moment. At most one of the two is set. */
-  readonly startAt?: number | undefined;
-  /** The deadline as a duration from now, or as a moment (K7). At most one of the two is set. */
-  readonly deadline?: number | undefined;
-  readonly deadlineAt?: number | undefined;
-  readonly retry?: StoredRunRetry | undefined;
-  readonly attributes: Readonly<Record<string, string | number | boolean>>;
-  /** A repeated start with the same key finds the run of the first one, whatever its id (M3). Keys are separate for each workflow. */
-  readonly idempotencyKey?: string | undefined;
-  /** What to do if a run with this id and workflow exists. If it belongs to another workflow, it is always a conflict (M3). */
-  readonly onConflict: "reject" | "use-existing" | "restart-if-closed";
-  /** Randomness for the first execution (P7). Unused by a backend whose service creates its own seeds. */
-  readonly seed: string;
-  /** Delivered in the first activation (M8), or to the existing run with "use-existing". At most one is an update. */
-  readonly messages?: readonly Message<SignalJob | UpdateJob>[] | undefined;
-}
-
-/** The result of a start. */
-export type StartAnswer =
-  /** The run's id: with an idempotency key it may differ from the id asked for (M3). */
-  | { readonly status: "created" | "existing"; readonly id: string }
-  /**
-   * Nothing was written: the id is taken and `onConflict` is "reject", the existing run is closed and can't get the messages of a
-   * "use-existing" start, or the existing run belongs to another workflow. `workflow` and `runStatus` are those of the existing run.
-   */
-  | { readonly status: "conflict"; readonly id: string; readonly runStatus: RunStatus; readonly workflow: string }
-  /** This start failed; the caller gets `error`. */
-  | { readonly status: "failed"; readonly error: unknown };
-
-/** A run as it stood when it was read. */
-export interface RunSnapshot {
-  readonly id: string;
-  readonly workflow: string;
-  readonly version: string | undefined;
-  readonly status: RunStatus;
-  readonly queue: string;
-  readonly priority: number;
-  readonly input: Payload;
-  readonly output: Payload | undefined;
-  readonly error: SerializedError | undefined;
-  /** For a failed run: whether `resume` would continue it (D10). */
-  readonly resumable?: boolean | undefined;
-  /** The published state (P5). */
-  readonly state: Payload | undefined;
-  readonly execution: number;
-  readonly attempt: number;
-  readonly parent: { readonly runId: string } | undefined;
-  readonly attributes: Readonly<Record<string, string | number | boolean>>;
-  readonly createdAt: number;
-  readonly startedAt: number | undefined;
-  readonly availableAt: number | undefined;
-  readonly deadlineAt: number | undefined;
-  /** Undefined while the run is open. */
-  readonly finishedAt: number | undefined;
-  readonly workerId: string | undefined;
-  readonly historyLength: number;
-}
-/** A snapshot, with a description of what an open run waits for (P11). */
-export interface RunDescription extends RunSnapshot {
-  readonly waitingFor: readonly string[];
-}
-/** How a run ended, or that it is blocked (V4): `error` has the reason. */
-export type RunEnd = Pick<RunSnapshot, "id" | "status" | "output" | "error" | "resumable">;
-
-// ─────────────────────────── messages ───────────────────────────
-
-export type SignalJob = Extract<Job, { type: "signal" }>;
-export type UpdateJob = Extract<Job, { type: "update" }>;
-export type CancelJob = Extract<Job, { type: "cancel" }>;
-
-/** A message for a run. Its payload is as sent, checked against the schema; the worker transforms it by the schema. */
-export interface Message<J extends SignalJob | UpdateJob | CancelJob> {
-  readonly job: J;
-  /** A repeated send with the same key is delivered once (M3). For updates the job's id is the key, even if it is not set here. */
-  readonly idempotencyKey?: string | undefined;
-  /** For an update: how long it is offered to the run until a `receive` accepts it. Undefined: it is offered once (M8). */
-  readonly acceptWithin?: number | undefined;
-}
-/** A message and its recipient. If `workflow` is set, only a run of that workflow accepts it (M3); this is checked before the key. */
-export interface AddressedTo<M> {
-  readonly runId: string;
-  readonly workflow: string | undefined;
-  readonly message: M;
-}
-
-/** Why a message was not delivered. */
-export type NotDelivered =
-  | { readonly status: "not-found" }
-  | { readonly status: "closed"; readonly runStatus: RunStatus }
-  | { readonly status: "other-workflow"; readonly workflow: string };
-export type SendAnswer = { readonly status: "sent" } | { readonly status: "duplicate" } | NotDelivered;
-
-/** The outcome of an update. "failed": its handler failed. "rejected": it was not accepted, and nothing was added to the history. */
-export type UpdateOutcome =
-  | { readonly status: "completed"; readonly value: Payload }
-  | { readonly status: "failed" | "rejected"; readonly error: SerializedError };
-export type UpdateAnswer = UpdateOutcome | NotDelivered;
-
-export type ResumeAnswer = "resumed" | "woken" | "not-found" | "not-resumable";
-
-/** How long a caller waits. The wait rejects with `waitTimeout(…)` after `timeout`, and with the signal's reason if it aborts. */
-export interface WaitOptions {
-  readonly timeout?: number | undefined;
-  readonly signal?: AbortSignal | undefined;
-}
-
 // ───────────────────────────── reading ──────────────────────────
 
 /** Which runs: they must match all fields that are set. */
-export interface RunSelection {
-  readonly status?: readonly RunStatus[] | undefined;
-  readonly workflow?: string | undefined;
-  readonly queue?: string | undefined;
-  readonly parentId?: string | undefined;
-  /** The run must have all of them, with the same type: "1" is not 1. */
-  readonly attributes?: Readonly<Record<string, string | number | boolean>> | undefined;
-  /** Created at this moment or later … */
-  readonly since?: number | undefined;
-  /** … and before this one. */
-  readonly until?: number | undefined;
-}
+export type RunSelection = RunFilter;
+/** A page of runs. */
 export interface RunPage extends RunSelection {
+  /** Runs per page. */
   readonly limit: number;
   /** The `cursor` of the previous page. */
   readonly cursor?: string | undefined;
@@ -194,26 +118,41 @@ export interface RunPage extends RunSelection {
 
 /** The workflows of a worker: which definition drives a run of which version (V2). */
 export interface ServedWorkflows {
+  /** All definitions. */
   readonly all: readonly AnyWorkflow[];
   /** By name: the versions (undefined for runs without a version), or all of them. */
   readonly serves: readonly Served[];
   /** Undefined if this worker has no code for such a run. */
   find(workflow: string, version: string | undefined): AnyWorkflow | undefined;
 }
+/** A worker to start. Durations are milliseconds. */
 export interface WorkerSettings {
+  /** The id of the worker. */
   readonly id: string;
+  /** The queue that it works for. */
   readonly queue: string;
+  /** The workflows that it serves. */
   readonly workflows: ServedWorkflows;
+  /** The activities that it serves, by name. */
   readonly activities: ReadonlyMap<string, Activity<unknown, unknown>>;
+  /** The most runs in progress. */
   readonly concurrency: number;
+  /** The most activities in progress. */
   readonly activityConcurrency: number;
+  /** The most waiting runs that it keeps in memory. */
   readonly cachedRuns: number;
+  /** How long a run stays claimed without renewal. */
   readonly lease: number;
+  /** How long `stop` waits for steps in progress. */
   readonly gracePeriod: number;
+  /** How long the code of one turn may take. */
   readonly turnTimeout: number;
+  /** What happens when workflow code calls Date.now, Math.random, setTimeout or fetch. */
   readonly determinism: "off" | "warn" | "error";
 }
+/** A worker of a backend. */
 export interface BackendWorker {
+  /** The id of the worker. */
   readonly id: string;
   /** Number of runs and activities in progress. */
   readonly active: number;
@@ -228,9 +167,12 @@ export interface BackendWorker {
 
 // ───────────────────────────── the port ─────────────────────────
 
+/** The engine behind `Holdfast`, `Run` and `Worker`. A feature that a backend lacks is absent. */
 export interface Backend {
   /** The name used in messages: "SQLite", "Temporal". */
   readonly name: string;
+  /** What to do about errors that all hosts share, where this one has other ways. */
+  readonly advice?: HostAdvice;
 
   /**
    * Starts runs and answers in the same order. Each start is independent: a conflict or failure does not affect the others. A run is
@@ -275,10 +217,10 @@ export interface Backend {
   operations(run: RunSnapshot): Promise<OperationInfo[]>;
   /** The portable history of the newest execution, the input of `replay` (Y5). `run` as for `operations`. */
   history(run: RunSnapshot): Promise<History>;
-  /** Newest first, at most `limit` runs. `cursor` is undefined on the last page. A page may lack very recent writes. */
+  /** Newest first, at most `limit` `runs`. `cursor` is undefined on the last page. A page may lack very recent writes. */
   list(page: RunPage): Promise<{ readonly runs: readonly RunDescription[]; readonly cursor: string | undefined }>;
   /** The number of matching runs by status. */
-  count(selection: RunSelection): Promise<Record<RunStatus, number>>;
+  count(selection: RunSelection): Promise<RunCounts>;
   /** Resolves once the worker accepts work. */
   startWorker(settings: WorkerSettings): Promise<BackendWorker>;
   /**
@@ -289,41 +231,80 @@ export interface Backend {
 
   // Optional: absent where the backend lacks the feature. See `featureOf`.
 
-  /** A new run that shares the history of `runId` up to the operation at `before`, with or without the signals sent since then. */
+  /** Limits and pauses of queues (Q). After `close` was called its calls reject with `engineClosed()`. */
+  readonly queues?: BackendQueues | undefined;
+
+  /**
+   * A new run `id` that shares the history of `runId` up to the operation at `before`, with or without the `signals` sent since then (F).
+   * `version` is that of the new run; undefined: that of `runId`. "failed": the history can't be cut there.
+   */
   fork?(
     runId: string,
     fork: { readonly id: string; readonly before: string; readonly version: string | undefined; readonly signals: "keep" | "drop" },
   ): Promise<StartAnswer | { readonly status: "not-found" }>;
-  /** Deletes a closed run and all its data. */
+  /** Deletes a closed run and all its data: its id and its keys are free then. "open": nothing was deleted. */
   delete?(runId: string): Promise<"deleted" | "not-found" | "open">;
   /** Applies an action to every run that matches now. A run does the work and publishes its progress; resolves with the id of that run. */
   bulk?(selection: RunSelection, action: BulkAction): Promise<string>;
   /** The workers of all processes that were seen recently. */
   workers?(): Promise<WorkerSighting[]>;
+  /** Runs that start by the clock. */
+  readonly schedules?: BackendSchedules;
   /** Why the run does not advance; undefined if there is no such run. */
   why?(runId: string): Promise<readonly Reason[] | undefined>;
 }
 
-export type BulkAction =
-  | { readonly do: "cancel" | "terminate" | "resume" | "delete"; readonly reason: string | undefined }
-  | { readonly do: "signal"; readonly name: string; readonly payload: Payload };
+/** Limits and pauses of queues. */
+export type BackendQueues = Omit<QueueStore, "limitsFor">;
 
+/** What a bulk action does to each run. */
+export type BulkAction =
+  | {
+      /** What is done. */
+      readonly do: "cancel" | "terminate" | "resume" | "delete";
+      /** The reason for `cancel` and `terminate`. */
+      readonly reason: string | undefined;
+    }
+  | {
+      /** What is done. */
+      readonly do: "signal";
+      /** The name of the signal. */
+      readonly name: string;
+      /** The payload of the signal, encoded. */
+      readonly payload: Payload;
+    };
+
+/** A worker that is alive. */
 export interface WorkerSighting {
+  /** The id of the worker. */
   readonly id: string;
+  /** The name of its machine. */
   readonly host: string;
+  /** The id of its process. */
   readonly pid: number;
+  /** The queue that it works for. */
   readonly queue: string;
+  /** The workflows and versions that it serves. */
   readonly serves: ServedWorkflows["serves"];
+  /** The names of the activities that it serves. */
   readonly activities: readonly string[];
+  /** The most runs in progress. */
   readonly concurrency: number;
+  /** The most activities in progress. */
   readonly activityConcurrency: number;
+  /** Runs in progress when it was last seen. */
   readonly active: number;
+  /** Activities in progress when it was last seen. */
   readonly activeActivities: number;
+  /** When it started. */
   readonly startedAt: number;
+  /** When it last said that it is alive. */
   readonly seenAt: number;
 }
 
+/** Why a run does not advance: one obstacle. */
 export interface Reason {
+  /** The kind of obstacle, for programs. */
   readonly kind:
     | "no-worker"
     | "queue-full"
@@ -342,8 +323,12 @@ export interface Reason {
     | "lease"
     | "paused"
     | "closed";
+  /** The obstacle in words. */
   readonly text: string;
+  /** What to do about it, if anything. */
   readonly advice: string;
+  /** Since when, if that is known. */
   readonly since: number | undefined;
+  /** The location of the operation that it waits for. */
   readonly location: string | undefined;
 }

@@ -7,7 +7,9 @@ import type { RunDescription, RunEnd } from "./port.ts";
 
 /** What a caller waits for: the result of a run, or, if `update` is set, the reply to that update. */
 export interface WaitSubject {
+  /** The run that is waited for. */
   readonly runId: string;
+  /** The update whose outcome is waited for. */
   readonly update?: string | undefined;
 }
 

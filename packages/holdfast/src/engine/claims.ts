@@ -1,19 +1,19 @@
-// The claims of a worker: when it asks the store for runs, for how many, and what becomes of those that it gets.
-// Owns: the claim under way, the alarm for the next run that is due, and how far the blocked runs were tried.
-// Invariants: W1 W2 (no more than there is room for), W4 (a worker that stops gives back what a claim brings), D9 (a claim is repeated
-// where the last one may have left something), V4 (each worker that starts tries each blocked run once).
+// The claims of a worker: when it asks the store for runs, for how many, and how it takes them up.
+// Owns: the claim under way, the alarm for the next run that is due, how far the blocked runs were tried, and which of them wait for that.
+// Invariants: W1 W2 (no more than there is room for), W4 (a worker that stops returns what a claim brings), D9 (a claim is repeated if the
+// last one may have left something), V4 (each worker that starts tries each blocked run once).
 
 import { HoldfastError, type Logger, serializeError } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
 import type { WorkerSettings } from "../backend/port.ts";
 import { StoreCorruptError } from "../store/errors.ts";
-import type { ClaimedRun, ClaimResult, CommitResult, RunRow, Store, TurnCommit } from "../store/port.ts";
+import type { ClaimedRun, ClaimRequest, ClaimResult, CommitResult, RunRow, Store, TurnCommit } from "../store/port.ts";
 import { TakeoverLog } from "./outages.ts";
 import type { RunCache } from "./runCache.ts";
 import type { RunDriver } from "./runDriver.ts";
 import type { StoreClock } from "./storeClock.ts";
 
-/** Until a run that is due is asked for again, in milliseconds. */
+/** How long to wait before claiming again, if a run is due but locked. Milliseconds. */
 const LOCKED_MS = 100;
 
 export interface ClaimsOptions {
@@ -23,12 +23,12 @@ export interface ClaimsOptions {
   readonly logger: Logger;
   readonly clock: StoreClock;
   readonly cache: RunCache;
-  /** The runs that the worker drives, by id: what is claimed goes in here. */
+  /** The runs that the worker drives, by id. Claimed runs are added. */
   readonly active: Map<string, RunDriver>;
   /** Free slots. */
   room(): number;
   isStopping(): boolean;
-  /** Undefined: the worker has no code for it. */
+  /** Undefined if the worker has no code for the run. */
   driverOf(run: RunRow): RunDriver | undefined;
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
 }
@@ -38,34 +38,36 @@ export class Claims {
   readonly #takeovers: TakeoverLog;
   #underWay: Promise<void> | undefined;
   #isScheduled = false;
-  /** When a slot is free, or once the claim under way has answered. */
+  /** Claim again when a slot becomes free, or when the claim under way has answered. */
   #again = false;
   #alarm: Timer | undefined;
-  /** V4: blocked runs were tried up to here; undefined: all that there were when the worker started. */
+  /** V4: up to which blocked run they were tried; undefined once all that existed when the worker started were tried. */
   #blockedUpTo: number | undefined = 0;
+  /** V4, Q2: blocked runs up to there that could not be tried so far, since a limit holds them back. */
+  #heldBack: readonly number[] = [];
 
   constructor(options: ClaimsOptions) {
     this.#options = options;
     this.#takeovers = new TakeoverLog(options.logger, options.environment);
   }
-  /** Is a claim under way, or about to be? */
+  /** True while a claim is under way or about to begin. */
   get busy(): boolean {
     return this.#underWay !== undefined || this.#isScheduled;
   }
   get underWay(): Promise<void> | undefined {
     return this.#underWay;
   }
-  /** V4: has it yet to try runs that were blocked when the worker started? */
+  /** V4: true until all runs that were blocked when the worker started were tried. */
   get isTryingBlocked(): boolean {
     const { isStopping, settings } = this.#options;
     return this.#blockedUpTo !== undefined && !isStopping() && settings.workflows.serves.length > 0;
   }
-  /** V4: has it not even begun to? It needs a slot for that. */
-  get isToTryBlocked(): boolean {
+  /** V4: true until the first blocked run was tried. The worker needs a slot for that. */
+  get hasNotTriedBlocked(): boolean {
     return this.#blockedUpTo === 0;
   }
 
-  /** Once a turn of the event loop: slots that become free together are filled by one claim, and what was claimed together commits together. */
+  /** Claims once per turn of the event loop: slots that become free together are filled by one claim, and their runs commit together. */
   soon(): void {
     if (this.#isScheduled) return;
     this.#isScheduled = true;
@@ -74,15 +76,15 @@ export class Claims {
       void this.#claim();
     });
   }
-  /** A slot is free: the last claim may have left something for it. */
+  /** A slot is free: the last claim may have left runs for it. */
   slotIsFree(): void {
     if (this.#again) this.soon();
   }
-  /** No further claim begins by time. */
+  /** Cancels the timer for the next claim. */
   stop(): void {
     this.#alarm?.cancel();
   }
-  /** What was gathered for the log. */
+  /** Writes the log lines that were gathered. */
   flush(): void {
     this.#takeovers.flush();
   }
@@ -103,7 +105,7 @@ export class Claims {
   async #claimUpTo(room: number): Promise<void> {
     const { isStopping, logger, cache } = this.#options;
     try {
-      const tried = this.#blockedUpTo === undefined ? 0 : await this.#tryBlocked(Math.ceil(room / 2), this.#blockedUpTo);
+      const tried = await this.#tryBlocked(Math.ceil(room / 2));
       const left = room - tried;
       if (left <= 0) this.#again = true;
       if (left <= 0 || isStopping()) return;
@@ -113,32 +115,40 @@ export class Claims {
       if (result.nextAt !== undefined) this.#claimAfter(result.nextAt - result.now, result.runs.length);
       if (result.runs.length === left || this.#blockedUpTo !== undefined) this.#again = true;
     } catch (error) {
-      logger.error("Runs could not be claimed; trying again.", { error });
+      if (!isStopping()) logger.error("Runs could not be claimed; trying again.", { error });
     } finally {
       cache.releasePromises();
     }
   }
-  /** V4: once by each worker that starts, whatever its code looks like; beside other work. */
-  async #tryBlocked(limit: number, after: number): Promise<number> {
-    const { runs, lastBlocked } = await this.#claimSome(limit, after);
-    this.#blockedUpTo = lastBlocked;
+  /** V4: each worker that starts tries each blocked run once, whatever its code is, and does other work meanwhile. */
+  async #tryBlocked(limit: number): Promise<number> {
+    if (this.#blockedUpTo !== undefined) {
+      const { runs, lastBlocked, heldBack = [] } = await this.#claimSome(limit, { blockedAfter: this.#blockedUpTo });
+      this.#blockedUpTo = lastBlocked;
+      this.#heldBack = [...this.#heldBack, ...heldBack];
+      return runs.length;
+    }
+    if (this.#heldBack.length === 0) return 0;
+    const blockedOnly = this.#heldBack.slice(0, limit);
+    const { runs, heldBack = [] } = await this.#claimSome(limit, { blockedAfter: 0, blockedOnly });
+    this.#heldBack = [...this.#heldBack.slice(limit), ...heldBack];
     return runs.length;
   }
-  async #claimSome(limit: number, blockedAfter?: number): Promise<ClaimResult> {
+  async #claimSome(limit: number, blocked?: Pick<ClaimRequest, "blockedAfter" | "blockedOnly">): Promise<ClaimResult> {
     const { settings, store, environment, clock, cache, isStopping, driverOf } = this.#options;
     const { id: workerId, lease, queue, workflows } = settings;
     const asked = clock.local();
     const leasedAt = environment.elapsed();
     const cached = (runId: string) => cache.promise(runId);
-    const result = await store.claim({ workerId, queue, serves: workflows.serves, limit, lease, blockedAfter, cached });
+    const result = await store.claim({ workerId, queue, serves: workflows.serves, limit, lease, cached, ...blocked });
     clock.set(asked, result.now);
-    // W4: it was asked for before; others may have it.
+    // W4: the claim began before the worker stopped; other workers can claim these runs.
     if (isStopping()) await Promise.all(result.runs.map(({ run }) => driverOf(run)?.giveBack()));
     else for (const claim of result.runs) this.#take(claim, leasedAt);
     for (const { recoveredFrom } of result.runs) if (recoveredFrom !== undefined) this.#takeovers.note(recoveredFrom);
     return result;
   }
-  /** A run that is due and was not claimed is locked by another process at this moment. */
+  /** A run that is due but was not claimed is locked by another process. */
   #claimAfter(ms: number, claimed: number): void {
     this.#alarm = this.#options.environment.after(ms <= 0 && claimed === 0 ? LOCKED_MS : ms, () => void this.#claim());
   }
@@ -147,33 +157,38 @@ export class Claims {
     const { active, cache, logger, driverOf } = this.#options;
     const { run } = claim;
     const cached = cache.take(run.id);
+    if (claim.turns === undefined && cached !== undefined && cached.seed !== run.seed) {
+      // B4: a run that was removed had the same id. The next claim comes with the history.
+      cached.evict();
+      return void driverOf(run)?.giveBack();
+    }
     if (claim.turns === undefined && cached === undefined && run.turns > 0) {
-      logger.error(`Run ${run.id} came without its history, which is not here; it is given back.`, { runId: run.id });
+      logger.error(`Run ${run.id} was claimed without its history, which is no longer in memory; the run is released.`, { runId: run.id });
       return void driverOf(run)?.giveBack();
     }
     const reusable = claim.turns === undefined && cached !== undefined;
     if (!reusable) cached?.evict();
     const driver = reusable ? cached : driverOf(run);
     if (driver === undefined) return this.#blockUnserved(claim);
-    // D4: a worker that stood still until its lease had run out may claim the same run again: the claim before is lost.
+    // D4: a worker that stood still until its lease expired may claim the same run again: its previous claim is lost.
     active.get(run.id)?.lose(new HoldfastError("The lease of this run was lost.", { code: "HF_CLAIM_LOST" }));
     active.set(run.id, driver);
     driver.leasedAt = leasedAt;
     driver.claimed(claim).catch((error: unknown) => {
-      logger.error(`Run ${run.id} could not be driven; it is given back when its lease ends.`, { runId: run.id, error });
+      logger.error(`Run ${run.id} could not be advanced; workers can claim it again when its lease expires.`, { runId: run.id, error });
       driver.lose(error);
     });
   }
 
-  /** V4: handed out by a row that something else has written to. Kept, it would lie here until its lease ends, again and again. */
+  /** V4: its row was changed by something else. Without this it would be claimed, and kept until its lease expires, again and again. */
   #blockUnserved({ run, inbox }: ClaimedRun): void {
     const { settings, logger, commit } = this.#options;
     const { id: runId, execution, epoch, workflow, version } = run;
     const cause = new TypeError(
-      `Run ${runId} was handed out as one that this worker serves, and says that it is of ${workflow}@${version ?? ""}.`,
+      `Run ${runId} was claimed for a workflow that this worker serves, but its row says ${workflow}@${version ?? ""}.`,
     );
     const error = new StoreCorruptError({ where: "The store", cause });
-    logger.error(`Run ${runId} is blocked: this worker has no code for what its row says.`, { runId, error: cause });
+    logger.error(`Run ${runId} is blocked: this worker has no code for the workflow in its row.`, { runId, error: cause });
     const turn: TurnCommit = {
       runId,
       execution,
@@ -187,7 +202,7 @@ export class Claims {
     commit(
       turn,
       () => {},
-      (failure) => logger.error(`Run ${runId} could not be blocked; it is tried again when its lease ends.`, { runId, error: failure }),
+      (failure) => logger.error(`Run ${runId} could not be blocked; it is retried when its lease expires.`, { runId, error: failure }),
     );
   }
 }

@@ -4,6 +4,7 @@
 
 import {
   type ActivityInfo,
+  type AnyWorkflow,
   type Codec,
   DEFAULT_LIMITS,
   encodeLimited,
@@ -12,19 +13,19 @@ import {
   type Limits,
   type Logger,
   messageOf,
-  NOT_ACCEPTED_IN_TIME,
   type OperationInfo,
-  type RunStatus,
   sealed,
-  serializeError,
   toHistory,
-  UpdateRejectedError,
+  UnsupportedError,
 } from "@holdfast/core";
-import { type Environment, operationsOf, type Timer } from "@holdfast/host";
+import { BlockedLog, type Environment, operationsOf, type Timer, timeOrderedId } from "@holdfast/host";
 import type {
   AddressedTo,
   Backend,
+  BulkAction,
   Message,
+  Reason,
+  RunCounts,
   RunDescription,
   RunEnd,
   RunPage,
@@ -36,36 +37,40 @@ import type {
   UpdateJob,
   WaitOptions,
   WorkerSettings,
+  WorkerSighting,
 } from "../backend/port.ts";
 import { engineClosed } from "../backend/waiting.ts";
-import { BlockedLog } from "../host/blocking.ts";
-import { Committer } from "../host/committer.ts";
-import { WorkerHost, type WorkerHostSettings } from "../host/worker.ts";
 import { Batcher } from "../store/batcher.ts";
 import { sizeOfMessage } from "../store/batchSizes.ts";
 import { isRefusal } from "../store/errors.ts";
+import type { DeleteResult } from "../store/keepingPort.ts";
 import type {
   AddressedMessage,
   CreateResult,
   NewRun,
   ResumeResult,
-  RunRow,
   SendResult,
   Store,
   StoreWithin,
   Termination,
   TurnCommit,
-  UpdateOutcome,
 } from "../store/port.ts";
 import { sealedStore } from "../store/sealedStore.ts";
+import { type AcceptanceHost, waitForAcceptance } from "./acceptance.ts";
+import { type BulkInput, bulkStart, bulkWorkflow, servingBulk } from "./bulk.ts";
+import { Committer } from "./committer.ts";
+import { Deadlines } from "./deadlines.ts";
 import { Descriptions } from "./descriptions.ts";
+import { FiledQueues, openQueues } from "./filedQueues.ts";
+import { type ForkRequest, forkedRun } from "./fork.ts";
 import { OutageLog } from "./outages.ts";
+import { reasonsOf } from "./reasons.ts";
 import { ResultWaiters } from "./resultWaiters.ts";
+import { RETIRE_EVERY_MS, Retirement } from "./retirement.ts";
 import type { RunDriver } from "./runDriver.ts";
-
-/** M8: after the time that an update may wait, in milliseconds, until its sender rejects it; and between tries. */
-const REJECT_LATER_MS = 100;
-const REJECT_AGAIN_MS = 500;
+import { Schedules } from "./schedules.ts";
+import { UnservedRuns } from "./unservedRuns.ts";
+import { WorkerHost, type WorkerHostSettings } from "./worker.ts";
 
 export interface EngineOptions {
   readonly store: Store;
@@ -73,9 +78,11 @@ export interface EngineOptions {
   readonly codec: Codec;
   readonly logger: Logger;
   readonly limits: Partial<Limits>;
+  /** How long closed runs are kept whose workflow says nothing (B4). Default: as the store says, else forever. */
+  readonly retention?: number | "forever" | undefined;
   readonly internals?: EngineInternals | undefined;
 }
-/** What tests put in place of the real thing. */
+/** Replacements for tests. */
 export interface EngineInternals {
   /** The shortest turn that the watchdog logs, in milliseconds. Default 5,000. */
   readonly watchdogAfter?: number;
@@ -90,63 +97,98 @@ export class Engine implements Backend {
   readonly codec: Codec;
   readonly logger: Logger;
   readonly limits: Limits;
+  readonly queues: Backend["queues"];
   readonly #committer: Committer;
   readonly #sends: Batcher<AddressedMessage, SendResult>;
   readonly #terminations: Batcher<Termination, SendResult>;
   readonly #resumptions: Batcher<string, ResumeResult>;
+  readonly #deletions: Batcher<string, DeleteResult>;
   readonly #workers = new Set<WorkerHost>();
   readonly #results: ResultWaiters;
   readonly #blockedLog: BlockedLog;
   readonly #descriptions: Descriptions;
   readonly #internals: EngineInternals;
-  /** What was warned of: nothing alive, as far as this process knows, could fulfil what is waited for. */
-  readonly #warned = new Set<string>();
+  readonly #unserved: UnservedRuns;
   readonly #outages: OutageLog;
+  readonly #filed: FiledQueues;
+  readonly #bulk: AnyWorkflow;
+  readonly #retention: EngineOptions["retention"];
   #unwatch: () => void = () => {};
   #unwatchOutages: (() => void) | undefined;
   readonly #timers: Timer[] = [];
+  readonly #commitWatchers = new Set<(runId: string) => void>();
   #closure: Promise<void> | undefined;
   #closing = false;
   #closed = false;
-  #retiring = false;
-  #expiring = false;
-  #expireAgain = false;
-  /** Why deadlines could not be looked at: told once, since they are looked at twice a second. */
-  #lateError: string | undefined;
+  readonly #retirement: Retirement;
+  readonly #deadlines: Deadlines;
+  readonly schedules: Schedules;
   constructor(options: EngineOptions) {
     this.store = sealedStore(options.store, options.codec);
     this.environment = options.environment;
     this.codec = options.codec;
+    this.queues = openQueues(this.store, () => this.#assertOpen());
+    this.#retention = options.retention;
+    this.#bulk = bulkWorkflow({
+      store: this.store,
+      send: (message) => this.send(message),
+      terminate: (runId, reason) => this.terminate(runId, reason),
+      resume: (runId) => this.resume(runId),
+      delete: (runId) => this.delete(runId),
+    });
+    this.#filed = new FiledQueues(options.environment);
     this.#outages = new OutageLog(options.logger, options.environment);
     this.logger = this.#outages;
     this.limits = { ...DEFAULT_LIMITS, ...options.limits };
     this.#blockedLog = new BlockedLog(options.logger, options.environment);
-    this.#descriptions = new Descriptions(options.environment, () => this.#workers);
+    this.#descriptions = new Descriptions(() => this.#workers);
     this.#internals = options.internals ?? {};
     this.#results = new ResultWaiters(this.store, options.environment, this.logger, {
-      isTrying: () => [...this.#workers].some((worker) => worker.isTryingBlocked),
+      isRetryingBlocked: () => [...this.#workers].some((worker) => worker.isTryingBlocked),
       describe: (runId) => this.describe(runId),
     });
+    const { store, logger } = this;
+    this.#unserved = new UnservedRuns({
+      store,
+      logger,
+      results: this.#results,
+      descriptions: this.#descriptions,
+    });
+    this.#retirement = new Retirement(store, logger);
     this.#committer = new Committer(
       this.store,
       options.environment,
       () => [...this.#workers].some((worker) => worker.computing > 0),
       () => [...this.#workers].reduce((sum, worker) => sum + worker.inProgress, 0),
-      (turn) => this.#tell(turn),
+      (turn, result) => this.#committed(turn, result.goesOn === true),
       ({ runId }, error) => this.logger.warn(`The end of a run waits for a lock. ${messageOf(error)}`, { runId }),
     );
     const { limits } = this.store;
     const { environment } = options;
+    this.schedules = new Schedules({
+      ...{ store: this.store, environment, codec: options.codec, logger: this.logger },
+      assertOpen: () => this.#assertOpen(),
+      readable: () => this.#readable,
+      create: (starts) => this.create(starts),
+      canceled: (runId) => this.#results.mayEndElsewhere(runId),
+      lookAgain: () => void this.#deadlines.look(),
+    });
+    this.#deadlines = new Deadlines({
+      ...{ store: this.store, environment, logger: this.logger },
+      reached: () => this.#outages.reached(),
+      due: (found) => this.schedules.tick(found),
+    });
     this.#sends = new Batcher(environment, (messages, wait) => this.store.send(messages, wait), {
       limits,
       keyOf: ({ runId }) => runId,
       sizeOf: sizeOfMessage,
     });
     this.#terminations = new Batcher(environment, (runs) => this.store.terminate(runs), { limits, keyOf: ({ runId }) => runId });
+    this.#deletions = new Batcher(environment, (runIds) => this.store.delete(runIds), { limits, keyOf: (runId) => runId });
     this.#resumptions = new Batcher(environment, (runIds) => this.store.resume(runIds), { limits, keyOf: (runId) => runId });
   }
   async open(): Promise<void> {
-    await this.store.open();
+    await this.store.open({ retention: this.#retention });
     this.#unwatchOutages = this.store.watchOutages?.({
       gone: (error, since) => this.#outages.gone(error, since),
       back: () => this.#outages.reached(),
@@ -157,16 +199,14 @@ export class Engine implements Backend {
       if (wakeup.ended !== undefined && wakeup.isOwn !== true) this.#results.lookAtEnded(wakeup.ended);
       else this.#results.look(wakeup.isOwn === true);
     });
+    this.#deadlines.start();
     this.#timers.push(
-      this.environment.every(500, () => {
-        if (!this.#expiring) void this.#expire();
-      }),
       this.environment.every(1_000, () => this.#results.look()),
-      this.environment.every(1_000, () => void this.#warnOfUnserved()),
-      this.environment.every(60_000, () => void this.#retire()),
+      this.environment.every(1_000, () => void this.#unserved.look()),
+      this.environment.every(RETIRE_EVERY_MS, () => void this.#retirement.look()),
     );
   }
-  /** Nothing new is begun from here on: what was begun may end. */
+  /** From now on nothing new begins. What has begun may end. */
   refuse(): void {
     this.#closing = true;
   }
@@ -178,18 +218,21 @@ export class Engine implements Backend {
   async #close(): Promise<void> {
     await Promise.all([...this.#workers].map((worker) => worker.stop()));
     this.#closed = true;
+    this.#retirement.stop();
     this.#unwatch();
     this.#unwatchOutages?.();
+    this.#deadlines.stop();
     for (const timer of this.#timers) timer.cancel();
+    await this.schedules.close();
     this.#results.close();
     this.#blockedLog.flush();
     await this.store.close();
   }
-  /** For what can't be begun once `close` was called. */
+  /** For calls that must not begin once `close` was called. */
   #assertOpen(): void {
     if (this.#closing) throw engineClosed();
   }
-  /** The store, for reading: also while the engine closes. */
+  /** The store, for reading. Works while the engine closes, too. */
   get #readable(): Store {
     if (this.#closed) throw engineClosed();
     return this.store;
@@ -202,6 +245,7 @@ export class Engine implements Backend {
     const { watchdogAfter = 5_000, replaceStep = NONE, replaceActivity = NONE } = this.#internals;
     const settings: WorkerHostSettings = {
       ...asked,
+      workflows: servingBulk(asked.workflows, this.#bulk),
       watchdogAfter: Math.max(watchdogAfter, 2 * asked.turnTimeout),
       maxRecoveries: 100,
       pollInterval: 1_000,
@@ -217,7 +261,7 @@ export class Engine implements Backend {
       encode: (value, what) => encodeLimited(this.codec, value, this.limits, what),
       commit: (turn, done, failed) => this.#committer.commit(turn, done, failed),
       blockedLog: this.#blockedLog,
-      lookAtDeadlines: () => void this.#expire(),
+      checkDeadlines: () => void this.#deadlines.look(),
       stopped: (one) => void this.#workers.delete(one),
     });
     this.#workers.add(worker);
@@ -229,79 +273,47 @@ export class Engine implements Backend {
     }
     return worker;
   }
-  /** Is anything of this process's under way that will go on by itself? */
+  /** True while this process does something that continues without a message or a timer. */
   get busy(): boolean {
-    const batchers = [this.#sends, this.#terminations, this.#resumptions, this.#committer];
-    return this.#results.busy || batchers.some(({ idle }) => !idle) || [...this.#workers].some((worker) => worker.busy);
+    const batchers = [this.#sends, this.#terminations, this.#resumptions, this.#deletions, this.#committer];
+    return (
+      this.#results.busy || this.schedules.busy || batchers.some(({ idle }) => !idle) || [...this.#workers].some((worker) => worker.busy)
+    );
   }
-  /** Code of users that runs: steps and activities. It may go on by itself, or wait for time to pass. */
+  /** The steps and activities that are running. They may continue by themselves, or wait for time to pass. */
   get running(): string[] {
     return [...this.#workers].flatMap((worker) => worker.running);
   }
-  /** Does anybody in this process wait for a result or an update? */
+  /** True if a caller in this process waits for a result or an update. */
   get waiting(): boolean {
     return this.#results.waiting;
   }
-  /** Does anybody wait for as long as it takes? */
-  get waitingForEver(): boolean {
-    return this.#results.waitingForEver;
+  /** True if one of these callers has no timeout. */
+  get waitsWithoutTimeout(): boolean {
+    return this.#results.waitsWithoutTimeout;
   }
-  /** Tells those who wait for as long as it takes, run by run, that they wait in vain. */
-  giveUp(why: (runId: string) => Promise<Error>): Promise<void> {
-    return this.#results.giveUp(why);
+  /** Rejects the waits without a timeout, with an error for each run. */
+  rejectEndlessWaits(errorOf: (runId: string) => Promise<Error>): Promise<void> {
+    return this.#results.rejectEndlessWaits(errorOf);
   }
-  /** Clients of this process learn of ends and outcomes without looking them up. */
-  #tell(turn: TurnCommit): void {
-    this.#expectDeadlines(turn.children ?? []);
-    for (const { runId, message } of turn.sends ?? []) if (message.job.type === "cancel") this.#results.doubt(runId); // as in send()
-    for (const { id, outcome } of turn.updates ?? []) this.#results.tellUpdate(turn.runId, id, outcome);
+  /** Calls back with the id of each run of which a worker of this process has committed a turn. Returns how to stop. */
+  watchCommits(onCommit: (runId: string) => void): () => void {
+    this.#commitWatchers.add(onCommit);
+    return () => void this.#commitWatchers.delete(onCommit);
+  }
+  /** Callers in this process get ends and outcomes without reading the store. */
+  #committed(turn: TurnCommit, goesOn = false): void {
+    if (this.#commitWatchers.size > 0) for (const watcher of this.#commitWatchers) watcher(turn.runId);
+    this.#deadlines.expect(turn.children ?? []);
+    for (const { runId, message } of turn.sends ?? []) if (message.job.type === "cancel") this.#results.mayEndElsewhere(runId); // as in send()
+    for (const { id, outcome } of turn.updates ?? []) this.#results.updateEnded(turn.runId, id, outcome);
     const { close, blocked, runId } = turn;
+    if (goesOn) return this.#results.mayEndElsewhere(runId); // Q9: with its next start, which any worker may claim
     if (close !== undefined && close.status !== "continued") {
       const { status, output, error, resumable = true } = close;
-      this.#results.tellEnd({ id: runId, status, output, error, resumable });
-    } else if (blocked !== undefined) this.#results.tellEnd({ id: runId, status: "blocked", output: undefined, error: blocked.error });
+      this.#results.runEnded({ id: runId, status, output, error, resumable });
+    } else if (blocked !== undefined) this.#results.runEnded({ id: runId, status: "blocked", output: undefined, error: blocked.error });
   }
-  /** K7: looks at deadlines, and at the timeouts of activities. One look after the other, however slow the store is. */
-  async #expire(): Promise<void> {
-    this.#expireAgain = true;
-    if (this.#expiring) return;
-    this.#expiring = true;
-    while (this.#expireAgain && !this.#closed) {
-      this.#expireAgain = false;
-      try {
-        await this.store.expire();
-        this.#outages.reached();
-        this.#lateError = undefined;
-      } catch (error) {
-        const isTold = this.#lateError === String(error);
-        this.#lateError = String(error);
-        if (!this.#closed && !isTold) this.logger.error("Deadlines could not be looked at; trying again.", { error });
-      }
-    }
-    this.#expiring = false;
-  }
-  /** Small batches, one after the other, so that nobody waits long for one. */
-  async #retire(): Promise<void> {
-    if (this.#retiring || this.store.retire === undefined) return;
-    this.#retiring = true;
-    try {
-      while (!this.#closed && (await this.store.retire()) > 0);
-    } catch (error) {
-      this.logger.error("Closed runs could not be retired; trying again later.", { error });
-    } finally {
-      this.#retiring = false;
-    }
-  }
-  /** Deadlines that are near are looked at when they strike; those that are over already, at once. */
-  #expectDeadlines(runs: readonly NewRun[]): void {
-    for (const { deadline, deadlineAt } of runs) {
-      const after = deadline ?? (deadlineAt === undefined ? undefined : deadlineAt - this.environment.now());
-      // Later ones are found in time by looking now and then; a timer each would be dear.
-      if (after !== undefined && after <= 0) void this.#expire();
-      else if (after !== undefined && after <= 1_000) this.environment.after(after, () => void this.#expire());
-    }
-  }
-
   // ── starting ──
 
   create(starts: readonly RunStart[], tx?: unknown): Promise<StartAnswer[]> {
@@ -309,7 +321,7 @@ export class Engine implements Backend {
     if (one !== undefined && starts.length === 1) return this.#answerStart(one, tx);
     return Promise.all(starts.map((start) => this.#answerStart(start, tx))).then((answers) => answers.flat());
   }
-  /** In a list, as `create` answers: most calls start one run, and need no further promise for it. */
+  /** Returns a list, like `create`: most calls start one run, and need no further promise for it. */
   async #answerStart(run: RunStart, tx: unknown): Promise<StartAnswer[]> {
     try {
       this.#assertOpen();
@@ -322,38 +334,47 @@ export class Engine implements Backend {
         result = await this.#committer.create({ ...run, first: begun.first });
       } catch (error) {
         if (isRefusal(error)) begun.worker.forget(begun.driver);
-        else void begun.driver.notBorn(error, begun.first.commit);
+        else void begun.driver.creationUnknown(error, begun.first.commit);
         throw error;
       }
-      if (result.status !== "created") begun.worker.forget(begun.driver);
+      if (result.status !== "created" || this.#filed.isFiled(run, result)) begun.worker.forget(begun.driver);
       else {
-        this.#results.expect(run.id);
-        begun.driver.born();
+        this.#results.expectOwnEnd(run.id);
+        begun.driver.created();
         begun.driver.leasedAt = asked;
-        await begun.worker.makeSure(begun.driver, begun.first.commit);
+        await begun.worker.confirmLease(begun.driver, begun.first.commit);
         begun.driver.begun(begun.first.commit);
-        this.#tell(begun.first.commit);
+        this.#committed(begun.first.commit);
       }
       return [result];
     } catch (error) {
       return [{ status: "failed", error }];
     }
   }
+  async fork(runId: string, request: ForkRequest): Promise<StartAnswer | { readonly status: "not-found" }> {
+    this.#assertOpen();
+    const run = await forkedRun(this.store, this.environment, runId, request);
+    return run === undefined ? { status: "not-found" } : this.#create(run);
+  }
   async #create(run: NewRun): Promise<CreateResult> {
+    // Q9: what a run that exists begins with next may end without a worker of this process.
+    if (run.onConflict === "replace" || run.onConflict === "debounce") this.#results.mayEndElsewhere(run.id);
     const result = await this.#committer.create(run);
-    this.#expectDeadlines([run]);
+    this.#deadlines.expect([run]);
     const { deadline, deadlineAt } = run;
-    // A deadline ends it without its worker.
+    // A deadline would end it without its worker.
     if (result.status === "created" && deadline === undefined && deadlineAt === undefined && this.#serves(run))
-      this.#results.expect(run.id);
+      this.#results.expectOwnEnd(run.id);
     return result;
   }
   #serves(run: NewRun): boolean {
     return [...this.#workers].some((worker) => worker.hasCodeFor(run));
   }
-  /** Where a worker here has a free slot, the first turn is computed before the run is created: no claim, one commit less. */
+  /** If a worker of this process has a free slot, the first turn is computed before the run is created: no claim, one commit less. */
   async #begin(run: RunStart): Promise<{ worker: WorkerHost; driver: RunDriver; first: NonNullable<NewRun["first"]> } | undefined> {
     if (!run.isChecked || run.onConflict !== "reject" || (run.delay ?? 0) > 0 || run.startAt !== undefined) return undefined;
+    if (run.key !== undefined || run.after !== undefined || run.schedule !== undefined) return undefined; // Q2, Q10: the store decides when
+    if (this.#filed.has(run.queue)) return undefined;
     if ((run.messages?.length ?? 0) > 0 || run.deadline !== undefined || run.deadlineAt !== undefined || run.idempotencyKey !== undefined)
       return undefined;
     for (const worker of this.#workers) {
@@ -368,24 +389,32 @@ export class Engine implements Backend {
 
   async send(message: AddressedMessage, tx?: unknown): Promise<SendResult> {
     this.#assertOpen();
-    if (message.message.job.type === "cancel") this.#results.doubt(message.runId); // one that has not begun ends at once
+    if (message.message.job.type === "cancel") this.#results.mayEndElsewhere(message.runId); // a run that has not begun ends at once
     if (tx === undefined) return this.#sends.add(message);
     const [sent] = await this.#within("signal", tx).send([message]);
     return sent as SendResult;
   }
   async terminate(runId: string, reason: string | undefined): Promise<SendResult> {
     this.#assertOpen();
-    this.#results.doubt(runId);
+    this.#results.mayEndElsewhere(runId);
     return this.#terminations.add({ runId, reason });
   }
   async resume(runId: string): Promise<ResumeResult> {
     this.#assertOpen();
     return this.#resumptions.add(runId);
   }
-  /** Never ignored: a caller who passes a transaction counts on it. */
+  async delete(runId: string): Promise<DeleteResult> {
+    this.#assertOpen();
+    return this.#deletions.add(runId);
+  }
+  /** A store without transactions is an error: the caller relies on `tx`. */
   #within(what: string, tx: unknown): StoreWithin {
     if (this.store.within !== undefined) return this.store.within(tx);
-    throw new InvalidInputError({ what, issues: [{ message: "This store can't take part in a transaction of yours.", path: ["tx"] }] });
+    const message = "This store can't take part in your transaction. Leave out tx, or use a store on the same database.";
+    throw new InvalidInputError({ what, issues: [{ message, path: ["tx"] }] });
+  }
+  get #acceptance(): AcceptanceHost {
+    return { store: this.store, environment: this.environment, results: this.#results, isClosed: () => this.#closed };
   }
   async update(update: AddressedTo<Message<UpdateJob>>, wait: WaitOptions): Promise<UpdateAnswer> {
     const sent = await this.send(update);
@@ -397,40 +426,32 @@ export class Engine implements Backend {
     if (this.#closed) throw engineClosed();
     return message.acceptWithin === undefined
       ? this.#results.update(runId, id, wait)
-      : this.#waitForAcceptance(runId, message.job, message.acceptWithin, wait);
+      : waitForAcceptance(this.#acceptance, { runId, update: message.job, within: message.acceptWithin }, wait);
   }
-  /**
-   * M8: what waits for an update that may wait to be accepted also rejects it, once its time is over. A little later than that: a turn that
-   * has just accepted it is likely to be in the store by then.
-   */
-  async #waitForAcceptance(runId: string, { id, name }: UpdateJob, within: number, wait: WaitOptions): Promise<UpdateOutcome> {
-    const error = serializeError(new UpdateRejectedError({ update: name, reason: NOT_ACCEPTED_IN_TIME }));
-    let timer: Timer | undefined;
-    let isOver = false;
-    const again = (ms: number): void => {
-      if (!isOver) timer = this.environment.after(ms, () => void reject());
-    };
-    const reject = async (): Promise<void> => {
-      if (isOver || this.#closed) return;
-      try {
-        const [outcome] = await this.store.rejectUpdates([{ runId, id, error }]);
-        if (outcome === "waiting") again(REJECT_AGAIN_MS);
-        else if (outcome !== undefined) this.#results.tellUpdate(runId, id, outcome);
-      } catch {
-        again(REJECT_AGAIN_MS); // the store can't be asked now
-      }
-    };
-    again(within + REJECT_LATER_MS);
-    try {
-      return await this.#results.update(runId, id, wait);
-    } finally {
-      isOver = true;
-      timer?.cancel();
-    }
-  }
-  /** Also while it closes: a run may end meanwhile. */
+  /** Works while the engine closes, too: a run may end meanwhile. */
   ended(runId: string, wait: WaitOptions): Promise<RunEnd> {
     return this.#closed ? Promise.reject(engineClosed()) : this.#results.end(runId, wait);
+  }
+
+  async bulk(selection: RunSelection, action: BulkAction): Promise<string> {
+    this.#assertOpen();
+    // Runs of this millisecond are older, as far as the store can tell.
+    const before = (await this.store.now()) + 1;
+    const input: BulkInput = { selection, action, before };
+    const id = timeOrderedId(this.environment);
+    const encoded = encodeLimited(this.codec, input, this.limits, "the filter and the action");
+    const [answer] = await this.create([bulkStart(id, encoded, this.environment.uuid())]);
+    if (answer?.status === "failed") throw answer.error;
+    // What the caller starts from now on is newer: that millisecond is over. In real time, since the clock of a test may stand still.
+    const alive = this.environment.stayAlive();
+    await new Promise<void>((done) => this.environment.patience(2, done));
+    alive.cancel();
+    return id;
+  }
+  async workers(): Promise<WorkerSighting[]> {
+    const live = this.#readable.liveWorkers;
+    if (live === undefined) throw new UnsupportedError({ feature: "workers", host: "this store", instead: "Use one that keeps workers." });
+    return live.call(this.#readable);
   }
 
   // ── looking ──
@@ -442,10 +463,14 @@ export class Engine implements Backend {
     const [row] = await this.#readable.get([runId]);
     return row === undefined ? undefined : this.#descriptions.describe(row, this.#readable);
   }
+  async why(runId: string): Promise<readonly Reason[] | undefined> {
+    const [row] = await this.#readable.get([runId]);
+    return row === undefined ? undefined : reasonsOf(row, this.#readable, this.#workers);
+  }
   async operations({ id, finishedAt }: RunSnapshot): Promise<OperationInfo[]> {
     const store = this.#readable;
     const [turns, attempts] = await Promise.all([store.history(id), store.attempts(id)]);
-    const workers = await store.workers?.(id); // behind the turns: none of them may be unknown to it
+    const workers = await store.workers?.(id); // after the turns, so that it knows the worker of each of them
     return operationsOf(turns, attempts, workers ?? new Map(), this.codec, finishedAt);
   }
   async history(run: RunSnapshot): Promise<History> {
@@ -453,42 +478,12 @@ export class Engine implements Backend {
   }
   async list(page: RunPage): Promise<{ runs: RunDescription[]; cursor: string | undefined }> {
     const { runs, cursor } = await this.#readable.list(page);
-    return { runs: runs.map((row) => this.#descriptions.ofRow(row)), cursor };
+    return { runs: await this.#descriptions.ofRows(runs, this.#readable), cursor };
   }
-  async count(selection: RunSelection): Promise<Record<RunStatus, number>> {
+  async count(selection: RunSelection): Promise<RunCounts> {
     return this.#readable.count(selection);
-  }
-  /** Says once of each workflow and activity that a caller has waited for in vain, with no worker here that serves it. */
-  async #warnOfUnserved(): Promise<void> {
-    const waited = this.#results.takeWaited(UNSERVED_AFTER);
-    if (waited.length === 0) return;
-    try {
-      const rows = await this.store.get(waited);
-      for (const row of rows) if (row !== undefined) await this.#warnIfUnserved(row);
-    } catch {
-      // Whatever is wrong with the store, others say so.
-    }
-  }
-  async #warnIfUnserved(row: RunRow): Promise<void> {
-    const now = this.environment.now();
-    const unserved = this.#descriptions.unserved(row);
-    if (unserved !== undefined && now - (row.availableAt ?? now) < UNSERVED_AFTER) return this.#results.askAgain(row.id);
-    const why = unserved ?? (await this.#descriptions.unservedActivity(row, this.store));
-    if (why === undefined || this.#warned.has(why)) return;
-    if (unserved !== undefined && (await this.#isServedElsewhere(row, now))) return;
-    this.#warned.add(why);
-    const text = `The result of run ${row.id} is waited for, and nothing has taken it up: ${why}. Start a worker for it, here or in another process.`;
-    this.logger.warn(text, { runId: row.id, workflow: row.workflow });
-  }
-  /** Has a worker that lives another run of it? Then it may just be busy. */
-  async #isServedElsewhere({ workflow, version, queue }: RunRow, now: number): Promise<boolean> {
-    const { runs } = await this.store.list({ workflow, queue, status: ["running"], limit: 100 });
-    return runs.some((one) => one.version === version && one.workerId !== undefined && (one.availableAt ?? 0) > now);
   }
 }
 
-/** How long a result is waited for, and its run for a worker, before it is asked what could fulfil it, in milliseconds. */
-const UNSERVED_AFTER = 5_000;
-
-/** No stand-in: the real thing. */
+/** No replacement. */
 const NONE = (): undefined => undefined;

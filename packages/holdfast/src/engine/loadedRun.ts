@@ -1,7 +1,7 @@
 // One run in the memory of a worker: its executor, its open operations, its inbox, and how far its history goes.
-// Owns: what a turn changes of these, and the drafts of commits. When turns are computed and written is the driver's.
-// Invariants: P7 (time does not go back), D9 (an end, which may be taken back, changes nothing here), D10 (a run that failed is tried again
-// as a whole), K7 (nothing begins after the deadline but what undoes the rest), S1 (a run that rolls back does so until it ends).
+// Owns: what a turn changes in these, and the drafts of commits. The driver decides when turns are computed and written.
+// Invariants: P7 (time does not go back), D9 (an end, which may be undone, changes nothing here), D10 (a run that failed is retried as a
+// whole), K7 (nothing but rollbacks begins after the deadline), S1 (a run that rolls back does so until it ends).
 
 import {
   type Activation,
@@ -10,19 +10,20 @@ import {
   type Completion,
   Executor,
   formatLocation,
+  isUncheckedSeed,
   type Job,
   type OpeningCommand,
   recordCount,
   type Turn,
 } from "@holdfast/core";
-import { type Body, idempotencyKeyOf, isoTime } from "@holdfast/host";
-import { OpenOperations, recoveryOf, waitingWords } from "@holdfast/host/attempts";
+import { type Body, idempotencyKeyOf, isoTime, keptFor } from "@holdfast/host";
+import { OpenOperations, recoveryOf, resumedView, waitingWords } from "@holdfast/host/attempts";
 import { unguardedCodec } from "@holdfast/host/node";
-import { JobQueue } from "../host/jobs.ts";
-import { askAgain, type Draft, draftOf, type JournalContext, STEPS } from "../host/journal.ts";
-import type { ClaimedRun, RunRow } from "../store/port.ts";
+import type { ClaimedRun, ForkMessage, RunRow } from "../store/port.ts";
 import type { DriverHost } from "./driverHost.ts";
-import { type RepeatedRequest, repeatedRequestsOf } from "./repeatedRequests.ts";
+import { JobQueue } from "./jobQueue.ts";
+import { askAgain, type Draft, draftOf, type JournalContext, STEPS } from "./journal.ts";
+import { forkedRequestsOf, type RepeatedRequest, repeatedRequestsOf } from "./repeatedRequests.ts";
 import { lateIfOf, RunInbox } from "./runInbox.ts";
 import { knownAttempts } from "./setbacks.ts";
 import { transactionBody } from "./transactions.ts";
@@ -35,15 +36,15 @@ export class LoadedRun {
   readonly #host: DriverHost;
   #run: RunRow;
   #executor: Executor;
-  /** D10: what is asked of others again with the turn of the resume. */
+  /** D10: requests to activity workers and other runs that the turn of the resume repeats. */
   #repeated: RepeatedRequest[] = [];
   #turns: number;
   #historyLength: number;
-  /** P7: no turn is before the last one, though the estimate of the store's time may have been set back since. */
+  /** P7: no turn is earlier than the last one, although the estimate of the store's time may have been corrected since. */
   #notBefore = 0;
-  /** S1: it stays so until the run has ended, whatever its rollbacks wait for. */
+  /** S1: stays true until the run has ended, whatever its rollbacks wait for. */
   #rollingBack = false;
-  /** When it is to be tried again as a whole (D10): until then no code runs. */
+  /** When the run is retried as a whole (D10): until then no code runs. */
   #retryRunAt: number | undefined;
 
   /** `onChange`: a step has ended, or a timer is due. */
@@ -53,7 +54,7 @@ export class LoadedRun {
     this.#run = run;
     this.#turns = run.turns;
     this.#historyLength = run.historyLength;
-    this.inbox = new RunInbox(workflow, host, this.queue);
+    this.inbox = new RunInbox(workflow, host, this.queue, () => this.#run);
     this.#executor = this.#createExecutor();
     this.operations = new OpenOperations({
       carries: STEPS,
@@ -92,7 +93,7 @@ export class LoadedRun {
     return this.#retryRunAt;
   }
 
-  // ── as it is loaded ──
+  // ── loading ──
 
   #createExecutor(): Executor {
     const { codec, logger, limits, environment, turnTimeout, watch, freezeStates } = this.#host;
@@ -115,21 +116,23 @@ export class LoadedRun {
     this.#historyLength = claim.run.historyLength;
     this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0); // P7: also after an execution that another worker ended
   }
-  /** Messages came while it waits to be tried again: they wait with it. */
+  /** The run waits to be retried as a whole: messages that have come wait, too. */
   waitToRetry(at: number, { inbox }: ClaimedRun): void {
     this.#retryRunAt = at;
     this.inbox.passOver(inbox);
   }
-  /** It is in memory as its history left it. */
+  /** The run is still in memory: only its attempts are read again. */
   recount(claim: ClaimedRun): void {
     this.operations.recount(claim.attempts, knownAttempts(this.#host.blocked, claim));
   }
-  /** As its history leaves it; an error if its code can't replay that. */
+  /** Replays the history. Returns an error if the code can't. */
   async recover(claim: ClaimedRun, resumed: boolean, isOver: () => boolean): Promise<Error | undefined> {
     const turns = claim.turns ?? [];
     const { attempt, deadlineAt } = claim.run;
     this.#turns = claim.run.turns;
     this.#notBefore = Math.max(this.#notBefore, turns.at(-1)?.time ?? 0); // P7: also of a turn that a resume voids
+    const fork = pendingFork(claim);
+    if (fork !== undefined) return this.#recoverFork(claim, fork, isOver);
     const { view, jobs, voided, rollingBack } = recoveryOf(turns, { resumed, attempt, deadlineAt });
     this.#rollingBack = rollingBack;
     for (const job of jobs) this.queue.push(job);
@@ -140,7 +143,19 @@ export class LoadedRun {
     this.#repeated = voided === undefined ? [] : await this.#requestsOf(turns, resumed ? undefined : (voided.causes ?? []));
     return undefined;
   }
-  /** With a new executor, as these turns leave it. `isOver`: the claim has ended meanwhile, and no code runs. */
+  /** F1: replays the copied turns of a fork. What they left open, and its first turn does not settle, is done anew. */
+  async #recoverFork(claim: ClaimedRun, { jobs }: ForkMessage, isOver: () => boolean): Promise<Error | undefined> {
+    const turns = claim.turns ?? [];
+    const resume = jobs.find((job) => job.type === "resume");
+    const failure = await this.replay(resumedView(turns, resume), isOver);
+    if (failure !== undefined || isOver()) return failure;
+    const settled = new Set(jobs.flatMap((job) => (job.type === "resolve" || job.type === "fire" ? job.seq : [])));
+    const openOperations = this.#executor.openOperations.filter((seq) => !settled.has(seq));
+    this.operations.restore({ openOperations }, { turns, attempts: claim.attempts, voids: resume?.voids });
+    this.#repeated = forkedRequestsOf({ turns, jobs, openOperations, runId: this.runId });
+    return undefined;
+  }
+  /** Replays these turns with a new executor. `isOver`: whether the claim has ended meanwhile; then no code runs. */
   async replay(view: readonly Turn[], isOver: () => boolean): Promise<Error | undefined> {
     const executor = this.#createExecutor();
     this.#executor = executor;
@@ -167,7 +182,7 @@ export class LoadedRun {
 
   // ── turns ──
 
-  /** A turn with these jobs, now. */
+  /** A turn with these jobs at the current time. */
   activationOf(jobs: readonly Job[]): Activation {
     const time = Math.max(this.#host.now(), this.#notBefore, this.operations.latestFired);
     return { time, jobs, historyLength: this.#historyLength };
@@ -180,13 +195,14 @@ export class LoadedRun {
   }
   /** The commit of a turn. What the turn has changed is noted, except for its effects, which wait for the commit (D1). */
   turnDraft(activation: Activation, completion: Completion & { status: "ok" }): Draft {
-    const { id: runId, execution, epoch, queue, priority, version, deadlineAt } = this.#run;
+    const { id: runId, execution, epoch, queue, key, priority, version, deadlineAt } = this.#run;
     const context: JournalContext = {
       runId,
       execution,
       epoch,
       workerId: this.#host.workerId,
       queue,
+      key,
       priority,
       version,
       turns: this.#turns,
@@ -197,18 +213,18 @@ export class LoadedRun {
     };
     const draft = draftOf(context, activation, completion);
     for (const { command, attempts, isStarted } of this.#repeated) askAgain(context, command, draft, attempts, isStarted);
-    // D9: of an end, which may be taken back, nothing is noted here: the run is over with its commit, or goes on from before it.
-    const goesOn = draft.close === undefined;
-    if (!goesOn) draft.lateIf = lateIfOf(completion);
+    // D9: an end, which may be undone, changes nothing here: the run ends with its commit, or continues from before it.
+    const continues = draft.close === undefined;
+    if (!continues) draft.lateIf = lateIfOf(completion);
     for (const job of activation.jobs) {
       if (job.type === "resolve") this.operations.answered(job.seq);
-      if (goesOn && (job.type === "resolve" || job.type === "fire")) this.operations.settled(job.seq);
+      if (continues && (job.type === "resolve" || job.type === "fire")) this.operations.settled(job.seq);
     }
-    // P7: not before the last turn, though the estimate of the store's time may have been set back since.
+    // P7: not earlier than the last turn.
     const { time = activation.time } = completion;
-    if (goesOn) for (const command of completion.commands) this.#note(command, time);
+    if (continues) for (const command of completion.commands) this.#note(command, time);
     const fail = completion.commands.find((command) => command.type === "fail");
-    if (fail?.type === "fail" && fail.retryAfter !== undefined && goesOn) {
+    if (fail?.type === "fail" && fail.retryAfter !== undefined && continues) {
       const retryRunAt = time + fail.retryAfter;
       this.#retryRunAt = this.#isAfterDeadline(retryRunAt) ? time : retryRunAt;
       this.inbox.leaveAll();
@@ -217,18 +233,20 @@ export class LoadedRun {
       this.operations.clearTimers();
     }
     this.#rollingBack ||= draft.status === "rolling_back";
-    if (this.#rollingBack && goesOn) draft.status = "rolling_back";
+    if (this.#rollingBack && continues) draft.status = "rolling_back";
     draft.rollbacks = this.#executor.rollbacks;
+    const retention = this.#turns > 0 ? undefined : unrecordedRetention(this.#run, this.workflow);
+    if (retention !== undefined) draft.retention = retention;
     return draft;
   }
-  /** Keeps track of what a command opens, settles or gives up. */
+  /** Keeps track of operations that a command opens, settles or cancels. */
   #note(command: Command, time: number): void {
     if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) {
       this.operations.settled(command.seq);
       if (!this.queue.isEmpty) this.queue.dropFire(command.seq);
     } else if ("n" in command) this.operations.opened(command, time);
   }
-  /** `historyLength`: after it, if the store counted. */
+  /** `historyLength`: the length after this turn, if the store counted it. */
   turnWritten(turn: Turn, historyLength: number | undefined): void {
     if (this.#repeated.length > 0) this.#repeated = [];
     this.#turns++;
@@ -236,11 +254,11 @@ export class LoadedRun {
     this.#host.blocked.delete(this.runId);
   }
 
-  /** What has ended and become due, for the next turn. */
+  /** Queues outcomes and timers that are due, for the next turn. */
   collect(): void {
     for (const job of this.operations.takeJobs()) this.queue.push(job);
   }
-  /** The same, without a look at the clock. */
+  /** The same without checking the clock for timers. */
   collectReady(): void {
     for (const job of this.operations.takeReady()) this.queue.push(job);
   }
@@ -252,9 +270,21 @@ export class LoadedRun {
   #isAfterDeadline(moment: number): boolean {
     return this.#run.deadlineAt !== undefined && moment >= this.#run.deadlineAt;
   }
-  /** K7: by the estimate of the store's time its deadline has passed: no turn and no step begins. What undoes it is exempt. */
+  /** K7: its deadline has passed by the estimate of the store's time: no turn and no step begins, except for rollbacks. */
   get isOverdue(): boolean {
     if (this.#run.deadlineAt === undefined || this.#rollingBack) return false;
     return this.#isAfterDeadline(this.#host.now()) && !this.queue.jobs.some(({ type }) => type === "expire");
   }
+}
+
+/** The first turn of a fork, until it is committed. */
+function pendingFork({ inbox }: ClaimedRun): ForkMessage | undefined {
+  for (const { job } of inbox) if (job.type === "fork") return job;
+  return undefined;
+}
+
+/** B4: of the first turn of a run whose start had no definition of its workflow: how long that keeps it. */
+function unrecordedRetention({ retention, seed, parent, schedule }: RunRow, { options }: AnyWorkflow): RunRow["retention"] {
+  if (retention !== undefined || options.retention === undefined) return undefined;
+  return isUncheckedSeed(seed) || parent !== undefined || schedule !== undefined ? keptFor(options.retention) : undefined;
 }

@@ -1,6 +1,7 @@
-// What operators hear of a store that can't be used, and of runs that are taken over from dead workers.
-// Owns: since when the store is gone, and the lines that say the same again.
-// Invariants: one line when the database is gone and one when it is back, however many calls fail meanwhile; W3 (who had the runs).
+// Log lines about a store that can't be used, and about runs taken over from dead workers.
+// Owns: since when the store is unreachable, and which lines were written recently.
+// Invariants: one line when the database becomes unreachable and one when it is back, however many calls fail meanwhile; W3 (which worker
+// had the runs).
 
 import { formatDuration, type Logger } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
@@ -10,7 +11,7 @@ import { StoreError } from "../store/errors.ts";
 const REPEAT_MS = 10_000;
 /** Runs that are taken over within this time share a line. */
 const GATHER_MS = 1_000;
-/** Of so many different lines it is remembered when they were written. */
+/** The most lines for which the time of writing is remembered. */
 const MOST = 1_000;
 
 /** A logger for everything that talks to the store. */
@@ -36,7 +37,7 @@ export class OutageLog implements Logger {
   error(message: string, fields?: object): void {
     if (!this.#isKnown(message, fields)) this.#logger.error(message, fields);
   }
-  /** The store can't be reached, since then by the environment's `elapsed()`. */
+  /** The store can't be reached. `since` is a time of the environment's `elapsed()`. */
   gone(error: unknown, since: number = this.#environment.elapsed()): void {
     if (this.#goneSince !== undefined) return;
     this.#goneSince = since;
@@ -49,7 +50,7 @@ export class OutageLog implements Logger {
     this.#goneSince = undefined;
     this.#logger.info(`Database reachable again after ${formatDuration(Math.max(1_000, Math.round(length / 1_000) * 1_000))}.`);
   }
-  /** Has it been said already? Everything that fails because the database is gone is one line. */
+  /** True if the line was written recently. Everything that fails because the database is unreachable is one line. */
   #isKnown(message: string, fields: object | undefined): boolean {
     const { error, runId } = (fields ?? {}) as { readonly error?: unknown; readonly runId?: unknown };
     if (!(error instanceof StoreError) || (!error.retryable && runId !== undefined)) return false;
@@ -66,7 +67,7 @@ export class OutageLog implements Logger {
   }
 }
 
-/** W3: who had them, and how many they are. */
+/** W3: one line per worker that the runs were taken from, with their number. */
 export class TakeoverLog {
   readonly #logger: Logger;
   readonly #counts = new Map<string, number>();

@@ -1,6 +1,7 @@
-// Clients of this process that wait for the end of a run or of an update.
-// Owns: who waits for what, and when to look it up.
-// Invariants: M10 (a caller gets the outcome once it is durable), D9 (hints may be lost: it also looks now and then), V4 (blocked runs).
+// Callers in this process that wait for the end of a run or of an update.
+// Owns: which caller waits for what, and when to read it from the store.
+// Invariants: M10 (a caller gets the outcome once it is durable), D9 (hints may be lost: the store is also read periodically), V4 (blocked
+// runs).
 
 import { type HoldfastError, type Logger, RunClosedError, RunNotFoundError, type RunStatus } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
@@ -13,15 +14,14 @@ import type { RunRow, Store } from "../store/port.ts";
 interface Waiter {
   readonly resolve: (value: RunEnd | UpdateOutcome) => void;
   readonly reject: (error: unknown) => void;
-  /** It ends its waiting by itself. */
-  readonly isLimited: boolean;
+  readonly hasTimeout: boolean;
 }
-/** Something that is waited for: a run's end, or with `update` that of one of its updates. */
+/** What callers wait for: the end of a run or, with `update`, of one of its updates. */
 interface Awaited {
   readonly runId: string;
   readonly update: string | undefined;
   readonly waiters: Set<Waiter>;
-  /** When the first began to wait, in monotonic milliseconds. */
+  /** When the first caller began to wait, in monotonic milliseconds. */
   readonly since: number;
 }
 interface AwaitedUpdate {
@@ -29,24 +29,23 @@ interface AwaitedUpdate {
   readonly id: string;
   readonly waiters: ReadonlySet<Waiter>;
 }
-/** What an engine knows besides its store. */
-interface Surroundings {
-  /** May a worker of this process be about to try blocked runs? */
-  readonly isTrying?: () => boolean;
-  /** How a run stands, in words. */
+/** What the engine knows in addition to its store. */
+interface EngineInfo {
+  /** True if a worker of this process may be about to retry blocked runs. */
+  readonly isRetryingBlocked?: () => boolean;
   readonly describe?: (runId: string) => Promise<RunDescription | undefined>;
 }
 const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
-/** A look at everything may take this share of the time. */
+/** Reading everything that is waited for may take this share of the time. */
 const SHARE = 0.03;
-/** How long a blocked run that is due may wait for a worker to try it again before it counts as blocked, in milliseconds. */
-const TRIED_AGAIN_WITHIN = 10_000;
+/** How long a blocked run that is due may wait for a worker to retry it before callers get RunBlockedError, in milliseconds. */
+const RETRIED_WITHIN = 10_000;
 const MOST_REMEMBERED = 10_000;
-/** How long a caller whose time is up is kept waiting for what to tell it, in milliseconds. */
-const WORDS_WITHIN = 1_000;
-/** The most runs that are looked at in one go for what could fulfil them. */
-const MOST_WAITED = 200;
-/** The longest that a look at one run takes on any store, in milliseconds, outages apart. */
+/** How long a caller whose timeout has passed waits for the description of its run, in milliseconds. */
+const DESCRIBED_WITHIN = 1_000;
+/** The most runs that are checked at once for a worker that serves them. */
+const MOST_CHECKED = 200;
+/** The longest that reading one run takes on any store without an outage, in milliseconds. */
 const LONGEST_EACH = 0.03;
 
 export class ResultWaiters {
@@ -57,48 +56,48 @@ export class ResultWaiters {
   readonly #awaited = new Map<string, Awaited>();
   /** The keys of updates that are waited for, by their runs. */
   readonly #updatesOf = new Map<string, Set<string>>();
-  /** Those whose chances nobody has looked into yet, the oldest first. */
-  readonly #unasked = new Set<Awaited>();
-  /** Keeps the process alive while somebody waits. */
+  /** Runs that were not checked yet for a worker that serves them, the oldest wait first. */
+  readonly #unchecked = new Set<Awaited>();
+  /** Keeps the process alive while a caller waits. */
   #alive: Timer | undefined;
-  /** Waited for and never looked up. */
+  /** Waited for, and not read from the store yet. */
   #fresh = new Set<string>();
   #freshScheduled = false;
-  /** Created here and not known to have ended, with how many hints of others had come by then. */
+  /** Runs that this process has created and that have not ended, as far as it knows; with the number of hints from other processes by then. */
   readonly #expected = new Map<string, number>();
   #hints = 0;
-  /** Of late, by others: of a run that is created the end may be known before the answer. */
+  /** Runs that other processes ended recently: the end of a run may be known before the answer to its creation. */
   readonly #endedElsewhere = new Set<string>();
-  readonly #isTrying: () => boolean;
+  readonly #isRetryingBlocked: () => boolean;
   #looking = 0;
   #nextLook = 0;
   #scheduled: "nothing" | "unexpected" | "everything" = "nothing";
   #closed = false;
 
-  constructor(store: Store, environment: Environment, logger: Logger, { isTrying, describe }: Surroundings = {}) {
+  constructor(store: Store, environment: Environment, logger: Logger, { isRetryingBlocked, describe }: EngineInfo = {}) {
     this.#describe = describe ?? (async () => undefined);
     this.#store = store;
     this.#environment = environment;
     this.#logger = logger;
-    this.#isTrying = isTrying ?? (() => false);
+    this.#isRetryingBlocked = isRetryingBlocked ?? (() => false);
   }
   get waiting(): boolean {
     return this.#awaited.size > 0;
   }
   get busy(): boolean {
-    return this.#looking > 0 || this.#freshScheduled; // a look that waits for its time is like any timer
+    return this.#looking > 0 || this.#freshScheduled; // a scheduled read is like any timer
   }
 
   // ── waiting ──
 
-  /** A run that this process has created, and whose end it will most likely commit itself: no need to look it up at once. */
-  expect(runId: string): void {
+  /** This process has created the run, and will most likely commit its end: no need to read the store at once. */
+  expectOwnEnd(runId: string): void {
     if (this.#endedElsewhere.has(runId)) return;
     if (this.#expected.size >= MOST_REMEMBERED) this.#expected.clear();
     this.#expected.set(runId, this.#hints);
   }
-  /** Somebody here has done something to it that may end it without its worker. */
-  doubt(runId: string): void {
+  /** A call of this process may end the run without its worker. */
+  mayEndElsewhere(runId: string): void {
     this.#expected.delete(runId);
   }
   end(runId: string, options: WaitOptions): Promise<RunEnd> {
@@ -115,7 +114,7 @@ export class ResultWaiters {
     if (awaited === undefined) {
       awaited = { runId, update, waiters: new Set<Waiter>(), since: this.#environment.elapsed() };
       this.#awaited.set(key, awaited);
-      if (update === undefined) this.#unasked.add(awaited);
+      if (update === undefined) this.#unchecked.add(awaited);
     }
     const { waiters } = awaited;
     if (update !== undefined) this.#updatesOf.set(runId, (this.#updatesOf.get(runId) ?? new Set()).add(key));
@@ -124,7 +123,7 @@ export class ResultWaiters {
     let stop: (() => void) | undefined;
     try {
       return await new Promise((resolve, reject) => {
-        const waiter = { resolve, reject, isLimited: timeout !== undefined };
+        const waiter = { resolve, reject, hasTimeout: timeout !== undefined };
         waiters.add(waiter);
         const forget = signal === undefined ? undefined : onAbort(signal, () => reject(signal.reason));
         stop = () => {
@@ -132,8 +131,8 @@ export class ResultWaiters {
           forget?.();
         };
         if (timeout !== undefined)
-          timer = this.#environment.patience(timeout, () => void this.#tooLate({ runId, update }, timeout).then(reject));
-        // Unless somebody else may have ended it before anybody waited.
+          timer = this.#environment.patience(timeout, () => void this.#timeoutError({ runId, update }, timeout).then(reject));
+        // Another process may have ended it before this call.
         if (update !== undefined || this.#expected.get(runId) !== this.#hints) this.#lookAtFresh(key);
       });
     } finally {
@@ -149,72 +148,71 @@ export class ResultWaiters {
   #forget(key: string, awaited: Awaited): void {
     const { runId } = awaited;
     this.#awaited.delete(key);
-    this.#unasked.delete(awaited);
+    this.#unchecked.delete(awaited);
     const updates = this.#updatesOf.get(runId);
     updates?.delete(key);
     if (updates?.size === 0) this.#updatesOf.delete(runId);
   }
-  /** What its run waits for is worth a moment more; if its end comes meanwhile, all the better. */
-  async #tooLate(of: { readonly runId: string; readonly update: string | undefined }, timeout: number): Promise<HoldfastError> {
+  /** Takes a moment to find out what the run waits for. If the end comes meanwhile, the caller gets it. */
+  async #timeoutError(of: { readonly runId: string; readonly update: string | undefined }, timeout: number): Promise<HoldfastError> {
     const run = await new Promise<RunDescription | undefined>((resolve) => {
-      const timer = this.#environment.patience(WORDS_WITHIN, () => resolve(undefined));
-      const tell = (description: RunDescription | undefined): void => {
+      const timer = this.#environment.patience(DESCRIBED_WITHIN, () => resolve(undefined));
+      const described = (description: RunDescription | undefined): void => {
         timer.cancel();
         resolve(description);
       };
-      this.#describe(of.runId).then(tell, () => tell(undefined));
+      this.#describe(of.runId).then(described, () => described(undefined));
     });
     return waitTimeout(of, timeout, run);
   }
-  /** The runs whose end has been waited for this long, each once. */
-  takeWaited(ms: number): string[] {
+  /** The runs whose end callers have waited for at least this long. Each is returned once. */
+  takeLongWaits(ms: number): string[] {
     const before = this.#environment.elapsed() - ms;
     const taken: string[] = [];
-    for (const awaited of this.#unasked) {
-      if (awaited.since > before || taken.length >= MOST_WAITED) break;
-      this.#unasked.delete(awaited);
+    for (const awaited of this.#unchecked) {
+      if (awaited.since > before || taken.length >= MOST_CHECKED) break;
+      this.#unchecked.delete(awaited);
       taken.push(awaited.runId);
     }
     return taken;
   }
-  /** It was too early to say of this one. */
-  askAgain(runId: string): void {
+  /** It was too early to check this run. */
+  checkAgain(runId: string): void {
     const awaited = this.#awaited.get(keyOf(runId, undefined));
-    if (awaited !== undefined) this.#unasked.add(awaited);
+    if (awaited !== undefined) this.#unchecked.add(awaited);
   }
-  /** Those who would wait for ever; who has a timeout is told when it is over. */
-  async giveUp(why: (runId: string) => Promise<Error>): Promise<void> {
+  /** Rejects the waits without a timeout. */
+  async rejectEndlessWaits(errorOf: (runId: string) => Promise<Error>): Promise<void> {
     for (const { runId, waiters } of [...this.#awaited.values()]) {
-      const waiting = [...waiters].filter(({ isLimited }) => !isLimited);
-      if (waiting.length === 0) continue;
-      const error = await why(runId);
-      for (const waiter of waiting) waiter.reject(error);
+      const endless = [...waiters].filter(({ hasTimeout }) => !hasTimeout);
+      if (endless.length === 0) continue;
+      const error = await errorOf(runId);
+      for (const waiter of endless) waiter.reject(error);
     }
   }
-  /** Does anybody wait for as long as it takes? */
-  get waitingForEver(): boolean {
-    for (const { waiters } of this.#awaited.values()) for (const { isLimited } of waiters) if (!isLimited) return true;
+  get waitsWithoutTimeout(): boolean {
+    for (const { waiters } of this.#awaited.values()) for (const { hasTimeout } of waiters) if (!hasTimeout) return true;
     return false;
   }
   close(): void {
     this.#closed = true;
-    const error = engineClosed("The engine was closed while something waited for it.");
+    const error = engineClosed("The engine was closed while the call was waiting.");
     for (const { waiters } of this.#awaited.values()) for (const waiter of waiters) waiter.reject(error);
   }
 
-  // ── telling: ends that this process has committed ──
+  // ── ends that this process has committed ──
 
-  tellEnd(end: RunEnd): void {
+  runEnded(end: RunEnd): void {
     this.#expected.delete(end.id);
     for (const waiter of this.#awaited.get(keyOf(end.id, undefined))?.waiters ?? []) waiter.resolve(end);
   }
-  tellUpdate(runId: string, id: string, outcome: UpdateOutcome): void {
+  updateEnded(runId: string, id: string, outcome: UpdateOutcome): void {
     for (const waiter of this.#awaited.get(keyOf(runId, id))?.waiters ?? []) waiter.resolve(outcome);
   }
 
-  // ── looking: ends that others have ──
+  // ── ends that are read from the store ──
 
-  /** What is newly waited for may have ended before. */
+  /** It may have ended before the caller began to wait. */
   #lookAtFresh(key: string): void {
     this.#fresh.add(key);
     if (this.#freshScheduled) return;
@@ -227,8 +225,8 @@ export class ResultWaiters {
     });
   }
   /**
-   * Something may have ended. `isOwn`: by a write of this process, which tells of the ends that it expects without being asked. A crowd
-   * of waiters is looked at less often, so that looking never takes more than its share.
+   * Something may have ended. `isOwn`: by a write of this process, which reports the ends that it expects itself. With many waiters the
+   * store is read less often, so that reading never takes more than its share of the time.
    */
   look(isOwn = false): void {
     if (!isOwn) this.#hints++;
@@ -241,7 +239,7 @@ export class ResultWaiters {
     if (wait < 1) this.#environment.soon(() => void this.#lookNow());
     else this.#environment.after(wait, () => void this.#lookNow());
   }
-  /** Others have ended these, or answered updates of theirs: to look at what is there takes no more than it is worth. */
+  /** Other processes have ended these runs, or answered updates of them: only these are read. */
   lookAtEnded(runIds: readonly string[]): void {
     if (this.#endedElsewhere.size >= MOST_REMEMBERED) this.#endedElsewhere.clear();
     for (const runId of runIds) {
@@ -259,7 +257,7 @@ export class ResultWaiters {
     const start = this.#environment.elapsed();
     await this.#lookAt(awaited);
     const end = this.#environment.elapsed();
-    // A look that had to wait for a server to come back says nothing about what looks cost.
+    // A read that had to wait for an unreachable server says nothing about what reading costs.
     this.#nextLook = end + Math.min(end - start, awaited.length * LONGEST_EACH + 1) / SHARE;
   }
   async #lookAt(awaited: readonly Awaited[]): Promise<void> {
@@ -273,15 +271,15 @@ export class ResultWaiters {
         this.#lookPastDamage(updates, (some) => this.#lookAtUpdates(some)),
       ]);
     } catch (error) {
-      // What the store was on is gone: no later look will find anything either.
+      // The file or schema of the store is gone: reading again won't help.
       if ((error as { code?: unknown } | undefined)?.code === "HF_STORE_MOVED")
         for (const { waiters } of awaited) for (const waiter of waiters) waiter.reject(error);
-      else if (!this.#closed) this.#logger.error("Results could not be looked up; trying again.", { error });
+      else if (!this.#closed) this.#logger.error("Results could not be read; trying again.", { error });
     } finally {
       this.#looking--;
     }
   }
-  /** One row that can't be read keeps nobody from the others. */
+  /** A row that can't be read does not affect the other waits. */
   async #lookPastDamage<A extends { readonly waiters: ReadonlySet<Waiter> }>(
     awaited: readonly A[],
     look: (awaited: readonly A[]) => Promise<void>,
@@ -296,12 +294,13 @@ export class ResultWaiters {
     }
   }
   async #lookAtRuns(awaited: readonly Awaited[]): Promise<void> {
-    const rows = await this.#store.get(awaited.map(({ runId }) => runId));
+    const retries = await this.#retriesIn(awaited);
+    const { rows } = retries;
     for (const [i, { runId, waiters }] of awaited.entries()) {
       const row = rows[i];
       for (const waiter of waiters) {
         if (row === undefined) waiter.reject(new RunNotFoundError({ runId }));
-        else if (ENDED.has(row.status) && !(row.status === "blocked" && this.#isTriedSoon(row))) waiter.resolve(row);
+        else if (ENDED.has(row.status) && !(row.status === "blocked" && isRetriedSoon(row, retries))) waiter.resolve(row);
       }
     }
   }
@@ -315,16 +314,16 @@ export class ResultWaiters {
     }
     await this.#lookAtClosed(unanswered);
   }
-  /** An update whose run has closed without answering it never will (a deadline, a termination); one whose run is blocked may wait long (V4). */
+  /** A run that has closed without answering an update never will (a deadline, a termination); a blocked run may not for long (V4). */
   async #lookAtClosed(awaited: readonly AwaitedUpdate[]): Promise<void> {
     if (awaited.length === 0) return;
-    const rows = await this.#store.get(awaited.map(({ runId }) => runId));
+    const retries = await this.#retriesIn(awaited);
     const closed = awaited.flatMap((one, i) => {
-      const refusal = this.#refusalOf(one.runId, rows[i]);
+      const refusal = refusalOf(one.runId, retries.rows[i], retries);
       return refusal === undefined ? [] : [{ ...one, refusal }];
     });
     if (closed.length === 0) return;
-    // The outcome may have come between the two looks.
+    // The outcome may have been written between the two reads.
     const outcomes = await this.#store.updates(closed.map(({ runId, id }) => ({ runId, id })));
     for (const [i, { refusal, waiters }] of closed.entries()) {
       const outcome = outcomes[i];
@@ -334,17 +333,32 @@ export class ResultWaiters {
       }
     }
   }
-  /** Undefined while the run may still answer. */
-  #refusalOf(runId: string, row: RunRow | undefined): HoldfastError | undefined {
-    const status = row?.status ?? "terminated";
-    if (row !== undefined && status === "blocked") return this.#isTriedSoon(row) ? undefined : blockedError(row);
-    return ENDED.has(status) ? new RunClosedError({ runId, status }) : undefined;
+  /** The rows of runs, and what says whether those that are blocked are about to be retried. */
+  async #retriesIn(awaited: readonly { readonly runId: string }[]): Promise<Retries> {
+    // Asked before the rows are read: a worker that tries them then may have claimed one by the time that the rows are here.
+    const isTrying = this.#isRetryingBlocked();
+    const rows = await this.#store.get(awaited.map(({ runId }) => runId));
+    const isTimed = rows.some((row) => row?.status === "blocked" && row.availableAt !== undefined);
+    // The store's clock has set the time, and may be seconds away from that of this process.
+    return { rows, isTrying, now: isTimed ? await this.#store.now() : 0 };
   }
-  /** It was resumed, or a worker has just started: what comes of that is waited for. */
-  #isTriedSoon({ availableAt, workerId }: RunRow): boolean {
-    const late = this.#environment.now() - (availableAt ?? Number.POSITIVE_INFINITY);
-    return workerId !== undefined || this.#isTrying() || (late >= 0 && late < TRIED_AGAIN_WITHIN);
-  }
+}
+
+interface Retries {
+  readonly rows: readonly (RunRow | undefined)[];
+  readonly isTrying: boolean;
+  readonly now: number;
+}
+/** Undefined while the run may still answer. */
+function refusalOf(runId: string, row: RunRow | undefined, retries: Retries): HoldfastError | undefined {
+  const status = row?.status ?? "terminated";
+  if (row !== undefined && status === "blocked") return isRetriedSoon(row, retries) ? undefined : blockedError(row);
+  return ENDED.has(status) ? new RunClosedError({ runId, status }) : undefined;
+}
+/** The run was resumed, or a worker has just started: callers wait until it was retried. */
+function isRetriedSoon({ availableAt, workerId }: RunRow, { isTrying, now }: Retries): boolean {
+  const late = now - (availableAt ?? Number.POSITIVE_INFINITY);
+  return workerId !== undefined || isTrying || (late >= 0 && late < RETRIED_WITHIN);
 }
 
 function keyOf(runId: string, update: string | undefined): string {

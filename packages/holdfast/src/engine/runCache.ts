@@ -1,6 +1,6 @@
 // Parked runs that a worker keeps in memory, so that their next claim needs no replay (W5).
 // Owns: their drivers, least recently used first.
-// Invariants: no more than the limit, but for those whose history a claim under way will leave out: these stay until it has answered.
+// Invariants: no more than the limit, except for runs whose history a claim under way leaves out: these stay until it has answered.
 
 import type { RunDriver } from "./runDriver.ts";
 
@@ -17,7 +17,7 @@ export class RunCache {
     this.#drivers.set(driver.runId, driver);
     if (this.#drivers.size > this.#limit) this.#evictOldest();
   }
-  /** What a claim may leave out of this run's history, as the store is told. */
+  /** How much of this run's history a claim may leave out. */
   promise(runId: string): { readonly execution: number; readonly turns: number } | undefined {
     const driver = this.#drivers.get(runId);
     if (driver === undefined) return undefined;

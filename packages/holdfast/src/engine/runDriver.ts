@@ -1,48 +1,48 @@
-// The driver of one run: the way from jobs to commits and back.
-// Owns: the pipeline of one run: inbox → jobs → activation → commit → effects → jobs, and the end of a claim. What of the run is in memory
-// is in loadedRun.ts.
-// Invariants: D1 (effects after the commit), D2 (one commit a turn), D4 (a stale epoch ends it), D5 (parks only when no step is in
-// flight), D9 (parks with what it has seen; takes back an end that messages came before), V4 (blocked), W4 (stopping).
+// The driver of one run: from jobs to commits and back.
+// Owns: the pipeline of one run (inbox → jobs → activation → commit → effects → jobs), and the end of a claim. The run in memory is in
+// loadedRun.ts.
+// Invariants: D1 (effects after the commit), D2 (one commit per turn), D4 (a stale epoch ends it), D5 (parks only when no step is in
+// flight), D9 (parks with what it has seen; undoes an end if messages came before it), V4 (blocked), W4 (stopping).
 
 import { type Activation, type AnyWorkflow, type Completion, DeadlineExceededError, HoldfastError, type Job } from "@holdfast/core";
 import { startJobOf } from "@holdfast/host";
 import { type OpenOperations, type Prepared, resumedView, retryRunAtOf } from "@holdfast/host/attempts";
-import { block } from "../host/blocking.ts";
-import { isMixed, type JobQueue, type TurnJobs } from "../host/jobs.ts";
-import { type Draft, lengthAfterTrims, openedSteps, STEPS } from "../host/journal.ts";
 import { isRefusal } from "../store/errors.ts";
 import type { ClaimedRun, CommitResult, InboxMessage, RunRow, TurnCommit } from "../store/port.ts";
+import { block } from "./blocking.ts";
 import type { ClaimEnd, DriverHost } from "./driverHost.ts";
+import { isMixed, type JobQueue, type TurnJobs } from "./jobQueue.ts";
+import { type Draft, lengthAfterTrims, openedSteps, STEPS } from "./journal.ts";
 import { addNotBegun, type EndingClaim, returnLease } from "./leaseReturn.ts";
 import { LoadedRun } from "./loadedRun.ts";
 import type { RunInbox } from "./runInbox.ts";
-import { NOTHING_STARTING, noteSetback, unsureAttemptsOf } from "./setbacks.ts";
+import { NOTHING_STARTING, noteSetback, uncertainAttemptsOf } from "./setbacks.ts";
 
-/** Jobs that a run takes at once, also while it waits to be tried again. */
-const OVERRULING: ReadonlySet<string> = new Set(["cancel", "expire", "resume"]);
-/** The reason of steps that are still running when their run has ended; one for all, an error is expensive to make. */
-const RUN_OVER = new HoldfastError("The run is over.", { code: "HF_RUN_OVER" });
-/** M8: the reason of steps whose run is replayed without an update. */
-const REJECTED_MEANWHILE = new HoldfastError("An update was rejected as the run accepted it: the turn is undone.", {
+/** Jobs that wake a run even while it waits to be retried as a whole. */
+const WAKES_RETRY: ReadonlySet<string> = new Set(["cancel", "expire", "resume", "fork"]);
+/** The abort reason of steps that are still running when their run has ended. Shared, because errors are expensive to create. */
+const RUN_OVER = new HoldfastError("The run has ended.", { code: "HF_RUN_OVER" });
+/** M8: the abort reason of steps whose run is replayed without an update. */
+const REJECTED_MEANWHILE = new HoldfastError("An update was rejected while the run was accepting it: the turn is undone.", {
   code: "HF_CLAIM_LOST",
 });
-/** Until a run whose deadline seems to have passed may be claimed again: by then the store has looked. */
+/** How long a run whose deadline seems to have passed is not claimed again: the store checks it meanwhile. Milliseconds. */
 const DEADLINE_PAUSE = 100;
 const NO_JOBS: TurnJobs = { jobs: [], messages: [] };
 
 /**
- * What a driver does with its run. From every phase the claim may be lost or given back, which ends in `released`; besides that:
+ * What a driver does with its run. In every phase the claim may be lost or given back, which ends in `released`; other changes:
  *   unborn      computes the first turn of a run that the store does not know yet → committing
- *   recovering  takes up a claim, or a turn was taken back: replays history and reads the inbox → idle, committing
+ *   recovering  after a claim, or after a turn was undone: replays history and reads the inbox → idle, committing
  *   idle        the next job, commit of attempts or parking can begin → computing, committing
- *   computing   a turn waits for the executor or is in it → committing, recovering (D9)
+ *   computing   a turn waits for the executor or runs in it → committing, recovering (D9)
  *   committing  a commit is under way → idle, recovering (D9)
- *   released    has no claim: it is over, or waits in the cache for the next one → recovering
+ *   released    has no claim: the driver is discarded, or waits in the cache for the next claim → recovering
  */
 type Phase = "unborn" | "recovering" | "idle" | "computing" | "committing" | "released";
 
 export class RunDriver {
-  /** When the call was made that gave it its lease, or renewed it last: the lease runs no shorter than from there. */
+  /** When the call was made that leased the run or renewed its lease last: the lease began no earlier. */
   leasedAt = 0;
   readonly #host: DriverHost;
   readonly #loaded: LoadedRun;
@@ -50,7 +50,7 @@ export class RunDriver {
   readonly #queue: JobQueue;
   readonly #inbox: RunInbox;
   #phase: Phase = "recovering";
-  /** W4: its worker stops. `leaves work`: it has left something to others that they can do at once. */
+  /** W4: whether its worker stops. "leaves work": it has left work that other workers can do at once. */
   #stopping: "no" | "yes" | "leaves work" = "no";
 
   constructor(workflow: AnyWorkflow, run: RunRow, host: DriverHost) {
@@ -73,44 +73,50 @@ export class RunDriver {
   get seen(): number {
     return this.#inbox.seen;
   }
-  /** Does anything go on without a message or a timer? */
+  /** True while it does something that continues without a message or a timer. */
   get busy(): boolean {
     return isWorking(this.#phase) || this.#inbox.isDelivering || !this.#queue.isEmpty;
   }
-  /** Asked anew after each wait: the claim may have ended meanwhile. */
+  /** Checked after each await: the claim may have ended meanwhile. */
   get #isReleased(): boolean {
     return this.#phase === "released";
   }
-  /** Steps that run. */
+  /** The steps that are running. */
   get running(): string[] {
     return [...this.#operations.running].map(({ seq, number }) => `${this.runId}/${seq}/${number}`);
   }
-  /** Does the store know of this claim? */
-  get isBorn(): boolean {
+  /** Whether the run exists in the store. */
+  get isCreated(): boolean {
     return this.#phase !== "unborn";
   }
-  /** Turns that are in memory, for a claim that needs no history. */
+  /** Of its execution: another run may have had the same id before (B4). */
+  get seed(): string {
+    return this.#loaded.run.seed;
+  }
+  /** The number of turns in memory, for a claim that needs no history. */
   get turns(): number {
     return this.#loaded.turns;
   }
 
   // ── beginning ──
 
-  /** The first turn of a run that does not exist yet. V4: one that breaks a rule creates the run blocked, it is not computed again. */
-  async firstTurn(jobs: readonly Job[]): Promise<TurnCommit> {
+  /** The first turn of a run that does not exist yet; undefined if the worker stops before it is computed. V4: if it breaks a rule, the run is created blocked, and the turn is not computed again. */
+  async firstTurn(jobs: readonly Job[]): Promise<TurnCommit | undefined> {
     this.#phase = "unborn";
     const activation: Activation = { time: this.#host.now(), jobs: [startJobOf(this.#loaded.run), ...jobs], historyLength: 0 };
-    const completion = await this.#host.turnQueue.run(() => this.#loaded.executor.activate(activation));
+    const compute = async () => (this.#isReleased ? undefined : this.#loaded.executor.activate(activation));
+    const completion = await this.#host.turnQueue.run(compute);
+    if (completion === undefined) return undefined;
     if (completion.status !== "ok") return this.#blocked(completion.error);
     const draft = this.#loaded.turnDraft(activation, completion);
-    draft.lateIf = undefined; // D9: a run that does not exist has no message but its own
+    draft.lateIf = undefined; // D9: a run that does not exist yet has no messages in the store
     return draft;
   }
-  /** It exists, and has a lease that can be renewed; it goes on when it is told that it has begun. */
-  born(): void {
+  /** The run exists, and its lease can be renewed. It continues with `begun`. */
+  created(): void {
     if (this.#phase === "unborn") this.#phase = "committing";
   }
-  /** The run was created with its first turn. */
+  /** The run was created with its first turn, and its lease is certain. */
   begun(commit: TurnCommit): void {
     if (this.#isReleased) {
       // W4: its worker has stopped meanwhile.
@@ -122,21 +128,21 @@ export class RunDriver {
     this.#committed(commit, { status: "committed", inbox: [], ...(historyLength !== undefined && { historyLength }) });
   }
 
-  /** A claim: replays if there is history to replay, then works off what is there. */
+  /** A claim begins: replays the history if necessary, then continues with the jobs that are there. */
   async claimed(claim: ClaimedRun): Promise<void> {
-    this.#phase = "recovering"; // what arrives meanwhile waits
+    this.#phase = "recovering"; // messages that arrive meanwhile wait
     this.#loaded.claimed(claim);
     if (claim.recovered && claim.run.recoveries > this.#host.maxRecoveries) {
-      const message = `Run ${this.runId} was recovered ${claim.run.recoveries} times without a commit: it seems to kill its workers. Mend it, then resume it.`;
+      const message = `Run ${this.runId} was recovered ${claim.run.recoveries} times without a commit: it seems to crash its workers. Fix the cause, then resume the run.`;
       return this.#block(new HoldfastError(message, { code: "HF_TOO_MANY_RECOVERIES" }));
     }
     const retryRunAt = retryRunAtOf(claim.turns ?? [], claim.run.deadlineAt);
-    if (retryRunAt !== undefined && retryRunAt > this.#host.now() && !claim.inbox.some(({ job }) => OVERRULING.has(job.type))) {
+    if (retryRunAt !== undefined && retryRunAt > this.#host.now() && !claim.inbox.some(({ job }) => WAKES_RETRY.has(job.type))) {
       this.#loaded.waitToRetry(retryRunAt, claim);
       return this.#write(this.#loaded.bareDraft("sleeping"));
     }
     const resume = claim.inbox.find(({ job }) => job.type === "resume");
-    // Before anything that arrives while it recovers: a cancellation that overtook the start would be lost.
+    // Before anything that arrives during recovery: a cancellation before the start would be lost.
     if (claim.run.turns === 0) this.#queue.push(startJobOf(this.#loaded.run));
     if (claim.turns === undefined) this.#loaded.recount(claim);
     else if (claim.run.turns > 0) {
@@ -168,11 +174,11 @@ export class RunDriver {
 
   // ── the pipeline ──
 
-  /** Does the next thing, if there is one: a turn, a commit of attempts, or parking. */
+  /** Begins the next turn, commit of attempts or parking, if there is one. */
   #pump(): void {
     if (this.#phase !== "idle" || this.#inbox.isDelivering) return;
     if (this.#stopping !== "no" && this.#operations.inFlight > 0) return; // W4: they may finish first
-    if (this.#loaded.isOverdue) this.#standAside(undefined);
+    if (this.#loaded.isOverdue) this.#leaveToDeadline(undefined);
     else if (!this.#queue.isEmpty) this.#activate();
     else if (this.#operations.hasNews) this.#write(this.#loaded.bareDraft("running"));
     else if (this.#operations.inFlight === 0) this.#write(this.#loaded.bareDraft("sleeping"));
@@ -182,7 +188,7 @@ export class RunDriver {
     this.#host.computing++;
     this.#host.turnQueue.enter(this.#turn);
   }
-  /** Of the turns of many runs each costs little: no async function with all its variables, but callbacks. */
+  /** Callbacks instead of an async function, which would keep more in memory for each of many runs. */
   readonly #turn = (): void => {
     if (this.#isReleased) {
       this.#host.computing--;
@@ -203,12 +209,12 @@ export class RunDriver {
     this.#loaded.executor.reportUnheard();
     const draft = this.#loaded.turnDraft(activation, completion);
     if (turn.messages.length > 0) this.#inbox.consume(draft, turn, completion);
-    // D9: a timer or an outcome of its own has overtaken a signal that a wait had asked for.
-    if (draft.close !== undefined && completion.overtaken !== undefined && isMixed(turn)) void this.#takeBack(draft, turn, []);
+    // D9: a timer or an outcome was delivered before a signal that the run waits for.
+    if (draft.close !== undefined && completion.overtaken !== undefined && isMixed(turn)) void this.#undo(draft, turn, []);
     else this.#write(draft, turn);
   }
 
-  /** `turn`: what it was computed from, if it is a turn's. */
+  /** `turn`: the jobs of the turn, if the commit has one. */
   #write(draft: Draft, turn?: TurnJobs): void {
     this.#phase = "committing";
     const isOver = draft.close !== undefined;
@@ -222,12 +228,12 @@ export class RunDriver {
     const working =
       fresh.length > 0 ||
       starting.length > 0 ||
-      this.#operations.hasRetriesDue || // W4: halting, it leaves them to others, at once
+      this.#operations.hasRetriesDue || // W4: when halting, other workers make them at once
       this.#operations.inFlight > 0 ||
       !this.#queue.isEmpty ||
       this.#inbox.isDelivering;
     if (leaves && working) this.#stopping = "leaves work";
-    // D6: outcomes that are in memory alone are recorded first.
+    // D6: outcomes that exist only in memory are recorded first.
     const parks = (halting && !this.#queue.hasOutcomes) || !working || this.#loaded.retryRunAt !== undefined;
     if (!isOver && parks) {
       draft.lease = "park";
@@ -238,24 +244,24 @@ export class RunDriver {
     draft.seen = this.#inbox.seen;
     this.#host.commit(
       draft,
-      (result) => this.#written(draft, turn, starting, result),
-      (error) => this.#unwritten(error, draft, starting),
+      (result) => this.#commitAnswered(draft, turn, starting, result),
+      (error) => this.#commitFailed(error, draft, starting),
     );
   }
-  #written(draft: Draft, turn: TurnJobs | undefined, starting: Prepared["starting"], result: CommitResult): void {
-    if (this.#isReleased) return; // given back or lost meanwhile: no step of it is begun here
-    if (result.status === "late") return void this.#takeBack(draft, turn ?? NO_JOBS, result.inbox);
+  #commitAnswered(draft: Draft, turn: TurnJobs | undefined, starting: Prepared["starting"], result: CommitResult): void {
+    if (this.#isReleased) return; // given back or lost meanwhile: none of its steps begins here
+    if (result.status === "late") return void this.#undo(draft, turn ?? NO_JOBS, result.inbox);
     this.#phase = "idle";
     if (result.status === "committed" && !this.#loaded.isOverdue)
       for (const { seq, number } of starting) this.#operations.begin(seq, number);
     this.#committed(draft, result);
   }
   /**
-   * D9: the run has not ended: messages were acknowledged before that the end should have waited for. Nothing of the turn was written. The
-   * run goes on from the turn before it, with those messages first. Steps in flight run on, and no step runs again.
+   * D9: the run has not ended, because messages that it waits for were acknowledged before the end. Nothing of the turn was written. The run
+   * continues from the turn before it, with those messages first. Steps in flight keep running, and no step runs again.
    */
-  async #takeBack(draft: Draft, turn: TurnJobs, late: readonly InboxMessage[]): Promise<void> {
-    this.#phase = "recovering"; // what arrives meanwhile waits
+  async #undo(draft: Draft, turn: TurnJobs, late: readonly InboxMessage[]): Promise<void> {
+    this.#phase = "recovering"; // messages that arrive meanwhile wait
     this.#operations.takeBack(draft.attempts ?? [], turn.jobs);
     this.#loaded.evict();
     const resume = turn.jobs.find((job) => job.type === "resume");
@@ -266,7 +272,7 @@ export class RunDriver {
       if (this.#isReleased) return;
       if (failure !== undefined) return void this.#block(failure);
     } catch (error) {
-      return this.#isReleased ? undefined : this.#unwritten(error);
+      return this.#isReleased ? undefined : this.#commitFailed(error);
     }
     this.#queue.takeBack(turn);
     this.#phase = "idle";
@@ -274,32 +280,32 @@ export class RunDriver {
     this.#arm();
     this.#pump();
   }
-  /** `unsure`: it may have been written all the same; `starting`: attempts that it announces. */
-  #unwritten(error: unknown, unsure?: TurnCommit, starting: Prepared["starting"] = NOTHING_STARTING): void {
-    // V4: whoever computes this turn again has the same refused. The run is unharmed, and somebody has to mend what stands against it.
-    if (isRefusal(error)) return void this.#block(error, "the store to take what it writes");
-    void this.#setBack(error, unsure, starting); // whatever becomes of the message
-    this.#host.logger.error("A commit failed; the run is given back.", { runId: this.runId, error });
+  /** `uncertain`: the commit, which may have been written in spite of the error. `starting`: attempts that it announces. */
+  #commitFailed(error: unknown, uncertain?: TurnCommit, starting: Prepared["starting"] = NOTHING_STARTING): void {
+    // V4: the store would refuse this turn again. The run loses nothing; the cause of the refusal has to be fixed.
+    if (isRefusal(error)) return void this.#block(error, "the store to accept its writes");
+    void this.#backOff(error, uncertain, starting); // before the logger, which may throw
+    this.#host.logger.error("A commit failed; the run is released and retried later.", { runId: this.runId, error });
   }
 
   /** After the commit: effects (D1). */
   #committed(commit: TurnCommit, result: Exclude<CommitResult, { status: "late" }>): void {
-    // M8: or an update that this turn accepts was rejected meanwhile. Then the claim holds, and the run is to be replayed without it.
-    if (result.status === "stale" && commit.accepts !== undefined) return void this.#handOver(REJECTED_MEANWHILE, 0, 0);
+    // M8: an update that this turn accepts may have been rejected meanwhile. Then the claim is still held, and the run is replayed without it.
+    if (result.status === "stale" && commit.accepts !== undefined) return void this.#release(REJECTED_MEANWHILE, 0, 0);
     if (result.status === "stale") return this.lose(new HoldfastError("Another worker has this run.", { code: "HF_CLAIM_LOST" }));
     const { turn } = commit;
     if (turn !== undefined) this.#loaded.turnWritten(turn, result.historyLength);
     if (commit.close !== undefined) {
-      this.#release("closed", RUN_OVER);
+      this.#endClaim("closed", RUN_OVER);
       const { status, error } = commit.close;
       if (status === "failed") this.#host.logger.warn("A run failed.", { runId: this.runId, workflow: this.#loaded.workflow.name, error });
       return;
     }
-    if (commit.blocked !== undefined) return this.#release("blocked", undefined);
-    // D10: a run that is to be tried again begins with a replay that leaves out what failed: this executor is of no more use.
-    if (commit.lease === "park") return this.#release(this.#loaded.retryRunAt === undefined ? "parked" : "closed", undefined);
+    if (commit.blocked !== undefined) return this.#endClaim("blocked", undefined);
+    // D10: a retry of the run begins with a replay without what failed, so this executor is discarded.
+    if (commit.lease === "park") return this.#endClaim(this.#loaded.retryRunAt === undefined ? "parked" : "closed", undefined);
     if (this.#loaded.retryRunAt !== undefined) return this.#write(this.#loaded.bareDraft("sleeping"));
-    if (this.#loaded.isOverdue) return this.#standAside(commit);
+    if (this.#loaded.isOverdue) return this.#leaveToDeadline(commit);
     for (const command of turn?.commands ?? []) {
       if (command.type === "cancel") this.#operations.cancel(command.seq, command.join === true);
       else if ("n" in command && STEPS.has(command.type) && this.#stopping !== "leaves work") this.#operations.begin(command.seq, 1);
@@ -310,80 +316,81 @@ export class RunDriver {
     this.#pump();
   }
 
-  /** C7: steps in flight that the turn has given up are told once it is committed, though its own have to wait. */
-  giveUp({ turn }: TurnCommit): void {
+  /** C7: aborts the steps in flight that this turn cancels. Not delayed, although the steps that it begins have to wait. */
+  cancelSteps({ turn }: TurnCommit): void {
     for (const command of turn?.commands ?? []) if (command.type === "cancel") this.#operations.cancel(command.seq, command.join === true);
   }
 
   #notBegun(commit: TurnCommit | undefined): void {
     this.#operations.notBegun(openedSteps(commit).map(({ seq }) => seq));
   }
-  /** K7: the store decides, by its own clock: it ends the run, or hands it out once more. None of the steps of `turn` has begun. */
-  #standAside(turn: TurnCommit | undefined): void {
+  /** K7: the store decides by its clock: it ends the run, or lets it be claimed again. None of the steps of `turn` has begun. */
+  #leaveToDeadline(turn: TurnCommit | undefined): void {
     this.#notBegun(turn);
     const reason = new DeadlineExceededError({ runId: this.runId, deadline: this.#loaded.run.deadlineAt ?? 0 });
-    const given = this.#handOver(reason, this.#host.now() + DEADLINE_PAUSE, this.#inbox.seen);
-    this.#host.givesBack(given.then(() => this.#host.lookAtDeadlines()));
+    const released = this.#release(reason, this.#host.now() + DEADLINE_PAUSE, this.#inbox.seen);
+    this.#host.waitBeforeStop(released.then(() => this.#host.checkDeadlines()));
   }
 
   // ── the end of a claim ──
 
-  /** V4: the run is unharmed; it is tried again later, or when other code comes. */
+  /** V4: the run loses nothing. It is retried later, or by a worker with other code. */
   async #block(error: Error, remedy?: string): Promise<void> {
     if (this.#isReleased) return;
-    this.#phase = "committing"; // it is not parked meanwhile: its timers are not set
+    this.#phase = "committing"; // so that it is not parked meanwhile: its timers are not set
     await returnLease(this.#endingClaim, this.#blocked(error, remedy));
-    this.#release("blocked", error);
+    this.#endClaim("blocked", error);
   }
   #blocked(error: Error, remedy?: string): Draft {
     return block(this.#loaded.bareDraft("blocked"), this.#loaded.workflow, error, this.#host, remedy);
   }
-  /** D4: somebody else has it. Its steps are told, nothing more is written. */
+  /** D4: the claim was lost: aborts the steps, and writes nothing more. */
   lose(reason: unknown): void {
-    this.#release("lost", reason);
+    this.#endClaim("lost", reason);
   }
-  /** D6: a transaction of this claim may have been carried out, and may not. From the give-back on it can't be, and the next claim finds out. */
-  doubt(epoch: number, reason: unknown): void {
-    if (epoch === this.epoch) void this.#setBack(reason);
+  /** D6: a transaction of this claim may or may not have committed. Once the run is released it no longer can, and the next claim finds out. */
+  outcomeUnknown(epoch: number, reason: unknown): void {
+    if (epoch === this.epoch) void this.#backOff(reason);
   }
-  /** W4: no more turns are begun once its steps have ended. */
+  /** W4: no further turn begins once its steps have ended. */
   stop(): void {
     if (this.#stopping === "no") this.#stopping = "yes";
     this.#pump();
   }
-  /** W4: the grace period is over: its steps are told, and its lease ends so that others resume at once. `turn`: none of its steps has begun. */
+  /** W4: the grace period is over: aborts the steps and ends the lease, so that other workers continue at once. None of the steps of `turn` has begun. */
   async giveBack(turn?: TurnCommit): Promise<void> {
     this.#notBegun(turn);
-    await this.#handOver(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }), 0, 0);
+    await this.#release(new HoldfastError("The worker is shutting down.", { code: "HF_SHUTDOWN" }), 0, 0);
   }
-  /** A commit failed. The run is free for others after a while: what this worker could not write, they may not be able to either. */
-  async #setBack(reason: unknown, unsure?: TurnCommit, starting: Prepared["starting"] = NOTHING_STARTING): Promise<void> {
-    const attempts = unsureAttemptsOf(this.#loaded.run, unsure, starting);
+  /** A commit failed. Other workers can claim the run after a pause: they may not be able to write it either. */
+  async #backOff(reason: unknown, uncertain?: TurnCommit, starting: Prepared["starting"] = NOTHING_STARTING): Promise<void> {
+    const attempts = uncertainAttemptsOf(this.#loaded.run, uncertain, starting);
     const pause = noteSetback(this.#host.blocked, this.runId, attempts, this.#host.environment);
-    await this.#handOver(reason, this.#host.now() + pause, this.#inbox.seen, unsure);
+    await this.#release(reason, this.#host.now() + pause, this.#inbox.seen, uncertain);
   }
-  /** Its run may have been created, with this first turn: the answer was lost. If so, it is given back, else it was none. */
-  async notBorn(reason: unknown, first: TurnCommit): Promise<void> {
+  /** The answer was lost: the run may or may not have been created with this first turn. If it was, it is released. */
+  async creationUnknown(reason: unknown, first: TurnCommit): Promise<void> {
     const { blocked } = this.#host;
-    blocked.set(this.runId, { times: 0, unsure: unsureAttemptsOf(this.#loaded.run, first, NOTHING_STARTING) });
-    this.#release("lost", reason);
+    blocked.set(this.runId, { times: 0, uncertain: uncertainAttemptsOf(this.#loaded.run, first, NOTHING_STARTING) });
+    this.#endClaim("lost", reason);
     const draft = this.#parking(0, 0);
     const found = await addNotBegun(this.#endingClaim, draft, first).catch(() => "not known");
     if (found === "not written") blocked.delete(this.runId);
-    if (found === "written") await returnLease(this.#endingClaim, draft); // D4: otherwise there may be a run of others under its id
+    if (found === "written") await returnLease(this.#endingClaim, draft); // D4: otherwise the id may belong to the run of another process
   }
-  async #handOver(reason: unknown, wakeAt: number, seen: number, unsure?: TurnCommit): Promise<void> {
+  /** Ends the claim and returns the lease. Workers can claim the run from `wakeAt` on. */
+  async #release(reason: unknown, wakeAt: number, seen: number, uncertain?: TurnCommit): Promise<void> {
     if (this.#isReleased) return;
     this.#operations.loseAll(reason);
-    const given = this.#phase === "unborn" ? undefined : this.#returnLease(wakeAt, seen, unsure);
-    this.#release("lost", reason);
-    await given;
+    const returned = this.#phase === "unborn" ? undefined : this.#returnLease(wakeAt, seen, uncertain);
+    this.#endClaim("lost", reason);
+    await returned;
   }
   get #endingClaim(): EndingClaim {
     return { host: this.#host, run: this.#loaded.run, operations: this.#operations };
   }
-  #returnLease(wakeAt = 0, seen = 0, unsure?: TurnCommit): Promise<void> {
-    return returnLease(this.#endingClaim, this.#parking(wakeAt, seen), unsure);
+  #returnLease(wakeAt = 0, seen = 0, uncertain?: TurnCommit): Promise<void> {
+    return returnLease(this.#endingClaim, this.#parking(wakeAt, seen), uncertain);
   }
   #parking(wakeAt: number, seen: number): Draft {
     const draft = this.#loaded.bareDraft("sleeping");
@@ -393,7 +400,7 @@ export class RunDriver {
     draft.seen = seen;
     return draft;
   }
-  #release(how: ClaimEnd, reason: unknown): void {
+  #endClaim(how: ClaimEnd, reason: unknown): void {
     if (this.#isReleased) return;
     this.#phase = "released";
     this.#operations.disarm();
@@ -401,13 +408,13 @@ export class RunDriver {
     if (how !== "parked") this.#loaded.evict();
     this.#host.released(this, how);
   }
-  /** Out of the cache (W5). */
+  /** The cache discards it (W5). */
   evict(): void {
     this.#loaded.evict();
   }
 }
 
-/** Does a driver in this phase do something that ends without a message or a timer? */
+/** Whether a driver in this phase does something that ends without a message or a timer. */
 function isWorking(phase: Phase): boolean {
   switch (phase) {
     case "unborn":

@@ -1,6 +1,6 @@
-// The time by the store's clock, as far as a worker can know it.
+// A worker's estimate of the time by the store's clock.
 // Owns: the difference between that clock and the steady one of this process.
-// Invariants: one clock, the store's; the clock of this process is never compared with it, since it may be set at any time.
+// Invariants: only the store's clock counts; it is never compared with the wall clock of this process, which may be set at any time.
 
 import type { Environment } from "@holdfast/host";
 
@@ -14,11 +14,11 @@ export class StoreClock {
   now(): number {
     return this.local() + this.#offset;
   }
-  /** For `set`: when the store was asked. Of this process, whatever its clock says. */
+  /** The steady clock of this process. `set` needs its time from when the store was asked. */
   local(): number {
     return this.#environment.steady();
   }
-  /** An answer is older than its arrival by an unknown time: it moves the estimate only as far as it contradicts it. */
+  /** An answer is older than its arrival by an unknown time, so it changes the estimate only as far as the two disagree. */
   set(asked: number, storeTime: number): void {
     const earliest = storeTime - this.local();
     const latest = storeTime - asked;

@@ -1,5 +1,5 @@
 // `ctx.transaction`: the user's function inside a transaction of the store (D6).
-// Owns: the tries of one attempt, and which errors of the store leave its fate open.
+// Owns: how often one attempt is retried, and after which errors of the store it may have committed.
 // Invariants: D6 (the outcome is in the inbox if and only if the transaction committed), D8 (attempts are those of the user's function:
 // a store that is busy or full for a while costs none).
 
@@ -19,7 +19,7 @@ import type { InboxMessage, Store } from "../store/port.ts";
 import type { DriverHost } from "./driverHost.ts";
 import type { RunInbox } from "./runInbox.ts";
 
-/** The pause between tries of what the store could not carry out grows up to this, in milliseconds. */
+/** The pause before the transaction is retried grows up to this, in milliseconds. */
 const LONGEST_PAUSE = 5_000;
 
 type Claim = Parameters<NonNullable<Store["transact"]>>[0];
@@ -29,9 +29,9 @@ export interface TransactionsOptions {
   readonly logger: Logger;
   encode(value: unknown, what: string): Payload;
   /** Resolves after so many milliseconds. */
-  passed(ms: number): Promise<void>;
-  /** It is not known whether this one has committed. */
-  doubt(claim: Claim, error: unknown): void;
+  delay(ms: number): Promise<void>;
+  /** It is not known whether the transaction has committed. */
+  outcomeUnknown(claim: Claim, error: unknown): void;
 }
 
 export class Transactions {
@@ -41,17 +41,17 @@ export class Transactions {
   }
 
   async run(claim: Claim, body: StepBody, info: StepInfo): Promise<InboxMessage | "stale"> {
-    const { store, logger, encode, passed, doubt } = this.#options;
+    const { store, logger, encode, delay, outcomeUnknown } = this.#options;
     if (store.transact === undefined) {
-      throw new HoldfastError("This store has no transactions to offer: use ctx.step.", { code: "HF_NO_TRANSACTIONS" });
+      throw new HoldfastError("This store does not support transactions. Use ctx.step instead.", { code: "HF_NO_TRANSACTIONS" });
     }
     const run = body.run as (tx: unknown, info: StepInfo) => unknown;
     const encoded = (value: unknown): Payload => encode(value, `the result of transaction ${body.name}`);
     let hasThrown = false;
-    let own: unknown;
+    let thrownByUser: unknown;
     const thrown = (error: unknown): never => {
       hasThrown = true;
-      own = error;
+      thrownByUser = error;
       throw error;
     };
     const attempted = (tx: unknown): Payload | Promise<Payload> => {
@@ -68,20 +68,20 @@ export class Transactions {
       try {
         return await store.transact(claim, attempted);
       } catch (error) {
-        if (hasThrown && error === own) throw error; // whatever it is
-        // D6: what the store could not do, it may have done all the same: the inbox shows it, at the next claim.
-        if (!hasThrown && isUncertain(error)) doubt(claim, error);
-        if (!isTakenBack(error)) throw error;
-        // D8: attempts are those of the user's function. The store may have room again later, or the lock.
+        if (hasThrown && error === thrownByUser) throw error;
+        // D6: it may have committed in spite of the error. The next claim finds out from the inbox.
+        if (!hasThrown && isUncertain(error)) outcomeUnknown(claim, error);
+        if (!isRolledBack(error)) throw error;
+        // D8: attempts are those of the user's function. The store may have room again later, or get the lock.
         logger.warn(`The store could not carry out transaction ${body.name}; trying again.`, { runId: claim.runId, error });
-        await passed(pause);
+        await delay(pause);
         if (info.signal.aborted) throw error;
       }
     }
   }
 }
 
-/** The body that a driver runs. Its outcome is in the inbox by the time it has ended (D6), so it is not reported a second time. */
+/** The body that a driver runs. When it ends, its outcome is in the inbox (D6), so it is not reported a second time. */
 export function transactionBody(
   body: StepBody,
   seq: number,
@@ -97,7 +97,7 @@ export function transactionBody(
   return { ...body, run, isFinal: isMisuse };
 }
 
-/** D6: a body that has ended its transaction by itself, or was about to, would do so again, and may have written something. */
+/** D6: a body that has ended its transaction itself, or tried to, would do so again, and may have written something. */
 function isMisuse(error: unknown): boolean {
   const seen = new Set<unknown>(); // libraries wrap what `tx` has thrown
   for (let at = error; isError(at) && !seen.has(at); at = causeOf(at)) {
@@ -106,7 +106,7 @@ function isMisuse(error: unknown): boolean {
   }
   return false;
 }
-/** Code throws any value: reading it may throw, too. */
+/** Code can throw any value: even reading it may throw. */
 function causeOf(error: Error): unknown {
   try {
     return error.cause;
@@ -115,17 +115,17 @@ function causeOf(error: Error): unknown {
   }
 }
 
-/** A fault of the store that passes, and has taken the transaction back: a full disk, a lock of another process. */
-function isTakenBack(error: unknown): boolean {
+/** A temporary fault of the store that has rolled the transaction back: a full disk, a lock of another process. */
+function isRolledBack(error: unknown): boolean {
   return error instanceof StoreError && error.retryable && error.code !== "HF_STORE_UNAVAILABLE";
 }
 
-/** Did the transaction perhaps commit? A store that says what was wrong with it has taken it back. */
+/** Whether the transaction may have committed. A store that says what was wrong with it has rolled it back. */
 function isUncertain(error: unknown): boolean {
   if (error instanceof IllegalReturnError) return false;
   if (error instanceof StoreError) return error.code === "HF_STORE_UNAVAILABLE";
   const { code } = error as { code?: unknown };
   return !(typeof code === "string" && SQL_STATE.test(code));
 }
-/** A database's own refusal: a constraint that was deferred, a conflict of transactions. */
+/** Errors by which a database refuses a commit: a deferred constraint, a conflict of transactions. */
 const SQL_STATE = /^(?:23|25|40)[0-9A-Z]{3}$/;

@@ -1,21 +1,21 @@
 // The batch contract: how a store carries out a call with many items.
-// Owns: the words of it: answer, limits, and the items that are nothing else; the faults of a rejected call are in store/errors.ts.
+// Owns: the types of answers, limits and small items; the faults of a rejected call are in store/errors.ts.
 // Invariants: D2 D3.
 //
-// For `create commit send answerTasks renew heartbeat terminate resume`:
+// For `create commit send answerTasks renew heartbeat terminate resume delete`:
 // - A call is one transaction. It answers item by item, in order: with the item's result (also for what is wrong with the item alone: a claim
 //   that is over, an id that is taken), or "busy": another transaction holds a lock that the item needs, and nothing of the item was written.
 //   If one item of a key is busy, so are those behind it in the call. The key is the run; of a task its id; of a new run its idempotency key,
-//   or else its id.
+//   or else its id; of a tick its schedule.
 // - Or the call rejects and has written nothing. What the rejection means for the items is the `fault` of the StoreError: "refused" (an item
 //   is at fault: a value that is too large, a constraint, a trigger), "busy" (an item needs a lock that another transaction holds), or
 //   "unavailable" (all other reasons: all items fail). After the first two the caller hands over parts of the batch, down to single items:
-//   "refused" must not stand for trouble that passes.
-// - A store whose answer was lost finds out whether the call was carried out before it rejects. Only a store that can't be reached to find
-//   out may reject with HF_STORE_UNAVAILABLE all the same.
+//   "refused" must not be used for a temporary problem.
+// - A store whose answer was lost finds out whether the call was carried out before it rejects. Only if it can't be reached to find out, it
+//   rejects with HF_STORE_UNAVAILABLE: then the call may have been carried out.
 // - `limits` says how much one call takes and how many calls may be under way at once.
 // The host's batcher (store/batcher.ts) is the only caller of these methods, and the only place where a bad item is separated from the others.
-// Where the store picks the items (`claim expire retire claimTasks`) it isolates a bad row itself.
+// Where the store picks the items (`claim expire retire claimTasks`) it isolates a bad row itself, with store/isolate.ts.
 
 import type { Payload } from "@holdfast/core";
 
@@ -24,9 +24,9 @@ export type Answer<R> = R | "busy";
 
 /** How much one call of the batch contract takes. */
 export interface BatchLimits {
-  /** Items. What there is more goes into the next call, after a turn of the event loop. */
+  /** Items. The rest goes into the next call, after a turn of the event loop. */
   readonly items: number;
-  /** Bytes of the values in them, about. */
+  /** Bytes of the values in them, approximately. */
   readonly bytes: number;
   /**
    * How many commits may be under way at once, each of other runs. More than one where the store works elsewhere: the process then hands
@@ -37,19 +37,28 @@ export interface BatchLimits {
 
 /** What a worker knows of a claim that it renews. */
 export interface HeldClaim {
+  /** The id of the run. */
   readonly runId: string;
+  /** The claim that the worker holds. */
   readonly epoch: number;
   /** The highest inbox id that it was given. */
   readonly seen: number;
 }
 /** Renews the lease of a task; with `details` it is the activity's own heartbeat, which its `heartbeat` limit waits for. */
 export interface Heartbeat {
+  /** The id of the task. */
   readonly id: number;
+  /** The claim that the worker holds. */
   readonly token: number;
+  /** How long it stays claimed from now, in milliseconds. */
   readonly lease: number;
+  /** What the activity reported, encoded. */
   readonly details?: Payload | undefined;
 }
+/** A run to terminate. */
 export interface Termination {
+  /** The id of the run. */
   readonly runId: string;
+  /** The reason that the caller gave. */
   readonly reason: string | undefined;
 }

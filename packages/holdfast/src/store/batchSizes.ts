@@ -9,6 +9,7 @@ const sizeOfPayload = (value: Payload | undefined): number => value?.length ?? 0
 
 export const sizeOfRun = (run: NewRun): number => run.input.length + (run.first === undefined ? 0 : sizeOfTurn(run.first.commit));
 
+/** The bytes that a message adds to a batch. */
 export const sizeOfMessage = ({ message: { job } }: AddressedMessage): number =>
   sizeOfPayload(job.type === "signal" ? job.payload : job.type === "update" ? job.input : undefined);
 

@@ -1,6 +1,6 @@
 // Items that many callers hand over one by one, written in batches: one bad or locked item never hurts the others of its batch.
 // Owns: the items that wait, how a batch is cut, and what becomes of each item when a batch is not written as a whole.
-// Does not own: what is written. The write function is one call of the store (see "One batch contract" in store/port.ts).
+// Does not own: what is written. The write function is one call of the store (see store/batch.ts).
 // Invariants: D2 (each item is settled once, and written at most once), D3 (items share writes; none fails or waits because of an item with
 // another key), M1 (items with the same key are written in the order in which they came).
 
@@ -8,24 +8,35 @@ import type { Environment } from "@holdfast/host";
 import type { Answer, BatchLimits } from "./batch.ts";
 import { faultOf, StoreLockedError } from "./errors.ts";
 
-/** An item, and who waits for it to be written. */
+/** An item, and the caller that waits for it to be written. */
 export interface Waiting<I, R> {
+  /** What is to be written. */
   readonly item: I;
+  /** Gives its caller the result. */
   resolve(result: R): void;
+  /** Gives its caller an error. */
   reject(error: unknown): void;
   /** It has to wait for a lock that another transaction holds, and will be settled later. */
   setAside?(): void;
 }
 
+/** Options of a `Batcher`. */
 export interface BatcherOptions<I, R> {
+  /** The most items and bytes of one call. */
   readonly limits: BatchLimits;
   /** Items with the same key keep their order: none is written while another of its key is under way or waits for a lock. */
   readonly keyOf: (item: I) => string;
   /** About how many bytes it adds to a call. Asked only where the store has a limit for that. */
   readonly sizeOf?: (item: I) => number;
-  /** How many calls may be under way at once. Default 1. */
+  /**
+   * How many calls may be under way at once.
+   * @defaultValue `1`
+   */
   readonly calls?: number;
-  /** No batch is larger, whatever the store can take. */
+  /**
+   * No batch has more items, whatever the store can take.
+   * @defaultValue `limits` alone
+   */
   readonly most?: () => number;
   /** More items are about to come: a batch waits for them, but not for long. */
   readonly expecting?: () => boolean;
@@ -33,9 +44,12 @@ export interface BatcherOptions<I, R> {
   readonly alone?: () => boolean;
   /** Called for each item that was written, before any caller is. */
   readonly written?: (item: I, result: R) => void;
-  /** How long an item waits for a lock before it fails with HF_STORE_BUSY, in milliseconds. */
+  /**
+   * How long an item waits for a lock before it fails with HF_STORE_BUSY, in milliseconds.
+   * @defaultValue `30_000`
+   */
   readonly patience?: number;
-  /** May it wait for a lock for as long as the lock is held? It fails once another of its key comes: what asked for it has given up then. */
+  /** May it wait for a lock for as long as the lock is held? It fails once another of its key comes: the caller has timed out then. */
   readonly waits?: (item: I) => boolean;
   /** Called once for such an item when its patience is over. */
   readonly heldUp?: (item: I, error: unknown) => void;
@@ -59,6 +73,7 @@ interface Aside<I, R> {
   isLong: boolean;
 }
 
+/** Gathers items that many callers add into calls that carry out many at once. */
 export class Batcher<I, R> {
   readonly #environment: Environment;
   readonly #write: Write<I, R>;
@@ -79,15 +94,16 @@ export class Batcher<I, R> {
     this.#options = options;
     this.#calls = options.calls ?? 1;
   }
+  /** Adds an item, and resolves with its result. */
   add(item: I): Promise<R> {
     return new Promise((resolve, reject) => this.put({ item, resolve, reject }));
   }
-  /** Without a promise: there are many turns. */
+  /** As `add`, without a promise, which costs less: there are many turns. */
   put(one: Waiting<I, R>): void {
     this.#waiting.push(one);
     this.#schedule();
   }
-  /** Nothing waits and nothing is being written. */
+  /** Whether nothing waits and nothing is being written. */
   get idle(): boolean {
     return this.#underWay === 0 && this.#aside.size === 0 && this.#waiting.length === 0;
   }
@@ -155,7 +171,7 @@ export class Batcher<I, R> {
     const { limits, sizeOf } = this.#options;
     let items = this.#most;
     let bytes = this.#hasSizes ? limits.bytes : Number.POSITIVE_INFINITY;
-    let isFirst = true; // one that is too large by itself goes alone
+    let isFirst = true; // an item that is too large for a batch goes alone
     return (item) => {
       if (bytes !== Number.POSITIVE_INFINITY) bytes -= sizeOf?.(item) ?? 0;
       if (!isFirst && bytes < 0) items = 0;
@@ -223,7 +239,7 @@ export class Batcher<I, R> {
 
   /**
    * A call with these was refused or busy: halves of halves are written, one after the other so that each key keeps its order. The item that
-   * is refused by itself, and for the second time, gets the error. Returns those that have to wait for a lock, with what is behind them, in order.
+   * is refused alone, and for the second time, gets the error. Returns those that have to wait for a lock, with what is behind them, in order.
    */
   async #writeApart(batch: readonly Waiting<I, R>[], failure: unknown, wait: boolean): Promise<Waiting<I, R>[]> {
     const { keyOf } = this.#options;

@@ -1,4 +1,4 @@
-// What a start is told of a run in its way.
+// What a start learns about the run that has its id.
 // Owns: nothing.
 // Invariants: M3 (a run of another workflow is named by its workflow; of the same one there is nothing to add).
 

@@ -1,5 +1,5 @@
-// Errors of storage: what keeps a store from reading or writing, and what to do about it.
-// Owns: the classes, their codes `HF_STORE_…`, and their wording.
+// Errors of storage: why a store can't read or write, and what to do about it.
+// Owns: the classes, their codes `HF_STORE_…`, and their texts.
 // Invariants: nothing of a call that ends in one of these was written, unless the store could not be reached to find out
 // (HF_STORE_UNAVAILABLE); `fault` says what that means for the items of a batch; `retryable` says whether the same call may succeed later.
 
@@ -12,11 +12,18 @@ import { HoldfastError } from "@holdfast/core";
  */
 export type StoreFault = "refused" | "busy" | "unavailable";
 
+/** What a `StoreError` is made of. */
 export interface StoreErrorDetails {
+  /** The stable code. */
   readonly code: `HF_STORE_${string}`;
+  /** The error of the database. */
   readonly cause?: unknown;
+  /** Whether repeating the same call can succeed. */
   readonly retryable?: boolean;
-  /** Default: "refused" for HF_STORE_REFUSED and HF_STORE_CORRUPT, otherwise "unavailable". */
+  /**
+   * What the error means for the other items of a batch.
+   * @defaultValue `"refused"` for HF_STORE_REFUSED and HF_STORE_CORRUPT, otherwise `"unavailable"`
+   */
   readonly fault?: StoreFault;
 }
 
@@ -26,7 +33,7 @@ interface Details {
   readonly cause?: unknown;
 }
 
-/** A condition of the storage that is none of those below. */
+/** A condition of the storage that has no class below. */
 export class StoreError extends HoldfastError {
   readonly #fault: StoreFault;
   constructor(message: string, details: StoreErrorDetails = { code: "HF_STORE_FAILED" }) {
@@ -35,6 +42,7 @@ export class StoreError extends HoldfastError {
     const isRefused = code === "HF_STORE_REFUSED" || code === "HF_STORE_CORRUPT";
     this.#fault = details.fault ?? (isRefused ? "refused" : "unavailable");
   }
+  /** What the error means for the other items of a batch. */
   get fault(): StoreFault {
     return this.#fault;
   }
@@ -50,12 +58,12 @@ export function isRefusal(error: unknown): error is StoreError {
   return faultOf(error) === "refused";
 }
 
-/** A value, a row or a rule of the database stands against what was to be written. */
+/** A value, a row or a rule of the database prevents the write. */
 export class StoreRefusedError extends StoreError {
   constructor({ where, reason, cause }: Details & { readonly reason: string }) {
     super(
-      `${where} refused what was to be written: ${reason}. Nothing of it was.\n` +
-        "Look for a value that is too large, and for constraints and triggers of yours on the tables of Holdfast; once that is mended, call resume() on the run if it is blocked.",
+      `${where} refused the write: ${reason}. Nothing was written.\n` +
+        "Check for a value that is too large, and for your own constraints and triggers on the tables of Holdfast. Once that is fixed, call resume() on the run if it is blocked.",
       { code: "HF_STORE_REFUSED", cause },
     );
   }
@@ -64,7 +72,7 @@ export class StoreRefusedError extends StoreError {
 /** The store was closed, or not opened yet. */
 export class StoreClosedError extends StoreError {
   constructor({ where }: Details) {
-    super(`The store ${where} is not open.\nCall open() first, and nothing after close().`, { code: "HF_STORE_CLOSED" });
+    super(`The store ${where} is not open.\nCall open() first, and no method after close().`, { code: "HF_STORE_CLOSED" });
   }
 }
 
@@ -100,7 +108,7 @@ export class StoreOpenError extends StoreError {
   }
 }
 
-/** It holds something else than a Holdfast database. */
+/** It holds something other than a Holdfast database. */
 export class StoreForeignError extends StoreError {
   constructor({ where, reason, cause }: Details & { readonly reason: string }) {
     super(`${where} is not a database of Holdfast: ${reason}\nName another file; this one was left as it is.`, {
@@ -112,7 +120,9 @@ export class StoreForeignError extends StoreError {
 
 /** Written by a newer Holdfast than this one. */
 export class StoreVersionError extends StoreError {
+  /** The version of the schema that the store has. */
   readonly found: number;
+  /** The version of the schema that this code knows. */
   readonly known: number;
   constructor({ where, found, known }: Details & { readonly found: number; readonly known: number }) {
     super(
@@ -143,18 +153,19 @@ interface SchemaDetails {
   readonly instead: string;
 }
 
-/** Rows that are none of ours, in whatever store; or a whole file of SQLite that it can't make sense of. */
+/** Rows that something else has written to, in any store; or a file that SQLite can't read. */
 export class StoreCorruptError extends StoreError {
   constructor({ where, cause, isFile = false }: Details & { readonly isFile?: boolean }) {
     super(
       isFile
         ? `${where} is damaged.\nStop every process that uses it and restore a backup, or save what can be read with "sqlite3 <file> .recover".`
-        : `${where} has rows that can't be read: something else has written to them.\nMend them, or restore a backup; then call resume() on the runs that they belong to.`,
+        : `${where} has rows that can't be read: something else has written to them.\nFix them or restore a backup, then call resume() on the runs that they belong to.`,
       { code: "HF_STORE_CORRUPT", cause },
     );
   }
 }
 
+/** The store can't be written to. */
 export class StoreReadOnlyError extends StoreError {
   constructor({ where, cause }: Details) {
     super(`${where} can't be written to.\nMake the file and its folder writable for this process.`, {
@@ -164,25 +175,23 @@ export class StoreReadOnlyError extends StoreError {
   }
 }
 
+/** The disk, or the quota of the store, is full. */
 export class StoreFullError extends StoreError {
   constructor({ where, cause }: Details) {
-    super(
-      `There is no room left for ${where}. Nothing of this call was written.\nFree some space on the disk; the store works on once there is.`,
-      {
-        code: "HF_STORE_FULL",
-        cause,
-        retryable: true,
-      },
-    );
+    super(`The disk of ${where} is full. Nothing of this call was written.\nFree some space on the disk; the store then continues.`, {
+      code: "HF_STORE_FULL",
+      cause,
+      retryable: true,
+    });
   }
 }
 
-/** The file under an open store is gone, or is another one. */
+/** The file of an open store was deleted or replaced. */
 export class StoreMovedError extends StoreError {
   constructor({ where, what }: Details & { readonly what: "deleted" | "replaced" }) {
     super(
       `${where} was ${what} while it was open. Nothing more is written: it would be lost.\n` +
-        "Stop the processes that use it; then put the file back, or begin with what is there now.",
+        "Stop the processes that use it; then restore the file, or start with the one that is there now.",
       { code: "HF_STORE_MOVED" },
     );
   }

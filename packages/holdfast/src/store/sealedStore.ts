@@ -1,6 +1,6 @@
 // A store as an engine with a codec of the user's sees it: what goes in is sealed, what comes out is opened.
 // Owns: nothing; what is sealed, `sealed` of the core knows. Payloads pass as they are: they are encoded where they are made.
-// Invariants: E1 (no error and no reason reaches a store as plain text, by whatever call); with the default codec there is no such thing.
+// Invariants: E1 (no error and no reason reaches a store as plain text, by any call); the default codec seals nothing.
 
 import { type Codec, jsonCodec, opened, sealed } from "@holdfast/core";
 import type { Store } from "./port.ts";
@@ -8,7 +8,7 @@ import type { Store } from "./port.ts";
 type Call = (...given: unknown[]) => unknown;
 
 /** By every call there is, so that no call of the port can be forgotten. */
-export function sealedStore<S extends Pick<Store, "create" | "send">>(store: S, codec: Codec): S {
+export function sealedStore<S extends object>(store: S, codec: Codec): S {
   if (codec === jsonCodec) return store;
   const calls = new Map<PropertyKey, Call>();
   return new Proxy(store, {
@@ -31,7 +31,7 @@ function sealedCall(store: object, method: Call, codec: Codec): Call {
   };
 }
 
-/** A transaction of the caller's is no record: it is handed on as it is. */
+/** The caller's transaction is not a record: it is passed on as it is. */
 function within(store: object, method: Call, codec: Codec): Call {
   return (tx) => sealedStore(method.call(store, tx) as Pick<Store, "create" | "send">, codec);
 }

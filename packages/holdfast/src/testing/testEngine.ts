@@ -20,38 +20,62 @@ import {
 import { WorkflowTable } from "@holdfast/host";
 import { Holdfast } from "../api/holdfast.ts";
 import { consoleLogger } from "../api/logger.ts";
-import { checkedOptions, moment } from "../api/options.ts";
+import { checkedOptions, checkedRetention, moment } from "../api/options.ts";
 import type { RunDescription } from "../backend/port.ts";
 import { Engine } from "../engine/engine.ts";
 import { MemoryStore } from "../store/memory/store.ts";
 import type { RunRow } from "../store/port.ts";
-import { type Patience, Stillness, Surroundings } from "./stillness.ts";
+import { type IdleLimits, IdleTime, ProcessActivity } from "./idleTime.ts";
 import { TestWorld } from "./world.ts";
 
 // Captured when this module is loaded: a test may install fake timers.
 const { setTimeout, setImmediate } = globalThis;
 
+/** Options of `testEngine`. */
 export interface TestEngineOptions {
   /** Served on every queue. */
   workflows: readonly AnyWorkflow[];
+  /**
+   * Served on every queue.
+   * @defaultValue none
+   */
   // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
   activities?: readonly Activity<any, any>[];
-  /** Stand-ins for steps and activities, by name. */
+  /**
+   * Stand-ins for steps and activities, by name. One that is never used makes `close()` throw.
+   * @defaultValue none
+   */
   replace?: {
+    /**
+     * Functions that run instead of the bodies of steps, by the name of the step.
+     * @defaultValue none
+     */
     steps?: Record<string, (info: StepInfo) => unknown>;
+    /**
+     * Functions that run instead of activities, by the name of the activity.
+     * @defaultValue none
+     */
     // biome-ignore lint/suspicious/noExplicitAny: the arguments are the activity's own
     activities?: Record<string, (args: any, info: ActivityInfo) => unknown>;
   };
-  /** Initial time of the clock. Default: 2026-01-01 UTC. */
+  /**
+   * Initial time of the clock.
+   * @defaultValue 2026-01-01 UTC
+   */
   startTime?: Date;
-  /** When nothing can run, skip to the next timer. Default true. */
+  /**
+   * When nothing can run and a caller waits for a result or an update, skip to the next timer.
+   * @defaultValue `true`
+   */
   skipTime?: boolean;
+  /**
+   * How long closed runs are kept whose workflow has no `retention`, by the clock of the engine.
+   * @defaultValue `"forever"`
+   */
+  retention?: Duration | "forever";
 }
 
-/**
- * An in-memory engine with its own worker. Closing it replays every history, and throws if a replay diverges, if a replacement was never
- * used, or if a run is blocked and no caller got its RunBlockedError.
- */
+/** An in-memory engine with its own worker and clock, made by `testEngine`. Always close it: that replays every history. */
 export class TestEngine extends Holdfast {
   readonly #world: TestWorld;
   readonly #engine: Engine;
@@ -64,23 +88,23 @@ export class TestEngine extends Holdfast {
   readonly #served = new Set<string>();
   #closing = false;
   /** Blocked runs for which a caller got RunBlockedError. */
-  readonly #told: ReadonlySet<string>;
+  readonly #reportedBlocked: ReadonlySet<string>;
   readonly #loop: Promise<void>;
   /** The steps and activities that are running. */
   #running = "";
-  readonly #surroundings = new Surroundings();
+  readonly #process = new ProcessActivity();
   /** The idle time since exactly these are running. */
-  readonly #sinceRunning = new Stillness(OF_STEPS);
+  readonly #idleWhileRunning = new IdleTime(OF_STEPS);
   /** The idle time since nothing can happen any more; `#timesStuck` counts how often that was seen in a row. */
-  readonly #sinceStuck = new Stillness(OF_TESTS);
+  readonly #idleWhileStuck = new IdleTime(OF_TESTS);
   #timesStuck = 0;
 
   constructor(parts: { engine: Engine; store: MemoryStore; world: TestWorld; standIns: StandIns }, options: TestEngineOptions) {
     const { engine, store, world, standIns } = parts;
     const { codec, limits, logger } = engine;
-    const told = new Set<string>();
-    super(engine, { codec, limits, logger, environment: world, onBlocked: (runId) => void told.add(runId) });
-    this.#told = told;
+    const reported = new Set<string>();
+    super(engine, { codec, limits, logger, environment: world, onBlocked: (runId) => void reported.add(runId) });
+    this.#reportedBlocked = reported;
     this.#standIns = standIns;
     const { workflows, activities = [] } = options;
     this.#serve = (queue) =>
@@ -90,8 +114,12 @@ export class TestEngine extends Holdfast {
     this.#store = store;
     this.#workflows = options.workflows;
     this.#skipTime = options.skipTime ?? true;
-    this.#loop = this.#live();
+    this.#loop = this.#skipTimeWhenIdle();
   }
+  /**
+   * Used by `testEngine`.
+   * @internal
+   */
   static async create(...given: ConstructorParameters<typeof TestEngine>): Promise<TestEngine> {
     const test = new TestEngine(...given);
     await test.#serveQueues();
@@ -105,25 +133,51 @@ export class TestEngine extends Holdfast {
       await this.#serve(queue);
     }
   }
+  /**
+   * The time of its clock.
+   * @example
+   * ```ts
+   * const engine = await testEngine({ workflows: [], startTime: new Date("2030-01-01") });
+   * await engine.advance("1h");
+   * console.log(engine.now().toISOString()); // "2030-01-01T01:00:00.000Z"
+   * await engine.close();
+   * ```
+   */
   now(): Date {
     return new Date(this.#world.now());
   }
-  /** Advances the clock by this much: everything that is due happens, in order. */
+  /**
+   * Advances the clock by this much: everything that is due happens, in order.
+   * @throws `InvalidInputError` if the duration is invalid.
+   * @example
+   * ```ts
+   * const trial = workflow("trial", async (ctx) => {
+   *   await ctx.sleep("14d");
+   *   return "expired";
+   * });
+   * const engine = await testEngine({ workflows: [trial], skipTime: false });
+   * const run = await engine.start(trial);
+   * await engine.advance("13d");
+   * console.log((await run.describe()).status); // "sleeping"
+   * await engine.advance("1d");
+   * console.log((await run.describe()).status); // "completed"
+   * await engine.close();
+   * ```
+   */
   async advance(by: Duration): Promise<void> {
-    const end = this.#world.now() + parseDuration(by);
+    const end = this.#world.now() + parseDuration(by, "by");
     for (;;) {
       await this.#settled();
-      const next = this.#next;
+      const next = earliest(this.#next, this.#store.nextTick);
       if (next === undefined || next > end) break;
       this.#world.moveTo(next);
     }
     this.#world.moveTo(end);
     await this.#settled();
   }
-  /** When the next timer, deadline or activity limit is due. */
+  /** When the next timer, deadline or activity limit is due. Time is not skipped to ticks of schedules: they never end. */
   get #next(): number | undefined {
-    const times = [this.#world.nextAlarm ?? [], this.#store.nextLimit ?? []].flat();
-    return times.length === 0 ? undefined : Math.min(...times);
+    return earliest(this.#world.nextAlarm, this.#store.nextLimit);
   }
   /**
    * Waits until nothing can run at this time. A running step or activity may wait for something real, for which it gets some real time, or
@@ -133,7 +187,7 @@ export class TestEngine extends Holdfast {
     for (let quiet = 0; quiet < 3; ) {
       await macrotask();
       if (this.#engine.busy || !this.#world.idle) quiet = 0;
-      else if (this.#mayGoOn()) await idleTick();
+      else if (this.#mayContinue()) await idleTick();
       else {
         await this.#serveQueues();
         quiet++;
@@ -143,44 +197,51 @@ export class TestEngine extends Holdfast {
     }
   }
   /** Whether user code is running that may end by itself. */
-  #mayGoOn(): boolean {
+  #mayContinue(): boolean {
     const names = this.#engine.running.join();
-    if (names !== this.#running) this.#sinceRunning.end();
+    if (names !== this.#running) this.#idleWhileRunning.end();
     this.#running = names;
     // The user's timers are never ignored, even at the cost of counting one of the test runner.
-    return names !== "" && !this.#sinceRunning.isLong(this.#surroundings.stir(this.#world.alive));
+    return names !== "" && !this.#idleWhileRunning.isLong(this.#process.activity(this.#world.alive));
   }
   /** Skips time whenever nothing can run and a caller waits. */
-  async #live(): Promise<void> {
+  async #skipTimeWhenIdle(): Promise<void> {
     while (!this.#closing) {
       await this.#settled();
       const next = this.#next;
       if (this.#closing || !this.#engine.waiting || next === undefined || !this.#skipTime) {
-        if (!this.#closing && next === undefined) await this.#giveUpIfStuck();
+        if (!this.#closing && next === undefined) await this.#rejectIfStuck();
         await idleTick();
       } else this.#world.moveTo(next);
     }
   }
   /** Nothing runs, no timer is set, and a caller waits: only a message from the test could help. The test gets some time to send it. */
-  async #giveUpIfStuck(): Promise<void> {
-    if (this.#engine.running.length > 0 || !this.#engine.waitingForEver) return this.#unstick();
-    const isLong = this.#sinceStuck.isLong(this.#surroundings.stir(this.#world.alive + this.#surroundings.timersBefore));
+  async #rejectIfStuck(): Promise<void> {
+    if (this.#engine.running.length > 0 || !this.#engine.waitsWithoutTimeout) return this.#unstick();
+    const isLong = this.#idleWhileStuck.isLong(this.#process.activity(this.#world.alive + this.#process.timersBefore));
     if (++this.#timesStuck < FEWEST_TIMES || !isLong) return;
-    await this.#engine.giveUp(async (runId) => stuck(runId, await this.#engine.describe(runId)));
+    await this.#engine.rejectEndlessWaits(async (runId) => stuck(runId, await this.#engine.describe(runId)));
     this.#unstick();
   }
   #unstick(): void {
     this.#timesStuck = 0;
-    this.#sinceStuck.end();
+    this.#idleWhileStuck.end();
   }
 
+  /**
+   * Replays the history of every run, then closes the engine.
+   * @throws `HoldfastError` if a history does not replay; `cause` says where it diverges.
+   * @throws `RunBlockedError` if a run is blocked and no caller got that error.
+   * @throws `HoldfastError` with the code HF_UNUSED_STAND_IN if a replacement was never used.
+   * @throws `AggregateError` if there are several of these.
+   */
   override async close(): Promise<void> {
     if (this.#closing) return super.close();
     this.#closing = true;
     this.#engine.refuse();
     await this.#loop;
     await this.#settled();
-    const failures = [...(await this.#lookAtAll()), ...this.#standIns.failures];
+    const failures = [...(await this.#checkRuns()), ...this.#standIns.failures];
     await this.#closeNow();
     if (failures.length === 1) throw failures[0];
     if (failures.length > 1) throw new AggregateError(failures, failures.map(({ message }) => message).join("\n"));
@@ -198,7 +259,7 @@ export class TestEngine extends Holdfast {
     await closed;
   }
   /** Checks all runs; returns what is wrong with them. */
-  async #lookAtAll(): Promise<Error[]> {
+  async #checkRuns(): Promise<Error[]> {
     const failures: Error[] = [];
     let cursor: string | undefined;
     do {
@@ -210,7 +271,7 @@ export class TestEngine extends Holdfast {
   }
   /** V4: a test that checks something else would not notice a blocked run. */
   #blocked({ id, error }: RunRow): Error[] {
-    if (this.#told.has(id)) return [];
+    if (this.#reportedBlocked.has(id)) return [];
     const cause = error === undefined ? undefined : reviveError(error);
     return [new RunBlockedError({ runId: id, reason: cause?.message ?? "its code can't advance it", cause })];
   }
@@ -233,6 +294,7 @@ const OPTIONS: OptionNames<TestEngineOptions> = {
   replace: true,
   startTime: true,
   skipTime: true,
+  retention: true,
 };
 const STAND_INS: OptionNames<NonNullable<TestEngineOptions["replace"]>> = { steps: true, activities: true };
 
@@ -240,9 +302,9 @@ const STAND_INS: OptionNames<NonNullable<TestEngineOptions["replace"]>> = { step
 const LEASE = "5000w";
 
 /** How long steps and activities may run before they are assumed to wait for the clock: for a time limit or an abort. */
-const OF_STEPS: Patience = { still: 50, stirring: 1_000, inAll: 3_000 };
+const OF_STEPS: IdleLimits = { quiet: 50, withoutInput: 1_000, total: 3_000 };
 /** How long a test may take to send what a run waits for, and how often the run must be seen waiting before it counts as stuck. */
-const OF_TESTS: Patience = { still: 2_000, stirring: 3_000, inAll: 30_000 };
+const OF_TESTS: IdleLimits = { quiet: 2_000, withoutInput: 3_000, total: 30_000 };
 const FEWEST_TIMES = 10;
 
 function stuck(runId: string, info: RunDescription | undefined): HoldfastError {
@@ -281,10 +343,31 @@ class StandIns {
   }
 }
 
+function earliest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b);
+}
 const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve));
 /** A pause that costs little while the test does something else. */
 const idleTick = () => new Promise<void>((resolve) => void setTimeout(resolve, 1).unref());
 
+/**
+ * Opens an in-memory engine with its own worker, which skips time: a workflow that sleeps for a month ends at once. For tests with any
+ * runner. Closing it replays every history, and throws if one does not replay. If a caller waits for a run that nothing in the test can
+ * advance, its call rejects with the code HF_TEST_STUCK.
+ * @throws `InvalidInputError` if an option is invalid.
+ * @example
+ * ```ts
+ * const order = workflow("order", async (ctx, amount: number) => {
+ *   const receipt = await ctx.step("charge", () => fetch("https://bank.example").then((answer) => answer.text()));
+ *   await ctx.sleep("30d");
+ *   return `${receipt} for ${amount}`;
+ * });
+ * const engine = await testEngine({ workflows: [order], replace: { steps: { charge: () => "receipt" } } });
+ * const run = await engine.start(order, 42);
+ * console.log(await run.result()); // "receipt for 42"
+ * await engine.close();
+ * ```
+ */
 export async function testEngine(given: TestEngineOptions): Promise<TestEngine> {
   const options = checkedOptions("testEngine", given, OPTIONS);
   const world = new TestWorld(moment("testEngine", "startTime", options.startTime ?? new Date(Date.UTC(2026, 0, 1))));
@@ -292,7 +375,8 @@ export async function testEngine(given: TestEngineOptions): Promise<TestEngine> 
   const standIns = new StandIns(checkedOptions("testEngine", options.replace, STAND_INS));
   const { replaceStep, replaceActivity } = standIns;
   const internals = { replaceStep, replaceActivity };
-  const engine = new Engine({ store, environment: world, codec: jsonCodec, logger: consoleLogger, limits: {}, internals });
+  const retention = checkedRetention("testEngine", options.retention);
+  const engine = new Engine({ store, environment: world, codec: jsonCodec, logger: consoleLogger, limits: {}, retention, internals });
   await engine.open();
   return TestEngine.create({ engine, store, world, standIns }, options);
 }

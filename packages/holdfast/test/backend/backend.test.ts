@@ -27,7 +27,7 @@ import {
   workflow,
 } from "holdfast";
 import { featureOf } from "holdfast/backend";
-import { expect, onTestFinished, test, vi } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { HarnessBackend } from "./harnessBackend.ts";
 
@@ -158,7 +158,7 @@ test("signals, updates, queries and state", async () => {
   await run.signal("add", "tea", { idempotencyKey: "once" });
   await run.signal("add", "tea", { idempotencyKey: "once" });
   await run.signal("add", "milk");
-  await vi.waitUntil(async () => (await run.query("size")) === 2);
+  await expect.poll(() => run.query("size")).toBe(2);
   expect(await run.state()).toEqual(["tea", "milk"]);
   expect(await errorOf(run.query("none" as "size"))).toBeInstanceOf(QueryFailedError);
   expect(await run.update("remove", "tea", { idempotencyKey: "u1" })).toBe(1);
@@ -245,7 +245,7 @@ test("a process without a worker starts by name and waits; a worker anywhere tak
 test("a query uses the definition of a worker, or of a start, where the caller gives none", async () => {
   const { backend, holdfast } = await working();
   await holdfast.start(cart, undefined, { id: "c" });
-  await vi.waitUntil(async () => (await holdfast.run("c").state()) !== undefined);
+  await expect.poll(() => holdfast.run("c").state()).toBeDefined();
   expect(await (holdfast.run("c") as ReturnType<typeof holdfast.run<unknown, never, never, { size: () => number }>>).query("size")).toBe(0);
   const elsewhere = await Holdfast.with({ backend }, { codec: veiled, logger: quiet });
   const unknown = elsewhere.run("c") as unknown as { query(name: string): Promise<unknown> };
@@ -269,6 +269,7 @@ test("W4 close stops the workers, ends what waits, and refuses what comes later"
 test("an optional feature that a backend lacks is an error that names it, the backend and the way out", async () => {
   const { backend } = await opened();
   expect(() => featureOf(backend, "fork")).toThrow(UnsupportedError);
+  expect(() => featureOf(backend, "schedules")).toThrow(UnsupportedError);
   expect(() => featureOf(backend, "why")).toThrow(/^why is not supported on the harness\nrun\.describe\(\)/);
   const removed: string[] = [];
   const able = Object.assign(backend, {

@@ -26,6 +26,7 @@ import {
   engineClosed,
   type Message,
   type ResumeAnswer,
+  type RunCounts,
   type RunDescription,
   type RunEnd,
   type RunPage,
@@ -281,18 +282,18 @@ export class HarnessBackend implements Backend {
     const next = from + limit < all.length ? String(from + limit) : undefined;
     return { runs: all.slice(from, from + limit).map(describe), cursor: next };
   }
-  async count(selection: RunSelection): Promise<Record<RunStatus, number>> {
+  async count(selection: RunSelection): Promise<RunCounts> {
     const counts = { pending: 0, running: 0, sleeping: 0, blocked: 0, rolling_back: 0, continued: 0 };
     const ends = { completed: 0, failed: 0, canceled: 0, terminated: 0 };
     const all: Record<RunStatus, number> = { ...counts, ...ends };
     for (const run of this.#matching(selection)) all[statusOf(run)]++;
-    return all;
+    return { ...all, capped: [] };
   }
   #matching({ status, workflow, queue }: RunSelection): HostedRun[] {
     return [...this.#runs.values()].filter(
       (run) =>
         (status === undefined || status.includes(statusOf(run))) &&
-        (workflow === undefined || workflow === run.start.workflow) &&
+        (workflow === undefined || [workflow].flat().includes(run.start.workflow)) &&
         (queue === undefined || queue === run.start.queue),
     );
   }

@@ -125,7 +125,7 @@ describe.each(STORES)("acceptWithin on %s", (store) => {
     expect(await errorOf(once)).toBeInstanceOf(UpdateRejectedError);
   });
 
-  test("M8 what is no length of time is refused, and nothing is written; none at all is as if it was left out", async () => {
+  test("M8 what is not a length of time is refused, and nothing is written; none at all is as if it was left out", async () => {
     const engine = await engines.open();
     const run = await engine.start(entity, 1);
     for (const acceptWithin of ["soon", -1, Number.NaN, null] as never[]) {

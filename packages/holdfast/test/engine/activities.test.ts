@@ -1,9 +1,9 @@
-// D11: activities, claimed from their queue by whoever serves it, heard, timed, cancelled.
+// D11: activities: claims from their queue, heartbeats, timeouts, cancellation.
 
 import { ActivityFailedError, activity, FatalError, RunFailedError, workflow } from "holdfast";
 import type { Answer } from "holdfast/store";
 import { describe, expect, test } from "vitest";
-import { aborted, DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
+import { aborted, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
 describe.each(STORES)("activities on %s", (store) => {
   const engines = enginesOn(store);
@@ -124,7 +124,7 @@ describe.each(STORES)("activities on %s", (store) => {
     expect(attempts).toEqual([1]);
   });
 
-  test("D11 an attempt over startToClose is told and ended; its late result is dropped, the next attempt counts", async () => {
+  test("D11 an attempt over startToClose is aborted and ended; its late result is dropped, the next attempt counts", async () => {
     const engine = await engines.open();
     const told = new Gate<unknown>();
     const late = new Gate<string>();
@@ -210,7 +210,7 @@ describe.each(STORES)("activities on %s", (store) => {
       return held;
     });
     await host.worker({ workflows: [w] });
-    await first.worker({ workflows: [], activities: [act], ...DOOMED });
+    await first.worker({ workflows: [], activities: [act], lease: "100ms", gracePeriod: 0 });
     const run = await host.start(w, undefined);
     await claimed.passed;
     await host.worker({ workflows: [], activities: [act] });
@@ -285,7 +285,7 @@ describe.each(STORES)("activities on %s", (store) => {
     expect(await told.passed).toBeInstanceOf(Error);
   });
 
-  test("C7 D11 an activity that lost a race is told and given up", async () => {
+  test("C7 D11 an activity that lost a race is aborted and abandoned", async () => {
     const engine = await engines.open();
     const told = new Gate<unknown>();
     const entered = new Gate();
@@ -306,9 +306,9 @@ describe.each(STORES)("activities on %s", (store) => {
     expect((await run.operations()).find(({ name }) => name === "act")?.status).toBe("canceled");
   });
 
-  test("D11 scheduleToStart: an activity that nobody takes fails in time", async () => {
+  test("D11 scheduleToStart: an activity that no worker takes fails in time", async () => {
     const engine = await engines.open();
-    const act = activity("act", () => 1, { queue: "nobody", scheduleToStart: 30 });
+    const act = activity("act", () => 1, { queue: "unserved", scheduleToStart: 30 });
     const w = workflow("w", async (ctx) => ctx.activity(act, undefined));
     await engine.worker({ workflows: [w] });
     const error = await errorOf((await engine.start(w, undefined)).result());

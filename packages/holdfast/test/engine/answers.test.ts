@@ -139,7 +139,7 @@ describe.each(STORES)("answers of the store on %s", (store) => {
     expect(await run.result({ timeout: "8s" })).toBe(1);
     expect(isLacking).toBe(false);
     expect(engines.log.filter(({ level }) => level === "error").map(({ message }) => message)).toEqual([
-      expect.stringContaining("came without its history"),
+      expect.stringContaining("was claimed without its history"),
     ]);
   });
 
@@ -199,7 +199,7 @@ describe.each(STORES)("answers of the store on %s", (store) => {
     const run = await engine.start(quick, undefined);
     await hint();
     expect(claims).toEqual([]);
-    expect((await run.describe()).waitingFor).toEqual(["no worker in this process serves quick"]);
+    expect((await run.describe()).waitingFor).toEqual(["no worker serves quick"]);
     await engine.worker({ workflows: [quick] });
     expect(await run.result({ timeout: "8s" })).toBe("done");
   });

@@ -132,7 +132,7 @@ describe.each(STORES)("attempts on %s", (store) => {
     expect(two?.startedAt.getTime()).toBeGreaterThanOrEqual((one?.endedAt?.getTime() ?? Number.NaN) + 400);
   });
 
-  test("D7 an attempt that never came back counts, is kept as lost, and the next one has the next number", async () => {
+  test("D7 an attempt that did not end counts, is kept as lost, and the next one has the next number", async () => {
     const wire = new Wire();
     const first = await engines.open({ wire });
     const entered = new Gate();
@@ -153,6 +153,7 @@ describe.each(STORES)("attempts on %s", (store) => {
     await entered.passed;
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     const alive = await second.worker({ workflows: [kill] });
     const found = second.run(run.id);
     expect(await found.result()).toBe("survived");
@@ -186,6 +187,7 @@ describe.each(STORES)("attempts on %s", (store) => {
       if (i === 0) await engine.start(kill, undefined, { id: "r" });
       await entered.passed;
       wire.cut();
+      await engines.expireLeases();
       entered = new Gate();
     }
     const engine = await engines.open();
@@ -224,6 +226,7 @@ describe.each(STORES)("attempts on %s", (store) => {
     await entered.passed;
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [flaky] });
     await expect(second.run(run.id).result()).rejects.toThrow(RunFailedError);
     expect(tried).toEqual([1, 2, 3]);
@@ -262,7 +265,7 @@ describe.each(STORES)("attempts on %s", (store) => {
     expect(tried).toEqual([1, 2, 3]);
   });
 
-  test("D8 an attempt over its timeout is told and is a failed attempt; its late result is dropped", async () => {
+  test("D8 an attempt over its timeout is aborted and is a failed attempt; its late result is dropped", async () => {
     const engine = await engines.open();
     const reasons: unknown[] = [];
     const late = new Gate<string>();

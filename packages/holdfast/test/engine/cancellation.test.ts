@@ -55,6 +55,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
     wire.cut();
     await run.cancel();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [work] });
     await expect(run.result()).rejects.toThrow(CanceledError);
   });
@@ -112,8 +113,8 @@ describe.each(STORES)("cancellation on %s", (store) => {
 
   test.each([
     ["another error", () => new Error("cleanup failed")],
-    ["a cancellation of its own", () => new CanceledError("mine")],
-  ])("K1 the reason of a cancellation is told though the workflow throws %s", async (_, thrown) => {
+    ["its own cancellation", () => new CanceledError("mine")],
+  ])("K1 the reason of a cancellation is reported though the workflow throws %s", async (_, thrown) => {
     const engine = await engines.open();
     const messy = workflow("messy", async (ctx) => ctx.sleep("1d").catch(() => Promise.reject(thrown())));
     await engine.worker({ workflows: [messy] });
@@ -178,7 +179,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
     expect((await caller).name).toBe("CanceledError");
   });
 
-  test("K6 terminate ends a run at once, running no workflow code; its steps are told", async () => {
+  test("K6 terminate ends a run at once, running no workflow code; its steps are notified", async () => {
     const engine = await engines.open();
     const entered = new Gate();
     const told = new Gate<unknown>();
@@ -315,6 +316,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
     await until(async () => (await run.describe()).status === "sleeping");
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [nap] });
     const { slept, late } = await second.run(run.id, nap).result();
     expect(slept).toBeGreaterThanOrEqual(320);

@@ -56,6 +56,7 @@ describe.each(STORES)("children on %s", (store) => {
     await until(async () => (await first.list({ workflow: "kid" })).runs.length === 1);
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [parent, kid] });
     expect(await second.run(run.id).result()).toBe(1);
     expect((await second.list({ workflow: "kid" })).runs).toHaveLength(1);

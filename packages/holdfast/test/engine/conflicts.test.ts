@@ -87,7 +87,7 @@ describe.each(STORES)("conflicts on %s", (store) => {
     expect(reads).toBe(0);
   });
 
-  test("K1 a second cancel of a canceled run is no error; of one that ended otherwise it is", async () => {
+  test("K1 a second cancel of a canceled run is not an error; of one that ended otherwise it is", async () => {
     const engine = await engines.open();
     const wait = workflow("wait", async (ctx) => ctx.waitForSignal("go"));
     await engine.worker({ workflows: [wait, echo] });

@@ -168,7 +168,7 @@ describe.each(STORES)("durability on %s", (store) => {
     expect(runs).toBe(1);
   });
 
-  test("D5 C7 an abandoned step is told, and neither the run nor parking waits for it", async () => {
+  test("D5 C7 an abandoned step is notified, and neither the run nor parking waits for it", async () => {
     const engine = await engines.open();
     const told = new Gate<unknown>();
     const never = new Gate();
@@ -193,7 +193,7 @@ describe.each(STORES)("durability on %s", (store) => {
     expect((await run.operations()).find(({ name }) => name === "work")?.status).toBe("abandoned");
   });
 
-  test("D6 once its outcome is durable a step never runs again, whoever goes on with the run", async () => {
+  test("D6 once its outcome is durable a step never runs again, no matter which worker goes on with the run", async () => {
     const ran: string[] = [];
     const wire = new Wire();
     const first = await engines.open({ wire });

@@ -5,15 +5,16 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { realEnvironment } from "@holdfast/host";
+import { type Environment, realEnvironment } from "@holdfast/host";
 import { PostgresStore } from "@holdfast/postgres";
-import { emptySchema, startServer, type TestServer } from "@holdfast/postgres-server";
+import { ask, emptySchema, startServer, type TestServer } from "@holdfast/postgres-server";
 import { Holdfast, type Logger, type OpenOptions } from "holdfast";
 import type { Store } from "holdfast/store";
 import { afterAll, afterEach, beforeAll, beforeEach } from "vitest";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 import { openStore } from "../../src/store/open.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
+import { endLeases } from "../hosts/endLeases.ts";
 
 export type StoreName = "memory" | "sqlite" | "postgres";
 export const STORES: readonly StoreName[] = ["memory", "sqlite", "postgres"];
@@ -24,7 +25,7 @@ export interface LogLine {
   readonly fields: object | undefined;
 }
 
-type EngineOptions = OpenOptions & { readonly wire?: Wire; readonly skips?: boolean };
+type EngineOptions = OpenOptions & { readonly wire?: Wire; readonly skips?: boolean; readonly environment?: Environment };
 
 export interface Engines {
   /**
@@ -36,6 +37,8 @@ export interface Engines {
   skip(ms: number): void;
   /** By that clock. */
   now(): number;
+  /** Ends the leases of all runs, as if their workers had been dead for long. Waits for calls that are under way through a wire. */
+  expireLeases(): Promise<void>;
   /** What all of them have logged. */
   readonly log: LogLine[];
   /** Of the file, on SQLite. */
@@ -47,9 +50,16 @@ export interface Engines {
 /** Fresh data for every test of this `describe`. */
 export function enginesOn(name: StoreName): Engines {
   const opened: Holdfast[] = [];
+  const wires: Wire[] = [];
   const log: LogLine[] = [];
-  const at = (level: LogLine["level"]) => (message: string, fields?: object) => void log.push({ level, message, fields });
-  const logger: Logger = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  let tests = 0;
+  /** What an engine of an earlier test says late is not this one's. */
+  const loggerOf = (test: number): Logger => {
+    const at = (level: LogLine["level"]) => (message: string, fields?: object) => {
+      if (test === tests) log.push({ level, message, fields });
+    };
+    return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") };
+  };
   const database = name === "postgres" ? databaseOfTests() : undefined;
   let folder = "";
   let skipped = 0;
@@ -62,9 +72,11 @@ export function enginesOn(name: StoreName): Engines {
     memory = new MemoryStore({ clock });
     await database?.clear();
     log.length = 0;
+    tests++;
   });
   afterEach(async () => {
     await Promise.all(opened.splice(0).map((engine) => engine.close()));
+    wires.length = 0;
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -81,8 +93,17 @@ export function enginesOn(name: StoreName): Engines {
     skip(ms: number): void {
       skipped += ms;
     },
-    async open({ wire, skips = false, ...options }: EngineOptions = {}): Promise<Holdfast> {
+    async expireLeases(): Promise<void> {
+      await Promise.all(wires.map((wire) => wire.answered()));
+      if (name === "sqlite") await endLeases(engines.path, 0);
+      else if (name === "memory") await endLeasesInMemory(memory);
+      else
+        await ask(database?.url() ?? "", "UPDATE holdfast.runs SET available_at = 0 WHERE worker_id IS NOT NULL AND finished_at IS NULL");
+    },
+    async open({ wire, skips = false, environment = realEnvironment, ...options }: EngineOptions = {}): Promise<Holdfast> {
+      const logger = loggerOf(tests);
       const given = { logger, ...options };
+      if (wire !== undefined) wires.push(wire);
       const { url } = engines;
       const storeAt = async (place: string): Promise<Store> => {
         if (!skips) return openStore(place, { logger });
@@ -92,15 +113,19 @@ export function enginesOn(name: StoreName): Engines {
       const engine =
         url !== undefined && wire === undefined && !skips
           ? await Holdfast.open(url, given)
-          : await Holdfast.with(
-              { store: (wire ?? new Wire()).on(url === undefined ? memory : await storeAt(url)), environment: realEnvironment },
-              given,
-            );
+          : await Holdfast.with({ store: (wire ?? new Wire()).on(url === undefined ? memory : await storeAt(url)), environment }, given);
       opened.push(engine);
       return engine;
     },
   };
   return engines;
+}
+
+/** In memory a renewal sets the end of a lease, wherever it was. */
+async function endLeasesInMemory(store: MemoryStore): Promise<void> {
+  const { runs } = await store.list({ limit: 1_000 });
+  for (const { id: runId, workerId, epoch } of runs)
+    if (workerId !== undefined) await store.renew(workerId, 0, [{ runId, epoch, seen: 0 }]);
 }
 
 /** One database for this `describe`. The first test makes the schema, the others empty it. */
@@ -122,6 +147,7 @@ type Handler<K extends Method> = (pass: Call<K>, ...args: Parameters<Call<K>>) =
 /** Between an engine and its store: what goes through can be seen, held up, changed, or cut off. */
 export class Wire {
   readonly #handlers = new Map<Method, Handler<Method>>();
+  readonly #underWay = new Set<Promise<unknown>>();
   #isCut = false;
 
   /** Until the next `intercept` of the same method; `undefined` lets calls pass again. */
@@ -133,6 +159,13 @@ export class Wire {
   cut(): void {
     this.#isCut = true;
   }
+  get isCut(): boolean {
+    return this.#isCut;
+  }
+  /** Everything that the store was asked through a wire that is cut has been answered: nothing changes any more. */
+  async answered(): Promise<void> {
+    if (this.#isCut) await Promise.allSettled(this.#underWay);
+  }
   on(store: Store): Store {
     return new Proxy(store, {
       get: (target, key) => {
@@ -142,20 +175,29 @@ export class Wire {
       },
     });
   }
-  #call(method: Method, args: unknown[], pass: (...args: unknown[]) => unknown): unknown {
-    if (method === "close") return pass(...args);
+  #call(method: Method, args: unknown[], ask: (...args: unknown[]) => unknown): unknown {
+    if (method === "close") return ask(...args);
     if (this.#isCut) return Promise.reject(new Error(`The wire is cut: ${method}.`));
+    const pass = (...given: unknown[]): unknown => {
+      const answer = ask(...given);
+      if (answer instanceof Promise) {
+        this.#underWay.add(answer);
+        const forget = (): void => void this.#underWay.delete(answer);
+        answer.then(forget, forget);
+      }
+      return answer;
+    };
     const handler = this.#handlers.get(method) as ((...all: unknown[]) => unknown) | undefined;
     return handler === undefined ? pass(...args) : handler(pass, ...args);
   }
 }
 
-/** For a worker that is going to die: what it holds is soon free, and closing it waits for nothing. */
-export const DOOMED = { lease: "100ms", gracePeriod: 0 } as const;
+/** For a worker that is going to die: it holds its runs until `expireLeases`, and closing it waits for nothing. */
+export const DOOMED = { lease: "10m", gracePeriod: 0 } as const;
 
-/** Looks until it is so. */
+/** Looks until it is so, for less time than a test may take: the failure says what was waited for. */
 export async function until<T>(look: () => T | Promise<T>, what = "it"): Promise<Exclude<T, false | undefined | null>> {
-  const end = Date.now() + 10_000;
+  const end = Date.now() + 50_000;
   for (;;) {
     const seen = await look();
     if (seen !== false && seen !== undefined && seen !== null) return seen as Exclude<T, false | undefined | null>;

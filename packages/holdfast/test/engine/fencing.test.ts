@@ -28,7 +28,10 @@ describe.each(STORES)("a lost claim on %s", (store) => {
     const mine = work("frozen");
     const worker = await frozen.worker({ workflows: [mine], ...DOOMED });
     const run = await frozen.start(mine, undefined); // begun here: no claim
-    const takeOver = () => other.worker({ workflows: [work("other")] });
+    const takeOver = async () => {
+      await engines.expireLeases();
+      return other.worker({ workflows: [work("other")] });
+    };
     return { answers, worker, takeOver, run: other.run(run.id) };
   }
 

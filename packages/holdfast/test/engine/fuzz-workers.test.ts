@@ -1,12 +1,13 @@
-// Rows that were tampered with under a worker: it lives on, the runs beside it end, and whoever asks for the damaged one is answered.
+// Rows that were tampered with under a worker: it lives on, the runs beside it end, and callers that ask for the damaged one get an answer.
 
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HoldfastError, signal, workflow } from "@holdfast/core";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Holdfast } from "../../src/api/holdfast.ts";
 import { openLibrary, type Value } from "../../src/store/sqlite/library.ts";
+import { until } from "./engines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-fuzz-workers-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -24,7 +25,7 @@ beforeAll(async () => {
   const engine = await Holdfast.open(`file:${original}?synchronous=NORMAL`, { logger: quiet });
   const worker = await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
   const run = await engine.start(waits, 1, { id: "one" });
-  await vi.waitFor(async () => expect((await run.describe()).status).toBe("sleeping"), 10_000);
+  await until(async () => (await run.describe()).status === "sleeping");
   await worker.stop();
   await run.signal("go", 1);
   await engine.close();
@@ -80,7 +81,7 @@ test.each(PLACES.flatMap(([table, column]) => BROKEN.map((value) => [table, colu
   60_000,
 );
 
-test("V4 W3 D4 a message that was damaged under a run in hand: the run is let go, those beside it are kept", async () => {
+test("V4 W3 D4 a message that was damaged under a run in hand: the run is released, those beside it are kept", async () => {
   const path = join(folder, "in-hand.db");
   const engine = await Holdfast.open(`file:${path}`, { logger: quiet });
   let tell = (): void => {};
@@ -93,10 +94,10 @@ test("V4 W3 D4 a message that was damaged under a run in hand: the run is let go
       });
     }),
   );
-  const worker = await engine.worker({ workflows: [busy], gracePeriod: 0, lease: 400, determinism: "off" });
+  const worker = await engine.worker({ workflows: [busy], gracePeriod: 0, lease: 3_000, determinism: "off" });
   const damaged = await engine.start(busy, "damaged", { id: "damaged" });
   const healthy = await engine.start(busy, "healthy", { id: "healthy" });
-  await vi.waitFor(() => expect(bodies).toEqual(["damaged", "healthy"]), 10_000);
+  await expect.poll(() => bodies).toEqual(["damaged", "healthy"]);
   const library = openLibrary(path);
   library.prepare("UPDATE holdfast_runs SET last_message = 1 WHERE id = 'damaged'").run([]);
   library

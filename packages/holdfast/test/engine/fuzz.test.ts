@@ -17,12 +17,13 @@ import {
 } from "@holdfast/core";
 import { operationsOf } from "@holdfast/host";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Holdfast } from "../../src/api/holdfast.ts";
 import { openStore } from "../../src/store/open.ts";
 import { openLibrary, type Value } from "../../src/store/sqlite/library.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 import { testEngine } from "../../src/testing/index.ts";
+import { until } from "./engines.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "holdfast-fuzz-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -293,7 +294,7 @@ beforeAll(async () => {
   const engine = await Holdfast.open(`file:${original}?synchronous=NORMAL`, { logger: quiet });
   const worker = await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
   const run = await engine.start(waits, 1, { id: "one", attributes: { x: 1 } });
-  await vi.waitFor(async () => expect((await run.describe()).status).toBe("sleeping"), 10_000);
+  await until(async () => (await run.describe()).status === "sleeping");
   await worker.stop();
   await run.signal("go", 1);
   await engine.close();
@@ -346,7 +347,7 @@ test(
   60_000 + RUNS * 500,
 );
 
-test("V4 a run whose rows were tampered with ends nobody's worker, and nothing hangs", async () => {
+test("V4 a run whose rows were tampered with ends no worker, and nothing hangs", async () => {
   const path = join(folder, "worker.db");
   copyFileSync(original, path);
   const library = openLibrary(path);

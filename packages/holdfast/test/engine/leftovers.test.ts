@@ -1,4 +1,4 @@
-// Runs that park, block or stop just as something comes: it is neither lost nor taken twice, and nobody sleeps for ever.
+// Runs that park, block or stop just as something comes: it is neither lost nor consumed twice, and no run sleeps forever.
 import { Receive, signal, update, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
@@ -100,6 +100,7 @@ describe.each(STORES)("what comes too late on %s", (store) => {
     const stopped = diverging.stop();
     refused.open();
     await stopped;
+    await engines.expireLeases();
     await good.worker({ workflows: [nap] });
     expect(await run.result({ timeout: "5s" })).toBe("rested");
   });

@@ -188,12 +188,12 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     const between = new Date();
     await new Promise((resolve) => setTimeout(resolve, 2));
     await engine.start(other, undefined, { id: "b", attributes: { customer: "c1", n: "1" } });
-    await engine.start(echo, 3, { id: "c", queue: "nobody" });
+    await engine.start(echo, 3, { id: "c", queue: "unserved" });
     await until(async () => (await engine.run("b").describe()).status === "sleeping");
     const ids = async (filter: Parameters<typeof engine.list>[0]) => (await engine.list(filter)).runs.map(({ id }) => id);
     expect(await ids({})).toEqual(["c", "b", "a"]);
     expect(await ids({ workflow: "echo" })).toEqual(["c", "a"]);
-    expect(await ids({ queue: "nobody" })).toEqual(["c"]);
+    expect(await ids({ queue: "unserved" })).toEqual(["c"]);
     expect(await ids({ status: "completed" })).toEqual(["a"]);
     expect(await ids({ status: ["pending", "sleeping"] })).toEqual(["c", "b"]);
     expect(await ids({ attributes: { customer: "c1" } })).toEqual(["b", "a"]);
@@ -219,8 +219,9 @@ describe.each(STORES)("looking at runs on %s", (store) => {
       cursor = page.cursor;
       await engine.start(echo, 0, { id: `late${seen.length}` });
     } while (cursor !== undefined);
-    expect(seen).toHaveLength(25);
-    expect(new Set(seen).size).toBe(25);
+    // A run that is started meanwhile may be shown, if it has the millisecond that the cursor stands at; never one twice, and none left out.
+    expect(new Set(seen).size).toBe(seen.length);
+    expect(seen.filter((id) => id.startsWith("n"))).toHaveLength(25);
   });
 
   test("attributes that a run sets can be found; null takes one away", async () => {
@@ -248,7 +249,7 @@ describe.each(STORES)("looking at runs on %s", (store) => {
       await ctx.condition(() => true);
       await ctx.signalRun(ctx.run.id, "go");
       await ctx.activity(render, 7);
-      await ctx.cancelRun("nobody").catch(() => {});
+      await ctx.cancelRun("missing").catch(() => {});
       await ctx.ivar().wait();
     });
     await engine.worker({ workflows: [all], activities: [render] });
@@ -282,18 +283,18 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     await until(async () => (await napping.describe()).status !== "pending");
     await worker.stop();
     await run.signal("go");
-    expect(await run.describe()).toMatchObject({ status: "sleeping", waitingFor: ["no worker in this process serves work@2"] });
+    expect(await run.describe()).toMatchObject({ status: "sleeping", waitingFor: ["no worker serves work@2"] });
     const info = await until(async () => {
       const now = await napping.describe();
       return now.status === "completed" || (now.waitingFor[0]?.startsWith("no worker") === true && now);
     });
-    if (info !== true) expect(info).toMatchObject({ status: "sleeping", waitingFor: ["no worker in this process serves nap"] });
+    if (info !== true) expect(info).toMatchObject({ status: "sleeping", waitingFor: ["no worker serves nap"] });
     const listed = (await engine.list({ workflow: "work" })).runs;
-    expect(listed.map(({ waitingFor }) => waitingFor)).toEqual([["no worker in this process serves work@2"]]);
+    expect(listed.map(({ waitingFor }) => waitingFor)).toEqual([["no worker serves work@2"]]);
     const elsewhere = await engine.start(work, undefined, { queue: "slow", delay: "1h" });
     expect((await elsewhere.describe()).waitingFor).toEqual([
       expect.stringMatching(/^start at /),
-      'no worker in this process serves work@2 in queue "slow"',
+      'no worker serves work@2 in queue "slow"',
     ]);
     await engine.worker({ workflows: [work] });
     await run.result();
@@ -308,7 +309,7 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     const run = await engine.start(page);
     const words = async () => (await run.describe()).waitingFor;
     await until(async () => (await run.describe()).status === "sleeping");
-    expect(await words()).toEqual(['activity render (no worker in this process serves it in queue "gpu")']);
+    expect(await words()).toEqual(['activity render (no worker serves it in queue "gpu")']);
     const elsewhere = await engines.open();
     await elsewhere.worker({ workflows: [], activities: [render], queue: "gpu" });
     await until(async () => (await words())[0] === "activity render");
@@ -317,19 +318,19 @@ describe.each(STORES)("looking at runs on %s", (store) => {
     expect(await words()).toEqual([]);
   });
 
-  test("P11 M10 a caller whose time is up is told what the run waits for", async () => {
+  test("P11 M10 a caller whose time is up learns what the run waits for", async () => {
     const engine = await engines.open();
     const work = workflow({ name: "work", signals: { go: signal() } }, async (ctx) => ctx.waitForSignal("go"));
     const unserved = await engine.start(work, undefined, { id: "u" });
     await expect(unserved.result({ timeout: 1 })).rejects.toMatchObject({
       code: "HF_WAIT_TIMEOUT",
       message:
-        "The result of run u did not arrive within 1 ms. The run is pending and waits for: no worker in this process serves work. It may still arrive: ask again.",
+        "The result of run u did not arrive within 1 ms. The run is pending and waits for: no worker serves work. It may still arrive: ask again.",
     });
     await engine.worker({ workflows: [work] });
     await until(async () => (await unserved.describe()).status === "sleeping");
     await expect(unserved.result({ timeout: 1 })).rejects.toThrow("The run is sleeping and waits for: signal go.");
-    await expect(engine.run("nobody").result({ timeout: 1 })).rejects.toThrow();
+    await expect(engine.run("missing").result({ timeout: 1 })).rejects.toThrow();
   });
 
   test("D12 describe() tells the last failure while a step, an activity or the run waits for its next attempt", async () => {
@@ -356,7 +357,7 @@ describe.each(STORES)("looking at runs on %s", (store) => {
 
   test("an unknown run is a RunNotFoundError, whatever is asked", async () => {
     const engine = await engines.open();
-    const run = engine.run("nobody");
+    const run = engine.run("missing");
     for (const ask of [
       () => run.describe(),
       () => run.state(),
@@ -456,7 +457,7 @@ describe.each(STORES)("limits on %s", (store) => {
       ["ActivityFailedError", "LimitExceededError"],
       ["LimitExceededError", undefined],
     ]);
-    const run = await engine.start(output, undefined, { queue: "nobody" });
+    const run = await engine.start(output, undefined, { queue: "unserved" });
     await expect(engine.run(run.id).signal("any", "x".repeat(2_000))).rejects.toThrow(LimitExceededError);
     await expect(engine.run(run.id).update("any", "x".repeat(2_000))).rejects.toThrow(LimitExceededError);
   });

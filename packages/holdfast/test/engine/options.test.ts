@@ -50,6 +50,29 @@ describe("options that there are not", () => {
     expect((await engine.list()).runs).toEqual([]);
   });
 
+  test.each<[option: string, call: (engine: Untyped, length: unknown) => Promise<unknown>]>([
+    ["delay", (e, delay) => e.start(echo, 1, { delay })],
+    ["maxDelay", (e, maxDelay) => e.start(echo, 1, { id: "x", onConflict: "debounce", maxDelay })],
+    ["deadline", (e, deadline) => e.start(echo, 1, { deadline })],
+    ["timeout", (e, timeout) => e.run("x").result({ timeout })],
+    ["timeout", (e, timeout) => e.run("x").update("add", 1, { timeout })],
+    ["acceptWithin", (e, acceptWithin) => e.run("x").update("add", 1, { acceptWithin })],
+    ["for", (e, length) => e.queues.pause("q", { for: length })],
+    ["every", (e, every) => e.schedules.set("s", { workflow: echo, every })],
+    ["catchUp", (e, catchUp) => e.schedules.set("s", { workflow: echo, every: "1h", catchUp })],
+    ["jitter", (e, jitter) => e.schedules.set("s", { workflow: echo, every: "1h", jitter })],
+    ["lease", (e, lease) => e.worker({ workflows: [echo], lease })],
+    ["gracePeriod", (e, gracePeriod) => e.worker({ workflows: [echo], gracePeriod })],
+    ["turnTimeout", (e, turnTimeout) => e.worker({ workflows: [echo], turnTimeout })],
+  ])("%s: what is no length of time is refused, and the option is named", async (option, call) => {
+    for (const length of ["soon", -1, Number.NaN, ""]) {
+      const error = (await errorOf(call(engine, length))) as InvalidInputError;
+      expect(error).toBeInstanceOf(InvalidInputError);
+      expect(error.issues[0]?.path).toEqual([option]);
+    }
+    expect((await engine.list()).runs).toEqual([]);
+  });
+
   test.each<[string, (ctx: Untyped) => unknown, RegExp]>([
     ["step", (ctx) => ctx.step("x", () => 1, { retries: 3 }), /ctx\.step: retries: .* Did you mean retry/],
     ["transaction", (ctx) => ctx.transaction("x", () => 1, { timeout: 3 }), /ctx\.transaction: timeout: /],

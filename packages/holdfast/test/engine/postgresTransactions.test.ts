@@ -61,7 +61,9 @@ describe("transaction steps on postgres", () => {
     });
     await first.worker({ workflows: [buy], ...DOOMED });
     const run = await first.start(buy, undefined);
+    await until(() => wire.isCut, "the transaction");
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [buy] });
     expect(await second.run(run.id).result()).toBe("order 1");
     expect(await orders()).toEqual(["book"]);
@@ -186,6 +188,7 @@ describe("transaction steps on postgres", () => {
     const run = await first.start(buy, undefined);
     await begun.passed;
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [buy] });
     await second.run(run.id).result();
     released.open();
@@ -291,6 +294,36 @@ describe("a caller's own transaction on postgres", () => {
         await worker.stop();
       }
       expect(await ask(database(), "SELECT id FROM holdfast.mail")).toEqual([]);
+    } finally {
+      await Promise.all([client.end(), postman.end()]);
+    }
+  });
+
+  test("M1 mail that can't be delivered for a while takes one connection of a process, however many transactions commit", async () => {
+    const engine = await engines.open();
+    const hears = workflow({ name: "hears", signals: { go: signal<number>() } }, async (ctx) => ctx.waitForSignal("go"));
+    await engine.worker({ workflows: [hears] });
+    const run = await engine.start(hears, undefined);
+    const client = await connected();
+    const postman = await connected();
+    const deliveries = async (): Promise<number> => {
+      const sql = `SELECT count(*)::int AS n FROM pg_stat_activity
+        WHERE datname = current_database() AND query LIKE '%deliver_mail%' AND wait_event = 'advisory'`;
+      return ((await ask(database(), sql)) as { n: number }[])[0]?.n ?? 0;
+    };
+    try {
+      await postman.query(`SELECT pg_advisory_lock(hashtextextended('"holdfast".mail', 0))`);
+      for (let n = 0; n < 12; n++) {
+        await client.query("BEGIN");
+        await run.signal("go", n, { tx: client });
+        await client.query("COMMIT");
+        // The next one is asked for while this one waits.
+        if (n === 0) await until(async () => (await deliveries()) > 0, "a delivery that waits");
+      }
+      await engine.start(hears, undefined); // goes on
+      expect(await deliveries()).toBe(1);
+      await postman.query("SELECT pg_advisory_unlock_all()");
+      expect(await run.result()).toBe(0);
     } finally {
       await Promise.all([client.end(), postman.end()]);
     }
@@ -533,7 +566,7 @@ describe("a caller's own transaction on postgres", () => {
     }
   });
 
-  test("what is no transaction of this database is refused", async () => {
+  test("what is not a transaction of this database is refused", async () => {
     const engine = await engines.open();
     expect(await errorOf(engine.start(echo, undefined, { tx: {} }))).toBeInstanceOf(InvalidInputError);
     expect(await errorOf(engine.run("r").signal("go", 1, { tx: "BEGIN" }))).toBeInstanceOf(InvalidInputError);

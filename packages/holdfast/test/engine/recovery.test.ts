@@ -43,6 +43,7 @@ describe.each(STORES)("recovery on %s", (store) => {
     await entered.passed;
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [chain] });
     expect(await second.run(run.id).result()).toBe(3);
     expect(ran).toEqual(["one", "two", "two"]);
@@ -85,7 +86,7 @@ describe.each(STORES)("recovery on %s", (store) => {
         await held.passed;
       }),
     );
-    const owner = await first.worker({ workflows: [slow], lease: "600ms" });
+    const owner = await first.worker({ workflows: [slow], lease: "3s" });
     const run = await first.start(slow, undefined);
     await entered.passed;
     await second.worker({ workflows: [slow] });
@@ -93,7 +94,7 @@ describe.each(STORES)("recovery on %s", (store) => {
     await until(async () => {
       const { availableAt, workerId } = await run.describe();
       claims.push(workerId ?? "");
-      return (availableAt?.getTime() ?? 0) > began + 600;
+      return (availableAt?.getTime() ?? 0) > began + 3_000;
     });
     held.open();
     await run.result();
@@ -141,7 +142,9 @@ describe.each(STORES)("recovery on %s", (store) => {
     const run = await frozen.start(frozenWork, undefined);
     await entered.passed;
 
+    takesNothing(wire);
     const other = await engines.open();
+    await engines.expireLeases();
     await other.worker({ workflows: [work("other")] });
     expect(await other.run(run.id).result()).toBe("other");
     const history = JSON.stringify(await other.run(run.id).history());
@@ -171,10 +174,12 @@ describe.each(STORES)("recovery on %s", (store) => {
         }),
       );
     const mine = work(true);
-    const worker = await frozen.worker({ workflows: [mine], ...DOOMED });
+    const worker = await frozen.worker({ workflows: [mine], ...DOOMED, lease: "3s" }); // renews every second
     const run = await frozen.start(mine, undefined);
     await entered.passed;
+    takesNothing(wire);
     const other = await engines.open();
+    await engines.expireLeases();
     await other.worker({ workflows: [work(false)] });
     expect(await other.run(run.id).result()).toBe("other");
     wire.intercept("renew", undefined);
@@ -208,6 +213,7 @@ describe.each(STORES)("recovery on %s", (store) => {
     await entered.passed;
     takesNothing(wire);
     const other = await engines.open();
+    await engines.expireLeases();
     await other.worker({ workflows: [work] });
     await other.run(run.id).cancel("enough");
     const error = await errorOf(other.run(run.id).result());
@@ -232,6 +238,7 @@ describe.each(STORES)("recovery on %s", (store) => {
     );
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [nap] });
     const results = await Promise.all(runs.map(({ id }) => second.run(id, nap).result()));
     expect(results).toEqual(runs.map((_, n) => n + 1));
@@ -294,9 +301,11 @@ describe.each(STORES)("recovery on %s", (store) => {
     const worker = await engine.worker({ workflows: [work], ...DOOMED });
     wire.intercept("commit", () => Promise.reject(new Error("The disk is full.")));
     const run = await engine.start(work, undefined);
-    await until(() => engines.log.some(({ message }) => message.includes("others have it when its lease ends")));
+    await until(() => engines.log.some(({ message }) => message.includes("other workers can claim it when its lease expires")));
     await until(() => worker.active === 0);
     wire.intercept("commit", undefined);
+    await engines.expireLeases();
+    await engine.worker({ workflows: [work] });
     await run.result({ timeout: "8s" });
   });
 

@@ -4,7 +4,7 @@ import { activity, FatalError, RunFailedError, replay, signal, workflow } from "
 import { describe, expect, test } from "vitest";
 import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
-/** For what used to wait for ever. */
+/** For what used to wait forever. */
 const SOON = { timeout: "8s" } as const;
 
 describe.each(STORES)("resuming on %s", (store) => {
@@ -13,26 +13,26 @@ describe.each(STORES)("resuming on %s", (store) => {
   test("D10 resume() goes on at the step that failed: completed steps do not run again, caught failures stay caught", async () => {
     const engine = await engines.open();
     const ran: string[] = [];
-    let mended = false;
+    let fixed = false;
     const order = workflow("order", async (ctx) => {
       await ctx.step("reserve", () => void ran.push("reserve"));
       const coupon = await ctx
         .step("coupon", () => {
           ran.push("coupon");
-          if (!mended) throw new FatalError("no coupon");
+          if (!fixed) throw new FatalError("no coupon");
           return "coupon";
         })
         .catch(() => "none");
       await ctx.step("charge", ({ attempt }) => {
         ran.push(`charge ${attempt}`);
-        if (!mended) throw new FatalError("no money");
+        if (!fixed) throw new FatalError("no money");
       });
       return { coupon, attempt: ctx.run.attempt };
     });
     await engine.worker({ workflows: [order] });
     const run = await engine.start(order, undefined);
     await expect(run.result()).rejects.toThrow(RunFailedError);
-    mended = true;
+    fixed = true;
     await run.resume();
     expect(await run.result()).toEqual({ coupon: "none", attempt: 2 });
     expect(ran).toEqual(["reserve", "coupon", "charge 1", "charge 2"]);
@@ -85,14 +85,14 @@ describe.each(STORES)("resuming on %s", (store) => {
     expect(tried).toEqual([1, 2, 3, 4]);
   });
 
-  test("D10 a run is resumed by whoever serves it, after a crash too", async () => {
+  test("D10 a run is resumed by any worker that serves it, after a crash too", async () => {
     const wire = new Wire();
     const first = await engines.open({ wire });
-    let mended = false;
+    let fixed = false;
     const order = workflow("order", async (ctx) => {
       const one = await ctx.step("one", () => 1);
       const two = await ctx.step("two", () => {
-        if (!mended) throw new FatalError("no");
+        if (!fixed) throw new FatalError("no");
         return 2;
       });
       await ctx.waitForSignal("go");
@@ -101,10 +101,14 @@ describe.each(STORES)("resuming on %s", (store) => {
     await first.worker({ workflows: [order], ...DOOMED });
     const run = await first.start(order, undefined);
     await expect(run.result()).rejects.toThrow(RunFailedError);
-    mended = true;
+    fixed = true;
     await run.resume();
-    await until(async () => (await run.describe()).status === "sleeping" && (await run.describe()).waitingFor.length > 0);
+    await until(async () => {
+      const { status, waitingFor } = await run.describe();
+      return status === "sleeping" && waitingFor.includes("signal go"); // before, it waits for a free worker
+    });
     wire.cut();
+    await engines.expireLeases();
     const second = await engines.open();
     await second.worker({ workflows: [order] });
     const found = second.run(run.id, order);
@@ -151,7 +155,7 @@ describe.each(STORES)("resuming on %s", (store) => {
     await open.signal("go", "on");
     expect(await open.result()).toBe("on");
     await expect(open.resume()).rejects.toMatchObject({ code: "HF_NOT_RESUMABLE" });
-    await expect(engine.run("nobody").resume()).rejects.toMatchObject({ name: "RunNotFoundError" });
+    await expect(engine.run("missing").resume()).rejects.toMatchObject({ name: "RunNotFoundError" });
   });
 
   test("D10 K7 the advice to resume is given where it helps: not after rollbacks, not after a deadline", async () => {
@@ -182,7 +186,7 @@ describe.each(STORES)("resuming on %s", (store) => {
     }
   });
 
-  test("P11 D10 a resumed run that nobody serves is sleeping, and says so", async () => {
+  test("P11 D10 a resumed run that no worker serves is sleeping, and says so", async () => {
     const engine = await engines.open();
     const order = workflow("order", async (ctx) =>
       ctx.step("charge", () => {
@@ -240,6 +244,7 @@ describe.each(STORES)("resuming on %s", (store) => {
       return seen.status === "sleeping" && seen.waitingFor.length > 0 && seen;
     });
     wire.cut();
+    await engines.expireLeases();
     fail = false;
     expect(info).toMatchObject({ status: "sleeping", attempt: 2, error: { message: "try again" } });
     expect(info.waitingFor).toEqual([expect.stringMatching(/^another attempt at \d{4}-.*Z$/)]);
@@ -258,7 +263,8 @@ describe.each(STORES)("resuming on %s", (store) => {
     await engine.worker({ workflows: [order] });
     const hurried = await engine.start(order, undefined, { id: "hurried" });
     const canceled = await engine.start(order, undefined, { id: "canceled", retry: { maxAttempts: 2, initialInterval: "1h" } });
-    for (const run of [hurried, canceled]) await until(async () => (await run.describe()).waitingFor.length > 0);
+    for (const run of [hurried, canceled])
+      await until(async () => (await run.describe()).waitingFor.some((one) => one.startsWith("another attempt")));
     await hurried.signal("go", 1);
     await canceled.cancel();
     expect((await errorOf(canceled.result())).name).toBe("CanceledError");
@@ -296,14 +302,14 @@ describe.each(STORES)("resuming on %s", (store) => {
 
   test("D10 messages and waits of before the failure are not taken a second time", async () => {
     const engine = await engines.open();
-    let mended = false;
+    let fixed = false;
     const gate = new Gate();
     const collect = workflow("collect", async (ctx) => {
       const first = await ctx.waitForSignal("item");
       await ctx.sleep(1);
       await ctx.step("check", async () => {
         await gate.passed;
-        if (!mended) throw new FatalError("no");
+        if (!fixed) throw new FatalError("no");
       });
       const second = await ctx.waitForSignal("item");
       return [first, second];
@@ -314,20 +320,20 @@ describe.each(STORES)("resuming on %s", (store) => {
     await run.signal("item", "b");
     gate.open();
     await expect(run.result()).rejects.toThrow(RunFailedError);
-    mended = true;
+    fixed = true;
     await run.resume();
     expect(await run.result()).toEqual(["a", "b"]);
   });
 
   test("D10 D12 resume() asks again for the activity that failed, and its attempts go on", async () => {
     const engine = await engines.open();
-    let mended = false;
+    let fixed = false;
     const tried: number[] = [];
     const charge = activity(
       "charge",
       async (amount: number, { attempt }) => {
         tried.push(attempt);
-        if (!mended || attempt === 3) throw new Error("no money");
+        if (!fixed || attempt === 3) throw new Error("no money");
         return amount;
       },
       { retry: { maxAttempts: 2, initialInterval: 1 } },
@@ -339,7 +345,7 @@ describe.each(STORES)("resuming on %s", (store) => {
     await engine.worker({ workflows: [order], activities: [charge] });
     const run = await engine.start(order, undefined);
     await expect(run.result()).rejects.toThrow(RunFailedError);
-    mended = true;
+    fixed = true;
     await run.resume();
     expect(await run.result(SOON)).toBe(6);
     expect(tried).toEqual([1, 2, 3, 4]); // it has its two attempts again
@@ -356,13 +362,13 @@ describe.each(STORES)("resuming on %s", (store) => {
 
   test("D10 resume() resumes the child that failed, where it stopped, and gets its result", async () => {
     const engine = await engines.open();
-    let mended = false;
+    let fixed = false;
     const ran: string[] = [];
     const kid = workflow("kid", async (ctx) => {
       await ctx.step("one", () => void ran.push("one"));
       return ctx.step("two", () => {
         ran.push("two");
-        if (!mended) throw new FatalError("no");
+        if (!fixed) throw new FatalError("no");
         return 2;
       });
     });
@@ -370,7 +376,7 @@ describe.each(STORES)("resuming on %s", (store) => {
     await engine.worker({ workflows: [order, kid] });
     const run = await engine.start(order, undefined);
     await expect(run.result()).rejects.toThrow(RunFailedError);
-    mended = true;
+    fixed = true;
     await run.resume();
     expect(await run.result(SOON)).toBe(2);
     expect(ran).toEqual(["one", "two", "two"]);
@@ -381,12 +387,12 @@ describe.each(STORES)("resuming on %s", (store) => {
     "D10 K6 a started child (parentClose %s) that ended while its parent was closed has its result for the resumed parent",
     async (parentClose) => {
       const engine = await engines.open();
-      let mended = false;
+      let fixed = false;
       const kid = workflow({ name: "kid", signals: { go: signal<number>() } }, async (ctx) => ctx.waitForSignal("go"));
       const order = workflow("order", async (ctx) => {
         const child = await ctx.startChild(kid, undefined, { id: "kid", parentClose });
         await ctx.step("charge", () => {
-          if (!mended) throw new FatalError("no money");
+          if (!fixed) throw new FatalError("no money");
         });
         return child.result();
       });
@@ -397,7 +403,7 @@ describe.each(STORES)("resuming on %s", (store) => {
         await engine.run("kid", kid).signal("go", 7);
         expect(await engine.run("kid").result()).toBe(7);
       } else await expect(engine.run("kid").result()).rejects.toThrow();
-      mended = true;
+      fixed = true;
       await run.resume();
       if (parentClose !== "abandon") {
         // It begins again, and waits again.
@@ -428,11 +434,11 @@ describe.each(STORES)("resuming on %s", (store) => {
     const wire = new Wire();
     const engine = await engines.open({ wire });
     const sender = await engines.open();
-    let mended = false;
+    let fixed = false;
     let isSent = false;
     const order = workflow({ name: "order", signals: { go: signal<string>() } }, async (ctx) => {
       await ctx.step("charge", () => {
-        if (!mended) throw new FatalError("no money");
+        if (!fixed) throw new FatalError("no money");
       });
       return ctx.waitForSignal("go");
     });
@@ -448,7 +454,7 @@ describe.each(STORES)("resuming on %s", (store) => {
     const run = await engine.start(order, undefined);
     await expect(run.result()).rejects.toThrow(RunFailedError);
     expect(isSent).toBe(true);
-    mended = true;
+    fixed = true;
     await run.resume();
     expect(await run.result(SOON)).toBe("hello");
   });

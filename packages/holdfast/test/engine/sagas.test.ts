@@ -81,7 +81,7 @@ describe.each(STORES)("sagas on %s", (store) => {
     await expect(run.result()).rejects.toThrow(RunFailedError);
   });
 
-  test("S1 RollbackError thrown anywhere rolls back; rollbackCheckpoint lets go of what came before", async () => {
+  test("S1 RollbackError thrown anywhere rolls back; rollbackCheckpoint discards what came before", async () => {
     const engine = await engines.open();
     const undone: string[] = [];
     const trip = workflow("trip", async (ctx) => {
@@ -132,6 +132,7 @@ describe.each(STORES)("sagas on %s", (store) => {
     await entered.passed;
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [trip] });
     await expect(second.run(run.id).result()).rejects.toThrow(RunFailedError);
     expect(undone).toEqual(["b", "a at 2"]);
@@ -207,9 +208,9 @@ describe.each(STORES)("sagas on %s", (store) => {
   const countExpired = (wire: Wire): { expired: number } => {
     const count = { expired: 0 };
     wire.intercept("expire", async (pass) => {
-      const expired = await pass();
-      count.expired += expired;
-      return expired;
+      const found = await pass();
+      count.expired += found.expired;
+      return found;
     });
     return count;
   };

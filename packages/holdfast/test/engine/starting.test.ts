@@ -45,7 +45,7 @@ describe.each(STORES)("starting on %s", (store) => {
       await ctx.step("hold", () => held.passed);
       return ctx.waitForSignal("go");
     });
-    await engine.worker({ workflows: [wait], lease: "200ms" });
+    await engine.worker({ workflows: [wait], lease: "3s" });
     const run = await engine.start(wait, undefined, { id: "a" });
     await Promise.all([1, 2, 3].map(() => expect(engine.start(wait, undefined, { id: "a" })).rejects.toThrow(RunAlreadyExistsError)));
     const { availableAt } = await run.describe();
@@ -192,7 +192,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     ["an empty id", { id: "" }],
     ["an id that is too long", { id: "x".repeat(513) }],
     ["an id with control characters", { id: "a\nb" }],
-    ["an id that is no text", { id: 5 as never }],
+    ["an id that is not a string", { id: 5 as never }],
     ["a malformed duration", { delay: "soon" as never }],
     ["a negative delay", { delay: -5 }],
     ["a malformed deadline", { deadline: "1y" as never }],
@@ -201,14 +201,14 @@ describe.each(STORES)("bad input on %s", (store) => {
     ["a broken priority", { priority: 1.5 }],
     ["a retry policy that makes no sense", { retry: { maxAttempts: 0 } }],
     ["an unknown way of conflicts", { onConflict: "overwrite" as never }],
-    ["an attribute that is no plain value", { attributes: { a: {} as never } }],
-    ["an attribute that is no number", { attributes: { a: Number.NaN } }],
+    ["an attribute that is not a plain value", { attributes: { a: {} as never } }],
+    ["an attribute that is not a number", { attributes: { a: Number.NaN } }],
     ["an attribute without end", { attributes: { a: Number.POSITIVE_INFINITY } }],
     ["attributes that are none", { attributes: null as never }],
     ["an empty queue", { queue: "" }],
-    ["a queue that is no text", { queue: 7 as never }],
-    ["a version that is no text", { version: 7 as never }],
-    ["an idempotency key that is no text", { idempotencyKey: 7 as never }],
+    ["a queue that is not a string", { queue: 7 as never }],
+    ["a version that is not a string", { version: 7 as never }],
+    ["an idempotency key that is not a string", { idempotencyKey: 7 as never }],
     ["signals without names", { signals: [{} as never] }],
     ["signals that are no list", { signals: "go" as never }],
     ["a signal that is nothing", { signals: [null as never] }],
@@ -246,7 +246,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     expect((await errorOf(run.signal("go", 1, { idempotencyKey: long }))).message).toContain("at most 512 characters, not 513");
   });
 
-  test("what is no workflow can't be started or served", async () => {
+  test("what is not a workflow can't be started or served", async () => {
     const engine = await engines.open();
     for (const bad of ["", undefined, {}, null, 5]) await expect(engine.start(bad as never, 1)).rejects.toThrow(InvalidInputError);
     await expect(engine.worker({ workflows: [{} as never] })).rejects.toThrow(InvalidInputError);
@@ -300,7 +300,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     });
   });
 
-  test("handles, lists and counts refuse what is no option of theirs", async () => {
+  test("handles, lists and counts refuse unknown options", async () => {
     const engine = await engines.open();
     const run = await engine.start(echo, 1);
     const untyped = engine.run(run.id) as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>;
@@ -309,7 +309,7 @@ describe.each(STORES)("bad input on %s", (store) => {
       ["result with a signal that is none", () => untyped["result"]?.({ signal: {} })],
       ["signal", () => untyped["signal"]?.("a", 1, null)],
       ["signal without a name", () => untyped["signal"]?.()],
-      ["signal with a key that is no text", () => untyped["signal"]?.("a", 1, { idempotencyKey: 5 })],
+      ["signal with a key that is not a string", () => untyped["signal"]?.("a", 1, { idempotencyKey: 5 })],
       ["update", () => untyped["update"]?.("a", 1, null)],
       ["cancel", () => untyped["cancel"]?.({})],
       ["terminate", () => untyped["terminate"]?.(5)],
@@ -469,7 +469,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     await closed;
   });
 
-  test("a wait can be given up, by time or by signal", async () => {
+  test("a wait can be ended, by time or by signal", async () => {
     const engine = await engines.open();
     const run = await engine.start(echo, 1);
     await expect(run.result({ timeout: 10 })).rejects.toMatchObject({ code: "HF_WAIT_TIMEOUT" });
@@ -547,7 +547,7 @@ test.each([
   ["an unknown scheme", "mysql://x", /not the url of an engine/],
   ["no text", 5, /must be text/],
   ["a file without a name", "file:", /names no file/],
-  ["an unknown option", "file:./x.db?journal=off", /is no option/],
+  ["an unknown option", "file:./x.db?journal=off", /is not an option/],
 ])("Holdfast.open refuses %s", async (_, url, message) => {
   const error = await errorOf(Holdfast.open(url as string));
   expect(error).toBeInstanceOf(InvalidInputError);
@@ -560,7 +560,7 @@ describe("opening an engine", () => {
     ["options that are nothing", null, /options must be an object/],
     ["a limit of nothing", { limits: { payloadBytes: 0 } }, /payloadBytes: .*above 0/],
     ["a negative limit", { limits: { historyMax: -1 } }, /historyMax/],
-    ["a limit that is no number", { limits: { historyWarn: "many" } }, /historyWarn/],
+    ["a limit that is not a number", { limits: { historyWarn: "many" } }, /historyWarn/],
     ["a limit that is not whole", { limits: { payloadBytes: 1.5 } }, /payloadBytes/],
     ["a limit that there is not", { limits: { payloadbytes: 5 } }, /payloadbytes: Unknown limit\. Known limits: /],
     ["limits that are none", { limits: null }, /limits/],

@@ -73,7 +73,7 @@ describe.each(STORES)("stopping on %s", (store) => {
     expect(began).toEqual(["second"]);
   });
 
-  test("W4 D11 activities that are given up at the end of the grace period are free for others at once", async () => {
+  test("W4 D11 activities that are released at the end of the grace period are free for others at once", async () => {
     const first = await engines.open();
     const second = await engines.open();
     const entered = new Gate();
@@ -116,5 +116,53 @@ describe.each(STORES)("stopping on %s", (store) => {
     const { id } = await starting;
     await second.worker({ workflows: [work] });
     expect(await second.run(id, work).result(SOON)).toBe(1);
+  });
+
+  test.each(["renew", "claim"] as const)(
+    "W4 a %s that is still under way when the engine is closed is not logged as a failure",
+    async (call) => {
+      const wire = new Wire();
+      const engine = await engines.open({ wire });
+      const work = workflow("work", async (ctx) => ctx.step("work", () => new Promise(() => {})));
+      const begun = new Gate();
+      const closed = new Gate();
+      const failed = new Gate();
+      wire.intercept(call, async (...[pass, ...args]: readonly unknown[]) => {
+        begun.open();
+        await closed.passed;
+        failed.open();
+        return (pass as (...all: unknown[]) => never)(...args);
+      });
+      await engine.worker({ workflows: [work], lease: "3s", gracePeriod: 0 });
+      await engine.start(work, undefined);
+      await begun.passed;
+      await engine.close();
+      closed.open();
+      await failed.passed;
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(engines.log.filter(({ level }) => level === "error")).toEqual([]);
+    },
+  );
+});
+
+describe.each(STORES)("a run that is started while its worker stops, on %s", (store) => {
+  const engines = enginesOn(store);
+  test("W4 V4 is not blocked, and the next worker completes it", async () => {
+    const engine = await engines.open();
+    const quick = workflow("quick", async (ctx) => ctx.step("work", async () => "done"));
+    for (let ticks = 0; ticks < 25; ticks++) {
+      const worker = await engine.worker({ workflows: [quick], gracePeriod: 0 });
+      const starts = [1, 2, 3].map(() => engine.start(quick));
+      // The first turn of a start waits for its place: the worker stops at each moment until then.
+      for (let i = 0; i < ticks; i++) await undefined;
+      const stopped = worker.stop();
+      const runs = await Promise.all(starts);
+      await stopped;
+      for (const run of runs) expect((await run.describe()).status).not.toBe("blocked");
+      const next = await engine.worker({ workflows: [quick] });
+      for (const run of runs) expect(await run.result()).toBe("done");
+      await next.stop();
+    }
+    expect(engines.log.filter(({ level }) => level === "error")).toEqual([]);
   });
 });

@@ -1,11 +1,11 @@
 // D6: steps whose writes commit together with their record.
 
 import { IllegalReturnError, RunFailedError, StepFailedError, signal, UnserializableValueError, workflow } from "holdfast";
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
 import { StoreFullError } from "../../src/store/errors.ts";
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
 import { openShell, type Shell } from "../sqlite/support.ts";
-import { DOOMED, enginesOn, errorOf, Gate, STORES, Wire } from "./engines.ts";
+import { DOOMED, enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
 type Tx = SqliteTransaction;
 
@@ -50,7 +50,9 @@ describe("transaction steps on sqlite", () => {
     });
     await first.worker({ workflows: [buy], ...DOOMED });
     const run = await first.start(buy, undefined);
+    await until(() => wire.isCut, "the transaction");
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [buy] });
     expect(await second.run(run.id).result()).toBe("order 1");
     expect(orders()).toEqual(["book"]);
@@ -59,7 +61,7 @@ describe("transaction steps on sqlite", () => {
   });
 
   test.each([0, 1])(
-    "D6 D12 the attempt that committed is listed as completed, though its worker was lost before it was told (%i failed before it)",
+    "D6 D12 the attempt that committed is listed as completed, though its worker was lost before it got the answer (%i failed before it)",
     async (failures) => {
       const wire = new Wire();
       const first = await engines.open({ wire });
@@ -90,7 +92,7 @@ describe("transaction steps on sqlite", () => {
       const run = await first.start(buy, undefined);
       await committed;
       await run.signal("go", undefined); // the inbox is read, and the outcome is in it
-      await vi.waitFor(() => expect(isAtRest).toBe(true), 10_000);
+      await expect.poll(() => isAtRest).toBe(true);
       await worker.stop();
       const second = await engines.open();
       await second.worker({ workflows: [buy] });
@@ -123,7 +125,7 @@ describe("transaction steps on sqlite", () => {
     expect((await run.operations())[0]?.attempts.map(({ status }) => status)).toEqual(["failed", "failed", "completed"]);
   });
 
-  test("D6 D8 what the store could not carry out is tried again, and is no attempt of the step", async () => {
+  test("D6 D8 what the store could not carry out is tried again, and is not an attempt of the step", async () => {
     const wire = new Wire();
     const engine = await engines.open({ wire });
     let faults = 0;
@@ -167,7 +169,7 @@ describe("transaction steps on sqlite", () => {
     expect(bodies).toBe(2);
   });
 
-  test("C7 D6 a transaction that was given up is not tried again", async () => {
+  test("C7 D6 a transaction that was abandoned is not tried again", async () => {
     const wire = new Wire();
     const engine = await engines.open({ wire });
     const asked = new Gate();

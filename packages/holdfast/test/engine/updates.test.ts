@@ -112,7 +112,7 @@ describe.each(STORES)("updates on %s", (store) => {
     await run.result();
     expect(await add(client.run(run.id, account))).toBe(5); // after the end too
     await expect(run.update("add", 1)).rejects.toThrow(RunClosedError);
-    await expect(engine.run("nobody", account).update("add", 1)).rejects.toThrow(RunNotFoundError);
+    await expect(engine.run("missing", account).update("add", 1)).rejects.toThrow(RunNotFoundError);
   });
 
   test("M10 an accepted update survives the death of its worker, and its caller gets the outcome from the next one", async () => {
@@ -140,6 +140,7 @@ describe.each(STORES)("updates on %s", (store) => {
     await entered.passed;
     wire.cut();
     const second = await engines.open();
+    await engines.expireLeases();
     await second.worker({ workflows: [slow] });
     expect(await outcome).toBe("worked");
   });
@@ -166,7 +167,7 @@ describe.each(STORES)("updates on %s", (store) => {
     await entered.passed;
     await run.terminate("enough");
     expect(await accepted).toMatchObject({ name: "RunClosedError" });
-    const waiting = await engine.start(stuck, undefined, { queue: "nobody" });
+    const waiting = await engine.start(stuck, undefined, { queue: "unserved" });
     const sent = errorOf(waiting.update("work"));
     await until(async () => (await engine.list({ status: "pending" })).runs.length === 1);
     await until(async () => {
@@ -220,7 +221,7 @@ describe.each(STORES)("updates on %s", (store) => {
     expect((await add()).result).toBe(5);
   });
 
-  test("M8 updateWithStart without an id starts a run of its own, and rejects what nobody accepts", async () => {
+  test("M8 updateWithStart without an id starts its own run, and rejects what no code accepts", async () => {
     const engine = await engines.open();
     await engine.worker({ workflows: [account] });
     const [a, b] = await Promise.all([1, 2].map((n) => engine.updateWithStart(account, undefined, { name: "add", input: n })));
@@ -285,7 +286,7 @@ describe.each(STORES)("queries on %s", (store) => {
     await expect(run.query("broken")).rejects.toThrow(QueryFailedError);
     await expect(run.query("nope" as "broken")).rejects.toThrow(QueryFailedError);
     await expect(client.run(run.id).query("balance")).rejects.toThrow(/does not know workflow "account"/);
-    await expect(engine.run("nobody", account).query("balance")).rejects.toThrow(RunNotFoundError);
+    await expect(engine.run("missing", account).query("balance")).rejects.toThrow(RunNotFoundError);
   });
 
   test("P5 published state is seen with the commit of its turn, and outlives the scope", async () => {

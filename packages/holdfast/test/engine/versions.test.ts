@@ -1,4 +1,4 @@
-// V2, V4, X7, X11: versions, code that does not fit, and promises that nobody awaits.
+// V2, V4, X7, X11: versions, code that does not fit, and promises that no code awaits.
 
 import { activity, FatalError, Receive, RunBlockedError, signal, update, workflow } from "holdfast";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -261,6 +261,8 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     const engine = await engines.open();
     const first = await engine.worker({ workflows: [good] });
     const run = await engine.start(good, undefined, { id: "sum" });
+    // While the step runs, there is no receive, and an update would be rejected.
+    await until(async () => (await run.describe()).status === "sleeping", "its receive");
     expect(await run.update("add", 1)).toBe(1);
     await first.stop();
 
@@ -274,6 +276,41 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     await engine.worker({ workflows: [good] });
     // It was never lost: the two that nobody waited for any more are counted.
     expect(await run.update("add", 4)).toBe(10);
+  });
+
+  test("V4 a caller whose run is claimed while its row is read waits for the new code", async () => {
+    const step = (name: string) => workflow("stepped", async (ctx) => {
+      await ctx.step(name, () => 1);
+      await ctx.waitForSignal("go");
+      return name;
+    }); // biome-ignore format: short
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const first = await engine.worker({ workflows: [step("old")] });
+    const run = await engine.start(step("old"), undefined);
+    await until(async () => (await run.describe()).status === "sleeping", "its wait");
+    await first.stop();
+    const bad = await engine.worker({ workflows: [step("bad")] });
+    await run.signal("go");
+    await expect(run.result()).rejects.toThrow(RunBlockedError);
+    await bad.stop();
+    // The row is read before the claim, and arrives after it.
+    const [read, claimed] = [new Gate(), new Gate()];
+    wire.intercept("claim", async (pass, request) => {
+      await read.passed;
+      const result = await pass(request);
+      claimed.open();
+      return result;
+    });
+    await engine.worker({ workflows: [step("old")] });
+    wire.intercept("get", async (pass, ids) => {
+      const rows = await pass(ids);
+      read.open();
+      await claimed.passed;
+      await new Promise((resolve) => setImmediate(resolve));
+      return rows;
+    });
+    expect(await run.result()).toBe("old");
   });
 
   test("V4 messages to a blocked run are kept, and it is tried again by resume()", async () => {
@@ -304,7 +341,7 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     expect(await run.result()).toEqual(["reserved", 1]);
   });
 
-  test("V4 result() of a blocked run that was just resumed waits for what comes of that", async () => {
+  test("V4 result() of a blocked run that was just resumed waits for the result of that", async () => {
     const wire = new Wire();
     const engine = await engines.open({ wire });
     const elsewhere = await engines.open();
@@ -363,7 +400,10 @@ describe.each(STORES)("blocked runs on %s", (store) => {
       await new Promise((resolve) => setImmediate(resolve));
       await ctx.waitForSignal("go");
     });
-    await engine.worker({ workflows: [posts] });
+    const sound = workflow("sound", async () => "sound");
+    await engine.worker({ workflows: [posts, sound] });
+    // It is claimed, so the worker has looked for blocked runs by then, which it does as it starts.
+    expect(await (await engine.start(sound, undefined, { delay: 1 })).result()).toBe("sound");
     // One that is begun before it is created, and one that is claimed.
     for (const delay of [0, 1]) {
       posted = 0;
@@ -483,7 +523,7 @@ describe.each(STORES)("blocked runs on %s", (store) => {
   });
 });
 
-describe.each(STORES)("promises that nobody awaits on %s", (store) => {
+describe.each(STORES)("promises that no code awaits on %s", (store) => {
   const engines = enginesOn(store);
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => unhandled.push(reason);
@@ -499,7 +539,7 @@ describe.each(STORES)("promises that nobody awaits on %s", (store) => {
     for (const listener of others) process.on("unhandledRejection", listener);
   });
 
-  test("X11 an operation that fails while nobody awaits it ends nothing, and is delivered when awaited", async () => {
+  test("X11 an operation that fails while no code awaits it ends nothing, and is delivered when awaited", async () => {
     const engine = await engines.open();
     const helper = async (step: () => Promise<number>) => {
       const value = await step();

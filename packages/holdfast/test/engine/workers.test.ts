@@ -109,7 +109,7 @@ describe.each(STORES)("workers on %s", (store) => {
     expect(two?.attempts).toMatchObject([{ number: 1, status: "completed", workerId: other.id }]);
   });
 
-  test("W4 after the grace period steps are told, and the run is free at once for others", async () => {
+  test("W4 after the grace period steps are notified, and the run is free at once for others", async () => {
     const first = await engines.open();
     const second = await engines.open();
     const entered = new Gate();
@@ -135,7 +135,7 @@ describe.each(STORES)("workers on %s", (store) => {
     ]);
   });
 
-  test("W4 D12 an attempt that was given up is lost, whichever it was", async () => {
+  test("W4 D12 an attempt that was released is lost, whichever it was", async () => {
     const first = await engines.open();
     const second = await engines.open();
     const entered = new Gate();
@@ -183,7 +183,7 @@ describe.each(STORES)("workers on %s", (store) => {
     expect(await run.result()).toBe("finished");
   });
 
-  test("W4 after the grace period activities are told, and others attempt them again", async () => {
+  test("W4 after the grace period activities are notified, and others attempt them again", async () => {
     const engine = await engines.open();
     const entered = new Gate();
     const told = new Gate<unknown>();
@@ -195,7 +195,7 @@ describe.each(STORES)("workers on %s", (store) => {
     });
     const work = workflow("work", async (ctx) => ctx.activity(act, undefined));
     await engine.worker({ workflows: [work] });
-    const worker = await engine.worker({ workflows: [], activities: [act], lease: "200ms", gracePeriod: 0 });
+    const worker = await engine.worker({ workflows: [], activities: [act], gracePeriod: 0 });
     const run = await engine.start(work, undefined);
     await entered.passed;
     await worker.stop();

@@ -1,10 +1,10 @@
 // Job: the embedded host as tests of behaviour see it: the port of `hostConformance`, on whatever store.
 // Owns: the world of a process (its time), the engine in it, one worker a workflow; what dead processes have left open.
-// Invariants: time stands still until it is told to pass; a process that died writes nothing more, and its leases run out (W3).
+// Invariants: time passes only when a test says so; a process that died writes nothing more, and its leases run out (W3).
 
-import type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "@holdfast/conformance";
+import { type Doom, HoldfastRun, type Host, type HostOptions, type HostQueues, type HostRun, type HostStart } from "@holdfast/conformance";
 import { type Activity, type AnyWorkflow, type Duration, jsonCodec, type Logger, parseDuration } from "@holdfast/core";
-import { Holdfast, type Run, type Worker } from "holdfast";
+import { Holdfast, type Worker } from "holdfast";
 import type { Store } from "holdfast/store";
 import { Engine } from "../../src/engine/engine.ts";
 import { TestWorld } from "../../src/testing/world.ts";
@@ -17,10 +17,11 @@ const START = Date.UTC(2026, 0, 1);
 const LEASE = "5000w";
 /** What is left of a dead worker's lease, in milliseconds. */
 const LAST = 1;
+/** Where runs go that name no queue. */
+export const QUEUE = "default";
 /** What is looked for only now and then is looked for at least this often while time passes. */
 const LOOK_EVERY = 1_000;
 const LOOKS_AT_MOST = 60;
-const ENDED = new Set(["completed", "failed", "canceled", "terminated", "blocked"]);
 
 const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve));
 
@@ -218,7 +219,7 @@ export class EmbeddedHost implements Host {
   }
   run(workflow: AnyWorkflow, id: string): HostRun {
     this.teach(workflow);
-    return new EmbeddedRun(this, workflow, id);
+    return new HoldfastRun(this, workflow, id);
   }
   teach(...workflows: AnyWorkflow[]): void {
     for (const workflow of workflows) this.#workflows.set(workflow.name, workflow);
@@ -235,6 +236,16 @@ export class EmbeddedHost implements Host {
       const options = { workflows: [code], activities, lease: LEASE, gracePeriod: 0, determinism: "off" } as const;
       serving.set(name, { code, worker: await holdfast.worker(options) });
     }
+  }
+
+  readonly queues: HostQueues = {
+    set: (limits) => this.#changed((holdfast) => holdfast.queues.set(QUEUE, limits)),
+    pause: (pause) => this.#changed((holdfast) => holdfast.queues.pause(QUEUE, pause)),
+    resume: (pause) => this.#changed((holdfast) => holdfast.queues.resume(QUEUE, pause)),
+  };
+  async #changed(change: (holdfast: Holdfast) => Promise<void>): Promise<void> {
+    await this.asked(change);
+    await this.settle();
   }
 
   // ── time ──
@@ -342,84 +353,5 @@ export class EmbeddedHost implements Host {
       await this.#meanwhile(holdfast.close(), line, world, 1_000);
     }
     this.#options.closed?.();
-  }
-}
-
-/** As a caller in plain JavaScript sees it. */
-type AnyRun = Run<unknown, never, never, never> & {
-  signal(name: string, payload: unknown, options: HostSend): Promise<void>;
-  update(name: string, input: unknown, options: object): Promise<unknown>;
-  query(name: string, args: unknown): Promise<unknown>;
-};
-
-/** What a handle needs of its host. */
-interface Settling {
-  settle(): Promise<void>;
-  /** A call from outside. */
-  asked<T>(call: (holdfast: Holdfast) => Promise<T>): Promise<T>;
-  /** The same, for what may need a timer that is due now. */
-  askedNow<T>(call: (holdfast: Holdfast) => Promise<T>): Promise<T>;
-}
-
-export class EmbeddedRun implements HostRun {
-  readonly id: string;
-  readonly #host: Settling;
-  readonly #workflow: AnyWorkflow;
-  constructor(host: Settling, workflow: AnyWorkflow, id: string) {
-    this.#host = host;
-    this.#workflow = workflow;
-    this.id = id;
-  }
-  #asked<T>(call: (run: AnyRun) => Promise<T>): Promise<T> {
-    return this.#host.asked((holdfast) => call(holdfast.run(this.id, this.#workflow) as unknown as AnyRun));
-  }
-  async #do(call: (run: AnyRun) => Promise<void>): Promise<void> {
-    await this.#asked(call);
-    await this.#host.settle();
-  }
-  async #info() {
-    await this.#host.settle();
-    return this.#asked((run) => run.describe());
-  }
-  async result(): Promise<unknown> {
-    const { status } = await this.#info();
-    if (!ENDED.has(status)) throw new Error(`Run ${this.id} is ${status}.`);
-    return this.#host.askedNow((holdfast) => holdfast.run(this.id, this.#workflow).result());
-  }
-  async status() {
-    return (await this.#info()).status;
-  }
-  async waitingFor() {
-    return (await this.#info()).waitingFor;
-  }
-  signal(name: string, payload?: unknown, options: HostSend = {}) {
-    return this.#do((run) => run.signal(name, payload, options));
-  }
-  async update(name: string, input?: unknown, options: HostUpdate = {}) {
-    const reply = this.#asked((run) => run.update(name, input, options));
-    reply.catch(() => {}); // who awaits it hears of it
-    await this.#host.settle();
-    return reply;
-  }
-  query(name: string, args?: unknown) {
-    return this.#asked((run) => run.query(name, args));
-  }
-  state() {
-    return this.#asked((run) => run.state());
-  }
-  cancel(reason?: string) {
-    return this.#do((run) => run.cancel(reason));
-  }
-  terminate(reason?: string) {
-    return this.#do((run) => run.terminate(reason));
-  }
-  recover() {
-    return this.#do((run) => run.resume());
-  }
-  history() {
-    return this.#asked((run) => run.history());
-  }
-  operations() {
-    return this.#asked((run) => run.operations());
   }
 }

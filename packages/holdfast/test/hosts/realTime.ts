@@ -3,13 +3,13 @@
 // Invariants: clock, timers and randomness are those of the machine; a process that died writes nothing more.
 
 import { setTimeout as pause } from "node:timers/promises";
-import type { Doom, Host, HostOptions, HostRun, HostStart } from "@holdfast/conformance";
+import { type Doom, HoldfastRun, type Host, type HostOptions, type HostQueues, type HostRun, type HostStart } from "@holdfast/conformance";
 import { type Activity, type AnyWorkflow, type Duration, jsonCodec, parseDuration } from "@holdfast/core";
 import { type Environment, realEnvironment } from "@holdfast/host";
 import type { Holdfast, Worker } from "holdfast";
 import { SqliteStore, type Store } from "holdfast/store";
 import { Engine } from "../../src/engine/engine.ts";
-import { EmbeddedRun, Line, OpenEngine, SILENT } from "./embedded.ts";
+import { Line, OpenEngine, QUEUE, SILENT } from "./embedded.ts";
 import { endLeases } from "./endLeases.ts";
 
 /** Longer than any test: nobody loses a run because the machine is busy. */
@@ -79,7 +79,7 @@ export class RealTimeHost implements Host {
   }
   run(workflow: AnyWorkflow, id: string): HostRun {
     this.teach(workflow);
-    return new EmbeddedRun(this, workflow, id);
+    return new HoldfastRun(this, workflow, id);
   }
   teach(...workflows: AnyWorkflow[]): void {
     for (const workflow of workflows) this.#workflows.set(workflow.name, workflow);
@@ -95,6 +95,16 @@ export class RealTimeHost implements Host {
       const worker = await holdfast.worker({ workflows: [code], activities, lease: LEASE, gracePeriod: 0, determinism: "off" });
       serving.set(name, { code, worker });
     }
+  }
+
+  readonly queues: HostQueues = {
+    set: (limits) => this.#changed((holdfast) => holdfast.queues.set(QUEUE, limits)),
+    pause: (pause) => this.#changed((holdfast) => holdfast.queues.pause(QUEUE, pause)),
+    resume: (pause) => this.#changed((holdfast) => holdfast.queues.resume(QUEUE, pause)),
+  };
+  async #changed(change: (holdfast: Holdfast) => Promise<void>): Promise<void> {
+    await this.asked(change);
+    await this.settle();
   }
 
   now(): number {

@@ -5,5 +5,5 @@ import { describe, test } from "vitest";
 import { MemoryStore } from "../../src/store/memory/store.ts";
 
 describe("MemoryStore", () => {
-  storeConformance({ name: "memory", test, makeStore: ({ clock }) => new MemoryStore({ clock }) });
+  storeConformance({ name: "memory", test, hasQueues: true, makeStore: ({ clock }) => new MemoryStore({ clock }) });
 });

@@ -70,7 +70,7 @@ describe("the seed examples", () => {
     expect((await run.describe()).execution).toBe(4);
   });
 
-  test("S1 M4 K8 L1 C3 a checkout waits, loops, races, and takes back its charge when nobody approves", async () => {
+  test("S1 M4 K8 L1 C3 a checkout waits, loops, races, and takes back its charge when no one approves", async () => {
     await using engine = await open();
     const approved = await engine.start(checkout, { orderId: "o-1" });
     await approved.signal("approve");

@@ -8,9 +8,7 @@ import { StoreCorruptError, StoreForeignError } from "../../src/store/errors.ts"
 import type { SqliteTransaction } from "../../src/store/sqlite/transact.ts";
 import { failureOf, LIBRARIES, newPath, openBench, openShell, openStore } from "./support.ts";
 
-const TABLES = [
-  "attempts", "executions", "inbox", "lanes", "message_keys", "records", "runs", "schema", "start_keys", "states", "tasks", "updates", "workers",
-].map((name) => `holdfast_${name}`); // biome-ignore format: one list
+const TABLES = ["attempts", "attributes", "executions", "filed_lanes", "inbox", "lanes", "live_workers", "message_keys", "next_starts", "queue_keys", "queue_pauses", "queue_starts", "queue_times", "queues", "records", "runs", "schedules", "schema", "start_keys", "states", "tasks", "updates", "workers", "workflows"].map((name) => `holdfast_${name}`); // biome-ignore format: one list
 
 describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
   /** A file that another program has made and has open. */
@@ -47,7 +45,7 @@ describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
     shell.close();
   });
 
-  test("D6 tables of the user's with everyday names are written by transaction steps, and by nobody else", async () => {
+  test("D6 tables of the user's with everyday names are written by transaction steps alone", async () => {
     const { path, shell } = fileOf(`
       CREATE TABLE tasks (what TEXT); CREATE TABLE runs (km INTEGER); CREATE TABLE updates (news TEXT); CREATE TABLE inbox (mail TEXT);
       CREATE INDEX runs_by_status ON runs (km); CREATE VIEW history AS SELECT km FROM runs;
@@ -110,7 +108,7 @@ describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
     shell.close();
   });
 
-  test("what the user adds to a file that is open already, even under such a name, is no reason to refuse it", async () => {
+  test("what the user adds to a file that is open already, even under such a name, is not a reason to refuse it", async () => {
     const path = await changed("CREATE INDEX holdfast_runs_mine ON holdfast_runs (queue); ALTER TABLE holdfast_runs ADD COLUMN note TEXT");
     const bench = await openBench(path, { library });
     await bench.created("a");
@@ -139,7 +137,7 @@ describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
   test.each([
     ["no version", "DELETE FROM holdfast_schema"],
     ["two versions", "INSERT INTO holdfast_schema VALUES (2, 'x')"],
-    ["a version that is no number", "UPDATE holdfast_schema SET version = 'new'"],
+    ["a version that is not a number", "UPDATE holdfast_schema SET version = 'new'"],
     ["a version that never was", "UPDATE holdfast_schema SET version = 0"],
     ["no table of it", "DROP TABLE holdfast_schema"],
   ])("a schema with %s is refused", async (_, sql) => {
@@ -149,7 +147,7 @@ describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
   });
 
   test.each(TABLES.filter((name) => name !== "holdfast_schema"))(
-    "a file that has lost %s is damaged, and is not mended with an empty table",
+    "a file that has lost %s is damaged, and is not fixed with an empty table",
     async (table) => {
       const path = await changed(`DROP TABLE ${table}`);
       const failure = await failureOf(open(path));

@@ -28,21 +28,27 @@ const again = (store: Store): Promise<Store> => {
   return open(path, clocks.get(path) ?? Date.now);
 };
 
-/** Rows of runs whose ids begin with "bad" are refused. */
+/** Every change of rows of runs whose ids begin with "bad" is refused. */
 async function refuseBad(store: Store): Promise<void> {
   const db = openLibrary((store as SqliteStore).path);
-  const refuse = (table: string, id: string): void =>
+  const refuse = (event: "INSERT" | "UPDATE" | "DELETE", table: string, id: (row: string) => string): void => {
+    const row = event === "DELETE" ? "OLD" : "NEW";
     db.exec(
-      `CREATE TRIGGER refuse_${table} BEFORE INSERT ON holdfast_${table} WHEN ${id} LIKE 'bad%' BEGIN SELECT RAISE(ABORT, 'not this one'); END`,
+      `CREATE TRIGGER refuse_${table}_${event} BEFORE ${event} ON holdfast_${table} WHEN ${id(row)} LIKE 'bad%' BEGIN SELECT RAISE(ABORT, 'not this one'); END`,
     );
-  refuse("runs", "NEW.id");
-  for (const table of ["records", "inbox"]) refuse(table, "(SELECT id FROM holdfast_runs WHERE key = NEW.run)");
+  };
+  for (const event of ["INSERT", "UPDATE", "DELETE"] as const) {
+    refuse(event, "runs", (row) => `${row}.id`);
+    for (const table of ["records", "inbox", "tasks", "attempts"])
+      refuse(event, table, (row) => `(SELECT id FROM holdfast_runs WHERE key = ${row}.run)`);
+  }
   db.close();
 }
 
 describe("SqliteStore", () => {
   storeConformance({
     name: "SQLite",
+    hasQueues: true,
     test,
     makeStore: ({ clock }) => open(join(folder, `${++files}.db`), clock),
     reopen: again,

@@ -69,12 +69,12 @@ describe.each(LIBRARIES)("%s", (name) => {
     library.close();
   });
 
-  test("a lock of somebody else's is told apart, and not waited for", () => {
+  test("a lock of another connection is recognized, and not waited for", () => {
     const { library, path } = withTable();
     const other = openLibrary(path, name);
     other.prepare("PRAGMA journal_mode = WAL").get([]);
     other.exec("BEGIN IMMEDIATE");
-    const began = performance.now();
+    expect(library.prepare("PRAGMA busy_timeout").get([])).toEqual([0]);
     let failure: unknown;
     try {
       library.exec("BEGIN IMMEDIATE");
@@ -82,7 +82,6 @@ describe.each(LIBRARIES)("%s", (name) => {
       failure = error;
     }
     expect(isBusy(failure)).toBe(true);
-    expect(performance.now() - began).toBeLessThan(500);
     other.exec("COMMIT");
     library.exec("BEGIN IMMEDIATE");
     library.exec("COMMIT");

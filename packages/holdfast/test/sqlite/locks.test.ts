@@ -162,8 +162,8 @@ describe("very many at once", () => {
     const bench = await openBench();
     await bench.store.create(range(1_200).map((i) => bench.newRun(`run-${i}`, { queue: "default", deadline: 10 })));
     bench.time += 10;
-    expect(await bench.store.expire()).toBe(1_200);
-    expect(await bench.store.expire()).toBe(0);
+    expect((await bench.store.expire()).expired).toBe(1_200);
+    expect((await bench.store.expire()).expired).toBe(0);
     expect((await bench.store.count({})).failed).toBe(1_200);
   });
 });
@@ -198,7 +198,7 @@ describe("locks of others", () => {
     other.close();
   });
 
-  test("a lock that is never let go of is a typed error that says what to do, and nothing was written", async () => {
+  test("a lock that is never released is a typed error that says what to do, and nothing was written", async () => {
     const { path, note, count } = await openWriter(50);
     const other = openShell(path);
     other.exec("BEGIN IMMEDIATE");
@@ -214,7 +214,7 @@ describe("locks of others", () => {
     other.close();
   });
 
-  test("who comes while others wait in vain has a patience of their own", async () => {
+  test("a caller that comes while others wait has its own time limit", async () => {
     const { path, note, count } = await openWriter(50);
     const other = openShell(path);
     other.exec("BEGIN IMMEDIATE");
@@ -228,7 +228,7 @@ describe("locks of others", () => {
     other.close();
   });
 
-  test("who still waits when the store closes has no patience of their own: one was enough", async () => {
+  test("callers that still wait when the store closes share one time limit", async () => {
     const { path, note, writer } = await openWriter(1_000);
     const clock = vi.spyOn(performance, "now");
     const other = openShell(path);
@@ -240,7 +240,7 @@ describe("locks of others", () => {
     late.catch(() => {});
     clock.mockReturnValue(1_000);
     await expect(first).rejects.toMatchObject({ code: "HF_STORE_BUSY" });
-    const drained = writer.drain(); // time stands still: whoever begins to wait now waits for ever
+    const drained = writer.drain(); // time stands still: a write that begins to wait now waits forever
     await expect(late).rejects.toMatchObject({ code: "HF_STORE_BUSY" });
     await drained;
     clock.mockRestore();

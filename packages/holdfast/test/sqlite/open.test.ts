@@ -60,7 +60,7 @@ describe("opening", () => {
     expect(counts.map(({ pending }) => pending)).toEqual(stores.map(() => 0));
   });
 
-  test("a second store of the same process leaves the first its locks: nobody takes the file for their own", async () => {
+  test("a second store of the same process leaves the first its locks: neither takes the file for its own", async () => {
     const path = newPath();
     const bench = await openBench(path);
     await (await openStore(path)).close();
@@ -164,7 +164,7 @@ describe("a file that can't be used", () => {
     shell.close();
   });
 
-  test("a damaged one is told", async () => {
+  test("a damaged one is a typed error", async () => {
     const path = newPath();
     const bench = await openBench(path);
     for (let i = 0; i < 300; i++) await bench.create(`run-${i}`);
@@ -181,7 +181,7 @@ describe("a file that can't be used", () => {
     );
     expect(failure.code).toBe("HF_STORE_CORRUPT");
   });
-  test("one that was cut short is told", async () => {
+  test("one that was cut short is a typed error", async () => {
     const path = newPath();
     const bench = await openBench(path);
     for (let i = 0; i < 300; i++) await bench.create(`run-${i}`);
@@ -196,7 +196,7 @@ describe("a file that can't be used", () => {
     expect(failure.code).toBe("HF_STORE_CORRUPT");
   });
 
-  test("one that may not be written to is told", async () => {
+  test("one that may not be written to is a typed error", async () => {
     const path = newPath();
     await (await openStore(path)).close();
     chmodSync(path, 0o444);
@@ -249,7 +249,7 @@ describe("a file that changes under an open store", () => {
     await new Promise((resolve) => setTimeout(resolve, 20));
     expect((await failureOf(bench.commit(held, { turn: bench.turn(held) }))).code).toBe("HF_STORE_MOVED");
   });
-  test("its log deleted: nothing more is written to what nobody will read", async () => {
+  test("its log deleted: nothing more is written to a file that will not be read", async () => {
     const path = newPath();
     const bench = await openBench(path);
     const held = await bench.running("a");
@@ -277,7 +277,7 @@ describe("a file that changes under an open store", () => {
   test.each([
     ["deleted", (path: string) => rmSync(path)],
     ["replaced", (path: string) => writeFileSync(`${path}.new`, "") ?? renameSync(`${path}.new`, path)],
-  ])("%s: nobody is told what it said", async (_, change) => {
+  ])("%s: every read is refused", async (_, change) => {
     const path = newPath();
     const bench = await openBench(path);
     await bench.created("a");

@@ -1,34 +1,9 @@
 // Real processes on one file: they share, they race, they are killed.
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { range } from "@holdfast/conformance/bench";
 import { expect, test } from "vitest";
-import { bundled } from "./processes/bundled.ts";
+import { start } from "./processes/child.ts";
 import { newPath, openShell, openStore } from "./support.ts";
-
-interface Child {
-  readonly process: ChildProcess;
-  readonly lines: string[];
-  /** Resolves when it has printed so many lines. */
-  readonly printed: (count: number) => Promise<void>;
-  /** Its exit code, or the signal that ended it. */
-  readonly ended: Promise<unknown>;
-}
-
-async function start(program: string, ...parameters: string[]): Promise<Child> {
-  const child = spawn(process.execPath, [await bundled(program), ...parameters], { stdio: ["ignore", "pipe", "inherit"] });
-  const lines: string[] = [];
-  const waiting: { count: number; done: () => void }[] = [];
-  createInterface({ input: child.stdout }).on("line", (line) => {
-    lines.push(line);
-    for (const { count, done } of waiting) if (lines.length >= count) done();
-  });
-  const printed = (count: number) => new Promise<void>((done) => (lines.length >= count ? done() : waiting.push({ count, done })));
-  const ended = once(child, "close").then(([code, signal]) => code ?? signal);
-  return { process: child, lines, printed, ended };
-}
 
 test("W3 two processes claim five hundred runs: each is claimed by one of them, once", async () => {
   const path = newPath();

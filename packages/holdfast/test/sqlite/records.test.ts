@@ -61,7 +61,7 @@ describe("records", () => {
     expect(commandOf(toColumns(command))).toEqual(command);
   });
 
-  test("a kind that nobody knows yet comes back as it was", () => {
+  test("an unknown kind comes back as it was", () => {
     const record = { type: "novelty", seq: 1, deep: { value: "x", list: [1n, undefined] }, value: "{}", bytes } as unknown as Command;
     expect(commandOf(toColumns(record))).toEqual(record);
   });

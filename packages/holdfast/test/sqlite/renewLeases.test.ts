@@ -9,7 +9,7 @@ const renewed = async (bench: Bench, { runId, epoch }: Held) => {
   return (await bench.row(runId)).availableAt;
 };
 
-test("W3 a clock that is set back does not make leases longer: whoever takes over would wait for as long", async () => {
+test("W3 a clock that is set back does not make leases longer: a worker that takes over would wait for as long", async () => {
   const bench = await openBench();
   const held = await bench.running("a");
   bench.time -= 3_600_000;

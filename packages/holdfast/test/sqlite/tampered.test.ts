@@ -1,8 +1,8 @@
-// Rows that something else has written to: what can't be read is told by its name, and nobody else waits for it.
+// Rows that something else has written to: the error names what can't be read, and no other run waits for it.
 
 import { type Bench, type Held, payload, runIds } from "@holdfast/conformance/bench";
 import { type Command, type Job, signal, workflow } from "@holdfast/core";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { Holdfast } from "../../src/api/holdfast.ts";
 import { failureOf, newPath, openBench, openShell } from "./support.ts";
 
@@ -36,7 +36,7 @@ describe("what a claim goes by", () => {
     await bench.close(await bench.hold(id));
   }
 
-  test.each(NO_MOMENT)("W2 V4 available_at = %s: the run is blocked and told of, those of its lane come in order", async (value) => {
+  test.each(NO_MOMENT)("W2 V4 available_at = %s: the run is blocked and reported, those of its lane come in order", async (value) => {
     const { path, lines, bench } = await open();
     for (const id of ["damaged", "first", "second"]) await bench.created(id, QUEUE);
     await bench.created("later", { ...QUEUE, delay: 500 });
@@ -72,13 +72,13 @@ describe("what a claim goes by", () => {
     expect(lines).toHaveLength(1);
   });
 
-  test("W2 a lane whose priority is no number: its runs come as if they had none, and it is told of once", async () => {
+  test("W2 a lane whose priority is not a number: its runs come as if they had none, and it is reported once", async () => {
     const { path, lines, bench } = await open();
     await bench.created("lost", { ...QUEUE, priority: 9 });
     change(path, "UPDATE holdfast_lanes SET priority = 'x'");
     for (const priority of [-1, 0, 1]) await bench.created(`p${priority}`, { ...QUEUE, priority });
     for (const id of ["p1", "lost", "p0", "p-1"]) expect(runIds(await bench.claim({ limit: 1 }))).toEqual([id]);
-    expect(lines).toMatchObject([{ message: expect.stringContaining("priority that is no number") }]);
+    expect(lines).toMatchObject([{ message: expect.stringContaining("priority that is not a number") }]);
   });
 });
 
@@ -123,13 +123,13 @@ describe("what a claim of activities goes by", () => {
       expect(await bench.store.heartbeat(beats)).toEqual([false, true]);
       expect(await outcomesOf(bench, held)).toMatchObject([CORRUPT]);
       bench.time += 10;
-      expect(await bench.store.expire()).toBe(0);
+      expect((await bench.store.expire()).expired).toBe(0);
       const outcome = { status: "completed", value: payload(1) } as const;
       expect(await bench.store.answerTasks([first, healthy].map(({ id, token }) => ({ id, token, outcome })))).toEqual([false, true]);
     },
   );
 
-  test.each(UNREADABLE)("K6 V4 %s of an activity: its run ends all the same", async (damage) => {
+  test.each(UNREADABLE)("K6 V4 %s of an activity: its run still ends", async (damage) => {
     const path = newPath();
     const bench = await openBench(path);
     await bench.waitingFor("a", bench.newTask(1));
@@ -165,7 +165,7 @@ describe("history", () => {
     ["command", { type: "continueAsNew", input: value }, ["value"]],
   ];
 
-  test.each(NEEDED)("V4 a %s that lacks a column it needs is no history: %j", async (direction, record, columns) => {
+  test.each(NEEDED)("V4 a %s that lacks a column it needs is not a history: %j", async (direction, record, columns) => {
     const path = newPath();
     const bench = await openBench(path);
     const held = await bench.running("a");
@@ -184,7 +184,7 @@ describe("history", () => {
     }
   });
 
-  test.each(["[]", '"text"', "null", "7"])("V4 data = %s is no record's", async (data) => {
+  test.each(["[]", '"text"', "null", "7"])("V4 data = %s is not a record's", async (data) => {
     const path = newPath();
     const bench = await openBench(path);
     const held = await bench.running("a");
@@ -213,7 +213,7 @@ describe("history", () => {
     const engine = await Holdfast.open(`file:${path}?synchronous=NORMAL`, { logger: listening().logger });
     await engine.worker({ workflows: [waits], gracePeriod: 0, determinism: "off" });
     const run = await engine.start(waits, 1, { id: "one" });
-    await vi.waitFor(async () => expect((await run.describe()).status).toBe("sleeping"), 10_000);
+    await expect.poll(async () => (await run.describe()).status).toBe("sleeping");
     expect(await run.operations()).toMatchObject([{ name: "a", output: 1 }, { kind: "signal" }]);
     change(path, "UPDATE holdfast_records SET value = NULL");
     expect((await failureOf(run.operations())).code).toBe("HF_STORE_CORRUPT");

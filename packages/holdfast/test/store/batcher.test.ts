@@ -1,7 +1,7 @@
 // The batcher, with a write function of the test: what shares a call, and what becomes of items that are refused, busy or lost.
 
 import { realEnvironment } from "@holdfast/host";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Answer } from "../../src/store/batch.ts";
 import { Batcher, type BatcherOptions, type Write } from "../../src/store/batcher.ts";
 import { StoreError, StoreRefusedError } from "../../src/store/errors.ts";
@@ -84,7 +84,7 @@ describe("what shares a call", () => {
     expect(events.slice(0, 5)).toEqual(["write 2", "turn", "write 2", "turn", "write 1"]);
   });
 
-  test("D3 a full share leaves at once, whatever else is about to come; less waits for it, but not for ever", async () => {
+  test("D3 a full share leaves at once, whatever else is about to come; less waits for it, but not forever", async () => {
     const { made, writes } = held(2, { most: () => 20, expecting: () => true });
     for (const item of items(20)) void made.add(item);
     await new Promise((resolve) => setImmediate(resolve));
@@ -116,7 +116,7 @@ describe("what shares a call", () => {
     expect(await Promise.all([second, third])).toEqual(["a2", "a3"]);
   });
 
-  test("each item that was written is told of before any caller hears of it", async () => {
+  test("each item that was written is reported before any caller hears of it", async () => {
     const told: string[] = [];
     const made = batcherOf(async (batch) => batch.map(resultOf), { written: (item, result) => void told.push(`${item.n} ${result}`) });
     await Promise.all(items(2).map((item) => made.add(item).then((result) => told.push(`heard ${result}`))));
@@ -253,7 +253,7 @@ describe("what another transaction has locked", () => {
       await Promise.all([...added, behind]);
       for (const key of "abcdefgh")
         expect(written.filter((item) => item.key === key).map(({ n }) => n)).toEqual(key === "b" ? [1, 2, 3] : [1, 2]);
-      await vi.waitUntil(() => made.idle);
+      await expect.poll(() => made.idle).toBe(true);
     },
   );
 
@@ -261,7 +261,7 @@ describe("what another transaction has locked", () => {
     const locked = new Set(["a", "b", "c"]);
     const { made, calls } = locking(locked, "answers");
     const added = [..."axbcy"].map((key) => made.add({ key, n: 1 }));
-    await vi.waitUntil(() => calls.length >= 3);
+    await expect.poll(() => calls.length).toBeGreaterThanOrEqual(3);
     expect(calls.slice(0, 3)).toEqual([{ keys: "axbcy", wait: false }, { keys: "abc", wait: true }, { keys: "abc", wait: true }]); // biome-ignore format: one line
     locked.clear();
     expect(await Promise.all(added)).toEqual(["a1", "x1", "b1", "c1", "y1"]);
@@ -304,10 +304,10 @@ describe("what another transaction has locked", () => {
     isAway = true;
     const code = { reason: { code: "HF_STORE_UNAVAILABLE" } };
     expect(await ended).toMatchObject([code, { value: "b1" }, code]);
-    await vi.waitUntil(() => made.idle);
+    await expect.poll(() => made.idle).toBe(true);
   });
 
-  test("a caller that is told of it hears of the end as well", async () => {
+  test("a caller that is notified of it hears of the end as well", async () => {
     const locked = new Set(["a"]);
     const { made } = locking(locked, "answers");
     const events: string[] = [];
@@ -319,14 +319,14 @@ describe("what another transaction has locked", () => {
         reject: () => done(),
       });
     });
-    await vi.waitUntil(() => events.length === 1);
+    await expect.poll(() => events.length).toBe(1);
     locked.clear();
     await over;
     expect(events).toEqual(["aside", "a1"]);
   });
 });
 
-test("D3 a caller that throws when it is told stops no other from hearing of its item", async () => {
+test("D3 a caller that throws when it is notified does not stop others from being notified", async () => {
   const thrown: unknown[] = [];
   const note = (error: unknown): void => void thrown.push(error);
   const others = process.listeners("unhandledRejection");
@@ -427,7 +427,7 @@ test.each([1, 2, 3])(
         });
         if (roll(5) === 0) await new Promise((resolve) => setImmediate(resolve));
       }
-      await vi.waitUntil(() => made.idle, { timeout: 20_000, interval: 1 });
+      await expect.poll(() => made.idle, { interval: 1 }).toBe(true);
       const about = `seed ${seed}`;
       expect(faults, about).toEqual([]);
       const writtenNames = new Set(written.map(resultOf));

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { inspect } from "node:util";
 import { ask, startServer, type TestServer } from "@holdfast/postgres-server";
 import { Holdfast, InvalidInputError, RunNotFoundError, workflow } from "holdfast";
+import type { SqliteTransaction } from "holdfast/store";
 import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { build, root } from "../built.ts";
 
@@ -20,7 +21,7 @@ async function refusalOf(url: unknown, options = {}): Promise<InvalidInputError>
 }
 
 describe("urls", () => {
-  test("what is no url of a store is refused, and a password in it is not repeated", async () => {
+  test("what is not the url of a store is refused, and a password in it is not repeated", async () => {
     const { message } = await refusalOf("mysql://root:s3cret@localhost/app");
     expect(message).toContain("mysql://…@localhost/app");
     expect(message).toContain("postgres://");
@@ -72,12 +73,60 @@ describe("urls", () => {
     },
   );
 
-  test("stores with one namespace refuse others", async () => {
-    for (const url of ["memory:", "file:./never-made.db"]) {
-      const error = await refusalOf(url, { namespace: "tests" });
-      expect(error.issues).toMatchObject([{ path: ["namespace"] }]);
-    }
-    await (await Holdfast.open("memory:", { namespace: "default" })).close();
+  test.each(["", "a.b", "a/b", "../up", "a b", "ä", "x".repeat(51), 7, null])("B5 %j is refused as a namespace", async (namespace) => {
+    for (const url of ["memory:", "file:./never-made.db", "postgres://localhost/app"])
+      expect((await refusalOf(url, { namespace })).issues).toMatchObject([{ path: ["namespace"] }]);
+  });
+  test.each([0, -1, Number.NaN, "soon", "", {}, null])("B4 %j is refused as a retention", async (retention) => {
+    expect((await refusalOf("memory:", { retention })).issues).toMatchObject([{ path: ["retention"] }]);
+  });
+
+  test("B5 on SQLite a namespace is a file beside the others, and transactions work on that file", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "holdfast-namespaces-"));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const note = workflow("note", async (ctx, text: string) =>
+      ctx.transaction("write", (tx) => {
+        const database = tx as SqliteTransaction;
+        database.exec("CREATE TABLE notes (text TEXT)");
+        database.run("INSERT INTO notes VALUES (?)", text);
+        return database.all("SELECT text FROM notes").map((row) => row["text"]);
+      }),
+    );
+    const open = async (namespace?: string): Promise<Holdfast> => {
+      const engine = await Holdfast.open(`file:${folder}/app.db`, namespace === undefined ? {} : { namespace });
+      onTestFinished(() => engine.close());
+      await engine.worker({ workflows: [note] });
+      return engine;
+    };
+    const [none, blue, blueToo, green] = await Promise.all([open(), open("blue"), open("blue"), open("green-2")]);
+    for (const [engine, text] of [
+      [none, "none"],
+      [blue, "blue"],
+      [green, "green"],
+    ] as const)
+      expect(await (await engine.start(note, text, { id: "r", idempotencyKey: "k" })).result()).toEqual([text]);
+    expect((await blueToo.run("r").describe()).input).toBe("blue");
+    const files = readdirSync(folder)
+      .filter((name) => name.endsWith(".db"))
+      .toSorted();
+    expect(files).toEqual(["app.blue.db", "app.db", "app.green-2.db"]);
+  });
+
+  test("B5 in memory engines with one namespace share their runs, and engines without one share nothing", async () => {
+    const greet = workflow("greet", async (_ctx, name: string) => `Hello, ${name}!`);
+    const open = async (namespace?: string): Promise<Holdfast> => {
+      const engine = await Holdfast.open("memory:", namespace === undefined ? {} : { namespace });
+      onTestFinished(() => engine.close());
+      return engine;
+    };
+    const [none, noneToo, blue, blueToo, green] = await Promise.all([open(), open(), open("blue"), open("blue"), open("green")]);
+    await none.start(greet, "none", { id: "r" });
+    const run = await blue.start(greet, "blue", { id: "r" });
+    for (const other of [noneToo, green]) await expect(other.run("r").describe()).rejects.toThrow(RunNotFoundError);
+    await blueToo.worker({ workflows: [greet] });
+    expect(await run.result()).toBe("Hello, blue!"); // both are notified of what the other writes
+    await blue.close();
+    expect((await (await open("blue")).run("r").describe()).status).toBe("completed");
   });
 });
 
@@ -98,7 +147,7 @@ describe("PostgreSQL", () => {
     expect(lines).toEqual([]);
   });
 
-  test("namespaces are schemas of their own: runs of one are unknown in another", async () => {
+  test("namespaces are their own schemas: runs of one are unknown in another", async () => {
     const url = await server.createDatabase();
     const greet = workflow("greet", async (_ctx, name: string) => `Hello, ${name}!`);
     const engines = await Promise.all(
@@ -135,6 +184,7 @@ describe("a package that is not there", () => {
       for (const [name, target] of INSTALLED)
         for (const part of ["package.json", "dist"])
           cpSync(join(root, "packages", name, part), join(folder, "node_modules", target, part), { recursive: true });
+      cpSync(join(root, "node_modules/croner"), join(folder, "node_modules/croner"), { recursive: true });
       add(folder);
       const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd: folder, encoding: "utf8" });
       if (stdout === "") throw new Error(stderr);
@@ -157,6 +207,18 @@ describe("a package that is not there", () => {
       name: "InvalidInputError",
       code: "HF_INVALID_INPUT",
       message: expect.stringContaining(`npm install ${name}"`),
+    });
+  });
+
+  test("replay of a history of Temporal without @holdfast/temporal names the command, and not Holdfast.open", () => {
+    const program = `
+      import { replay, workflow } from "holdfast";
+      const events = { events: [] };
+      await replay(workflow("w", async () => {}), events).catch(({ code, message }) => console.log(JSON.stringify({ code, message })));
+    `;
+    expect(inProject(program)).toMatchObject({
+      code: "HF_INVALID_INPUT",
+      message: expect.stringMatching(/^(?!.*Holdfast\.open).*npm install @holdfast\/temporal"/s),
     });
   });
 

@@ -3,7 +3,18 @@
 import { pbkdf2 } from "node:crypto";
 import { createServer } from "node:http";
 import { mock } from "node:test";
-import { activity, FatalError, Receive, RunBlockedError, RunFailedError, signal, update, workflow } from "holdfast";
+import {
+  activity,
+  FatalError,
+  InvalidInputError,
+  Receive,
+  RunBlockedError,
+  RunFailedError,
+  RunNotFoundError,
+  signal,
+  update,
+  workflow,
+} from "holdfast";
 import { testEngine } from "holdfast/testing";
 import { afterEach, describe, expect, test, vi } from "vitest";
 
@@ -65,7 +76,7 @@ test("D11 activities run, are retried and time out in skipped time", async () =>
     },
     { retry: { initialInterval: "1h" } },
   );
-  const unserved = activity("unserved", () => 1, { queue: "nobody", scheduleToStart: "1d" });
+  const unserved = activity("unserved", () => 1, { queue: "unserved", scheduleToStart: "1d" });
   const both = workflow("both", async (ctx) => [
     await ctx.activity(act, undefined),
     await ctx.activity(unserved, undefined).catch((error: Error) => error.name),
@@ -263,7 +274,7 @@ test("a body that waits for something real is given the time it takes", async ()
 
 // ── closing ──
 
-test("V4 closing fails for a run that is blocked and that nobody was told of", async () => {
+test("V4 closing fails for a run that is blocked and that was not reported", async () => {
   const clock = workflow("clock", async (ctx) => {
     await ctx.sleep("1s");
     return Date.now();
@@ -283,7 +294,7 @@ test("V4 closing fails for a run that is blocked and that nobody was told of", a
   await other.close(); // somebody was
 });
 
-test("everything that is wrong is told of at once", async () => {
+test("everything that is wrong is reported at once", async () => {
   let draws = 0;
   const dice = workflow("dice", async (ctx) => ctx.step(++draws % 2 === 1 ? "odd" : "even", () => {}));
   const clock = workflow("clock", async () => Date.now());
@@ -384,7 +395,7 @@ describe("when nothing can happen any more", () => {
     const run = await engine.start(slow);
     await expect(run.update("add", 1)).rejects.toThrow(/waits for: receive, signal .*confirm/);
     const unknown = await engine.start("unknown");
-    await expect(unknown.result()).rejects.toThrow(/waits for: no worker in this process serves unknown/);
+    await expect(unknown.result()).rejects.toThrow(/waits for: no worker serves unknown/);
     const given = activity("given", () => 1);
     const calls = workflow("calls", async (ctx) => ctx.activity(given));
     await engine.worker({ workflows: [calls] });
@@ -479,3 +490,45 @@ async function hash(ms: number): Promise<void> {
   for (const end = performance.now() + ms; performance.now() < end; )
     await new Promise((resolve) => void pbkdf2("a", "b", 50_000, 64, "sha512", resolve));
 }
+
+test("B4 retention counts by the clock of the engine", async () => {
+  const done = workflow("done", async () => 1);
+  await using engine = await testEngine({ workflows: [done], retention: "1d" });
+  const run = await engine.start(done);
+  expect(await run.result()).toBe(1);
+  await engine.advance("23h");
+  expect((await run.describe()).status).toBe("completed");
+  await engine.advance("61m");
+  await expect(run.describe()).rejects.toThrow(RunNotFoundError);
+  await expect(testEngine({ workflows: [done], retention: 0 })).rejects.toThrow(InvalidInputError);
+});
+
+describe("schedules", () => {
+  const report = workflow("report", async (ctx) => {
+    await ctx.sleep("10m");
+    return ctx.run.tick;
+  });
+  const startTime = new Date("2026-03-28T00:00:00Z");
+
+  test("T7 advance resolves when its ticks have started, in order, and what they started has run", async () => {
+    await using engine = await testEngine({ workflows: [report], startTime });
+    await engine.schedules.set("nightly", { workflow: report, cron: "30 2 * * *", timezone: "Europe/Berlin" });
+    await engine.advance("3d");
+    expect(engine.now()).toEqual(new Date("2026-03-31T00:00:00Z"));
+    const { runs } = await engine.list();
+    const ticks = ["2026-03-30T00:30:00.000Z", "2026-03-29T01:00:00.000Z", "2026-03-28T01:30:00.000Z"];
+    expect(runs.map(({ tick, createdAt, status }) => [tick?.toISOString(), createdAt.toISOString(), status])).toEqual(
+      ticks.map((tick) => [tick, tick, "completed"]),
+    );
+    await engine.advance("30m");
+    expect((await engine.schedules.get("nightly")).lastTick).toEqual(new Date("2026-03-31T00:30:00.000Z"));
+  });
+  test("T7 time is not skipped to ticks", async () => {
+    await using engine = await testEngine({ workflows: [report], startTime });
+    await engine.schedules.set("often", { workflow: report, every: "1m", overlap: "allow" });
+    const run = await engine.start(report);
+    expect(await run.result()).toBe(undefined); // the sleep was skipped to
+    expect(engine.now()).toEqual(new Date("2026-03-28T00:10:00Z"));
+    expect((await engine.list({ limit: 1_000 })).runs.filter(({ schedule }) => schedule === "often").length).toBeLessThanOrEqual(10);
+  });
+});

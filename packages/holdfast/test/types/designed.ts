@@ -46,14 +46,14 @@ interface Proofs {
   StartSignal: Equal<ours.StartSignal<S>, designed.StartSignal<DS>>;
   WorkflowOptions: Alike<
     ours.WorkflowOptions<Item, 1, S, Nothing, Nothing, Input>,
-    Omit<designed.WorkflowOptions<Item, 1, DS, Nothing, Nothing, Input>, "retention">
+    designed.WorkflowOptions<Item, 1, DS, Nothing, Nothing, Input>
   >;
   ActivityInfo: Equal<ours.ActivityInfo, designed.ActivityInfo>;
-  ActivityOptions: Equal<ours.ActivityOptions, Omit<designed.ActivityOptions, "key" | "priority">>;
+  ActivityOptions: Equal<ours.ActivityOptions, designed.ActivityOptions>;
   StepInfo: Equal<ours.StepInfo, designed.StepInfo>;
-  StepOptions: Equal<ours.StepOptions<Item>, Omit<designed.StepOptions<Item>, "local">>;
+  StepOptions: Equal<ours.StepOptions<Item>, designed.StepOptions<Item>>;
   ChildHandle: Equal<ours.ChildHandle<Item>, designed.ChildHandle<Item>>;
-  ChildOptions: Equal<ours.ChildOptions, Omit<designed.ChildOptions, "key">>;
+  ChildOptions: Equal<ours.ChildOptions, designed.ChildOptions>;
   LoopOptions: Equal<ours.LoopOptions<Item>, designed.LoopOptions<Item>>;
   LoopResult: Equal<ours.LoopResult<Item, 1>, designed.LoopResult<Item, 1>>;
   BreakValue: Equal<ours.BreakValue<ours.LoopResult<Item, 1>>, designed.BreakValue<designed.LoopResult<Item, 1>>>;
@@ -66,16 +66,45 @@ interface Proofs {
   Loop: Alike<typeof ours.Loop, typeof designed.Loop>;
   SendOptions: Equal<ours.SendOptions, designed.SendOptions>;
   UpdateOptions: Equal<ours.UpdateOptions, designed.UpdateOptions>;
-  StartOptions: Alike<Omit<ours.StartOptions, "onConflict">, Omit<designed.StartOptions, "onConflict" | "key" | "after" | "maxDelay">>;
-  RunInfo: Equal<ours.RunInfo, Omit<designed.RunInfo, "key" | "schedule" | "tick" | "forkedFrom">>;
+  StartOptions: Alike<ours.StartOptions, designed.StartOptions>;
+  RunInfo: Equal<ours.RunInfo, designed.RunInfo>;
+  ScheduleOptions: Alike<Omit<ours.ScheduleOptions<Item>, "workflow">, Omit<designed.ScheduleOptions<Item>, "workflow">>;
+  ScheduleSpec: Alike<Omit<ours.ScheduleSpec<Item>, "workflow">, Omit<designed.ScheduleSpec<Item>, "workflow">>;
+  ScheduleInfo: Alike<ours.ScheduleInfo, designed.ScheduleInfo>;
+  Schedules: Alike<Omit<ours.Schedules, "set">, Omit<designed.Schedules, "set">>;
   OperationInfo: Equal<ours.OperationInfo, designed.OperationInfo>;
   SerializedError: Equal<ours.SerializedError, designed.SerializedError>;
+  Scalar: Equal<ours.Scalar, designed.Scalar>;
+  AttributeTest: Equal<ours.AttributeTest, designed.AttributeTest>;
+  RunFilter: Equal<ours.RunFilter, designed.RunFilter>;
+  RunCounts: Equal<ours.RunCounts, designed.RunCounts>;
   WorkerOptions: Alike<Omit<ours.WorkerOptions, "workflows">, Omit<designed.WorkerOptions, "workflows">>;
   Worker: Equal<ours.Worker, designed.Worker>;
+  Rate: Equal<ours.Rate, designed.Rate>;
+  Limit: Equal<ours.Limit, designed.Limit>;
+  QueueSpec: Equal<ours.QueueSpec, designed.QueueSpec>;
+  QueueLoad: Equal<ours.QueueLoad, designed.QueueLoad>;
+  QueueInfo: Equal<ours.QueueInfo, designed.QueueInfo>;
+  Queues: Alike<ours.Queues, designed.Queues>;
+  EngineQueues: Equal<ours.Holdfast["queues"], ours.Queues>;
   Limits: Equal<ours.Limits, designed.Limits>;
   Codec: Equal<ours.Codec, designed.Codec>;
   Logger: Equal<ours.Logger, designed.Logger>;
   Result: Equal<ours.Run<Item>["result"], designed.Run<Item>["result"]>;
+  Reason: Equal<ours.Reason, designed.Reason>;
+  WorkerInfo: Equal<ours.WorkerInfo, designed.WorkerInfo>;
+  BulkAction: Equal<ours.BulkAction, designed.BulkAction>;
+  BulkResult: Equal<ours.BulkResult, designed.BulkResult>;
+  Bulk: Equal<
+    ReturnType<ours.Holdfast["bulk"]> extends Promise<infer R extends { result(): unknown }> ? Awaited<ReturnType<R["result"]>> : never,
+    designed.BulkResult
+  >;
+  Why: Equal<ours.Run<Item>["why"], designed.Run<Item>["why"]>;
+  Workers: Equal<ours.Holdfast["workers"], designed.Holdfast["workers"]>;
+  Fork: Alike<Parameters<ours.Run<Item>["fork"]>[0], Parameters<designed.Run<Item>["fork"]>[0]>;
+  Delete: Equal<ours.Run<Item>["delete"], designed.Run<Item>["delete"]>;
+  Retention: Equal<ours.OpenOptions["retention"], designed.OpenOptions["retention"]>;
+  Namespace: Equal<ours.OpenOptions["namespace"], designed.OpenOptions["namespace"]>;
   State: Equal<ours.Run<Item>["state"], designed.Run<Item>["state"]>;
   Now: Equal<testing.TestEngine["now"], () => Date>;
   Advance: Equal<testing.TestEngine["advance"], (by: designed.Duration) => Promise<void>>;
@@ -83,7 +112,7 @@ interface Proofs {
 export const different: None<Failing<Proofs>> = "none";
 
 /** What is designed and comes later. */
-type Later = "DecryptionError" | "ScheduleNotFoundError" | "RunOpenError";
+type Later = "DecryptionError";
 type Errors = { [K in keyof typeof designed as K extends `${string}Error` ? K : never]: (typeof designed)[K] };
 type Instance<C> = C extends abstract new (...args: never[]) => infer I ? I : never;
 /** `never`, if every error is there with all that it was designed to have. */

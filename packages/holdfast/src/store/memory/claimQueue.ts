@@ -2,6 +2,8 @@
 // Owns: the order of claims. Entries are never taken out when things change, they are passed over when they come up.
 // Invariants: W2 (priority, then the time it became available, then arrival), W1 V2 (only from places that the claimer names).
 
+import { Heap } from "../filing/heap.ts";
+
 export interface Claimable {
   readonly order: number;
   readonly priority: number;
@@ -31,11 +33,11 @@ export class ClaimQueue<T extends Claimable> {
   /** Where each is entered now: a run may come back under another queue or version. */
   readonly #placeOf = new WeakMap<T, Place<T>>();
 
-  /** Call it whenever `availableAt` has changed. */
   /** Every queue that something was ever put into. */
   get queues(): Iterable<string> {
     return this.#queues.keys();
   }
+  /** Call it whenever `availableAt` has changed. */
   put(queue: string, name: string, variant: string | undefined, item: T): void {
     const { availableAt, priority, order } = item;
     if (availableAt === undefined) return;
@@ -49,18 +51,36 @@ export class ClaimQueue<T extends Claimable> {
     for (const place of places) this.#ripen(place, now);
     const taken: T[] = [];
     while (taken.length < limit) {
-      let best: Place<T> | undefined;
-      for (const place of places) {
-        const top = this.#top(place, place.ready);
-        const rival = best?.ready.top;
-        if (top !== undefined && (rival === undefined || byTurn(top, rival) < 0)) best = place;
-      }
-      const entry = best?.ready.pop();
+      const entry = this.#first(places)?.ready.pop();
       if (entry === undefined) break;
       // The same thing may be entered twice for one moment.
       if (!taken.includes(entry.item)) taken.push(entry.item);
     }
     return taken;
+  }
+  /** The first that is due. */
+  peek(queue: string, accepts: Accepts, now: number): T | undefined {
+    const places = this.#accepted(queue, accepts);
+    for (const place of places) this.#ripen(place, now);
+    return this.#first(places)?.ready.top?.item;
+  }
+  /** Takes out what `peek` has returned. */
+  pop(queue: string, accepts: Accepts): void {
+    this.#first(this.#accepted(queue, accepts))?.ready.pop();
+  }
+  /** It waits elsewhere from now on. */
+  remove(item: T): void {
+    this.#placeOf.delete(item);
+  }
+  /** The earliest moment after now at which anything is due. */
+  nextAfter(queue: string, accepts: Accepts, now: number): number | undefined {
+    let next: number | undefined;
+    for (const place of this.#accepted(queue, accepts)) {
+      this.#ripen(place, now);
+      const at = this.#top(place, place.later)?.at;
+      if (at !== undefined && (next === undefined || at < next)) next = at;
+    }
+    return next;
   }
   /** The earliest moment at which anything is due. */
   next(queue: string, accepts: Accepts): number | undefined {
@@ -85,10 +105,23 @@ export class ClaimQueue<T extends Claimable> {
   #accepted(queue: string, accepts: Accepts): Place<T>[] {
     return [...(this.#queues.get(queue)?.values() ?? [])].filter(({ name, variant }) => accepts(name, variant));
   }
+  /** The place whose first entry is the first of all. */
+  #first(places: readonly Place<T>[]): Place<T> | undefined {
+    let best: Place<T> | undefined;
+    for (const place of places) {
+      const top = this.#top(place, place.ready);
+      const rival = best?.ready.top;
+      if (top !== undefined && (rival === undefined || byTurn(top, rival) < 0)) best = place;
+    }
+    return best;
+  }
+  #isSo(place: Place<T>, { item, at }: Entry<T>): boolean {
+    return item.availableAt === at && this.#placeOf.get(item) === place;
+  }
   /** The first entry that still says what is so. */
   #top(place: Place<T>, heap: Heap<Entry<T>>): Entry<T> | undefined {
     for (let top = heap.top; top !== undefined; top = heap.top) {
-      if (top.item.availableAt === top.at && this.#placeOf.get(top.item) === place) return top;
+      if (this.#isSo(place, top)) return top;
       heap.pop();
     }
     return undefined;
@@ -98,46 +131,5 @@ export class ClaimQueue<T extends Claimable> {
       place.later.pop();
       place.ready.push(top);
     }
-  }
-}
-
-/** A binary heap, least first. */
-class Heap<T> {
-  readonly #items: T[] = [];
-  readonly #compare: (a: T, b: T) => number;
-
-  constructor(compare: (a: T, b: T) => number) {
-    this.#compare = compare;
-  }
-  get top(): T | undefined {
-    return this.#items[0];
-  }
-  push(item: T): void {
-    const items = this.#items;
-    let at = items.push(item) - 1;
-    while (at > 0) {
-      const above = (at - 1) >> 1;
-      const other = items[above] as T;
-      if (this.#compare(item, other) >= 0) break;
-      items[at] = other;
-      at = above;
-    }
-    items[at] = item;
-  }
-  pop(): T | undefined {
-    const items = this.#items;
-    const top = items[0];
-    const item = items.pop();
-    if (item === undefined || items.length === 0) return top;
-    let at = 0;
-    for (let below = 1; below < items.length; below = 2 * at + 1) {
-      if (below + 1 < items.length && this.#compare(items[below + 1] as T, items[below] as T) < 0) below++;
-      const other = items[below] as T;
-      if (this.#compare(other, item) >= 0) break;
-      items[at] = other;
-      at = below;
-    }
-    items[at] = item;
-    return top;
   }
 }

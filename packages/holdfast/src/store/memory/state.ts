@@ -12,6 +12,21 @@ export interface KeptRun {
   version: string | undefined;
   status: RunStatus;
   queue: string;
+  key: string | undefined;
+  schedule: string | undefined;
+  tick: number | undefined;
+  forkedFrom: string | undefined;
+  after: string | undefined;
+  next: NextStart | undefined;
+  /** When the first of the starts was made that this execution has taken over (Q9). */
+  firstStart: number;
+  /** Of a run that waits for another: it begins at this time at the earliest (Q10). */
+  notBefore: number | undefined;
+  retention: NewRun["retention"];
+  /** With `counts: "open"`: the slots that it holds, as bits (Q2). */
+  held: number;
+  /** B4: when it goes, if it is closed. */
+  removeAt: number | undefined;
   priority: number;
   input: Payload;
   output: Payload | undefined;
@@ -21,6 +36,8 @@ export interface KeptRun {
   execution: number;
   attempt: number;
   parent: ParentLink | undefined;
+  /** B4: its parent was removed. */
+  isOrphan: boolean;
   attributes: Record<string, string | number | boolean>;
   seed: string;
   retry: NewRun["retry"];
@@ -43,19 +60,42 @@ export interface KeptRun {
   history: Turn[];
   /** Of the last turn before this execution (P7). */
   lastTime: number | undefined;
-  /** Who committed each of these turns, by index. */
+  /** The worker that committed each of these turns, by index. */
   workers: Map<number, string>;
   attempts: AttemptRow[];
+  /** Executions before the newest, for people who look: the last few of them. */
+  past: PastExecution[] | undefined;
   inbox: InboxMessage[];
+  /** M3: those of its starts. */
+  startKeys: string[] | undefined;
   /** Both undefined until they are needed: most runs get no message. */
   keys: Map<string, UsedKey> | undefined;
   updates: Map<string, UpdateOutcome> | undefined;
   /** M10: outcomes whose senders gave no key, and when each may go, oldest first. */
   forgettable: { readonly id: string; readonly at: number }[] | undefined;
 }
+export interface PastExecution {
+  readonly execution: number;
+  readonly workflow: string;
+  readonly version: string | undefined;
+  readonly input: Payload;
+  readonly history: readonly Turn[];
+  readonly workers: ReadonlyMap<number, string>;
+  readonly attempts: readonly (AttemptRow & { readonly task?: boolean })[];
+}
+/** Q9: the start that this run begins with once it has closed. */
+export interface NextStart {
+  readonly start: NewRun;
+  /** When the first of the starts was made that it has taken over. */
+  readonly firstAt: number;
+  /** The run was canceled for it. */
+  readonly isReplacing: boolean;
+  /** Messages of all these starts. */
+  readonly inbox: InboxMessage[];
+}
 export interface UsedKey {
   readonly inboxId: number;
-  /** The id of an update: somebody waits for its outcome (M10). */
+  /** The id of an update: its caller waits for the outcome (M10). */
   readonly update: string | undefined;
   /** Its sender named no key (M10). */
   readonly isKeyless: boolean;
@@ -68,7 +108,7 @@ export interface KeptTask extends NewTask {
   readonly runId: string;
   readonly execution: number;
   readonly scheduledAt: number;
-  /** Undefined: somebody runs it, or it is over. */
+  /** Undefined: a worker runs it, or it is over. */
   availableAt: number | undefined;
   attempt: number;
   token: number;
@@ -92,6 +132,12 @@ export function rowOf(run: KeptRun): RunRow {
     version: run.version,
     status: run.status,
     queue: run.queue,
+    key: run.key,
+    schedule: run.schedule,
+    tick: run.tick,
+    forkedFrom: run.forkedFrom,
+    after: run.after,
+    retention: run.retention,
     priority: run.priority,
     input: run.input,
     output: run.output,
@@ -127,6 +173,17 @@ export function unbegun(order: number, { id, workflow, version, queue, priority,
     version,
     status: "pending",
     queue,
+    key: undefined,
+    schedule: undefined,
+    tick: undefined,
+    forkedFrom: undefined,
+    after: undefined,
+    next: undefined,
+    firstStart: now,
+    notBefore: undefined,
+    retention: undefined,
+    held: 0,
+    removeAt: undefined,
     priority,
     input,
     output: undefined,
@@ -136,6 +193,7 @@ export function unbegun(order: number, { id, workflow, version, queue, priority,
     execution: 1,
     attempt: 1,
     parent: undefined,
+    isOrphan: false,
     attributes: {},
     seed,
     retry: undefined,
@@ -154,10 +212,12 @@ export function unbegun(order: number, { id, workflow, version, queue, priority,
     resumable: true,
     blockedCode: undefined,
     history: [],
+    past: undefined,
     lastTime: undefined,
     workers: new Map(),
     attempts: [],
     inbox: [],
+    startKeys: undefined,
     keys: undefined,
     updates: undefined,
     forgettable: undefined,

@@ -1,8 +1,11 @@
 // The store that forgets: runs in plain maps, for tests and for `memory:`.
-// Owns: its clock, its watchers, and the order in which calls are carried out.
-// Invariants: those of the port. Every method does its work synchronously, so that each call is a transaction by itself (D2, D4, D9).
+// Owns: its clock, its watchers, the namespaces of this process, and the order in which calls are carried out.
+// Invariants: those of the port. Every method does its work synchronously, so that each call is a transaction (D2, D4, D9).
 
-import { InvalidInputError, type Payload, type RunStatus, type Turn } from "@holdfast/core";
+import type { Payload, Turn } from "@holdfast/core";
+import { TASK_NEEDS } from "../filing/rules.ts";
+import type { InspectStore } from "../inspectPort.ts";
+import type { DeleteResult, StoreSettings } from "../keepingPort.ts";
 import type {
   AddressedMessage,
   AttemptRow,
@@ -12,6 +15,7 @@ import type {
   ClaimResult,
   CommitResult,
   CreateResult,
+  Expired,
   Heartbeat,
   HeldClaim,
   InboxJob,
@@ -30,36 +34,62 @@ import type {
   UpdateOutcome,
   Wakeup,
 } from "../port.ts";
+import type { LimitedWork, LimitsFor, QueueRow, StoredQueueLoad, StoredQueueSpec } from "../queuePort.ts";
+import { MOST_COUNTED } from "../queuePort.ts";
+import type { DueSchedules, ScheduleChange, ScheduleRow, Tick, TickResult } from "../schedulePort.ts";
+import type { RunCounts, RunFilter } from "../searchPort.ts";
+import type { WorkerBeat, WorkerRow, WorkflowRow } from "../workerPort.ts";
 import type { Accepts } from "./claimQueue.ts";
+import { inspectMemory } from "./inspect.ts";
 import { Runs } from "./runs.ts";
+import { Schedules } from "./schedules.ts";
 import { isOpen, type KeptRun, rowOf } from "./state.ts";
 import { holds, Writer } from "./writer.ts";
 
+/** Schedules that one look returns. */
+const DUE_AT_ONCE = 1_000;
+
+/** A store in the memory of this process: for tests, and for runs that may be lost. */
 export class MemoryStore implements Store {
   /** Work here is done when the call returns: whatever there is goes at once. */
   readonly limits = { items: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY, calls: 1 } as const;
   readonly #clock: () => number;
-  readonly #runs = new Runs();
-  readonly #writer = new Writer(this.#runs);
-  readonly #watchers = new Set<(wakeup: Wakeup) => void>();
+  readonly #runs: Runs;
+  readonly #writer: Writer;
+  readonly #schedules: Schedules;
+  readonly #watchers: Contents["watchers"];
+  readonly #workers: Contents["workers"];
+  readonly #workflows: Contents["workflows"];
+  #retention: number | undefined;
   /** The latest time that deadlines were looked at. */
   #latest = Number.NEGATIVE_INFINITY;
 
-  constructor(options: { clock?: () => number } = {}) {
+  /** `namespace`: stores of this process with the same one have the same runs (B5). */
+  constructor(options: { clock?: () => number; namespace?: string | undefined } = {}) {
     this.#clock = options.clock ?? Date.now;
+    const { runs, writer, schedules, workers, workflows, watchers } = contentsOf(options.namespace);
+    this.#workers = workers;
+    this.#workflows = workflows;
+    this.#schedules = schedules;
+    this.#runs = runs;
+    this.#writer = writer;
+    this.#watchers = watchers;
   }
   /** Every queue that a run or an activity was ever put into. */
   get queues(): Set<string> {
-    return new Set([...this.#runs.claimQueue.queues, ...this.#runs.tasks.queues]);
+    return new Set([...this.#runs.slots.work.queues, ...this.#runs.tasks.queues]);
   }
-  async open(): Promise<void> {}
+  async open({ retention }: StoreSettings = {}): Promise<void> {
+    this.#retention = retention === "forever" ? undefined : retention;
+  }
   async close(): Promise<void> {}
   async now(): Promise<number> {
     return this.#clock();
   }
 
-  /** Does the work of one call, then tells who watches. */
+  /** Does the work of one call, then calls the watchers. */
   async #change<T>(work: (now: number) => T): Promise<T> {
+    this.#runs.retention.ofEngine = this.#retention;
     try {
       return work(this.#clock());
     } finally {
@@ -71,7 +101,7 @@ export class MemoryStore implements Store {
     for (const watcher of this.#watchers) watcher(wakeup);
   }
   watch(onWakeup: (wakeup: Wakeup) => void): () => void {
-    const watcher = (wakeup: Wakeup): void => onWakeup(wakeup); // one that watches twice is told twice
+    const watcher = (wakeup: Wakeup): void => onWakeup(wakeup); // a callback that is registered twice is called twice
     this.#watchers.add(watcher);
     return () => {
       this.#watchers.delete(watcher);
@@ -109,43 +139,41 @@ export class MemoryStore implements Store {
 
   claim(request: ClaimRequest): Promise<ClaimResult> {
     return this.#change((now) => {
-      const { queue, limit } = request;
-      const accepts = (name: string, version: string | undefined): boolean =>
-        request.serves.some(({ workflow, versions }) => workflow === name && (versions === "*" || versions.includes(version)));
-      if (request.blockedAfter !== undefined) return this.#claimBlocked(request, accepts, request.blockedAfter, now);
-      const due = this.#due(queue, accepts, limit, now);
-      // Asked before they are leased: their own leases are no news to the one who takes them.
-      const nextAt = this.#runs.claimQueue.next(queue, accepts);
-      return { now, runs: due.map((run) => this.#claim(run, request, now)), nextAt };
+      if (request.blockedAfter !== undefined) return this.#claimBlocked(request, request.blockedAfter, now);
+      const runs: ClaimedRun[] = [];
+      let nextAt: number | undefined;
+      for (const [queue, accepts] of acceptedIn(request)) {
+        const limit = request.limit - runs.length;
+        const take = (run: KeptRun): void => void runs.push(this.#claim(run, request, now));
+        const next = this.#runs.slots.work.claim({ queue, accepts, limit, isPast: (run) => this.#isPast(run, now), take }, now);
+        if (next !== undefined && (nextAt === undefined || next < nextAt)) nextAt = next;
+      }
+      return { now, runs, nextAt };
     });
   }
   /** V4. */
-  #claimBlocked(request: ClaimRequest, accepts: Accepts, after: number, now: number): ClaimResult {
+  #claimBlocked(request: ClaimRequest, after: number, now: number): ClaimResult {
+    const accepted = acceptedIn(request);
     const isServed = ({ status, queue, workflow, version, order }: KeptRun): boolean =>
-      status === "blocked" && order > after && queue === request.queue && accepts(workflow, version);
+      status === "blocked" &&
+      order > after &&
+      request.blockedOnly?.includes(order) !== false &&
+      accepted.get(queue)?.(workflow, version) === true;
     const blocked = [...this.#runs.all()].filter(isServed).sort((a, b) => a.order - b.order);
     const found = blocked.slice(0, request.limit);
     for (const run of found) if (this.#runs.isLate(run, now)) this.#runs.expire(run, now);
-    const runs = found.filter(isOpen).map((run) => this.#claim(run, request, now));
-    return { now, runs, nextAt: undefined, lastBlocked: found.length < blocked.length ? found.at(-1)?.order : undefined };
+    // One after the other: each takes slots that the next one may need.
+    const runs = found.flatMap((run) => (isOpen(run) && this.#runs.slots.work.admit(run, now) ? [this.#claim(run, request, now)] : []));
+    const heldBack = found.filter(({ status }) => status === "blocked").map(({ order }) => order);
+    return { now, runs, nextAt: undefined, lastBlocked: found.length < blocked.length ? found.at(-1)?.order : undefined, heldBack };
   }
   /** K7: those past their deadline are ended, and leave room for others. */
-  #due(queue: string, accepts: Accepts, limit: number, now: number): KeptRun[] {
-    const taken: KeptRun[] = [];
-    for (let isLate = true; isLate; ) {
-      isLate = false;
-      for (const run of this.#runs.claimQueue.due(queue, accepts, limit - taken.length, now)) {
-        if (taken.includes(run)) continue; // entered twice for one moment
-        if (!this.#runs.isLate(run, now)) taken.push(run);
-        else {
-          isLate = true;
-          this.#runs.expire(run, now);
-          // Blocked, it stays as available as it was.
-          if (isOpen(run)) this.#runs.setAvailable(run, run.availableAt);
-        }
-      }
-    }
-    return taken;
+  #isPast(run: KeptRun, now: number): boolean {
+    if (!this.#runs.isLate(run, now)) return false;
+    this.#runs.expire(run, now);
+    // Blocked, it stays as available as it was.
+    if (isOpen(run)) this.#runs.setAvailable(run, run.availableAt);
+    return true;
   }
   #claim(run: KeptRun, request: ClaimRequest, now: number): ClaimedRun {
     const recoveredFrom = run.workerId;
@@ -154,6 +182,7 @@ export class MemoryStore implements Store {
       run.recoveries++;
       run.attempts = run.attempts.map((row) => (row.status === "running" ? { ...row, status: "lost", endedAt: now } : row));
     }
+    this.#runs.slots.take(run);
     run.epoch++;
     if (run.status !== "rolling_back") run.status = "running";
     run.workerId = request.workerId;
@@ -190,6 +219,7 @@ export class MemoryStore implements Store {
         const run = this.#runs.get(runId);
         if (run === undefined) return { status: "not-found" };
         if (!isOpen(run)) return { status: "closed", runStatus: run.status };
+        if (run.next !== undefined) this.#runs.dropNext(run, "terminated", now);
         this.#runs.terminate(run, reason, now);
         return { status: "sent", inboxId: 0 };
       }),
@@ -203,7 +233,7 @@ export class MemoryStore implements Store {
       }),
     );
   }
-  expire(): Promise<number> {
+  expire(): Promise<Expired> {
     return this.#change((now) => {
       if (now < this.#latest) this.#runs.cutLeases(now);
       this.#latest = now; // what is written from now on goes by the new time
@@ -215,14 +245,71 @@ export class MemoryStore implements Store {
         this.#runs.expire(run, now);
         expired++;
       }
-      return expired;
+      return { expired, ...this.#schedules.due(now, DUE_AT_ONCE) };
     });
   }
-  /** When `expire` has something to do next: for who skips time. */
+  async retire(): Promise<number> {
+    return this.#change((now) => {
+      const old = this.#runs.retention.due(now, RETIRED_AT_ONCE, (id) => this.#runs.get(id));
+      for (const run of old) this.#runs.remove(run);
+      return old.length;
+    });
+  }
+  delete(runIds: readonly string[]): Promise<DeleteResult[]> {
+    return this.#change(() =>
+      runIds.map((id): DeleteResult => {
+        const run = this.#runs.get(id);
+        if (run === undefined) return "not-found";
+        if (isOpen(run)) return "open";
+        this.#runs.remove(run);
+        return "deleted";
+      }),
+    );
+  }
+  async beat({ aliveFor, ...worker }: WorkerBeat): Promise<void> {
+    const now = this.#clock();
+    for (const [id, { aliveUntil }] of this.#workers) if (aliveUntil < now) this.#workers.delete(id);
+    const startedAt = this.#workers.get(worker.id)?.row.startedAt ?? now;
+    this.#workers.set(worker.id, { row: { ...worker, startedAt, seenAt: now }, aliveUntil: now + aliveFor });
+  }
+  async leave(workerId: string): Promise<void> {
+    this.#workers.delete(workerId);
+  }
+  async register(workflows: readonly WorkflowRow[]): Promise<void> {
+    for (const row of workflows) this.#workflows.set(JSON.stringify([row.workflow, row.version]), row);
+  }
+  async liveWorkers(): Promise<WorkerRow[]> {
+    const now = this.#clock();
+    const alive = [...this.#workers.values()].filter(({ aliveUntil, row }) => aliveUntil >= now && row.seenAt <= now);
+    return alive.map(({ row }) => row).toSorted((a, b) => a.startedAt - b.startedAt || byBytes(a.id, b.id));
+  }
+  /** When `expire` has something to do next, for tests that skip time. */
   get nextLimit(): number | undefined {
     const deadlines = [...this.#runs.deadlines].flatMap(({ deadlineAt }) => deadlineAt ?? []);
     const limits = [...deadlines, this.#runs.tasks.nextLimit ?? []].flat();
     return limits.length === 0 ? undefined : Math.min(...limits);
+  }
+
+  // ── schedules ──
+
+  async readSchedules(ids: readonly string[]): Promise<{ now: number; schedules: (ScheduleRow | undefined)[] }> {
+    return { now: this.#clock(), schedules: ids.map((id) => this.#schedules.read(id)) };
+  }
+  async listSchedules(page: { readonly after: string | undefined; readonly limit: number }): Promise<DueSchedules> {
+    return { now: this.#clock(), schedules: this.#schedules.list(page) };
+  }
+  changeSchedule(change: ScheduleChange): Promise<boolean> {
+    return this.#change(() => this.#schedules.change(change));
+  }
+  deleteSchedule(id: string): Promise<void> {
+    return this.#change(() => this.#schedules.delete(id));
+  }
+  tick(ticks: readonly Tick[]): Promise<TickResult[]> {
+    return this.#change((now) => ticks.map((tick) => this.#schedules.tick(tick, now)));
+  }
+  /** When the next schedule is due, for tests that advance time. */
+  get nextTick(): number | undefined {
+    return this.#schedules.nextDue;
   }
 
   // ── activities ──
@@ -247,6 +334,63 @@ export class MemoryStore implements Store {
     });
   }
 
+  // ── queues ──
+
+  setQueue(name: string, spec: StoredQueueSpec): Promise<void> {
+    return this.#change(() => this.#runs.slots.setSpec(name, spec));
+  }
+  deleteQueue(name: string): Promise<void> {
+    return this.#change(() => this.#runs.slots.setSpec(name, undefined));
+  }
+  pauseQueue(name: string, pause: { readonly key?: string | undefined; readonly for?: number | undefined }): Promise<void> {
+    return this.#change((now) => {
+      this.#runs.slots.table.pause(name, pause.key, pause.for === undefined ? Number.POSITIVE_INFINITY : now + pause.for);
+      // Workers that wait for the pause before it learn when this one ends.
+      this.#runs.wake("work");
+      this.#runs.wake("tasks");
+    });
+  }
+  resumeQueue(name: string, key?: string): Promise<void> {
+    return this.#change(() => {
+      this.#runs.slots.table.resume(name, key);
+      this.#runs.wake("work");
+      this.#runs.wake("tasks");
+    });
+  }
+  async getQueue(name: string): Promise<QueueRow> {
+    return this.#queueRow(name, this.#clock());
+  }
+  async limitsFor(work: LimitedWork): Promise<LimitsFor | undefined> {
+    const now = this.#clock();
+    if (work.of === "activities") return this.#runs.tasks.work.limitsFor(work.queue, work.key, TASK_NEEDS, now);
+    const run = this.#runs.get(work.runId);
+    return run === undefined ? undefined : this.#runs.slots.limitsFor(run, now);
+  }
+  async listQueues(): Promise<QueueRow[]> {
+    const now = this.#clock();
+    const open = [...this.#runs.all()].filter(isOpen).map(({ queue }) => queue);
+    const names = new Set([...this.#runs.slots.table.names, ...open, ...[...this.#runs.tasks.all()].map(({ queue }) => queue)]);
+    const rows = [...names].sort(byBytes).map((name) => this.#queueRow(name, now));
+    return rows.filter(({ name, paused, pausedKeys }) => {
+      const isKept = this.#runs.slots.table.specOf(name) !== undefined || paused || pausedKeys.length > 0;
+      return isKept || open.includes(name) || [...this.#runs.tasks.all()].some(({ queue }) => queue === name);
+    });
+  }
+  #queueRow(name: string, now: number): QueueRow {
+    const { queue: until, keys } = this.#runs.slots.table.pauses(name, now);
+    const runs = [...this.#runs.all()].filter((run) => run.queue === name && isOpen(run));
+    const tasks = [...this.#runs.tasks.all()].filter(({ queue }) => queue === name);
+    return {
+      name,
+      spec: this.#runs.slots.table.specOf(name) ?? {},
+      paused: until !== undefined,
+      pausedUntil: until === undefined || !Number.isFinite(until) ? undefined : until,
+      pausedKeys: [...keys.keys()].sort(byBytes),
+      runs: loadOf(runs.map((run) => ({ ...run, isHeld: this.#runs.slots.isHeld(run) })), now), // biome-ignore format: one line
+      activities: loadOf(tasks.map((task) => ({ ...task, isHeld: task.workerId !== undefined })), now), // biome-ignore format: one line
+    };
+  }
+
   // ── reading ──
 
   async get(runIds: readonly string[]): Promise<(RunRow | undefined)[]> {
@@ -261,9 +405,15 @@ export class MemoryStore implements Store {
   async history(runId: string): Promise<Turn[]> {
     return [...(this.#runs.get(runId)?.history ?? [])];
   }
+  async inbox(runId: string): Promise<readonly InboxMessage[]> {
+    return [...(this.#runs.get(runId)?.inbox ?? [])];
+  }
   async attempts(runId: string): Promise<(AttemptRow & { task?: boolean })[]> {
     const tasks = this.#runs.tasks.attemptsOf(runId).map((row) => ({ ...row, task: true }));
     return [...(this.#runs.get(runId)?.attempts ?? []), ...tasks];
+  }
+  inspect(): InspectStore {
+    return inspectMemory(this.#runs, this.#workflows);
   }
   async updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]> {
     return keys.map(({ runId, id }) => this.#runs.get(runId)?.updates?.get(id));
@@ -272,40 +422,67 @@ export class MemoryStore implements Store {
     return this.#change((now) => updates.map((update) => this.#runs.rejectUpdate(update, now)));
   }
   async list(query: RunQuery): Promise<{ runs: RunRow[]; cursor: string | undefined }> {
-    const found = [...this.#runs.all()].filter((run) => matches(query, run));
-    found.sort((a, b) => b.createdAt - a.createdAt || b.order - a.order);
-    const [at = 0, order = 0] = query.cursor === undefined ? [] : parseCursor(query.cursor);
-    const isAfter = (run: KeptRun): boolean => run.createdAt < at || (run.createdAt === at && run.order < order);
-    const after = query.cursor === undefined ? found : found.filter(isAfter);
-    const page = after.slice(0, query.limit);
-    const last = page.at(-1);
-    return {
-      runs: page.map(rowOf),
-      cursor: after.length > page.length && last !== undefined ? `${last.createdAt}.${last.order}` : undefined,
-    };
+    const { runs, cursor } = this.#runs.searchIndex.list(query);
+    return { runs: runs.map(rowOf), cursor };
   }
-  async count(query: Omit<RunQuery, "limit" | "cursor">): Promise<Record<RunStatus, number>> {
-    const counts: Record<RunStatus, number> = {
-      ...{ pending: 0, running: 0, sleeping: 0, blocked: 0, rolling_back: 0 },
-      ...{ completed: 0, failed: 0, canceled: 0, terminated: 0, continued: 0 },
-    };
-    for (const run of this.#runs.all()) if (matches(query, run)) counts[run.status]++;
-    return counts;
+  async count(filter: RunFilter): Promise<RunCounts> {
+    return this.#runs.searchIndex.count(filter);
   }
 }
 
-function parseCursor(cursor: string): number[] {
-  if (/^-?\d+\.\d+$/.test(cursor)) return cursor.split(".").map(Number);
-  throw new InvalidInputError({ what: "cursor", issues: [{ message: "must be one that an earlier page gave" }] });
+/** The code of the claimer, by the queue that it is for. Other queues than its own have few runs, and come first (B3). */
+function acceptedIn({ queue, serves }: ClaimRequest): Map<string, Accepts> {
+  const others = serves.flatMap((one) => (one.queue === undefined || one.queue === queue ? [] : [one.queue]));
+  const acceptsIn =
+    (where: string): Accepts =>
+    (name, version) =>
+      serves.some((one) => {
+        if ((one.queue ?? queue) !== where || one.workflow !== name) return false;
+        return one.versions === "*" || one.versions.includes(version);
+      });
+  return new Map([...new Set([...others, queue])].map((where) => [where, acceptsIn(where)]));
 }
-function matches(query: Omit<RunQuery, "limit" | "cursor">, run: KeptRun): boolean {
-  return (
-    (query.status === undefined || query.status.includes(run.status)) &&
-    (query.workflow === undefined || query.workflow === run.workflow) &&
-    (query.queue === undefined || query.queue === run.queue) &&
-    (query.parentId === undefined || query.parentId === run.parent?.runId) &&
-    (query.since === undefined || run.createdAt >= query.since) &&
-    (query.until === undefined || run.createdAt < query.until) &&
-    Object.entries(query.attributes ?? {}).every(([key, value]) => run.attributes[key] === value)
-  );
+const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+interface Counted {
+  readonly isHeld: boolean;
+  readonly workerId: string | undefined;
+  readonly availableAt: number | undefined;
+}
+function loadOf(work: readonly Counted[], now: number): StoredQueueLoad {
+  const waiting = work.filter(({ isHeld, workerId, availableAt }) => {
+    return !isHeld && workerId === undefined && availableAt !== undefined && availableAt <= now;
+  });
+  const moments = waiting.map(({ availableAt = now }) => availableAt);
+  return {
+    waiting: Math.min(MOST_COUNTED, waiting.length),
+    held: Math.min(MOST_COUNTED, work.filter(({ isHeld }) => isHeld).length),
+    oldest: moments.length === 0 ? undefined : moments.reduce((a, b) => Math.min(a, b)),
+  };
+}
+
+const RETIRED_AT_ONCE = 1_000;
+
+/** What stores of one namespace share. */
+interface Contents {
+  readonly runs: Runs;
+  readonly writer: Writer;
+  readonly schedules: Schedules;
+  /** Those that are alive (B6). */
+  readonly workers: Map<string, { readonly row: WorkerRow; readonly aliveUntil: number }>;
+  /** What workers have registered, by name and version. */
+  readonly workflows: Map<string, WorkflowRow>;
+  readonly watchers: Set<(wakeup: Wakeup) => void>;
+}
+const namespaces = new Map<string, Contents>();
+
+function contentsOf(namespace: string | undefined): Contents {
+  const known = namespace === undefined ? undefined : namespaces.get(namespace);
+  if (known !== undefined) return known;
+  const runs = new Runs();
+  const writer = new Writer(runs);
+  const schedules = new Schedules(runs, writer);
+  const contents: Contents = { runs, writer, schedules, workers: new Map(), workflows: new Map(), watchers: new Set() };
+  if (namespace !== undefined) namespaces.set(namespace, contents);
+  return contents;
 }

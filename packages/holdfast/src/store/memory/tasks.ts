@@ -11,9 +11,11 @@ import {
   StepTimeoutError,
   serializeError,
 } from "@holdfast/core";
+import { KEY_SLOT, QUEUE_SLOT, TASK_NEEDS } from "../filing/rules.ts";
 import type { AttemptRow, ClaimedTask, NewTask, Store, TaskAnswer, TaskClaimRequest } from "../port.ts";
-import { type Accepts, ClaimQueue } from "./claimQueue.ts";
+import type { QueueTable } from "./queueTable.ts";
 import { claimedTask, type KeptTask } from "./state.ts";
+import { WorkQueue } from "./workQueue.ts";
 
 type Heartbeat = Parameters<Store["heartbeat"]>[0][number];
 export interface TasksHost {
@@ -27,7 +29,7 @@ export interface TasksHost {
 export class Tasks {
   readonly #tasks = new Map<number, KeptTask>();
   readonly #byRun = new Map<string, Set<KeptTask>>();
-  readonly #claimQueue = new ClaimQueue<KeptTask>();
+  readonly work: WorkQueue<KeptTask>;
   readonly #attempts = new Map<string, AttemptRow[]>();
   readonly #host: TasksHost;
   /** No limit of any task passes before this moment. */
@@ -35,14 +37,31 @@ export class Tasks {
   #lastId = 0;
   #lastToken = 0;
 
-  constructor(host: TasksHost) {
+  constructor(table: QueueTable, host: TasksHost) {
     this.#host = host;
+    this.work = new WorkQueue<KeptTask>(table, {
+      needs: () => TASK_NEEDS,
+      holds: (task) => (this.#tasks.has(task.id) && task.workerId !== undefined && this.work.isFiled(task) ? QUEUE_SLOT | KEY_SLOT : 0),
+      endLease: () => {}, // D11: attempts whose lease has ended are over before any claim
+    });
   }
 
   // ── the queue ──
 
   get queues(): Iterable<string> {
-    return this.#claimQueue.queues;
+    return this.work.queues;
+  }
+  all(): Iterable<KeptTask> {
+    return this.#tasks.values();
+  }
+  /** Q1: the queue has got its limits, or lost them. */
+  fileAnew(queue: string): void {
+    this.work.fileAnew(queue);
+    for (const task of this.#tasks.values()) {
+      if (task.queue !== queue) continue;
+      this.work.put(queue, task.activity, undefined, task);
+      if (task.workerId !== undefined && this.work.isFiled(task)) this.work.hold(queue, task);
+    }
   }
 
   add(runId: string, execution: number, task: NewTask, now: number): void {
@@ -51,7 +70,7 @@ export class Tasks {
       ...task,
       id,
       order: id,
-      priority: 0,
+      priority: task.priority ?? 0,
       runId,
       execution,
       scheduledAt: now,
@@ -98,7 +117,7 @@ export class Tasks {
     if (siblings?.size === 0) this.#byRun.delete(task.runId);
   }
   #changed(task: KeptTask): void {
-    this.#claimQueue.put(task.queue, task.activity, undefined, task);
+    this.work.put(task.queue, task.activity, undefined, task);
     this.#nextLimit = Math.min(this.#nextLimit, limitOf(task)?.at ?? Number.POSITIVE_INFINITY);
   }
   claim(request: TaskClaimRequest, now: number): { tasks: ClaimedTask[]; nextAt: number | undefined } {
@@ -110,32 +129,29 @@ export class Tasks {
     const lost = known === undefined ? [] : [...this.#tasks.values()].filter(isLost).slice(0, limit);
     for (const task of lost) task.attempt--; // D7: it has not begun
     const taken = lost;
-    for (
-      let due = this.#due(queue, accepts, limit - taken.length, now);
-      due.length > 0;
-      due = this.#due(queue, accepts, limit - taken.length, now)
-    )
-      taken.push(...due.filter(({ runId }) => !this.#isPast(runId, now)));
+    const isPast = (task: KeptTask): boolean => {
+      if (this.#isPast(task.runId, now)) task.availableAt = undefined;
+      return task.availableAt === undefined;
+    };
+    const take = (task: KeptTask): void => {
+      task.availableAt = undefined;
+      task.workerId = workerId;
+      taken.push(task);
+    };
+    const nextAt = this.work.claim({ queue, accepts, limit: limit - taken.length, isPast, take }, now);
     for (const task of taken) {
       task.attempt++;
       task.token = ++this.#lastToken;
-      task.workerId = workerId;
       task.startedAt = now;
       task.heartbeatAt = now;
       task.lease = lease;
       task.leaseEndsAt = now + lease;
       this.#changed(task);
     }
-    return { tasks: taken.map(claimedTask), nextAt: this.#claimQueue.next(queue, accepts) };
+    return { tasks: taken.map(claimedTask), nextAt };
   }
 
-  /** They are in no list of what can be claimed from here on. */
-  #due(queue: string, accepts: Accepts, limit: number, now: number): KeptTask[] {
-    const due = this.#claimQueue.due(queue, accepts, limit, now);
-    for (const task of due) task.availableAt = undefined;
-    return due;
-  }
-  /** K7: none of a run past its deadline begins; they go when the run has ended. */
+  /** K7: no task of a run past its deadline begins; they are deleted when the run has ended. */
   #isPast(runId: string, moment: number): boolean {
     const deadline = this.#host.deadlineOf(runId);
     return deadline !== undefined && deadline <= moment;
@@ -148,6 +164,7 @@ export class Tasks {
       else continue;
       this.#changed(task);
     }
+    this.work.cutStarts(now);
   }
 
   // ── attempts ──
@@ -187,9 +204,11 @@ export class Tasks {
     return [...(this.#attempts.get(runId) ?? []), ...running.map((task) => attemptRow(task, "running", undefined, undefined))];
   }
   #keepAttempt(task: KeptTask, status: AttemptRow["status"], error: SerializedError | undefined, now: number): void {
-    const row = attemptRow(task, status, error, now);
-    const rows = this.#attempts.get(task.runId);
-    if (rows === undefined) this.#attempts.set(task.runId, [row]);
+    this.keepAttempt(task.runId, attemptRow(task, status, error, now));
+  }
+  keepAttempt(runId: string, row: AttemptRow): void {
+    const rows = this.#attempts.get(runId);
+    if (rows === undefined) this.#attempts.set(runId, [row]);
     else rows.push(row);
   }
   #over(task: KeptTask, outcome: Outcome, now: number): void {
@@ -240,7 +259,7 @@ export class Tasks {
     const running = task.workerId !== undefined;
     const error = serializeError(
       limit.name === undefined
-        ? new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" })
+        ? new HoldfastError(`The worker that ran attempt ${task.attempt} was lost: its lease expired.`, { code: "HF_WORKER_LOST" })
         : new StepTimeoutError({ step: task.activity, timeout: limit.length, attempt: Math.max(1, task.attempt), limit: limit.name }),
     );
     if (running) this.#keepAttempt(task, limit.kind === "lease" ? "lost" : "failed", error, now);

@@ -15,8 +15,9 @@ import {
 } from "@holdfast/core";
 import { otherWorkflow } from "../conflicts.ts";
 import type { AttemptRow, CommitResult, CreateResult, NewMessage, NewRun, ParentLink, TurnCommit } from "../port.ts";
+import { REPLACED, waitingStart } from "../startTimes.ts";
 import type { Runs } from "./runs.ts";
-import { isOpen, type KeptRun } from "./state.ts";
+import { isOpen, type KeptRun, type NextStart } from "./state.ts";
 
 /** Whether a claim of this run still counts. */
 export function holds(run: KeptRun | undefined, epoch: number): run is KeptRun {
@@ -36,10 +37,15 @@ export class Writer {
     const begun = this.#runs.startedUnder(run);
     if (begun !== undefined) return { status: "existing", id: begun.id, execution: begun.execution, inboxIds: [] };
     const existing = this.#runs.get(run.id);
-    if (existing !== undefined) return this.#existing(existing, run, now);
+    if (existing !== undefined && run.replacesOrphan === true && isReplaceable(existing, run)) this.#runs.remove(existing);
+    else if (existing !== undefined) return this.#existing(existing, run, now);
     const kept = this.#runs.insert(run, now);
     this.#announce(run, now);
     const inboxIds = this.#putAll(kept, run.messages, now);
+    // Q2, Q8: only a claim begins it.
+    const isFiled =
+      run.first !== undefined && (this.#runs.slots.work.isFiled(run) || this.#runs.slots.table.pauses(run.queue, now).queue !== undefined);
+    if (isFiled) return { status: "created", id: kept.id, execution: 1, inboxIds, begun: false };
     if (run.first !== undefined) {
       kept.epoch = 1;
       kept.status = "running";
@@ -57,7 +63,9 @@ export class Writer {
     if (run.onConflict === "reject" || existing.workflow !== run.workflow) return conflict;
     if (run.onConflict === "reopen") return this.#reopen(existing, run, now) ?? conflict;
     if (!closed && run.parent !== undefined) return conflict;
-    if (closed && run.onConflict === "restart-if-closed") {
+    const isSuperseding = run.onConflict === "replace" || run.onConflict === "debounce";
+    if (!closed && isSuperseding) return this.#supersede(existing, run, now);
+    if (closed && (isSuperseding || run.onConflict === "restart-if-closed")) {
       this.#runs.restart(existing, run, now);
       this.#announce(run, now);
       return { status: "created", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
@@ -65,6 +73,22 @@ export class Writer {
     if (closed && (run.messages?.length ?? 0) > 0) return conflict;
     this.#runs.keepStartKey(existing, run);
     return { status: "existing", id, execution: existing.execution, inboxIds: this.#putAll(existing, run.messages, now) };
+  }
+  /** Q9: a newer start of an open run. */
+  #supersede(existing: KeptRun, run: NewRun, now: number): CreateResult {
+    const { id, startedAt, turns, execution } = existing;
+    if (startedAt === undefined && turns === 0) {
+      this.#runs.takeOver(existing, run, now);
+      return { status: "existing", id, execution, inboxIds: this.#putAll(existing, run.messages, now) };
+    }
+    const { firstAt = now, isReplacing = false, inbox = [] } = existing.next ?? {};
+    const isToCancel = run.onConflict === "replace" && !isReplacing;
+    const next: NextStart = { start: waitingStart(run, now, firstAt), firstAt, isReplacing: isReplacing || isToCancel, inbox };
+    existing.next = next;
+    this.#runs.keepStartKey(existing, run);
+    const inboxIds = (run.messages ?? []).map((message) => this.#runs.putAside(existing, next, message, now));
+    if (isToCancel) this.#runs.cancel(existing, { job: { type: "cancel", reason: REPLACED } }, now);
+    return { status: existing.execution > execution ? "created" : "existing", id, execution: existing.execution, inboxIds };
   }
   /** D10. Undefined: it is not the child that its parent asks for. */
   #reopen(child: KeptRun, run: NewRun, now: number): CreateResult | undefined {
@@ -95,8 +119,10 @@ export class Writer {
     if (commit.accepts?.some((id) => run.updates?.has(id)) === true) return { status: "stale" }; // M8
     this.#write(run, commit, now);
     this.#carryOut(run, commit, now);
+    const goesOn = commit.close !== undefined && commit.close.status !== "continued" && run.next !== undefined;
     if (commit.close !== undefined) this.#runs.close(run, commit.close, now);
     else if (commit.lease === "park") this.#park(run, commit, now);
+    if (goesOn) return { status: "committed", inbox: [], goesOn };
     return { status: "committed", inbox: unseen(run, commit), historyLength: run.historyLength };
   }
   /** What it says of the run itself. */
@@ -110,14 +136,12 @@ export class Writer {
     run.blockedCode = commit.blocked?.code;
     run.waitingFor = [...(commit.waitingFor ?? [])];
     if (commit.attempt !== undefined) run.attempt = commit.attempt;
+    if (commit.retention !== undefined) run.retention = commit.retention;
     if (commit.rollbacks !== undefined) run.rollbacks = commit.rollbacks;
     if (commit.state !== undefined) run.state = commit.state;
-    for (const [key, value] of Object.entries(commit.attributes ?? {})) {
-      if (value === null) delete run.attributes[key];
-      else run.attributes[key] = value;
-    }
+    if (commit.attributes !== undefined) this.#runs.setAttributes(run, mergedAttributes(run.attributes, commit.attributes));
     for (const { id, outcome } of commit.updates ?? []) this.#runs.settleUpdate(run, id, outcome, now);
-    if (commit.status === "blocked") this.#runs.wake("results"); // V4: who waits for a result learns of it
+    if (commit.status === "blocked") this.#runs.wake("results"); // V4: callers that wait for a result learn of it
   }
   #appendTurn(run: KeptRun, turn: Turn, workerId: string): void {
     run.turns++;
@@ -159,7 +183,7 @@ export class Writer {
   #cancelChild(run: KeptRun, seq: number, now: number): void {
     for (const child of this.#runs.childrenOf(run.id)) {
       if (child.parent?.seq !== seq || child.parent.execution !== run.execution) continue;
-      this.#runs.send({ runId: child.id, message: { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } } }, now);
+      if (isOpen(child)) this.#runs.cancel(child, { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } }, now);
     }
   }
   #deliver(runId: string, message: NewMessage, now: number): Outcome {
@@ -171,10 +195,15 @@ export class Writer {
   }
   #park(run: KeptRun, commit: TurnCommit, now: number): void {
     run.workerId = undefined;
+    this.#runs.slots.freed(run);
     this.#runs.setAvailable(run, commit.wakeAt);
     if (unseen(run, commit).length > 0) this.#runs.availableNow(run, now); // D9
   }
 }
+
+/** B4: a child that an earlier parent of the same id has left. */
+const isReplaceable = (existing: KeptRun, { workflow }: NewRun): boolean =>
+  existing.isOrphan && !isOpen(existing) && existing.workflow === workflow && existing.retention !== "forever";
 
 const isSameLink = (a: ParentLink, b: ParentLink): boolean => a.runId === b.runId && a.execution === b.execution && a.seq === b.seq;
 
@@ -188,6 +217,11 @@ function isLate(run: KeptRun, { close, lateIf, consumed }: TurnCommit): boolean 
     if (taken.has(id)) return false;
     return job.type === "cancel" ? lateIf.cancel : job.type === "signal" && lateIf.signals.includes(job.name);
   });
+}
+
+function mergedAttributes(before: KeptRun["attributes"], changes: NonNullable<TurnCommit["attributes"]>): KeptRun["attributes"] {
+  const merged = Object.entries({ ...before, ...changes });
+  return Object.fromEntries(merged.filter((entry): entry is [string, string | number | boolean] => entry[1] !== null));
 }
 
 const openedIn = (turns: readonly Turn[]): number[] =>

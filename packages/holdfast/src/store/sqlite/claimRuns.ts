@@ -21,11 +21,11 @@ import { putBack } from "./stranded.ts";
 
 export interface Lane {
   readonly lane: number;
-  /** Undefined: somebody has made something else than a number of it. */
+  /** Undefined: something else has written a value that is not a number. */
   readonly priority: number | undefined;
-  /** When its first run is available. Undefined: none of those that can be read ever is. */
+  /** When its first run is available. Undefined: it has no run with a readable time. */
   readonly head: number | undefined;
-  /** It has runs whose `available_at` is no moment. */
+  /** It has runs whose `available_at` is not a moment. */
   readonly isDamaged: boolean;
 }
 interface Candidate {
@@ -33,12 +33,13 @@ interface Candidate {
   readonly availableAt: number;
 }
 
-// A column holds whatever somebody writes to it. SQLite sorts texts and blobs after every number: what is below the last moment of
+// A column holds whatever is written to it. SQLite sorts texts and blobs after every number: what is below the last moment of
 // JavaScript's clock is a moment, and the rest is found at the end of the same index, so that one bad value does not hide the others.
 export const LANE_HEADS = `SELECT lane, workflow, version, priority,
     (SELECT min(available_at) FROM holdfast_runs WHERE lane = l.lane AND available_at <= ${LAST_MOMENT}),
     EXISTS (SELECT 1 FROM holdfast_runs WHERE lane = l.lane AND available_at > ${LAST_MOMENT})
-  FROM holdfast_lanes l WHERE queue = ? AND EXISTS (SELECT 1 FROM holdfast_runs WHERE lane = l.lane AND available_at IS NOT NULL)`;
+  FROM holdfast_lanes l WHERE queue = ?1 AND EXISTS (SELECT 1 FROM holdfast_runs WHERE lane = l.lane AND available_at IS NOT NULL)
+  UNION ALL SELECT 0, NULL, NULL, NULL, NULL, NULL FROM holdfast_queues WHERE queue = ?1`;
 export const DUE_RUNS = `SELECT key, available_at FROM holdfast_runs WHERE lane = ? AND available_at IS NOT NULL AND available_at <= ?
   ORDER BY available_at, key LIMIT ?`;
 export const LATER_RUN = `SELECT min(available_at) FROM holdfast_runs WHERE lane = ? AND available_at > ? AND available_at <= ${LAST_MOMENT}`;
@@ -56,16 +57,33 @@ function served(all: readonly Served[]): (workflow: string, version: string | un
   };
 }
 
+export interface Lanes {
+  readonly lanes: readonly Lane[];
+  /** The queue has limits, a pause or work with keys: the lanes are not all there is, and not all may be claimed (Q). */
+  readonly isFiled: boolean;
+}
+/** What a claim is for in one queue: in the worker's own, or in another that some of what it serves is for (B3). */
+export type ClaimPart = Pick<ClaimRequest, "queue" | "serves">;
+/** Other queues have few runs, and come first. */
+export function partsOf({ queue, serves }: ClaimPart): ClaimPart[] {
+  if (serves.every((one) => one.queue === undefined || one.queue === queue)) return [{ queue, serves }];
+  const others = serves.flatMap((one) => (one.queue === undefined || one.queue === queue ? [] : [one.queue]));
+  const inQueue = (where: string): readonly Served[] => serves.filter((one) => (one.queue ?? queue) === where);
+  return [...new Set([...others, queue])].map((where) => ({ queue: where, serves: inQueue(where) }));
+}
+
 /** The lanes of a queue that the worker serves, and that are not empty. */
-export function findLanes(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">): Lane[] {
+export function findLanes(db: Connection, request: ClaimPart): Lanes {
   const isServed = served(request.serves);
   const lanes: Lane[] = [];
+  let isFiled = false;
   for (const [lane, workflow, version, priority, head, isDamaged] of db.all(LANE_HEADS, [text(request.queue)])) {
-    if (!isServed(readText(workflow), readOptionalText(version))) continue;
+    if (lane === 0) isFiled = true;
+    if (lane === 0 || !isServed(readText(workflow), readOptionalText(version))) continue;
     const rank = typeof priority === "number" ? priority : undefined;
     lanes.push({ lane: readNumber(lane), priority: rank, head: readOptionalNumber(head), isDamaged: isDamaged === 1 });
   }
-  return lanes;
+  return { lanes, isFiled };
 }
 
 /** Due runs in order, up to the limit, and when the first of the others is due. */
@@ -98,21 +116,29 @@ export function findDue(db: Connection, lanes: readonly Lane[], limit: number, n
 /** Few are blocked: they are sorted out here. */
 export const BLOCKED = "SELECT key, lane FROM holdfast_runs WHERE status = 'blocked'";
 
+const LANES_OF_BLOCKED = `SELECT lane, workflow, version FROM holdfast_lanes WHERE queue = ?1
+  UNION ALL SELECT -lane, name, version FROM holdfast_filed_lanes WHERE queue = ?1 AND kind = 'run' AND place IS NULL`;
 /** V4: those that the worker serves. */
-export function findBlocked(db: Connection, request: Pick<ClaimRequest, "queue" | "serves">, after: number, limit: number): number[] {
-  const isServed = served(request.serves);
+export function findBlocked(
+  db: Connection,
+  request: ClaimPart & Pick<ClaimRequest, "blockedOnly">,
+  after: number,
+  limit: number,
+): number[] {
   const lanes = new Set<unknown>();
-  for (const [lane, workflow, version] of db.all("SELECT lane, workflow, version FROM holdfast_lanes WHERE queue = ?", [
-    text(request.queue),
-  ]))
-    if (isServed(readText(workflow), readOptionalText(version))) lanes.add(lane);
+  for (const { queue, serves } of partsOf(request)) {
+    const isServed = served(serves);
+    for (const [lane, workflow, version] of db.all(LANES_OF_BLOCKED, [text(queue)]))
+      if (isServed(readText(workflow), readOptionalText(version))) lanes.add(lane);
+  }
   if (lanes.size === 0) return [];
   const blocked = db.all(BLOCKED, []).filter(([, lane]) => lanes.has(lane));
-  const keys = blocked.map(([key]) => readNumber(key)).filter((key) => key > after);
+  const isWanted = (key: number): boolean => key > after && request.blockedOnly?.includes(key) !== false;
+  const keys = blocked.map(([key]) => readNumber(key)).filter(isWanted);
   return keys.sort((a, b) => a - b).slice(0, limit);
 }
 
-/** Runs whose `available_at` is no moment, which no order of claims has a place for. */
+/** Runs whose `available_at` is not a moment, so that they have no place in the order of claims. */
 export function findDamaged(db: Connection, lanes: readonly Lane[]): number[] {
   return lanes.flatMap(({ lane, isDamaged }) => (isDamaged ? db.all(DAMAGED_RUNS, [lane]).map(([key]) => readNumber(key)) : []));
 }
@@ -132,7 +158,7 @@ function byPriority(lanes: readonly Lane[]): [number, Lane[]][] {
 }
 
 // To read and then to write: an UPDATE that returns the row takes half as long again as both (20 µs against 12 on node:sqlite).
-const AVAILABLE = `SELECT ${CLAIM_COLUMNS}, r.last_message, r.rollbacks, r.expired, r.forget_at,
+const AVAILABLE = `SELECT ${CLAIM_COLUMNS}, r.last_message, r.rollbacks, r.expired, r.forget_at, r.awaited, r.has_next, r.lane,
   r.workflow IS e.workflow AND r.version IS e.version FROM ${RUN_TABLES} WHERE r.key = ? AND r.finished_at IS NULL`;
 const CLAIM = `UPDATE holdfast_runs SET epoch = ?, status = ?, recovered = ?, recoveries = ?, worker_id = ?, lease = ?, available_at = ?, started_at = ?,
     waiting_for = NULL, error = NULL, blocked_code = NULL, turns = ?, history_length = ? WHERE key = ?`;
@@ -160,20 +186,17 @@ export function claimRun(
   const { db } = session;
   const row = db.get(AVAILABLE, [key]);
   if (row === undefined) throw new TypeError("A run was available that has ended, or has no execution.");
-  const [last, rollbacks, expired, forgetAt, isOfExecution] = row.slice(-5);
+  const [last, rollbacks, expired, forgetAt, awaited, next, lane, isOfExecution] = row.slice(-8);
   const found = readingRow("holdfast_runs", `key ${key}`, () => runRow(row));
   if (isOfExecution !== 1) throw new TypeError(`holdfast_runs, key ${key}: its workflow and version are not those of its execution.`);
   // It was found by its lane: a run that says something else would wait for a worker that has no code for it.
-  if (found.queue !== request.queue || !isServed(request.serves, found))
+  if (!isServed(request, found))
     throw new TypeError(`holdfast_runs, key ${key}: its queue, workflow and version are not those of its lane.`);
   if (found.deadlineAt !== undefined && found.deadlineAt <= now && expired === 0 && found.status !== "rolling_back") {
     const late = findRun(db, found.id);
     if (late !== undefined) expireRun(session, late, now);
     return findRun(db, found.id)?.isOpen === true ? claimRun(session, key, worker, request, now) : undefined;
   }
-  // It would begin anew, and do again what it has done.
-  if (found.turns === 0 && found.historyLength > 0)
-    throw new TypeError(`holdfast_runs, key ${key}: it has no turns, and a history of ${found.historyLength} records.`);
   const { run, recovered } = taken(found, worker, now);
   const { epoch, status, recoveries, availableAt, startedAt, turns, historyLength } = run;
   const moments = [numberOrNull(availableAt), numberOrNull(startedAt)];
@@ -185,7 +208,14 @@ export function claimRun(
   const isNew = run.turns === 0;
   const lastMessage = readNumber(last);
   const isBare = isNew && run.execution === 1 && run.attempt === 1 && lastMessage === 0;
-  const head = headOfClaimed(key, run, { rollbacks: readNumber(rollbacks), lastMessage, forgetAt: readOptionalNumber(forgetAt) });
+  const head = headOfClaimed(key, run, {
+    rollbacks: readNumber(rollbacks),
+    lastMessage,
+    forgetAt: readOptionalNumber(forgetAt),
+    isAwaited: awaited === 1,
+    hasNext: next === 1,
+    isFiled: Number(lane) < 0,
+  });
   session.leasedRuns.hold(head, { isBare, birth: isNew ? birthOf(run) : undefined });
   return {
     key,
@@ -199,8 +229,11 @@ export function claimRun(
   };
 }
 
-function isServed(serves: readonly Served[], { workflow, version }: RunRow): boolean {
-  return serves.some((one) => one.workflow === workflow && (one.versions === "*" || one.versions.includes(version)));
+function isServed({ queue, serves }: ClaimPart, run: RunRow): boolean {
+  return serves.some((one) => {
+    if ((one.queue ?? queue) !== run.queue || one.workflow !== run.workflow) return false;
+    return one.versions === "*" || one.versions.includes(run.version);
+  });
 }
 
 /** The run as the claim leaves it. */
@@ -223,7 +256,7 @@ export function claimedRun({ key, run, records, attempts, inbox, recovered, reco
   return { run, turns, attempts, inbox, recovered, recoveredFrom, lastTime };
 }
 
-/** All that the row of the run counts, and no more: with a record less it would do again what it has done. */
+/** Exactly what the row of the run counts: with a record missing, the run would repeat what it has done. */
 function wholeHistory(run: RunRow, rows: readonly Row[]): Turn[] {
   const turns = turnsOf(rows, birthOf(run));
   const count = turns.reduce((sum, { jobs, commands }) => sum + jobs.length + commands.length, 0);

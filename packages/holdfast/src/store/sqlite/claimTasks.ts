@@ -13,31 +13,49 @@ interface Waiting {
   readonly availableAt: number;
 }
 
-// K7: none of a run past its deadline.
+// K7: no task of a run past its deadline.
 const WAITING = `SELECT id, available_at FROM holdfast_tasks t
-  WHERE queue = ?1 AND activity = ?2 AND available_at IS NOT NULL AND available_at <= ?3
+  WHERE queue = ?1 AND activity = ?2 AND available_at IS NOT NULL AND lane IS NULL AND available_at <= ?3
     AND NOT EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.key = t.run AND r.deadline_at <= ?3)
   ORDER BY available_at, id LIMIT ?4`;
-const LATER = "SELECT min(available_at) FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at > ?";
+// Whether the queue has limits, a pause or work with keys is asked in the same statement.
+const LATER = `SELECT min(available_at), EXISTS (SELECT 1 FROM holdfast_queues WHERE queue = ?1) FROM holdfast_tasks
+  WHERE queue = ?1 AND activity = ?2 AND lane IS NULL AND available_at > ?3`;
 /** Something else has written there: SQLite sorts texts and blobs after every number. */
-const NO_MOMENT = `SELECT id FROM holdfast_tasks WHERE queue = ? AND activity = ? AND available_at > ${LAST_MOMENT} LIMIT ?`;
+const NO_MOMENT = `SELECT id FROM holdfast_tasks WHERE queue = ? AND activity = ? AND lane IS NULL AND available_at > ${LAST_MOMENT} LIMIT ?`;
 
+interface FoundTasks {
+  readonly due: Waiting[];
+  readonly nextAt: number | undefined;
+  /** The queue has limits, a pause or work with keys: these are not all, and not in order. */
+  readonly isFiled: boolean;
+}
 /** The tasks that are due for these activities, oldest first, and when the next one is. */
-export function findTasks(db: Connection, request: TaskClaimRequest, now: number): { due: Waiting[]; nextAt: number | undefined } {
+export function findTasks(db: Connection, request: TaskClaimRequest, now: number): FoundTasks {
   const queue = text(request.queue);
   const found: Waiting[] = [];
   let nextAt: number | undefined;
+  let isFiled = false;
   for (const activity of request.activities) {
     const rows = db.all(WAITING, [queue, text(activity), now, request.limit + 1]);
     for (const [id, availableAt] of rows) found.push({ id: readNumber(id), availableAt: readNumber(availableAt) });
-    const [later = null] = db.get(LATER, [queue, text(activity), now]) ?? [];
+    const [later = null, filed] = db.get(LATER, [queue, text(activity), now]) ?? [];
+    isFiled ||= filed === 1;
     if (later === null || (typeof later === "number" && later <= LAST_MOMENT)) nextAt = earlier(nextAt, readOptionalNumber(later));
-    // They wait, and nobody can say until when: no longer.
+    // Their time can't be read: they are due now.
     else for (const [id] of db.all(NO_MOMENT, [queue, text(activity), request.limit])) found.push({ id: readNumber(id), availableAt: now });
   }
   found.sort((a, b) => a.availableAt - b.availableAt || a.id - b.id);
   const due = found.slice(0, request.limit);
-  return { due, nextAt: found.length > due.length ? found[due.length]?.availableAt : nextAt };
+  return { due, nextAt: found.length > due.length ? found[due.length]?.availableAt : nextAt, isFiled };
+}
+
+const LATE = `UPDATE holdfast_tasks SET available_at = NULL WHERE id = ?1
+  AND EXISTS (SELECT 1 FROM holdfast_runs r WHERE r.key = holdfast_tasks.run AND r.deadline_at <= ?2) RETURNING id`;
+
+/** K7: true if the deadline of its run has passed. It never begins, and is deleted when the run has ended. */
+export function setAsideLate(db: Connection, id: number, now: number): boolean {
+  return db.get(LATE, [id, now]) !== undefined;
 }
 
 const CLAIM = `UPDATE holdfast_tasks SET attempt = ?, token = ?, worker_id = ?, started_at = ?, heartbeat_at = ?, leased_until = ?, lease = ?,
@@ -90,6 +108,7 @@ function withoutInternals(task: Task): ClaimedTask {
     leasedUntil: _until,
     heartbeatAt: _at,
     deadlineAt: _deadline,
+    isFiled: _isFiled,
     ...claimed
   } = task;
   return claimed;

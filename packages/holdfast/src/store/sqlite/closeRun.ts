@@ -1,18 +1,22 @@
 // The end of a run, and what follows from it.
 // Owns: closing, telling the parent, and what happens to children; cancellation, since it may close a run that has not begun.
-// Invariants: P1 (one end), K5 (the epoch rises: nothing that was computed before counts any more), K6 (children follow), K9.
+// Invariants: P1 (one end), K5 (the epoch rises: nothing that was computed before counts any more), K6 (children follow), K9,
+// Q9 (its next start begins), Q10 (runs that wait for it begin).
 
 import { jsonCodec, type Outcome, type Payload, RunTerminatedError, type SerializedError, serializeError } from "@holdfast/core";
-import { canceledBy } from "../canceled.ts";
+import { canceledBy } from "@holdfast/host";
 import type { RunClose } from "../port.ts";
 import { jsonOrNull, payloadOrNull } from "./columns.ts";
+import { refileBelow } from "./filedLanes.ts";
 import { findOpenChildren, type RunHead } from "./findRun.ts";
 import { answerOperation, putMessage } from "./inbox.ts";
+import { beginNext } from "./nextStarts.ts";
 import type { Session } from "./session.ts";
 import { dropTasks } from "./tasks.ts";
 import { refuseUpdates } from "./updates.ts";
+import { releaseWaiting } from "./waitingRuns.ts";
 
-export interface Ending extends Pick<RunClose, "output" | "error" | "resumable"> {
+export interface Ending extends Pick<RunClose, "output" | "error" | "resumable" | "unconsumed"> {
   readonly status: Exclude<RunClose["status"], "continued">;
   /** Of the turn that it ends with, if it does (records may be fewer than none: a trim); and its attributes, if they change. */
   readonly turns?: number;
@@ -21,9 +25,9 @@ export interface Ending extends Pick<RunClose, "output" | "error" | "resumable">
 }
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
-const CLOSE = `UPDATE holdfast_runs SET status = ?, output = ?, error = ?, resumable = ?, finished_at = ?, turns = ?, history_length = ?,
-  attributes = coalesce(?, attributes), worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0,
-  epoch = epoch + 1 WHERE key = ?`;
+const CLOSE = `UPDATE holdfast_runs SET status = ?1, output = ?2, error = ?3, resumable = ?4, finished_at = ?5, turns = ?6, history_length = ?7,
+  attributes = coalesce(?8, attributes), worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0,
+  held = 0, epoch = epoch + 1, remove_at = CASE WHEN retention IS NULL THEN ?9 WHEN retention >= 0 THEN ?5 + retention END WHERE key = ?10`;
 
 export function closeRun(session: Session, run: RunHead, ending: Ending, now: number): void {
   const { db } = session;
@@ -39,23 +43,29 @@ export function closeRun(session: Session, run: RunHead, ending: Ending, now: nu
     run.turns + turns,
     run.historyLength + records,
     attributes,
+    session.retention === undefined ? null : now + session.retention,
     run.key,
   ]);
   session.changed("results");
+  if (run.isFiled) session.changed("work");
   const { parent } = run;
   if (parent !== undefined) answerOperation(session, parent.runId, parent.execution, parent.seq, outcomeOf(run, ending), now);
   if (run.isBare !== true) cleanUp(session, run, status, resumable === 1, now);
+  if (run.hasNext) beginNext(session, run, ending.unconsumed ?? [], now);
+  else if (run.isAwaited || run.after !== undefined) releaseWaiting(session, run, now);
 }
 
 /** What others have sent it, and what it has begun. */
 function cleanUp(session: Session, run: RunHead, status: Ending["status"], isResumable: boolean, now: number): void {
   const { db } = session;
   refuseUpdates(db, run, status);
-  // D10: a run that may be resumed keeps what it was sent and has not taken.
-  const exceptFor = isResumable ? "AND type <> 'signal'" : "";
+  // D10: a run that may be resumed keeps what it was sent and has not taken. Q9: it waits for the next start.
+  const exceptFor = isResumable || run.hasNext ? "AND type <> 'signal'" : "";
   db.run(`DELETE FROM holdfast_inbox WHERE run = ? ${exceptFor}`, [run.key]);
   dropTasks(session, run.key, now);
-  for (const child of findOpenChildren(db, run.id)) followParent(session, child, run.id, now);
+  const children = findOpenChildren(db, run.id);
+  for (const child of children) followParent(session, child, run.id, now);
+  if (children.length > 0) refileBelow(session, run.id);
 }
 
 function outcomeOf(run: RunHead, { status, output, error }: Ending): Outcome {
@@ -76,7 +86,7 @@ export function terminateRun(session: Session, run: RunHead, reason: string | un
   overrule(session, run, { status: "terminated", error }, now);
 }
 
-/** Closes a run over the head of the worker that has it, which hears at once that its claim is lost (D4). */
+/** Closes a run although a worker may have it, which is notified at once that its claim is lost (D4). */
 export function overrule(session: Session, run: RunHead, ending: Ending, now: number): void {
   if (run.isLeased) session.changed("messages");
   closeRun(session, run, ending, now);

@@ -51,7 +51,7 @@ export function readOptionalPayload(value: Value | undefined): Payload | undefin
   return value === null || value === undefined ? undefined : readPayload(value);
 }
 
-/** Everything of ours that is neither a text nor a payload: JSON, with the codec's tags for Infinity and the like. */
+/** Everything that is neither a text nor a payload: JSON, with the codec's tags for Infinity and the like. */
 export function json(value: unknown): string {
   return jsonCodec.encode(value);
 }

@@ -5,9 +5,9 @@
 import type { TurnCommit } from "../port.ts";
 import type { Value } from "./library.ts";
 
-export function isPlain({ lease, close, blocked, attempt, attributes, waitingFor = [] }: TurnCommit): boolean {
+export function isPlain({ lease, close, blocked, attempt, attributes, retention, waitingFor = [] }: TurnCommit): boolean {
   if (lease !== "keep" || close !== undefined || waitingFor.length > 0) return false;
-  return blocked === undefined && attempt === undefined && attributes === undefined;
+  return blocked === undefined && attempt === undefined && attributes === undefined && retention === undefined;
 }
 
 export function turnsOf({ turn }: TurnCommit): number {

@@ -6,18 +6,22 @@
 import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotFoundError, serializeError } from "@holdfast/core";
 import { otherWorkflow } from "../conflicts.ts";
 import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../port.ts";
+import { deadlineTime } from "../startTimes.ts";
 import { writeAttempt } from "./attempts.ts";
+import { indexAttributes } from "./attributes.ts";
 import { cancelRun, closeRun } from "./closeRun.ts";
-import { jsonOrNull, numberOrNull, payload, readOptionalText, readPayload, readText, textOrNull } from "./columns.ts";
+import { jsonOrNull, numberOrNull, payload, readNumber, readOptionalText, readPayload, readText, textOrNull } from "./columns.ts";
 import { isPlain, recordsOf, turnsOf, waitingForOf } from "./commitKind.ts";
 import type { Connection } from "./connection.ts";
 import { deliverMessage } from "./deliverMessage.ts";
+import { continueRun } from "./executions.ts";
 import { findOpenChildren, findRun, headOfFirst, isHeld, type RunHead } from "./findRun.ts";
 import { carryOver, consume, holdsAwaited, putMessage, readInbox } from "./inbox.ts";
-import { continueRun, createRun, deadlineOf } from "./insertRun.ts";
+import { createRun } from "./insertRun.ts";
 import type { LeasedRun } from "./leasedRunCache.ts";
 import type { Birth } from "./recordCodec.ts";
 import { appendTurn } from "./records.ts";
+import { retentionOrNull } from "./runs.ts";
 import type { Session } from "./session.ts";
 import { addTask, dropTasks } from "./tasks.ts";
 import { trimRecords } from "./trimRecords.ts";
@@ -36,7 +40,7 @@ export function commitFirst(session: Session, key: number, run: NewRun, commit: 
     commitOther(session, commit, now, birth);
     return;
   }
-  session.leasedRuns.hold(headOfFirst(key, run, commit, deadlineOf(run, now)), {
+  session.leasedRuns.hold(headOfFirst(key, run, commit, deadlineTime(run, now)), {
     isBare: (run.messages ?? []).length === 0 && !hasOthers(commit),
   });
   writeEffects(session, { key, forgetAt: undefined }, commit, now, birth);
@@ -89,9 +93,12 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   if (commit.accepts !== undefined && hasOutcome(db, run.key, commit.accepts)) return { status: "stale" }; // M8
   const { sent, forgotten } = writeEffects(session, run, commit, now, birth ?? session.leasedRuns.find(run.id)?.birth);
   const records = recordsOf(commit) - forgotten;
+  if (commit.retention !== undefined)
+    db.run("UPDATE holdfast_runs SET retention = ? WHERE key = ?", [retentionOrNull(commit.retention), run.key]);
   if (commit.close !== undefined) {
     end(session, run, commit, commit.close, records, now);
-    return committed([], sent);
+    const goesOn = run.hasNext && commit.close.status !== "continued";
+    return goesOn ? { ...committed([], sent), goesOn } : committed([], sent);
   }
   updateRun(session, run, commit, records, now);
   const result = committed(commit.lease === "keep" ? readInbox(db, run.key, commit.seen) : [], sent);
@@ -108,9 +115,13 @@ const SET = `SET status = ?1, waiting_for = ?2, error = ?3, blocked_code = ?4, a
   recoveries = CASE WHEN ?10 THEN 0 ELSE recoveries END`;
 const STAY = `UPDATE holdfast_runs ${SET} WHERE key = ?11`;
 // D9: what the worker was not given makes the run available at once.
-const PARK = `UPDATE holdfast_runs ${SET}, worker_id = NULL, available_at = CASE
+const PARKED = `worker_id = NULL, available_at = CASE
     WHEN EXISTS (SELECT 1 FROM holdfast_inbox WHERE run = ?11 AND id > ?12) THEN min(coalesce(?13, ?14), ?14) ELSE ?13 END
   WHERE key = ?11 RETURNING available_at`;
+const PARK = `UPDATE holdfast_runs ${SET}, ${PARKED}`;
+// Q3: a claim that found its lease lost has sorted it into a lane, which goes when nothing in it is due: it waits with the arrivals again.
+const PARK_FILED = `UPDATE holdfast_runs ${SET},
+  lane = coalesce((SELECT -place FROM holdfast_filed_lanes f WHERE f.lane = -holdfast_runs.lane), lane), ${PARKED}`;
 
 function updateRun(session: Session, run: RunHead, commit: TurnCommit, records: number, now: number): void {
   const { blocked, attempt, rollbacks } = commit;
@@ -130,26 +141,29 @@ function updateRun(session: Session, run: RunHead, commit: TurnCommit, records: 
   ];
   if (commit.lease === "keep") session.db.run(STAY, set);
   else {
-    const [availableAt] = session.db.get(PARK, [...set, commit.seen ?? 0, numberOrNull(commit.wakeAt), now]) ?? [];
-    if (availableAt !== null) session.changed("work");
+    const [availableAt] =
+      session.db.get(run.isFiled ? PARK_FILED : PARK, [...set, commit.seen ?? 0, numberOrNull(commit.wakeAt), now]) ?? [];
+    if (availableAt !== null || run.isFiled) session.changed("work");
   }
 }
 
+/** What the column becomes; the rows that index it are written here. */
 function mergedAttributes(db: Connection, run: number, changes: TurnCommit["attributes"]): string | null {
   if (changes === undefined) return null;
-  const [found] = db.get("SELECT attributes FROM holdfast_runs WHERE key = ?", [run]) ?? [];
+  const [found, createdAt] = db.get("SELECT attributes, created_at FROM holdfast_runs WHERE key = ?", [run]) ?? [];
+  indexAttributes(db, run, readNumber(createdAt), changes);
   const merged = { ...(JSON.parse(readText(found)) as Record<string, unknown>), ...changes };
   return JSON.stringify(Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null)));
 }
 
 function end(session: Session, run: RunHead, commit: TurnCommit, close: RunClose, records: number, now: number): void {
   const attributes = mergedAttributes(session.db, run.key, commit.attributes);
-  const { status, output, error, resumable } = close;
+  const { status, output, error, resumable, unconsumed } = close;
   if (status !== "continued")
     return closeRun(
       session,
       hasOthers(commit) ? { ...run, isBare: false } : run,
-      { status, output, error, resumable, turns: turnsOf(commit), records, attributes },
+      { status, output, error, resumable, unconsumed, turns: turnsOf(commit), records, attributes },
       now,
     );
   if (close.next === undefined) throw new TypeError('A commit that closes a run as "continued" names its next execution.');

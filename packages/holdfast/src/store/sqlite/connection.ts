@@ -1,9 +1,9 @@
 // One connection to one file: opened safely, its statements prepared once, its transactions short.
 // Owns: the library, the cache of statements, the settings of the connection, the identity of the file.
-// Invariants: no call waits inside SQLite for a lock (busy_timeout 0): who may wait does so outside, asynchronously; for no
-// longer than a moment anything is read or written in a file that is no longer the one that was opened; nobody but SQLite opens the file.
+// Invariants: no call waits inside SQLite for a lock (busy_timeout 0): the wait is outside, and asynchronous; for no
+// longer than a moment anything is read or written in a file that is no longer the one that was opened; only SQLite opens the file.
 
-import { closeSync, mkdirSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { StoreBusyError, StoreCorruptError, StoreForeignError, StoreMovedError, StoreOpenError } from "../errors.ts";
 import { isBusy, storeError } from "./failures.ts";
@@ -14,18 +14,20 @@ export interface ConnectionOptions {
   /** FULL: a commit survives power loss. NORMAL: it survives the end of the process, and a power cut may undo the last ones. */
   readonly synchronous?: "FULL" | "NORMAL" | undefined;
   readonly library?: LibraryName | undefined;
-  /** How long a lock of somebody else's is waited for. Milliseconds, default 30,000. */
+  /** How long the store waits for a lock of another connection. Milliseconds, default 30,000. */
   readonly patience?: number | undefined;
 }
 
 const DEFAULT_PATIENCE = 30_000;
-/** How long a look at the files is good for who goes on with work: it takes as long as the write itself, and they may go at any moment. */
+/** How long a check of the files holds for further turns: a check takes as long as the write itself, and files can be deleted at any moment. */
 const TRUST = 10;
 const CACHE_KIB = 16_384;
 const FIRST_PAGES = ["runs", "executions", "states", "records", "inbox", "updates", "attempts", "tasks", "lanes", "workers"].map(
   (table) => `SELECT 1 FROM holdfast_${table} LIMIT 1`,
 );
-/** Far more than there are, but for the shapes of turns, which nobody can count. */
+const IN_MEMORY = ":memory:";
+const NO_FILE = { mtimeMs: 0, size: 0 };
+/** Far more than there are, except for the shapes of turns, which are unlimited. */
 const MOST_STATEMENTS = 1_000;
 
 export class Connection {
@@ -33,7 +35,7 @@ export class Connection {
   readonly #library: Library;
   readonly #patience: number;
   readonly #file: OpenFile;
-  /** The log, where the last commits are, and its index. SQLite makes them, and nobody takes them away while it is open; but somebody might. */
+  /** The log, where the last commits are, and its index. SQLite makes them, and keeps them while it is open; but other programs may delete them. */
   readonly #beside: readonly OpenFile[];
   readonly #statements = new Map<string, Statement>();
   #checkedAt = Number.NEGATIVE_INFINITY;
@@ -42,14 +44,23 @@ export class Connection {
   #size: number;
   readonly #libraryName: LibraryName | undefined;
 
-  private constructor(path: string, library: Library, { patience = DEFAULT_PATIENCE, library: name }: ConnectionOptions) {
+  /** It only reads: then closing it does not write either. */
+  readonly #isReadOnly: boolean;
+
+  private constructor(
+    path: string,
+    library: Library,
+    { patience = DEFAULT_PATIENCE, library: name }: ConnectionOptions,
+    isReadOnly = false,
+  ) {
     this.path = path;
     this.#libraryName = name;
-    ({ mtimeMs: this.#writtenAt, size: this.#size } = statSync(path));
+    this.#isReadOnly = isReadOnly;
+    ({ mtimeMs: this.#writtenAt, size: this.#size } = statSync(path, { throwIfNoEntry: false }) ?? NO_FILE);
     this.#library = library;
     this.#patience = patience;
     this.#file = new OpenFile(path);
-    this.#beside = ["-wal", "-shm"].map((suffix) => new OpenFile(`${realpathSync(path)}${suffix}`));
+    this.#beside = path === IN_MEMORY ? [] : ["-wal", "-shm"].map((suffix) => new OpenFile(`${realpathSync(path)}${suffix}`));
   }
 
   /** Creates the folder and the file if need be, and brings the schema up to date. Safe when many processes do it at once. */
@@ -77,6 +88,40 @@ export class Connection {
     });
   }
 
+  /**
+   * A file that exists, for reading only: nothing is created, migrated or written. Undefined: it has no tables of Holdfast. `library` has to
+   * be the one that other connections of this process use: each knows only its own locks.
+   */
+  static async openReadOnly(path: string, options: ConnectionOptions = {}): Promise<Connection | undefined> {
+    const full = resolve(path);
+    if (sizeOf(full) === 0) return undefined;
+    refuseOthers(full);
+    return patiently(full, options.patience ?? DEFAULT_PATIENCE, () => {
+      // A connection that can't write leaves the log that it has to create beside a closed file; another one removes it when it is closed.
+      const library = openLibrary(full, options.library, existsSync(`${full}-wal`) ? "read only" : undefined);
+      try {
+        set(library, "busy_timeout = 0", "query_only = ON", `cache_size = -${CACHE_KIB}`);
+        if (!needsMigration(library, full)) return new Connection(full, library, options, true);
+      } catch (error) {
+        library.close();
+        throw error;
+      }
+      library.close();
+      return undefined;
+    });
+  }
+  /** The tables without a row, in memory: what is read where there is no file. */
+  static empty(name?: LibraryName): Connection {
+    const library = openLibrary(IN_MEMORY, name);
+    migrate(library, IN_MEMORY);
+    return new Connection(IN_MEMORY, library, { library: name }, true);
+  }
+
+  /** Is the file still the one that was opened? */
+  isSameFile(): boolean {
+    return this.path === IN_MEMORY || this.#file.isSame();
+  }
+
   // ── statements ──
 
   #prepared(sql: string): Statement {
@@ -102,7 +147,11 @@ export class Connection {
   }
   /** A statement that is not asked for often enough to be kept. */
   allOnce(sql: string, parameters: readonly Value[]): Row[] {
-    return this.#library.prepare(sql).all(parameters);
+    return this.prepare(sql).all(parameters);
+  }
+  /** The same, where the caller uses it several times in a row. */
+  prepare(sql: string): Statement {
+    return this.#library.prepare(sql);
   }
   prepareNamed(sql: string): NamedStatement {
     return this.#library.prepareNamed(sql);
@@ -135,7 +184,7 @@ export class Connection {
     } catch (cause) {
       // biome-ignore lint/style/useErrorCause: it is among the details
       if (!isBusy(cause)) throw new StoreCorruptError({ where: this.path, cause, isFile: true });
-      // Somebody has it for a moment: the next look tells.
+      // Another process uses it for a moment: the next check decides.
     } finally {
       fresh.close();
     }
@@ -177,16 +226,16 @@ export class Connection {
   }
   // ── waiting ──
 
-  /** Repeats the work while somebody else's lock is in the way; errors come out typed. `since`: when the wait began, if not now. */
+  /** Repeats the work while another connection holds the lock; errors come out typed. `since`: when the wait began, if not now. */
   patiently<T>(work: () => T, since?: () => number | undefined): Promise<T> {
     return patiently(this.path, this.#patience, work, since);
   }
   close(): void {
     try {
       // libsql leaves that to the garbage collector.
-      this.get("PRAGMA wal_checkpoint(TRUNCATE)", []);
+      if (!this.#isReadOnly) this.get("PRAGMA wal_checkpoint(TRUNCATE)", []);
     } catch {
-      // Somebody else reads: they will do it.
+      // Another connection reads: it will do the checkpoint.
     }
     this.#statements.clear();
     this.#library.close();
@@ -206,6 +255,10 @@ class OpenFile {
   isThere(): void {
     this.#first ??= statSync(this.#path, { throwIfNoEntry: false });
   }
+  isSame(): boolean {
+    const found = statSync(this.#path, { throwIfNoEntry: false });
+    return found !== undefined && found.ino === this.#first?.ino && found.dev === this.#first.dev;
+  }
   check(): Stats | undefined {
     if (this.#first === undefined) return undefined;
     const found = statSync(this.#path, { throwIfNoEntry: false });
@@ -224,7 +277,7 @@ function readyFolder(path: string): void {
 
 /**
  * What is in it is for the user of this process alone; SQLite gives its log the same mode. One that exists is left as it is, and not
- * opened: who closes it takes away the locks that others of this process have. Of one that has only now been made nobody has any.
+ * opened: closing it releases the locks that other connections of this process have. On a file that was just created there are none.
  */
 function createPrivate(path: string): void {
   try {
@@ -238,16 +291,16 @@ function createPrivate(path: string): void {
 const SMALLEST_PAGE = 512;
 
 /**
- * SQLite takes a file of a few bytes for an empty database, and would write over it. By its size alone: who opens the file and closes it
- * again takes away the locks that other connections of this process have on it, and somebody else deletes their log.
+ * SQLite takes a file of a few bytes for an empty database, and would write over it. By its size alone: opening the file and closing it
+ * again releases the locks that other connections of this process have on it, and another process then deletes their log.
  */
 function refuseOthers(path: string): void {
   const size = sizeOf(path);
-  if (size > 0 && size < SMALLEST_PAGE) throw new StoreForeignError({ where: path, reason: "the file is no SQLite database." });
+  if (size > 0 && size < SMALLEST_PAGE) throw new StoreForeignError({ where: path, reason: "the file is not a SQLite database." });
 }
 function sizeOf(path: string): number {
   const found = look(path);
-  if (found?.isFile() === false) throw new StoreOpenError({ where: path, reason: "it is no file." });
+  if (found?.isFile() === false) throw new StoreOpenError({ where: path, reason: "it is not a file." });
   return found?.size ?? 0;
 }
 function look(path: string): Stats | undefined {

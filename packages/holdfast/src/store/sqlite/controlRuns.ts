@@ -1,4 +1,4 @@
-// What is done to runs over their heads: termination, deadlines, resuming.
+// Changes of runs from outside: termination, deadlines, resuming.
 // Owns: these three; none of them runs workflow code.
 // Invariants: K6 (terminate), K7 (deadlines, rollbacks exempt), D10 (resume, refused after rollbacks), V3 V4 (also of an open or
 // blocked one).
@@ -6,20 +6,22 @@
 import { DeadlineExceededError, serializeError } from "@holdfast/core";
 import type { ResumeResult, SendResult } from "../port.ts";
 import { overrule, terminateRun } from "./closeRun.ts";
+import { refile, refileBelow } from "./filedLanes.ts";
 import { findLate, type RunHead } from "./findRun.ts";
 import { putMessage } from "./inbox.ts";
-import type { Session, Swept } from "./session.ts";
+import { dropNext } from "./nextStarts.ts";
+import type { Session } from "./session.ts";
 
 export function terminate(session: Session, runId: string, reason: string | undefined, now: number): SendResult {
   const run = session.find(runId);
   if (run === undefined) return { status: "not-found" };
   if (!run.isOpen) return { status: "closed", runStatus: run.status };
-  terminateRun(session, run, reason, now);
+  terminateRun(session, dropNext(session, run, "terminated"), reason, now);
   return { status: "sent", inboxId: 0 };
 }
 
 const AVAILABLE = "UPDATE holdfast_runs SET available_at = min(coalesce(available_at, ?1), ?1) WHERE key = ?2";
-const REOPEN = `UPDATE holdfast_runs SET status = 'sleeping', attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL,
+const REOPEN = `UPDATE holdfast_runs SET status = 'sleeping', attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL, remove_at = NULL,
   available_at = ? WHERE key = ?`;
 
 export function resume(session: Session, runId: string, now: number): ResumeResult {
@@ -37,6 +39,8 @@ export function resume(session: Session, runId: string, now: number): ResumeResu
   if (run.status !== "failed" || !run.isResumable || run.turns === 0) return "not-resumable";
   session.leasedRuns.forget(run.key);
   db.run(REOPEN, [now, run.key]);
+  refile(session, run.key); // its queue may have got limits
+  refileBelow(session, run.id);
   putMessage(session, run.key, { type: "resume", attempt: run.attempt + 1, voids: [] }, now);
   return "resumed";
 }
@@ -44,9 +48,11 @@ export function resume(session: Session, runId: string, now: number): ResumeResu
 /** As many as a transaction takes. */
 export const LATE_AT_ONCE = 500;
 
-/** Ends runs whose deadline has passed. */
-export function expireRuns(session: Session, now: number): Swept {
-  return session.each(findLate(session.db, now, LATE_AT_ONCE), (run) => expireRun(session, run, now));
+/** Ends runs whose deadline has passed; `only` some of them, by key. Returns how many. */
+export function expireRuns(session: Session, now: number, only?: ReadonlySet<number>): number {
+  const late = findLate(session.db, now, LATE_AT_ONCE).filter(({ key }) => only?.has(key) !== false);
+  for (const run of late) expireRun(session, run, now);
+  return late.length;
 }
 
 const EXPIRE = `UPDATE holdfast_runs SET expired = 1, epoch = epoch + 1, worker_id = NULL, turns = ?2, history_length = ?3,
@@ -65,5 +71,6 @@ export function expireRun(session: Session, run: RunHead, now: number): void {
   if (run.rollbacks === 0) return overrule(session, run, { status: "failed", error, resumable: false }, now);
   session.leasedRuns.forget(run.key);
   session.db.run(EXPIRE, [now, run.turns, run.historyLength, run.key]);
+  if (run.isFiled) session.changed("work");
   putMessage(session, run.key, { type: "expire", error }, now);
 }

@@ -1,6 +1,6 @@
 // Rows that something else has written to: what becomes of the run that they belong to.
-// Owns: the words for which row it is, and the way out of claims of a run that can't be read.
-// Invariants: V4 (such a run is blocked, and says which table and row is at fault; those beside it go on).
+// Owns: how errors name the row, and how a run that can't be read is taken out of claims.
+// Invariants: V4 (such a run is blocked, and says which table and row is damaged; other runs go on).
 
 import { serializeError } from "@holdfast/core";
 import { StoreCorruptError } from "../errors.ts";
@@ -18,12 +18,14 @@ export function readingRow<T>(table: string, row: string, read: () => T): T {
   }
 }
 
-const BLOCK = `UPDATE holdfast_runs SET status = 'blocked', worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = '', error = ?
+// A lane of what is due goes when it is empty: a filed run goes back to the place that its lane belongs to.
+const BLOCK = `UPDATE holdfast_runs SET status = 'blocked', worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = '', error = ?,
+    lane = CASE WHEN lane < 0 THEN coalesce((SELECT -f.place FROM holdfast_filed_lanes f WHERE f.lane = -holdfast_runs.lane), lane) ELSE lane END
   WHERE key = ? AND finished_at IS NULL RETURNING id`;
 const WITHDRAW = "UPDATE holdfast_runs SET available_at = NULL WHERE key = ? AND finished_at IS NOT NULL RETURNING id";
 
 /**
- * A run whose rows can't be read: out of the way of others, until somebody has fixed them and calls `resume`. One that has ended stays as
+ * Blocks a run whose rows can't be read: no claim finds it until its rows are fixed and `resume` is called. One that has ended stays as
  * it is; it is only never available.
  */
 export function blockDamaged(session: Session, key: number, reason: Error): { readonly id: string; readonly isOpen: boolean } {

@@ -1,5 +1,5 @@
 // Sending: from a message for a run id to the inbox, once.
-// Owns: idempotency keys, and what a sender is told.
+// Owns: idempotency keys, and what a sender is answered.
 // Invariants: M3 (a repeated key is one delivery), M10 (an update's key is its id), M12 (closed, unknown, of another workflow: M3), K9.
 
 import type { AddressedMessage, NewMessage, SendResult } from "../port.ts";
@@ -8,7 +8,8 @@ import { cancelRun } from "./closeRun.ts";
 import { numberOrNull, readOptionalNumber, text } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { RunHead } from "./findRun.ts";
-import { putMessage } from "./inbox.ts";
+import { insertMessage, putMessage } from "./inbox.ts";
+import { dropNext } from "./nextStarts.ts";
 import type { Session } from "./session.ts";
 
 export function deliverMessage(session: Session, { runId, message, workflow }: AddressedMessage, now: number): SendResult {
@@ -19,7 +20,17 @@ export function deliverMessage(session: Session, { runId, message, workflow }: A
   if (known !== undefined) return { status: "duplicate", inboxId: known };
   if (message.job.type === "cancel" && run.status === "canceled") return { status: "duplicate", inboxId: 0 };
   if (!run.isOpen) return { status: "closed", runStatus: run.status };
-  return { status: "sent", inboxId: acceptMessage(session, run, message, now) };
+  const isCancel = message.job.type === "cancel";
+  return { status: "sent", inboxId: acceptMessage(session, isCancel ? dropNext(session, run, "canceled") : run, message, now) };
+}
+/** Q9: waits with the next start of the run. */
+export function putAside({ db }: Session, run: number, message: NewMessage, now: number): number {
+  const known = earlierDelivery(db, run, message);
+  if (known !== undefined) return known;
+  const job = arrivingJob(message, now);
+  const inboxId = insertMessage(db, -run, job, now);
+  rememberDelivery(db, run, { ...message, job }, inboxId);
+  return inboxId;
 }
 
 function acceptMessage(session: Session, run: RunHead, message: NewMessage, now: number): number {

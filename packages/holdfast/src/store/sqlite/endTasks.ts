@@ -1,4 +1,4 @@
-// How attempts of activities end: by an answer, by a limit, by a worker that did not come back.
+// How attempts of activities end: by an answer, by a limit, by the loss of its worker.
 // Owns: the decision between another attempt and the answer to the run.
 // Invariants: D8 (retries by the task's policy), D11 (late answers are dropped: the token has moved on), K7 (no
 // attempt after the deadline of the run).
@@ -17,7 +17,7 @@ import type { TaskAnswer } from "../port.ts";
 import { heldTask } from "./claimTasks.ts";
 import { expireRun } from "./controlRuns.ts";
 import { answerOperation } from "./inbox.ts";
-import type { Session, Swept } from "./session.ts";
+import type { Session } from "./session.ts";
 import { after, deleteTask, findDueTasks, findTask, keepAttempt, type Task } from "./tasks.ts";
 
 /** False: the attempt was over, the answer is dropped. */
@@ -66,23 +66,25 @@ function waitAgain(session: Session, task: Task, availableAt: number): void {
 
 function end(session: Session, task: Task, outcome: Outcome, now: number): void {
   deleteTask(session.db, task.id);
+  if (task.isFiled) session.changed("tasks");
   answerOperation(session, task.runId, task.execution, task.seq, outcome, now);
 }
 
 // ── limits ──
 
-const AT_ONCE = 500;
+export const SWEPT_AT_ONCE = 500;
 /** The store makes no random choices: its own retries take the middle. */
 const MIDDLE = 0.5;
 
-/** Ends the attempts whose time is up. */
-export function sweepTasks(session: Session, now: number): Swept {
-  return session.each(findDueTasks(session.db, now, AT_ONCE), (id) => {
+/** Ends the attempts whose time is up; of those that `isOne` names, by id. */
+export function sweepTasks(session: Session, now: number, isOne: (id: number) => boolean = () => true): void {
+  for (const id of findDueTasks(session.db, now, SWEPT_AT_ONCE)) {
+    if (!isOne(id)) continue;
     const task = findTask(session, id, now);
-    if (task === undefined) return;
+    if (task === undefined) continue;
     timeOut(session, task, now);
-    session.changed("tasks"); // whoever is at it hears that it is over
-  });
+    session.changed("tasks"); // the worker that runs it is notified that it is over
+  }
 }
 
 function timeOut(session: Session, task: Task, now: number): void {
@@ -93,7 +95,7 @@ function timeOut(session: Session, task: Task, now: number): void {
     if (task.workerId !== undefined) keepAttempt(session.db, task, { status: "failed", error: serializeError(error), endedAt: now });
     end(session, task, { status: "failed", error: serializeError(error), attempts: task.attempt }, now);
   } else if (task.workerId === undefined) {
-    const isStarted = task.token > 0; // nobody has claimed it, whatever its attempts before a resume were (D10)
+    const isStarted = task.token > 0; // no worker has claimed it since, whatever its attempts before a resume were (D10)
     if (!isStarted && passed(scheduledAt, scheduleToStart)) {
       const error = serializeError(timeoutError(task, scheduleToStart, "scheduleToStart"));
       end(session, task, { status: "failed", error, attempts: task.attempt }, now);
@@ -101,8 +103,8 @@ function timeOut(session: Session, task: Task, now: number): void {
   } else if (passed(startedAt, startToClose)) tooLong(session, task, timeoutError(task, startToClose, "startToClose"), now);
   else if (passed(heartbeatAt, heartbeat)) tooLong(session, task, timeoutError(task, heartbeat, "heartbeat"), now);
   else {
-    const lost = new HoldfastError(`The worker that ran attempt ${task.attempt} did not come back.`, { code: "HF_WORKER_LOST" });
-    // It is the worker that failed: nothing speaks for a wait.
+    const lost = new HoldfastError(`The worker that ran attempt ${task.attempt} was lost: its lease expired.`, { code: "HF_WORKER_LOST" });
+    // The worker failed, not the activity: the next attempt need not wait.
     failAttempt(session, task, { status: "lost", error: serializeError(lost), retryable: true, delay: 0 }, now);
   }
 }

@@ -1,6 +1,6 @@
 // What SQLite's result codes mean here.
 // Owns: the one shape of the libraries' errors, and the way from a result code to a typed error for people.
-// Invariants: "busy" is told apart from all else, since it is waited out and not reported; errors that are not SQLite's pass unchanged.
+// Invariants: "busy" is distinguished from all other errors, since the store waits and does not report it; errors that are not SQLite's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
 import {
@@ -17,7 +17,7 @@ const SQLITE = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 
 const LOW_BYTE = 0xff;
 
 const CONSTRAINT = 19;
-/** Too large, a constraint or a trigger, a value of another type than its column's: what is written is at fault. */
+/** Too large, a constraint or a trigger, a value of another type than its column: the write itself is refused. */
 const REFUSALS: readonly number[] = [18, CONSTRAINT, 20];
 
 /** An error of SQLite, whichever library brought it. Functions of transactions see these. */
@@ -45,20 +45,20 @@ export function sqliteFailure(error: unknown): unknown {
   return atOpen === null ? error : new SqliteFailure("unable to open database file", Number(atOpen[1]) & LOW_BYTE, error);
 }
 
-/** Somebody else holds a lock that will be let go: worth waiting for. */
+/** Another connection holds a lock: worth waiting for. */
 export function isBusy(error: unknown): boolean {
   return (
     error instanceof SqliteFailure && (error.result === SQLITE.BUSY || error.result === SQLITE.LOCKED || error.result === SQLITE.PROTOCOL)
   );
 }
 
-/** The storage is at fault, not what was asked of it: trying the parts one by one would not help. */
+/** The storage has failed, not the write: trying the parts one by one would not help. */
 export function isStorageFault(error: unknown): boolean {
   const faults: readonly number[] = [SQLITE.READONLY, SQLITE.IOERR, SQLITE.CORRUPT, SQLITE.FULL, SQLITE.CANTOPEN, SQLITE.NOTADB];
   return error instanceof SqliteFailure && faults.includes(error.result);
 }
 
-/** What was asked of it is at fault, and nothing else. */
+/** The write itself is refused, and nothing else is wrong. */
 export function isRefused(error: unknown): boolean {
   return error instanceof SqliteFailure && REFUSALS.includes(error.result);
 }
@@ -74,7 +74,7 @@ export function storeError(error: unknown, where: string): unknown {
     case SQLITE.CORRUPT:
       return new StoreCorruptError({ where, cause, isFile: true });
     case SQLITE.NOTADB:
-      return new StoreForeignError({ where, reason: "the file is no SQLite database.", cause });
+      return new StoreForeignError({ where, reason: "the file is not a SQLite database.", cause });
     case SQLITE.READONLY:
       return new StoreReadOnlyError({ where, cause });
     case SQLITE.CANTOPEN:
@@ -88,11 +88,11 @@ export function storeError(error: unknown, where: string): unknown {
   }
 }
 
-/** The same where nobody has given a value: what can't be decoded was read. */
+/** The same for reads without values of callers: what can't be decoded came from a row. */
 export function isDamage(error: unknown): boolean {
   return isUnreadable(error) || error instanceof InvalidInputError;
 }
-/** What reading a row throws that is none of ours: somebody has changed it, or the disk has. */
+/** What reading a row throws that something else, or the disk, has changed. */
 export function isUnreadable(error: unknown): boolean {
   return error instanceof SyntaxError || (error instanceof TypeError && !(error instanceof HoldfastError));
 }

@@ -31,19 +31,27 @@ export interface RunHead {
   readonly deadlineAt: number | undefined;
   /** M10: when an outcome of an update may have to go. */
   readonly forgetAt: number | undefined;
+  /** Its queue may have limits: its end, or its parking, may make room for others (Q7). */
+  readonly isFiled: boolean;
   /** Known never to have had a message, a child or an activity. */
   readonly isBare?: boolean;
+  /** The run that it waits for (Q10), and whether others may wait for it: when it closes, they are looked for. */
+  readonly after: string | undefined;
+  readonly isAwaited: boolean;
+  /** Q9: a worker has claimed it since its start, or it goes on from a history; it has a next start. */
+  readonly isBegun: boolean;
+  readonly hasNext: boolean;
   readonly parent: { readonly runId: string; readonly execution: number; readonly seq: number; readonly close: string } | undefined;
 }
 
-/** D4: a claim is over when the run has parked or ended, or somebody else has claimed it. Its lease may have run out. */
+/** D4: a claim is over when the run has parked or ended, or another worker has claimed it. Its lease may have run out. */
 export function isHeld(run: RunHead, epoch: number): boolean {
   return run.isOpen && run.isLeased && run.epoch === epoch;
 }
 
 const HEAD = `SELECT key, id, status, finished_at, worker_id, resumable, execution, epoch, ${TURNS_NOW}, ${HISTORY_LENGTH_NOW},
-  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close, recoveries, workflow, forget_at
-  FROM holdfast_runs r`;
+  attempt, rollbacks, last_message, deadline_at, parent_id, parent_execution, parent_seq, parent_close, recoveries, workflow, forget_at,
+  after_id, awaited, lane, has_next, started_at FROM holdfast_runs r`;
 
 export function findRun(db: Connection, id: string): RunHead | undefined {
   const row = db.get(`${HEAD} WHERE id = ?`, [text(id)]);
@@ -85,6 +93,11 @@ function headOf(row: Row): RunHead {
     recoveries,
     workflow,
     forgetAt,
+    after,
+    awaited,
+    lane,
+    hasNext,
+    startedAt,
   ] = more;
   return {
     key: readNumber(key),
@@ -104,6 +117,11 @@ function headOf(row: Row): RunHead {
     lastMessage: readNumber(lastMessage),
     deadlineAt: readOptionalNumber(deadlineAt),
     forgetAt: readOptionalNumber(forgetAt),
+    after: readOptionalText(after),
+    isAwaited: awaited === 1,
+    isFiled: Number(lane) < 0,
+    isBegun: startedAt !== null || readNumber(turns) > 0,
+    hasNext: hasNext === 1,
     parent:
       parentId === null
         ? undefined
@@ -133,6 +151,11 @@ export function headOfFirst(key: number, run: NewRun, first: TurnCommit, deadlin
     lastMessage: 0,
     deadlineAt,
     forgetAt: undefined,
+    after: undefined,
+    isAwaited: false,
+    isFiled: false,
+    isBegun: true,
+    hasNext: false,
     parent: linkOf(run.parent),
   };
 }
@@ -140,7 +163,7 @@ export function headOfFirst(key: number, run: NewRun, first: TurnCommit, deadlin
 export function headOfClaimed(
   key: number,
   run: RunRow,
-  known: { readonly rollbacks: number; readonly lastMessage: number; readonly forgetAt: number | undefined },
+  known: Pick<RunHead, "rollbacks" | "lastMessage" | "forgetAt" | "isAwaited" | "isFiled" | "hasNext">,
 ): RunHead {
   return {
     key,
@@ -158,6 +181,8 @@ export function headOfClaimed(
     recoveries: run.recoveries,
     ...known,
     deadlineAt: run.deadlineAt,
+    isBegun: true,
+    after: undefined, // or it would not have been available
     parent: linkOf(run.parent),
   };
 }

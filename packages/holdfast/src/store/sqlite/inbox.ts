@@ -30,7 +30,7 @@ export function putMessage(session: Session, run: number, job: InboxJob, now: nu
   session.changed("messages");
   return id;
 }
-function insertMessage(db: Connection, run: number, job: InboxJob, now: number): number {
+export function insertMessage(db: Connection, run: number, job: InboxJob, now: number): number {
   const [type, seq, , name, , data, value] = toColumns(job);
   return db.insert(INSERT, [run, type, seq, name, data, value, now]) as number;
 }
@@ -51,17 +51,25 @@ export function answerOperation(session: Session, runId: string, execution: numb
 }
 
 const MESSAGES: ReadonlySet<unknown> = new Set([
-  "signal", "update", "cancel", "resolve", "childStarted", "expire", "resume",
+  "signal", "update", "cancel", "resolve", "childStarted", "expire", "resume", "fork",
 ] satisfies InboxJob["type"][]); // biome-ignore format: one line
 
-/** Throws a TypeError at a row that is no message: somebody has changed it. */
+/** Throws a TypeError if the row is not a message: something else has written to it. */
 export function readInbox(db: Connection, run: number, after = Number.MIN_SAFE_INTEGER): InboxMessage[] {
   const sql = "SELECT id, type, seq, name, data, value FROM holdfast_inbox WHERE run = ? AND id > ? ORDER BY id";
   return db.all(sql, [run, after]).map((row) => readingRow("holdfast_inbox", `row ${String(row[0])}`, () => messageOf(row)));
 }
+/** The same, with the time at which each arrived. */
+export function readReceived(db: Connection, run: number): (InboxMessage & { readonly receivedAt: number })[] {
+  const sql = "SELECT id, type, seq, name, data, value, received_at FROM holdfast_inbox WHERE run = ? ORDER BY id";
+  return db.all(sql, [run]).map((row) => ({
+    ...readingRow("holdfast_inbox", `row ${String(row[0])}`, () => messageOf(row)),
+    receivedAt: readNumber(row[6]),
+  }));
+}
 function messageOf(row: Row): InboxMessage {
   const [id, type, seq, name, data, value] = row;
-  if (!MESSAGES.has(type)) throw new TypeError(`There is no message of the type "${String(type)}".`);
+  if (!MESSAGES.has(type)) throw new TypeError(`Unknown type of message: "${String(type)}".`);
   if (readNumber(id) <= 0) throw new TypeError("Ids of messages are above 0.");
   const columns = [type, seq, null, name, null, data, value] as Value[];
   return { id: readNumber(id), job: jobOf(columns) as InboxJob };

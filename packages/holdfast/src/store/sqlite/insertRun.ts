@@ -4,13 +4,21 @@
 
 import { jsonCodec, type Payload } from "@holdfast/core";
 import type { CreateResult, NewRun } from "../port.ts";
-import { jsonOrNull, numberOrNull, payload, readNumber, readOptionalPayload, readText, text, textOrNull } from "./columns.ts";
+import { deadlineTime, startTime } from "../startTimes.ts";
+import { indexAttributes } from "./attributes.ts";
+import { jsonOrNull, numberOrNull, readOptionalPayload, text, textOrNull } from "./columns.ts";
 import { isPlain, recordsOf, turnsOf, waitingForOf } from "./commitKind.ts";
 import { resume } from "./controlRuns.ts";
+import { copyHistory } from "./copyHistory.ts";
 import { deliverMessage } from "./deliverMessage.ts";
+import { beginStart, insertExecution, originOf, rememberStart } from "./executions.ts";
+import { laneFor } from "./filedLanes.ts";
 import { findByStartKey, findRun, type RunHead } from "./findRun.ts";
 import { answerOperation, putMessage } from "./inbox.ts";
+import { removeOrphan } from "./removeRuns.ts";
 import type { Session } from "./session.ts";
+import { supersede } from "./supersede.ts";
+import { findAwaited, waitFor } from "./waitingRuns.ts";
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
 
@@ -19,12 +27,18 @@ export function createRun(session: Session, run: NewRun, now: number, begin?: (k
   const { db } = session;
   const byKey = run.idempotencyKey === undefined ? undefined : findByStartKey(db, run.workflow, run.idempotencyKey);
   if (byKey !== undefined) return meetExisting(session, byKey, run, true, now);
-  const key = insertRun(session, run, now);
-  if (key === undefined) return meetExisting(session, findRun(db, run.id), run, false, now);
+  const key = insertRun(session, isBegunByClaim(session, run, now) ? { ...run, first: undefined } : run, now);
+  if (key === undefined) {
+    if (run.replacesOrphan === true && removeOrphan(session, run)) return createRun(session, run, now, begin);
+    return meetExisting(session, findRun(db, run.id), run, false, now);
+  }
   rememberStart(session, key, run);
+  if (run.copied !== undefined) copyHistory(session, key, run.copied);
   const { parent } = run;
   if (parent?.announce === true) announce(session, run.id, parent, now);
   const inboxIds = deliverAll(session, run.id, run.messages, now);
+  if (run.first !== undefined && isBegunByClaim(session, run, now))
+    return { status: "created", id: run.id, execution: 1, inboxIds, begun: false };
   if (run.first !== undefined) begin?.(key);
   return { status: "created", id: run.id, execution: 1, inboxIds };
 }
@@ -37,23 +51,20 @@ function meetExisting(session: Session, existing: RunHead | undefined, run: NewR
   // The same call, made again: its messages are there.
   if (isSameStart) return { status: "existing", id, execution, inboxIds: [] };
   if (run.onConflict === "reject" || workflow !== run.workflow) return conflict;
-  if (!isOpen && run.onConflict === "restart-if-closed") return restart(session, existing, run, now);
+  const isSuperseding = run.onConflict === "replace" || run.onConflict === "debounce";
+  if (!isOpen && (isSuperseding || run.onConflict === "restart-if-closed")) return restart(session, existing, run, now);
   if (run.onConflict === "reopen") return reopen(session, existing, run, now) ?? conflict;
   if (isOpen ? run.parent !== undefined : messages.length > 0) return conflict;
   rememberStart(session, existing.key, run);
+  if (isSuperseding) return supersede(session, existing, run, now);
   return { status: "existing", id, execution, inboxIds: deliverAll(session, id, messages, now) };
-}
-
-/** M3: for the life of the run, beside the keys that it has. */
-function rememberStart({ db }: Session, key: number, { workflow, idempotencyKey }: NewRun): void {
-  if (idempotencyKey !== undefined)
-    db.run("INSERT INTO holdfast_start_keys (workflow, key, run) VALUES (?, ?, ?)", [text(workflow), text(idempotencyKey), key]);
 }
 
 const INSERT = `INSERT INTO holdfast_runs (id, workflow, version, status, queue, priority, lane, available_at, worker_id, lease, epoch, execution,
     attempt, turns, history_length, rollbacks, waiting_for, last_message, recoveries, recovered, created_at, started_at, deadline_at,
-    expired, resumable, attributes, retry, parent_id, parent_execution, parent_seq, parent_close, parent_announce)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?)
+    expired, resumable, attributes, retry, parent_id, parent_execution, parent_seq, parent_close, parent_announce, work_key, schedule, tick,
+    forked_from, retention)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, 1, ?, ?, ?, ?, 0, 0, 0, ?, ?, ?, 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
   ON CONFLICT (id) DO NOTHING`;
 
 /** Undefined: there is one of that id. */
@@ -61,6 +72,8 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
   const { id, workflow, version, queue, priority, attributes, retry, parent, first } = run;
   const plain = first !== undefined && isPlain(first.commit) ? first.commit : undefined;
   const status = first === undefined ? "pending" : (plain?.status ?? "running");
+  const awaited = findAwaited(session, id, run.after);
+  const availableAt = first !== undefined ? now + first.lease : awaited !== undefined ? null : startTime(run, now);
   const key = session.db.insert(INSERT, [
     text(id),
     text(workflow),
@@ -68,8 +81,8 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
     status,
     text(queue),
     priority,
-    session.laneOf(queue, workflow, version, priority),
-    first === undefined ? startOf(run, now) : now + first.lease,
+    first === undefined ? laneFor(session, run, availableAt, now) : session.laneOf(queue, workflow, version, priority),
+    availableAt,
     textOrNull(first?.workerId),
     numberOrNull(first?.lease),
     first === undefined ? 0 : 1,
@@ -79,7 +92,7 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
     plain === undefined ? null : waitingForOf(plain),
     now,
     first === undefined ? null : now,
-    numberOrNull(deadlineOf(run, now)),
+    numberOrNull(deadlineTime(run, now)),
     JSON.stringify(attributes),
     jsonOrNull(retry),
     textOrNull(parent?.runId),
@@ -87,11 +100,21 @@ function insertRun(session: Session, run: NewRun, now: number): number | undefin
     numberOrNull(parent?.seq),
     textOrNull(parent?.parentClose),
     parent === undefined ? null : Number(parent.announce),
+    ...originOf(run),
   ]);
   if (key === undefined) return undefined;
   insertExecution(session, key, 1, run);
+  indexAttributes(session.db, key, now, attributes);
+  if (awaited !== undefined) waitFor(session, key, awaited, startTime(run, now));
   if (first === undefined) session.changed("work");
   return key;
+}
+
+/** Q2, Q8: it has a key, or its queue limits or a pause. */
+function isBegunByClaim(session: Session, { first, queue, key }: NewRun, now: number): boolean {
+  if (first === undefined) return false;
+  const { spec, pausedUntil } = session.filing(queue);
+  return key !== undefined || spec !== undefined || pausedUntil > now;
 }
 
 /** Messages that come with a start. */
@@ -100,30 +123,6 @@ function deliverAll(session: Session, id: string, messages: NewRun["messages"], 
     const result = deliverMessage(session, { runId: id, message }, now);
     return "inboxId" in result ? result.inboxId : 0;
   });
-}
-
-function insertExecution(
-  session: Session,
-  run: number,
-  execution: number,
-  birth: { readonly workflow: string; readonly version: string | undefined; readonly seed: string; readonly input: Payload },
-): void {
-  const { workflow, version, seed, input } = birth;
-  session.db.run("INSERT INTO holdfast_executions (run, execution, workflow, version, seed, input) VALUES (?, ?, ?, ?, ?, ?)", [
-    run,
-    execution,
-    text(workflow),
-    textOrNull(version),
-    text(seed),
-    payload(input),
-  ]);
-}
-
-function startOf(run: NewRun, now: number): number {
-  return run.startAt ?? now + (run.delay ?? 0);
-}
-export function deadlineOf(run: NewRun, now: number): number | undefined {
-  return run.deadlineAt ?? (run.deadline === undefined ? undefined : now + run.deadline);
 }
 
 /** The parent learns that its child exists, in the same transaction. */
@@ -151,66 +150,12 @@ function reopen(session: Session, child: RunHead, run: NewRun, now: number): Cre
   return { ...found, status: "created" };
 }
 
-// ── executions ──
-
-const NEXT = `UPDATE holdfast_runs SET workflow = ?, version = ?, lane = ?, available_at = ?, status = 'pending',
-  execution = execution + 1, epoch = epoch + 1, attempt = 1, turns = 0, history_length = 0, rollbacks = 0, recoveries = 0, worker_id = NULL,
-  finished_at = NULL, expired = 0, resumable = 0, waiting_for = NULL, blocked_code = NULL, error = NULL, output = NULL WHERE key = ?`;
-
-export interface NextExecution {
-  readonly workflow: string;
-  readonly version: string | undefined;
-  readonly queue: string;
-  readonly priority: number;
-  readonly seed: string;
-  readonly input: Payload;
-  readonly availableAt: number;
-}
-
-export function beginExecution(session: Session, run: RunHead, next: NextExecution): void {
-  const { workflow, version, queue, priority, availableAt } = next;
-  const lane = session.laneOf(queue, workflow, version, priority);
-  session.leasedRuns.forget(run.key);
-  session.db.run(NEXT, [text(workflow), textOrNull(version), lane, availableAt, run.key]);
-  insertExecution(session, run.key, run.execution + 1, next);
-  session.changed("work");
-}
-
-/** P10: as the code before it chose, on the same queue. */
-export function continueRun(
-  session: Session,
-  run: RunHead,
-  next: { input: Payload; version: string | undefined; seed: string },
-  now: number,
-): void {
-  const [workflow, queue, priority] = session.db.get("SELECT workflow, queue, priority FROM holdfast_runs WHERE key = ?", [run.key]) ?? [];
-  const lane = { workflow: readText(workflow), queue: readText(queue), priority: readNumber(priority) };
-  beginExecution(session, run, { ...lane, ...next, availableAt: now });
-}
-
 function restart(session: Session, closed: RunHead, run: NewRun, now: number): CreateResult {
-  const { id, queue, priority, attributes, retry, parent } = run;
+  const { parent } = run;
   session.db.run("DELETE FROM holdfast_inbox WHERE run = ?", [closed.key]);
-  beginExecution(session, closed, { ...run, availableAt: startOf(run, now) });
-  session.db.run(
-    `UPDATE holdfast_runs SET queue = ?, priority = ?, deadline_at = ?, attributes = ?, retry = ?, parent_id = ?, parent_execution = ?,
-       parent_seq = ?, parent_close = ?, parent_announce = ?, started_at = NULL WHERE key = ?`,
-    [
-      text(queue),
-      priority,
-      numberOrNull(deadlineOf(run, now)),
-      JSON.stringify(attributes),
-      jsonOrNull(retry),
-      textOrNull(parent?.runId),
-      numberOrNull(parent?.execution),
-      numberOrNull(parent?.seq),
-      textOrNull(parent?.parentClose),
-      parent === undefined ? null : Number(parent.announce),
-      closed.key,
-    ],
-  );
+  beginStart(session, closed, run, startTime(run, now), now, now);
   rememberStart(session, closed.key, run);
-  if (parent?.announce === true) announce(session, id, parent, now);
+  if (parent?.announce === true) announce(session, run.id, parent, now);
   const inboxIds = deliverAll(session, closed.id, run.messages, now);
   return { status: "created", id: closed.id, execution: closed.execution + 1, inboxIds };
 }

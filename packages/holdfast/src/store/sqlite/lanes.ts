@@ -1,21 +1,23 @@
 // Lanes that no longer say what their runs say: no claim would ever find those runs.
 // Owns: the comparison, which looks at one run of each lane, and the repair.
-// Invariants: W1 (what a worker serves is found), V4 (where it can't be told who is right, the runs are blocked); what is sound is left as it
+// Invariants: W1 (what a worker serves is found), V4 (if it can't be decided which of them is right, the runs are blocked); what is sound is left as it
 // is; costs a look at each lane, however many runs there are.
 
 import { StoreCorruptError } from "../errors.ts";
 import { readNumber, readOptionalText, readText } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { blockDamaged } from "./damage.ts";
+import { arrivalLane } from "./filedLanes.ts";
 import type { Value } from "./library.ts";
 import type { Session } from "./session.ts";
 
 /** From one lane to the next by the index: runs of a lane are not counted. */
+// Of filed runs (negative numbers) there may be as many lanes as keys: `findLostFiled` looks at them when a file is opened.
 const LOST = `WITH RECURSIVE lanes(lane) AS (
-    SELECT min(lane) FROM holdfast_runs WHERE available_at IS NOT NULL
+    SELECT min(lane) FROM holdfast_runs WHERE available_at IS NOT NULL AND lane >= 0
     UNION ALL SELECT (SELECT min(lane) FROM holdfast_runs WHERE available_at IS NOT NULL AND lane > l.lane) FROM lanes l WHERE l.lane IS NOT NULL)
   SELECT lane FROM lanes WHERE lane IS NOT NULL AND lane NOT IN (SELECT lane FROM holdfast_lanes)`;
-/** One that a run of it agrees with is right, and the other run is at fault: the claim of that one finds out. */
+/** A lane that one of its runs agrees with is right, and the other run is wrong: the claim of that run finds out. */
 const WRONG = `SELECT l.lane, r.workflow, r.version, r.queue IS l.queue, r.workflow IS e.workflow AND r.version IS e.version
   FROM holdfast_lanes l
   JOIN holdfast_runs r ON r.key = (SELECT key FROM holdfast_runs WHERE lane = l.lane AND available_at IS NOT NULL LIMIT 1)
@@ -36,8 +38,12 @@ interface WrongLane {
   readonly isRunRight: boolean;
 }
 
-export function findBrokenLanes(db: Connection): BrokenLanes | undefined {
-  const lost = db.all(LOST, []).map(([lane = null]) => lane);
+const LOST_FILED = `SELECT DISTINCT lane FROM holdfast_runs r WHERE available_at IS NOT NULL AND lane < 0
+  AND NOT EXISTS (SELECT 1 FROM holdfast_filed_lanes f WHERE f.lane = -r.lane)`;
+
+/** `filed`: also looks at those of filed runs, of which there may be many. */
+export function findBrokenLanes(db: Connection, filed: "filed" | undefined = undefined): BrokenLanes | undefined {
+  const lost = [...db.all(LOST, []), ...(filed === undefined ? [] : db.all(LOST_FILED, []))].map(([lane = null]) => lane);
   const wrong = db.all(WRONG, []).map(
     ([lane = null, workflow = null, version = null, queue, run]): WrongLane => ({
       ...{ lane, workflow, version },
@@ -50,12 +56,12 @@ export function findBrokenLanes(db: Connection): BrokenLanes | undefined {
 
 /** Returns which, in words. */
 export function repairLanes(session: Session): string[] {
-  const { lost, wrong } = findBrokenLanes(session.db) ?? { lost: [], wrong: [] };
+  const { lost, wrong } = findBrokenLanes(session.db, "filed") ?? { lost: [], wrong: [] };
   for (const one of wrong) {
     if (!one.isSameQueue) blockRuns(session, one.lane);
     else if (one.isRunRight)
       session.db.run("UPDATE holdfast_lanes SET workflow = ?, version = ? WHERE lane = ?", [one.workflow, one.version, one.lane]);
-    // Else the run is at fault: the lane is as its execution says, and the claim of the run blocks it.
+    // Otherwise the run is wrong: the lane is as its execution says, and the claim of the run blocks it.
   }
   for (const lane of lost) moveRuns(session, lane);
   session.forget();
@@ -64,9 +70,15 @@ export function repairLanes(session: Session): string[] {
 }
 
 function moveRuns(session: Session, lane: Value): void {
-  const sql = "SELECT key, queue, workflow, version, priority FROM holdfast_runs WHERE lane = ? AND available_at IS NOT NULL";
-  for (const [key, queue, workflow, version, priority] of session.db.all(sql, [lane])) {
-    const found = session.laneOf(readText(queue), readText(workflow), readOptionalText(version), Number(priority) || 0);
+  const sql = "SELECT key, queue, workflow, version, priority, work_key FROM holdfast_runs WHERE lane = ? AND available_at IS NOT NULL";
+  for (const [key, queue, workflow, version, priority, workKey] of session.db.all(sql, [lane])) {
+    const run = {
+      queue: readText(queue),
+      workflow: readText(workflow),
+      version: readOptionalText(version),
+      priority: Number(priority) || 0,
+    };
+    const found = arrivalLane(session, { ...run, key: readOptionalText(workKey) });
     session.db.run("UPDATE holdfast_runs SET lane = ? WHERE key = ?", [found, readNumber(key)]);
   }
 }

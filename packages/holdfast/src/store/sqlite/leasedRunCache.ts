@@ -1,7 +1,7 @@
 // Runs that workers here go on with: the heads of their rows, remembered between turns.
 // Owns: what is remembered of a run from its claim to the commit that parks or closes it.
 // Invariants: D4 (what is remembered is what the row says now: a write of another connection forgets everything, a write of ours to the
-// row forgets the run or follows it, a rollback forgets everything); only runs that somebody has, and that have not been recovered.
+// row forgets the run or follows it, a rollback forgets everything); only runs that a worker has, and that have not been recovered.
 //
 // A usual turn then asks the database nothing: it only writes its records (W1: 32 of 300 µs a run went into asking, 22 more at the end).
 

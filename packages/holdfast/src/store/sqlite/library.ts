@@ -1,4 +1,4 @@
-// The seam to SQLite: `node:sqlite` where Node has a good one (later 22s, 24), `libsql` elsewhere.
+// The seam to SQLite: `node:sqlite` where Node has a good one (22.20 and later 22s, 24.7 and newer), `libsql` elsewhere.
 // Owns: which of the two is loaded, and their differences: rows are arrays, blobs Uint8Arrays, errors carry SQLite's result code.
 // Invariants: neither library is loaded before a database is opened; a value that a library can't bind is an error, never an abort.
 
@@ -44,14 +44,20 @@ export type LibraryName = "node:sqlite" | "libsql";
 
 const require = createRequire(import.meta.url);
 
-/** Opens the file, which need not exist; its folder must. */
-export function openLibrary(path: string, name: LibraryName = preferredLibrary()): Library {
-  return guarded(() => (name === "node:sqlite" ? openNode(path) : openLibsql(path)));
+/**
+ * Opens the file, which need not exist; its folder must. "read only": libsql can't open a file that way, so that the caller also has to set
+ * `query_only`.
+ */
+export function openLibrary(path: string, name: LibraryName = preferredLibrary(), how?: "read only"): Library {
+  return guarded(() => (name === "node:sqlite" ? openNode(path, how === "read only") : openLibsql(path)));
 }
 
 let preferred: LibraryName | undefined;
 
-/** `node:sqlite`, if it can do what we need: up to 22.12 it is behind a flag, for some versions more it lacks array rows, `?1`, isTransaction. */
+/**
+ * `node:sqlite`, if it can do what we need: up to 22.12 it is behind a flag; up to 22.19, in 23 and up to 24.6 it lacks array rows, isTransaction
+ * or `?1`. These are the `engines` of @holdfast/libsql.
+ */
 export function preferredLibrary(): LibraryName {
   preferred ??= isBuiltin("node:sqlite") && isUsable() ? "node:sqlite" : "libsql";
   return preferred;
@@ -101,10 +107,10 @@ interface NodeDatabase {
   close(): void;
 }
 interface NodeSqlite {
-  DatabaseSync: new (path: string, options: { enableForeignKeyConstraints: boolean }) => NodeDatabase;
+  DatabaseSync: new (path: string, options: { enableForeignKeyConstraints: boolean; readOnly: boolean }) => NodeDatabase;
 }
 
-/** The module says at its first load that it is experimental; nobody who uses Holdfast can do anything about that. */
+/** The module says at its first load that it is experimental; users of Holdfast can't do anything about that. */
 function loadNodeSqlite(): NodeSqlite {
   const { emitWarning } = process;
   process.emitWarning = ((warning: string | Error, ...rest: unknown[]): void => {
@@ -117,9 +123,9 @@ function loadNodeSqlite(): NodeSqlite {
   }
 }
 
-function openNode(path: string): Library {
+function openNode(path: string, readOnly = false): Library {
   const { DatabaseSync } = loadNodeSqlite();
-  const database = new DatabaseSync(path, { enableForeignKeyConstraints: false });
+  const database = new DatabaseSync(path, { enableForeignKeyConstraints: false, readOnly });
   return {
     name: "node:sqlite",
     exec: (sql) => guarded(() => database.exec(sql)),
@@ -193,16 +199,29 @@ interface LibsqlDatabase {
 
 type Libsql = new (path: string) => LibsqlDatabase;
 
+/**
+ * From our optional dependency, which npm leaves out where `node:sqlite` is good enough, or else one that the user has installed. `libsql` is
+ * not an optional peer as well: npm would then keep it when it leaves our package out.
+ */
 function loadLibsql(where: string): Libsql {
   try {
-    return require("libsql") as Libsql;
+    return require(isInstalled("@holdfast/libsql") ? "@holdfast/libsql" : "libsql") as Libsql;
   } catch (cause) {
     throw noSqlite(where, cause);
   }
 }
 function noSqlite(where: string, cause: unknown): StoreOpenError {
-  const reason = 'this Node has no SQLite of its own, and the package "libsql" can\'t be loaded. Use Node 24, or install libsql.';
+  const reason =
+    "the SQLite of this version of Node can't be used, and the package \"libsql\" can't be loaded. Use Node 22.20, 24.7 or newer, or install the dependencies again with this version of Node.";
   return new StoreOpenError({ where, reason, cause });
+}
+function isInstalled(name: string): boolean {
+  try {
+    require.resolve(name);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function openLibsql(path: string): Library {
@@ -218,7 +237,7 @@ function openLibsql(path: string): Library {
     prepare: (sql) => {
       const statement = new RenewedStatement(database, sql);
       return {
-        // `get` costs a third of `run`, which counts changes that nobody asked for.
+        // `get` costs a third of `run`, which also counts changes.
         run: (parameters) => void statement.use((it) => it.get(parameters)),
         get: (parameters) => statement.use((it) => it.get(parameters)) as Row | undefined,
         all: (parameters) => statement.use((it) => it.all(parameters)) as Row[],
@@ -248,7 +267,7 @@ function openLibsql(path: string): Library {
   };
 }
 
-/** A statement of libsql that has failed once fails for ever: it is prepared again. */
+/** A statement of libsql that has failed once always fails: it is prepared again. */
 class RenewedStatement {
   readonly #database: LibsqlDatabase;
   readonly #sql: string;
@@ -306,7 +325,7 @@ function bindableValue(value: unknown): Value {
   if (typeof value === "boolean") return Number(value);
   if (typeof value === "string" || typeof value === "number" || typeof value === "bigint" || value instanceof Uint8Array) return value;
   throw new TypeError(
-    `SQLite stores texts, numbers, bigints, bytes and null; a ${Object.prototype.toString.call(value).slice(8, -1)} is none of them.`,
+    `SQLite stores texts, numbers, bigints, bytes and null, not a ${Object.prototype.toString.call(value).slice(8, -1)}.`,
   );
 }
 
@@ -315,7 +334,7 @@ function byName(sql: string, values: Readonly<Record<string, unknown>>): unknown
   if (names === undefined) throw new TypeError("The statement has parameters without a name: give their values in turn.");
   return names.map((name) => {
     const key = Object.hasOwn(values, name) ? name : name.slice(1);
-    if (!Object.hasOwn(values, key)) throw new TypeError(`There is no value for the parameter ${name}.`);
+    if (!Object.hasOwn(values, key)) throw new TypeError(`The parameter ${name} has no value.`);
     return values[key];
   });
 }

@@ -1,5 +1,5 @@
-// One look at all that waits, a portion at a time, for what would wait without end since something else has written to its rows.
-// Owns: how far the look has come. What it looks for is in `parkedRuns.ts` and `strayTasks.ts`.
+// Searches all waiting rows, a portion at a time, for those that would wait forever because something else has written to them.
+// Owns: how far the search has come. What it looks for is in `parkedRuns.ts` and `strayTasks.ts`.
 // Invariants: a store that is opened looks once at everything, at a portion when it opens and at another each time that it is asked to go on;
 // a sound file is only read.
 
@@ -28,7 +28,7 @@ export class Patrol {
   get isOver(): boolean {
     return this.#runs === undefined && this.#tasks === undefined;
   }
-  /** Looks at the next portion. Returns how many runs and activities were put right, or blocked. */
+  /** Looks at the next portion. Returns how many runs and activities were repaired or blocked. */
   async goOn(): Promise<number> {
     return (await this.#lookAtTasks()) + (await this.#lookAtRuns());
   }

@@ -1,7 +1,7 @@
 // A job or a command as a row, and the row as a job or a command.
-// Owns: which fields have columns of their own, which one is the `value`, and what a `start` leaves out.
+// Owns: which fields have their own columns, which one is the `value`, and what a `start` leaves out.
 // Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds; a row that lacks what
-// its kind needs was changed by somebody else, and is a TypeError.
+// its kind needs was changed by something else, and is a TypeError.
 
 import {
   type Command,
@@ -125,7 +125,8 @@ function readOutcome(data: Value, value: Value): Outcome {
 }
 function readFields(data: Value): Record<string, unknown> {
   const fields = readJson<unknown>(data);
-  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) throw new TypeError("The data of a record are no object.");
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields))
+    throw new TypeError("The data of a record are not an object.");
   return fields as Record<string, unknown>;
 }
 
@@ -136,8 +137,9 @@ function repeatBirth(record: Record<string, unknown>, { runId, workflow, version
 type Convert = (value: unknown) => unknown;
 type Message = Readonly<Record<string, unknown>>;
 
-/** Payloads deeper inside, of the few kinds that have any: as JSON, for whoever reads the table. */
+/** Payloads deeper inside, of the few kinds that have any: as JSON, so that the table can be read. */
 function readable(type: string, data: Record<string, unknown>, convert: Convert): Record<string, unknown> {
+  if (type === "fork") return withReadableJobs(data, convert);
   if (type !== "commit" && type !== "continueAsNew") return data;
   const copy = { ...data };
   if (copy["state"] !== undefined) copy["state"] = convert(copy["state"]);
@@ -151,6 +153,17 @@ function converted(message: Message, convert: Convert): Message {
   const copy = withoutUndefined(message) as Record<string, unknown>;
   for (const field of ["payload", "input"]) if (field in copy) copy[field] = convert(copy[field]);
   return copy;
+}
+
+/** The jobs of the first turn of a fork, in its inbox. */
+function withReadableJobs(data: Record<string, unknown>, convert: Convert): Record<string, unknown> {
+  const jobs = data["jobs"] as readonly Message[] | undefined;
+  if (jobs === undefined) return data;
+  const outcomeOf = (job: Message): Message => {
+    const outcome = job["outcome"] as Message | undefined;
+    return outcome !== undefined && "value" in outcome ? { ...job, outcome: { ...outcome, value: convert(outcome["value"]) } } : job;
+  };
+  return { ...data, jobs: jobs.map((job) => outcomeOf(converted(job, convert))) };
 }
 
 function saysTheSame(start: Extract<Job, { type: "start" }>, birth: Birth): boolean {

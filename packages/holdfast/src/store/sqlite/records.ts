@@ -52,7 +52,14 @@ const SHAPES = ["", "1", "2", "3"].map((facts) => new Shape([facts]));
 /** A turn without records is kept as one row that says so. */
 const EMPTY: RecordColumns = ["empty", null, null, null, null, null, null];
 
-export function appendTurn(db: Connection, run: number, execution: number, worker: number, turn: Turn, birth: Birth | undefined): void {
+export function appendTurn(
+  db: Connection,
+  run: number,
+  execution: number,
+  worker: number | null,
+  turn: Turn,
+  birth: Birth | undefined,
+): void {
   const { index, time, historyLength, jobs, commands } = turn;
   const count = Math.max(jobs.length + commands.length, 1);
   for (let at = 0; at < count; ) {
@@ -94,7 +101,7 @@ function composeInsert([facts = "", ...words]: readonly string[]): string {
     rows.push(`(?1, ?2, ?3, ?4, ${position}${ofTurn}, '${direction}', '${type.replaceAll("'", "''")}', ${own.join(", ")})`);
   }
   const columns = "run, execution, turn, time, position, history_length, worker, state, direction, type, seq, unit, name, n, data, value";
-  // OR FAIL spares SQLite the journal from which it would take back some of the rows: whoever sees an error takes back everything.
+  // OR FAIL spares SQLite the journal from which it would take back some of the rows: an error rolls back everything.
   return `INSERT OR FAIL INTO holdfast_records (${columns}) VALUES ${rows.join(", ")}`;
 }
 
@@ -113,6 +120,9 @@ export interface KeptTurn {
 
 export const SELECT_RECORDS =
   "SELECT id, turn, time, history_length, worker, state, direction, type, seq, unit, name, n, data, value FROM holdfast_records";
+/** The same without the values of users: they may be large. */
+export const SELECT_WITHOUT_VALUES = `SELECT id, turn, time, history_length, worker, NULL, direction, type, seq, unit, name, n, data,
+  CASE WHEN value IS NULL THEN NULL ELSE 'null' END FROM holdfast_records`;
 const HISTORY = `${SELECT_RECORDS} WHERE run = ? AND execution = ? ORDER BY turn, id`;
 
 export function readRecords(db: Connection, run: number, execution: number): Row[] {

@@ -28,7 +28,7 @@ export function readClaim(db: Connection, workerId: string, { runId, epoch, seen
     const inbox = readNumber(lastMessage) > seen ? readInbox(db, readNumber(key), seen) : [];
     return { key: readNumber(key), inbox, leasedUntil: readNumber(leasedUntil) };
   } catch (error) {
-    // A run whose messages can't be read is let go: the next claim blocks it. Those that are renewed with it are kept.
+    // A run whose messages can't be read counts as lost: the next claim blocks it. Those that are renewed with it are kept.
     if (!isDamage(error)) throw error;
     return LOST;
   }
@@ -58,11 +58,11 @@ export function hasLongLeases(db: Connection, now: number): boolean {
   const exists = (table: string, where: string): string => `EXISTS (SELECT 1 FROM ${table} WHERE ${where})`;
   const runs = [LONG_RUNS, DUE_NEW, DUE_TOLD].map((where) => exists("holdfast_runs", where));
   const tasks = [LONG_TASKS, DUE_TASKS].map((where) => exists("holdfast_tasks", where));
-  const sql = `SELECT ${[...runs, ...tasks].join(" OR ")}`;
+  const sql = `SELECT ${[...runs, ...tasks, exists("holdfast_queue_starts", "at > ?1")].join(" OR ")}`;
   return db.get(sql, [now])?.[0] === 1;
 }
 
-/** W3: whoever lives renews them in time. A dead worker would keep what it has until the old time has come round again. */
+/** W3: a living worker renews its leases in time. A dead worker would keep its runs until the old time is reached again. */
 export function cutLeases(session: Session, now: number): void {
   const { db } = session;
   session.changed("work");
@@ -70,5 +70,6 @@ export function cutLeases(session: Session, now: number): void {
   db.run(`UPDATE holdfast_runs SET available_at = ?1 + lease WHERE ${LONG_RUNS}`, [now]);
   for (const due of [DUE_NEW, DUE_TOLD]) db.run(`UPDATE holdfast_runs SET available_at = ?1 WHERE ${due}`, [now]);
   db.run(`UPDATE holdfast_tasks SET available_at = ?1 WHERE ${DUE_TASKS}`, [now]);
+  db.run("UPDATE holdfast_queue_starts SET at = ?1 WHERE at > ?1", [now]); // Q4: what was started later than now counts from now
   db.run(`UPDATE holdfast_tasks SET leased_until = ?1 + lease, due_at = min(due_at, ?1 + lease) WHERE ${LONG_TASKS}`, [now]);
 }

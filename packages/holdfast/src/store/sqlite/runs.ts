@@ -1,4 +1,4 @@
-// A run as a row, and as anybody may look at it.
+// A run as a row of columns and as a value of the port.
 // Owns: the columns that make a `RunRow`, in their order.
 // Invariants: P11 (statuses and which of them are open).
 
@@ -25,18 +25,21 @@ export const ALL_STATUSES: readonly RunStatus[] = [
 const COLUMNS = [
   "id", "workflow", "version", "status", "queue", "priority", "output", "error", "waiting_for", "execution", "attempt", "parent_id",
   "parent_execution", "parent_seq", "parent_close", "parent_announce", "attributes", "retry", "created_at", "started_at", "available_at",
-  "deadline_at", "finished_at", "worker_id", "epoch", "recoveries", "resumable",
+  "deadline_at", "finished_at", "worker_id", "epoch", "recoveries", "resumable", "work_key", "schedule", "tick", "forked_from", "after_id",
+  "retention",
 ] as const; // biome-ignore format: lines read best
 const ALL_COLUMNS = [...COLUMNS, "history_length", "turns", "input", "seed", "state"] as const;
 /** Where each is in a row. */
 const AT = Object.fromEntries(ALL_COLUMNS.map((name, i) => [name, i])) as Record<(typeof ALL_COLUMNS)[number], number>;
 
-const columns = (unread: readonly string[]): string =>
-  `${COLUMNS.map((name) => (unread.includes(name) ? "NULL" : `r.${name}`)).join(", ")}, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW}, e.input, e.seed, s.state`;
+const columns = (unread: readonly string[], values = "e.input, e.seed, s.state"): string =>
+  `${COLUMNS.map((name) => (unread.includes(name) ? "NULL" : `r.${name}`)).join(", ")}, ${HISTORY_LENGTH_NOW}, ${TURNS_NOW}, ${values}`;
 /** A run is open until it has an end. In SQL: `finished_at IS NULL`. */
 export const RUN_COLUMNS: string = columns([]);
 /** The same for a claim, which empties these two: whatever is in them. */
 export const CLAIM_COLUMNS: string = columns(["error", "waiting_for"]);
+/** The same for a list that shows no values, of `holdfast_runs` r alone: what is not read is null. */
+export const LISTED_COLUMNS: string = columns(["output"], "NULL, NULL, NULL");
 export const RUN_TABLES = `holdfast_runs r
   JOIN holdfast_executions e ON e.run = r.key AND e.execution = r.execution
   LEFT JOIN holdfast_states s ON s.run = r.key`;
@@ -49,7 +52,7 @@ const ENDS: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled",
 
 function readStatus(value: Value | undefined): RunStatus {
   if (typeof value === "string" && STATUSES.has(value)) return value as RunStatus;
-  throw new TypeError(`There is no status "${readText(value)}".`);
+  throw new TypeError(`Unknown status: "${readText(value)}".`);
 }
 
 /** By index: to take thirty columns apart by pattern makes an object for each. */
@@ -65,6 +68,12 @@ export function runRow(row: Row): RunRow {
     version: readOptionalText(row[AT.version]),
     status,
     queue: readText(row[AT.queue]),
+    key: readOptionalText(row[AT.work_key]),
+    schedule: readOptionalText(row[AT.schedule]),
+    tick: readOptionalNumber(row[AT.tick]),
+    forkedFrom: readOptionalText(row[AT.forked_from]),
+    after: readOptionalText(row[AT.after_id]),
+    retention: readRetention(row[AT.retention]),
     priority: readNumber(row[AT.priority]),
     input: readPayload(row[AT.input]),
     output: readOptionalPayload(row[AT.output]),
@@ -89,6 +98,14 @@ export function runRow(row: Row): RunRow {
     turns,
     recoveries: readNumber(row[AT.recoveries]),
   };
+}
+/** -1: forever. */
+function readRetention(value: Value | undefined): RunRow["retention"] {
+  const ms = readOptionalNumber(value);
+  return ms !== undefined && ms < 0 ? "forever" : ms;
+}
+export function retentionOrNull(retention: RunRow["retention"]): number | null {
+  return retention === "forever" ? -1 : (retention ?? null);
 }
 function parentOf(row: Row): ParentLink {
   return {

@@ -4,16 +4,27 @@
 // `application_id` are the user's. A newer version, one that was made by another text, and tables of that name that are not ours, are left
 // as they are; migrations are all or nothing.
 //
-// A map, for whoever opens the file with `sqlite3`. Times are milliseconds since 1970; values of users are JSON as the codec wrote it
+// A map, for reading the file with `sqlite3`. Times are milliseconds since 1970; values of users are JSON as the codec wrote it
 // (bytes of a codec that encrypts are blobs). The views `holdfast_overview` (runs) and `holdfast_history` show the same with dates to
 // read. Each name begins with `holdfast_`:
 //
 //   schema        One row: the version of the schema, and a hash of the text that made it.
-//   runs          One row a run: what it is, how it stands, who works on it. `key` is its number in the other tables.
-//                 A run can be claimed when `available_at` has come; while a worker has it, `worker_id` says who and `available_at` when
+//   runs          One row per run: what it is, its status, and the worker that has it. `key` is its number in the other tables.
+//                 A run can be claimed when `available_at` has come; while a worker has it, `worker_id` names it and `available_at` is when
 //                 its lease ends (`lease` is how long it was given for); null means that only a message wakes it. `epoch` counts claims: a write that names an old one is
 //                 refused (D4). `last_message` is the highest inbox id that it ever had, `rollbacks` how many steps would be undone.
+//                 `work_key` is the `key` of its start; `schedule` and `tick` what started it; `retention` how long its workflow keeps it once it
+//                 has closed (-1: forever, null: as the engine says) and `remove_at` when it goes; `after_id` the run that it waits for
+//                 (`not_before`: when it begins at the earliest, once that has closed), and `awaited` that others wait for it; `has_next` that it has a next start,
+//                 `first_start` when the first of the starts was made that its execution has taken over (null: created_at); `held`
+//                 which slots it holds in a queue that counts open runs, and `under` which of its parent's it goes under (bits: 1 the queue's,
+//                 2 the key's). Of the link to its parent, a run whose parent was removed has `parent_close` alone.
+//   schedules     One row a schedule (T). `spec` is text that the engine reads: when it ticks, and what it starts. `tick` is the next tick that is
+//                 neither started nor missed, `due_at` when it is to be started; both null while it is paused. `revision` changes whenever
+//                 a caller changes it, `last_tick` and `last_run` are those of its last tick that has a run.
 //   start_keys    Idempotency keys of starts, by workflow, and the run that each started (M3): several a run, for its life.
+//   next_starts   What a run begins with once it has closed (Q9): the newest start as JSON, when the first was made that it has taken over, and
+//                 whether the run was canceled for it. Messages that wait with it are in the inbox under -key.
 //   executions    One row an execution of a run (P10): its input, version and random seed. They never change, and inputs can be large:
 //                 in the row of the run they would be copied with every turn.
 //   states        The published state of a run (P5), for the same reason.
@@ -29,8 +40,22 @@
 //   tasks         Activities that are waiting or being carried out (D11). `due_at` is when the store has to look at one again: a lease, a
 //                 timeout or a missed heartbeat.
 //   lanes         The distinct (queue, workflow, version, priority) of runs, by number. A claim looks at the first run of each lane that
-//                 it serves, so it costs the same however many runs sleep, or belong to workflows that nobody serves.
+//                 it serves, so it costs the same however many runs sleep, or belong to workflows that no worker serves.
+//   queues        One row a queue that has limits, a pause or work with a key (Q): the limits as they were set, and until when it is paused.
+//                 Work with a key, and all work of a queue with limits, is *filed*: its lane is negative.
+//   queue_pauses  Keys that are paused, and until when.
+//   filed_lanes   Two kinds of rows. Without `place`: where filed work of one workflow (or activity) and version is that is not due, or that
+//                 a worker has. With `place`: what is due there of one key and priority, and needs the same (bits: a slot of the queue, a slot
+//                 of the key, room for a start, and that the rate of the queue counts it). `runs.lane` is the number, negated. Claims move what becomes due from the first to the
+//                 second, take the lanes with the lowest `pass` first, and delete those that are empty. `key` is '=' and the key, or ''
+//                 for work without one. So a claim costs the same for one key and for 100,000, and with any backlog behind a key.
+//   queue_keys    The pass of each key that was served lately; `queue_times`: the pass at which each priority was served last. `share` is what
+//                 the pass is for: claims or, where the queue has a rate, starts. Those are `lag` behind.
+//   queue_starts  When work was started in queues with a rate, for as long as the longest window.
 //   workers       Names of workers, by number.
+//   live_workers  Workers that are alive, and what they serve, as JSON. `seen_at` is their last beat, `alive_for` how long that counts.
+//   workflows     What the messages of each workflow look like, as the last worker that started has registered it, as JSON.
+//   attributes    The attributes of runs once more, one row each, for lists: texts are bytes of UTF-8. What counts is the column of `runs`.
 
 import { createHash } from "node:crypto";
 import { StoreCorruptError, StoreForeignError, StoreSchemaError, StoreVersionError } from "../errors.ts";
@@ -47,6 +72,19 @@ CREATE TABLE holdfast_runs (
   status TEXT NOT NULL,
   queue TEXT NOT NULL,
   priority INTEGER NOT NULL,
+  work_key TEXT,
+  schedule TEXT,
+  tick INTEGER,
+  forked_from TEXT,
+  retention INTEGER,
+  remove_at INTEGER,
+  after_id TEXT,
+  not_before INTEGER,
+  first_start INTEGER,
+  awaited INTEGER NOT NULL DEFAULT 0,
+  has_next INTEGER NOT NULL DEFAULT 0,
+  held INTEGER NOT NULL DEFAULT 0,
+  under INTEGER NOT NULL DEFAULT 0,
   lane INTEGER NOT NULL,
   available_at INTEGER,
   worker_id TEXT,
@@ -80,12 +118,35 @@ CREATE TABLE holdfast_runs (
   output
 );
 CREATE INDEX holdfast_runs_to_claim ON holdfast_runs (lane, available_at) WHERE available_at IS NOT NULL;
+CREATE INDEX holdfast_runs_claimed ON holdfast_runs (queue, work_key) WHERE lane < 0 AND worker_id IS NOT NULL;
+CREATE INDEX holdfast_runs_held ON holdfast_runs (queue, work_key) WHERE held > 0;
 CREATE INDEX holdfast_runs_by_creation ON holdfast_runs (created_at);
 CREATE INDEX holdfast_runs_by_status ON holdfast_runs (status, created_at);
 CREATE INDEX holdfast_runs_by_workflow ON holdfast_runs (workflow, created_at);
+CREATE INDEX holdfast_runs_by_queue ON holdfast_runs (queue, created_at) WHERE queue <> 'default';
+CREATE INDEX holdfast_runs_by_version ON holdfast_runs (version, created_at) WHERE version IS NOT NULL;
+CREATE INDEX holdfast_runs_by_work_key ON holdfast_runs (work_key, created_at) WHERE work_key IS NOT NULL;
+CREATE INDEX holdfast_runs_by_schedule ON holdfast_runs (schedule, created_at) WHERE schedule IS NOT NULL;
+CREATE INDEX holdfast_runs_by_end ON holdfast_runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX holdfast_runs_to_remove ON holdfast_runs (remove_at) WHERE remove_at IS NOT NULL;
 CREATE INDEX holdfast_runs_by_parent ON holdfast_runs (parent_id, finished_at) WHERE parent_id IS NOT NULL;
+CREATE INDEX holdfast_runs_by_after ON holdfast_runs (after_id) WHERE after_id IS NOT NULL;
 CREATE INDEX holdfast_runs_by_deadline ON holdfast_runs (deadline_at)
   WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND expired = 0;
+CREATE INDEX holdfast_runs_queued ON holdfast_runs (schedule) WHERE schedule IS NOT NULL AND after_id IS NOT NULL AND finished_at IS NULL;
+
+CREATE TABLE holdfast_schedules (
+  id TEXT NOT NULL PRIMARY KEY,
+  revision TEXT NOT NULL,
+  spec TEXT NOT NULL,
+  paused INTEGER NOT NULL,
+  tick INTEGER,
+  due_at INTEGER,
+  last_tick INTEGER,
+  last_run TEXT,
+  missed INTEGER NOT NULL
+);
+CREATE INDEX holdfast_schedules_due ON holdfast_schedules (due_at) WHERE due_at IS NOT NULL;
 
 CREATE TABLE holdfast_start_keys (
   workflow TEXT NOT NULL,
@@ -93,6 +154,9 @@ CREATE TABLE holdfast_start_keys (
   run INTEGER NOT NULL,
   PRIMARY KEY (workflow, key)
 ) WITHOUT ROWID;
+CREATE INDEX holdfast_start_keys_by_run ON holdfast_start_keys (run);
+
+CREATE TABLE holdfast_next_starts (run INTEGER PRIMARY KEY, start TEXT NOT NULL, first_at INTEGER NOT NULL, replacing INTEGER NOT NULL);
 
 CREATE TABLE holdfast_executions (
   run INTEGER NOT NULL,
@@ -202,9 +266,14 @@ CREATE TABLE holdfast_tasks (
   leased_until INTEGER,
   lease INTEGER,
   heartbeat_at INTEGER,
-  last_heartbeat
+  last_heartbeat,
+  work_key TEXT,
+  priority INTEGER NOT NULL DEFAULT 0,
+  lane INTEGER
 );
-CREATE INDEX holdfast_tasks_to_claim ON holdfast_tasks (queue, activity, available_at) WHERE available_at IS NOT NULL;
+CREATE INDEX holdfast_tasks_to_claim ON holdfast_tasks (queue, activity, available_at) WHERE available_at IS NOT NULL AND lane IS NULL;
+CREATE INDEX holdfast_tasks_filed ON holdfast_tasks (lane, available_at) WHERE lane IS NOT NULL AND available_at IS NOT NULL;
+CREATE INDEX holdfast_tasks_claimed ON holdfast_tasks (queue, work_key) WHERE lane IS NOT NULL AND worker_id IS NOT NULL;
 CREATE INDEX holdfast_tasks_by_due ON holdfast_tasks (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX holdfast_tasks_by_run ON holdfast_tasks (run, seq);
 
@@ -217,7 +286,77 @@ CREATE TABLE holdfast_lanes (
 );
 CREATE INDEX holdfast_lanes_by_queue ON holdfast_lanes (queue, workflow, version, priority);
 
+CREATE TABLE holdfast_queues (queue TEXT PRIMARY KEY, spec TEXT, paused_until INTEGER) WITHOUT ROWID;
+
+CREATE TABLE holdfast_queue_pauses (queue TEXT NOT NULL, key TEXT NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (queue, key)) WITHOUT ROWID;
+
+-- With AUTOINCREMENT no number is used again: a row of a run may still name one that is gone.
+CREATE TABLE holdfast_filed_lanes (
+  lane INTEGER PRIMARY KEY AUTOINCREMENT,
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version TEXT,
+  place INTEGER,
+  priority INTEGER,
+  needs INTEGER,
+  key TEXT,
+  pass REAL
+);
+CREATE INDEX holdfast_filed_lanes_places ON holdfast_filed_lanes (queue, kind) WHERE place IS NULL;
+CREATE INDEX holdfast_filed_lanes_by_pass ON holdfast_filed_lanes (place, priority, needs, pass, lane) WHERE place IS NOT NULL;
+CREATE INDEX holdfast_filed_lanes_by_key ON holdfast_filed_lanes (queue, kind, key, priority) WHERE place IS NOT NULL;
+
+CREATE TABLE holdfast_queue_keys (
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  share TEXT NOT NULL,
+  pass REAL NOT NULL,
+  idle INTEGER NOT NULL,
+  PRIMARY KEY (queue, kind, key, share)
+);
+CREATE INDEX holdfast_queue_keys_by_pass ON holdfast_queue_keys (queue, kind, share, pass);
+
+CREATE TABLE holdfast_queue_times (
+  queue TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  share TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  time REAL NOT NULL,
+  lag REAL NOT NULL DEFAULT 0,
+  PRIMARY KEY (queue, kind, share, priority)
+) WITHOUT ROWID;
+
+CREATE TABLE holdfast_queue_starts (queue TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX holdfast_queue_starts_by_time ON holdfast_queue_starts (queue, kind, at);
+CREATE INDEX holdfast_queue_starts_by_key ON holdfast_queue_starts (queue, kind, key, at);
+
 CREATE TABLE holdfast_workers (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE);
+
+CREATE TABLE holdfast_live_workers (
+  id TEXT PRIMARY KEY,
+  info TEXT NOT NULL,
+  started_at INTEGER NOT NULL,
+  seen_at INTEGER NOT NULL,
+  alive_for INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE holdfast_workflows (workflow TEXT NOT NULL, version TEXT, info TEXT NOT NULL);
+CREATE INDEX holdfast_workflows_by_name ON holdfast_workflows (workflow, version);
+
+-- Twice: by run, for changes and for tests of runs that another index has found; by value, for lists.
+CREATE TABLE holdfast_attributes (
+  run INTEGER NOT NULL,
+  name NOT NULL,
+  type TEXT NOT NULL,
+  value NOT NULL,
+  created_at INTEGER NOT NULL,
+  PRIMARY KEY (run, name)
+) WITHOUT ROWID;
+CREATE INDEX holdfast_attributes_by_value ON holdfast_attributes (name, type, value, created_at);
+CREATE TRIGGER holdfast_attributes_of_deleted_runs AFTER DELETE ON holdfast_runs WHEN OLD.attributes <> '{}'
+  BEGIN DELETE FROM holdfast_attributes WHERE run = OLD.key; END;
 
 CREATE VIEW holdfast_overview AS
 SELECT r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.execution, r.attempt, r.waiting_for,
@@ -245,7 +384,7 @@ export function schemaHash(version: number = SCHEMA_VERSION): string {
 
 /** Refuses files whose tables are not ours, or newer than we are. True if there is something to migrate. */
 export function needsMigration(library: Library, where: string): boolean {
-  // One look at everything: between two, somebody else may migrate.
+  // One read for all of it: between two, another process may migrate.
   library.exec("BEGIN");
   try {
     return findVersion(library, where) < SCHEMA_VERSION;
@@ -258,11 +397,17 @@ export function needsMigration(library: Library, where: string): boolean {
 export function migrate(library: Library, where: string): void {
   const from = findVersion(library, where);
   if (from === SCHEMA_VERSION) return;
-  for (const migration of MIGRATIONS.slice(from)) library.exec(migration);
-  library.exec(`DELETE FROM holdfast_schema; INSERT INTO holdfast_schema (version, hash) VALUES (${SCHEMA_VERSION}, '${schemaHash()}')`);
+  library.exec(migrationStatements(from));
 }
 
-/** A lock that was kept would be in the way of whoever else has the file open. */
+/** What brings a file from a version (0: it has no tables of Holdfast) to the newest. */
+export function migrationStatements(from: number): string {
+  if (from >= SCHEMA_VERSION) return "";
+  const version = `DELETE FROM holdfast_schema;\nINSERT INTO holdfast_schema (version, hash) VALUES (${SCHEMA_VERSION}, '${schemaHash()}');\n`;
+  return `${MIGRATIONS.slice(from).join("\n")}\n${version}`;
+}
+
+/** A lock that is kept would block other processes that have the file open. */
 function endLook(library: Library): void {
   try {
     library.exec("ROLLBACK");
@@ -271,7 +416,7 @@ function endLook(library: Library): void {
   }
 }
 
-/** 0: there is nothing of ours. */
+/** 0: there are no tables of Holdfast. */
 function findVersion(library: Library, where: string): number {
   const names = findNames(library);
   if (names.length === 0) return 0;

@@ -1,37 +1,52 @@
 // What the queries of one store share: the connection, and what it remembers between them.
-// Owns: numbers of lanes and workers, once looked up; runs that are leased here; what has changed since watchers were last told.
-// Invariants: nothing is remembered that a rollback has taken back.
+// Owns: numbers of lanes and workers, once looked up; runs that are leased here; what has changed since watchers were last called.
+// Invariants: nothing is remembered that was rolled back.
 
 import type { Wakeup, WakeupKind } from "../port.ts";
-import { text, textOrNull } from "./columns.ts";
+import type { StoredQueueSpec } from "../queuePort.ts";
+import { readJson, readNumber, text, textOrNull } from "./columns.ts";
 import type { Connection } from "./connection.ts";
-import { isRefused } from "./failures.ts";
 import { findRun, type RunHead } from "./findRun.ts";
 import { LeasedRunCache } from "./leasedRunCache.ts";
 
-const MOST_REMEMBERED = 10_000;
-
-export interface Swept {
-  readonly done: number;
-  readonly refusal: unknown;
+/** What is set for a queue. */
+export interface Filing {
+  readonly spec: StoredQueueSpec | undefined;
+  /** 0: it is not paused. */
+  readonly pausedUntil: number;
 }
+export function readFiling(db: Connection, queue: string): Filing {
+  const [spec = null, until = null] = db.get("SELECT spec, paused_until FROM holdfast_queues WHERE queue = ?", [text(queue)]) ?? [];
+  return { spec: spec === null ? undefined : readJson<StoredQueueSpec>(spec), pausedUntil: until === null ? 0 : readNumber(until) };
+}
+
+const MOST_REMEMBERED = 10_000;
 
 export class Session {
   readonly db: Connection;
   readonly leasedRuns = new LeasedRunCache();
+  /** B4: how long this engine keeps closed runs whose workflow says nothing. Undefined: forever. */
+  readonly retention: number | undefined;
   #lanes = new Map<string, number>();
   #workers = new Map<string, number>();
+  readonly #filings = new Map<string, Filing>();
+  #version: unknown;
   #changed: { [K in WakeupKind]?: true } = {};
 
-  constructor(db: Connection) {
+  constructor(db: Connection, retention?: number) {
     this.db = db;
+    this.retention = retention;
   }
 
   /** Takes the write lock, or throws that it is busy. `trusting`: see `Connection.begin`. */
   begin(trusting = false): void {
     this.db.begin(trusting);
     try {
-      this.leasedRuns.seen(this.db.get("PRAGMA data_version", [])?.[0]);
+      const [version] = this.db.get("PRAGMA data_version", []) ?? [];
+      this.leasedRuns.seen(version);
+      // Another connection has written since: it may have set limits.
+      if (version !== this.#version) this.#filings.clear();
+      this.#version = version;
     } catch (error) {
       this.db.rollback();
       throw error;
@@ -40,29 +55,6 @@ export class Session {
   /** Within a transaction. */
   find(runId: string): RunHead | undefined {
     return this.leasedRuns.find(runId) ?? findRun(this.db, runId);
-  }
-
-  /**
-   * Within a transaction, for what nobody has asked for: does it with each of them. What the database refuses is undone by itself, and keeps
-   * nobody from the others, nor from what shares the transaction. Returns how many were done, and the last refusal.
-   */
-  each<T>(items: readonly T[], work: (item: T) => unknown): Swept {
-    let done = 0;
-    let refusal: unknown;
-    for (const item of items) {
-      this.db.run("SAVEPOINT item", []);
-      try {
-        work(item);
-        done++;
-      } catch (error) {
-        if (!isRefused(error) || !this.db.isInTransaction()) throw error;
-        this.db.run("ROLLBACK TO item", []);
-        this.leasedRuns.clear();
-        refusal = error;
-      }
-      this.db.run("RELEASE item", []);
-    }
-    return { done, refusal };
   }
 
   laneOf(queue: string, workflow: string, version: string | undefined, priority: number): number {
@@ -79,6 +71,29 @@ export class Session {
     }
     return lane;
   }
+  /** A number that never changes. */
+  numberOf(name: string, find: () => number): number {
+    let number = this.#lanes.get(name);
+    if (number === undefined) {
+      number = find();
+      remember(this.#lanes, name, number);
+    }
+    return number;
+  }
+  /** The limits and the pause of a queue. Within a transaction. */
+  filing(queue: string): Filing {
+    let filing = this.#filings.get(queue);
+    if (filing === undefined) {
+      filing = readFiling(this.db, queue);
+      if (this.#filings.size >= MOST_REMEMBERED) this.#filings.clear();
+      this.#filings.set(queue, filing);
+    }
+    return filing;
+  }
+  /** They are written. */
+  forgetFiling(queue: string): void {
+    this.#filings.delete(queue);
+  }
   workerKey(id: string): number {
     let key = this.#workers.get(id);
     if (key === undefined) {
@@ -93,7 +108,7 @@ export class Session {
     return key;
   }
 
-  /** Watchers are told after the commit. */
+  /** Watchers are called after the commit. */
   changed(what: WakeupKind): void {
     this.#changed[what] = true;
   }
@@ -106,6 +121,7 @@ export class Session {
   forget(): void {
     this.#lanes = new Map();
     this.#workers = new Map();
+    this.#filings.clear();
     this.leasedRuns.clear();
     this.#changed = {};
   }

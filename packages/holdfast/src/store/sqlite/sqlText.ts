@@ -1,7 +1,7 @@
-// What can be told from the text of SQL that users hand in, before a library sees it.
+// What the text of a user's SQL says, before a library sees it.
 // Owns: the tokens that matter: words, parameters, ends of statements; texts, quoted names and comments are passed over. Which PRAGMAs
 // only read.
-// Invariants: nothing is parsed that SQLite parses better; what is no SQL is SQLite's to refuse.
+// Invariants: nothing is parsed that SQLite parses better; SQLite refuses what is not SQL.
 
 const TOKEN =
   /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|[:@$][\p{L}\p{N}_]+|\?\d*|[\p{L}_][\p{L}\p{N}_$]*|\p{N}[\p{L}\p{N}_.]*|;/gu;

@@ -5,6 +5,7 @@
 import { formatLocation } from "@holdfast/core";
 import { readJson, readNumber, readOptionalText, readText, text, textOrNull } from "./columns.ts";
 import type { Connection } from "./connection.ts";
+import { laneForTask } from "./filedLanes.ts";
 import type { Row, Value } from "./library.ts";
 import type { Session } from "./session.ts";
 
@@ -20,7 +21,7 @@ interface Truth {
 }
 interface StrayTask {
   readonly id: number;
-  /** Undefined: none of its run's. */
+  /** Undefined: its run has no such operation. */
   readonly truth: Truth | undefined;
   /** When it should be available, or looked at: its own time would be never. */
   readonly availableAt: number | undefined;
@@ -28,13 +29,15 @@ interface StrayTask {
 }
 
 // It waits until its last attempt said, or from the start; a worker has it until its lease ends.
-const OF_RUN = "CASE WHEN r.queue IS (SELECT l.queue FROM holdfast_lanes l WHERE l.lane = r.lane) THEN r.queue END";
+const OF_RUN =
+  "CASE WHEN r.queue IS coalesce((SELECT l.queue FROM holdfast_lanes l WHERE l.lane = r.lane), (SELECT f.queue FROM holdfast_filed_lanes f WHERE f.lane = -r.lane)) THEN r.queue END";
 const TASKS = `SELECT t.id, t.run, t.execution, t.seq, t.activity, t.queue, t.location, r.execution, ${OF_RUN}, r.finished_at IS NULL,
     CASE WHEN t.worker_id IS NULL AND t.available_at > max(t.scheduled_at, coalesce((SELECT max(a.retry_at) FROM holdfast_attempts a
       WHERE a.run = t.run AND a.execution = t.execution AND a.seq = t.seq), t.scheduled_at))
       THEN max(t.scheduled_at, coalesce((SELECT max(a.retry_at) FROM holdfast_attempts a
         WHERE a.run = t.run AND a.execution = t.execution AND a.seq = t.seq), t.scheduled_at)) END,
-    CASE WHEN t.worker_id IS NOT NULL AND (t.due_at IS NULL OR t.due_at > t.leased_until) THEN coalesce(t.leased_until, t.started_at, 0) END
+    CASE WHEN t.worker_id IS NOT NULL AND (t.due_at IS NULL OR t.due_at > t.leased_until) THEN coalesce(t.leased_until, t.started_at, 0) END,
+    t.lane IS NOT NULL AND NOT EXISTS (SELECT 1 FROM holdfast_filed_lanes f WHERE f.lane = -t.lane)
   FROM holdfast_tasks t LEFT JOIN holdfast_runs r ON r.key = t.run WHERE t.id > ? ORDER BY t.id LIMIT ?`;
 const COMMANDS =
   "SELECT run, execution, seq, unit, name, n, data FROM holdfast_records WHERE run = ? AND execution = ? AND type = 'activity'";
@@ -45,20 +48,22 @@ export function findStrayTasks(db: Connection, after: number, limit: number): { 
   const known = new Map<Value, Map<Value, Truth>>();
   const stray: StrayTask[] = [];
   for (const row of rows) {
-    const [id, run = null, execution, seq = null, activity, queue, location, current = null, ofRun, isOpen, availableAt, dueAt] = row;
+    const [id, run = null, execution, seq = null, activity, queue, location, current = null, ofRun, isOpen, ...times] = row;
     let commands = known.get(run);
     if (commands === undefined) {
       commands = new Map(db.all(COMMANDS, [run, current]).flatMap((one) => truthOf(one, ofRun)).map((truth) => [truth.seq, truth])); // biome-ignore format: one line
       known.set(run, commands);
     }
     const truth = isOpen === 1 ? commands.get(seq) : undefined;
-    // Where the location says otherwise too, two stand against one record: its run says so when it is claimed.
+    // If the location differs as well, two columns contradict one record: the claim of the run reports that.
     const isRight =
       truth !== undefined &&
       (truth.location !== readText(location) ||
         (truth.execution === execution && truth.activity === readText(activity) && (truth.queue ?? readText(queue)) === readText(queue)));
-    const times = { availableAt: momentOf(availableAt), dueAt: momentOf(dueAt) };
-    if (!isRight || times.availableAt !== undefined || times.dueAt !== undefined) stray.push({ id: readNumber(id), truth, ...times });
+    const [availableAt, dueAt] = times.map(momentOf);
+    const isLost = times.at(-1) === 1;
+    if (!isRight || isLost || availableAt !== undefined || dueAt !== undefined)
+      stray.push({ id: readNumber(id), truth, availableAt, dueAt });
   }
   return { stray, last: rows.length < limit ? undefined : readNumber(rows.at(-1)?.[0]) };
 }
@@ -99,6 +104,7 @@ export function repairTasks(session: Session, after: number, limit: number, now:
       const { run, execution, seq, activity, queue, location } = owner;
       db.run(MOVE, [run, execution, seq, text(activity), textOrNull(queue), text(location), id]);
     }
+    fileTask(session, id);
     if (availableAt !== undefined) db.run("UPDATE holdfast_tasks SET available_at = ? WHERE id = ?", [availableAt, id]);
     if (dueAt !== undefined) db.run("UPDATE holdfast_tasks SET due_at = ? WHERE id = ?", [Math.min(dueAt, now), id]);
   }
@@ -106,7 +112,15 @@ export function repairTasks(session: Session, after: number, limit: number, now:
   return stray.length;
 }
 
-/** The only operation that it can be of. None, or several: as far as can be told it is right. */
+/** Where it is filed follows from what it is. */
+function fileTask(session: Session, id: number): void {
+  const sql = "SELECT queue, activity, work_key, priority FROM holdfast_tasks WHERE id = ?";
+  const [queue, activity, key, priority] = session.db.get(sql, [id]) ?? [];
+  const task = { queue: readText(queue), activity: readText(activity), key: readOptionalText(key), priority: Number(priority) || 0 };
+  session.db.run("UPDATE holdfast_tasks SET lane = ? WHERE id = ?", [laneForTask(session, task, "any"), id]);
+}
+
+/** The only operation that it can belong to. Undefined if there is none, or if there are several: then the row is taken to be right. */
 function findOwner(db: Connection, id: number): Truth | undefined {
   const at = readOptionalText(db.get("SELECT location FROM holdfast_tasks WHERE id = ?", [id])?.[0]);
   const owners = db.all(OWNERS, [id]).flatMap((row) => truthOf(row, row.at(-1)).filter(({ location }) => location === at));

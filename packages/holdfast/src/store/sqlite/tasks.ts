@@ -1,7 +1,7 @@
 // Activities that wait or are being carried out: rows of `holdfast_tasks`.
 // Owns: how a task is added, read and dropped, and when it must be looked at next.
 // Invariants: D11 (one lease a task, limits by the store's clock); a task that waits has `available_at`, one that a worker has has none. A
-// row that can't be read fails its own operation, and nobody else's.
+// row that can't be read fails its own operation, and no other.
 
 import { type StoredRunRetry, serializeError } from "@holdfast/core";
 import { StoreCorruptError } from "../errors.ts";
@@ -19,10 +19,12 @@ import {
   readPayload,
   readText,
   text,
+  textOrNull,
 } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { blockById } from "./damage.ts";
 import { isDamage } from "./failures.ts";
+import { laneForTask } from "./filedLanes.ts";
 import { answerOperation } from "./inbox.ts";
 import type { Row } from "./library.ts";
 import type { Session } from "./session.ts";
@@ -36,14 +38,16 @@ export interface Task extends ClaimedTask {
   readonly heartbeatAt: number;
   /** The run's. */
   readonly deadlineAt: number | undefined;
+  /** Its queue may have limits: its end may make room for others (Q7). */
+  readonly isFiled: boolean;
 }
 
 export function addTask(session: Session, run: number, execution: number, task: NewTask, now: number): void {
   const { seq, activity, queue, location, input, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat } = task;
   session.db.run(
     `INSERT INTO holdfast_tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close,
-       schedule_to_close, schedule_to_start, heartbeat, scheduled_at, available_at, due_at, attempt, token)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, 0)`,
+       schedule_to_close, schedule_to_start, heartbeat, scheduled_at, available_at, due_at, attempt, token, work_key, priority, lane)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14, ?15, 0, ?16, ?17, ?18)`,
     [
       run,
       execution,
@@ -60,6 +64,9 @@ export function addTask(session: Session, run: number, execution: number, task: 
       now,
       earliest([after(now, scheduleToClose), after(now, scheduleToStart)]) ?? null,
       task.attempt ?? 0,
+      textOrNull(task.key),
+      task.priority ?? 0,
+      laneForTask(session, task, "due"),
     ],
   );
   session.changed("tasks");
@@ -67,7 +74,7 @@ export function addTask(session: Session, run: number, execution: number, task: 
 
 const TASK = `SELECT t.id, t.run, r.id, t.execution, t.seq, t.activity, t.queue, t.location, t.input, t.retry, t.start_to_close,
   t.schedule_to_close, t.schedule_to_start, t.heartbeat, t.scheduled_at, t.attempt, t.token, t.worker_id, t.started_at, t.leased_until,
-  t.heartbeat_at, t.last_heartbeat, r.deadline_at, r.execution
+  t.heartbeat_at, t.last_heartbeat, r.deadline_at, t.lane IS NOT NULL, r.execution
   FROM holdfast_tasks t JOIN holdfast_runs r ON r.key = t.run`;
 
 export function findTask(session: Session, id: number, now: number): Task | undefined {
@@ -89,7 +96,7 @@ function readTask(row: Row, damaged: (error: unknown) => void): Task | undefined
     return undefined;
   }
 }
-/** The operation fails, with what can't be read. If it can't be told which operation, its run is blocked and the task put aside. */
+/** The operation fails with the reason. If the row does not say which operation, the run is blocked and the task is set aside. */
 function endDamaged(session: Session, row: Row, cause: unknown, now: number): void {
   const [id, , runId, execution, seq] = row;
   if (typeof execution !== "number" || typeof seq !== "number" || !isOfRun(row)) {
@@ -97,7 +104,7 @@ function endDamaged(session: Session, row: Row, cause: unknown, now: number): vo
     blockById(
       session,
       readText(runId),
-      new TypeError(`holdfast_tasks, row ${String(id)}: its execution or seq is none of its run's.`, { cause }),
+      new TypeError(`holdfast_tasks, row ${String(id)}: its run has no such execution or seq.`, { cause }),
     );
     return;
   }
@@ -115,8 +122,9 @@ function isOfRun(row: Row): boolean {
 }
 function taskOf(row: Row): Task {
   const [id, run, runId, execution, seq, activity, queue, location, input, retry, startToClose, scheduleToClose, scheduleToStart] = row;
-  if (!isOfRun(row)) throw new TypeError("It is of no operation of its run.");
-  const [heartbeat, scheduledAt, attempt, token, workerId, startedAt, leasedUntil, heartbeatAt, lastHeartbeat, deadlineAt] = row.slice(13);
+  if (!isOfRun(row)) throw new TypeError("It does not belong to an operation of its run.");
+  const [heartbeat, scheduledAt, attempt, token, workerId, startedAt, leasedUntil, heartbeatAt, lastHeartbeat, deadlineAt, isFiled] =
+    row.slice(13);
   return {
     id: readNumber(id),
     run: readNumber(run),
@@ -141,10 +149,11 @@ function taskOf(row: Row): Task {
     heartbeatAt: readOptionalNumber(heartbeatAt) ?? 0,
     lastHeartbeat: readOptionalPayload(lastHeartbeat),
     deadlineAt: readOptionalNumber(deadlineAt),
+    isFiled: isFiled === 1,
   };
 }
 
-/** Gives up the activities of a run, all of them or those of these operations (C7). What a worker has of them is over: it is told. */
+/** Abandons the activities of a run, all of them or those of these operations (C7). Workers that run one are notified. */
 export function dropTasks(session: Session, run: number, now: number, seqs?: readonly number[]): void {
   const { db } = session;
   if (db.get("SELECT 1 FROM holdfast_tasks WHERE run = ? LIMIT 1", [run]) === undefined) return;

@@ -15,10 +15,15 @@ import { isReadingPragma, type SqlStatement, statementsOf } from "./sqlText.ts";
 
 /** What the function of a transaction step gets: better-sqlite3's ways, on Holdfast's connection. Of no use once the function has returned. */
 export interface SqliteTransaction {
+  /** A prepared statement. */
   prepare(sql: string): NamedStatement;
+  /** Runs statements without parameters. */
   exec(sql: string): void;
+  /** Runs a statement that writes: how many rows it changed (`changes`), and the id of the row that it inserted (`lastInsertRowid`). */
   run(sql: string, ...parameters: unknown[]): { changes: number; lastInsertRowid: number | bigint };
+  /** The first row of a query. Undefined if there is none. */
   get(sql: string, ...parameters: unknown[]): Record<string, Value> | undefined;
+  /** All rows of a query. */
   all(sql: string, ...parameters: unknown[]): Record<string, Value>[];
 }
 
@@ -28,7 +33,7 @@ export interface TransactionClaim {
   readonly seq: number;
 }
 
-/** Runs inside a transaction that others may share: what the user's function does is undone by itself if it throws. */
+/** Runs inside a transaction that others may share: only the writes of the user's function are undone if it throws. */
 export function transact(
   session: Session,
   claim: TransactionClaim,
@@ -80,7 +85,7 @@ function openTransaction(db: Connection): { handle: SqliteTransaction; end: () =
     try {
       return work();
     } catch (error) {
-      // D6: what is written now would be committed at once, by itself.
+      // D6: what is written now would be committed at once.
       if (!db.isInTransaction()) loss = isStorageFault(error) ? error : rolledBack(error);
       throw error;
     }

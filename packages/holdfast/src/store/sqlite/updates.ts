@@ -1,6 +1,6 @@
 // Updates by id, and how they ended.
 // Owns: the table `holdfast_updates`.
-// Invariants: M8 (rejected by one compare-and-set), M10 (the first outcome counts; who asks again gets the same, of one without a key for an
+// Invariants: M8 (rejected by one compare-and-set), M10 (the first outcome counts; a repeated request gets the same, of one without a key for an
 // hour at least).
 
 import { RunClosedError, serializeError } from "@holdfast/core";
@@ -48,10 +48,10 @@ export function hasOutcome(db: Connection, run: number, ids: readonly string[]):
 }
 
 const REJECT = `UPDATE holdfast_updates SET status = 'rejected', error = ?4, forget_at = CASE keyless WHEN 1 THEN ?5 END
-  WHERE run = ?1 AND id = ?2 AND status IS NULL AND accept_until <= ?3 AND inbox_id IN (SELECT id FROM holdfast_inbox WHERE run = ?1)
+  WHERE run = ?1 AND id = ?2 AND status IS NULL AND accept_until <= ?3 AND inbox_id IN (SELECT id FROM holdfast_inbox WHERE run IN (?1, -?1))
   RETURNING inbox_id`;
 const WAITS = `SELECT 1 FROM holdfast_updates WHERE run = ?1 AND id = ?2 AND status IS NULL AND accept_until > ?3
-  AND inbox_id IN (SELECT id FROM holdfast_inbox WHERE run = ?1)`;
+  AND inbox_id IN (SELECT id FROM holdfast_inbox WHERE run IN (?1, -?1))`;
 
 /** M8: what has waited in vain for a receive leaves the inbox. */
 export function rejectUpdate(
@@ -67,19 +67,19 @@ export function rejectUpdate(
     const known = readUpdate(db, runId, id);
     return known ?? (db.get(WAITS, [run.key, text(id), now]) === undefined ? undefined : "waiting");
   }
-  db.run("DELETE FROM holdfast_inbox WHERE id = ? AND run = ?", [inboxId, run.key]);
+  db.run("DELETE FROM holdfast_inbox WHERE id = ?1 AND run IN (?2, -?2)", [inboxId, run.key]);
   session.changed("results");
   return { status: "rejected", error };
 }
 
-/** The run is closed: what nobody took was rejected, what was accepted and has no outcome has failed. */
+/** The run is closed: updates that it did not take are rejected, those that it accepted and that have no outcome have failed. */
 export function refuseUpdates(db: Connection, run: { readonly key: number; readonly id: string }, status: string): void {
   if (db.get("SELECT 1 FROM holdfast_updates WHERE run = ? AND status IS NULL LIMIT 1", [run.key]) === undefined) return;
   const error = json(serializeError(new RunClosedError({ runId: run.id, status })));
   db.run(
     `UPDATE holdfast_updates SET error = ?1,
        status = CASE WHEN inbox_id IN (SELECT id FROM holdfast_inbox WHERE run = ?2) THEN 'rejected' ELSE 'failed' END
-     WHERE run = ?2 AND status IS NULL`,
+     WHERE run = ?2 AND status IS NULL AND inbox_id NOT IN (SELECT id FROM holdfast_inbox WHERE run = -?2)`, // Q9: those wait with its next start
     [error, run.key],
   );
 }

@@ -1,6 +1,6 @@
-// Who wants to know that something may have changed.
+// Watchers: callbacks for changes of this process and of others.
 // Owns: the watchers, and the look at other processes' writes while there are any.
-// Invariants: D9 (hints may be late or doubled: they cost time, never progress); nobody watching costs nothing; a watcher does not keep
+// Invariants: D9 (hints may be late or doubled: they cost time, never progress); without watchers it costs nothing; a watcher does not keep
 // the process alive.
 
 import type { Wakeup } from "../port.ts";
@@ -28,7 +28,7 @@ export class Watchers {
   }
 
   add(watcher: (wakeup: Wakeup) => void): () => void {
-    // A function of its own: the same callback given twice is two watchers.
+    // A new function each time: the same callback given twice is two watchers.
     const own = (wakeup: Wakeup): void => watcher(wakeup);
     this.#watchers.add(own);
     this.start();
@@ -42,7 +42,7 @@ export class Watchers {
       try {
         watcher(changes);
       } catch (error) {
-        // Its own fault, and not that of the write that it heard of.
+        // The watcher failed, not the write that it is called for.
         setImmediate(() => {
           throw error;
         });

@@ -1,7 +1,7 @@
 // Group commit: calls that are ready together share one transaction.
 // Owns: the queue of writes, and the one transaction that is under way.
 // Invariants: D3 (shared transactions), D2 (a write is in or out as a whole; one that fails takes no other with it); a lock of another
-// process is waited for without blocking; nobody is answered before the commit.
+// process is waited for without blocking; no caller is answered before the commit.
 //
 // The host gathers what is ready in a turn of the event loop before it calls; what is called in the same drain of microtasks shares a
 // transaction here. Waiting for another setImmediate here was measured and lost: W2 1.5 ms against 1.0, W1 2,400 to 3,200 runs/s
@@ -14,7 +14,7 @@ import type { Session } from "./session.ts";
 interface Write {
   /** How many items it has: what keeps transactions short. */
   readonly weight: number;
-  /** A worker goes on with a run: nobody has asked for this one. */
+  /** A turn of a worker, not a call of a client. */
   readonly isTurn: boolean;
   apply(): void;
   settle(): void;
@@ -26,9 +26,9 @@ const HEAVIEST = 300;
 const NONE: readonly Write[] = [];
 
 interface WriterOptions {
-  /** Told of what has changed, after the commit. */
+  /** Called with what has changed, after the commit. */
   readonly notify: (changes: Wakeup) => void;
-  /** What the caller is told of an error. */
+  /** The error that the caller gets. */
   readonly understood?: (error: unknown) => unknown;
   readonly gather?: ((flush: () => void) => void) | undefined;
 }
@@ -41,7 +41,7 @@ export class Writer {
   readonly #waiting: Write[] = [];
   #isScheduled = false;
   #flushing: Promise<void> | undefined;
-  /** Since when nobody here has got the lock. */
+  /** Since when the lock could not be taken. */
   #lockedSince: number | undefined;
   #isLeaving = false;
 
@@ -68,7 +68,7 @@ export class Writer {
       this.#schedule();
     });
   }
-  /** The store closes: resolves when everything that was asked for so far has been answered. Who still waits for the lock shares one patience. */
+  /** The store closes: resolves when everything that was asked for so far has been answered. Writes that still wait for the lock share one patience. */
   async drain(): Promise<void> {
     this.#isLeaving = true;
     while (this.#waiting.length > 0 || this.#flushing !== undefined) {
@@ -84,7 +84,7 @@ export class Writer {
       this.#flush();
     });
   }
-  /** With what there was no room for, or came too late: the event loop has a turn first. */
+  /** With the writes that did not fit or came too late, after a turn of the event loop. */
   #goOn(): void {
     if (this.#waiting.length > 0) this.#schedule(setImmediate);
   }
@@ -118,16 +118,16 @@ export class Writer {
   async #flushPatiently(): Promise<void> {
     const { length } = this.#waiting;
     try {
-      // Who comes while we wait for the lock goes along.
+      // Writes that come during the wait for the lock go along.
       await this.#lock();
     } catch (error) {
-      // Not those that came meanwhile: they have not waited as long.
+      // Not those that came later: they have not waited as long.
       for (const write of this.#waiting.splice(0, length)) write.fail(error);
       return;
     }
     await this.#writeEach(this.#writeWaiting());
   }
-  /** Within a transaction that has begun. One of several was at fault: those have to be written once more. */
+  /** Within a transaction that has begun. One of several failed: they have to be written again, one by one. */
   #writeWaiting(): readonly Write[] {
     const writes = this.#takeWaiting();
     const failure = this.#finish(writes);
@@ -146,7 +146,7 @@ export class Writer {
     }
     return this.#waiting.splice(0, count);
   }
-  /** Each by itself, so that only the one that is at fault fails. A thousand take seconds: the event loop goes on between them. */
+  /** One by one, so that only the one at fault fails. A thousand take seconds: the event loop runs between them. */
   async #writeEach(writes: readonly Write[]): Promise<void> {
     for (const write of writes) {
       await nextTurn();

@@ -6,7 +6,7 @@ const [path = "", workerId = "", expected = "0"] = process.argv.slice(2);
 const store = new SqliteStore(path, { synchronous: "NORMAL" });
 await store.open();
 process.stdout.write("ready\n");
-// Until every run is over, whoever did it.
+// Until every run is over, whichever process ended it.
 while ((await store.count({ status: ["completed"] })).completed < Number(expected)) {
   const serves = [{ workflow: "order", versions: "*" }] as const;
   const { runs } = await store.claim({ workerId, queue: "default", serves, limit: 7, lease: 60_000, cached: () => undefined });
