@@ -1,4 +1,4 @@
-// Finds PostgreSQL's programs, and somebody who may run them.
+// Finds PostgreSQL's programs, and a user who may run them.
 // Owns: the names of the platform packages; where temporary files go.
 // Invariants: no install script is needed, nothing is written into node_modules; PostgreSQL never runs as root, since it refuses to.
 
@@ -22,7 +22,7 @@ const PLATFORMS = new Map([
 
 const INSTEAD = "Or name a server of your own: HOLDFAST_TEST_POSTGRES_URL=postgres://user:password@host:5432/database.";
 
-/** Whom to run as: undefined is whoever we are. Root has to be somebody else, and initdb wants a user that the system knows. @returns {Identity | undefined} */
+/** The user to run as; undefined is the current one. Root has to use another one, and initdb needs a user that the system knows. @returns {Identity | undefined} */
 export function identity() {
   if (process.getuid?.() !== 0) return undefined;
   const users = readFileSync("/etc/passwd", "utf8")
@@ -32,19 +32,20 @@ export function identity() {
     .map(([name, , uid, gid]) => ({ name, uid: Number(uid), gid: Number(gid) }));
   const chosen = users.find(({ name }) => name === "postgres") ?? users.find(({ name }) => name === "nobody") ?? users[0];
   if (chosen === undefined)
-    throw new Error(`PostgreSQL does not run as root, and /etc/passwd names nobody else.\nAdd an unprivileged user. ${INSTEAD}`);
+    throw new Error(`PostgreSQL does not run as root, and /etc/passwd has no other user.\nAdd an unprivileged user. ${INSTEAD}`);
   return { uid: chosen.uid, gid: chosen.gid };
 }
 
-/** A folder of its own that `who` can get to. @param {Identity | undefined} who */
+/** A new folder that `who` can access. @param {Identity | undefined} who */
 export function makeFolder(who) {
   const roots = who === undefined ? [tmpdir()] : [tmpdir(), "/tmp", "/var/tmp"].filter((path) => existsSync(path) && isOpen(path));
   const [root] = roots;
-  if (root === undefined) throw new Error(`PostgreSQL does not run as root, and nobody else can use ${tmpdir()}.\nSet TMPDIR. ${INSTEAD}`);
+  if (root === undefined)
+    throw new Error(`PostgreSQL does not run as root, and other users can't access ${tmpdir()}.\nSet TMPDIR. ${INSTEAD}`);
   return mkdtempSync(join(root, "holdfast-postgres-"));
 }
 
-/** Can everybody go through all the folders on the way to this one? @param {string} path */
+/** Whether every user can access this folder and those above it. @param {string} path */
 function isOpen(path) {
   for (let at = path; ; at = dirname(at)) {
     if ((statSync(at).mode & 0o001) === 0) return false;

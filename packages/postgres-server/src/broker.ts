@@ -1,6 +1,6 @@
 // One server for all processes of a test run, started when the first of them asks.
 // Owns: the socket at which they ask.
-// Invariants: nobody asks, nothing is started; the server ends with the broker.
+// Invariants: no server is started until a process asks for it; the server ends with the broker.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";

@@ -140,8 +140,8 @@ export class Cluster {
 }
 
 /**
- * A port that nobody has, below those that outgoing connections are given: a client that tries again and again while the server is down
- * would else connect to itself one day.
+ * A free port, below those that outgoing connections get: otherwise a client that retries while the server is down would connect to
+ * itself one day.
  */
 async function freePort() {
   for (let tries = 0; ; tries++) {

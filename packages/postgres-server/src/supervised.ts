@@ -1,4 +1,4 @@
-// A server of one's own, in the hands of its supervisor.
+// A separate server, which its supervisor starts and ends.
 // Owns: the supervisor's process.
 // Invariants: it does not keep this process alive, and does not outlive it.
 
@@ -20,7 +20,7 @@ export class Supervised {
 
   private constructor(options: { durable: boolean; settings: Record<string, string> }) {
     const script = fileURLToPath(new URL("./supervisor.mjs", import.meta.url));
-    // In a process group of its own: an interrupt at the terminal is for us, and the supervisor sees us go.
+    // In a separate process group: an interrupt at the terminal reaches only this process, and the supervisor notices its end.
     const child = spawn(process.execPath, [script, JSON.stringify(options)], {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
       detached: true,

@@ -34,7 +34,7 @@ async function gone(pid: number): Promise<void> {
   }
 }
 
-test("a database of one's own has nothing in it, and goes with its handle", async () => {
+test("a new database has nothing in it, and goes with its handle", async () => {
   const server = await startServer();
   const [one, other] = await Promise.all([server.createDatabase(), server.createDatabase()]);
   await ask(one, "CREATE TABLE t (x int)");

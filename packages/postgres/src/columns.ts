@@ -4,6 +4,7 @@
 // them meet in one column value; no NUL and no half of a surrogate pair ever reaches the server, which refuses the one and loses the other.
 
 import { jsonCodec, type Payload, payloadFromJson, payloadToJson, type SerializedError } from "@holdfast/core";
+import { StoreRefusedError } from "holdfast/store";
 
 /** What comes out of a column, or of JSON that the server made. */
 export type Value = string | number | boolean | null | undefined;
@@ -21,6 +22,18 @@ export function text(value: string): string {
   if (!SUSPECT.test(value)) return value;
   return value.replace(UNSAFE, (char) => `\u001a${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
+/** The same for columns whose order counts: that of code points. As `ordered_text_1` has it. */
+export function orderedText(value: string): string {
+  if (!UNORDERED.test(value)) return value;
+  return Array.from(value, (char) => {
+    if (char === "\0") return "\u0001\u0001";
+    if (char === "\u0001") return "\u0001\u0002";
+    if (char === "\uD7FF") return "\uD7FF-";
+    return LOST.test(char) ? `\uD7FF${char.charCodeAt(0).toString(16)}` : char;
+  }).join("");
+}
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const UNORDERED = /[\0\u0001\uD7FF-\uDFFF]/;
 export function optionalText(value: string | undefined): string | undefined {
   return value === undefined ? undefined : text(value);
 }
@@ -51,7 +64,7 @@ export function readOptionalPayload(value: Value): Payload | undefined {
   return value === null || value === undefined ? undefined : readPayload(value);
 }
 
-/** Everything of ours that is neither a text nor a payload: JSON, with the codec's tags for Infinity and the like. */
+/** Everything that is neither a text nor a payload: JSON, with the codec's tags for Infinity and the like. */
 export function json(value: unknown): string {
   return jsonCodec.encode(value);
 }
@@ -131,3 +144,14 @@ export function compareAsBytes(a: string, b: string): number {
   return a < b ? -1 : 1;
 }
 const HIGH = /[\uD800-\uFFFF]/;
+
+/** A value that can't be put into a statement is refused before anything is sent. */
+export function encoded<T>(where: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    // biome-ignore lint/style/useErrorCause: it is among the details
+    throw new StoreRefusedError({ where, reason, cause: error });
+  }
+}

@@ -1,43 +1,80 @@
-// What a Postgres store is told: by options, or in a url.
+// The settings of a Postgres store, as options or in a url.
 // Owns: the parameters of the url, their defaults, and the name of the schema.
-// Invariants: what can't be understood is an InvalidInputError that names it, and no error has a password in it, nor in its cause.
+// Invariants: a setting that can't be read is an InvalidInputError that names it; no error contains a password, nor does its cause.
 
 import { InvalidInputError, type Logger, parseDuration } from "@holdfast/core";
 
+/** Options of a store on PostgreSQL. `Holdfast.open("postgres://…?connections=8")` takes most of them from the url. */
 export interface PostgresStoreOptions {
   /** "postgres://user:password@host:5432/database", or anything that `pg` takes as a connection string. */
   readonly connectionString: string;
-  /** Where the tables are. Default "holdfast". */
+  /**
+   * Where the tables are.
+   * @defaultValue `"holdfast"`
+   */
   readonly schema?: string | undefined;
-  /** Most connections for calls and turns; transactions of steps have as many again, and notifications one. Default 4. */
+  /**
+   * Most connections for calls and turns; transactions of steps have as many again, and notifications one.
+   * @defaultValue `4`
+   */
   readonly connections?: number | undefined;
-  /** False: no LISTEN, only polling (behind PgBouncer in transaction mode). Default: tried, and given up if it does not work. */
+  /**
+   * False: no LISTEN, only polling (behind PgBouncer in transaction mode).
+   * @defaultValue LISTEN, and polling if that does not work
+   */
   readonly listen?: boolean | undefined;
-  /** How long closed runs are kept, in milliseconds. Default: for ever. */
+  /**
+   * How long closed runs are kept whose workflow says nothing, in milliseconds, unless the engine says it.
+   * @defaultValue forever
+   */
   readonly retention?: number | undefined;
-  /** Keep what retention removes as one row of `archive`. */
+  /**
+   * Keep what retention removes as one row of `archive`.
+   * @defaultValue `false`
+   */
   readonly archive?: boolean | undefined;
-  /** How long a call is tried again while the server can't be reached, in milliseconds. Default 30,000. */
+  /**
+   * How long a call is tried again while the server can't be reached, in milliseconds.
+   * @defaultValue `30_000`
+   */
   readonly patience?: number | undefined;
+  /**
+   * Where messages go.
+   * @defaultValue none
+   */
   readonly logger?: Logger | undefined;
-  /** How long an answer is waited for before its connection is given up, in milliseconds, for tests. Default 30,000. */
+  /**
+   * How long the store waits for an answer before it abandons the connection, in milliseconds, for tests.
+   * @defaultValue `30_000`
+   */
   readonly noAnswer?: number | undefined;
-  /** Milliseconds since 1970, for tests. Default: the server's time. */
+  /**
+   * Milliseconds since 1970, for tests.
+   * @defaultValue the server's time
+   */
   readonly clock?: (() => number) | undefined;
 }
 
 /**
- * Every call takes the general way: no statement for a turn alone, no set of usual turns, plain runs or plain messages. For the conformance
- * suite, which runs with the shortcuts and without: not an option of users, so it has no name that they could give.
+ * Every call takes the general way: no single statement for a turn, no sets of usual turns, plain runs or plain messages. For the conformance
+ * suite, which runs with the shortcuts and without: not an option for users, so it is a symbol.
  */
 export const GENERAL_WAY: unique symbol = Symbol("general way");
 export interface InternalOptions extends PostgresStoreOptions {
   readonly [GENERAL_WAY]?: boolean;
 }
 
+/** What a url does not say. */
 export interface FromUrlOptions {
+  /**
+   * Where messages go.
+   * @defaultValue none
+   */
   readonly logger?: Logger | undefined;
-  /** Runs of one namespace know nothing of those of another: each has a schema of its own. */
+  /**
+   * Namespaces are separate: each has its own schema.
+   * @defaultValue none
+   */
   readonly namespace?: string | undefined;
 }
 
@@ -68,7 +105,7 @@ export function optionsOf(url: string, { logger, namespace }: FromUrlOptions = {
 
 const EXAMPLE = '"postgres://user:password@host:5432/database"';
 
-/** The errors of those who read an url have all of it in them: none of them is passed on. */
+/** Errors of URL parsers contain the whole url: they are not passed on. */
 function parsedUrl(url: string): URL {
   if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url)) throw invalid(`The url of the database can't be read. Example: ${EXAMPLE}.`);
   const parsed = new URL(url);
@@ -89,7 +126,7 @@ function isEncoded(part: string): boolean {
     return false;
   }
 }
-/** As the driver takes it. Other forms than an url are for the driver to read. */
+/** As the driver takes it. Forms other than a url are left to the driver. */
 export function checkedConnectionString(connectionString: string): string {
   if (/^postgres(ql)?:/.test(connectionString)) parsedUrl(connectionString);
   return connectionString;
@@ -108,17 +145,17 @@ export function checkedSchema(schema = "holdfast", namespace = "default"): strin
   );
 }
 
-/** A value that holds the rest of an url may hold a password. */
+/** A value that holds the rest of a url may hold a password. */
 const shown = (value: string): string => (value.includes("@") ? "…" : value.slice(0, 100));
 
 function count(value: string): number {
   const number = Number(value);
   if (Number.isInteger(number) && number >= 1 && number <= 1_000) return number;
-  throw invalid(`connections is a whole number from 1 to 1000, not "${shown(value)}".`, "connections");
+  throw invalid(`connections must be a whole number from 1 to 1000, not "${shown(value)}".`, "connections");
 }
 function flag(key: string, value: string | undefined): boolean | undefined {
   if (value === undefined || value === "on" || value === "off") return value === undefined ? undefined : value === "on";
-  throw invalid(`${key} is "on" or "off", not "${shown(value)}".`, key);
+  throw invalid(`${key} must be "on" or "off", not "${shown(value)}".`, key);
 }
 function length(key: string, value: string | undefined): number | undefined {
   if (value === undefined) return undefined;
@@ -126,8 +163,15 @@ function length(key: string, value: string | undefined): number | undefined {
     return parseDuration(value);
   } catch {
     // biome-ignore lint/style/useErrorCause: the cause repeats the value
-    throw invalid(`${key} is a length of time such as "30s" or "30d", not "${shown(value)}".`, key);
+    throw invalid(`${key} must be a duration such as "30s" or "30d", not "${shown(value)}".`, key);
   }
+}
+
+/** It becomes part of statements. Undefined: forever. */
+export function retentionOf(retention: number | "forever" | undefined): number | undefined {
+  if (retention === undefined || retention === "forever") return undefined;
+  if (Number.isSafeInteger(retention) && retention >= 0) return retention;
+  throw invalid("retention must be a whole number of milliseconds.", "retention");
 }
 
 /** For messages: what is opened, without user and password. */

@@ -1,4 +1,4 @@
-// Many connections at the same runs: nobody waits for each other for ever, nothing is lost, nothing is done twice.
+// Many connections at the same runs: no two wait for each other forever, nothing is lost, nothing is done twice.
 
 import { jsonCodec } from "@holdfast/core";
 import { expect, test } from "vitest";
@@ -84,6 +84,24 @@ async function live(store: SettledStore, name: string, ids: readonly string[], r
       random(3) === 0
         ? store.create(some(() => newRun(`${pick()}!${random(4)}`, { idempotencyKey: `start ${random(6)}`, onConflict: "use-existing" })))
         : undefined,
+      random(3) === 0
+        ? store.create(some(() => newRun(`${pick()}+${random(4)}`, { onConflict: "restart-if-closed", after: pick() })))
+        : undefined,
+      random(3) === 0
+        ? store.create(some(() => newRun(pick(), { onConflict: "restart-if-closed", after: `${pick()}+${random(4)}` })))
+        : undefined,
+      random(2) === 0
+        ? store.create(
+            some(() => {
+              const more = { messages: [{ job: signal("with start") }], ...(random(2) === 0 && { after: pick() }) };
+              return newRun(pick(), {
+                onConflict: random(2) === 0 ? "replace" : "debounce",
+                idempotencyKey: `key ${random(999)}`,
+                ...more,
+              });
+            }),
+          )
+        : undefined,
       random(3) === 0 ? store.send(some(() => ({ runId: pick(), message: { job: { type: "cancel" as const } } }))) : undefined,
       random(3) === 0 ? store.resume(some(pick)) : undefined,
       store.expire(),
@@ -111,8 +129,14 @@ test("D3 processes that write to the same runs in every way there is do not dead
     (SELECT count(*)::int FROM "${schema}".runs r WHERE r.finished_at IS NOT NULL AND NOT r.resumable AND EXISTS (SELECT 1 FROM "${schema}".inbox b WHERE b.run = r.key)) AS inboxes,
     (SELECT count(*)::int FROM "${schema}".tasks t WHERE NOT EXISTS (SELECT 1 FROM "${schema}".runs r WHERE r.key = t.run AND r.finished_at IS NULL)) AS tasks,
     (SELECT count(*)::int FROM "${schema}".runs r WHERE (r.finished_at IS NULL) <> (r.ended_as IS NULL) OR r.finished_at IS NOT NULL AND r.available_at IS NOT NULL) AS ends,
-    (SELECT count(*)::int FROM "${schema}".inbox b JOIN "${schema}".runs r ON r.key = b.run WHERE b.id > r.last_message) AS unseen`);
-  expect(unsound).toEqual({ histories: 0, inboxes: 0, tasks: 0, ends: 0, unseen: 0 });
+    (SELECT count(*)::int FROM "${schema}".inbox b JOIN "${schema}".runs r ON r.key = b.run WHERE b.id > r.last_message) AS unseen,
+    -- Q9: what waits with a next start belongs to an open run that has one.
+    (SELECT count(*)::int FROM "${schema}".runs r WHERE r.has_next <> EXISTS (SELECT 1 FROM "${schema}".next_starts n WHERE n.run = r.key) OR r.has_next AND r.finished_at IS NOT NULL)
+      + (SELECT count(*)::int FROM "${schema}".inbox b WHERE b.run < 0 AND NOT EXISTS (SELECT 1 FROM "${schema}".next_starts n WHERE n.run = -b.run)) AS next,
+    -- Q10: every run that waits for another is available one day: that is open, and its row says that it is awaited.
+    (SELECT count(*)::int FROM "${schema}".runs r WHERE r.after_id IS NOT NULL AND (r.finished_at IS NOT NULL OR r.available_at IS NOT NULL
+      OR NOT EXISTS (SELECT 1 FROM "${schema}".runs o WHERE o.id = r.after_id AND o.finished_at IS NULL AND o.awaited))) AS orphans`);
+  expect(unsound).toEqual({ histories: 0, inboxes: 0, tasks: 0, ends: 0, unseen: 0, next: 0, orphans: 0 });
 }, 120_000);
 
 test("W3 claimers take turns at one lane: every run once, however many there are", async () => {
@@ -153,7 +177,7 @@ test("K5 K6 a parent and its child that end in one batch each end as they say, w
   }
 });
 
-test("D3 a lock that somebody holds on the row of one run does not hold up the turns of others", async () => {
+test("D3 a lock that another transaction holds on the row of one run does not hold up the turns of others", async () => {
   const schema = database.newSchema();
   const store = await database.open({ schema });
   const [a, b] = [await running(store, "a"), await running(store, "b")];

@@ -98,7 +98,7 @@ if (canOwnServers) {
     expect(await store.send([{ runId: "a", message: { job: signal("s2") } }])).toMatchObject([{ status: "sent" }]);
   }, 60_000);
 
-  test("M10 D9 who waits for a result is told of it soon after the server has come back", async () => {
+  test("M10 D9 a caller that waits for a result is notified soon after the server has come back", async () => {
     const schema = database.newSchema();
     const { store, looks } = counted(new TestStore({ connectionString: database.url, schema }));
     const client = await Holdfast.with({ store });

@@ -55,7 +55,7 @@ test("D2 D3 V4 a batch whose commit comes late, behind another: it is waited for
   expect(await turnsOf(store, b)).toEqual([0, 1, 2, 3]);
 }, 30_000);
 
-test("D2 a call that was given up is never carried out, however late it comes; one that was carried out keeps its answer", async () => {
+test("D2 a call that was abandoned is never carried out, however late it comes; one that was carried out keeps its answer", async () => {
   const schema = database.newSchema();
   const store = await database.open({ schema });
   const ask = async (call: string): Promise<unknown> => (await database.sql(`SELECT "${schema}".${call} AS answer`))[0]?.["answer"];
@@ -80,7 +80,7 @@ const lines = (): { logger: Logger; errors: unknown[] } => {
 
 const ENGINES = 2;
 /** Runs of three steps each, on several engines, while there are more to come. What went wrong: runs, log lines, steps that did not run once. */
-async function underLoad(url: string, schema: string, more: (started: number) => boolean): Promise<unknown[]> {
+async function underLoad(url: string, schema: string, more: (started: number) => boolean, onOpen = (): void => {}): Promise<unknown[]> {
   const ran = new Map<string, number>();
   const count = (key: string): string => {
     ran.set(key, (ran.get(key) ?? 0) + 1);
@@ -93,6 +93,7 @@ async function underLoad(url: string, schema: string, more: (started: number) =>
   const { logger, errors } = lines();
   const all = await Promise.all(range(ENGINES).map(() => Holdfast.open(`${url}?schema=${schema}`, { logger })));
   for (const engine of all) onTestFinished(() => engine.close());
+  onOpen();
   for (const engine of all) await engine.worker({ workflows: [order], concurrency: 60 });
   const bad: unknown[] = [];
   let next = 0;
@@ -108,8 +109,10 @@ async function underLoad(url: string, schema: string, more: (started: number) =>
   return [...bad, ...errors, ...steps.filter((key) => ran.get(key) !== 1).map((key) => [key, ran.get(key)])];
 }
 
+const isNight = (process.env["HOLDFAST_NIGHTLY"] ?? "") !== "";
 /** At least so many; more of them in `npm run nightly`. */
-const RUNS = (process.env["HOLDFAST_NIGHTLY"] ?? "") === "" ? 150 : 4_000;
+const RUNS = isNight ? 4_000 : 150;
+const PATIENCE = isNight ? 1_800_000 : 240_000;
 interface Slow {
   readonly direction: "asked" | "answered";
   readonly bytes: number;
@@ -131,52 +134,59 @@ describe("V4 D6 D7 under load, no run is blocked or failed and no step runs twic
       const network = await slow();
       const schema = database.newSchema();
       await database.open({ schema });
-      network.fault = (which, piece) =>
-        which === direction && piece.length > 40 && Math.random() < chance ? { bytes: Math.min(bytes, piece.length), ms } : undefined;
-      expect(await underLoad(network.url, schema, (started) => started < RUNS || network.faults < 5)).toEqual([]);
+      // Not while the engines open: a LISTEN that is answered as late as that counts as one that does not work, and the log says so.
+      const slowDown = (): void => {
+        network.fault = (which, piece) =>
+          which === direction && piece.length > 40 && Math.random() < chance ? { bytes: Math.min(bytes, piece.length), ms } : undefined;
+      };
+      expect(await underLoad(network.url, schema, (started) => started < RUNS || network.faults < 5, slowDown)).toEqual([]);
     },
-    240_000,
+    PATIENCE,
   );
 
   if (canOwnServers) {
     describe("the server stands still", () => {
       const own = useDatabase({ own: true });
-      test("in pulses of 1.6 s, some of its processes at a time", async () => {
-        const schema = own.newSchema();
-        await own.open({ schema });
-        const client = await own.client();
-        let isOver = false;
-        let pulses = 0;
-        const frozen = new Set<number>();
-        const thaw = (): void => {
-          for (const pid of frozen) process.kill(pid, "SIGCONT");
-          frozen.clear();
-        };
-        onTestFinished(thaw);
-        const pulse = async (): Promise<void> => {
-          while (!isOver) {
-            await new Promise((resolve) => setTimeout(resolve, 50));
-            const { rows } = await client.query<{ pid: number }>(
-              "SELECT pid FROM pg_stat_activity WHERE application_name = 'holdfast' AND state = 'active' AND random() < 0.7",
-            );
-            for (const { pid } of rows) {
-              try {
-                process.kill(pid, "SIGSTOP");
-                frozen.add(pid);
-              } catch {} // it has ended
+      test(
+        "in pulses of 1.6 s, some of its processes at a time",
+        async () => {
+          const schema = own.newSchema();
+          await own.open({ schema });
+          const client = await own.client();
+          let isOver = false;
+          let pulses = 0;
+          const frozen = new Set<number>();
+          const thaw = (): void => {
+            for (const pid of frozen) process.kill(pid, "SIGCONT");
+            frozen.clear();
+          };
+          onTestFinished(thaw);
+          const pulse = async (): Promise<void> => {
+            while (!isOver) {
+              await new Promise((resolve) => setTimeout(resolve, 50));
+              const { rows } = await client.query<{ pid: number }>(
+                "SELECT pid FROM pg_stat_activity WHERE application_name = 'holdfast' AND state = 'active' AND random() < 0.7",
+              );
+              for (const { pid } of rows) {
+                try {
+                  process.kill(pid, "SIGSTOP");
+                  frozen.add(pid);
+                } catch {} // it has ended
+              }
+              if (rows.length > 0) pulses++;
+              await new Promise((resolve) => setTimeout(resolve, rows.length > 0 ? 1_600 : 5));
+              thaw();
             }
-            if (rows.length > 0) pulses++;
-            await new Promise((resolve) => setTimeout(resolve, rows.length > 0 ? 1_600 : 5));
-            thaw();
-          }
-        };
-        const pulsing = pulse();
-        const bad = await underLoad(own.url, schema, (started) => started < RUNS || pulses < 8).finally(() => {
-          isOver = true;
-        });
-        await pulsing;
-        expect(bad).toEqual([]);
-      }, 240_000);
+          };
+          const pulsing = pulse();
+          const bad = await underLoad(own.url, schema, (started) => started < RUNS || pulses < 8).finally(() => {
+            isOver = true;
+          });
+          await pulsing;
+          expect(bad).toEqual([]);
+        },
+        PATIENCE,
+      );
     });
   }
 });

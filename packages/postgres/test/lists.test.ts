@@ -137,7 +137,7 @@ async function carryOut(store: SettledStore, deed: Deed, held: Map<string, Kept>
     case "resume":
       return store.resume(deed.ids);
     case "wait":
-      return store.expire();
+      return (await store.expire()).expired;
   }
 }
 const seen = ({ run, turns, inbox, recovered }: ClaimedRun): unknown => ({

@@ -1,4 +1,4 @@
-// Rows that somebody has locked for longer than a moment, a person at a console or a transaction that is still open: only the run itself waits.
+// Rows that are locked for longer than a moment, by a person at a console or a transaction that is still open: only the run itself waits.
 
 import { jsonCodec, signal as type, workflow } from "@holdfast/core";
 import { realEnvironment } from "@holdfast/host";
@@ -54,7 +54,7 @@ const signalsOf = async ({ store }: Bench, held: Held): Promise<unknown[]> =>
   (await inboxOf(store, held)).map(({ job }) => (job.type === "signal" ? job.id : job.type));
 const leaseOf = async ({ store }: Bench, id: string): Promise<number | undefined> => (await store.get([id]))[0]?.availableAt;
 
-test("W3 leases of other runs are renewed while somebody has one run locked, and that one is held", async () => {
+test("W3 leases of other runs are renewed while another transaction has one run locked, and that one is held", async () => {
   const here = await bench();
   const held = [await running(here.store, "a"), await running(here.store, "b"), await running(here.store, "c")];
   const client = await lock(here, "b");
@@ -70,7 +70,7 @@ test("W3 leases of other runs are renewed while somebody has one run locked, and
   expect(await leaseOf(here, "b")).toBe(here.time + LEASE);
 });
 
-test("W3 a lease whose run is locked for the length of a commit is renewed all the same", async () => {
+test("W3 a lease whose run is locked for the length of a commit is still renewed", async () => {
   const here = await bench();
   const { runId, epoch } = await running(here.store, "a");
   here.time += LEASE / 2;
@@ -83,21 +83,21 @@ test("W3 a lease whose run is locked for the length of a commit is renewed all t
   expect(await leaseOf(here, "a")).toBe(here.time + LEASE);
 });
 
-test("K7 deadlines of other runs strike while somebody has one run locked; that one's is not forgotten", async () => {
+test("K7 deadlines of other runs strike while another transaction has one run locked; that one's is not forgotten", async () => {
   const here = await bench();
   const ids = ["a", "b", "c"];
   await here.store.create(ids.map((id) => newRun(id, { deadline: 10 })));
   const client = await lock(here, "b");
   here.time += 10;
-  expect(await here.store.expire()).toBe(2);
+  expect((await here.store.expire()).expired).toBe(2);
   const statuses = async (): Promise<unknown[]> => (await here.store.get(ids)).map((run) => run?.status);
   expect(await statuses()).toEqual(["failed", "pending", "failed"]);
   await client.query("ROLLBACK");
-  expect(await here.store.expire()).toBe(1);
+  expect((await here.store.expire()).expired).toBe(1);
   expect(await statuses()).toEqual(["failed", "failed", "failed"]);
 });
 
-test("K7 K6 a deadline waits if somebody has locked what its end would reach: a child, a parent", async () => {
+test("K7 K6 a deadline waits if another transaction has locked what its end would reach: a child, a parent", async () => {
   const here = await bench();
   const parent = { runId: "parent", execution: 1, seq: 1, parentClose: "terminate", announce: false } as const;
   await here.store.create([newRun("parent"), newRun("middle", { parent, deadline: 10 })]);
@@ -105,14 +105,14 @@ test("K7 K6 a deadline waits if somebody has locked what its end would reach: a 
   here.time += 10;
   for (const other of ["parent", "child"]) {
     const client = await lock(here, other);
-    expect(await here.store.expire()).toBe(0);
+    expect((await here.store.expire()).expired).toBe(0);
     await client.query("ROLLBACK");
   }
-  expect(await here.store.expire()).toBe(1);
+  expect((await here.store.expire()).expired).toBe(1);
   expect((await here.store.get(["middle", "child"])).map((run) => run?.status)).toEqual(["failed", "terminated"]);
 });
 
-test("M1 mail for other runs is delivered while somebody has one run locked; its own follows, in order", async () => {
+test("M1 mail for other runs is delivered while another transaction has one run locked; its own follows, in order", async () => {
   const here = await bench();
   const [a, b] = [await running(here.store, "a"), await running(here.store, "b")];
   // As a turn locks it: that lets callers post.
@@ -141,7 +141,7 @@ test("M1 mail that can't be delivered is kept with the reason, and stops no othe
     { run_id: "a", error: expect.stringContaining("no number") },
     { run_id: "a", error: expect.stringContaining("nothing_bad") },
   ]);
-  // Once the cause is mended.
+  // Once the cause is fixed.
   await database.sql(`ALTER TABLE ${s}.inbox DROP CONSTRAINT nothing_bad`);
   await database.sql(`UPDATE ${s}.mail SET error = NULL`);
   await here.store.expire();
@@ -176,7 +176,7 @@ async function withTask({ store }: Bench, id: string): Promise<Held> {
 const claimTasks = ({ store }: Bench): ReturnType<TestStore["claimTasks"]> =>
   store.claimTasks({ workerId: "w1", queue: "t", activities: ["mail"], limit: 10, lease: LEASE });
 
-test("D11 activities of other runs time out while somebody has one run locked; that run's is not forgotten", async () => {
+test("D11 activities of other runs time out while another transaction has one run locked; that run's is not forgotten", async () => {
   const here = await bench();
   const held = [await withTask(here, "a"), await withTask(here, "b"), await withTask(here, "c")];
   expect((await claimTasks(here)).tasks).toHaveLength(3);
@@ -190,7 +190,7 @@ test("D11 activities of other runs time out while somebody has one run locked; t
   expect(await outcomes()).toEqual([["resolve"], ["resolve"], ["resolve"]]);
 });
 
-test("V4 a worker that starts tries blocked runs while somebody has one of them locked", async () => {
+test("V4 a worker that starts tries blocked runs while another transaction has one of them locked", async () => {
   const here = await bench();
   const blocked = { error: { name: "E", message: "m" }, code: "old" };
   for (const id of ["a", "b"]) {
@@ -202,7 +202,7 @@ test("V4 a worker that starts tries blocked runs while somebody has one of them 
   expect((await claim(here.store, { queue: "queue of b", blockedAfter: 0 })).map(({ run }) => run.id)).toEqual(["b"]);
 });
 
-test("M1 D3 signals to other runs are sent while somebody has one run locked; those to that one follow, in order", async () => {
+test("M1 D3 signals to other runs are sent while another transaction has one run locked; those to that one follow, in order", async () => {
   const here = await bench();
   const [a, b] = [await running(here.store, "a"), await running(here.store, "b")];
   const client = await lock(here, "a");
@@ -219,7 +219,7 @@ test("M1 D3 signals to other runs are sent while somebody has one run locked; th
   expect(await signalsOf(here, a)).toEqual(["a1", "a2", "a3"]);
 });
 
-test("K1 D3 a cancel waits for whoever has the run's parent locked, and a signal after it waits with it", async () => {
+test("K1 D3 a cancel waits for the transaction that has the run's parent locked, and a signal after it waits with it", async () => {
   const here = await bench();
   const parent = { runId: "parent", execution: 1, seq: 1, parentClose: "abandon", announce: false } as const;
   await here.store.create([newRun("parent"), newRun("child", { parent }), newRun("other")]);
@@ -246,7 +246,7 @@ test("M1 a signal to a run that another transaction keeps locked is busy, howeve
   expect(await signalsOf(here, a)).toEqual(["s2"]);
 });
 
-test("D11 D3 activities of other runs are answered while somebody has one run locked, and that one's answer counts later", async () => {
+test("D11 D3 activities of other runs are answered while another transaction has one run locked, and that one's answer counts later", async () => {
   const here = await bench();
   const held = [await withTask(here, "a"), await withTask(here, "b")];
   const { tasks } = await claimTasks(here);
@@ -260,7 +260,7 @@ test("D11 D3 activities of other runs are answered while somebody has one run lo
   expect(await signalsOf(here, held[0] as Held)).toEqual(["resolve"]);
 });
 
-test("M1 D3 a process whose run somebody has locked goes on with the signals of others", async () => {
+test("M1 D3 a process whose run another transaction has locked goes on with the signals of others", async () => {
   const schema = database.newSchema();
   const engine = await Holdfast.open(`${database.url}?schema=${schema}`);
   onTestFinished(() => engine.close());

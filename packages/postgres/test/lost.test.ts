@@ -40,7 +40,7 @@ describe("an answer that is lost", () => {
   });
   const rows = async (sql: string): Promise<object[]> => database.sql(sql.replaceAll("$s", `"${schema}"`));
 
-  test("D2 of create: the runs are created once, and the caller is told so", async () => {
+  test("D2 of create: the runs are created once, and the caller gets the answer", async () => {
     wire.loseAnswerOf("create_runs_1");
     const runs = [newRun("a"), newRun("b", { idempotencyKey: "k", messages: [{ job: signal("s1") }] })];
     expect((await store.create(runs)).map(({ status }) => status)).toEqual(["created", "created"]);
@@ -183,7 +183,7 @@ describe("a backend that is ended in the middle", () => {
     ],
     ["W3 renew", (store, { runId, epoch }) => store.renew("w1", 60_000, [{ runId, epoch, seen: 0 }]), [{ held: true }]],
   ];
-  test.each(kinds)("%s is carried out all the same, once", async (_, call, expected) => {
+  test.each(kinds)("%s is still carried out, once", async (_, call, expected) => {
     const schema = database.newSchema();
     const store = await database.open({ schema });
     const held = await running(store, "a");

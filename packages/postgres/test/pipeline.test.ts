@@ -7,7 +7,7 @@ import { text as textOf } from "node:stream/consumers";
 import type { CommitResult } from "holdfast/store";
 import type { Client } from "pg";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { Wire as Pipeline, type WireOptions } from "../src/wire.ts";
+import { Pipeline, type PipelineOptions } from "../src/connection/pipeline.ts";
 import { bundled } from "./processes/bundled.ts";
 import { canOwnServers } from "./server/index.ts";
 import {
@@ -208,7 +208,7 @@ describe("D3 one that waits for a lock", () => {
   test.each([
     ["turn", 1],
     ["batch", 2],
-  ])("is passed by: what comes late of a %s writes nothing, and harms nobody", async (_, size) => {
+  ])("is passed by: what comes late of a %s writes nothing, and harms no other call", async (_, size) => {
     const { store, a, b, first, holder } = await passedBy(size);
     await holder.query("ROLLBACK");
     expect(await first).toMatchObject(COMMITTED);
@@ -325,7 +325,7 @@ describe("nothing is left", () => {
       vi.useRealTimers();
       await Promise.all(pipelines.splice(0).map((one) => one.close()));
     });
-    const pipeline = (more: Partial<WireOptions> = {}): Pipeline => {
+    const pipeline = (more: Partial<PipelineOptions> = {}): Pipeline => {
       const config = { connectionString: database.url, application_name: "holdfast" };
       const made = new Pipeline({
         config,
@@ -371,7 +371,7 @@ describe("nothing is left", () => {
       expect([order, await answers]).toEqual([["answered", "closed"], [[{ one: 1 }], [{ two: 2 }]]]); // biome-ignore format: one list
       await until(async () => (await backends("true")).length === 0, "its end");
     });
-    test("that is closed while it is made: who has asked is answered first", async () => {
+    test("that is closed while it is made: callers that have asked are answered first", async () => {
       const wire = pipeline();
       const answer = ask(wire, "SELECT 1 AS one");
       await wire.close();
@@ -379,6 +379,7 @@ describe("nothing is left", () => {
       expect([await answer, wire.isBusy]).toEqual([[{ one: 1 }], false]);
     });
     test("that is closed when no answer comes", async () => {
+      vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] }); // it does not look whether an answer comes before it is closed
       const wire = pipeline({ noAnswer: 100 });
       const { answers } = await stuck(wire);
       await wire.close();
@@ -405,7 +406,7 @@ describe("nothing is left", () => {
       await wire.close();
       expect(wire.isBusy).toBe(false);
     });
-    test("when nobody has used it for a while; and it is made anew for who comes then", async () => {
+    test("when it was not used for a while; and it is made again when it is needed", async () => {
       vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
       const wire = pipeline({ idle: 0 });
       await ask(wire, "SELECT 1");
@@ -423,7 +424,7 @@ describe("nothing is left", () => {
       expect([vi.getTimerCount(), wire.isBusy]).toEqual([0, false]);
       expect(await ask(wire, "SELECT 3 AS three")).toEqual([{ three: 3 }]);
     });
-    test("when it is lost, with some on it or with nobody", async () => {
+    test("when it is lost, with calls on it or without", async () => {
       const wire = pipeline();
       const lose = async (): Promise<void> => {
         for (const { pid } of await backends("true")) await database.sql("SELECT pg_terminate_backend($1, 5000)", [pid]);

@@ -1,4 +1,4 @@
-// What other processes are told of ends: notices that name the runs, and notices that don't, because others may have ended with them.
+// How other processes learn that runs have ended: notices that name the runs, and notices that don't, because others may have ended with them.
 
 import { randomUUID } from "node:crypto";
 import { jsonCodec } from "@holdfast/core";
@@ -34,7 +34,7 @@ async function twoStores(): Promise<{ store: TestStore; channel: string; told: W
     if (wakeup.results === true) told.push(wakeup);
   });
   await until(async () => {
-    await store.create([newRun(`first ${Math.random()}`, { queue: "of nobody" })]);
+    await store.create([newRun(`first ${Math.random()}`, { queue: "unserved" })]);
     return heard > 0;
   }, "a hint");
   return { store, channel: `holdfast:${schema}`, told };
@@ -44,7 +44,7 @@ const named = (told: readonly Wakeup[]): string[] => told.flatMap(({ ended = [] 
 /** Somebody who waits for that run looks at it. */
 const isLookedAt = (told: readonly Wakeup[], id: string): boolean => told.some(({ ended }) => ended === undefined || ended.includes(id));
 
-describe("notices that name who has ended", () => {
+describe("notices that name the runs that have ended", () => {
   const ODD = [
     "a",
     'x["',
@@ -110,7 +110,7 @@ describe("notices that name who has ended", () => {
   });
 });
 
-describe("notices that name nobody", () => {
+describe("notices that name no run", () => {
   const childOf = (runId: string, parentClose: "cancel" | "terminate") => ({ runId, execution: 1, seq: 1, parentClose, announce: false });
 
   /** A parent that is held, and a child of it that nobody has begun with. */
@@ -169,14 +169,14 @@ describe("notices that name nobody", () => {
       },
     ],
     [
-      "somebody cancels it",
+      "a client cancels it",
       async (store) => {
         await store.create([newRun("c")]);
         return store.send([{ runId: "c", message: { job: { type: "cancel" } } }]);
       },
     ],
     [
-      "somebody terminates its parent",
+      "a client terminates its parent",
       async (store) => {
         await family(store);
         return store.terminate([{ runId: "p", reason: "enough" }]);
@@ -187,7 +187,7 @@ describe("notices that name nobody", () => {
       async (store) => {
         const held = await running(store, "p", { deadline: 3_000 });
         await store.commit([draft(held, { turn: turnOf(held), children: [newRun("c", { parent: childOf("p", "cancel") })] })]);
-        return until(async () => (await store.expire()) > 0, "the deadline");
+        return until(async () => (await store.expire()).expired > 0, "the deadline");
       },
     ],
     [
@@ -201,13 +201,13 @@ describe("notices that name nobody", () => {
       },
     ],
   ];
-  test.each(ends)("M10 D9 K9 who waits for a run that ends without a turn of its own looks, when %s", async (_, end) => {
+  test.each(ends)("M10 D9 K9 a caller that waits for a run that ends without its own turn looks, when %s", async (_, end) => {
     const { store, told } = await twoStores();
     await end(store);
     await until(async () => ["canceled", "terminated"].includes((await store.get(["c"]))[0]?.status ?? ""), "its end");
     await until(() => isLookedAt(told, "c"), "a hint of it");
   });
-  test("M10 D9 who waits for an update that its run has left unanswered is told when it ends", async () => {
+  test("M10 D9 a caller that waits for an update that its run has left unanswered is answered when it ends", async () => {
     const { store, told } = await twoStores();
     const held = await running(store, "a");
     const update = { type: "update", id: "u1", name: "u", input: jsonCodec.encode(1) } as const;
@@ -254,7 +254,7 @@ describe("notices that sum up several", () => {
     ["one that is not named, then an end", [isTerminated, ends("b")], undefined],
     ["one that is not named, then news", [isTerminated, isSent], undefined],
     ["one that is not named among others", [isSent, ends("b"), isTerminated, isSent, ends("c")], undefined],
-  ])("D9 M10 one that says of %s names all that have ended, or nobody", async (_, acts, expected) => {
+  ])("D9 M10 one that says of %s names all that have ended, or none", async (_, acts, expected) => {
     const { store, channel, told } = await twoStores();
     const held = await holdUp(store, channel);
     for (const act of acts) await act(store);
@@ -297,7 +297,7 @@ describe("notices of others", () => {
       expect(told[0]?.ended).toEqual(ended);
     }
   });
-  test("D9 what somebody else says on the channel does no harm: hints go on being heard", async () => {
+  test("D9 what another program says on the channel does no harm: hints go on being heard", async () => {
     const { store, channel, told } = await twoStores();
     const words = [
       "",
@@ -390,25 +390,25 @@ describe("engines", () => {
     await working.run("asked", asked).signal("go", "there");
     expect(await reply).toBe("there");
   });
-  test("K6 K9 M10 a child that has not begun when its parent is done is told of at once", async () => {
+  test("K6 K9 M10 a child that has not begun when its parent is done is reported at once", async () => {
     const { waiting, working, looks } = await twoEngines();
     const parent = workflow("parent", async (ctx) => {
-      await ctx.startChild(waits, undefined, { id: "child", queue: "of nobody" });
+      await ctx.startChild(waits, undefined, { id: "child", queue: "unserved" });
       await ctx.waitForSignal("go");
     });
     await working.worker({ workflows: [parent] });
     const run = await waiting.start(parent, undefined, { id: "parent" });
-    await until(async () => (await working.count({ queue: "of nobody" })).pending > 0, "the child");
+    await until(async () => (await working.count({ queue: "unserved" })).pending > 0, "the child");
     const [end, endOfChild] = [run.result(TIMEOUT), codeOf(waiting.run("child", waits).result(TIMEOUT))];
     await until(() => looks() > 0, "the first look");
     await working.run("parent", parent).signal("go");
     expect(await Promise.all([end, endOfChild])).toEqual([undefined, "HF_CANCELED"]);
   });
-  test("K9 M10 a run that has not begun when a workflow cancels it is told of at once", async () => {
+  test("K9 M10 a run that has not begun when a workflow cancels it is reported at once", async () => {
     const { waiting, working, looks } = await twoEngines();
     const cancels = workflow("cancels", async (ctx) => ctx.cancelRun("later"));
     await working.worker({ workflows: [cancels] });
-    const later = await waiting.start(waits, undefined, { id: "later", queue: "of nobody" });
+    const later = await waiting.start(waits, undefined, { id: "later", queue: "unserved" });
     const end = codeOf(later.result(TIMEOUT));
     await until(() => looks() > 0, "the first look");
     await working.start(cancels, undefined);

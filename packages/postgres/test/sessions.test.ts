@@ -1,10 +1,10 @@
-// Sessions: what a role, a user's function or a failover makes of them, and what is left for whoever has the connection next.
+// Sessions: what a role, a user's function or a failover makes of them, and what is left for the next user of the connection.
 
 import dns from "node:dns";
 import { FatalError, jsonCodec } from "@holdfast/core";
 import { Client } from "pg";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import { isLost } from "../src/failures.ts";
+import { isLost } from "../src/connection/serverErrors.ts";
 import type { PostgresStoreOptions, PostgresTransaction } from "../src/index.ts";
 import { Bouncer } from "./bouncer.ts";
 import { claim, draft, type Held, inboxOf, newRun, range, running, signal, type TestStore, turnOf, until, useDatabase } from "./support.ts";

@@ -80,19 +80,19 @@ async function live(store: TestStore): Promise<void> {
   const history = await store.history(text);
   expect(history[0]?.commands).toEqual([{ type: "step", seq: 1, unit: "", name: "step-0", n: 0 }]);
   expect((await store.list({ limit: 10, attributes: { text } })).runs.map(({ id }) => id)).toEqual([text]);
-  // What the server makes by itself: errors of runs that end with others, and of messages to nobody.
-  const nobody = { seq: 3, runId: "nobody", message: { job: signal("s") } };
-  await store.commit([draft(held, { turn: turnOf(held), sends: [nobody] })]);
+  // What the server makes by itself: errors of runs that end with others, and of messages to runs that do not exist.
+  const toMissing = { seq: 3, runId: "missing", message: { job: signal("s") } };
+  await store.commit([draft(held, { turn: turnOf(held), sends: [toMissing] })]);
   const [answer] = (await inboxOf(store, held)).slice(-1);
   expect(answer?.job).toMatchObject({
     type: "resolve",
-    outcome: { status: "failed", error: { name: "RunNotFoundError", message: expect.stringContaining("nobody") } },
+    outcome: { status: "failed", error: { name: "RunNotFoundError", message: expect.stringContaining("missing") } },
   });
   await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);
   const [parent, ended] = await store.get([text, `child ${text}`]);
   expect(parent).toMatchObject({ status: "completed", state: value });
   expect(ended).toMatchObject({ status: "terminated", error: { name: "RunTerminatedError", message: expect.stringContaining(text) } });
-  expect(await store.expire()).toBe(0);
+  expect((await store.expire()).expired).toBe(0);
 }
 
 test.each(SETTINGS)("P8 %o changes nothing of what is written and read", async (settings) => {

@@ -56,7 +56,7 @@ describe("migrations", () => {
     expect(await database.sql(`SELECT version FROM "${schema}".migrations`)).toEqual([{ version: 1 }]);
     expect(await database.sql(`SELECT id FROM "${schema}".runs ORDER BY id`)).toEqual(range(6).map((i) => ({ id: `r${i}` })));
   }, 60_000);
-  test("HF_STORE_NEWER a schema of a newer version is refused and left as it is; who has it open goes on", async () => {
+  test("HF_STORE_NEWER a schema of a newer version is refused and left as it is; a process that has it open goes on", async () => {
     const schema = database.newSchema();
     const old = await database.open({ schema });
     await database.sql(`INSERT INTO "${schema}".migrations (version, hash) VALUES (99, 'x')`);
@@ -196,7 +196,7 @@ describe("roles", () => {
   });
   test("HF_STORE_CANNOT_OPEN a wrong user, password or database is said at once, and not repeated", async () => {
     const url = new URL(database.url);
-    url.username = "nobody";
+    url.username = "missing";
     url.password = "wrong";
     const error = await database.open({ connectionString: url.href }).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: "HF_STORE_CANNOT_OPEN" });
@@ -282,7 +282,7 @@ describe("poolers", () => {
 });
 
 describe("notifications", () => {
-  test("W1 who is alone tells nobody; as soon as there are two, each hears the other and never itself", async () => {
+  test("W1 a process that is alone sends no notices; as soon as there are two, each hears the other and never itself", async () => {
     const { wire, url } = await Wire.to(database.url);
     const schema = database.newSchema();
     const store = await database.open({ connectionString: url, schema });
@@ -311,7 +311,7 @@ describe("hints", () => {
   test.each([
     ["a usual one", {}],
     ["one that sets attributes", { attributes: { a: 1 } }],
-  ])("D9 W1 who waits for a child is told of its end at once: %s", async (_, more) => {
+  ])("D9 W1 a caller that waits for a child learns of its end at once: %s", async (_, more) => {
     const store = await database.open({ schema: database.newSchema() });
     const parent = await running(store, "p");
     const link = { runId: "p", execution: 1, seq: 1, parentClose: "cancel", announce: false } as const;

@@ -1,4 +1,4 @@
-// A network that falls silent: no answer, no error, no end. Nothing waits for ever, nothing is lost, and nothing stays locked.
+// A network that falls silent: no answer, no error, no end. Nothing waits forever, nothing is lost, and nothing stays locked.
 
 import { jsonCodec } from "@holdfast/core";
 import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
@@ -54,7 +54,7 @@ describe("a call", () => {
     expect(await committing).toMatchObject(COMMITTED);
     expect((await store.history("a")).map(({ index }) => index)).toEqual([0, 1, 2]);
   });
-  test("D3 that was given up keeps nobody from a row: its session is ended, and its name is nobody else's", async () => {
+  test("D3 that was abandoned locks no row: its session is ended, and its name is not used again", async () => {
     const store = await open({ patience: 1 });
     await running(store, "a");
     await running(store, "b");
@@ -70,7 +70,7 @@ describe("a call", () => {
     await holder.query("ROLLBACK");
     expect((await store.get(["a"]))[0]?.status).toBe("running");
   });
-  test("D2 that the url has given a limit is given up with its connection: nobody comes behind it there", async () => {
+  test("D2 that the url has given a limit is abandoned with its connection: no other call follows it there", async () => {
     const limited = new URL(url);
     limited.searchParams.set("query_timeout", String(SOON));
     const store = await open({ connectionString: limited.href, noAnswer: undefined, patience: 1, connections: 1 });
@@ -154,7 +154,7 @@ describe("a transaction step", () => {
 if (canOwnServers) {
   describe("a server whose standby has fallen silent", () => {
     const own = useDatabase({ own: true });
-    test("D2 a call is not taken for carried out until the standby has it, though it was given up", async () => {
+    test("D2 a call is not taken for carried out until the standby has it, though it was abandoned", async () => {
       const named = new URL(own.url);
       named.searchParams.set("options", "-c synchronous_commit=on");
       await own.open({ schema });
@@ -256,7 +256,7 @@ describe("opening and closing", () => {
   });
 });
 
-test("D3 what was given up in an outage that outlasts all patience is ended once the server can be reached again", async () => {
+test("D3 what was abandoned in an outage that outlasts all patience is ended once the server can be reached again", async () => {
   const store = await open({ patience: SOON, listen: false });
   const held = await running(store, "a");
   let go = (): void => {};

@@ -13,10 +13,31 @@ import * as fragments from "../src/sql/fragments.ts";
 import { useDatabase } from "./support.ts";
 
 const FILES = [
-  ...["tables", "calls", "errors", "lock_runs", "count_turns", "send_messages", "reject_updates", "post_mail", "end_runs", "continue_run"],
-  ...["terminate_runs", "resume_runs", "expire_runs", "trim_records", "create_runs", "commit_turns", "finish_transaction"],
-  ...["register_names", "claim_runs", "renew_leases", "claim_tasks", "heartbeat", "settle_tasks", "find_overdue", "cut_leases", "notify"],
-  "retire_runs",
+  ...["tables", "attributes", "calls", "errors", "lock_runs", "count_turns", "send_messages", "reject_updates", "post_mail", "end_runs"],
+  ...[
+    "continue_run",
+    "next_starts",
+    "queues",
+    "terminate_runs",
+    "resume_runs",
+    "expire_runs",
+    "trim_records",
+    "copy_history",
+    "create_runs",
+  ],
+  ...["commit_turns", "finish_transaction", "register_names", "claim_queued_runs", "claim_runs", "renew_leases", "claim_queued_tasks"],
+  ...[
+    "claim_tasks",
+    "set_queue",
+    "heartbeat",
+    "settle_tasks",
+    "find_overdue",
+    "cut_leases",
+    "notify",
+    "schedules",
+    "retire_runs",
+    "live_workers",
+  ],
 ];
 const { TURN_NUMBERS, PLACE_NUMBERS } = fragments;
 const folder = new URL("../src/sql/001/", import.meta.url);
@@ -76,10 +97,12 @@ describe("the files", () => {
     expect(all).toContain(`('{${directions.join(",")}}'::text[])[r.direction]`);
   });
   test("what statements in TypeScript share with them is the same text", () => {
-    const { attemptsOf, ENDED, historyOf, literal, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, runColumns, runTables, stays } = fragments;
+    const { attemptsOf, ENDED, historyOf, literal, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, removeAt, runColumns, runTables, stays } =
+      fragments;
     const s = "holdfast";
     const shared = [ENDED, NEW_RUN, NEW_RUN_COLUMNS, newRunValues(""), runColumns(s), runTables(s), historyOf(s, "r.key", "r.execution")];
     const others = [attemptsOf(s, "r.key", "r.execution", "NOT a.task"), stays("p_numbers[t.i::integer * 10 - 5 /* rollbacks */]")];
+    others.push(removeAt("holdfast.kept_for_1()"));
     for (const text of [...shared, ...others, literal(jsonCodec.encode(undefined))]) expect(all).toContain(text);
   });
   test("each kind of error that they name has its words, and no words are in them", () => {

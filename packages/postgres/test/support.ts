@@ -10,6 +10,7 @@ import type {
   ClaimRequest,
   CommitResult,
   CreateResult,
+  DeleteResult,
   Heartbeat,
   HeldClaim,
   InboxJob,
@@ -20,6 +21,8 @@ import type {
   SendResult,
   TaskAnswer,
   Termination,
+  Tick,
+  TickResult,
   TurnCommit,
 } from "holdfast/store";
 import { Client } from "pg";
@@ -38,6 +41,9 @@ export class TestStore extends PostgresStore {
   override send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
     return settled(messages, (some, wait) => super.send(some, wait));
   }
+  override tick(ticks: readonly Tick[]): Promise<TickResult[]> {
+    return settled(ticks, (some, wait) => super.tick(some, wait));
+  }
   override renew(workerId: string, lease: number, claims: readonly HeldClaim[]): Promise<Renewal[]> {
     return settled(claims, (some, wait) => super.renew(workerId, lease, some, wait));
   }
@@ -46,6 +52,9 @@ export class TestStore extends PostgresStore {
   }
   override resume(runIds: readonly string[]): Promise<ResumeResult[]> {
     return settled(runIds, (some) => super.resume(some));
+  }
+  override delete(runIds: readonly string[]): Promise<DeleteResult[]> {
+    return settled(runIds, (some) => super.delete(some));
   }
   override heartbeat(beats: readonly Heartbeat[]): Promise<boolean[]> {
     return settled(beats, (some) => super.heartbeat(some));
@@ -140,9 +149,9 @@ export function useDatabase(options: ServerOptions = {}): Database {
   };
 }
 
-/** Looks until it is so. */
+/** Looks until it is so, for less time than a test may take: the failure says what was waited for. */
 export async function until<T>(look: () => T | Promise<T>, what = "it"): Promise<Exclude<T, false | undefined | null>> {
-  const end = Date.now() + 15_000;
+  const end = Date.now() + 50_000;
   for (;;) {
     const found = await look();
     if (found !== false && found !== undefined && found !== null) return found as Exclude<T, false | undefined | null>;

@@ -1,4 +1,4 @@
-// Rows that were tampered with under a worker: it lives on, the runs beside it end, and whoever asks for the damaged one is answered.
+// Rows that were tampered with under a worker: it lives on, the runs beside it end, and callers that ask for the damaged one get an answer.
 
 import { HoldfastError, InvalidInputError, signal, workflow } from "@holdfast/core";
 import { Holdfast } from "holdfast";
@@ -74,7 +74,7 @@ test.each(PLACES.flatMap(([table, column]) => BROKEN.map((value) => [table, colu
   60_000,
 );
 
-test("V4 W3 D4 a message that was damaged under a run in hand: the run is let go, those beside it are kept", async () => {
+test("V4 W3 D4 a message that was damaged under a run in hand: the run is released, those beside it are kept", async () => {
   const schema = database.newSchema();
   const engine = await open(schema);
   let end = (): void => {};
@@ -157,7 +157,7 @@ test.each(UNREADABLE)("D11 V4 tasks: %s fails the activity that waits, and those
 });
 
 test.each(["retry = '{'", "backoff = -1", "max_interval = 'Infinity', attempt = 2000000000"])(
-  "D11 V4 tasks: %s of an activity under way does not keep others from timing out",
+  "D11 V4 tasks: %s of an activity under way does not stop others from timing out",
   async (damage) => {
     let now = 1_000;
     const { schema, store, held } = await withTasks(() => now);

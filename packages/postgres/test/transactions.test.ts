@@ -266,7 +266,7 @@ describe.each(LIBRARIES)("within a transaction of %s", (_, open) => {
   const within = (tx: unknown): Pick<Store, "create" | "send"> => store.within(tx);
   const odd = `it's "odd" \\ $1 \n 🚀`;
 
-  test("M1 what is started and sent is there if the transaction commits, and wakes who waits", async () => {
+  test("M1 what is started and sent is there if the transaction commits, and wakes those that wait", async () => {
     const parked = await running(store, "parked");
     await store.commit([draft(parked, { turn: turnOf(parked), lease: "park", status: "sleeping" })]);
     let wakeups = 0;
@@ -280,7 +280,7 @@ describe.each(LIBRARIES)("within a transaction of %s", (_, open) => {
       expect(created).toEqual([{ status: "created", id: odd, execution: 1, inboxIds: [] }]);
       const sent = await within(tx).send([
         { runId: "parked", message: { job: signal(odd) } },
-        { runId: "nobody", message: { job: signal("s1") } },
+        { runId: "missing", message: { job: signal("s1") } },
       ]);
       expect(sent).toEqual([{ status: "sent", inboxId: 0 }, { status: "not-found" }]); // biome-ignore format: a pair
       expect(await store.get([odd])).toEqual([undefined]);
@@ -307,7 +307,7 @@ describe.each(LIBRARIES)("within a transaction of %s", (_, open) => {
     expect(await store.send([{ runId: "a", message: { job: signal("s1"), idempotencyKey: "k" } }])).toMatchObject([{ status: "sent" }]);
   });
 
-  test("a transaction that stays open holds up nobody: not the run that it has signalled, nor its worker", async () => {
+  test("a transaction that stays open holds up no one: not the run that it has signalled, nor its worker", async () => {
     const held = await running(store, "a");
     await library.transaction(async (tx) => {
       await within(tx).send([{ runId: "a", message: { job: signal("s1") } }]);
@@ -321,13 +321,13 @@ describe.each(LIBRARIES)("within a transaction of %s", (_, open) => {
     expect(inbox.map(({ job }) => "id" in job && job.id)).toEqual(["s2", "s1"]);
   });
 
-  test("what is no open transaction is refused: each statement would commit by itself", () => {
+  test("what is not an open transaction is refused: each statement would commit by itself", () => {
     expect(() => within(library.root)).toThrow(InvalidInputError);
   });
 });
 
 describe("within", () => {
-  test.each([undefined, null, 1, "tx", {}, () => undefined])("%s is no transaction", (tx) => {
+  test.each([undefined, null, 1, "tx", {}, () => undefined])("%s is not a transaction", (tx) => {
     expect(() => store.within(tx)).toThrow(InvalidInputError);
   });
 
@@ -366,7 +366,62 @@ describe("within", () => {
     await until(async () => (await inboxOf(store, held)).length === 1, "the message");
   });
 
-  test("M3 keys of mail count, whoever comes first", async () => {
+  test("Q10 a run that a transaction starts after another waits for it, and the other goes on meanwhile", async () => {
+    const client = await database.client();
+    const held = await running(store, "first");
+    const isOver = async (id: string): Promise<boolean> => (await store.get([id]))[0]?.after === undefined;
+    await client.query("BEGIN");
+    await store.within(client).create([newRun("second", { after: "first", queue: "q" })]);
+    expect(await store.commit([draft(held, { turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
+    await client.query("COMMIT");
+    await until(async () => (await database.sql(`SELECT 1 FROM "${schema}".mail`)).length === 0, "the delivery");
+    expect([await isOver("second"), await claim(store, { queue: "q" })]).toEqual([false, []]);
+    await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);
+    expect((await claim(store, { queue: "q" })).map(({ run }) => run.id)).toEqual(["second"]);
+  });
+
+  test("Q10 a run that a transaction starts after another begins if that closes before the transaction does", async () => {
+    const client = await database.client();
+    const held = await running(store, "first");
+    await client.query("BEGIN");
+    await store.within(client).create([newRun("second", { after: "first", queue: "q" })]);
+    await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);
+    await client.query("COMMIT");
+    const begun = await until(async () => (await claim(store, { queue: "q" }))[0], "the second run");
+    expect(begun.run.id).toBe("second");
+  });
+
+  test("Q9 a newer start in a transaction takes effect with its commit, and the run goes on meanwhile", async () => {
+    const client = await database.client();
+    const held = await running(store, "a");
+    const next = (input: string) =>
+      newRun("a", { onConflict: "debounce", input: jsonCodec.encode(input), messages: [{ job: signal(input) }], idempotencyKey: input });
+    await client.query("BEGIN");
+    expect(await store.within(client).create([next("never")])).toMatchObject([{ status: "existing", id: "a" }]);
+    await client.query("ROLLBACK");
+    await client.query("BEGIN");
+    expect(await store.within(client).create([next("two"), next("three"), next("two")])).toMatchObject([{}, {}, { status: "existing" }]);
+    expect(await store.commit([draft(held, { turn: turnOf(held) })])).toMatchObject([{ status: "committed" }]);
+    expect(await inboxOf(store, held)).toEqual([]);
+    await client.query("COMMIT");
+    await until(async () => (await database.sql(`SELECT 1 FROM "${schema}".mail`)).length === 0, "the delivery");
+    expect(await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })])).toMatchObject([{ goesOn: true }]);
+    const [begun] = await claim(store);
+    expect([begun?.run.input, begun?.inbox.map(({ job }) => "id" in job && job.id)]).toEqual([jsonCodec.encode("three"), ["two", "three"]]);
+  });
+
+  test("Q9 a newer start in a transaction restarts a run that closes before it commits", async () => {
+    const client = await database.client();
+    const held = await running(store, "a");
+    await client.query("BEGIN");
+    await store.within(client).create([newRun("a", { onConflict: "replace", input: jsonCodec.encode("two") })]);
+    await store.commit([draft(held, { ...COMPLETED, turn: turnOf(held) })]);
+    await client.query("COMMIT");
+    const begun = await until(async () => (await claim(store))[0], "the next execution");
+    expect([begun.run.execution, begun.run.input]).toEqual([2, jsonCodec.encode("two")]);
+  });
+
+  test("M3 keys of mail count, no matter which comes first", async () => {
     const client = await database.client();
     const held = await running(store, "a");
     const message = { job: signal("s1"), idempotencyKey: "k" };

@@ -3,7 +3,7 @@
 import { type Command, type Job, jsonCodec, type Turn } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
 import { compareAsBytes, text } from "../src/columns.ts";
-import { commandOf, jobOf, type RecordFields, toFields } from "../src/recordCodec.ts";
+import { commandOf, jobOf, type RecordFields, toFields } from "../src/runs/recordCodec.ts";
 import { COMPLETED, claim, draft, heldOf, inboxOf, newRun, range, running, signal, turnOf, useDatabase } from "./support.ts";
 
 const database = useDatabase();
@@ -75,7 +75,7 @@ describe("records", () => {
   test.each(COMMANDS)("P8 the command $type comes back as it was", (command) => {
     expect(commandOf(read(toFields(command)))).toEqual(command);
   });
-  test.each(JOBS)("V4 the job $type without one of the columns it needs is no record", (job) => {
+  test.each(JOBS)("V4 the job $type without one of the columns it needs is not a record", (job) => {
     const fields = read(toFields(job));
     for (const column of ["seq", "name", "refs"] as const) {
       if (fields[column] !== null) expect(() => jobOf({ ...fields, [column]: null }), column).toThrow(TypeError);
@@ -83,7 +83,7 @@ describe("records", () => {
     if (job.type !== "start" && fields.value !== null) expect(() => jobOf({ ...fields, value: null })).toThrow(TypeError);
   });
   const MAY_LACK_VALUE = ["sideEffect", "completeUpdate", "canceled"];
-  test.each(COMMANDS)("V4 the command $type without one of the columns it needs is no record", (command) => {
+  test.each(COMMANDS)("V4 the command $type without one of the columns it needs is not a record", (command) => {
     const fields = read(toFields(command));
     for (const column of ["seq", "unit", "name", "n"] as const) {
       if (fields[column] !== null) expect(() => commandOf({ ...fields, [column]: null }), column).toThrow(TypeError);
@@ -92,7 +92,7 @@ describe("records", () => {
     if (!MAY_LACK_VALUE.includes(command.type) && fields.value !== null)
       expect(() => commandOf({ ...fields, value: null })).toThrow(TypeError);
   });
-  test("P8 a kind that nobody knows yet comes back as it was", () => {
+  test("P8 an unknown kind comes back as it was", () => {
     const record = { type: "novelty", seq: 1, deep: { value: "x", list: [1n, undefined] }, value: "{}", bytes } as unknown as Command;
     expect(commandOf(read(toFields(record)))).toEqual(record);
   });

@@ -1,6 +1,6 @@
 // Job: stand between a store and its server: see what is sent, lose answers, and fall silent.
 // Owns: the sockets of both sides.
-// Invariants: what is not to be lost passes unchanged, in order. What has fallen silent stays so, and neither side is told of it, not even
+// Invariants: what is not to be lost passes unchanged, in order. What has fallen silent stays so, and neither side is notified, not even
 // that the other one has gone.
 
 import { connect, createServer, type Server, type Socket } from "node:net";

@@ -1,13 +1,14 @@
 // How a database gets its schema, and its next version.
 // Owns: the versions, the lock under which they are made, and what a database must allow.
 // Invariants: a newer version, and one that was made by another text, are left as they are; migrations are all or nothing and made by one
-// process, whoever else opens at the same time; what an older version calls stays: functions have a number, and a new behaviour gets the
+// process, however many open at the same time; functions that an older version calls stay: functions have a number, and a new behaviour gets the
 // next.
 
 import { createHash } from "node:crypto";
 import { StoreError, StoreSchemaError, StoreVersionError } from "holdfast/store";
 import { escapeIdentifier } from "pg";
-import type { Session } from "../connections.ts";
+import type { Session } from "../connection/connections.ts";
+import { optionsOf } from "../options.ts";
 import { VERSION_1 } from "../sql/001.ts";
 import { errorTexts } from "../sql/errorTexts.ts";
 import { literal } from "../sql/fragments.ts";
@@ -40,7 +41,7 @@ export interface Place {
 export async function migrate(session: Session, place: Place): Promise<void> {
   const { schema, s, where } = place;
   if ((await versionOf(session, place)) === SCHEMA_VERSION) return checkObjects(session, place);
-  await session.ask("BEGIN ISOLATION LEVEL READ COMMITTED"); // who has waited for the lock is to see what was made meanwhile
+  await session.ask("BEGIN ISOLATION LEVEL READ COMMITTED"); // after the wait for the lock it has to see what other processes have made
   try {
     await session.ask(`SELECT pg_advisory_xact_lock(hashtextextended(${literal(`holdfast migrations of ${schema}`)}, 0))`);
     const found = await versionOf(session, place);
@@ -48,9 +49,7 @@ export async function migrate(session: Session, place: Place): Promise<void> {
     if (found < SCHEMA_VERSION) {
       const { rows } = await session.ask("SELECT 1 FROM pg_namespace WHERE nspname = $1", [schema]);
       if (rows.length === 0) await session.ask(`CREATE SCHEMA ${s}`);
-      await session.ask(
-        `CREATE TABLE IF NOT EXISTS ${s}.migrations (version integer PRIMARY KEY, hash text NOT NULL, made_at timestamptz NOT NULL DEFAULT now())`,
-      );
+      await session.ask(versionTable(s));
       await session.ask(errorTexts(s));
       for (const [i, migration] of MIGRATIONS.entries()) {
         if (i < found) continue;
@@ -65,8 +64,26 @@ export async function migrate(session: Session, place: Place): Promise<void> {
   }
 }
 
-/** 0: there is no Holdfast here yet. */
-async function versionOf(session: Session, { schema, s, where }: Place): Promise<number> {
+function versionTable(s: string): string {
+  return `CREATE TABLE IF NOT EXISTS ${s}.migrations (version integer PRIMARY KEY, hash text NOT NULL, made_at timestamptz NOT NULL DEFAULT now())`;
+}
+
+/** What `migrate` does to a schema of the version `from` (0: it has none) in `namespace`, for people who run it themselves. */
+export function migrationStatements(url: string, { namespace, from }: { readonly namespace?: string; readonly from: number }): string {
+  if (from >= SCHEMA_VERSION) return "";
+  const { schema = "holdfast" } = optionsOf(url, { namespace });
+  const s = escapeIdentifier(schema);
+  const versions = MIGRATIONS.slice(from).flatMap((migration, i) => [
+    installed(migration, s),
+    `INSERT INTO ${s}.migrations (version, hash) VALUES (${from + i + 1}, ${literal(migrationHash(from + i + 1))})`,
+  ]);
+  return [`CREATE SCHEMA IF NOT EXISTS ${s}`, versionTable(s), errorTexts(s), ...versions]
+    .map((one) => `${one.trim().replace(/;$/, "")};\n`)
+    .join("\n");
+}
+
+/** 0: no version is installed. Refuses a newer one, and one that was made by another text. */
+export async function versionOf(session: Session, { schema, s, where }: Place): Promise<number> {
   // Not to_regclass: it may answer from before the lock was waited for.
   const { rows } = await session.ask("SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename = 'migrations'", [schema]);
   if (rows.length === 0) return 0;

@@ -4,7 +4,7 @@
 // mean the same with any of them (test/settings.test.ts).
 
 import { StoreError } from "holdfast/store";
-import type { Session } from "../connections.ts";
+import type { Session } from "../connection/connections.ts";
 import type { Place } from "./migrate.ts";
 
 interface Settings {
@@ -21,7 +21,7 @@ export async function checkSettings(session: Session, { where }: Pick<Place, "wh
   const { database, encoding, nulls } = found;
   if (encoding !== "UTF8") {
     throw refused(
-      `${where} can't be used: its encoding is ${encoding}, which has no place for every text.`,
+      `${where} can't be used: its encoding is ${encoding}, which can't hold every text.`,
       `Make one that has: CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0.`,
     );
   }

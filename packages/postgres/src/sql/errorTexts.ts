@@ -1,6 +1,6 @@
-// The words of errors that the database stores by itself: a run that has ended, an id that is taken, a parent that is gone.
+// The texts of errors that functions of the database store: a run that has ended, an id that is taken, a parent that is gone.
 // Owns: one text for each kind that `001/errors.sql` knows, and the function that holds them in the database.
-// Invariants: words are no part of a migration: they may change from release to release, and are installed with every migration.
+// Invariants: the texts are not part of a migration: they may change from release to release, and are installed with every migration.
 
 import {
   CanceledError,

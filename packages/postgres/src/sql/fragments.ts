@@ -19,6 +19,9 @@ export const stays = (rollbacks: string): string =>
 /** What the end of a run leaves in its row, however it ends. */
 export const ENDED =
   "finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = epoch + 1";
+/** B4: when a run that ends now is removed. `keptFor`: how long this engine keeps those whose workflow says nothing. */
+export const removeAt = (keptFor: string): string =>
+  `remove_at = CASE WHEN retention IS NULL THEN v_now + ${keptFor} WHEN retention >= 0 THEN v_now + retention END`;
 
 /** A new run, as it is handed over: s status, w worker, l lease, t turns, n records, rb rollbacks, wf waits, of one that comes with its first turn. */
 export const NEW_RUN =
@@ -40,15 +43,25 @@ const lengthNow = (s: string): string => `r.history_length + (SELECT count(*)::i
 const turnsOfAny = (s: string): string => `CASE WHEN r.worker_id IS NULL THEN r.turns ELSE ${turnsNow(s)} END`;
 const lengthOfAny = (s: string): string => `CASE WHEN r.worker_id IS NULL THEN r.history_length ELSE ${lengthNow(s)} END`;
 
+/** Q2: as `may_begin_1` in `001/queues.sql`, which takes longer as a function. */
+export const mayBegin = (s: string, queue: string, changes: string): string =>
+  `CASE WHEN pg_try_advisory_xact_lock_shared(hashtextextended(${literal(`${s}.queues`)} || ${queue}, 0)) THEN (SELECT last_value FROM ${s}.queue_changes) = ${changes} ELSE false END`;
+
 /** A run as it is looked at, in the order that `runRow` reads. */
 const columns = (
   historyLength: string,
   turns: string,
-): string => `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, r.output, r.error, r.waiting_for, r.execution, r.attempt,
+  output = "r.output",
+  values = "e.input, e.seed, s.state",
+): string => `r.key, r.id, r.workflow, r.version, r.status, r.queue, r.priority, ${output}, r.error, r.waiting_for, r.execution, r.attempt,
   r.parent_id, r.parent_execution, r.parent_seq, r.parent_close, r.parent_announce, r.attributes::text AS attributes, r.retry, r.created_at, r.started_at,
   r.available_at, r.deadline_at, r.finished_at, r.worker_id, r.epoch, ${historyLength} AS history_length, ${turns} AS turns, r.recoveries,
-  e.input, e.seed, s.state, r.resumable`;
+  ${values}, r.resumable, CASE WHEN r.work_key IS NOT NULL OR r.schedule IS NOT NULL OR r.forked_from IS NOT NULL OR r.after_id IS NOT NULL OR r.retention IS NOT NULL THEN
+    json_build_object('key', r.work_key, 'schedule', r.schedule, 'tick', r.tick, 'from', r.forked_from, 'after', r.after_id, 'retention', r.retention)::text END AS origin`;
 export const runColumns = (s: string): string => columns(lengthOfAny(s), turnsOfAny(s));
+/** The same for a list that shows no values, of `runs` r alone: what is not read is null, or as good as that. */
+export const listedColumns = (s: string): string =>
+  columns(lengthOfAny(s), turnsOfAny(s), "NULL AS output", "'null' AS input, '' AS seed, NULL AS state");
 export const runTables = (s: string): string =>
   `${s}.runs r JOIN ${s}.executions e ON e.run = r.key AND e.execution = r.execution LEFT JOIN ${s}.states s ON s.run = r.key`;
 

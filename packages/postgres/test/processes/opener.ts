@@ -1,4 +1,4 @@
-// Says that it is ready; when it is told to, opens a store and creates a run in it, and prints how that went.
+// Says that it is ready; on request, opens a store and creates a run in it, and prints how that went.
 
 import { PostgresStore } from "../../src/index.ts";
 

@@ -1,9 +1,9 @@
 -- Turns of many runs in one call: D2 (all or nothing), D3 (each stands alone), D4 (a stale epoch writes nothing), D9 (parking and ending see
--- every message). The usual turn (records in, the row of the run changed) goes through a few statements for the whole batch; whatever else a
--- turn may ask for goes one by one (commit_turn_1). Rows are locked first, in order of id; each statement after that sees what is there then.
+-- every message). The usual turn (records in, the row of the run changed) goes through a few statements for the whole batch; turns with
+-- anything else go one by one (commit_turn_1). Rows are locked first, in order of id; each statement after that sees what is there then.
 --
 -- Plans are kept for as long as a connection lives, and may have been made when the tables were small. So rows are named by `= ANY (array)`,
--- or fetched one by one in a LATERAL with OFFSET 0: whatever the planner thinks of the tables, it goes through an index.
+-- or fetched one by one in a LATERAL with OFFSET 0: whatever the planner estimates, it uses an index.
 --
 -- p_numbers and p_places hold several numbers for each turn and record, in the order of sql/fragments.ts. The number of each place is written
 -- by `npm run sql`, from the name beside it.
@@ -18,7 +18,7 @@ CREATE FUNCTION holdfast.is_late_1(p_run bigint, p_cancel boolean, p_signals tex
     AND (b.type = 'cancel' AND p_cancel OR b.type = 'signal' AND b.name = ANY (p_signals)) AND b.id <> ALL (coalesce(p_consumed, '{}')))
 $$;
 
--- One turn of one run, with whatever it may ask for.
+-- One turn of one run, with everything that a turn can have.
 CREATE FUNCTION holdfast.commit_turn_1(p_commit jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
   c record;
@@ -35,7 +35,7 @@ BEGIN
   SELECT * INTO c FROM jsonb_to_record(p_commit) AS x(id text, x integer, e integer, t integer, n integer, s text, k boolean, wf text, wake bigint,
     seen bigint, rb integer, ra integer, er text, bc text, state text, attributes jsonb, removed text[], "turnIndex" integer, trims jsonb,
     records jsonb, attempts jsonb, consumed bigint[], updates jsonb, accepts text[], tasks jsonb, "cancelTasks" integer[], children jsonb,
-    "cancelChildren" integer[], sends jsonb, close jsonb, h boolean, lc boolean, ls text[]);
+    "cancelChildren" integer[], sends jsonb, close jsonb, h boolean, lc boolean, ls text[], rt bigint);
   SELECT * INTO v_run FROM holdfast.runs WHERE id = c.id FOR NO KEY UPDATE NOWAIT;
   IF NOT FOUND OR v_run.worker_id IS NULL OR v_run.epoch <> c.e OR v_run.execution <> c.x THEN RETURN '{"stale":true}'; END IF;
   IF c.h THEN
@@ -47,7 +47,7 @@ BEGIN
     RETURN jsonb_build_object('late', true, 'inbox', holdfast.inbox_after_1(v_run.key, c.seen));
   END IF;
   IF v_busy THEN RETURN '{"busy":true}'; END IF;
-  -- M8: its sender was faster.
+  -- M8: the update was rejected meanwhile.
   IF c.accepts IS NOT NULL AND EXISTS (SELECT 1 FROM holdfast.updates WHERE run = v_run.key AND id = ANY (c.accepts) AND status IS NOT NULL) THEN
     RETURN '{"stale":true}';
   END IF;
@@ -75,12 +75,12 @@ BEGIN
   END IF;
   IF c.tasks IS NOT NULL THEN
     INSERT INTO holdfast.tasks (run, execution, seq, activity, queue, location, input, retry, start_to_close, schedule_to_close, schedule_to_start, heartbeat,
-        max_attempts, initial_interval, backoff, max_interval, jitter, attempt, scheduled_at, available_at, due_at)
+        max_attempts, initial_interval, backoff, max_interval, jitter, attempt, scheduled_at, available_at, due_at, lane, work_key, priority)
       SELECT v_run.key, c.x, x.seq, x.activity, x.queue, x.location, x.input, x.retry, x.stc, x.sc, x.ss, x.hb, x.ma, x.ii, x.bo, x.mi, x.ji,
-        coalesce(x.at, 0), p_now, p_now, least(p_now + x.sc, p_now + x.ss)
-      FROM jsonb_to_recordset(c.tasks) AS x(seq integer, activity text, queue text, location text, input text, retry text, stc bigint, sc bigint, ss bigint, hb bigint, ma double precision, ii double precision, bo double precision, mi double precision, ji double precision, at integer);
+        coalesce(x.at, 0), p_now, p_now, least(p_now + x.sc, p_now + x.ss), x.lane, x.wk, coalesce(x.pr, 0)
+      FROM jsonb_to_recordset(c.tasks) AS x(seq integer, activity text, queue text, location text, input text, retry text, stc bigint, sc bigint, ss bigint, hb bigint, ma double precision, ii double precision, bo double precision, mi double precision, ji double precision, at integer, lane integer, wk text, pr integer);
   END IF;
-  -- C7: also what was asked for in this very turn.
+  -- C7: also activities of this turn.
   IF c."cancelTasks" IS NOT NULL THEN PERFORM holdfast.drop_tasks_1(v_run.key, c."cancelTasks", p_now); END IF;
   IF c.children IS NOT NULL THEN
     FOR v_item IN SELECT holdfast.create_children_1(c.children, p_now) LOOP
@@ -103,7 +103,7 @@ BEGIN
     FOR v_item IN SELECT * FROM jsonb_array_elements(c.sends) LOOP
       v_result := holdfast.deliver_1(v_item ->> 'r', v_item, p_now);
       v_sent := v_sent || v_result;
-      -- M12: the sender learns how it went, through its own inbox.
+      -- M12: the sender gets the outcome in its own inbox.
       PERFORM holdfast.put_1(v_run.key, jsonb_build_object('y', 'resolve', 'q', v_item -> 'seq') || CASE v_result ->> 's'
         WHEN 'not-found' THEN jsonb_build_object('d', '{"status":"failed","error":' || holdfast.error_1('not-found', v_item ->> 'r') || '}')
         WHEN 'closed' THEN jsonb_build_object('d', '{"status":"failed","error":' || holdfast.error_1('closed', v_item ->> 'r', v_result ->> 'r') || '}')
@@ -113,13 +113,17 @@ BEGIN
   IF c.attributes IS NOT NULL THEN
     UPDATE holdfast.runs SET attributes = (attributes || c.attributes) - c.removed WHERE key = v_run.key;
   END IF;
+  IF c.rt IS NOT NULL THEN UPDATE holdfast.runs SET retention = c.rt WHERE key = v_run.key; END IF;
   v_answer := jsonb_build_object('sent', v_sent);
   IF c.close IS NOT NULL THEN
+    -- Q9: mail may have brought it.
+    IF v_mailed THEN SELECT has_next INTO v_run.has_next FROM holdfast.runs WHERE key = v_run.key; END IF;
     IF c.close ->> 'status' = 'continued' THEN
       PERFORM holdfast.continue_run_1(v_run.key, c.close -> 'next', p_now);
     ELSE
       PERFORM holdfast.close_run_1(v_run.key, c.close ->> 'status', c.close ->> 'output', c.close ->> 'error', (c.close ->> 'resumable')::boolean,
-        p_now, c.t, c.n - v_gone);
+        p_now, c.t, c.n - v_gone, c.close -> 'unconsumed');
+      IF v_run.has_next THEN v_answer := v_answer || '{"next":true}'; END IF;
     END IF;
     RETURN v_answer;
   END IF;
@@ -138,7 +142,7 @@ END $$;
 -- 10 numbers (see commitTurns.ts); p_turns: what else the rows of those get that don't just run on, as JSON.
 -- p_places: 5 numbers of each record; p_types … p_states: its texts. p_more: what else the turns have (consumed messages, states, updates,
 -- attempts); p_others: turns that go one by one, after them; p_touched, p_ending: ids of runs that those may reach, or end. The answer is
--- {} if all are committed and nothing else is to be said. Of a run that can't end yet nothing is written (busy).
+-- {} if all are committed and there is nothing else to answer. Of a run that can't end yet nothing is written (busy).
 CREATE FUNCTION holdfast.commit_turns_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_ids text[], p_numbers bigint[], p_turns text,
   p_places integer[], p_types text[], p_units text[], p_names text[], p_refs text[], p_data text[], p_values text[], p_states text[], p_more text,
   p_others text, p_touched text, p_ending text)
@@ -164,6 +168,7 @@ DECLARE
   v_inbox json;
   v_family integer[];
   v_told boolean;
+  v_next integer[];
   v_item jsonb;
   v_results jsonb;
   v_result jsonb;
@@ -173,14 +178,15 @@ BEGIN
     v_answer := holdfast.begin_call_1(p_instance, p_slot, p_token);
     IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   END IF;
-  -- Most runs that end have neither parent nor open children. That does not change meanwhile: only turns of their own give them any.
+  -- Most runs that end have neither parent nor open children. That does not change meanwhile: only their own turns give them any. Nor does
+  -- another run wait for them (Q10), or their next start for another (Q9): one that has just begun to is locked with NOWAIT.
   IF p_touched IS NOT NULL OR p_ending IS NOT NULL AND EXISTS (SELECT 1 FROM json_array_elements_text(p_ending::json) AS e(id)
-      WHERE (SELECT x.parent_id FROM holdfast.runs x WHERE x.id = e.id) IS NOT NULL
+      WHERE (SELECT x.parent_id IS NOT NULL OR x.awaited OR x.has_next FROM holdfast.runs x WHERE x.id = e.id)
         OR (SELECT 1 FROM holdfast.runs x WHERE x.parent_id = e.id AND x.finished_at IS NULL LIMIT 1) IS NOT NULL) THEN
     PERFORM holdfast.lock_runs_1(p_ids || ARRAY (SELECT * FROM json_array_elements_text(p_touched::json)),
       ARRAY (SELECT * FROM json_array_elements_text(p_ending::json)));
   END IF;
-  -- D4: who may write. Zero stands for who may not.
+  -- D4: the turns that may write. Zero: this one may not.
   SELECT array_agg(coalesce(l.key, 0)), bool_or(l.last_message > p_numbers[t.i::integer * 10 - 7 /* seen */]), bool_or(l.last_message > 0),
       array_agg(t.i::integer) FILTER (WHERE NOT l.stays AND p_numbers[t.i::integer * 10 - 6 /* kind */] = 0),
       bool_or(p_numbers[t.i::integer * 10 - 6 /* kind */] IN (1, 2)),
@@ -198,7 +204,7 @@ BEGIN
   v_held := v_keys;
   v_now := holdfast.clock_1(p_now);
   IF v_hearing IS NOT NULL THEN
-    -- M1: a caller's transaction that has a signal for a run keeps the run from ending until it has ended itself (see post_mail_1).
+    -- M1: a run can't end while a caller's transaction that has a signal for it is open (see post_mail_1).
     v_free := ARRAY (SELECT r.key FROM holdfast.runs r WHERE r.key = ANY (v_hearing) ORDER BY r.id FOR UPDATE SKIP LOCKED);
     SELECT array_agg(array_position(v_keys, h.key)) INTO v_busy FROM unnest(v_hearing) AS h(key) WHERE h.key <> ALL (v_free);
   END IF;
@@ -214,7 +220,7 @@ BEGIN
   END IF;
   v_left := v_busy || v_late;
   IF v_left IS NOT NULL THEN
-    -- Nothing of them is written: as if they had lost their claims.
+    -- Nothing of these is written: as if they had lost their claims.
     v_ended := ARRAY (SELECT e.key FROM unnest(v_ended) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_left));
     v_turnless := ARRAY (SELECT e.key FROM unnest(v_turnless) AS e(key) WHERE array_position(v_keys, e.key) <> ALL (v_left));
     v_keys := ARRAY (SELECT CASE WHEN u.i = ANY (v_left) THEN 0 ELSE u.key END FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) ORDER BY u.i);
@@ -231,7 +237,7 @@ BEGIN
       WHERE v_keys[r.i] <> 0;
   END IF;
   IF p_more IS NOT NULL THEN
-    -- An id is one message's, of whatever run: who has lost its claim takes none (v_keys is zero).
+    -- An id belongs to one message of one run: a turn that has lost its claim takes none (v_keys is zero).
     DELETE FROM holdfast.inbox b USING json_to_recordset(v_more -> 'consumed') AS m(i integer, id bigint) WHERE b.run = v_keys[m.i] AND b.id = m.id;
     INSERT INTO holdfast.states (run, state)
       SELECT v_keys[m.i], m.state FROM json_to_recordset(v_more -> 'states') AS m(i integer, state text) WHERE v_keys[m.i] <> 0
@@ -271,25 +277,28 @@ BEGIN
   )
   SELECT bool_or(worker_id IS NULL AND available_at <= v_now) INTO v_due FROM changed; END IF;
   IF p_ending IS NOT NULL THEN
-    -- All of them end before anything follows from it: a child that ends by itself does not follow its parent.
-    SELECT array_agg(array_position(v_keys, e.key)) FILTER (WHERE r.leads), bool_or(r.parent_id IS NOT NULL) INTO v_family, v_told
+    -- All of them end before anything follows from it: a child that ends in the same batch does not follow its parent.
+    SELECT array_agg(array_position(v_keys, e.key)) FILTER (WHERE r.leads), bool_or(r.parent_id IS NOT NULL), array_agg(array_position(v_keys, e.key)) FILTER (WHERE r.has_next)
+      INTO v_family, v_told, v_next
       FROM unnest(v_ended) AS e(key) CROSS JOIN LATERAL (
-        SELECT x.parent_id, EXISTS (SELECT 1 FROM holdfast.runs c WHERE c.parent_id = x.id AND c.finished_at IS NULL)
+        SELECT x.parent_id, x.has_next, EXISTS (SELECT 1 FROM holdfast.runs c WHERE c.parent_id = x.id AND c.finished_at IS NULL)
           OR EXISTS (SELECT 1 FROM holdfast.tasks a WHERE a.run = x.key)
-          OR EXISTS (SELECT 1 FROM holdfast.updates u WHERE u.run = x.key AND u.status IS NULL) AS leads
+          OR EXISTS (SELECT 1 FROM holdfast.updates u WHERE u.run = x.key AND u.status IS NULL) OR x.awaited OR x.has_next AS leads
         FROM holdfast.runs x WHERE x.key = e.key OFFSET 0) r;
     UPDATE holdfast.runs r SET status = t.c, ended_as = t.c, output = t.o, error = t.er, resumable = t.c = 'failed' AND coalesce(t.rs, true),
         turns = CASE p_numbers[t.i::integer * 10 - 4 /* index */] WHEN -1 THEN r.turns ELSE p_numbers[t.i::integer * 10 - 4 /* index */] + 1 END,
-        history_length = CASE p_numbers[t.i::integer * 10 - 4 /* index */] WHEN -1 THEN r.history_length ELSE p_numbers[t.i::integer * 10 - 2 /* length */] + p_numbers[t.i::integer * 10 - 1 /* records */] END, finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = epoch + 1
+        history_length = CASE p_numbers[t.i::integer * 10 - 4 /* index */] WHEN -1 THEN r.history_length ELSE p_numbers[t.i::integer * 10 - 2 /* length */] + p_numbers[t.i::integer * 10 - 1 /* records */] END, finished_at = v_now, worker_id = NULL, available_at = NULL, waiting_for = NULL, blocked_code = NULL, recoveries = 0, epoch = epoch + 1,
+        remove_at = CASE WHEN retention IS NULL THEN v_now + holdfast.kept_for_1() WHEN retention >= 0 THEN v_now + retention END
       FROM json_to_recordset(p_turns::json) AS t(i integer, c text, o text, er text, rs boolean)
       WHERE t.c IS NOT NULL AND r.key = v_keys[t.i];
     IF v_messages THEN
-      -- D10: signals wait for a run that may be resumed. Of those with a family the rest is to be told of first.
+      -- D10: signals wait for a run that may be resumed. For those with a family the rest follows below.
       DELETE FROM holdfast.inbox b WHERE b.run = ANY (v_ended) AND (v_family IS NULL OR array_position(v_keys, b.run) <> ALL (v_family))
         AND NOT (b.type = 'signal' AND (SELECT r.resumable FROM holdfast.runs r WHERE r.key = b.run));
     END IF;
     IF v_family IS NOT NULL THEN
-      PERFORM holdfast.follow_end_1(v_keys[i], v_now) FROM (SELECT unnest(v_family) AS i ORDER BY 1) f;
+      PERFORM holdfast.follow_end_1(v_keys[f.i], v_now, CASE WHEN f.i = ANY (v_next) THEN (SELECT t.uc FROM json_to_recordset(p_turns::json) AS t(i integer, uc jsonb) WHERE t.i = f.i) END)
+        FROM (SELECT unnest(v_family) AS i ORDER BY 1) f;
     END IF;
     IF v_told THEN v_told := holdfast.tell_parents_1(ARRAY (SELECT e.key FROM unnest(v_ended) AS e(key) WHERE v_family IS NULL OR array_position(v_keys, e.key) <> ALL (v_family)), v_now); END IF;
   END IF;
@@ -310,5 +319,5 @@ BEGIN
   IF 0 <> ALL (v_keys) AND v_inbox IS NULL AND v_results IS NULL AND v_due IS NOT TRUE AND v_family IS NULL AND v_told IS NOT TRUE THEN RETURN '{}'; END IF;
   RETURN holdfast.end_call_1(p_instance, p_slot, json_build_object(
     'stale', (SELECT json_agg(i) FROM unnest(v_keys) WITH ORDINALITY AS u(key, i) WHERE key = 0),
-    'late', to_json(v_late), 'busy', to_json(v_busy), 'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL OR v_told)::text);
+    'late', to_json(v_late), 'busy', to_json(v_busy), 'inbox', v_inbox, 'others', v_results, 'due', v_due, 'family', v_family IS NOT NULL OR v_told, 'next', to_json(v_next))::text);
 END $$;

@@ -1,7 +1,7 @@
 -- W3: what to do when the server's clock was set back.
 
--- W3. The clock was set back: no lease that is given now ends as late as these. Whoever lives renews them in time; those of the dead would
--- last until the old time has come round again. A run that somebody has locked is looked at again with the next call.
+-- W3. The clock was set back: no lease that is given now ends as late as these. Living workers renew theirs in time; those of dead workers would
+-- last until the old time is reached again. A run that another transaction has locked is left to the next call.
 CREATE FUNCTION holdfast.cut_leases_1(p_now bigint) RETURNS void LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);

@@ -1,4 +1,4 @@
--- Errors as stored text. SQL knows kinds and what they are about; the words are TypeScript's (sql/errorTexts.ts), which installs
+-- Errors as stored text. SQL knows kinds and details; the texts are in TypeScript (sql/errorTexts.ts), which installs
 -- error_text_1 with the migration: for each kind a text with %RUN% and %DETAIL% in it.
 
 -- An error, encoded: what it is about goes into its JSON.

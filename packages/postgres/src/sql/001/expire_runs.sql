@@ -1,7 +1,7 @@
 -- K7: runs whose deadline has passed.
 
--- K7. p_runs: r run id, e the error that it fails with, n now: its deadline has not passed, but can't be met any more. Answers with how many are done with (n) and which are left (b): somebody has them
--- locked, or what their end would reach, with p_wait for longer than a moment.
+-- K7. p_runs: r run id, e the error that it fails with, n now: its deadline has not passed, but can't be met any more. Answers with how many were ended (n) and which are left (b): another transaction has
+-- locked them, or runs that their end would reach; with p_wait for longer than a moment.
 CREATE FUNCTION holdfast.expire_runs_1(p_now bigint, p_runs text, p_wait boolean) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);

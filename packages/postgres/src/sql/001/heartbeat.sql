@@ -1,6 +1,6 @@
 -- D11: extends the leases of activities.
 
--- p_beats: i number, id, token, lease, details. Only a heartbeat of the activity's own, with details, is one for its heartbeat limit.
+-- p_beats: i number, id, token, lease, details. Only a heartbeat with details, which the activity sends, counts for its heartbeat limit.
 CREATE FUNCTION holdfast.heartbeat_1(p_now bigint, p_beats text) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off SET lock_timeout = '1s' AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);

@@ -1,13 +1,13 @@
 -- Notifications, and the processes that listen for them.
 
--- Tells others, in a transaction that waits for no disk: the lock that notifications are queued under is held for microseconds.
+-- Notifies others, in a transaction that does not wait for the disk: the lock that notifications are queued under is held for microseconds.
 CREATE FUNCTION holdfast.notify_1(p_channel text, p_notice text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
   PERFORM pg_notify(p_channel, p_notice);
 END $$;
 
--- This process listens, if it has a name here. Returns how many others do; who has not been heard of for a minute does not.
+-- This process listens, if it has a name here. Returns how many others do; a process that was not heard of for a minute does not count.
 CREATE FUNCTION holdfast.attend_1(p_instance text) RETURNS integer LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM set_config('synchronous_commit', 'off', true);
@@ -19,7 +19,7 @@ BEGIN
   RETURN (SELECT count(*) FROM holdfast.instances WHERE id <> p_instance);
 END $$;
 
--- What it has called is remembered for a while: a call that was passed by may still be on its way.
+-- Its calls are remembered for a while: a late copy of one may still be on its way.
 CREATE FUNCTION holdfast.leave_1(p_instance text) RETURNS void LANGUAGE sql AS $$
   DELETE FROM holdfast.instances WHERE id = p_instance
 $$;

@@ -2,8 +2,8 @@
 -- committed: the inbox belongs to the run's worker, whose row must stay free.
 
 -- A message inside the transaction of the caller that sends it. The lock on the run is the weakest there is: until the transaction ends,
--- turns, claims, renewals and messages go on, and only an end that should hear the message waits (M1; commit_turns_1 locks FOR UPDATE then).
--- What ends a run without a look at its messages does not wait: terminate, a deadline.
+-- turns, claims, renewals and messages go on, and only an end that has to see the message waits (M1; commit_turns_1 locks FOR UPDATE then).
+-- Ends that don't look at messages don't wait: terminate, a deadline.
 CREATE FUNCTION holdfast.post_mail_1(p_now bigint, p_channel text, p_notice text, p_messages text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);
@@ -33,15 +33,25 @@ BEGIN
   RETURN v_results::text;
 END $$;
 
--- One letter into the inbox of its run, which is locked: whoever has the run delivers its mail. False: somebody was faster.
+-- One letter into the inbox of its run, which is locked, or (await, start) what else it is about. False: another transaction has delivered it.
 CREATE FUNCTION holdfast.deliver_letter_1(p_id bigint, p_run text, p_message jsonb, p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_result jsonb;
 BEGIN
   DELETE FROM holdfast.mail WHERE id = p_id;
   IF NOT FOUND THEN RETURN false; END IF;
+  IF p_message ->> 'y' = 'await' THEN
+    -- Q10: a run waits for this one, which may have closed since.
+    UPDATE holdfast.runs SET awaited = true WHERE id = p_run AND finished_at IS NULL;
+    IF NOT FOUND THEN PERFORM holdfast.release_waiting_1(NULL, p_run, NULL, p_now); END IF;
+    RETURN true;
+  ELSIF p_message ->> 'y' = 'start' THEN
+    -- Q9: a newer start, for the run as it is now.
+    PERFORM holdfast.create_run_1(p_message -> 'start', p_now);
+    RETURN true;
+  END IF;
   v_result := holdfast.deliver_1(p_run, p_message, p_now);
-  -- M10: the run has closed since, and somebody waits for the outcome.
+  -- M10: the run has closed since, and a caller waits for the outcome.
   IF v_result ->> 's' = 'closed' AND p_message ? 'u' THEN
     INSERT INTO holdfast.updates (run, id, inbox_id, status, error)
       SELECT key, p_message ->> 'u', 0, 'rejected', holdfast.error_1('closed', id, status) FROM holdfast.runs WHERE id = p_run;
@@ -50,7 +60,7 @@ BEGIN
 END $$;
 
 -- M1, D9: runs that are about to end, and are locked, get the mail that was posted by now. What can't be delivered is left for
--- deliver_mail_1, which says why. Was there any?
+-- deliver_mail_1, which stores the reason. True: there was mail.
 CREATE FUNCTION holdfast.take_mail_1(p_runs text[], p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
   v_mail record;
@@ -68,7 +78,7 @@ BEGIN
 END $$;
 
 -- Puts mail into the inboxes, those of each run in order: one process at a time does it. What can't be delivered stays, with the reason, and
--- stops no other. What is for a run that somebody has locked is left for later, with p_wait if it does not come free soon. Answers with how
+-- stops no other. Mail for a run that another transaction has locked is left for later, with p_wait if it does not come free soon. Answers with how
 -- many were delivered (n) and whether some were left (b).
 CREATE FUNCTION holdfast.deliver_mail_1(p_now bigint, p_limit integer, p_wait boolean) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
@@ -90,7 +100,7 @@ BEGIN
       IF holdfast.deliver_letter_1(v_mail.id, v_mail.run_id, v_mail.message, v_now) THEN v_count := v_count + 1; END IF;
     EXCEPTION
       WHEN lock_not_available OR serialization_failure OR deadlock_detected THEN v_busy := v_busy || v_mail.run_id;
-      WHEN insufficient_resources THEN RAISE; -- nobody's mail can be written
+      WHEN insufficient_resources THEN RAISE; -- no mail can be written
       WHEN OTHERS THEN UPDATE holdfast.mail SET error = format('%s (SQLSTATE %s)', SQLERRM, SQLSTATE) WHERE id = v_mail.id;
     END;
   END LOOP;

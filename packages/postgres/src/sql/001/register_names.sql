@@ -1,6 +1,6 @@
 -- Numbers of lanes and workers.
 
--- Numbers of lanes and workers. p_lanes: queue, workflow, version, priority. Made in order, so that two calls can't wait for each other.
+-- Numbers of lanes and workers. p_lanes: queue, workflow, version, priority; kind: what of the queue has keys now. Made in order, so that two calls can't wait for each other.
 CREATE FUNCTION holdfast.register_1(p_lanes text, p_workers text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
   v_lanes json;
@@ -14,6 +14,12 @@ BEGIN
   INSERT INTO holdfast.workers (id)
     SELECT n.id FROM (SELECT DISTINCT id FROM json_array_elements_text(p_workers::json) AS w(id)) n
     WHERE NOT EXISTS (SELECT 1 FROM holdfast.workers o WHERE o.id = n.id) ORDER BY id ON CONFLICT DO NOTHING;
+  -- Q1: from now on claims look for keys. That is durable before anything is filed.
+  INSERT INTO holdfast.queues AS q (name, keyed_runs, keyed_tasks)
+    SELECT n.queue, bool_or(n.kind = 'runs'), bool_or(n.kind = 'tasks') FROM json_to_recordset(p_lanes::json) AS n(queue text, kind text) WHERE n.kind IS NOT NULL
+      GROUP BY n.queue ORDER BY n.queue
+    ON CONFLICT (name) DO UPDATE SET keyed_runs = q.keyed_runs OR excluded.keyed_runs, keyed_tasks = q.keyed_tasks OR excluded.keyed_tasks
+      WHERE excluded.keyed_runs AND NOT q.keyed_runs OR excluded.keyed_tasks AND NOT q.keyed_tasks;
   SELECT json_agg(o.lane ORDER BY n.ord) INTO v_lanes
     FROM ROWS FROM (json_to_recordset(p_lanes::json) AS (queue text, workflow text, version text, priority integer)) WITH ORDINALITY
       AS n(queue, workflow, version, priority, ord)

@@ -12,16 +12,16 @@ DECLARE
   v_waits boolean;
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
-  -- With the row of the run, as whoever accepts one has it: one of the two is first.
+  -- The row of the run is locked, as when an update is accepted: one of the two is first.
   PERFORM holdfast.lock_runs_1(ARRAY (SELECT r FROM json_to_recordset(p_updates::json) AS x(r text)), ARRAY[]::text[]);
   FOR v_item IN SELECT * FROM json_to_recordset(p_updates::json) AS x(r text, u text, e text) LOOP
     SELECT * INTO v_update FROM holdfast.updates WHERE run = (SELECT key FROM holdfast.runs WHERE id = v_item.r) AND id = v_item.u;
     v_waits := v_update.status IS NULL AND v_update.accept_until IS NOT NULL
-      AND EXISTS (SELECT 1 FROM holdfast.inbox WHERE run = v_update.run AND id = v_update.inbox_id);
+      AND EXISTS (SELECT 1 FROM holdfast.inbox WHERE run IN (v_update.run, -v_update.run) AND id = v_update.inbox_id);
     IF v_waits AND v_update.accept_until <= v_now THEN
       UPDATE holdfast.updates SET status = 'rejected', error = v_item.e, forget_at = CASE WHEN keyless THEN v_now + 3600000 END
         WHERE run = v_update.run AND id = v_update.id RETURNING * INTO v_update;
-      DELETE FROM holdfast.inbox WHERE run = v_update.run AND id = v_update.inbox_id;
+      DELETE FROM holdfast.inbox WHERE run IN (v_update.run, -v_update.run) AND id = v_update.inbox_id;
       v_waits := false;
     END IF;
     v_results := v_results || CASE WHEN v_waits THEN '"waiting"'::json WHEN v_update.status IS NULL THEN 'null'::json

@@ -1,7 +1,7 @@
--- W3: extends leases, and brings what has come for the runs.
+-- W3: extends leases, and returns new messages of the runs.
 
--- p_claims: i number, id run, e epoch, seen. Answers with the numbers of those that are lost, and what has come for the others; and of those
--- whose lease was not renewed since somebody has their row locked, with p_wait for longer than a moment: they are held all the same. A lease
+-- p_claims: i number, id run, e epoch, seen. Answers with the numbers of those that are lost, and new messages of the others; and of those
+-- whose lease was not renewed since another transaction has locked their row, with p_wait for longer than a moment: they are held all the same. A lease
 -- whose end is off by less than a tenth of its length is left as it is: workers ask at every hint that messages may be there. Too late an
 -- end counts as well: the clock was set back, and a worker that died would keep the run for as long.
 CREATE FUNCTION holdfast.renew_leases_1(p_now bigint, p_worker text, p_lease bigint, p_claims text, p_wait boolean) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
@@ -20,11 +20,11 @@ BEGIN
     FROM json_to_recordset(p_claims::json) AS c(i integer, id text, e integer, seen bigint)
     CROSS JOIN LATERAL (SELECT * FROM holdfast.runs x WHERE x.id = c.id AND x.epoch = c.e AND x.worker_id = p_worker OFFSET 0) r;
   IF v_due IS NOT NULL THEN
-    -- Never for as long as somebody likes: all leases of the worker would end meanwhile.
+    -- Never without a limit: all leases of the worker would end meanwhile.
     IF p_wait THEN v_free := holdfast.lock_soon_1(v_due);
     ELSE v_free := ARRAY (SELECT key FROM holdfast.runs WHERE key = ANY (v_due) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED);
     END IF;
-    -- Again, now that nobody can take them away.
+    -- Again, now that they are locked.
     SELECT array_agg(c.i), array_agg(r.key), json_agg(c.i) FILTER (WHERE r.key = ANY (v_due) AND r.key <> ALL (v_free)) INTO v_held, v_still, v_busy
       FROM json_to_recordset(p_claims::json) AS c(i integer, id text, e integer)
       CROSS JOIN LATERAL (SELECT x.key FROM holdfast.runs x WHERE x.id = c.id AND x.epoch = c.e AND x.worker_id = p_worker OFFSET 0) r;

@@ -15,8 +15,13 @@ BEGIN
     RETURN 'woken';
   END IF;
   IF v_run.status <> 'failed' OR NOT v_run.resumable OR v_run.turns = 0 THEN RETURN 'not-resumable'; END IF;
-  UPDATE holdfast.runs SET status = 'sleeping', ended_as = NULL, attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL,
-      available_at = p_now WHERE key = p_run;
+  -- Q2: it needs a slot again. Its queue may have become a plain one since; while that is changed the call is repeated.
+  IF v_run.lane < 0 AND v_run.work_key IS NULL THEN
+    IF NOT pg_try_advisory_xact_lock_shared(hashtextextended('holdfast.queues' || v_run.queue, 0)) THEN RAISE EXCEPTION 'queue-changed' USING ERRCODE = '40001'; END IF;
+    IF NOT EXISTS (SELECT 1 FROM holdfast.queues q WHERE q.name = v_run.queue AND (q.limits IS NOT NULL OR q.paused)) THEN v_run.lane := -v_run.lane; END IF;
+  END IF;
+  UPDATE holdfast.runs SET status = 'sleeping', ended_as = NULL, attempt = attempt + 1, error = NULL, output = NULL, finished_at = NULL, remove_at = NULL,
+      available_at = p_now, lane = v_run.lane, held = false, under = false WHERE key = p_run;
   PERFORM holdfast.put_1(p_run,
     jsonb_build_object('y', 'resume', 'd', json_build_object('attempt', v_run.attempt + 1, 'voids', '[]'::json)::text), p_now);
   RETURN 'resumed';

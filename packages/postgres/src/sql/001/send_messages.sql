@@ -44,6 +44,8 @@ BEGIN
   END IF;
   IF v_known IS NOT NULL THEN RETURN jsonb_build_object('s', 'duplicate', 'i', v_known); END IF;
   IF v_run.finished_at IS NOT NULL THEN RETURN jsonb_build_object('s', 'closed', 'r', v_run.status); END IF;
+  -- Q9: a caller that cancels the run wants nothing to follow.
+  IF p_message ->> 'y' = 'cancel' AND v_run.has_next THEN PERFORM holdfast.drop_next_1(v_run.key, v_run.id, 'canceled'); END IF;
   IF p_message ->> 'y' = 'cancel' THEN v_known := holdfast.cancel_run_1(v_run.key, p_message, p_now);
   ELSE v_known := holdfast.put_1(v_run.key, p_message, p_now);
   END IF;
@@ -54,16 +56,57 @@ BEGIN
   RETURN jsonb_build_object('s', 'sent', 'i', v_known);
 END $$;
 
--- Messages for runs. p_plain: signals without keys, and updates of different ids, all in a few statements; p_others: one by one. A batch is
--- one or the other. The answer to one whose run somebody has locked, with p_wait for longer than a moment, is null: it was not sent.
+-- Signals and cancellations, each for another run that is open and one of p_free, in a few statements; cancellations only of runs whose end
+-- reaches no other run. One that has not begun ends. Answers in their places with the inbox id of each that was sent; null: it was not.
+CREATE FUNCTION holdfast.send_together_1(p_messages jsonb, p_free bigint[], p_now bigint) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+  v_sent bigint[];
+  v_keys bigint[];
+  v_inbox_ids bigint[];
+  v_ended bigint[];
+  v_errors text[];
+BEGIN
+  WITH items AS MATERIALIZED (
+    SELECT t.*, count(*) OVER (PARTITION BY t.r) AS n FROM ROWS FROM (jsonb_to_recordset(p_messages) AS (r text, y text, q integer, m text, f text[], d text,
+      v text, k text, u text, wf text, aw bigint)) WITH ORDINALITY AS t(r, y, q, m, f, d, v, k, u, wf, aw, i)
+  ), found AS MATERIALIZED (
+    SELECT o.*, CASE o.how WHEN 'put' THEN nextval('holdfast.inbox_ids') WHEN 'end' THEN 0 END AS inbox_id FROM (
+      SELECT t.*, r.key, CASE WHEN r.is_alone THEN CASE WHEN t.y = 'signal' OR r.is_begun THEN 'put' ELSE 'end' END END AS how
+      FROM items t LEFT JOIN LATERAL (
+        SELECT x.key, x.turns > 0 OR x.worker_id IS NOT NULL AS is_begun, t.y = 'signal' OR x.parent_id IS NULL AND x.after_id IS NULL AND NOT x.awaited
+          AND (SELECT 1 FROM holdfast.runs c WHERE c.parent_id = x.id AND c.finished_at IS NULL LIMIT 1) IS NULL AS is_alone
+        FROM holdfast.runs x WHERE x.id = t.r AND t.n = 1 AND t.u IS NULL AND t.aw IS NULL AND t.y IN ('signal', 'cancel') AND x.finished_at IS NULL
+          AND x.key = ANY (p_free) AND NOT (t.y = 'cancel' AND x.has_next) AND (t.wf IS NULL OR t.wf = x.workflow)
+          AND (SELECT 1 FROM holdfast.message_keys k WHERE k.run = x.key AND k.key = t.k) IS NULL OFFSET 0) r ON true
+      ORDER BY t.i) o
+  ), put AS (
+    INSERT INTO holdfast.inbox (run, id, received_at, type, seq, name, refs, data, value)
+      SELECT key, inbox_id, p_now, y, q, m, f, d, v FROM found WHERE how = 'put'
+  ), keyed AS (
+    INSERT INTO holdfast.message_keys (run, key, inbox_id) SELECT key, k, inbox_id FROM found WHERE inbox_id IS NOT NULL AND k IS NOT NULL
+  )
+  SELECT array_agg(inbox_id ORDER BY i), array_agg(key) FILTER (WHERE how = 'put'), array_agg(inbox_id) FILTER (WHERE how = 'put'),
+    array_agg(key ORDER BY i) FILTER (WHERE how = 'end'), array_agg(holdfast.canceled_error_1(p_messages -> (i::integer - 1)) ORDER BY i) FILTER (WHERE how = 'end')
+    INTO v_sent, v_keys, v_inbox_ids, v_ended, v_errors FROM found;
+  UPDATE holdfast.runs r SET last_message = v_inbox_ids[array_position(v_keys, r.key)],
+      available_at = CASE WHEN r.worker_id IS NULL AND r.status NOT IN ('pending', 'blocked') THEN least(r.available_at, p_now) ELSE r.available_at END
+    WHERE r.key = ANY (v_keys);
+  IF v_ended IS NOT NULL THEN PERFORM holdfast.end_alone_1(v_ended, 'canceled', v_errors, p_now); END IF;
+  RETURN v_sent;
+END $$;
+
+-- Messages for runs. p_plain: signals without keys, and updates of different ids, all in a few statements; p_others: any, of which those that
+-- send_together_1 leaves go one by one. A batch is one or the other. The answer to one whose run another transaction has locked, with p_wait for longer than a moment, is null: it was not sent.
 CREATE FUNCTION holdfast.send_messages_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_plain text, p_others text, p_wait boolean)
 RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   v_now bigint := holdfast.clock_1(p_now);
   v_answer text := holdfast.begin_call_1(p_instance, p_slot, p_token);
   v_messages jsonb := p_others::jsonb;
-  v_results jsonb := '[]';
+  v_results jsonb;
+  v_answers jsonb[];
   v_message jsonb;
+  v_place integer;
   v_ids text[];
   v_free bigint[];
   v_keys bigint[];
@@ -71,15 +114,17 @@ DECLARE
 BEGIN
   IF v_answer IS NOT NULL THEN RETURN v_answer; END IF;
   IF p_others IS NOT NULL THEN
-    -- Whatever is said to a run that may end waits for all that its end may reach: its messages keep their order.
+    -- Messages to a run that may end wait for all that its end may reach: they keep their order.
     v_ids := ARRAY (SELECT m ->> 'r' FROM jsonb_array_elements(v_messages) m WHERE m ->> 'y' = 'cancel');
     v_free := holdfast.lock_free_1(ARRAY (SELECT m ->> 'r' FROM jsonb_array_elements(v_messages) m), v_ids, p_wait);
-    FOR v_message IN SELECT * FROM jsonb_array_elements(v_messages) LOOP
-      IF EXISTS (SELECT 1 FROM holdfast.runs WHERE id = v_message ->> 'r' AND key <> ALL (v_free)) THEN v_results := v_results || 'null'::jsonb;
-      ELSE v_results := v_results || holdfast.deliver_1(v_message ->> 'r', v_message, v_now);
+    IF jsonb_array_length(v_messages) > 1 THEN v_inbox_ids := holdfast.send_together_1(v_messages, v_free, v_now); END IF;
+    FOR v_message, v_place IN SELECT t.m, t.i FROM jsonb_array_elements(v_messages) WITH ORDINALITY AS t(m, i) ORDER BY t.i LOOP
+      IF v_inbox_ids[v_place] IS NOT NULL THEN v_answers[v_place] := jsonb_build_object('s', 'sent', 'i', v_inbox_ids[v_place]);
+      ELSIF EXISTS (SELECT 1 FROM holdfast.runs WHERE id = v_message ->> 'r' AND key <> ALL (v_free)) THEN v_answers[v_place] := 'null';
+      ELSE v_answers[v_place] := holdfast.deliver_1(v_message ->> 'r', v_message, v_now);
       END IF;
     END LOOP;
-    RETURN holdfast.end_call_1(p_instance, p_slot, v_results::text);
+    RETURN holdfast.end_call_1(p_instance, p_slot, to_jsonb(v_answers)::text);
   END IF;
   v_ids := ARRAY (SELECT r FROM json_to_recordset(p_plain::json) AS m(r text));
   IF p_wait THEN v_free := holdfast.lock_free_1(v_ids, '{}', true);

@@ -2,8 +2,8 @@
 
 -- How attempts end: by an answer, or (l) because the store has found that their time is up. p_answers: i number, id, token, s status of the
 -- attempt, v value, e error, r retryable, n random share of the wait, w the wait if it is given, o over: no attempt follows.
--- Answers with the numbers of those that counted, and of those whose run somebody has locked, with p_wait for longer than a moment: nothing
--- was done about them. And with the runs whose next attempt would come after their deadline (K7).
+-- Answers with the numbers of those that counted, and of those whose run another transaction has locked, with p_wait for longer than a moment: nothing
+-- was written for them. And with the runs whose next attempt would come after their deadline (K7).
 CREATE FUNCTION holdfast.settle_tasks_1(p_instance text, p_slot integer, p_token bigint, p_now bigint, p_answers text, p_wait boolean) RETURNS text LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
   v_now bigint;
@@ -37,7 +37,7 @@ BEGIN
       CONTINUE;
     END IF;
     v_taken := v_taken || a.i;
-    -- D8: as the core's `retryDelay`. A power that no number can hold is over any cap; a number that can't be is none of ours.
+    -- D8: as the core's `retryDelay`. A power that is too large for a number is over any cap.
     v_delay := coalesce(a.w, floor(least(v_task.initial_interval * CASE WHEN (v_task.attempt - 1) * ln(greatest(v_task.backoff, 1)) > 600 THEN 1e300
       ELSE power(v_task.backoff, v_task.attempt - 1) END, v_task.max_interval, 9e15) * (1 - v_task.jitter + v_task.jitter * coalesce(a.n, 0.5)) + 0.5)::bigint);
     v_again := a.s <> 'completed' AND coalesce(a.r, false) AND a.o IS NOT TRUE AND v_task.attempt < v_task.max_attempts
