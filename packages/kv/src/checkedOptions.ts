@@ -2,7 +2,15 @@
 // Owns: the texts of these errors.
 // Invariants: invalid input is an InvalidInputError that names the option, thrown before anything is written.
 
-import { type Codec, checkOptionNames, InvalidInputError, type OptionNames, typedCodec } from "@holdfast/core";
+import {
+  type AnyWorkflow,
+  type Codec,
+  checkOptionNames,
+  InvalidInputError,
+  type OptionNames,
+  typedCodec,
+  UnsupportedError,
+} from "@holdfast/core";
 import type { AnyOpenOptions, AnyRunOptions, SendOptions, StartOptions, UpdateOptions } from "./options.ts";
 
 export function invalid(what: string, message: string, path?: string): InvalidInputError {
@@ -27,9 +35,30 @@ const START: OptionNames<StartOptions> = { signals: true, deadline: true, retry:
 const RUN: OptionNames<AnyRunOptions & { mode: unknown }> = { ...OPEN, ...START, input: true, mode: true };
 const SEND: OptionNames<UpdateOptions> = { idempotencyKey: true, timeout: true, acceptWithin: true };
 
+const ONE_RUN = "A namespace has one run: open it under its id.";
+const NO_QUEUES = "Your system decides which runs go first: it starts and wakes them.";
+const YOUR_START = "Start the run when it is time.";
+/** Options of a start that other hosts have, and what to do here. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  ...{ queue: NO_QUEUES, key: NO_QUEUES, priority: NO_QUEUES },
+  ...{ after: YOUR_START, delay: YOUR_START, startAt: YOUR_START, maxDelay: YOUR_START },
+  ...{ onConflict: ONE_RUN, idempotencyKey: ONE_RUN },
+  tx: "Start the run after your transaction has committed: a start under the same id can be repeated.",
+};
+function unsupported(feature: string, instead: string): UnsupportedError {
+  return new UnsupportedError({ feature, host: "a key-value store", instead });
+}
+/** Closed runs are deleted with their namespace, by the system that keeps it. */
+export function refuseRetention({ options }: AnyWorkflow): void {
+  if (options.retention === undefined) return;
+  throw unsupported("retention of a workflow", "Leave it out, and delete the namespace of the run (LevelStore.delete) when it is time.");
+}
+
 /** The options of opening or starting a run: an object without unknown names. */
 export function checkedOptions<T extends object>(what: string, options: T): T {
   if (typeof options !== "object" || options === null) throw invalid(what, "Expected an object, { driver, workflow, id, … }.");
+  for (const [name, instead] of Object.entries(ELSEWHERE))
+    if ((options as Record<string, unknown>)[name] !== undefined) throw unsupported(name, instead);
   checkOptionNames(what, options, RUN);
   return options;
 }

@@ -9,27 +9,57 @@
 // that are passed to you; the caller may keep those that you return. `driverConformance` from "@holdfast/conformance" tests an
 // implementation for all of this.
 
+/** A key and its value. */
 export interface KvEntry {
+  /** The key. Keys are ordered byte by byte. */
   readonly key: Uint8Array;
+  /** The value. */
   readonly value: Uint8Array;
 }
 
+/** One write of a batch. */
 export type KvWrite =
-  | { readonly type: "set"; readonly key: Uint8Array; readonly value: Uint8Array }
-  | { readonly type: "delete"; readonly key: Uint8Array }
+  | {
+      readonly type: "set";
+      /** The key to set or delete. */
+      readonly key: Uint8Array;
+      /** The value to set. */
+      readonly value: Uint8Array;
+    }
+  | {
+      readonly type: "delete";
+      /** The key to set or delete. */
+      readonly key: Uint8Array;
+    }
   /** All keys that begin with these bytes; with an empty prefix, all keys. */
-  | { readonly type: "deletePrefix"; readonly prefix: Uint8Array }
+  | {
+      readonly type: "deletePrefix";
+      /** All keys that begin with these bytes are deleted. */
+      readonly prefix: Uint8Array;
+    }
   /** All keys from `start` (inclusive) to `end` (exclusive). */
-  | { readonly type: "deleteRange"; readonly start: Uint8Array; readonly end: Uint8Array };
+  | {
+      readonly type: "deleteRange";
+      /** The first key to delete. */
+      readonly start: Uint8Array;
+      /** The first key behind `start` that stays. */
+      readonly end: Uint8Array;
+    };
 
+/**
+ * The storage of one run: an isolated namespace of ordered keys, and an alarm. Implement it for your storage; `driverConformance` of
+ * `@holdfast/conformance` tests it.
+ */
 export interface EngineDriver {
-  /** Undefined if there is no such key. */
+  /** The value of a key. Undefined if there is no such key. */
   get(key: Uint8Array): Promise<Uint8Array | undefined>;
+  /** Writes one key. */
   set(key: Uint8Array, value: Uint8Array): Promise<void>;
-  /** A missing key is not an error. */
+  /** Deletes a key. A missing key is not an error. */
   delete(key: Uint8Array): Promise<void>;
+  /** Deletes all keys that begin with these bytes; with an empty prefix, all keys. */
   deletePrefix(prefix: Uint8Array): Promise<void>;
-  /** From `start` (inclusive) to `end` (exclusive). */
+  /** Deletes the keys from `start` (inclusive) to `end` (exclusive). */
   deleteRange(start: Uint8Array, end: Uint8Array): Promise<void>;
   /** Every entry whose key begins with the prefix, in byte order, as of one moment. */
   list(prefix: Uint8Array): Promise<KvEntry[]>;
@@ -55,6 +85,7 @@ export interface EngineDriver {
    * killed host fires again. A superfluous alarm costs time; a lost alarm loses the run.
    */
   setAlarm(runId: string, at: number): Promise<void>;
+  /** Removes the alarm. No error if there is none. */
   clearAlarm(runId: string): Promise<void>;
 
   /**

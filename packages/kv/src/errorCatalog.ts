@@ -7,6 +7,7 @@ import type { ErrorEntry } from "@holdfast/core";
 /** `name` is the class of the error, if it has one. */
 export type KvErrorEntry = Omit<ErrorEntry, "name"> & Partial<Pick<ErrorEntry, "name">>;
 
+/** The errors that this host raises, with code and advice. `docs/errors.md` is generated from it. */
 export const kvErrors: readonly KvErrorEntry[] = [
   {
     code: "HF_KV_RUN_LIVE",

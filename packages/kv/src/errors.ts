@@ -13,6 +13,7 @@ export class KvFormatError extends HoldfastError {
 
 /** H1: one live executor per namespace. */
 export class RunLiveError extends HoldfastError {
+  /** The id of the run. */
   readonly runId: string;
   constructor({ runId }: { readonly runId: string }) {
     super(
@@ -26,6 +27,7 @@ export class RunLiveError extends HoldfastError {
 
 /** H5: the run was about to end when the message arrived, and whether it has ended was not known in time. */
 export class RunClosingError extends HoldfastError {
+  /** The id of the run. */
   readonly runId: string;
   constructor({ runId }: { readonly runId: string }) {
     super(
@@ -61,6 +63,7 @@ export class KvWriteError extends HoldfastError {
 
 /** An operation that this host does not support, or not without an option that was not passed. The run is blocked, and unharmed. */
 export class UnsupportedOperationError extends HoldfastError {
+  /** The location of the operation. */
   readonly location: string;
   constructor({ location, what, advice }: { readonly location: string; readonly what: string; readonly advice: string }) {
     super(`${location}: the key-value host can't run ${what}.\n${advice}`, { code: "HF_KV_UNSUPPORTED" });

@@ -10,7 +10,6 @@ import {
   evaluateQuery,
   type History,
   HoldfastError,
-  type InputArgs,
   jsonCodec,
   type Logger,
   logLine,
@@ -18,32 +17,35 @@ import {
   type Outcome,
   type Payload,
   parseDuration,
-  type Queries,
   QueryFailedError,
   RunBlockedError,
   RunClosedError,
   RunNotFoundError,
-  type RunStatus,
   reviveError,
-  type SignalInput,
   type SignalSpec,
-  type Signals,
   sealed,
   toHistory,
   UpdateFailedError,
-  type UpdateOutput,
-  type UpdateSent,
   type UpdateSpec,
-  type Updates,
   validateRetry,
 } from "@holdfast/core";
 import { byName, declaredMessage, isActivity, isWorkflow, operationsOf, storedRunRetry, TurnQueue, validated } from "@holdfast/host";
 import { adviseHere } from "./advice.ts";
-import { checkedCodec, checkedDeterminism, checkedId, checkedKey, checkedOptions, checkedSend, invalid } from "./checkedOptions.ts";
+import {
+  checkedCodec,
+  checkedDeterminism,
+  checkedId,
+  checkedKey,
+  checkedOptions,
+  checkedSend,
+  invalid,
+  refuseRetention,
+} from "./checkedOptions.ts";
 import { realEnvironment } from "./environment.ts";
 import { RunLiveError, WrongNamespaceError } from "./errors.ts";
-import { type Birth, create } from "./host/birth.ts";
+import type { RunDescription } from "./handleTypes.ts";
 import { isOverdue } from "./host/deadline.ts";
+import { create, type NewRun } from "./host/newRun.ts";
 import { type BegunBy, Session } from "./host/session.ts";
 import type { Settings } from "./host/settings.ts";
 import { Namespace } from "./messages/namespace.ts";
@@ -57,59 +59,6 @@ import { KEY } from "./storage/layout.ts";
 import { updateId } from "./storage/outcomes.ts";
 import { read } from "./storage/sealing.ts";
 import { Storage } from "./storage/storage.ts";
-
-export interface RunDescription {
-  readonly id: string;
-  readonly workflow: string;
-  readonly version: string | undefined;
-  readonly status: RunStatus;
-  readonly wakeAt: Date | undefined;
-  readonly waitingFor: readonly string[];
-  readonly execution: number;
-  readonly attempt: number;
-  readonly attributes: Readonly<Record<string, string | number | boolean>>;
-  readonly createdAt: Date;
-  readonly deadlineAt: Date | undefined;
-  readonly parent: ParentLink | undefined;
-}
-
-export interface WorkflowHandle<O, S extends Signals = Signals, U extends Updates = Updates, Q extends Queries = Queries> {
-  readonly id: string;
-  /** The result. For a live run: once it has ended, is blocked or evicted. Otherwise: its current status. */
-  result(): Promise<RunResult<O>>;
-  /** Sends a signal. Resolves when it is durable and the run has an alarm for it. */
-  signal<K extends keyof S & string>(name: K, ...payload: InputArgs<SignalInput<S[K]>, SendOptions>): Promise<void>;
-  /** Sends an update and resolves with its reply. Runs the run if it is not live. */
-  update<K extends keyof U & string>(name: K, ...input: InputArgs<UpdateSent<U[K]>, UpdateOptions>): Promise<UpdateOutput<U[K]>>;
-  // biome-ignore lint/suspicious/noExplicitAny: inference helper; whatever the state is, the arguments follow it
-  query<K extends keyof Q & string>(name: K, ...args: Parameters<Q[K]> extends [any?, ...infer A] ? A : []): Promise<ReturnType<Q[K]>>;
-  /** Requests cancellation: durable when this resolves, whatever the run is doing (K1). */
-  cancel(reason?: string): Promise<void>;
-  /** Ends the run without running workflow code (K6). */
-  terminate(reason?: string): Promise<void>;
-  /** Allows another try of a failed run (D10), a blocked run, or steps that wait for their next attempt. Call wake() afterwards. */
-  recover(): Promise<void>;
-  /** Runs the run until nothing can advance. A live run checks for new work. */
-  wake(): Promise<RunResult<O>>;
-  /**
-   * Removes a live run from this process: running steps are notified and abandoned, and nothing more is written. Resolves when it is done.
-   */
-  evict(): Promise<void>;
-  /** The last published state (P5). */
-  state<T = unknown>(): Promise<T | undefined>;
-  describe(): Promise<RunDescription>;
-  /** Every operation of this execution with its attempts, in order (D12). */
-  operations(): Promise<OperationInfo[]>;
-  /** The portable history, the input of `replay`. */
-  history(): Promise<History>;
-  /**
-   * For routers: delivers a signal of another run, which may not know this run's schema. A signal that the schema rejects reaches no code
-   * (M13).
-   */
-  deliver(signal: RoutedSignal): Promise<void>;
-  /** For routers: delivers the outcome of a child to the operation of this run that started it. */
-  childEnded(parent: ParentLink, outcome: Outcome): Promise<void>;
-}
 
 /** Milliseconds that a caller whose timeout has passed waits for the description of what the run waits for. */
 const WORDS_WITHIN = 1_000;
@@ -130,7 +79,7 @@ export class Handle {
   readonly id: string;
   readonly #workflow: AnyWorkflow;
   readonly #namespace: Namespace;
-  readonly #settings: Omit<Settings, "birth">;
+  readonly #settings: Omit<Settings, "newRun">;
 
   constructor(options: AnyOpenOptions, mode: "yield" | "live") {
     const {
@@ -146,9 +95,10 @@ export class Handle {
     if (!isWorkflow(workflow)) throw invalid("runWorkflow", "Expected a workflow made by workflow(name, run).", "workflow");
     if (typeof driver !== "object" || driver === null || typeof driver.batch !== "function")
       throw invalid("runWorkflow", "Expected an EngineDriver.", "driver");
+    refuseRetention(workflow);
     this.#workflow = workflow;
     this.#namespace = Namespace.of(driver);
-    const turnTimeout = parseDuration(options.turnTimeout ?? "2s");
+    const turnTimeout = parseDuration(options.turnTimeout ?? "2s", "turnTimeout");
     const activities = byName("runWorkflow.activities", options.activities ?? [], isActivity);
     this.#settings = {
       driver,
@@ -164,7 +114,7 @@ export class Handle {
       turnQueue: new TurnQueue(environment, { isShared: false }),
       turnTimeout,
       determinism: checkedDeterminism(options.determinism),
-      watchdog: options.watchdog === undefined ? undefined : parseDuration(options.watchdog),
+      watchdog: options.watchdog === undefined ? undefined : parseDuration(options.watchdog, "watchdog"),
     };
   }
 
@@ -186,21 +136,21 @@ export class Handle {
       return live.result.then(again, again);
     }
     this.#refuseSecond();
-    return this.#namespace.open(async () => this.#begin("start", await this.#birth(options)));
+    return this.#namespace.open(async () => this.#begin("start", await this.#newRun(options)));
   }
   /** `input`: for a child, as encoded by its parent's call. */
   async create(options: AnyRunOptions, input?: Payload): Promise<void> {
-    const birth = await this.#birth(options, input);
-    await create(this.#namespace, this.id, this.#workflow, birth, this.#settings).catch(rethrow);
+    const newRun = await this.#newRun(options, input);
+    await create(this.#namespace, this.id, this.#workflow, newRun, this.#settings).catch(rethrow);
   }
   #refuseSecond(): void {
     if (this.#namespace.live !== undefined) throw new RunLiveError({ runId: this.id });
   }
-  #begin(begunBy: BegunBy, birth?: Birth): Session {
+  #begin(begunBy: BegunBy, newRun?: NewRun): Session {
     this.#refuseSecond();
-    return new Session({ ...this.#settings, birth }, begunBy);
+    return new Session({ ...this.#settings, newRun }, begunBy);
   }
-  async #birth(options: AnyRunOptions, input?: Payload): Promise<Birth> {
+  async #newRun(options: AnyRunOptions, input?: Payload): Promise<NewRun> {
     const { options: own, version } = this.#workflow;
     const { signals = [], attributes = {}, parent, deadline = own.deadline, retry = own.retry } = options;
     if (retry !== undefined) validateRetry(retry);
@@ -213,7 +163,7 @@ export class Handle {
         retry: storedRunRetry(retry),
         parent,
       },
-      deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline),
+      deadline: deadline === undefined || deadline instanceof Date ? undefined : parseDuration(deadline, "deadline"),
       deadlineAt: deadline instanceof Date ? deadline.getTime() : undefined,
       attributes,
       signals: await Promise.all(signals.map(async ({ name, payload }) => ({ name, payload: await this.#signalPayload(name, payload) }))),
@@ -313,8 +263,8 @@ export class Handle {
     const spec = declaredMessage<UpdateSpec<unknown, unknown>>(this.#workflow, "updates", name);
     await validated(`update ${name}`, spec?.schema as never, input);
     const encoded = this.#encode(input, `the input of update ${name}`);
-    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
-    const acceptWithin = options.acceptWithin === undefined ? 0 : parseDuration(options.acceptWithin);
+    const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout, "timeout");
+    const acceptWithin = options.acceptWithin === undefined ? 0 : parseDuration(options.acceptWithin, "acceptWithin");
     const key = checkedKey(options.idempotencyKey);
     const id = updateId(key, () => this.#settings.environment.uuid());
     await this.#starting;

@@ -85,6 +85,7 @@ export {
   TurnTimeoutError,
   type UnitContext,
   UnserializableValueError,
+  UnsupportedError,
   UpdateFailedError,
   type UpdateHandler,
   type UpdateInput,
@@ -106,7 +107,7 @@ export type { Environment, Timer } from "./environment.ts";
 export { realEnvironment } from "./environment.ts";
 export { type KvErrorEntry, kvErrors } from "./errorCatalog.ts";
 export { KvFormatError, KvWriteError, RunClosingError, RunLiveError, UnsupportedOperationError, WrongNamespaceError } from "./errors.ts";
-export type { RunDescription, WorkflowHandle } from "./handle.ts";
+export type { RunDescription, WorkflowHandle } from "./handleTypes.ts";
 export type { OpenOptions, RunOptions, SendOptions, UpdateOptions } from "./options.ts";
 export type { RunResult } from "./results.ts";
 export type { ChildStart, Delivery, RoutedSignal, Router } from "./router.ts";

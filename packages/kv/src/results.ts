@@ -6,19 +6,56 @@ import { type Codec, HoldfastError, type RunStatus, reviveError } from "@holdfas
 import { adviseHere } from "./advice.ts";
 import type { End, Status } from "./storage/contents.ts";
 
+/** What running a run has resulted in. */
 export type RunResult<O = unknown> =
-  | { readonly status: "completed"; readonly output: O }
+  | {
+      readonly status: "completed";
+      /** What the workflow returned. */
+      readonly output: O;
+    }
   /**
    * Nothing can advance it now. `wakeAt` is when to run it again, in milliseconds since 1970; without it, only a message can advance it.
    */
-  | { readonly status: "sleeping"; readonly wakeAt?: number; readonly waitingFor: readonly string[] }
-  | { readonly status: "failed"; readonly error: Error }
+  | {
+      readonly status: "sleeping";
+      /** When to run it again, in milliseconds since 1970. Absent: only a message can advance it. */
+      readonly wakeAt?: number;
+      /** What it waits for, in words. */
+      readonly waitingFor: readonly string[];
+    }
+  | {
+      readonly status: "failed";
+      /** Why. */
+      readonly error: Error;
+    }
   /** The current code can't advance it (V4). The run is unharmed. */
-  | { readonly status: "blocked"; readonly error: Error; readonly wakeAt?: number }
-  | { readonly status: "canceled"; readonly output?: unknown; readonly reason?: string; readonly error?: Error }
-  | { readonly status: "terminated"; readonly error: Error }
+  | {
+      readonly status: "blocked";
+      /** Why. */
+      readonly error: Error;
+      /** When to run it again, in milliseconds since 1970. Absent: only a message can advance it. */
+      readonly wakeAt?: number;
+    }
+  | {
+      readonly status: "canceled";
+      /** What the workflow returned. */
+      readonly output?: unknown;
+      /** The reason that the caller of `cancel` gave. */
+      readonly reason?: string;
+      /** Why. */
+      readonly error?: Error;
+    }
+  | {
+      readonly status: "terminated";
+      /** Why. */
+      readonly error: Error;
+    }
   /** P10: the next execution has this input, and begins when the run is run again. */
-  | { readonly status: "continued"; readonly input: unknown };
+  | {
+      readonly status: "continued";
+      /** The input of the next execution. */
+      readonly input: unknown;
+    };
 
 const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
 

@@ -4,19 +4,33 @@
 
 import { type Queries, RunAlreadyExistsError, type Signals, type Updates } from "@holdfast/core";
 import { invalid } from "./checkedOptions.ts";
-import { Handle, type WorkflowHandle } from "./handle.ts";
+import { Handle } from "./handle.ts";
+import type { WorkflowHandle } from "./handleTypes.ts";
 import type { AnyOpenOptions, AnyRunOptions, OpenOptions, RunOptions, StartOptions } from "./options.ts";
 import type { RunResult } from "./results.ts";
 import type { ChildStart } from "./router.ts";
 
 /**
- * Runs a workflow on the namespace of a driver: starts it if the namespace is empty, otherwise continues it. `mode: "yield"`, the default,
- * runs until nothing can advance, and resolves with the result. `mode: "live"` stays in memory, and is woken by timers and messages. Throws
- * InvalidInputError for invalid options, RunLiveError if the run is already live on this driver.
+ * Starts the run if the namespace is empty, otherwise continues it, and keeps it in this process until it ends or is evicted.
+ * @throws `InvalidInputError` for invalid options.
+ * @throws `RunLiveError` from the handle's calls if the run is already live on this driver.
  */
 export function runWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
   options: RunOptions<In, O, S, U, Q> & { readonly mode: "live" },
 ): WorkflowHandle<O, S, U, Q>;
+/**
+ * Runs a workflow on the namespace of a driver: starts it if the namespace is empty, otherwise continues it, until nothing can advance, and
+ * resolves with the result.
+ * @throws `InvalidInputError` for invalid options.
+ * @throws `RunLiveError` if the run is already live on this driver.
+ * @example
+ * ```ts
+ * import { MemoryDriver, runWorkflow } from "@holdfast/kv";
+ *
+ * const order = workflow("order", (ctx, item: string) => ctx.step("reserve", () => `reserved ${item}`));
+ * console.log(await runWorkflow({ driver: new MemoryDriver(), workflow: order, id: "order-7", input: "lamp" })); // { status: "completed", output: "reserved lamp" }
+ * ```
+ */
 export function runWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
   options: RunOptions<In, O, S, U, Q> & { readonly mode?: "yield" },
 ): Promise<RunResult<O>>;
@@ -31,7 +45,9 @@ export function runWorkflow(options: AnyRunOptions & { readonly mode?: "yield" |
 
 /**
  * Creates a run without running it: when this resolves, the run is durable and has an alarm that is due. For hosts that run what their
- * alarms demand. Throws `RunAlreadyExistsError` if the namespace has a run.
+ * alarms demand.
+ * @throws `RunAlreadyExistsError` if the namespace has a run.
+ * @throws `InvalidInputError` if an option or the input is invalid.
  */
 export async function createWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
   options: RunOptions<In, O, S, U, Q>,
@@ -63,7 +79,20 @@ export async function createChild(child: ChildStart, options: Omit<AnyOpenOption
   return isSame ? "started" : "conflict";
 }
 
-/** A handle on a run that need not be live: to send to it, to read it, to wake it. Starts nothing. */
+/**
+ * A handle on a run that need not be live: to send to it, to read it, to wake it. Starts nothing.
+ * @throws `InvalidInputError` for invalid options.
+ * @example
+ * ```ts
+ * import { MemoryDriver, openWorkflow, runWorkflow } from "@holdfast/kv";
+ *
+ * const order = workflow({ name: "order", signals: { paid: signal<number>() } }, (ctx) => ctx.waitForSignal("paid"));
+ * const options = { driver: new MemoryDriver(), workflow: order, id: "order-7" };
+ * await runWorkflow(options); // until it waits
+ * await openWorkflow(options).signal("paid", 20);
+ * console.log(await openWorkflow(options).wake()); // { status: "completed", output: 20 }
+ * ```
+ */
 export function openWorkflow<In, O, S extends Signals, U extends Updates, Q extends Queries>(
   options: OpenOptions<In, O, S, U, Q>,
 ): WorkflowHandle<O, S, U, Q> {

@@ -1,6 +1,6 @@
 // Job: the host of this package as tests of behaviour see it: the port of `hostConformance`, and what tests of this package look at.
 // Owns: many namespaces in memory, one queue of alarms, a clock of its own.
-// Invariants: no real waiting (time stands still until it is told to pass); a process that was killed writes nothing more.
+// Invariants: no real waiting (time passes only when a test says so); a process that was killed writes nothing more.
 
 import type { Doom, Host, HostRun, HostSend, HostStart, HostUpdate } from "@holdfast/conformance";
 import {
@@ -33,7 +33,7 @@ import {
 } from "@holdfast/kv";
 
 /** See docs/hosts.md: "What a host can't offer". */
-export const LACKS = ["transaction", "startOptions"] as const;
+export const LACKS = ["transaction", "startOptions", "queues"] as const;
 
 // ── time ──
 

@@ -9,12 +9,15 @@ import { afterPrefix, compareBytes } from "../storage/tuple.ts";
 export class MemoryAlarms {
   readonly #alarms = new Map<string, number>();
 
+  /** Sets the alarm of a run; it replaces the one before. */
   set(runId: string, at: number): void {
     this.#alarms.set(runId, at);
   }
+  /** Removes the alarm of a run. */
   clear(runId: string): void {
     this.#alarms.delete(runId);
   }
+  /** When the alarm of a run is due, in milliseconds since 1970. */
   get(runId: string): number | undefined {
     return this.#alarms.get(runId);
   }
@@ -37,18 +40,39 @@ export class MemoryNamespace {
   readonly entries = new Map<string, Uint8Array>();
   /** Sorted keys, computed on demand; undefined after a key was added. */
   sorted: string[] | undefined = [];
+  /** Called when a message was appended. */
   readonly watchers = new Set<() => void>();
 }
 
+/** Options of `MemoryDriver`. */
 export interface MemoryDriverOptions {
+  /**
+   * The data of another driver, to go on with it.
+   * @defaultValue empty
+   */
   readonly namespace?: MemoryNamespace;
+  /**
+   * Where alarms are kept.
+   * @defaultValue its own
+   */
   readonly alarms?: MemoryAlarms;
+  /**
+   * Maximum bytes of a batch, to test a storage with a limit.
+   * @defaultValue no limit
+   */
   readonly maxBatchBytes?: number;
+  /**
+   * Maximum number of writes in a batch, to test a storage with a limit.
+   * @defaultValue no limit
+   */
   readonly maxBatchWrites?: number;
 }
 
+/** A namespace in memory: for tests, and as the shortest driver to read. */
 export class MemoryDriver implements EngineDriver {
+  /** The data, which survives the driver. */
   readonly namespace: MemoryNamespace;
+  /** Where its alarm is. */
   readonly alarms: MemoryAlarms;
   readonly maxBatchBytes: number | undefined;
   readonly maxBatchWrites: number | undefined;

@@ -9,9 +9,9 @@ import type { Namespace } from "../messages/namespace.ts";
 import { isTooLarge } from "../storage/batchLimits.ts";
 import type { Head, Status } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
-import { bear, putSignals } from "./birth.ts";
 import type { Execution } from "./execution.ts";
 import type { Flusher } from "./flusher.ts";
+import { putSignals, storeNewRun } from "./newRun.ts";
 import type { Settings } from "./settings.ts";
 
 const FIRST_WAIT = 1_000;
@@ -31,7 +31,7 @@ export async function storeBlocked(
   for (const form of tellableForms(error)) {
     const storage = await Storage.load(driver, codec); // discards the changes of the turn
     const isNew = storage.head === undefined;
-    if (isNew) keepBirth(storage, head, settings, namespace);
+    if (isNew) keepNewRun(storage, head, settings, namespace);
     const status = blockedStatus(form, !isBrokenRule(error), storage.status, environment.now(), head.deadlineAt);
     ({ wakeAt } = status);
     storage.setStatus(status);
@@ -48,10 +48,10 @@ export async function storeBlocked(
   throw refusal; // the run could not be created
 }
 /** A run that is blocked in its first turn is stored with everything it was started with. */
-function keepBirth(storage: Storage, head: Head, { birth, environment }: Settings, namespace: Namespace): void {
-  if (birth === undefined) return;
-  bear(storage, head, birth);
-  putSignals(storage, namespace, birth, environment);
+function keepNewRun(storage: Storage, head: Head, { newRun, environment }: Settings, namespace: Namespace): void {
+  if (newRun === undefined) return;
+  storeNewRun(storage, head, newRun);
+  putSignals(storage, namespace, newRun, environment);
 }
 /** An error may be too large for a batch: then a shorter form of it is stored. The complete form comes first. */
 function tellableForms(error: Error): SerializedError[] {

@@ -23,7 +23,7 @@ export class Execution {
   head: Head;
   executor: Executor;
   readonly operations: OpenOperations;
-  readonly post: Outbox;
+  readonly outbox: Outbox;
   readonly updates = new Updates();
   /** Jobs for the next turn. */
   readonly jobs: Job[] = [];
@@ -62,7 +62,7 @@ export class Execution {
       expires: true,
       onChange,
     });
-    this.post = new Outbox({ storage, router, environment, logger, runId, onChange });
+    this.outbox = new Outbox({ storage, router, environment, logger, runId, onChange });
   }
 
   /** One by one, because there may be more jobs than a call accepts arguments. */
@@ -98,7 +98,7 @@ export class Execution {
   get nextDue(): number | undefined {
     if (this.retryRunAt !== undefined) return this.retryRunAt;
     let next = this.operations.nextDue;
-    for (const at of [this.post.nextAt, this.acceptUntil]) if (at !== undefined && (next === undefined || at < next)) next = at;
+    for (const at of [this.outbox.nextAt, this.acceptUntil]) if (at !== undefined && (next === undefined || at < next)) next = at;
     return next;
   }
   /** M8: an update has waited as long as it may: the next turn rejects it. */

@@ -22,9 +22,7 @@ import { isClosed, type RunResult, resultOf } from "../results.ts";
 import { isTooLarge, jobsThatFit } from "../storage/batchLimits.ts";
 import type { Head, InboxMessage } from "../storage/contents.ts";
 import { Storage } from "../storage/storage.ts";
-import { settleAfterEnd } from "./aftermath.ts";
-import { Bell } from "./bell.ts";
-import { bear, headOf } from "./birth.ts";
+import { settleAfterEnd } from "./afterClose.ts";
 import { notServed, storeBlocked } from "./blocking.ts";
 import { Closing, isBeginning } from "./closing.ts";
 import { expired, isOverdue, mayRollBack } from "./deadline.ts";
@@ -32,10 +30,12 @@ import { type ClosingCommand, close, continueAsNew, endWants, retryTime as retry
 import { Execution } from "./execution.ts";
 import { Flusher } from "./flusher.ts";
 import { Intake } from "./intake.ts";
+import { headOf, storeNewRun } from "./newRun.ts";
 import { isRecovered, recover, retryTime, takeBack, trackUpdates } from "./recovery.ts";
 import type { Settings } from "./settings.ts";
 import { begin, beginsOperations, record } from "./turns.ts";
 import { keptBy } from "./updates.ts";
+import { WakeFlag } from "./wakeFlag.ts";
 import { startWatching, type Watching } from "./watching.ts";
 
 /** The execution's executor can't be used any more, but the run continues with another one. */
@@ -61,7 +61,7 @@ export class Session implements LiveRun {
   readonly #intake: Intake;
   readonly #flusher: Flusher;
   readonly #closing: Closing;
-  readonly #bell = new Bell();
+  readonly #wake = new WakeFlag();
   readonly result: Promise<RunResult>;
   /** Resolves once the run is in storage, so that it can receive messages. */
   readonly begun: Promise<void>;
@@ -98,7 +98,7 @@ export class Session implements LiveRun {
   receive(message: InboxMessage, behind: Uint8Array | undefined): void {
     if (behind !== undefined && !this.#intake.knows(behind)) this.#intake.hint(); // H4: another process may have sent one without a hint
     this.#intake.add([message]);
-    this.#bell.ring();
+    this.#wake.set();
   }
   /** M1: once a message is acknowledged, the run is woken for it, whatever happens to this process. */
   async arm(): Promise<void> {
@@ -110,7 +110,7 @@ export class Session implements LiveRun {
   /** Checks for new work. */
   wake(): void {
     this.#intake.hint();
-    this.#bell.ring();
+    this.#wake.set();
   }
   /** Resolves when the run next has nothing to do, or has ended. */
   idle(): Promise<RunResult> {
@@ -122,7 +122,7 @@ export class Session implements LiveRun {
   async evict(): Promise<void> {
     this.#evicted = true;
     this.#execution?.operations.abandonAll(EVICTED);
-    this.#bell.ring();
+    this.#wake.set();
     await this.result.catch(() => {});
   }
 
@@ -158,9 +158,9 @@ export class Session implements LiveRun {
     const storage = await Storage.load(this.#settings.driver, this.#settings.codec);
     this.#intake.add(storage.inbox);
     const isNew = storage.head === undefined;
-    const head = this.#checkedHead(storage) ?? (await this.#bear(storage));
+    const head = this.#checkedHead(storage) ?? (await this.#storeNewRun(storage));
     if (!isNew) this.#onBegun();
-    const execution = new Execution(this.#settings, storage, head, this.#watching, this.#bell.ring);
+    const execution = new Execution(this.#settings, storage, head, this.#watching, this.#wake.set);
     this.#execution = execution;
     const isResumed = isRecovered(storage, this.#intake);
     if (isClosed(storage.status?.status) && !isResumed) return this.#closedAlready(execution);
@@ -194,20 +194,20 @@ export class Session implements LiveRun {
     }
     return head;
   }
-  async #bear(storage: Storage): Promise<Head> {
-    const { id, workflow, birth, environment, driver } = this.#settings;
-    if (birth === undefined) {
+  async #storeNewRun(storage: Storage): Promise<Head> {
+    const { id, workflow, newRun, environment, driver } = this.#settings;
+    if (newRun === undefined) {
       await driver.clearAlarm(id); // a failed start may have left one
       throw new RunNotFoundError({ runId: id });
     }
-    const head = headOf(id, workflow, birth, environment);
-    bear(storage, head, birth);
+    const head = headOf(id, workflow, newRun, environment);
+    storeNewRun(storage, head, newRun);
     return head;
   }
   /** M8: the signals of a run that begins here. Those of a run that was created before are among its messages. */
   #firstSignals(): Promise<SignalJob[]> {
-    const { birth, environment, workflow, codec } = this.#settings;
-    const jobs = (birth?.signals ?? []).map(({ name, payload }) => ({ type: "signal", id: environment.uuid(), name, payload }) as const);
+    const { newRun, environment, workflow, codec } = this.#settings;
+    const jobs = (newRun?.signals ?? []).map(({ name, payload }) => ({ type: "signal", id: environment.uuid(), name, payload }) as const);
     return Promise.all(jobs.map((job) => checkedSignal(workflow, job, codec, environment)));
   }
   /** D10: a failed run that waits for its retry runs no code. Its messages wait too. */
@@ -224,9 +224,9 @@ export class Session implements LiveRun {
         await this.#intake.look();
         continue;
       }
-      this.#bell.hush();
+      this.#wake.clear();
       const parked = await this.#park(execution);
-      if (this.#bell.rung || this.#intake.isHinted || isOver()) continue;
+      if (this.#wake.isSet || this.#intake.isHinted || isOver()) continue;
       if (mode === "yield") {
         this.#retire();
         return parked;
@@ -241,7 +241,7 @@ export class Session implements LiveRun {
   // ── turns ──
 
   async #advance(execution: Execution): Promise<Ending> {
-    const { operations, post, executor } = execution;
+    const { operations, outbox, executor } = execution;
     let isFreed = executor.hasWork;
     for (;;) {
       if (this.#evicted) return this.#leave(execution);
@@ -250,13 +250,13 @@ export class Session implements LiveRun {
       if (this.#intake.terminated !== undefined) return this.#terminate(execution, this.#intake.terminated);
       if (execution.jobs.length === 0) execution.messagesFirst = false;
       if (!execution.messagesFirst) execution.add(operations.takeJobs());
-      post.deliver();
+      outbox.deliver();
       const isTurn = execution.jobs.length > 0 || isFreed || execution.isPatienceOver;
       if (isTurn || execution.hasNews || this.#intake.hasTaken) {
         isFreed = false;
         const ending = await (isTurn ? this.#turn(execution) : this.#write(execution, undefined));
         if (ending !== undefined) return ending;
-      } else if (operations.inFlight > 0 || post.busy) await this.#change(execution);
+      } else if (operations.inFlight > 0 || outbox.busy) await this.#change(execution);
       else {
         const parked = await this.#park(execution);
         if (this.#hasMissed(execution)) continue; // D9
@@ -280,10 +280,10 @@ export class Session implements LiveRun {
   };
   /** Waits until something has changed or is due. */
   #change(execution: Execution): Promise<void> {
-    return this.#bell.wait((): Timer | undefined => {
+    return this.#wake.wait((): Timer | undefined => {
       const { environment } = this.#settings;
       const due = execution.nextDue;
-      return due === undefined ? undefined : environment.after(due - environment.now(), this.#bell.ring);
+      return due === undefined ? undefined : environment.after(due - environment.now(), this.#wake.set);
     });
   }
 
@@ -358,8 +358,8 @@ export class Session implements LiveRun {
     if (!this.#evicted) begin(execution, turn, starting);
     return undefined;
   }
-  #isBusy({ jobs, hasNews, operations, post }: Execution, begins: boolean): boolean {
-    return begins || jobs.length > 0 || this.#intake.waiting > 0 || hasNews || operations.inFlight > 0 || post.pending;
+  #isBusy({ jobs, hasNews, operations, outbox }: Execution, begins: boolean): boolean {
+    return begins || jobs.length > 0 || this.#intake.waiting > 0 || hasNews || operations.inFlight > 0 || outbox.pending;
   }
 
   // ── parking ──

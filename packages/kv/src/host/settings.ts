@@ -7,7 +7,7 @@ import type { AnyActivity, TurnQueue } from "@holdfast/host";
 import type { EngineDriver } from "../driver.ts";
 import type { Environment } from "../environment.ts";
 import type { Router } from "../router.ts";
-import type { Birth } from "./birth.ts";
+import type { NewRun } from "./newRun.ts";
 
 export interface Settings {
   readonly driver: EngineDriver;
@@ -15,7 +15,7 @@ export interface Settings {
   readonly id: string;
   readonly mode: "yield" | "live";
   /** Undefined if the run must exist. */
-  readonly birth: Birth | undefined;
+  readonly newRun: NewRun | undefined;
   readonly activities: ReadonlyMap<string, AnyActivity>;
   readonly router: Router | undefined;
   readonly codec: Codec;

@@ -59,7 +59,7 @@ export function record(
 function cancelOperation({ storage, operations, head }: Execution, seq: number, join: boolean): void {
   if (!join) operations.settled(seq);
   const child = storage.children.find((one) => one.execution === head.execution && one.seq === seq);
-  if (child !== undefined) storage.putLetter({ type: "cancel", runId: child.runId, reason: `its parent ${head.id} gave it up` });
+  if (child !== undefined) storage.putLetter({ type: "cancel", runId: child.runId, reason: `its parent ${head.id} canceled it` });
 }
 
 /** Whether the host begins operations once this turn is written. */

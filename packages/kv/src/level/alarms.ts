@@ -11,7 +11,9 @@ export interface AlarmQueue {
   due(now: number, options?: { readonly limit?: number; readonly except?: ReadonlySet<string> }): string[];
   /** When the next alarm is due, in milliseconds since 1970. */
   readonly next: number | undefined;
+  /** How many alarms are set. */
   readonly size: number;
+  /** When the alarm of a run is due, in milliseconds since 1970. */
   get(runId: string): number | undefined;
   /** Calls back when an alarm was set. Returns a function that stops it. */
   watch(onSet: (runId: string, at: number) => void): () => void;

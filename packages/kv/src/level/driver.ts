@@ -7,7 +7,9 @@ import { afterPrefix } from "../storage/tuple.ts";
 import type { Sublevel } from "./database.ts";
 import type { LevelStore } from "./store.ts";
 
+/** The driver of one run of a `LevelStore`, made by `store.driver(runId)`. */
 export class LevelDriver implements EngineDriver {
+  /** The run whose namespace it is. */
   readonly runId: string;
   readonly #store: LevelStore;
   readonly #sublevel: Sublevel;

@@ -13,15 +13,22 @@ import { type Database, type Sublevel, sublevelOf } from "./database.ts";
 import { LevelDriver } from "./driver.ts";
 import { Writer } from "./writer.ts";
 
+/** Options of `LevelStore.open`. */
 export interface LevelStoreOptions {
   /**
-   * Wait for the disk with every batch, so that nothing is lost if the machine loses power. Default true. With false, a killed process
-   * still loses nothing.
+   * Wait for the disk with every batch, so that nothing is lost if the machine loses power. With false, a killed process still loses
+   * nothing.
+   * @defaultValue `true`
    */
   readonly sync?: boolean;
 }
 
+/** Any number of runs in one LevelDB database, with one queue of alarms. */
 export class LevelStore {
+  /**
+   * Gathers the writes of all runs, so that they share waits for the disk.
+   * @internal
+   */
   readonly writer: Writer;
   readonly #database: Database;
   readonly #alarmLevel: Sublevel;
@@ -57,6 +64,7 @@ export class LevelStore {
       store.#alarms.set(String(unpack(key)[0]), unpack(value)[0] as number);
     return store;
   }
+  /** Closes the database. */
   async close(): Promise<void> {
     await this.writer.settle();
     await this.#database.close();
@@ -78,6 +86,10 @@ export class LevelStore {
   hold(driver: LevelDriver): void {
     this.#held.add(driver);
   }
+  /**
+   * Forgets a driver that no run uses.
+   * @internal
+   */
   release(driver: LevelDriver): void {
     this.#held.delete(driver);
   }
@@ -104,14 +116,17 @@ export class LevelStore {
 
   // ── alarms ──
 
+  /** The alarms of all runs, for the host that wakes them. */
   get alarms(): AlarmQueue {
     return this.#alarms;
   }
+  /** Sets the alarm of a run; it replaces the one before. */
   setAlarm(runId: string, at: number): Promise<void> {
     const time = Math.ceil(at); // never early
     if (!this.#alarms.set(runId, time) && !this.#unstored.has(runId)) return this.#stored(runId);
     return this.#store(runId, { type: "set", key: pack([runId]), value: pack([time]) });
   }
+  /** Removes the alarm of a run. */
   clearAlarm(runId: string): Promise<void> {
     if (!this.#alarms.clear(runId) && !this.#unstored.has(runId)) return this.#stored(runId);
     return this.#store(runId, { type: "delete", key: pack([runId]) });

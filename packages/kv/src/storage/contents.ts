@@ -9,9 +9,11 @@ export type { UpdateOutcome } from "@holdfast/host";
 
 /** The operation of the parent run that started this run as its child. */
 export interface ParentLink {
+  /** The id of the parent. */
   readonly runId: string;
   /** Only this execution of the parent gets the child's outcome: the next execution uses the same numbers again. */
   readonly execution: number;
+  /** The number of the operation that started the child. */
   readonly seq: number;
 }
 

@@ -87,7 +87,7 @@ describe("a LevelDB of many runs", () => {
     expect(store.driver("a")).not.toBe(store.driver("b"));
   });
 
-  test("H1 M1 a live run stays, though nobody holds on to its driver or handle", async () => {
+  test("H1 M1 a live run stays, though no code refers to its driver or handle", async () => {
     setFlagsFromString("--expose-gc");
     const collectGarbage = runInNewContext("gc") as () => void;
     const store = await openStore();
@@ -153,7 +153,7 @@ describe("a LevelDB of many runs", () => {
       expect(() => store.driver(id)).toThrow(expect.objectContaining({ code: "HF_INVALID_INPUT" }));
   });
 
-  test("H3 ids of all kinds have namespaces of their own, and are listed", async () => {
+  test("H3 ids of all kinds have their own namespaces, and are listed", async () => {
     const store = await openStore();
     const ids = ["a", "a!", "a!b", "a/b", "ä", "order-7/ship#1", "%21", "~", '"', "a b", "日本", "A"];
     const key = Uint8Array.of(1);

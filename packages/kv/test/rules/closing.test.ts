@@ -1,4 +1,4 @@
-// Job: prove that a run which ends misses no message that was acknowledged, whoever sends it and whatever dies in between.
+// Job: prove that a run which ends misses no message that was acknowledged, whichever process sends it, and whichever dies in between.
 // Owns: nothing.
 // Invariants: H5 D9 K1 M1, seen at the driver's door. A batch is the mark of a run that is about to end, its end, or another.
 
@@ -124,7 +124,7 @@ describe("a signal that comes while the run ends", () => {
           expect(await driver.list(PREFIX.messages)).toEqual([]);
         });
 
-  test("D9 a run that asks for no more ends however many come; who sends after it has ended is refused", async () => {
+  test("D9 a run that asks for no more ends however many come; a message after its end is refused", async () => {
     const driver = new Hooked();
     const w = workflow({ name: "w", signals: { go: signal(), word: signal<number>() } }, async (ctx) => {
       await ctx.waitForSignal("go");
@@ -143,7 +143,7 @@ describe("a signal that comes while the run ends", () => {
     expect(driver.alarms.get("r")).toBeUndefined();
   });
 
-  test("D9 a timer and a signal in one activation: the signal has a turn of its own, before the timer", async () => {
+  test("D9 a timer and a signal in one activation: the signal has its own turn, before the timer", async () => {
     for (const first of ["signal", "sleep"] as const) {
       const host = new KvHost();
       const w = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx) => {
@@ -169,7 +169,7 @@ describe("a signal that comes while the run ends", () => {
     expect(await run.result()).toEqual([7]);
   });
 
-  test("D9 M3 a repeated signal that came late is no second delivery, and the run ends", async () => {
+  test("D9 M3 a repeated signal that came late is not a second delivery, and the run ends", async () => {
     const driver = new Hooked();
     const options = { driver, workflow: drain, id: "r", logger: silent };
     const live = runWorkflow({ ...options, mode: "live" });
@@ -389,7 +389,7 @@ describe("what is left in between", () => {
     expect(await live.result()).toEqual({ status: "completed", output: [7] });
   });
 
-  test("H5 a sender that waits in vain withdraws its message and says so", async () => {
+  test("H5 a sender that has waited too long withdraws its message and says so", async () => {
     const options = await leftClosing();
     let hours = 0;
     const hasty: Environment = { ...realEnvironment, elapsed: () => hours++ * 3_600_000 };

@@ -1,6 +1,6 @@
-// Job: prove that a run past its deadline does nothing more, whoever was there when it passed.
+// Job: prove that a run past its deadline does nothing more, whether or not a process had it in memory when it passed.
 // Owns: nothing.
-// Invariants: K7 S1 D10 V4; time passes only when it is told to, also while no process is there.
+// Invariants: K7 S1 D10 V4; time passes only when a test says so, also while there is no process.
 
 import { signal, workflow } from "@holdfast/core";
 import { createWorkflow, MemoryDriver, openWorkflow, realEnvironment, runWorkflow } from "@holdfast/kv";

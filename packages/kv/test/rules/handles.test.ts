@@ -186,8 +186,8 @@ test("M8 V4 a run whose first turn is blocked is there with all it was started w
   const start = { driver, id: "r", signals: [{ name: "word" as const, payload: "hello" }], attributes: { city: "Ulm" }, logger: silent };
   expect(await runWorkflow({ ...start, workflow: wrong })).toMatchObject({ status: "blocked" });
   expect((await openWorkflow({ driver, workflow: wrong, id: "r" }).describe()).attributes).toEqual({ city: "Ulm" });
-  const mended = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx) => ctx.waitForSignal("word"));
-  expect(await runWorkflow({ driver, workflow: mended, id: "r" })).toEqual({ status: "completed", output: "hello" });
+  const fixed = workflow({ name: "w", signals: { word: signal<string>() } }, async (ctx) => ctx.waitForSignal("word"));
+  expect(await runWorkflow({ driver, workflow: fixed, id: "r" })).toEqual({ status: "completed", output: "hello" });
 });
 
 describe("one executor a namespace", () => {
@@ -202,7 +202,7 @@ describe("one executor a namespace", () => {
     await handle.evict();
     expect(await runWorkflow({ driver, workflow: chat, id: "r" })).toMatchObject({ status: "sleeping" });
   });
-  test("H1 wake joins whoever is at it", async () => {
+  test("H1 wake joins a session that is under way", async () => {
     const driver = new MemoryDriver();
     let finish: (value: string) => void = () => {};
     const begun = new Promise<void>((resolve) => {
@@ -228,7 +228,7 @@ describe("one executor a namespace", () => {
   });
 });
 
-test("H1 M10 of several that send at once to a run that nobody runs, one runs it and all have their answers", async () => {
+test("H1 M10 of several that send at once to a run that is not being run, one runs it and all have their answers", async () => {
   const driver = new MemoryDriver();
   await runWorkflow({ driver, workflow: chat, id: "r" });
   const asked = Array.from({ length: 20 }, (_, i) => openWorkflow({ driver, workflow: chat, id: "r" }).update("ask", `${i}`));
@@ -362,7 +362,7 @@ describe("live", () => {
     await replay(w, history);
   });
 
-  test("X11 an operation that fails while nobody awaits it yet does not end the process", async () => {
+  test("X11 an operation that fails while no code awaits it yet does not end the process", async () => {
     const driver = new MemoryDriver();
     const w = workflow("w", async (ctx) => {
       const helper = async () => {
@@ -419,7 +419,7 @@ test("M10 an update that gets no answer in time says so; the answer may still co
     code: "HF_WAIT_TIMEOUT",
     message: expect.stringMatching(/ The run is \w+( and waits for: receive(, signal receive\/~h0\/go)?)?\. It may still arrive/),
   });
-  await vi.waitUntil(async () => (await handle.describe()).status === "sleeping");
+  await expect.poll(async () => (await handle.describe()).status).toBe("sleeping");
   await expect(handle.update("ask", undefined, { idempotencyKey: "k", timeout: 5 })).rejects.toThrow(/waits for: receive, signal .*go\./);
   const again = handle.update("ask", undefined, { idempotencyKey: "k" });
   await handle.signal("go");
@@ -479,7 +479,7 @@ test("D10 a recover that comes while the run that failed is still being put away
     ctx.step(
       "s",
       async () => {
-        if (isMended) return "mended";
+        if (isMended) return "fixed";
         gate = driver.hold(); // the next batch is the last: it is written, and the session hears of it late
         throw new Error("no");
       },
@@ -495,7 +495,7 @@ test("D10 a recover that comes while the run that failed is still being put away
   gate?.release();
   expect(await failed).toMatchObject({ status: "failed" });
   expect(driver.alarms.get("r")).toBeLessThanOrEqual(Date.now()); // whoever minds it wakes the run
-  expect(await handle.wake()).toEqual({ status: "completed", output: "mended" });
+  expect(await handle.wake()).toEqual({ status: "completed", output: "fixed" });
 });
 
 describe("creating without running", () => {
@@ -533,7 +533,7 @@ describe("creating without running", () => {
     await expect(create()).rejects.toMatchObject({ code: "HF_RUN_ALREADY_EXISTS" });
   });
 
-  test("D9 H3 a host that wakes at once whoever has an alarm finds the run that is just being created", async () => {
+  test("D9 H3 a host that wakes at once each run that has an alarm finds the run that is just being created", async () => {
     const woken: Promise<unknown>[] = [];
     /** Its scheduler does not wait for anything. */
     class Eager extends MemoryDriver {
@@ -551,7 +551,7 @@ describe("creating without running", () => {
     expect(driver.alarms.get("r")).toBeUndefined();
   });
 
-  test("H3 an alarm of a run that never came to be is cleared by the wake-up that finds none", async () => {
+  test("H3 an alarm of a run that was never created is cleared by the wake-up that finds none", async () => {
     const driver = new MemoryDriver();
     await driver.setAlarm("r", 0);
     await expect(openWorkflow({ driver, workflow: greet, id: "r" }).wake()).rejects.toMatchObject({ code: "HF_RUN_NOT_FOUND" });

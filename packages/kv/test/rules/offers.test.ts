@@ -58,7 +58,7 @@ describe("a router that throws", () => {
     ended: async () => {},
   });
 
-  test("M12 what can't be mended by trying again is an answer: the operation fails with it", async () => {
+  test("M12 what trying again can't fix is an answer: the operation fails with it", async () => {
     const router = routerOf(async () => {
       throw new LimitExceededError({ limit: "maxBatchBytes", actual: 2, max: 1, what: "a signal" });
     });

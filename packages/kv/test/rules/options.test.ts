@@ -2,7 +2,7 @@
 // Owns: nothing.
 // Invariants: the same treatment as in the embedded engine.
 
-import { activity, InvalidInputError, MemoryDriver, openWorkflow, runWorkflow, workflow } from "@holdfast/kv";
+import { activity, InvalidInputError, MemoryDriver, openWorkflow, runWorkflow, UnsupportedError, workflow } from "@holdfast/kv";
 import { describe, expect, test } from "vitest";
 
 const echo = workflow("echo", async (_ctx, input: unknown) => input);
@@ -24,6 +24,25 @@ describe("what a run can't be run with", () => {
     const call = async () => runWorkflow(given as never);
     await expect(call()).rejects.toThrow(InvalidInputError);
     await expect(call()).rejects.toThrow(message);
+    expect(await driver.list(new Uint8Array())).toEqual([]);
+  });
+
+  test.each<[string, object]>([
+    ["queue", { queue: "mail" }],
+    ["key", { key: "acme" }],
+    ["priority", { priority: 1 }],
+    ["after", { after: "other" }],
+    ["delay", { delay: "1h" }],
+    ["startAt", { startAt: new Date() }],
+    ["onConflict", { onConflict: "debounce" }],
+    ["idempotencyKey", { idempotencyKey: "k" }],
+    ["tx", { tx: {} }],
+    ["retention of a workflow", { workflow: workflow({ name: "echo", retention: "1d" }, async () => 1) }],
+  ])("%s: an UnsupportedError that says what to do instead", async (feature, options) => {
+    const driver = new MemoryDriver();
+    const call = async () => runWorkflow({ driver, workflow: echo, id: "r", input: 1, ...options } as never);
+    await expect(call()).rejects.toThrow(UnsupportedError);
+    await expect(call()).rejects.toMatchObject({ feature, host: "a key-value store", code: "HF_UNSUPPORTED" });
     expect(await driver.list(new Uint8Array())).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 // Job: prove what becomes of values that schemas and codecs refuse or change, on their way in and out of a run.
 // Owns: nothing.
-// Invariants: M1 (refused at the sender), M11, M13 (refused at the receiver: recorded, logged, delivered to nobody); a schema that
+// Invariants: M1 (refused at the sender), M11, M13 (refused at the receiver: recorded, logged, not delivered); a schema that
 // transforms is applied once, whichever way the value comes.
 
 import { Receive, signal, update, workflow } from "@holdfast/core";
@@ -36,7 +36,7 @@ test("X11 a schema that never answers does not keep a run waiting: the run is bl
 });
 
 describe("schemas that transform", () => {
-  test("M1 M13 are applied once, whoever sends and however the signal comes", async () => {
+  test("M1 M13 are applied once, no matter who sends and how the signal comes", async () => {
     const driver = new MemoryDriver();
     const handle = runWorkflow({
       driver,
@@ -56,7 +56,7 @@ describe("schemas that transform", () => {
     });
   });
 
-  test("P10 M13 a signal that nobody took goes to the next execution as the schema has made it", async () => {
+  test("P10 M13 a signal that no code consumed goes to the next execution as the schema has made it", async () => {
     const waiting = workflow({ name: "waiting", signals: { n: signal(toNumber), go: signal() } }, async (ctx, isSecond: boolean) => {
       if (isSecond) return ctx.waitForSignal("n");
       await ctx.waitForSignal("go");
@@ -98,7 +98,7 @@ describe("values that are refused", () => {
     },
   );
 
-  test("M13 a signal from another run that the schema refuses is recorded, logged, delivered to nobody; both runs go on", async () => {
+  test("M13 a signal from another run that the schema refuses is recorded and logged, and not delivered; both runs go on", async () => {
     const warned: string[] = [];
     const logger: Logger = { debug() {}, info() {}, warn: (message) => warned.push(message), error: (message) => warned.push(message) };
     const host = new KvHost({ logger });

@@ -1,6 +1,6 @@
 // Job: prove that mistakes which hosts of this kind are known for are not made here, seen at the driver's door.
 // Owns: nothing.
-// Invariants: one test a trap; each fails if the trap is fallen into. What any host may fall into is in `hostConformance`.
+// Invariants: one test per mistake. Mistakes that any host can make are in `hostConformance`.
 
 import { signal, workflow } from "@holdfast/core";
 import { MemoryDriver, openWorkflow, runWorkflow } from "@holdfast/kv";
@@ -10,7 +10,7 @@ import { KvHost } from "../host.ts";
 const never = () => new Promise<never>(() => {});
 
 describe("known traps", () => {
-  test("X10 K1 evict reaches branches: their steps are told, nothing more is written, and the run goes on elsewhere", async () => {
+  test("X10 K1 evict reaches branches: their steps are notified, nothing more is written, and the run goes on elsewhere", async () => {
     const told: string[] = [];
     const heard: string[] = [];
     let first = true;

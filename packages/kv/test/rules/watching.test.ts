@@ -73,7 +73,7 @@ test("bad values are refused before anything is written", async () => {
   expect(await driver.list(new Uint8Array())).toEqual([]);
 });
 
-test("X9 a turn that does not come back is reported with its workflow, run and unit", async () => {
+test("X9 a turn that does not return is reported with its workflow, run and unit", async () => {
   build();
   const child = spawn(process.execPath, [join(import.meta.dirname, "../processes/stuck.mjs")], { stdio: ["ignore", "pipe", "pipe"] });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);

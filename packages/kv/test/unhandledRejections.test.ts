@@ -25,7 +25,7 @@ test("X11 an operation that fails before it is awaited is delivered when it is, 
   expect(await run(script, "workflow")).toEqual({ stdout: "StepFailedError", stderr: "", code: 0 });
 });
 
-test("X11 an error of workflow code itself ends no process: it is delivered when awaited, or told of as a warning", async () => {
+test("X11 an error of workflow code itself ends no process: it is delivered when awaited, or reported as a warning", async () => {
   expect(await run(script, "careless")).toEqual({ stdout: "of its own", stderr: "", code: 0 });
   const { stdout, stderr, code } = await run(script, "forgetful");
   expect([stdout, code]).toEqual(["forgotten", 0]);

@@ -4,31 +4,31 @@
 
 import type { Timer } from "../environment.ts";
 
-export class Bell {
-  #rung = false;
-  #onRing: (() => void) | undefined;
+export class WakeFlag {
+  #isSet = false;
+  #onSet: (() => void) | undefined;
 
-  readonly ring = (): void => {
-    this.#rung = true;
-    this.#onRing?.();
+  readonly set = (): void => {
+    this.#isSet = true;
+    this.#onSet?.();
   };
   /** Whether something has happened since the last wait. */
-  get rung(): boolean {
-    return this.#rung;
+  get isSet(): boolean {
+    return this.#isSet;
   }
-  hush(): void {
-    this.#rung = false;
+  clear(): void {
+    this.#isSet = false;
   }
-  /** Waits until it rings; returns at once if it has rung. `timer` may ring it. */
+  /** Waits until it is set, and clears it; returns at once if it is set already. `timer` may set it. */
   async wait(timer: () => Timer | undefined): Promise<void> {
-    if (!this.#rung) {
+    if (!this.#isSet) {
       const running = timer();
       await new Promise<void>((resolve) => {
-        this.#onRing = resolve;
+        this.#onSet = resolve;
       });
-      this.#onRing = undefined;
+      this.#onSet = undefined;
       running?.cancel();
     }
-    this.#rung = false;
+    this.#isSet = false;
   }
 }

@@ -12,9 +12,9 @@ import type { Intake } from "./intake.ts";
 
 export async function settleAfterEnd(execution: Execution, intake: Intake, flusher: Flusher): Promise<void> {
   await refuseLeftovers(execution, intake, flusher);
-  await settlePost(execution, flusher);
-  const { storage, post } = execution;
-  await flusher.alarm.leaveAt(storage.outbox.size > 0 ? post.nextAt : undefined, () => intake.waiting > 0);
+  await settleOutbox(execution, flusher);
+  const { storage, outbox } = execution;
+  await flusher.alarm.leaveAt(storage.outbox.size > 0 ? outbox.nextAt : undefined, () => intake.waiting > 0);
 }
 
 /** Deletes messages that no turn will consume, and notifies their callers. */
@@ -36,9 +36,9 @@ async function refuseLeftovers({ storage, settings }: Execution, intake: Intake,
   }
 }
 /** Notifies other runs before the run leaves this process. What can't be delivered now is delivered at a later wake-up. */
-async function settlePost({ storage, post }: Execution, flusher: Flusher): Promise<void> {
+async function settleOutbox({ storage, outbox }: Execution, flusher: Flusher): Promise<void> {
   if (storage.outbox.size === 0) return;
-  await post.settle();
-  if (post.nextAt !== undefined) await flusher.alarm.arm(post.nextAt);
+  await outbox.settle();
+  if (outbox.nextAt !== undefined) await flusher.alarm.arm(outbox.nextAt);
   await flusher.flush(storage);
 }

@@ -1,0 +1,2 @@
+import Database = require("libsql");
+export = Database;
