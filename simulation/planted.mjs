@@ -4,9 +4,9 @@
 // Invariants: no package contains any of this; each bug breaks a rule in a way that a real engine plausibly could.
 
 const engine = "packages/holdfast/src/engine";
-const host = "packages/holdfast/src/host";
 const kit = "packages/host/src";
 const memory = "packages/holdfast/src/store/memory";
+const filing = "packages/holdfast/src/store/filing";
 const core = "packages/core/src";
 
 /** @typedef {{ name: string, what: string, replacements: readonly import("./plant.mjs").Replacement[] }} Planted */
@@ -35,7 +35,7 @@ export const planted = [
   bug(
     "claims-before-start",
     "found: a worker claims runs before it has started, and after its start has failed",
-    `${host}/worker.ts`,
+    `${engine}/worker.ts`,
     "if (!this.#started) return;",
     "",
   ),
@@ -43,7 +43,7 @@ export const planted = [
     "transaction-taken-for-failed",
     "found: a transaction whose answer was lost is treated as failed",
     `${engine}/transactions.ts`,
-    "if (!hasThrown && isUncertain(error)) doubt(claim, error);",
+    "if (!hasThrown && isUncertain(error)) outcomeUnknown(claim, error);",
     "",
   ),
   bug(
@@ -59,6 +59,117 @@ export const planted = [
     `${engine}/loadedRun.ts`,
     "this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0);",
     "",
+  ),
+
+  bug(
+    "fork-loses-attempts",
+    "found: a step whose outcome comes with the first turn of a fork is listed with a lost attempt",
+    `${engine}/loadedRun.ts`,
+    "this.#executor.openOperations.filter((seq) => !settled.has(seq))",
+    "this.#executor.openOperations",
+  ),
+  bug(
+    "fork-forgets-keys",
+    "found: a signal of the first turn of a fork is delivered again under its key",
+    `${engine}/fork.ts`,
+    "keys: [...new Set(ids)]",
+    "keys: [...new Set(ids)].slice(0, 0)",
+  ),
+
+  // ── forks ──
+  bug("seed-kept-after-fork", "a fork keeps the seed of its source", `${core}/executor/fork.ts`, "execution.reseed(fork.seed);", ""),
+  bug(
+    "fork-keeps-identity",
+    "a fork is its source, as its code sees it",
+    `${core}/executor/fork.ts`,
+    "execution.start = { ...start, runId, version,",
+    "execution.start = { ...start, version,",
+  ),
+  bug(
+    "fork-repeats-turn",
+    "a fork has the turn that emitted the operation as well",
+    `${core}/history/fork.ts`,
+    "const copied = turns.slice(0, at);",
+    "const copied = turns.slice(0, at + 1);",
+  ),
+
+  // ── queues ──
+  bug(
+    "rate-without-moment",
+    "found: a claim that uses up a rate does not say when the rate has room again",
+    `${filing}/choose.ts`,
+    "if (this.#rate !== undefined) this.#started.push(now);",
+    "",
+  ),
+  {
+    name: "counted-before-lock",
+    what: "a claim counts the slots in use before it has the lock: another claim comes between",
+    replacements: [
+      {
+        file: `${memory}/filedWork.ts`,
+        from: 'held: (of) => this.#held(of === "queue" ? QUEUE_SLOT : KEY_SLOT, isIn(of)),',
+        to: 'held: (of) => countedBefore(this, of, this.#held(of === "queue" ? QUEUE_SLOT : KEY_SLOT, isIn(of))),',
+      },
+      {
+        file: `${memory}/filedWork.ts`,
+        from: "interface ShelfHead<T> extends Head {",
+        to: "const counts = new WeakMap<object, Map<string, number>>();\nfunction countedBefore(queue: object, of: Of, count: number): number {\n  const known = counts.get(queue) ?? new Map<string, number>();\n  counts.set(queue, known);\n  const name = JSON.stringify(of);\n  const before = known.get(name) ?? count;\n  known.set(name, count);\n  return Math.min(before, count);\n}\n\ninterface ShelfHead<T> extends Head {",
+      },
+    ],
+  },
+  bug(
+    "fixed-windows",
+    "a rate counts the starts of fixed windows: twice as many fit around the end of one",
+    `${filing}/choose.ts`,
+    "this.#started.push(...shelf.startsAfter(now - rate.per, of));",
+    "this.#started.push(...shelf.startsAfter(Math.floor(now / rate.per) * rate.per - 1, of));",
+  ),
+  {
+    name: "idle-key-keeps-pass",
+    what: "a key that was idle keeps its old pass, and is served alone until the others are as far behind",
+    replacements: [
+      { file: `${filing}/choose.ts`, from: "turn.pass = Math.max(turn.pass, this.#shelf.time(priority, share));", to: "" },
+      {
+        file: `${memory}/filedWork.ts`,
+        from: "const pass = sibling?.pass ?? Math.max(passes.keys.get(key)?.pass ?? 0, passes.time(priority));",
+        to: "const pass = sibling?.pass ?? passes.keys.get(key)?.pass ?? 0;",
+      },
+    ],
+  },
+  bug(
+    "resumed-for-started",
+    "found: runs that are resumed while a rate stops all starts count against the next starts of their key",
+    `${filing}/rules.ts`,
+    "spec?.rate === undefined ? START : START | SHARED_START",
+    "START",
+  ),
+  bug(
+    "pause-of-new-only",
+    "the pause of a key does not stop runs that have begun",
+    `${filing}/choose.ts`,
+    "let isAdmitted = pausedUntil === undefined;",
+    "let isAdmitted = pausedUntil === undefined || (needs & START) === 0;",
+  ),
+  bug(
+    "freed-slot-not-hinted",
+    "no worker learns that a run has freed its slot by parking",
+    `${memory}/writer.ts`,
+    "    this.#runs.slots.freed(run);\n",
+    "",
+  ),
+  bug(
+    "first-next-start-wins",
+    "a start that waits for the end of its run is not replaced by a newer one",
+    `${memory}/writer.ts`,
+    "existing.next = next;",
+    "existing.next ??= next;",
+  ),
+  bug(
+    "after-not-awaited",
+    "a run begins although the run that it waits for is open",
+    `${memory}/runs.ts`,
+    "this.setAvailable(kept, kept.after === undefined ? at : undefined);",
+    "this.setAvailable(kept, at);",
   ),
 
   // ── claims and epochs ──
@@ -108,8 +219,8 @@ export const planted = [
     "served-anything",
     "a worker is given runs that it has no code for",
     `${memory}/store.ts`,
-    'workflow === name && (versions === "*" || versions.includes(version))',
-    "true",
+    'if ((one.queue ?? queue) !== where || one.workflow !== name) return false;\n        return one.versions === "*" || one.versions.includes(version);',
+    "return true;",
   ),
   bug(
     "commit-failure-ignored",
@@ -156,8 +267,8 @@ export const planted = [
     "lost-attempts-unlisted",
     "lost attempts are missing from the list of operations",
     `${kit}/operationsOf.ts`,
-    "row.seq === draft.seq && row.number > 0",
-    'row.seq === draft.seq && row.number > 0 && row.status !== "lost"',
+    "rows.filter((row) => row.number > 0)",
+    'rows.filter((row) => row.number > 0 && row.status !== "lost")',
   ),
 
   // ── turns and effects ──
@@ -226,8 +337,8 @@ export const planted = [
     "begun-though-taken",
     "a worker drives a run that it tried to create but that already existed",
     `${engine}/engine.ts`,
-    'if (result.status !== "created") begun.worker.forget(begun.driver);',
-    'if (result.status === ("never" as string)) begun.worker.forget(begun.driver);',
+    'if (result.status !== "created" || this.#filed.isFiled(run, result)) begun.worker.forget(begun.driver);',
+    'if (result.status === "created" && this.#filed.isFiled(run, result)) begun.worker.forget(begun.driver);',
   ),
 
   bug(
@@ -262,8 +373,8 @@ export const planted = [
     "lease-not-given-back",
     "a worker that stops keeps its lease on runs whose steps are still running",
     `${engine}/runDriver.ts`,
-    'const given = this.#phase === "unborn" ? undefined : this.#returnLease(wakeAt, seen, unsure);',
-    "const given = wakeAt + seen < 0 ? this.#returnLease() : undefined;",
+    'const returned = this.#phase === "unborn" ? undefined : this.#returnLease(wakeAt, seen, uncertain);',
+    "const returned = wakeAt + seen < 0 ? this.#returnLease() : undefined;",
   ),
 
   // ── messages ──
@@ -281,8 +392,8 @@ export const planted = [
       { file: `${memory}/runs.ts`, from: "this.#startKeys.get(startKey(workflow, key))", to: 'this.#startKeys.get(startKey("", key))' },
       {
         file: `${memory}/runs.ts`,
-        from: "this.#startKeys.set(startKey(workflow, key), kept)",
-        to: 'this.#startKeys.set(startKey("", key), kept)',
+        from: "const name = startKey(workflow, key);",
+        to: 'const name = startKey("", key);',
       },
     ],
   },
@@ -310,7 +421,7 @@ export const planted = [
   bug(
     "told-before-durable",
     "the reply to an update is sent before its commit",
-    `${host}/committer.ts`,
+    `${engine}/committer.ts`,
     "=> store.commit(turns);",
     "=> {\n      for (const turn of turns) committed(turn);\n      return store.commit(turns);\n    };",
   ),
@@ -352,7 +463,7 @@ export const planted = [
   bug(
     "taken-back-outcomes-lost",
     "a turn that is undone and computed again loses the outcomes of its steps",
-    `${host}/jobs.ts`,
+    `${engine}/jobQueue.ts`,
     "this.#held = held.length === 0 ? undefined : { jobs: held, until: messages.at(-1)?.id ?? 0 };",
     "this.#held = undefined;",
   ),
@@ -408,7 +519,7 @@ export const planted = [
   bug(
     "carried-lost",
     "the first unconsumed signal is not carried over to the next execution",
-    `${host}/journal.ts`,
+    `${engine}/journal.ts`,
     "seed: context.environment.uuid(), carried }",
     "seed: context.environment.uuid(), carried: carried.slice(1) }",
   ),
@@ -478,8 +589,8 @@ export const planted = [
       },
       {
         file: `${engine}/runDriver.ts`,
-        from: "    if (commit.close !== undefined) {\n      this.#release(",
-        to: '    if (commit.close !== undefined) {\n      this.#host.attempts("tell:" + this.runId).catch(() => {});\n      this.#release(',
+        from: "    if (commit.close !== undefined) {\n      this.#endClaim(",
+        to: '    if (commit.close !== undefined) {\n      this.#host.attempts("tell:" + this.runId).catch(() => {});\n      this.#endClaim(',
       },
     ],
   },
@@ -502,8 +613,8 @@ export const planted = [
     "children-not-canceled",
     "children are not cancelled when their parent ends",
     `${memory}/runs.ts`,
-    'else if (child.parent?.parentClose === "cancel") this.send(',
-    "else if (child.parent === null) this.send(",
+    'else if (child.parent?.parentClose === "cancel") this.cancel(',
+    "else if (child.parent === null) this.cancel(",
   ),
   bug(
     "given-up-child-goes-on",
@@ -518,8 +629,8 @@ export const planted = [
     "canceled-at-once",
     "a run in progress is cancelled without running its code",
     `${memory}/runs.ts`,
-    'message.job.type === "cancel" && run.turns === 0 && run.workerId === undefined',
-    'message.job.type === "cancel" && run.workerId === undefined',
+    'if (run.turns === 0 && run.workerId === undefined) this.close(run, { status: "canceled"',
+    'if (run.workerId === undefined) this.close(run, { status: "canceled"',
   ),
   bug(
     "deadline-early",
@@ -596,8 +707,15 @@ export const planted = [
     "claimed-after-deadline",
     "a run past its deadline is claimed and continues",
     `${memory}/store.ts`,
-    "if (!this.#runs.isLate(run, now)) taken.push(run);",
-    "if (!this.#runs.isLate(run, 0)) taken.push(run);",
+    "if (!this.#runs.isLate(run, now)) return false;",
+    "if (!this.#runs.isLate(run, 0)) return false;",
+  ),
+  bug(
+    "tick-not-compared",
+    "a tick is written without a compare-and-set on the tick that it replaces",
+    `${memory}/schedules.ts`,
+    "kept === undefined || kept.revision !== tick.revision || kept.tick !== tick.replaces",
+    "kept === undefined || kept.revision !== tick.revision",
   ),
 
   // ── waiting, replay, sagas ──
@@ -606,7 +724,7 @@ export const planted = [
     what: "lost attempts cause no hint, and workers rely on hints alone",
     replacements: [
       {
-        file: `${host}/worker.ts`,
+        file: `${engine}/worker.ts`,
         from: "this.environment.every(this.#settings.pollInterval, () => this.#lookForWork())",
         to: "this.environment.every(this.#settings.pollInterval, () => {})",
       },
@@ -614,7 +732,7 @@ export const planted = [
     ],
   },
   bug(
-    "nobody-looks",
+    "hints-alone",
     "a client that waits for a result relies on hints alone",
     `${engine}/engine.ts`,
     "this.environment.every(1_000, () => this.#results.look()),",
@@ -645,14 +763,28 @@ export const planted = [
     "rollback-order",
     "rollbacks run first in, first out",
     `${core}/executor/saga.ts`,
-    "const entries = this.#stack.reverse();",
-    "const entries = [...this.#stack];",
+    "this.#due = this.#stack;",
+    "this.#due = this.#stack.toReversed();",
   ),
   bug(
     "rollback-forgotten",
     "only the first two rollbacks run",
     `${core}/executor/saga.ts`,
-    "const entries = this.#stack.reverse();",
-    "const entries = this.#stack.reverse().slice(0, 2);",
+    "this.#due = this.#stack;",
+    "this.#due = this.#stack.slice(-2);",
+  ),
+  bug(
+    "attributes-not-indexed",
+    "lists find runs by attributes that they had before",
+    `${memory}/runs.ts`,
+    "    this.searchIndex.changed(run, before);\n",
+    "",
+  ),
+  bug(
+    "list-skips-ties",
+    "a page begins after all runs of the moment at which the one before it ended",
+    `${memory}/searchIndex.ts`,
+    "cursor === undefined || comparePlaces(run, cursor) < 0;",
+    "cursor === undefined || run.createdAt < cursor.createdAt;",
   ),
 ];

@@ -8,6 +8,7 @@
 import assert from "node:assert/strict";
 import type { EngineDriver, KvEntry, KvWrite } from "@holdfast/kv";
 
+/** Options of `driverConformance`. */
 export interface DriverConformanceOptions {
   /** Of the driver, for titles. */
   readonly name: string;
@@ -28,12 +29,16 @@ export interface DriverConformanceOptions {
   readonly killed?: (() => Promise<EngineDriver> | EngineDriver) | undefined;
   /** When the alarm of a run is set for, if the driver can be asked. */
   readonly alarmOf?: ((driver: EngineDriver, runId: string) => Promise<number | undefined> | number | undefined) | undefined;
-  /** The largest value to try. Default 1 MiB. */
+  /**
+   * The largest value to try, in bytes.
+   * @defaultValue `1_048_576` (1 MiB)
+   */
   readonly largestValue?: number | undefined;
 }
 
 type Test = (title: string, run: (driver: EngineDriver, given: (driver: EngineDriver) => EngineDriver) => Promise<void>) => void;
 
+/** Defines the tests that a driver of the key-value host has to pass, with any test runner. */
 export function driverConformance(options: DriverConformanceOptions): void {
   const { name, makeDriver, close } = options;
   const test: Test = (title, run) => {
@@ -73,7 +78,7 @@ const keysOf = (entries: readonly KvEntry[]): string[] => entries.map(({ key }) 
 async function keys(driver: EngineDriver, prefix: Uint8Array = NONE): Promise<string[]> {
   return keysOf(await driver.list(prefix));
 }
-/** Neither needs to be of the very class that was given: a Buffer will do. */
+/** The class may differ from the one that was passed in: a Buffer is accepted. */
 function sameBytes(actual: Uint8Array | undefined, expected: Uint8Array): void {
   assert.ok(actual !== undefined, "there is no such key");
   assert.equal(hex(actual), hex(expected));
@@ -82,7 +87,7 @@ function sameBytes(actual: Uint8Array | undefined, expected: Uint8Array): void {
 // ── the rules ──
 
 function emptiness(test: Test): void {
-  test("H3 an empty namespace has nothing, and deleting from it is no error", async (driver) => {
+  test("H3 an empty namespace has nothing, and deleting from it is not an error", async (driver) => {
     assert.equal(await driver.get(bytes(1)), undefined);
     assert.deepEqual(await driver.list(NONE), []);
     assert.deepEqual(await driver.list(bytes(1)), []);
@@ -137,7 +142,7 @@ function order(test: Test): void {
 }
 
 function length(test: Test): void {
-  test("H3 keys of 2,000 bytes are told apart by their last", async (driver) => {
+  test("H3 keys of 2,000 bytes that differ in their last byte are different keys", async (driver) => {
     const long = (last: number) => new Uint8Array(2_000).fill(0xff).with(1_999, last);
     await driver.batch([2, 0, 1].map((last) => set(long(last), bytes(last))));
     assert.deepEqual(
@@ -297,7 +302,7 @@ function alarms(test: Test, { alarmOf }: DriverConformanceOptions): void {
     await driver.setAlarm("run-1", 9_000);
     await driver.clearAlarm("run-1");
     await driver.setAlarm("run-1", 0);
-    assert.deepEqual(await driver.list(NONE), [], "an alarm is no key of the namespace");
+    assert.deepEqual(await driver.list(NONE), [], "an alarm is not a key of the namespace");
     await driver.clearAlarm("run-1");
   });
   if (alarmOf === undefined) return;
@@ -313,7 +318,7 @@ function alarms(test: Test, { alarmOf }: DriverConformanceOptions): void {
 }
 
 function watching(test: Test): void {
-  test("D9 who watches is told of what is announced, until it stops", async (driver) => {
+  test("D9 a watcher is notified of announcements, until it stops", async (driver) => {
     let told = 0;
     let onTold: () => void = () => {};
     const stop = driver.watch(() => {
@@ -327,7 +332,7 @@ function watching(test: Test): void {
     await heard;
     stop();
     const before = told;
-    // Another watcher's hearing it shows that the one that stopped would have.
+    // Another watcher is called, so the one that has stopped would have been called by now.
     const other = new Promise<void>((resolve) => {
       const stopOther = driver.watch(() => {
         stopOther();
@@ -372,7 +377,7 @@ function crashes(test: Test, { reopen, killed, alarmOf }: DriverConformanceOptio
 
 const KILLED_KEYS = 40;
 
-/** For `killed`: writes batches for ever. `onWritten` is called after each: kill the process after a few. */
+/** For `killed`: writes batches forever. `onWritten` is called after each: kill the process after a few. */
 export async function writeUntilKilled(driver: EngineDriver, onWritten: (batches: number) => void = () => {}): Promise<never> {
   for (let round = 1; ; round++) {
     const value = new Uint8Array(2_000);

@@ -20,13 +20,26 @@ export interface Host {
   /** The workflows that are deployed in this process. */
   readonly workflows: readonly AnyWorkflow[];
 }
-export type Asked<T> = { readonly value: T } | { readonly error: Error };
+/** What a call resulted in: a value or an error. */
+export type Asked<T> =
+  | {
+      /** What it returned. */
+      readonly value: T;
+    }
+  | {
+      /** What it threw. */
+      readonly error: Error;
+    };
 
 const WAITS = 100;
 
+/** The clients of a simulated world: they start runs and send messages, and repeat calls whose answer was lost. */
 export class Clients {
+  /** The world that they live in. */
   readonly world: World;
+  /** Randomness from the seed. */
   readonly random: Random;
+  /** What is checked of the store. */
   readonly checks: StoreChecks;
   readonly #store: Store;
   readonly #faults: FaultDraws;
@@ -54,9 +67,11 @@ export class Clients {
   get isCalm(): boolean {
     return this.#faults.isCalm;
   }
+  /** Waits, in simulated milliseconds. */
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => void this.world.after(ms, undefined, resolve));
   }
+  /** Reports that a rule is broken. */
   violate(oracle: string, rule: string, message: string): void {
     this.world.violate(oracle, rule, message);
   }
@@ -111,6 +126,7 @@ export class Clients {
 
   // ── the calls of clients ──
 
+  /** Starts a run under an `id`. */
   async start(workflow: string, input: unknown, options: StartOptions & { id: string }): Promise<void> {
     try {
       await this.ask(`start ${options.id}`, (engine, host) => engine.start(codeOf(host, workflow) as never, input as never, options));
@@ -130,6 +146,7 @@ export class Clients {
       this.violate("acknowledged", "M1", `signal ${key} to ${runId} was acknowledged, but is not in the store`);
     return told;
   }
+  /** Sends an update; `acceptWithin` in milliseconds. */
   async update(
     runId: string,
     name: string,
@@ -150,6 +167,7 @@ export class Clients {
     this.world.note("", `update ${key} of ${runId}: ${"value" in told ? JSON.stringify(told.value) : told.error.name}`);
     return told;
   }
+  /** Requests the cancellation of a run. */
   async cancel(runId: string): Promise<Asked<void>> {
     const told = await this.told(`cancel ${runId}`, (engine) => engine.run(runId).cancel("a client wants it"));
     const run = this.checks.seen.all.get(runId);
@@ -157,12 +175,14 @@ export class Clients {
       this.violate("acknowledged", "K1", `the cancellation of ${runId} was acknowledged, but is not in the store`);
     return told;
   }
+  /** Terminates a run. */
   async terminate(runId: string): Promise<Asked<void>> {
     const told = await this.told(`terminate ${runId}`, (engine) => engine.run(runId).terminate("a client wants it"));
     if ("value" in told && this.checks.seen.all.get(runId)?.isClosed !== true)
       this.violate("acknowledged", "K6", `the termination of ${runId} was acknowledged, but the run is open`);
     return told;
   }
+  /** Waits for the result of a run. */
   async result(runId: string): Promise<Asked<unknown>> {
     const told = await this.#told(`result of ${runId}`, (engine) => engine.run(runId).result());
     if ("value" in told && this.checks.seen.all.get(runId)?.isClosed !== true)
@@ -182,7 +202,7 @@ export class Clients {
   query(runId: string, workflow: string, name: string): Promise<unknown> {
     return this.#reads.query(runId, workflow, name);
   }
-  /** The run's row in the store, with its published state decoded. */
+  /** The run's row in the store, with its published `state` decoded. */
   async row(runId: string): Promise<(Omit<RunRow, "state"> & { readonly state: unknown }) | undefined> {
     const [row] = await this.#store.get([runId]);
     return row === undefined ? undefined : { ...row, state: row.state === undefined ? undefined : jsonCodec.decode(row.state) };

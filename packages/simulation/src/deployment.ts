@@ -49,7 +49,7 @@ function asked<T>({ name }: Scenario, part: string, ask: () => T): T {
   }
 }
 function listed<T extends { readonly name: string }>(what: string, given: unknown, is: (value: unknown) => value is T): readonly T[] {
-  if (!Array.isArray(given)) throw wrong(what, `Give a list, not ${shown(given)}.`);
+  if (!Array.isArray(given)) throw wrong(what, `Pass a list, not ${shown(given)}.`);
   for (const one of given) if (!is(one)) throw wrong(what, `Give only ${what}, not ${shown(one)}.`);
   return given as readonly T[];
 }

@@ -7,17 +7,23 @@ import { checkExploration } from "./options.ts";
 import { shrink } from "./shrink.ts";
 import { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
 
+/** Options of `explore`: which worlds to run. */
 export interface Exploration extends Omit<SimulationOptions, "seed"> {
   /** How many seeds to simulate. */
   readonly seeds: number;
-  /** The first seed. Default 1. Pass a different number each time to explore new worlds. */
+  /**
+   * The first seed. Pass a different number each time to explore new worlds.
+   * @defaultValue `1`
+   */
   readonly from?: number;
 }
 
+/** A rule was broken in a simulated world. The message says how to run that world again. */
 export class SimulationFailed extends Error {
   override readonly name = "SimulationFailed";
   /** `simulate(options)` reproduces the failure. */
   readonly options: SimulationOptions;
+  /** What happened in that world. */
   readonly report: SimulationReport;
 
   constructor(options: SimulationOptions, report: SimulationReport) {

@@ -23,12 +23,17 @@ export interface Faults {
   readonly slow: number;
   /** A store call is answered twice. */
   readonly answerTwice: number;
+  /** The chance that a wake-up is lost. */
   readonly loseHint: number;
+  /** The chance that a wake-up comes twice. */
   readonly doubleHint: number;
+  /** The chance that a wake-up is late. */
   readonly lateHint: number;
   /** The clock of a process is off by up to a minute and drifts. */
   readonly clock: number;
+  /** The chance that a step throws. */
   readonly stepThrows: number;
+  /** The chance that a step hangs. */
   readonly stepHangs: number;
   /** A step continues after its signal was aborted. */
   readonly stepIgnoresAbort: number;
@@ -45,6 +50,7 @@ export interface Faults {
   /** Another transaction holds a lock: some items of a store call are answered "busy", or the whole call fails as busy and writes nothing. */
   readonly locked: number;
 }
+/** The name of a fault. */
 export type FaultKind = keyof Faults;
 
 /** The usual rates. */
@@ -71,6 +77,7 @@ export const FAULTS: Faults = {
   clockSet: 0.002,
   locked: 0.03,
 };
+/** The names of all faults. */
 export const FAULT_KINDS = Object.keys(FAULTS) as readonly FaultKind[];
 
 export class FaultDraws {

@@ -9,6 +9,7 @@ import type {
   CreateResult,
   HeldClaim,
   NewRun,
+  QueueStore,
   Renewal,
   Store,
   TurnCommit,
@@ -48,7 +49,7 @@ function doneOf<R>(answer: Answer<R> | undefined): R | undefined {
 export class Network {
   readonly #world: World;
   readonly #faults: FaultDraws;
-  readonly #store: Store;
+  readonly #store: Store & QueueStore;
   /** The length of leases in this world: slow calls take about as long. */
   readonly #lease: number;
   readonly #watchers = new Map<SimProcess, Set<(wakeup: Wakeup) => void>>();
@@ -57,8 +58,16 @@ export class Network {
   readonly #troubled = new Map<SimProcess, number>();
 
   readonly #onCommitFailed: (turns: readonly TurnCommit[]) => void;
+  /** Whether closed runs may have to go: the worlds in which all are kept have no calls for that. */
+  isRetiring: () => boolean = () => false;
 
-  constructor(world: World, faults: FaultDraws, store: Store, lease: number, onCommitFailed: (turns: readonly TurnCommit[]) => void) {
+  constructor(
+    world: World,
+    faults: FaultDraws,
+    store: Store & QueueStore,
+    lease: number,
+    onCommitFailed: (turns: readonly TurnCommit[]) => void,
+  ) {
     this.#onCommitFailed = onCommitFailed;
     this.#world = world;
     this.#faults = faults;
@@ -200,12 +209,27 @@ export class Network {
       terminate: (runs) => this.#batch(process, "terminate", runs, { keyOf: runOf, perform: (some) => store.terminate(some) }),
       resume: (ids) => this.#batch(process, "resume", ids, { keyOf: (id) => id, perform: (some) => store.resume(some) }),
       expire: call("expire", store.expire),
+      readSchedules: call("readSchedules", store.readSchedules),
+      listSchedules: call("listSchedules", store.listSchedules),
+      changeSchedule: call("changeSchedule", store.changeSchedule),
+      deleteSchedule: call("deleteSchedule", store.deleteSchedule),
+      tick: (ticks) => this.#batch(process, "tick", ticks, { keyOf: ({ schedule }) => schedule, perform: (some) => store.tick(some) }),
+      retire: () => (this.isRetiring() ? this.#call(process, "retire", () => store.retire()) : Promise.resolve(0)),
+      setQueue: call("setQueue", store.setQueue),
+      deleteQueue: call("deleteQueue", store.deleteQueue),
+      pauseQueue: call("pauseQueue", store.pauseQueue),
+      resumeQueue: call("resumeQueue", store.resumeQueue),
+      getQueue: call("getQueue", store.getQueue),
+      listQueues: call("listQueues", store.listQueues),
+      limitsFor: call("limitsFor", store.limitsFor),
+      delete: (ids) => this.#batch(process, "delete", ids, { keyOf: (id) => id, perform: (some) => store.delete(some) }),
       ...(store.transact !== undefined && { transact: call("transact", store.transact) }),
       claimTasks: call("claimTasks", store.claimTasks),
       heartbeat: (beats) => this.#batch(process, "heartbeat", beats, { keyOf: taskOf, perform: (some) => store.heartbeat(some) }),
       answerTasks: (answers) => this.#batch(process, "answerTasks", answers, { keyOf: taskOf, perform: (some) => store.answerTasks(some) }),
       get: call("get", store.get),
       history: call("history", store.history),
+      inbox: call("inbox", store.inbox),
       attempts: call("attempts", store.attempts),
       ...(store.workers !== undefined && { workers: call("workers", store.workers) }),
       updates: call("updates", store.updates),
@@ -220,8 +244,10 @@ export class Network {
 
   #toldCreated({ told }: SimProcess, runs: readonly NewRun[], given: Given<readonly Answer<CreateResult>[]>): void {
     if (!("value" in given)) return;
-    for (const [i, { id, first }] of runs.entries())
-      if (first !== undefined && doneOf(given.value[i])?.status === "created") told.claimed(id, 1, this.#world.age);
+    for (const [i, { id, first }] of runs.entries()) {
+      const result = doneOf(given.value[i]);
+      if (first !== undefined && result?.status === "created" && result.begun !== false) told.claimed(id, 1, this.#world.age);
+    }
   }
   #toldClaimed({ told }: SimProcess, given: Given<ClaimResult>): void {
     if ("value" in given) for (const { run } of given.value.runs) told.claimed(run.id, run.epoch, this.#world.age);

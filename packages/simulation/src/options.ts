@@ -87,6 +87,9 @@ function scenarioIssues(scenario: unknown, place: string): Issue[] {
   for (const field of ["workflows", "play"]) expect(field, "function", true);
   for (const field of ["activities", "replace", "verify"]) expect(field, "function", false);
   for (const field of ["mayBlock", "needsBuilds"]) expect(field, "boolean", false);
+  const { queue } = values;
+  if (queue !== undefined && (typeof queue !== "string" || queue === ""))
+    issues.push(issue(`${place}.queue`, `must be text, not ${shown(queue)}.`));
   return issues;
 }
 /** A `play` that returns no promise would count as over before it has begun. */
@@ -105,7 +108,7 @@ export function checkExploration(exploration: { readonly seeds: number; readonly
   refuse(issues);
 }
 function checkNames(options: unknown, known: readonly string[]): void {
-  if (!isPlain(options)) return refuse([{ message: `Give an object with ${known.join(", ")}, not ${shown(options)}.`, path: [] }]);
+  if (!isPlain(options)) return refuse([{ message: `Pass an object with ${known.join(", ")}, not ${shown(options)}.`, path: [] }]);
   const unknown = Object.keys(options).filter((name) => !known.includes(name));
   refuse(unknown.map((name) => issue(name, `is not an option. Known options: ${known.join(", ")}.`)));
 }

@@ -3,6 +3,7 @@
 // Invariants: the same seed and stream name give the same draws; draws from one stream never change another, so a simulation without one
 // kind of fault stays similar to the one with it.
 
+/** Randomness that is determined by its seed. */
 export class Random {
   #a: number;
   #b: number;
@@ -34,9 +35,11 @@ export class Random {
   between(from: number, to: number): number {
     return from + Math.floor(this.next() * (to - from + 1));
   }
+  /** True with this probability. */
   chance(probability: number): boolean {
     return this.next() < probability;
   }
+  /** One of the items. */
   pick<T>(items: readonly T[]): T {
     return items[Math.floor(this.next() * items.length)] as T;
   }
@@ -44,6 +47,7 @@ export class Random {
   span(usual: number): number {
     return -Math.log(1 - this.next()) * usual;
   }
+  /** The items in another order. */
   shuffled<T>(items: readonly T[]): T[] {
     const result = [...items];
     for (let i = result.length - 1; i > 0; i--) {
@@ -52,6 +56,7 @@ export class Random {
     }
     return result;
   }
+  /** A UUID. */
   uuid(): string {
     const hex = Array.from({ length: 4 }, () =>
       Math.floor(this.next() * 4_294_967_296)

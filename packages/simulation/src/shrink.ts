@@ -5,8 +5,11 @@
 import { FAULT_KINDS } from "./faults.ts";
 import { type SimulationOptions, type SimulationReport, simulate } from "./simulation.ts";
 
+/** The smallest world found in which the rule is still broken. */
 export interface Shrunk {
+  /** How to run it. */
   readonly options: SimulationOptions;
+  /** What happened in it. */
   readonly report: SimulationReport;
   /** How many simulations were run. */
   readonly tried: number;

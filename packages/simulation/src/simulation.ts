@@ -20,32 +20,52 @@ import { type FreeStore, openSimulatedStore, type StoreKind } from "./stores.ts"
 import type { Violation } from "./violation.ts";
 import { World } from "./world.ts";
 
+/** The world to simulate. */
 export interface SimulationOptions {
+  /** What the world is made from: the same seed, the same world. */
   readonly seed: number;
   /** Returns the scenarios to play, drawn from the seed. */
   readonly scenarios: (random: Random) => readonly Scenario[];
-  /** The store to run on. Default "memory". */
+  /**
+   * The store to run on.
+   * @defaultValue `"memory"`
+   */
   readonly store?: StoreKind;
   /** Kinds of faults to leave out. */
   readonly without?: readonly FaultKind[];
   /** Rates that override those of the seed. */
   readonly faults?: Partial<Faults>;
-  /** The largest number of worker processes at a time. Default: one to three, by the seed. */
+  /**
+   * The largest number of worker processes at a time.
+   * @defaultValue one to three, by the seed
+   */
   readonly workers?: number;
   /** Play only these scenarios, by index. */
   readonly only?: readonly number[];
-  /** Simulated milliseconds until the faults end. Default: a few seconds, by the seed. */
+  /**
+   * Simulated milliseconds until the faults end.
+   * @defaultValue a few seconds, by the seed
+   */
   readonly storm?: number;
-  /** The largest number of crashes, freezes, stops and deploys. Default 15. */
+  /**
+   * The largest number of crashes, freezes, stops and deploys.
+   * @defaultValue `15`
+   */
   readonly disasters?: number;
 }
+/** What happened in a simulated world. */
 export interface SimulationReport {
+  /** The seed of the world. */
   readonly seed: number;
+  /** The rule that was broken. Undefined: none was. */
   readonly violation: Violation | undefined;
+  /** What happened, line by line. */
   readonly trace: readonly string[];
+  /** How many events there were. */
   readonly events: number;
   /** The length of the simulation, in simulated milliseconds. */
   readonly length: number;
+  /** The scenarios that were run. */
   readonly scenarios: readonly string[];
   /** How often each kind of fault has occurred. */
   readonly faults: Readonly<Record<FaultKind, number>>;
@@ -53,6 +73,7 @@ export interface SimulationReport {
 
 interface WorkerProcess extends Host {
   readonly build: number;
+  readonly queue: string;
   isStopping: boolean;
 }
 
@@ -60,7 +81,9 @@ interface WorkerProcess extends Host {
 const PATIENCE = 900_000;
 const MOST_EVENTS = 400_000;
 const MOST_DISASTERS = 15;
+const DEFAULT_QUEUE = "default";
 
+/** Runs one world to its end, and checks every rule. It does not throw for a broken rule: the report names it. */
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
   checkOptions(options);
   const simulation = new Simulation(options);
@@ -73,6 +96,8 @@ class Simulation {
   readonly #random: Random;
   readonly #faults: FaultDraws;
   readonly #scenarios: readonly Scenario[];
+  /** Each has workers. */
+  readonly #queues: ReadonlySet<string>;
   readonly #lease: number;
   readonly #mostWorkers: number;
   readonly #workers = new Set<WorkerProcess>();
@@ -101,6 +126,7 @@ class Simulation {
     this.#lease = this.#random.pick([600, 1_000, 2_000, 4_000]);
     this.#mostWorkers = Math.min(options.workers ?? 3, this.#random.between(1, 3));
     this.#scenarios = drawScenarios(options, this.#world.random("scenes"));
+    this.#queues = new Set(this.#scenarios.map(({ queue = DEFAULT_QUEUE }) => queue));
     this.#calmed = new Promise((resolve) => {
       this.#calm = resolve;
     });
@@ -139,11 +165,12 @@ class Simulation {
     this.#effects = new Effects(world, this.#checks);
     this.#rows = opened.rows;
     this.#network = new Network(world, this.#faults, this.#checks.store, this.#lease, (turns) => this.#checks.excuse(turns));
+    this.#network.isRetiring = () => this.#checks.keeping.hasRetention;
     this.#reads = this.#newReadChecks();
     world.onEvent = (owner) => {
       if (owner instanceof SimProcess) this.#fate(owner);
     };
-    for (let i = 0; i < this.#mostWorkers; i++) void this.#spawnWorker(0);
+    for (let i = 0; i < this.#mostWorkers; i++) this.#spawnWorkers();
     for (let i = this.#random.between(1, 2); i > 0; i--) void this.#spawnClient();
     const stages = this.#scenarios.map(
       (scenario) =>
@@ -230,19 +257,23 @@ class Simulation {
   };
   #logged(message: string, fields: { readonly error?: unknown; readonly workflow?: string } | undefined): void {
     this.#world.note("log", message);
-    if (/could not be driven/.test(message))
+    if (/could not be advanced/.test(message))
       this.#world.violate("crash", "W3", `${message} ${String((fields?.error as Error | undefined)?.stack)}`);
     if (/is blocked/.test(message) && !this.#mayBlock.has(fields?.workflow ?? "")) this.#world.violate("blocked", "V4", message);
   }
-  async #spawnWorker(after: number, build?: number): Promise<void> {
+  /** One for each queue. */
+  #spawnWorkers(build?: number): void {
+    for (const queue of this.#queues) void this.#spawnWorker(0, queue, build);
+  }
+  async #spawnWorker(after: number, queue: string, build?: number): Promise<void> {
     await new Promise<void>((resolve) => void this.#world.after(after, undefined, resolve));
     for (;;) {
-      const spawned = await this.#tryWorker(build ?? this.#build);
+      const spawned = await this.#tryWorker(queue, build ?? this.#build);
       if (spawned) break;
       await new Promise<void>((resolve) => void this.#world.after(100, undefined, resolve));
     }
   }
-  async #tryWorker(build: number): Promise<boolean> {
+  async #tryWorker(queue: string, build: number): Promise<boolean> {
     const process = new SimProcess(this.#world, `w${++this.#spawned}`, this.#clock());
     const bodies = new StepBodies(process, this.#faults, this.#effects, this.#lease, this.#calmed);
     const deployment = this.#deployment(bodies, build);
@@ -250,14 +281,15 @@ class Simulation {
     const { workflows, activities } = deployment;
     const { random } = process;
     const cachedRuns = this.#faults.draw("evict") ? random.between(0, 2) : 1_000;
-    process.note(`starts, build ${build}, room for ${cachedRuns} parked runs`);
+    process.note(`starts, build ${build}, room for ${cachedRuns} parked runs${queue === DEFAULT_QUEUE ? "" : `, for queue ${queue}`}`);
     const engine = await this.#open(process, deployment);
-    const host: WorkerProcess = { process, engine, workflows, build, isStopping: false };
+    const host: WorkerProcess = { process, engine, workflows, build, queue, isStopping: false };
     try {
       const worker = await Promise.race([
         engine.worker({
           workflows,
           activities,
+          queue,
           lease: this.#lease,
           cachedRuns,
           concurrency: random.pick([1, 3, 20]),
@@ -341,7 +373,7 @@ class Simulation {
     happen();
     const worker = [...this.#workers].find((one) => one.process === process);
     if (worker === undefined || !this.#workers.delete(worker)) return; // it had not started yet: `#spawnWorker` tries again
-    if (!worker.isStopping) void this.#spawnWorker(this.#random.span(500));
+    if (!worker.isStopping) void this.#spawnWorker(this.#random.span(500), worker.queue);
   }
   /** Stops the worker of a process. False if there is none, or if it is already stopping. */
   #stop(process: SimProcess, isReplaced = true): boolean {
@@ -359,7 +391,7 @@ class Simulation {
       },
       () => this.#gone(host),
     );
-    if (isReplaced) void this.#spawnWorker(this.#random.span(200));
+    if (isReplaced) void this.#spawnWorker(this.#random.span(200), host.queue);
     return true;
   }
   #gone(host: WorkerProcess): void {
@@ -380,14 +412,14 @@ class Simulation {
     this.#world.note("", "the faults are over");
     this.#calm();
     if (this.#build > 1 && this.#scenarios.some(({ needsBuilds }) => needsBuilds === true)) this.#rotate(1);
-    else void this.#spawnWorker(0);
+    else this.#spawnWorkers();
     if (this.#clients.size === 0) void this.#spawnClient();
   }
 
   /** After a diverging deploy each build can replay only its own histories, so workers of each build run in turn. */
   #rotate(build: number): void {
     for (const { process } of [...this.#workers]) this.#stop(process, false);
-    void this.#spawnWorker(0, build);
+    this.#spawnWorkers(build);
     this.#world.after(15_000, undefined, () => this.#rotate(build === this.#build ? 1 : build + 1));
   }
 
@@ -396,10 +428,13 @@ class Simulation {
   async #finalChecks(stages: readonly Clients[]): Promise<void> {
     const world = this.#world;
     await this.#checks.checkHistories();
+    await this.#checks.queues.checkEnd();
+    await this.#checks.starts.checkEnd();
     this.#effects.checkTransactions(this.#rows());
     await this.#checkReplay();
     await this.#checkEnds();
     await this.#reads.checkOperations();
+    await this.#reads.checkLists();
     for (const [i, scenario] of this.#scenarios.entries()) {
       try {
         await scenario.verify?.(stages[i] as Clients, this.#effects);

@@ -9,8 +9,12 @@ import type { SimProcess } from "./process.ts";
 import type { Random } from "./random.ts";
 import type { World } from "./world.ts";
 
+/** Options of a body. */
 export interface WorkOptions {
-  /** Milliseconds that the body usually takes. Default 5. */
+  /**
+   * Milliseconds that the body usually takes.
+   * @defaultValue `5`
+   */
   readonly takes?: number;
   /** The body always fails. */
   readonly fails?: boolean;
@@ -22,7 +26,9 @@ interface Table {
   exec?(sql: string): void;
 }
 
+/** The bodies of steps in a simulated world: they take time, fail and hang by the seed. */
 export class StepBodies {
+  /** The process that they run in. */
   readonly process: SimProcess;
   readonly #world: World;
   readonly #faults: FaultDraws;
@@ -44,6 +50,7 @@ export class StepBodies {
     this.#effects.began(this.process, info, false);
     return this.#work(info, value, options);
   }
+  /** Does the work of an activity and returns the value. */
   activity<T>(info: ActivityInfo, value: T, options: WorkOptions = {}): Promise<T> {
     this.#effects.began(this.process, info, true);
     return this.#work(info, value, options, () => info.heartbeat(info.attempt));

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Payload } from "@holdfast/core";
-import type { InboxMessage, Store, Wakeup } from "holdfast/store";
+import type { InboxMessage, QueueStore, Store, Wakeup } from "holdfast/store";
 import { MemoryStore, openLibrary, SqliteStore } from "holdfast/store";
 import type { World } from "./world.ts";
 
@@ -15,8 +15,8 @@ type Transacted = Parameters<NonNullable<Store["transact"]>>[0];
 export type StoreKind = "memory" | "sqlite";
 
 /** A store that never answers "busy", because nothing else writes to its storage. In a simulation the network answers "busy". */
-export type FreeStore = Omit<Store, BatchMethod> & Pick<MemoryStore, BatchMethod>;
-type BatchMethod = "create" | "commit" | "send" | "answerTasks" | "renew" | "heartbeat" | "terminate" | "resume";
+export type FreeStore = Omit<Store, BatchMethod | keyof QueueStore> & Pick<MemoryStore, BatchMethod> & QueueStore;
+type BatchMethod = "create" | "commit" | "send" | "answerTasks" | "renew" | "heartbeat" | "terminate" | "resume" | "tick" | "delete";
 
 export interface SimulatedStore {
   readonly store: FreeStore;

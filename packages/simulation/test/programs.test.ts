@@ -44,7 +44,7 @@ const { programs, SIGNALS, UPDATES } = (await import(`${PROPERTIES}/program.ts`)
 const { compile } = (await import(`${PROPERTIES}/compile.ts`)) as Compiler;
 
 const FILE = "packages/simulation/test/programs.test.ts";
-/** The first of the worlds that nobody has seen before. */
+/** The first of the worlds that were never drawn before. */
 const FRESH = Number(process.env["PROGRAMS_FROM"] ?? Date.now() % 2_000_000_000);
 const FRESH_STORE = process.env["PROGRAMS_STORE"] === "sqlite" ? "sqlite" : "memory";
 
@@ -234,7 +234,7 @@ function isLegal({ violation, trace }: SimulationReport, { cancellation }: Progr
 async function failure(options: SimulationOptions, report: SimulationReport, program: Program | undefined): Promise<Error> {
   const shrunk = await shrink(options, report);
   const failed = new SimulationFailed(shrunk.options, shrunk.report);
-  const command = `HOLDFAST_NIGHTLY=1 PROGRAMS_FROM=${options.seed} PROGRAMS_STORE=${options.store} npx vitest run ${FILE} -t "nobody has seen"`;
+  const command = `HOLDFAST_NIGHTLY=1 PROGRAMS_FROM=${options.seed} PROGRAMS_STORE=${options.store} npx vitest run ${FILE} -t "never drawn before"`;
   return new Error(`${failed.message}\nprogram: ${JSON.stringify(program)}\nreproduce: ${command}`, { cause: report.violation });
 }
 
@@ -268,7 +268,7 @@ test(
 
 if (isNight) {
   test(
-    "D1 D4 D6 D9 M1 M7 Y1 hold for random programs that nobody has seen before",
+    "D1 D4 D6 D9 M1 M7 Y1 hold for random programs that were never drawn before",
     async () => {
       expect(await playAll({ seeds: 600, from: FRESH, store: FRESH_STORE })).toBeGreaterThan(10_000);
     },

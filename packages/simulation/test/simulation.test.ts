@@ -51,7 +51,7 @@ test(
 
 if (isNight) {
   test(
-    "D1 D4 D6 D9 M1 M7 Y1 hold in worlds that nobody has seen before",
+    "D1 D4 D6 D9 M1 M7 Y1 hold in worlds that were never drawn before",
     async () => {
       const from = Date.now() % 2_000_000_000;
       expect(await explore({ seeds: 400, from, scenarios })).toBeGreaterThan(10_000);
@@ -86,12 +86,12 @@ describe("seeds that have found something", () => {
     ["K8 P7 a slow answer set the clock of a worker back, and a sleep seemed shorter than it was", "programs", 448],
     ["W1 a worker claimed before it had started, and after it had failed to", "chain", 4],
     ["D6 a transaction whose answer was lost was taken for failed", "transfers", 12],
-    ["K8 D9 a timer that fired as its run parked was dropped with the next claim, and the run slept for ever", "crossing", 16],
+    ["K8 D9 a timer that fired as its run parked was dropped with the next claim, and the run slept forever", "crossing", 16],
     ["K8 D9 the same, in another world", "crossing", 115],
     ["M2 L3 signals that came in the turn of two commits changed places in replay, and blocked the run", "", 529],
     ["M2 L3 Y1 the same, seen by replay at the end", "", 858],
     ["M7 M10 an update that was rejected by one worker was taken again by another", "", 3562],
-    ["V4 a run that was being blocked while its worker stopped slept for ever", "", 1932],
+    ["V4 a run that was being blocked while its worker stopped slept forever", "", 1932],
     ["P7 P10 the next execution of a run began before the last turn of the one before", "chain,again,looper", 393],
     ["C7 an activity that was given up in the turn that asked for it was carried out", "", 22],
     ["D6 D12 a transaction whose outcome was in the inbox before its answer came was listed as lost", "", 384],
@@ -100,12 +100,14 @@ describe("seeds that have found something", () => {
     ["C7 a step that its run had given up was told late, when the lease had to be made sure", "", 959064689],
     ["D4 W3 the steps of a claim that was over were told late, when the answer came late", "", 959073372],
     ["K8 P7 a sleep was counted from the estimate of the time, which was before that of its turn", "", 1240729153],
+    ["D7 a claim of activities that was carried out late leased what had begun by then as the same attempt", "queues", 232],
+    ["B1 B2 children that ended before a worker had claimed them were unknown to the check of lists", "", 296],
   ])("%s", async (_, kinds, seed) => {
     // As the worlds were then.
+    const isLater = ({ name }: Scenario): boolean => kinds === "" && /^(?:relay|clockwork|queues)/.test(name);
     const report = await simulate({
       seed,
-      scenarios: (random) =>
-        drawnScenarios(random, kinds === "" ? undefined : kinds.split(",")).filter(({ name }) => !name.startsWith("relay")),
+      scenarios: (random) => drawnScenarios(random, kinds === "" ? undefined : kinds.split(",")).filter((scenario) => !isLater(scenario)),
       without: ["clockSet"],
     });
     expect(report.violation).toBeUndefined();
@@ -146,7 +148,7 @@ test("X1 a workflow of a user's, with stand-ins for its steps, is simulated like
   expect(await explore({ seeds: 25, scenarios: () => [shop([10, 20], () => {})] })).toBeGreaterThan(500);
 });
 
-test("D6 an assumption that faults break is found, shrunk, and told with the seed that reproduces it", async () => {
+test("D6 an assumption that faults break is found, shrunk, and reported with the seed that reproduces it", async () => {
   // Steps run at least once: whoever counts on exactly once is wrong.
   const options = {
     scenarios: () => [
@@ -300,7 +302,7 @@ test.each([
   [{ scenarios: () => [{ ...shop([1], () => {}), verify: true }] }, "scenarios[0].verify must be a function, not true"],
   [{ scenarios: () => [{ ...shop([1], () => {}), mayBlock: "yes" }] }, 'scenarios[0].mayBlock must be a boolean, not "yes"'],
   [{ scenarios: () => [{ ...shop([1], () => {}), play: () => undefined }] }, 'scenario "shop" must have an async play'],
-  [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => undefined }] }, 'scenario "shop": workflows: Give a list, not undefined'],
+  [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => undefined }] }, 'scenario "shop": workflows: Pass a list, not undefined'],
   [{ scenarios: () => [{ ...shop([1], () => {}), workflows: () => [5] }] }, 'scenario "shop": workflows: Give only workflows, not 5'],
   [
     { scenarios: () => [{ ...shop([1], () => {}), activities: () => [order] }] },
@@ -324,8 +326,8 @@ test.each([
 test("P9 without options nothing is simulated, and one seed is not many", async () => {
   const refused = (message: string): object => ({ name: "InvalidInputError", message: expect.stringContaining(message) });
   for (const options of [undefined, null, 5, []]) {
-    await expect(simulate(options as never)).rejects.toMatchObject(refused("Give an object with seed, scenarios"));
-    await expect(explore(options as never)).rejects.toMatchObject(refused("Give an object with seeds, from, scenarios"));
+    await expect(simulate(options as never)).rejects.toMatchObject(refused("Pass an object with seed, scenarios"));
+    await expect(explore(options as never)).rejects.toMatchObject(refused("Pass an object with seeds, from, scenarios"));
   }
   await expect(explore({ seeds: 2, seed: 7, scenarios } as never)).rejects.toMatchObject(
     refused("seed is not an option. Known options: seeds"),

@@ -116,7 +116,7 @@ export function cancellation({ test, t }: Suite): void {
 
   test("K3 a CanceledError without a cancel request is a failure", async (host) => {
     const w = workflow("w", async () => {
-      throw new CanceledError("nobody asked");
+      throw new CanceledError("not requested");
     });
     const run = await host.start(w);
     same(await run.status(), "failed");
@@ -152,7 +152,7 @@ export function cancellation({ test, t }: Suite): void {
     same(log, ["handler CanceledError", "receive CanceledError"]);
   });
 
-  test("K6 terminate ends a run at once, running no workflow code; its steps are told", async (host) => {
+  test("K6 terminate ends a run at once, running no workflow code; its steps are notified", async (host) => {
     const log: string[] = [];
     const w = workflow("w", async (ctx) => {
       try {

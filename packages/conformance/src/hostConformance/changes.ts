@@ -1,5 +1,5 @@
-// Conformance of hosts: code that is not what it was.
-// Owns: tests of runs that meet other code.
+// Conformance of hosts: code that has changed.
+// Owns: tests of runs that continue with other code than they began with.
 // Invariants tested: V1–V4, K6, S3, X7, X8, Y2.
 
 import assert from "node:assert/strict";
@@ -38,7 +38,7 @@ export function changes({ test, t }: Suite): void {
     await host.start(before);
     await host.crash();
     const run = host.run(after, "run");
-    await run.signal("poke"); // whoever hears of it looks at the run
+    await run.signal("poke"); // a worker that is notified looks at the run
     same(await run.result(), "new");
   });
 
@@ -87,7 +87,8 @@ export function changes({ test, t }: Suite): void {
     const attempts: string[] = [];
     const make = (maxAttempts: number) =>
       workflow("w", async (ctx) => {
-        const options = { retry: { maxAttempts, initialInterval: t("1m"), backoff: 1, jitter: 0 }, timeout: maxAttempts * 1_000 } as const;
+        // Long: the process dies before its code has made all attempts.
+        const options = { retry: { maxAttempts, initialInterval: t("1h"), backoff: 1, jitter: 0 }, timeout: maxAttempts * 1_000 } as const;
         for (const name of ["one", "two"]) {
           const fail = (): never => {
             attempts.push(name);
@@ -99,7 +100,7 @@ export function changes({ test, t }: Suite): void {
     const run = await host.start(make(3));
     await host.crash();
     host.run(make(5), "run");
-    for (let i = 0; i < 20 && (await run.status()) !== "completed"; i++) await host.skip("2m");
+    for (let i = 0; i < 20 && (await run.status()) !== "completed"; i++) await host.skip("1h");
     await run.result();
     same(attempts.filter((name) => name === "one").length, 3);
     same(attempts.filter((name) => name === "two").length, 5);

@@ -1,7 +1,7 @@
-// What a test sees of a host: durations by the clock that the suite runs with, and ids that no other test uses.
+// The host that a test works with: durations are scaled to the clock of the suite, and ids are unique to the test.
 // Owns: the scale of a real clock.
-// Invariants: by a real clock no skip takes longer than 3 s, and no timer is due in less than 1.5 s; a timer that is longer than another by
-// half an hour or more is due later by half of that scale; by a virtual clock every duration is as the test says it.
+// Invariants: with a real clock no skip takes longer than 3 s, and no timer is due in less than 1.5 s; a timer that is longer than another by
+// half an hour or more is due at least 1.5 s later; with a virtual clock durations are not scaled.
 
 import { randomUUID } from "node:crypto";
 import { type Duration, parseDuration } from "@holdfast/core";
@@ -39,12 +39,13 @@ export function suiteHost(host: Host, clock: HostClock): SuiteHost {
   return {
     idOf,
     async start(workflow, input, options = {}) {
-      const { deadline, delay, idempotencyKey } = options;
+      const { deadline, delay, maxDelay, idempotencyKey } = options;
       const scaled = {
         ...options,
         id: idOf(options.id ?? "run"),
         ...(deadline !== undefined && { deadline: t(deadline) }),
         ...(delay !== undefined && { delay: t(delay) }),
+        ...(maxDelay !== undefined && { maxDelay: t(maxDelay) }),
         ...(idempotencyKey !== undefined && { idempotencyKey: idOf(idempotencyKey) }),
       };
       return scaledRun(await host.start(workflow, input, scaled), t);
@@ -56,10 +57,11 @@ export function suiteHost(host: Host, clock: HostClock): SuiteHost {
     crash: () => host.crash(),
     dieAt: (write, when) => host.dieAt(write, when),
     now: () => host.now(),
+    ...(host.queues !== undefined && { queues: host.queues }),
     close: async () => host.close?.(),
   };
 }
-/** Its updates wait for as long as the clock makes of it. */
+/** Scales the durations that its updates wait for. */
 function scaledRun(run: HostRun, t: Scaled): HostRun {
   return new Proxy(run, {
     get: (target, key) => {

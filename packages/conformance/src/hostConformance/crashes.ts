@@ -1,13 +1,13 @@
 // Conformance of hosts: a process that dies at any of its writes.
 // Owns: tests that kill it there, one after the other.
-// Invariants tested: D1, D2, D6, D7, D9, K1, K6, M1, M3, M7, M10, Y1.
+// Invariants tested: D1, D2, D6, D7, D9, K1, K6, M1, M3, M7, M10, Q9, Q10, Y1.
 
 import assert from "node:assert/strict";
-import { type AnyWorkflow, FatalError, Loop, Receive, replay, signal, update, workflow } from "@holdfast/core";
+import { type AnyWorkflow, FatalError, Loop, Receive, signal, update, workflow } from "@holdfast/core";
 import type { SuiteHost } from "./clock.ts";
-import { type MakeHost, never, range, type Suite, same } from "./suite.ts";
+import { type MakeHost, never, range, replayed, type Suite, same } from "./suite.ts";
 
-/** Whatever comes of it: the process may die under it, and then it is sent again. */
+/** Ignores failures: the process may die during the call, and then it is sent again. */
 const perhaps = (promise: Promise<unknown>): Promise<void> =>
   promise.then(
     () => {},
@@ -38,7 +38,7 @@ async function atEveryWrite(
     }
   }
 }
-/** Starts it again if nobody was told that it had been. */
+/** Starts it again if no caller was notified that it had been started. */
 async function startedFor(host: SuiteHost, code: AnyWorkflow, input: unknown, id: string) {
   const run = host.run(code, id);
   const missing = await run.status().then(
@@ -73,7 +73,7 @@ function makeWork({ t }: Suite) {
     });
     const raced = await ctx.race("first", {
       slow: async (branch) => {
-        await branch.sleep(t("1h"));
+        await branch.sleep(t("1d"));
         return "slow";
       },
       fast: async (branch) => branch.step("fast", async () => "fast"),
@@ -111,7 +111,7 @@ export function crashes(suite: Suite): void {
         same([...new Set(effects)].toSorted(), EFFECTS.toSorted(), name);
         // Only what was in flight when it died: the two branches of the join at most.
         assert.ok(again.length <= 2, `${name}: ${again.join(", ")} ran again`);
-        await replay(work, await run.history());
+        await replayed(run, work);
       });
     },
     { needs: "dieAt" },
@@ -158,7 +158,7 @@ export function crashes(suite: Suite): void {
   );
 
   test(
-    "K1 a cancel that was acknowledged outlives the process that was told",
+    "K1 a cancel that was acknowledged outlives the process that acknowledged it",
     async (_, makeHost) => {
       const long = workflow("long", (ctx) => ctx.step("long", never));
       await atEveryWrite(suite, makeHost, async (host, name, die) => {
@@ -251,5 +251,52 @@ export function crashes(suite: Suite): void {
       });
     },
     { needs: "dieAt" },
+  );
+
+  test(
+    "Q9 Q10 D2 M3 starts that replace a run, or wait for it, are there once, whatever write they are killed at",
+    async (_, makeHost) => {
+      const late = workflow("late", async () => "after");
+      await atEveryWrite(suite, makeHost, async (host, name, die) => {
+        const cleaned: number[] = [];
+        const replaced = workflow({ name: "replaced", signals: { n: signal<number>(), go: signal() } }, async (ctx, n: number) => {
+          const got: number[] = [];
+          try {
+            do got.push(await ctx.waitForSignal("n"));
+            while (got.at(-1) !== n);
+            await ctx.waitForSignal("go");
+            return got;
+          } finally {
+            await ctx.shield(async (inner) => void (await inner.step("clean", async () => cleaned.push(n))));
+          }
+        });
+        const start = (n: number) =>
+          host.start(replaced, n, { onConflict: "replace", idempotencyKey: `k${n}`, signals: [{ name: "n", payload: n }] });
+        host.teach(late);
+        die();
+        await perhaps(start(1));
+        await perhaps(host.start(late, undefined, { id: "late", after: host.idOf("run") }));
+        await perhaps(start(2));
+        await perhaps(start(3));
+        await host.crash();
+        for (const n of [1, 2, 3]) await start(n);
+        const after = host.run(late, "late");
+        const isThere = await after.status().then(
+          () => true,
+          () => false,
+        );
+        if (!isThere) await host.start(late, undefined, { id: "late", after: host.idOf("run") });
+        same(await after.status(), "pending", name);
+        const run = host.run(replaced, "run");
+        await run.signal("go");
+        const got = (await run.result()) as number[];
+        // Signals that an execution has consumed are gone with it; none is there twice, and the newest start brings its own.
+        same([got.at(-1), got.toSorted()], [3, [...new Set(got)].toSorted()], name);
+        same(await after.result(), "after", name);
+        assert.equal(cleaned.at(-1), 3, name);
+        await replayed(run, replaced);
+      });
+    },
+    { needs: ["dieAt", "startOptions"] },
   );
 }

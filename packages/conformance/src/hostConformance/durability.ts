@@ -1,4 +1,4 @@
-// Conformance of hosts: what is done is done.
+// Conformance of hosts: completed work is not repeated.
 // Owns: tests of steps, attempts and transactions across the end of a process.
 // Invariants tested: C2, D5, D6, D7, D12, X10, X11, Y4.
 
@@ -63,7 +63,7 @@ export function durability({ test, t }: Suite): void {
       await host.crash();
       await host.skip("1s"); // whatever the next attempt waits for
     }
-    assert.match(String(await run.result()), /failed after 3 attempts.*did not come back/);
+    assert.match(String(await run.result()), /failed after 3 attempts.*stopped before it stored the outcome/);
     same(begun, 3);
   });
 
@@ -177,9 +177,9 @@ export function durability({ test, t }: Suite): void {
     { needs: "exact-clock" },
   );
 
-  test("X11 an operation that fails while nobody awaits it yet is delivered when it is awaited", async (host) => {
+  test("X11 an operation that fails while no code awaits it yet is delivered when it is awaited", async (host) => {
     const w = workflow("w", async (ctx) => {
-      // The operation itself and not a promise made of it: of those Node tells the listeners of a test runner too.
+      // The operation itself, not a promise that is derived from it: Node reports those to the listeners of a test runner, too.
       const early = ctx.step("fails", () => Promise.reject(new Error("early")), { retry: { maxAttempts: 1 } });
       await ctx.sleep(t("1m"));
       try {

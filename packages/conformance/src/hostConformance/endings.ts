@@ -1,5 +1,5 @@
 // Conformance of hosts: deadlines, continuations, runs that are tried again.
-// Owns: tests of how runs end, and go on all the same.
+// Owns: tests of how runs end, and of how they continue after an end.
 // Invariants tested: D8, D10, K7, P10.
 
 import { signal, workflow } from "@holdfast/core";
@@ -82,7 +82,7 @@ export function endings({ test, t }: Suite): void {
     same(ran, ["book", "undo book"]);
   });
 
-  test("P10 continueAsNew begins anew with an empty history; signals nobody took move on, in order", async (host) => {
+  test("P10 continueAsNew begins anew with an empty history; signals that no code consumed move on, in order", async (host) => {
     const chain = workflow({ name: "chain", signals: { word: signal<string>(), go: signal() } }, async (ctx, n: number) => {
       await ctx.waitForSignal("go");
       if (n < 3) return ctx.continueAsNew(n + 1);
@@ -99,7 +99,7 @@ export function endings({ test, t }: Suite): void {
     same(await run.result(), [3, "a", "b"]);
   });
 
-  test("D10 a run with a retry of its own is tried again; completed steps don't run again", async (host) => {
+  test("D10 a run with its own retry is tried again; completed steps don't run again", async (host) => {
     const ran: string[] = [];
     const again = workflow({ name: "again", retry: { maxAttempts: 3, initialInterval: t("1h"), jitter: 0 } }, async (ctx) => {
       await ctx.step("first", () => void ran.push("first"));
@@ -133,7 +133,7 @@ export function endings({ test, t }: Suite): void {
         () => {
           ran.push("second");
           if (broken) throw new Error("broken");
-          return "mended";
+          return "fixed";
         },
         { retry: { maxAttempts: 2, initialInterval: 1 } },
       );
@@ -144,7 +144,7 @@ export function endings({ test, t }: Suite): void {
     await host.crash();
     broken = false;
     await run.recover();
-    same(await run.result(), "mended");
+    same(await run.result(), "fixed");
     same(ran, ["first", "second", "second", "second"]);
     await fails(run.recover(), "HF_NOT_RESUMABLE");
   });

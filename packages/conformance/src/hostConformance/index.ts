@@ -1,4 +1,4 @@
-// `hostConformance`: what the programming model promises, held against a host.
+// `hostConformance`: tests that a host keeps the rules of the programming model.
 // Owns: the options of the suite; the rules are in the files beside it, by group.
 // Invariants: every title begins with the ids of the rules it proves (SEMANTICS); no test sleeps, reads a clock or knows the host; tests share nothing, so they
 // may run at the same time on one server.
@@ -17,6 +17,7 @@ import { endings } from "./endings.ts";
 import { families } from "./families.ts";
 import type { Host, HostOptions } from "./host.ts";
 import { messages } from "./messages.ts";
+import { queues } from "./queues.ts";
 import { sagas } from "./sagas.ts";
 import { scopes } from "./scopes.ts";
 import { starting } from "./starting.ts";
@@ -25,13 +26,14 @@ import type { HostCapability, Suite } from "./suite.ts";
 import { updates } from "./updates.ts";
 
 export type { HostClock } from "./clock.ts";
-export type { Doom, Host, HostOptions, HostRun, HostSend, HostStart, HostUpdate } from "./host.ts";
+export type { Doom, Host, HostOptions, HostQueues, HostRun, HostSend, HostStart, HostUpdate } from "./host.ts";
 export type { HostCapability } from "./suite.ts";
 
 const groups = [
-  steps, messages, updates, scopes, endings, sagas, cancellation, starting, activities, changes, families, durability, crashes,
+  steps, messages, updates, scopes, endings, sagas, cancellation, starting, activities, changes, families, queues, durability, crashes,
 ]; // biome-ignore format: a list
 
+/** Options of `hostConformance`. */
 export interface HostConformanceOptions {
   /** Of the host, for titles. */
   readonly name: string;
@@ -39,11 +41,12 @@ export interface HostConformanceOptions {
   readonly makeHost: (options: HostOptions) => Promise<Host> | Host;
   /** The runner's: `test(title, fn)`. */
   readonly test: (title: string, run: () => Promise<void>) => unknown;
-  /** What it can't offer: ids of rules ("V2"), or capabilities. Their tests are left out. */
-  readonly lacks?: readonly (HostCapability | RuleId)[];
+  /** What it can't offer: ids of rules ("V2"), capabilities, or titles of single tests. Their tests are left out. */
+  readonly lacks?: readonly (HostCapability | RuleId | TestTitle)[];
   /**
-   * "real": time passes by itself, and the host waits when it is told to skip. Durations are scaled: no skip takes longer than 3 s, no timer
-   * is due in less than 1.5 s. Default "virtual".
+   * "real": time passes by itself, and `skip` waits. Durations are scaled: no skip takes longer than 3 s, no timer is due in less than 1.5
+   * s.
+   * @defaultValue `"virtual"`
    */
   readonly clock?: HostClock;
   /** The runner's way to list a test that is not run. Needed with a real clock: tests that need an exact clock are listed by it. */
@@ -51,14 +54,17 @@ export interface HostConformanceOptions {
 }
 /** As in docs/semantics.md: a letter and a number. */
 export type RuleId = `${Uppercase<string>}${number}`;
+/** As the suite has it, without the name of the host: "M4 a wait times out, and what comes later stays buffered". */
+export type TestTitle = `${RuleId} ${string}`;
 
+/** Defines the tests that a host has to pass, with any test runner. */
 export function hostConformance({ name, makeHost, test, skip, clock = "virtual", lacks = [] }: HostConformanceOptions): void {
   if (clock === "real" && skip === undefined) throw invalid("skip", "A real clock leaves tests out: say how they are listed.");
   const lacking = new Set<string>(lacks);
   const met = new Set<string>();
   const suite: Suite = {
     test(title, run, { activities: called = [], needs = [] } = {}) {
-      const named = [...rulesOf(title), ...[needs].flat()];
+      const named = [title, ...rulesOf(title), ...[needs].flat()];
       for (const one of named) met.add(one);
       if (named.some((one) => lacking.has(one))) return;
       const isExact = clock === "real" && named.includes("exact-clock");
@@ -82,7 +88,7 @@ export function hostConformance({ name, makeHost, test, skip, clock = "virtual",
   };
   for (const group of groups) group(suite);
   const unknown = lacks.filter((one) => !met.has(one));
-  // A word that leaves nothing out is a mistake: what its author means to leave out is tested all the same.
+  // A word that leaves nothing out is a mistake: the tests that its author wants to leave out are run.
   if (unknown.length > 0) throw invalid("lacks", `No test is about ${unknown.join(", ")}: take it out.`);
 }
 

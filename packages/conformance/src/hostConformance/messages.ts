@@ -81,13 +81,13 @@ export function messages({ test, t }: Suite): void {
     "D9 a signal that comes with the timer that ends its wait is heard",
     async (host) => {
       const race = workflow("race", (ctx) =>
-        ctx.race("first", { heard: (branch) => branch.waitForSignal("go"), slept: (branch) => branch.sleep(t("1m")) }),
+        ctx.race("first", { heard: (branch) => branch.waitForSignal("go"), slept: (branch) => branch.sleep(t("50m")) }),
       );
       const run = await host.start(race);
       // The process dies before it could take the signal; when it is back, the timer is due as well.
       host.dieAt(2, "before");
       await run.signal("go", "now").catch(() => {});
-      await host.skip("2m").catch(() => {});
+      await host.skip("1h").catch(() => {});
       await host.crash();
       same(await run.result(), { winner: "heard", value: "now" });
     },
@@ -105,11 +105,11 @@ export function messages({ test, t }: Suite): void {
     const done = workflow("done", async () => "done");
     const run = await host.start(done);
     await fails(run.signal("x"), "HF_RUN_CLOSED");
-    await fails(host.run(done, "nobody").signal("x"), "HF_RUN_NOT_FOUND");
-    await fails(host.run(done, "nobody").query("x"), "HF_RUN_NOT_FOUND");
+    await fails(host.run(done, "missing").signal("x"), "HF_RUN_NOT_FOUND");
+    await fails(host.run(done, "missing").query("x"), "HF_RUN_NOT_FOUND");
   });
 
-  test("M13 a signal that the receiver's schema refuses is delivered to nobody; the run goes on", async (host) => {
+  test("M13 a signal that the receiver's schema refuses is not delivered; the run goes on", async (host) => {
     const untyped = workflow("typed", async (ctx) => ctx.waitForSignal("number"));
     const typed = workflow({ name: "typed", signals: { number: signal(numbers()) } }, async (ctx) => ctx.waitForSignal("number"));
     const sender = await host.start(untyped);

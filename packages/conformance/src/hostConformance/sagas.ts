@@ -1,4 +1,4 @@
-// Conformance of hosts: what is undone.
+// Conformance of hosts: sagas.
 // Owns: tests of rollbacks.
 // Invariants tested: S1–S3, K7, D8.
 
@@ -51,7 +51,7 @@ export function sagas({ test, t }: Suite): void {
     },
     { needs: "exact-clock" },
   );
-  test("S1 rollbackCheckpoint lets go of what came before; a step that failed is not undone", async (host) => {
+  test("S1 rollbackCheckpoint discards what came before; a step that failed is not undone", async (host) => {
     const undone: string[] = [];
     const w = workflow("w", async (ctx) => {
       const rollback = async (name: string) => void undone.push(name);
@@ -110,25 +110,29 @@ export function sagas({ test, t }: Suite): void {
     same(undone, ["asks"]);
   });
 
-  test("K7 S1 a deadline that strikes while rollbacks run leaves them to run to their end", async (host) => {
-    const undone: string[] = [];
-    const w = workflow("w", async (ctx) => {
-      for (const name of ["first", "second"])
-        await ctx.step(name, async () => name, {
-          rollback: async (done, { attempt }) => {
-            if (done === "second" && attempt === 1) throw new Error("not yet");
-            undone.push(done);
-          },
-          retry: { initialInterval: t("2h"), jitter: 0 },
-        });
-      throw new RollbackError("on purpose");
-    });
-    const run = await host.start(w, undefined, { deadline: "1h" });
-    same([await run.status(), undone], ["rolling_back", []]);
-    await host.skip("1h");
-    same([await run.status(), undone], ["rolling_back", []]);
-    await host.crash();
-    await host.skip("1h");
-    same([await run.status(), undone], ["failed", ["second", "first"]]);
-  });
+  test(
+    "K7 S1 a deadline that strikes while rollbacks run leaves them to run to their end",
+    async (host) => {
+      const undone: string[] = [];
+      const w = workflow("w", async (ctx) => {
+        for (const name of ["first", "second"])
+          await ctx.step(name, async () => name, {
+            rollback: async (done, { attempt }) => {
+              if (done === "second" && attempt === 1) throw new Error("not yet");
+              undone.push(done);
+            },
+            retry: { initialInterval: t("2h"), jitter: 0 },
+          });
+        throw new RollbackError("on purpose");
+      });
+      const run = await host.start(w, undefined, { deadline: "1h" });
+      same([await run.status(), undone], ["rolling_back", []]);
+      await host.skip("1h");
+      same([await run.status(), undone], ["rolling_back", []]);
+      await host.crash();
+      await host.skip("1h");
+      same([await run.status(), undone], ["failed", ["second", "first"]]);
+    },
+    { needs: "exact-clock" },
+  );
 }

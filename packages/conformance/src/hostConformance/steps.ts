@@ -28,7 +28,7 @@ export function steps({ test, t }: Suite): void {
     same(ran, ["reserve", "charge"]);
   });
 
-  test("D8 a step may hand on a copy of what it is told: attempt, key and signal are all there, and nothing else", async (host) => {
+  test("D8 a step may pass on a copy of its info: it has the attempt, the key and the signal, and nothing else", async (host) => {
     const w = workflow("w", async (ctx) =>
       ctx.step("copies", (info) => Object.entries({ ...info }).map(([key, value]) => [key, typeof value])),
     );
@@ -260,7 +260,7 @@ export function steps({ test, t }: Suite): void {
     same(ran, 1);
   });
 
-  test("D8 an attempt that takes longer than its timeout is told and fails", async (host) => {
+  test("D8 an attempt that takes longer than its timeout is aborted and fails", async (host) => {
     const signals: AbortSignal[] = [];
     const slow = workflow("slow", (ctx) =>
       ctx.step(

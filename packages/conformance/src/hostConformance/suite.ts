@@ -1,14 +1,15 @@
-// What a group of tests registers itself with, and what they say things with.
+// What a group of tests registers itself with, and helpers for assertions.
 // Owns: nothing.
 // Invariants: asserts come from node:assert; nothing here knows a test runner.
 
 import assert from "node:assert/strict";
-import type { Activity } from "@holdfast/core";
+import { type Activity, type AnyWorkflow, replay } from "@holdfast/core";
 import type { StandardSchemaV1 } from "@standard-schema/spec";
 import type { HostClock, Scaled, SuiteHost } from "./clock.ts";
+import type { HostRun } from "./host.ts";
 
 /** What a host may not offer, besides rules: left out by name. */
-export type HostCapability = "transaction" | "operations" | "startOptions" | "acceptWithin" | "dieAt";
+export type HostCapability = "transaction" | "operations" | "startOptions" | "acceptWithin" | "dieAt" | "queues";
 
 type Need = HostCapability | "exact-clock";
 
@@ -32,13 +33,13 @@ export interface Suite {
 
 export const same: (actual: unknown, expected: unknown, message?: string) => void = assert.deepStrictEqual;
 
-/** It is rejected, with a code or with a message that says so. */
+/** Asserts that the promise is rejected, with this code or with a message that matches. */
 export async function fails(promise: Promise<unknown>, how: string | RegExp): Promise<void> {
   const error = await failure(promise);
   if (typeof how === "string") assert.equal(error.code, how, error.message);
   else assert.match(error.message, how);
 }
-/** What a promise is rejected with. */
+/** The error that a promise is rejected with. */
 // biome-ignore lint/suspicious/noExplicitAny: an error of whatever class; what it has is what is tested
 export async function failure(promise: Promise<unknown>): Promise<any> {
   let value: unknown;
@@ -47,27 +48,33 @@ export async function failure(promise: Promise<unknown>): Promise<any> {
   } catch (error) {
     return error;
   }
-  return assert.fail(`It was not rejected, but gave ${JSON.stringify(value)}.`);
+  return assert.fail(`The promise resolved with ${JSON.stringify(value)} instead of being rejected.`);
 }
-/** One line of it, which says this. */
+/** Asserts that there is one line, and that it matches. */
 export function says(lines: readonly string[], what: RegExp): void {
   same(lines.length, 1, lines.join("; "));
   assert.match(lines[0] ?? "", what);
 }
+/** Y5: asserts that the recorded history can be replayed. */
+export async function replayed(run: HostRun, code: AnyWorkflow): Promise<void> {
+  if (run.replay !== undefined) await run.replay();
+  else await replay(code, await run.history());
+}
 export const never = (): Promise<never> => new Promise<never>(() => {});
-/** So many rounds of the event loop: for tests that try one moment after the other. */
+/** Waits for this many rounds of the event loop: for tests that try one moment after the other. */
 export async function macrotasks(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise<void>((resolve) => void setImmediate(resolve));
 }
 export const range = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
-/** Takes numbers that pass. */
+/** A schema that accepts the numbers that pass. */
 export function numbers(passes: (value: number) => boolean = () => true): StandardSchemaV1<number, number> {
   return {
     "~standard": {
       version: 1,
       vendor: "holdfast",
-      validate: (value) => (typeof value === "number" && passes(value) ? { value } : { issues: [{ message: "It is no such number." }] }),
+      validate: (value) =>
+        typeof value === "number" && passes(value) ? { value } : { issues: [{ message: "Another number is expected." }] },
     },
   };
 }

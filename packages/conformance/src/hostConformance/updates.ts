@@ -3,8 +3,8 @@
 // Invariants tested: A1, M8–M11, P5, R4, R9–R11.
 
 import assert from "node:assert/strict";
-import { Receive, replay, signal, update, workflow } from "@holdfast/core";
-import { fails, failure, numbers, type Suite, same } from "./suite.ts";
+import { Receive, signal, update, workflow } from "@holdfast/core";
+import { fails, failure, numbers, replayed, type Suite, same } from "./suite.ts";
 
 /** A deposit is answered at once; what is asked slowly, after a minute. */
 function makeAccount({ t }: Suite) {
@@ -45,7 +45,7 @@ function makeAccount({ t }: Suite) {
   );
 }
 
-/** Its receive is open once it was told to go. */
+/** Opens its receive after the signal `go`. */
 const late = workflow(
   { name: "late", signals: { go: signal() }, updates: { add: update<number, number>(numbers((n) => n > 0)) } },
   async (ctx) => {
@@ -92,12 +92,12 @@ function patience({ test }: Suite): void {
       same([await asked, await run.result()], [5, 5]);
       const jobs = (await run.history()).turns.flatMap((turn) => (turn as { jobs: { type: string }[] }).jobs);
       same(jobs.filter(({ type }) => type === "update").length, 1);
-      await replay(late, await run.history());
+      await replayed(run, late);
     },
     needs,
   );
   test(
-    "M8 M10 it outlives the process, and who comes back under its key gets its outcome",
+    "M8 M10 it outlives the process, and a caller that returns with its key gets its outcome",
     async (host) => {
       const run = await host.start(late);
       const asked = failure(run.update("add", 5, { acceptWithin: "1d", idempotencyKey: "k" }));
@@ -119,6 +119,18 @@ function patience({ test }: Suite): void {
       const error = await asked;
       same(error.code, "HF_UPDATE_REJECTED");
       assert.match(error.message, /within the time/);
+      await run.signal("go");
+      same([await run.update("add", 7), await run.result()], [7, 7]);
+    },
+    needs,
+  );
+  test(
+    "M8 M10 an update whose time is over stays rejected under its key",
+    async (host) => {
+      const run = await host.start(late);
+      const asked = failure(run.update("add", 5, { acceptWithin: "1h", idempotencyKey: "k" }));
+      await host.skip("1h1s");
+      same((await asked).code, "HF_UPDATE_REJECTED");
       await run.signal("go");
       await fails(run.update("add", 5, { idempotencyKey: "k" }), "HF_UPDATE_REJECTED");
       same([await run.update("add", 7), await run.result()], [7, 7]);
@@ -239,7 +251,7 @@ export function updates(suite: Suite): void {
     assert.ok(Math.max(...lengths.slice(10)) <= Math.max(...lengths.slice(0, 10)));
     await run.signal("close");
     same(await run.result(), 40);
-    await replay(account, await run.history());
+    await replayed(run, account);
   });
 
   test("M10 an update that its run leaves unanswered fails when the run closes", async (host) => {

@@ -77,7 +77,7 @@ export function activities({ test }: Suite): void {
     assert.equal((await bench.claimRun("a")).inbox.length, 1);
     assert.equal(await bench.complete({ ...task, id: 12_345 }), false);
   });
-  test("D11 answers of one batch stand alone", async (bench) => {
+  test("D11 answers of one batch succeed or fail each by itself", async (bench) => {
     await bench.waitingFor("a", bench.newTask(1), bench.newTask(2));
     const [one, two] = await bench.claimTasks();
     assert.ok(one !== undefined && two !== undefined);
@@ -144,7 +144,7 @@ export function activities({ test }: Suite): void {
     }
     assert.equal((await bench.claimTask()).attempt, 4);
   });
-  test("D8 a failure that no retry can mend is the run's at once", async (bench) => {
+  test("D8 a failure that no retry can fix is the run's at once", async (bench) => {
     await bench.waitingFor("a", bench.newTask(2));
     await bench.fail(await bench.claimTask(), "fatal", false);
     same(resolution((await bench.claimRun("a")).inbox).outcome, { status: "failed", error: failure("fatal"), attempts: 1 });
@@ -185,7 +185,7 @@ export function activities({ test }: Suite): void {
     same(await retries(), [first, { number: 2, status: "failed" }]);
   });
 
-  test("D12 an attempt that was given up is kept, and not as running", async (bench) => {
+  test("D12 an attempt that was abandoned is kept, and not as running", async (bench) => {
     const held = await bench.running("a");
     await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2), bench.newTask(3)] });
     await bench.claimTasks();
@@ -312,7 +312,7 @@ export function activities({ test }: Suite): void {
     const { outcome } = resolution((await bench.claimRun("a")).inbox);
     same([failureOf(outcome), "attempts" in outcome && outcome.attempts], ["StepTimeoutError", 2]);
   });
-  test("D11 an attempt that misses its heartbeat is over; renewing the lease alone is no heartbeat", async (bench) => {
+  test("D11 an attempt that misses its heartbeat is over; renewing the lease alone is not a heartbeat", async (bench) => {
     await bench.waitingFor("a", bench.newTask(2, { heartbeat: 300 }));
     const { id, token } = await bench.claimTask();
     bench.time += 299;
@@ -326,7 +326,7 @@ export function activities({ test }: Suite): void {
     bench.time += 1_000;
     same((await bench.claimTask()).lastHeartbeat, payload("alive"));
   });
-  test("D11 a task that nobody starts in time fails", async (bench) => {
+  test("D11 a task that no worker starts in time fails", async (bench) => {
     await bench.waitingFor("a", bench.newTask(2, { scheduleToStart: 500 }));
     bench.time += 499;
     await bench.store.expire();
@@ -371,7 +371,7 @@ export function activities({ test }: Suite): void {
 
   // ── giving up ──
 
-  test("C7 a task that its run gives up is gone, and its worker is told", async (bench) => {
+  test("C7 a task that its run abandons is gone, and its worker is notified", async (bench) => {
     const held = await bench.running("a");
     await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2), bench.newTask(3), bench.newTask(4)] });
     const task = await bench.claimTask();
@@ -382,12 +382,12 @@ export function activities({ test }: Suite): void {
     same((await bench.claimTasks()).map(({ seq }) => seq), [4]); // biome-ignore format: one line
     same(await bench.inbox(held), []);
   });
-  test("C7 a task that one commit asks for and gives up is none", async (bench) => {
+  test("C7 a task that one commit both asks for and abandons is not created", async (bench) => {
     const held = await bench.running("a");
     await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2), bench.newTask(3)], cancelTasks: [2] });
     same((await bench.claimTasks()).map(({ seq }) => seq), [3]); // biome-ignore format: one line
   });
-  test("C7 a run gives up its own tasks, not those of others with the same number", async (bench) => {
+  test("C7 a run abandons its own tasks, not those of others with the same number", async (bench) => {
     const held = await bench.running("a");
     await bench.waitingFor("b", bench.newTask(2));
     await bench.commit(held, { cancelTasks: [2] });

@@ -165,7 +165,7 @@ export function batchContract(suite: Suite): void {
   }
 
   if (loseAnswer !== undefined) {
-    test("D2 a call whose answer is lost is carried out once, and answers all the same", async (bench) => {
+    test("D2 a call whose answer is lost on the network is carried out once, and still returns its answer", async (bench) => {
       const held = [await bench.running("a"), await bench.running("b")];
       const statuses = (answers: readonly Answer<{ readonly status: string }>[]) =>
         answers.map((answer) => (answer === "busy" ? answer : answer.status));

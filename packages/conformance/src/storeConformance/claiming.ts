@@ -215,7 +215,7 @@ export function claiming({ test }: Suite): void {
     await bench.claimRun("lost", { workerId: "w2" });
     const s1 = await bench.sent("a", signal("s1"));
     await bench.sent("a", signal("s2"));
-    const claims = [a, lost, closed, parked, { runId: "nobody", epoch: 1 }].map(({ runId, epoch }) => ({ runId, epoch, seen: s1 }));
+    const claims = [a, lost, closed, parked, { runId: "missing", epoch: 1 }].map(({ runId, epoch }) => ({ runId, epoch, seen: s1 }));
     const renewed = await bench.store.renew("w1", LEASE, claims);
     same(renewed.map(({ held }) => held), [true, false, false, false, false]); // biome-ignore format: one line
     same(renewed.map(({ inbox }) => idsOf(inbox)), [["s2"], [], [], [], []]); // biome-ignore format: one line

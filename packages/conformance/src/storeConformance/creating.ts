@@ -1,4 +1,4 @@
-// Conformance: how runs come to be.
+// Conformance: how runs are created.
 // Owns: tests of `create`: what a new run looks like, conflicts, keys, messages with start, start times, the first turn.
 // Invariants tested: P10, P11, M3, M8, D2, W2, K7.
 
@@ -19,11 +19,22 @@ export function creating({ test }: Suite): void {
     same(await bench.store.history("a"), []);
     same(await bench.store.attempts("a"), []);
   });
+  test("Q1 T1 B4 F1 a run keeps whose work it is, what started it and how long it is kept; its next execution has its own", async (bench) => {
+    const origin = { key: "tenant \u001a 1", schedule: "daily", tick: START - 5, forkedFrom: "b", retention: 60_000 };
+    const row = await bench.created("a", origin);
+    same([row.key, row.schedule, row.tick, row.forkedFrom, row.retention], Object.values(origin));
+    const { run } = await bench.claimRun("a");
+    same([run.key, run.schedule, run.tick, run.forkedFrom, run.retention], Object.values(origin));
+    await bench.store.terminate([{ runId: "a", reason: undefined }]);
+    await bench.create("a", { onConflict: "restart-if-closed", retention: "forever" });
+    const next = await bench.row("a");
+    same([next.key, next.schedule, next.tick, next.forkedFrom, next.retention], [undefined, undefined, undefined, undefined, "forever"]);
+  });
   test("M12 a run that does not exist has no row, no history, no attempts and no outcomes", async (bench) => {
-    same(await bench.store.get(["nobody"]), [undefined]);
-    same(await bench.store.history("nobody"), []);
-    same(await bench.store.attempts("nobody"), []);
-    same(await bench.outcome("nobody", "u"), undefined);
+    same(await bench.store.get(["missing"]), [undefined]);
+    same(await bench.store.history("missing"), []);
+    same(await bench.store.attempts("missing"), []);
+    same(await bench.outcome("missing", "u"), undefined);
   });
   test("P10 an id that is taken is a conflict and changes nothing", async (bench) => {
     const before = await bench.created("a");
@@ -41,7 +52,7 @@ export function creating({ test }: Suite): void {
     await bench.close(await bench.running("a"));
     same(await bench.create("a"), { status: "conflict", id: "a", runStatus: "completed", workflow: "order" });
   });
-  test("D3 runs of one batch stand alone: those in conflict do not take others with them", async (bench) => {
+  test("D3 runs of one batch are created each by itself: a conflict affects no other", async (bench) => {
     await bench.created("b");
     const results = await bench.store.create(["a", "b", "c", "c"].map((id) => bench.newRun(id)));
     same(
@@ -56,7 +67,7 @@ export function creating({ test }: Suite): void {
     assert.equal((await bench.row("a")).seed, `${winners[0]}`);
   });
 
-  test("P10 names are told apart letter by letter, whatever letters they have", async (bench) => {
+  test("P10 names that differ in any character are different names", async (bench) => {
     const names = [
       ...["a", "A", " a", "a ", "", "ä", "a\u0308", "'; DROP TABLE runs; --", '"', "\\", "%", "_", "/#~", "🚀", "日本", "x".repeat(512)],
       ...["__proto__", "constructor"],
@@ -215,7 +226,7 @@ export function creating({ test }: Suite): void {
     } // biome-ignore format: a table
     assert.equal(await bench.exists("c"), false);
   });
-  test("M3 names and keys are told apart, wherever one ends and the other begins", async (bench) => {
+  test("M3 a name and a key are not confused with another pair that reads the same when joined", async (bench) => {
     const pairs = [["a", "b c"], ["a b", "c"], ["a\nb", "c"], ["a", "b\nc"], ["1 a", "b"], ["1", "a b"]] as const; // biome-ignore format: pairs
     for (const [i, [workflow, idempotencyKey]] of pairs.entries()) await bench.created(`r${i}`, { workflow, idempotencyKey });
     for (const [i, [workflow, idempotencyKey]] of pairs.entries())

@@ -75,7 +75,7 @@ export function endings({ test }: Suite): void {
     await bench.commit(second, { turn });
     same(await bench.store.history("a"), [turn]);
   });
-  test("P10 signals that nobody consumed go on in order: those that are carried, then those that arrived", async (bench) => {
+  test("P10 signals that no code consumed go on in order: those that are carried, then those that arrived", async (bench) => {
     const held = await bench.running("a");
     const ids = [await bench.sent("a", signal("consumed"), "k0"), await bench.sent("a", signal("c1"), "k1")];
     for (const id of ["e1", "e2"]) await bench.sent("a", signal(id), `key of ${id}`);
@@ -130,7 +130,7 @@ export function endings({ test }: Suite): void {
     await bench.close(await bench.hold("c"));
     await bench.sent("a", signal("s1"));
     assert.equal((await bench.inbox(held)).length, 4);
-    await bench.close(held, next(), { sends: [{ seq: 3, runId: "nobody", message: { job: signal("s2") } }] });
+    await bench.close(held, next(), { sends: [{ seq: 3, runId: "missing", message: { job: signal("s2") } }] });
     same(idsOf((await bench.claimRun("a")).inbox), ["s1"]);
   });
   test("P10 attempts are those of the newest execution, which uses their numbers again", async (bench) => {
@@ -153,7 +153,7 @@ export function endings({ test }: Suite): void {
     await bench.commit(first, { turn: bench.turn(first, { time: START + 5 }) });
     await bench.close(first, next(), { turn: bench.turn(first, { time: START + 7 }) });
     same((await bench.claimRun("a")).lastTime, START + 7);
-    // This one has no turn of its own.
+    // This one has no turn.
     await bench.store.terminate([{ runId: "a", reason: undefined }]);
     await bench.create("a", { onConflict: "restart-if-closed" });
     const again = await bench.claimRun("a");
@@ -183,7 +183,7 @@ export function endings({ test }: Suite): void {
     await bench.parked("parked");
     await bench.close(await bench.running("closed"));
     bench.time += 10;
-    const ids = ["pending", "held", "parked", "closed", "nobody"];
+    const ids = ["pending", "held", "parked", "closed", "missing"];
     const results = await bench.store.terminate(ids.map((runId) => ({ runId, reason: "enough" })));
     same(results.map(({ status }) => status), ["sent", "sent", "sent", "closed", "not-found"]); // biome-ignore format: one line
     for (const id of ids.slice(0, 3)) {
@@ -255,7 +255,7 @@ export function endings({ test }: Suite): void {
     await bench.store.terminate([{ runId: "terminated", reason: undefined }]);
     const ids = ["pending", "rolled-back", "completed", "canceled", "terminated"];
     const before = await bench.store.get(ids);
-    same(await bench.store.resume([...ids, "nobody"]), [...ids.map(() => "not-resumable"), "not-found"]);
+    same(await bench.store.resume([...ids, "missing"]), [...ids.map(() => "not-resumable"), "not-found"]);
     same(await bench.store.get(ids), before);
   });
   test("M1 D10 signals that a failing run did not take are there when it is resumed, in order; nothing else is", async (bench) => {

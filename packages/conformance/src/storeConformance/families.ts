@@ -195,7 +195,7 @@ export function families({ test }: Suite): void {
     await bench.send("c", { type: "cancel" });
     assert.equal(resolution(await bench.inbox(parent)).outcome.status, "canceled");
   });
-  test("K6 a child that ends after its parent tells nobody", async (bench) => {
+  test("K6 a child that ends after its parent notifies no run", async (bench) => {
     const parent = await bench.running("p");
     await child(bench, parent, "c", 4, "abandon");
     await bench.close(parent);
@@ -215,7 +215,7 @@ export function families({ test }: Suite): void {
     await bench.close(await bench.hold("c"));
     same(resolution(await bench.inbox(parent)).outcome, { status: "completed", value: payload("done") });
   });
-  test("P10 a parent that has continued is not told of children of the execution before: their numbers are used again", async (bench) => {
+  test("P10 a parent that has continued is not notified of children of the execution before: their numbers are used again", async (bench) => {
     const parent = await bench.running("p");
     await child(bench, parent, "c", 4);
     await bench.close(parent, { status: "continued", next: { input: payload(2), version: undefined, seed: "2", carried: [] } });
@@ -264,7 +264,7 @@ export function families({ test }: Suite): void {
     same(await bench.store.get(["cancel", "terminate"]), before);
     assert.equal(before[1]?.status, "completed");
   });
-  test("K6 a child that a worker holds is told, or loses its claim", async (bench) => {
+  test("K6 a child that a worker holds is notified, or loses its claim", async (bench) => {
     const parent = await bench.running("p");
     await child(bench, parent, "canceled", 1, "cancel");
     await child(bench, parent, "terminated", 2, "terminate");
@@ -318,9 +318,9 @@ export function families({ test }: Suite): void {
     assert.equal((await bench.row("c")).status, "terminated");
   });
 
-  // ── the parent gives a child up ──
+  // ── the parent cancels a child ──
 
-  test("K6 a child that its parent gives up is asked to cancel, by the number that started it", async (bench) => {
+  test("K6 a child that its parent cancels gets a cancellation, by the number that started it", async (bench) => {
     const parent = await bench.running("p");
     await begun(bench, parent, "c", 1);
     await begun(bench, parent, "d", 2);
@@ -328,7 +328,7 @@ export function families({ test }: Suite): void {
     same((await bench.claimRun("c")).inbox.map(({ job }) => job.type), ["cancel"]); // biome-ignore format: one line
     assert.equal(await bench.isClaimable("d"), false);
   });
-  test("K9 a child that is given up before its first turn is canceled at once", async (bench) => {
+  test("K9 a child that its parent cancels before its first turn is canceled at once", async (bench) => {
     const parent = await bench.running("p");
     await child(bench, parent, "c", 1);
     await bench.commit(parent, { cancelChildren: [1] });

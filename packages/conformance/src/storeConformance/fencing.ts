@@ -89,7 +89,7 @@ export function fencing({ test }: Suite): void {
     await bench.close(second);
     assert.equal(await bench.store.history("a").then((turns) => turns?.length), 1);
   });
-  test("C7 a run that ends, alone, gives up its activities", async (bench) => {
+  test("C7 a run that ends abandons its own activities and no others", async (bench) => {
     const held = await bench.running("a");
     await bench.commit(held, { turn: bench.turn(held), tasks: [bench.newTask(2)] });
     await bench.close(held, COMPLETED, { turn: bench.turn(held) });
@@ -152,12 +152,12 @@ export function fencing({ test }: Suite): void {
     same(await everything(bench, undefined), before);
   });
   test("D4 a commit for a run that does not exist writes nothing", async (bench) => {
-    const nobody = { runId: "nobody", execution: 1, epoch: 1, workerId: "w1", turns: 0 };
+    const missing = { runId: "missing", execution: 1, epoch: 1, workerId: "w1", turns: 0 };
     await bench.parked("target");
-    for (const [what, fields] of Object.entries(attemptsToWrite(bench, nobody))) {
-      assert.equal((await bench.tryCommit(nobody, fields)).status, "stale", what);
+    for (const [what, fields] of Object.entries(attemptsToWrite(bench, missing))) {
+      assert.equal((await bench.tryCommit(missing, fields)).status, "stale", what);
     }
-    same(await bench.store.get(["nobody", "stale-child"]), [undefined, undefined]);
+    same(await bench.store.get(["missing", "stale-child"]), [undefined, undefined]);
     assert.equal(await bench.isClaimable("target"), false);
   });
 

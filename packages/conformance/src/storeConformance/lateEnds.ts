@@ -113,7 +113,7 @@ export function lateEnds({ test }: Suite): void {
     }
     for (const i of [1, 3]) await bench.sent(`r${i}`, signal(`s${i}`));
     await bench.sent("r2", signal("other", "other"));
-    // The last two go a way of their own on some stores: they ask for something besides.
+    // The last two take another path on some stores: they ask for more.
     const more = (i: number): Partial<TurnCommit> => (i >= 3 ? { attributes: { i } } : {});
     const results = await bench.store.commit(all.map((held, i) => ending(bench, held, WAITS_FOR_POKE, more(i))));
     same(results.map((result) => (result.status === "late" ? idsOf(result.inbox) : result.status)), ["committed", ["s1"], "committed", ["s3"], "committed", "committed"]); // biome-ignore format: one line

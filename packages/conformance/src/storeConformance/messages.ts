@@ -88,7 +88,7 @@ export function messages({ test }: Suite): void {
     const held = await bench.running("a");
     await bench.close(await bench.running("b"));
     const results = await bench.store.send(
-      ["nobody", "b", "a"].map((runId) => ({ runId, message: { job: signal("s1"), idempotencyKey: "k" } })),
+      ["missing", "b", "a"].map((runId) => ({ runId, message: { job: signal("s1"), idempotencyKey: "k" } })),
     );
     same(results.slice(0, 2), [{ status: "not-found" }, { status: "closed", runStatus: "completed" }]);
     assert.equal(results[2]?.status, "sent");
@@ -106,7 +106,7 @@ export function messages({ test }: Suite): void {
     same(await bench.send("a", signal("s1"), "k"), { status: "duplicate", inboxId: id });
     same(await bench.inbox(held), []);
   });
-  test("M3 a message that names a workflow reaches only a run of it; who it is of is told, and nothing is written", async (bench) => {
+  test("M3 a message that names a workflow reaches only a run of it; otherwise the answer names the run's workflow, and nothing is written", async (bench) => {
     await bench.parked("a");
     for (const [i, job] of [signal("s1"), update("u1"), CANCEL].entries()) {
       const [other] = await bench.store.send([{ runId: "a", message: { job }, workflow: "refund" }]);
@@ -119,7 +119,7 @@ export function messages({ test }: Suite): void {
     const jobs = [signal("s1"), update("u1")];
     const sent = await bench.store.send(jobs.map((job) => ({ runId: "a", message: { job }, workflow: "order" })));
     same(sent.map(({ status }) => status), ["sent", "sent"]); // biome-ignore format: one line
-    const [unknown] = await bench.store.send([{ runId: "nobody", message: { job: signal("s2") }, workflow: "order" }]);
+    const [unknown] = await bench.store.send([{ runId: "missing", message: { job: signal("s2") }, workflow: "order" }]);
     same(unknown, { status: "not-found" });
     same(idsOf((await bench.claimRun("a")).inbox), ["s1", "u1"]);
   });
@@ -158,6 +158,12 @@ export function messages({ test }: Suite): void {
     const results = await bench.store.send(["s1", "s2"].map((id) => ({ runId: "a", message: { job: signal(id), idempotencyKey: "k" } })));
     same(results.map(({ status }) => status), ["sent", "duplicate"]); // biome-ignore format: one line
     same(idsOf(await bench.inbox(held)), ["s1"]);
+  });
+  test("M3 a cancel that is sent again under its key is one delivery, as any message", async (bench) => {
+    const held = await bench.running("a");
+    const inboxId = await bench.sent("a", { type: "cancel", reason: "enough" }, "k");
+    same(await bench.send("a", { type: "cancel", reason: "enough" }, "k"), { status: "duplicate", inboxId });
+    same(jobsOf(await bench.inbox(held)), [{ type: "cancel", reason: "enough" }]);
   });
   test("M3 keys are the run's own", async (bench) => {
     const [a, b] = [await bench.running("a"), await bench.running("b")];
@@ -256,7 +262,7 @@ export function messages({ test }: Suite): void {
   test("M12 a run's message to a closed or unknown run comes back as a failure", async (bench) => {
     const held = await bench.running("a");
     await bench.close(await bench.running("b"));
-    const sends = ["b", "nobody"].map((runId, i) => ({ seq: i, runId, message: { job: signal("s1") } }));
+    const sends = ["b", "missing"].map((runId, i) => ({ seq: i, runId, message: { job: signal("s1") } }));
     const jobs = jobsOf(await bench.commit(held, { sends }));
     same(jobs.map((job) => (job.type === "resolve" ? [job.seq, failureOf(job.outcome)] : job)), [[0, "RunClosedError"], [1, "RunNotFoundError"]]); // biome-ignore format: pairs
   });
@@ -268,9 +274,9 @@ export function messages({ test }: Suite): void {
     same(jobs.map((job) => job.type === "resolve" && job.outcome.status), ["completed", "completed"]); // biome-ignore format: one line
     same(idsOf((await bench.claimRun("b")).inbox), ["s1"]);
   });
-  test("D9 a run that parks with a message of its own is available at once for the answer", async (bench) => {
+  test("D9 a run that parks with its own message is available at once for the answer", async (bench) => {
     const held = await bench.running("a");
-    await bench.park(held, { sends: [{ seq: 1, runId: "nobody", message: { job: signal("s1") } }], seen: 0, wakeAt: START + 5_000 });
+    await bench.park(held, { sends: [{ seq: 1, runId: "missing", message: { job: signal("s1") } }], seen: 0, wakeAt: START + 5_000 });
     assert.equal(resolution((await bench.claimRun("a")).inbox).seq, 1);
   });
   test("M1 a commit that ends its run still sends", async (bench) => {

@@ -1,5 +1,5 @@
-// Conformance: children that their parent asks for again, after it has failed and goes on.
-// Owns: tests of "reopen", case by case of how the child stands.
+// Conformance: children that their parent asks for again when it is resumed after a failure.
+// Owns: tests of "reopen", for each status of the child.
 // Invariants tested: D10 (nothing of a resumed run hangs, nothing that completed runs again), P10, D9.
 
 import assert from "node:assert/strict";
@@ -22,7 +22,7 @@ async function family(bench: Bench): Promise<Held> {
   await bench.commit(parent, { turn: bench.turn(parent), children: [bench.newRun("c", { parent: linkTo(parent) })] });
   return parent;
 }
-/** The parent fails, is resumed, and is held again. What it was told before is gone from its inbox. */
+/** The parent fails, is resumed, and is held again. Earlier messages are gone from its inbox. */
 async function goOn(bench: Bench, parent: Held): Promise<Held> {
   await bench.close(parent, FAILED, { turn: bench.turn(parent) });
   same(await bench.store.resume(["p"]), ["resumed"]);
@@ -136,7 +136,7 @@ export function reopening({ test }: Suite): void {
     same([seq, failureOf(outcome)], [SEQ, "RunAlreadyExistsError"]);
     same(await bench.store.get(["c", "stranger"]), before);
   });
-  test("D10 the answer to who asks: found, or created where there is something to do", async (bench) => {
+  test("D10 the answer to a caller: found, or created where there is something to do", async (bench) => {
     const parent = await bench.running("p");
     const status = async (): Promise<CreateResult> => only(await bench.store.create([askedFor(bench, parent)]));
     same(await status(), { status: "created", id: "c", execution: 1, inboxIds: [] });
@@ -166,7 +166,7 @@ export function reopening({ test }: Suite): void {
     ["that was canceled", async (bench) => bench.close(await bench.hold("c"), { status: "canceled" }), ["childStarted"]],
   ];
   for (const [which, end, told] of standings) {
-    test(`D10 a child ${which} is announced to a parent that was not told of it, before its end`, async (bench) => {
+    test(`D10 a child ${which} is announced to a parent that was not notified of it, before its end`, async (bench) => {
       const first = await family(bench);
       await end(bench);
       const parent = await goOn(bench, first);

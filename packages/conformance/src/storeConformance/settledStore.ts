@@ -4,18 +4,26 @@
 
 import { type Answer, faultOf, type Store } from "holdfast/store";
 
-type Batched = "create" | "commit" | "send" | "answerTasks" | "heartbeat" | "terminate" | "resume";
+type Batched = "create" | "commit" | "send" | "answerTasks" | "heartbeat" | "terminate" | "resume" | "tick" | "delete";
 type Results<K extends Batched | "renew"> = Exclude<Awaited<ReturnType<Store[K]>>[number], "busy">[];
 
 /** The same without "busy". */
 export type SettledStore = Omit<Store, Batched | "renew"> & {
   [K in Batched]: (items: Parameters<Store[K]>[0]) => Promise<Results<K>>;
-} & { renew(...args: Parameters<Store["renew"]>): Promise<Results<"renew">> };
+} & {
+  /** As in `Store`, but no answer is "busy". */
+  renew(...args: Parameters<Store["renew"]>): Promise<Results<"renew">>;
+};
 
 const PAUSE_MS = 5;
 /** For as long as a test may take. */
 const MOST_TRIES = 5_000;
 
+/**
+ * Asks for the items, and again, with `wait`, for those that were answered "busy", until each has another answer. It gives up after
+ * 5,000 tries.
+ * @throws the error of a call that was rejected for another reason.
+ */
 export async function settled<I, R>(items: readonly I[], ask: (items: readonly I[], wait: boolean) => Promise<Answer<R>[]>): Promise<R[]> {
   let answers: Answer<R>[] = items.map(() => "busy");
   for (let tries = 0; tries < MOST_TRIES; tries++) {
@@ -34,7 +42,7 @@ export async function settled<I, R>(items: readonly I[], ask: (items: readonly I
 }
 
 export function settledStore<S extends Store>(store: S): SettledStore & Omit<S, Batched | "renew"> {
-  const batched = new Set<PropertyKey>(["create", "commit", "send", "answerTasks", "heartbeat", "terminate", "resume"]);
+  const batched = new Set<PropertyKey>(["create", "commit", "send", "answerTasks", "heartbeat", "terminate", "resume", "tick", "delete"]);
   return new Proxy(store, {
     get(target, name): unknown {
       const member: unknown = Reflect.get(target, name, target);

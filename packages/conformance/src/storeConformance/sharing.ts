@@ -68,7 +68,7 @@ export function sharing({ test, shares }: Suite): void {
     await Promise.all(held.flatMap((one) => [here.park(one, { seen: 0 }), there.sent(one.runId, signal(one.runId))]));
     for (const id of ids) same(idsOf((await there.claimRun(id)).inbox), [id]);
   });
-  together("K5 a run ends in one way, whoever ends it", async (here, there) => {
+  together("K5 a run ends in one way, no matter who ends it", async (here, there) => {
     for (const i of range(10)) {
       const held = await here.running(`r${i}`);
       const [committed, terminated] = await Promise.all([
@@ -79,7 +79,7 @@ export function sharing({ test, shares }: Suite): void {
       same([(await here.row(held.runId)).status, only(terminated).status], won ? ["completed", "closed"] : ["terminated", "sent"]);
     }
   });
-  together("W1 who watches in one process is woken by what happens in another", async (here, there) => {
+  together("W1 a watcher in one process is woken by what happens in another", async (here, there) => {
     let wake = woken(there.store, "work");
     const held = await here.running("a");
     await wake;

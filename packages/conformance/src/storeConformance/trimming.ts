@@ -157,7 +157,7 @@ class Scribe {
 function loop(bench: Bench, held: Held, random: Random): Turn[] {
   const scribe = new Scribe(bench, held, random);
   for (const n of range(1 + random(3))) scribe.operation("", n);
-  scribe.signal(); // nobody takes it
+  scribe.signal(); // no code consumes it
   const seq = ++scribe.lastSeq;
   scribe.commands.push({ type: "loop", seq, unit: "", name: "work", n: 0 });
   for (const i of range(12)) {

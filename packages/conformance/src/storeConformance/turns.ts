@@ -202,7 +202,7 @@ export function turns({ test }: Suite): void {
     same(await bench.store.history("a"), turns);
   });
 
-  test("D6 a transaction leaves its outcome in the inbox; a throw leaves nothing; a stale epoch runs in vain", async (bench) => {
+  test("D6 a transaction leaves its outcome in the inbox; a throw leaves nothing; a stale epoch writes nothing", async (bench) => {
     const held = await bench.running("a");
     const { store } = bench;
     if (store.transact === undefined) return;
@@ -217,7 +217,7 @@ export function turns({ test }: Suite): void {
     };
     await assert.rejects(async () => store.transact?.({ runId, epoch, seq: 6 }, throwing), thrown);
     assert.equal(await store.transact({ runId, epoch: epoch + 1, seq: 7 }, () => payload("late")), "stale");
-    assert.equal(await store.transact({ runId: "nobody", epoch, seq: 7 }, () => payload("late")), "stale");
+    assert.equal(await store.transact({ runId: "missing", epoch, seq: 7 }, () => payload("late")), "stale");
     await bench.sent("a", signal("s1"));
     same((await bench.inbox(held)).map(({ job }) => job.type), ["resolve", "signal"]); // biome-ignore format: one line
   });

@@ -64,7 +64,7 @@ export function updates({ test }: Suite): void {
     ["is terminated", "terminate"],
     ["passes its deadline", "expire"],
   ] as const) {
-    test(`M12 updates that nobody took are rejected when their run ${how}`, async (bench) => {
+    test(`M12 updates that no code consumed are rejected when their run ${how}`, async (bench) => {
       const held = await bench.running("a", { deadline: 100 });
       await bench.sent("a", update("u1"));
       const u2 = await bench.sent("a", update("u2"));
@@ -73,14 +73,14 @@ export function updates({ test }: Suite): void {
       else if (end === "terminate") await bench.store.terminate([{ runId: "a", reason: undefined }]);
       else {
         bench.time += 100;
-        assert.equal(await bench.store.expire(), 1);
+        assert.equal((await bench.store.expire()).expired, 1);
       }
       const outcome = await bench.outcome("a", "u1");
       same([outcome?.status, failureOf(outcome)], ["rejected", "RunClosedError"]);
       same(await bench.outcome("a", "u2"), { status: "completed", value: payload(2) });
     });
   }
-  test("M10 an update that was taken and has no outcome yet fails when its run is terminated: its caller does not wait for ever", async (bench) => {
+  test("M10 an update that was taken and has no outcome yet fails when its run is terminated: its caller does not wait forever", async (bench) => {
     const held = await bench.running("a");
     const u1 = await bench.sent("a", update("u1"));
     await bench.commit(held, { turn: bench.turn(held), consumed: [u1] });
@@ -123,7 +123,7 @@ export function updates({ test }: Suite): void {
     await bench.sent("a", update("plain"));
     bench.time += 99;
     same(await bench.store.rejectUpdates([rejection("u1"), rejection("plain"), rejection("none")]), ["waiting", undefined, undefined]);
-    same(await bench.store.rejectUpdates([{ ...rejection("u1"), runId: "nobody" }]), [undefined]);
+    same(await bench.store.rejectUpdates([{ ...rejection("u1"), runId: "missing" }]), [undefined]);
     bench.time += 1;
     const rejected = { status: "rejected", error: failure("too late") };
     same(await bench.store.rejectUpdates([rejection("u1"), rejection("plain")]), [rejected, undefined]);
@@ -133,7 +133,7 @@ export function updates({ test }: Suite): void {
     same(await bench.store.rejectUpdates([{ ...rejection("u1"), error: failure("another") }]), [rejected]);
     assert.equal((await patient(bench, "u1"))[0]?.status, "duplicate");
   });
-  test("M8 one that a turn has taken is not rejected, and an outcome that it has is what its sender is told", async (bench) => {
+  test("M8 one that a turn has consumed is not rejected; if it has an outcome, its sender gets that", async (bench) => {
     const held = await bench.running("a");
     const [sent] = await patient(bench, "u1", 100);
     assert.ok(sent?.status === "sent");

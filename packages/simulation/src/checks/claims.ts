@@ -9,7 +9,7 @@ import type { World } from "../world.ts";
 import type { CommitChecks } from "./commits.ts";
 import type { Deadlines } from "./deadlines.ts";
 import type { MessageChecks } from "./messages.ts";
-import { beginExecution, CLOSED, type SeenRun, type SeenRuns } from "./seenRuns.ts";
+import { beginAnew, CLOSED, type SeenRun, type SeenRuns } from "./seenRuns.ts";
 import type { TurnChecks } from "./turns.ts";
 
 type Claim = Parameters<Store["renew"]>[2][number];
@@ -54,7 +54,7 @@ export class ClaimChecks {
     const served = request.serves.find(({ workflow }) => workflow === row.workflow);
     if (row.queue !== request.queue || served === undefined || (served.versions !== "*" && !served.versions.includes(row.version)))
       this.#broken("served", "V2", `${request.workerId} was given ${row.workflow}@${row.version}, which it does not serve`);
-    if (row.execution !== run.execution) beginExecution(run, row.execution);
+    if (row.execution !== run.execution) beginAnew(run, row.execution);
     if (row.turns !== run.turns.length)
       this.#broken("last commit", "W3", `${row.id} was claimed at turn ${row.turns}, but ${run.turns.length} turns were committed`);
     this.#checks.commits.claimed(claim, run.isCanceled);

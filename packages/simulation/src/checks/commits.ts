@@ -32,8 +32,8 @@ export class CommitChecks {
     this.#children.set(parent.runId, children.set(id, parent));
   }
 
-  /** `after`: the run as it is now; undefined if a later commit of the same batch has written it. */
-  committed(commit: TurnCommit, after: RunRow | undefined): void {
+  /** `after`: the run as it is now; undefined if a later commit of the same batch has written it. `goesOn`: with its next start (Q9). */
+  committed(commit: TurnCommit, after: RunRow | undefined, goesOn = false): void {
     const { runId, close, lease, wakeAt, state } = commit;
     if ((commit.rollbacks ?? 0) > 0) this.#withRollbacks.add(runId);
     for (const child of commit.children ?? []) this.born(child);
@@ -41,8 +41,9 @@ export class CommitChecks {
     if (after === undefined) return;
     const broken = (message: string): void => this.#world.violate("one commit", "D2", `${runId} ${message}`);
     if (state !== undefined && JSON.stringify(after.state) !== JSON.stringify(state)) broken("published a state that is not in the store");
-    if (close !== undefined && close.status !== "continued" && after.status !== close.status)
+    if (close !== undefined && close.status !== "continued" && !goesOn && after.status !== close.status)
       broken(`was ${close.status} in its commit, but is ${after.status} in the store`);
+    if (goesOn && after.execution === commit.execution) broken("should have begun with its next start");
     if (lease !== "park" || wakeAt === undefined || CLOSED.has(after.status)) return; // its parent may have closed it in the same transaction
     if ((after.availableAt ?? Number.POSITIVE_INFINITY) > Math.max(wakeAt, this.#world.now))
       broken(`should be available at ${wakeAt}, but is available at ${after.availableAt}`);

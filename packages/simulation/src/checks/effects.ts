@@ -30,6 +30,7 @@ const MOMENT = 5;
 /** K7: how far a worker may be behind the store's clock. It learns the store's time from its claims, whose answers may be late. */
 const CLOCK_TOLERANCE = 1_000;
 
+/** What steps have done, to check that each took effect as often as it may. */
 export class Effects {
   readonly #world: World;
   readonly #checks: StoreChecks;
@@ -79,12 +80,14 @@ export class Effects {
     const begun = isActivity ? undefined : { runId: run.id, execution, seq: command.seq, epoch: process.told.epochOf(run.id) };
     attempts.set(attempt, { end: "none", begun, process, at: this.#world.age });
   }
+  /** An attempt has ended. */
   ended(info: StepInfo, end: "failed" | "completed"): void {
     const attempt = this.#attempts.get(info.idempotencyKey)?.get(info.attempt);
     if (attempt === undefined) return;
     attempt.end = end;
     this.#checkTold(attempt, info);
   }
+  /** An attempt has taken effect. */
   effect(info: StepInfo): void {
     const { idempotencyKey: key, attempt: number } = info;
     this.all.push({ key, attempt: number, at: this.#world.now });
@@ -102,6 +105,7 @@ export class Effects {
   begun(key: string): readonly number[] {
     return [...(this.#attempts.get(key)?.keys() ?? [])];
   }
+  /** How many attempts a step had. */
   attemptsOf(key: string): number {
     return this.#attempts.get(key)?.size ?? 0;
   }

@@ -43,6 +43,10 @@ export class MessageChecks {
       if (message === undefined) continue; // an answer that the store put there itself
       if (message.isConsumed) this.#broken("consumption", "M7", `${run.id} consumed message ${id} (${message.job.type}) twice`);
       message.isConsumed = true;
+      for (const job of message.job.type === "fork" ? message.job.jobs : []) {
+        const name = messageName(job);
+        if (name !== undefined) taken.set(name, (taken.get(name) ?? 0) - 1);
+      }
       const name = messageName(message.job);
       if (name === undefined || message.job.type === "resolve" || message.job.type === "childStarted") continue;
       const count = taken.get(name) ?? 0;

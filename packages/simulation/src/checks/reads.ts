@@ -1,11 +1,12 @@
-// Checks what clients read about runs, through the real client: the oracles of queries and operations.
+// Checks what clients read about runs, through the real client: the oracles of queries, operations and lists.
 // Owns: a separate engine with direct access to the store. Its calls take no simulated time and draw nothing, so they change no trace.
-// Invariants: M11 (a query is answered from the state that was last published), D12 (the list of operations contains every attempt).
+// Invariants: M11 (a query is answered from the state that was last published), D12 (the list of operations contains every attempt), B1 B2
+// (lists and counts equal a look at every run).
 
 import { type AnyWorkflow, evaluateQuery, HAS_ATTEMPTS, type OperationInfo } from "@holdfast/core";
 import type { Environment, Timer } from "@holdfast/host";
-import { Holdfast } from "holdfast";
-import type { Store } from "holdfast/store";
+import { Holdfast, type RunFilter } from "holdfast";
+import type { RunRow, Store } from "holdfast/store";
 import type { SimProcess } from "../process.ts";
 import type { World } from "../world.ts";
 import type { Effects } from "./effects.ts";
@@ -52,6 +53,34 @@ export class ReadChecks {
     if (!answers.includes(stable(answer)))
       this.#world.violate("queries", "M11", `${name} of ${runId} was answered ${stable(answer)} instead of ${answers.join(" or ")}`);
     return answer;
+  }
+
+  /** B1, B2: lists and counts, page by page, beside a look at every run. */
+  async checkLists(): Promise<void> {
+    const engine = await this.#open();
+    const rows = (await this.#store.get([...this.#options.checks.seen.all.keys()])).filter((row) => row !== undefined);
+    for (const { filter, matches } of questionsOf(rows)) {
+      const expected = rows.filter(matches).toSorted((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1));
+      const listed: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const page = await engine.list({ ...filter, limit: 7, ...(cursor !== undefined && { cursor }) });
+        listed.push(...page.runs.map(({ id }) => id));
+        cursor = page.cursor;
+      } while (cursor !== undefined && listed.length <= rows.length);
+      const ids = expected.map(({ id }) => id);
+      if (listed.join() !== ids.join())
+        this.#world.violate(
+          "lists",
+          "B1",
+          `${stable(filter)} lists ${listed.join(", ") || "nothing"} instead of ${ids.join(", ") || "nothing"}`,
+        );
+      const { capped: _, ...counts } = await engine.count(filter);
+      const counted = Object.values(counts).reduce((sum, count) => sum + count, 0);
+      const isRight = expected.every(({ status }) => counts[status] === expected.filter((row) => row.status === status).length);
+      if (!isRight || counted !== ids.length)
+        this.#world.violate("lists", "B2", `${stable(filter)} counts ${stable(counts)}, and ${ids.length} runs match`);
+    }
   }
 
   /** D12: checks the listed attempts of every recorded operation. */
@@ -101,3 +130,35 @@ export class ReadChecks {
     this.#world.violate("operations", "D12", `${key} ${message}`);
   }
 }
+
+interface Question {
+  readonly filter: RunFilter;
+  readonly matches: (row: RunRow) => boolean;
+}
+/** Of each kind of test, about what some of these runs have. */
+function questionsOf(rows: readonly RunRow[]): Question[] {
+  const some = rows.filter((_, i) => i % Math.ceil(rows.length / SAMPLES) === 0);
+  const questions: Question[] = [{ filter: {}, matches: () => true }];
+  for (const { id, workflow, status, createdAt, finishedAt, attributes } of some) {
+    const prefix = id.slice(0, -1);
+    questions.push({ filter: { workflow: [workflow], status }, matches: (row) => row.workflow === workflow && row.status === status });
+    if (prefix !== "") questions.push({ filter: { idPrefix: prefix }, matches: (row) => row.id.startsWith(prefix) });
+    questions.push({ filter: { until: new Date(createdAt) }, matches: (row) => row.createdAt < createdAt });
+    if (finishedAt !== undefined)
+      questions.push({ filter: { finishedSince: new Date(finishedAt) }, matches: (row) => (row.finishedAt ?? -1) >= finishedAt });
+    for (const [name, value] of Object.entries(attributes)) {
+      questions.push({ filter: { attributes: { [name]: value } }, matches: (row) => row.attributes[name] === value });
+      questions.push({
+        filter: { attributes: { [name]: { in: [value, "other"] } }, workflow },
+        matches: (row) => row.attributes[name] === value && row.workflow === workflow,
+      });
+      if (typeof value !== "number") continue;
+      questions.push({
+        filter: { attributes: { [name]: { lte: value } } },
+        matches: ({ attributes: { [name]: own } }) => typeof own === "number" && own <= value,
+      });
+    }
+  }
+  return questions;
+}
+const SAMPLES = 5;

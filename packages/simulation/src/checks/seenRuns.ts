@@ -2,7 +2,8 @@
 // Owns: what was seen of each run and of its operations.
 // Invariants: none; the checks in this folder compare the store with it.
 
-import type { Job, OpeningCommand, Payload } from "@holdfast/core";
+import type { OpeningCommand, Payload } from "@holdfast/core";
+import type { InboxJob } from "holdfast/store";
 
 /** The names of an operation: unique among all runs (`text`), and within its execution (`location`). */
 export interface OperationKey {
@@ -43,7 +44,7 @@ export interface SeenRun {
   /** P7: the time of the last turn, in any execution. */
   lastTime: number;
   opened: Map<number, Opened>;
-  readonly inbox: Map<number, { readonly job: Job; isConsumed: boolean }>;
+  readonly inbox: Map<number, { readonly job: InboxJob; isConsumed: boolean }>;
   readonly keys: Map<string, number>;
   /** How often a worker has lost or released the run: such a loss explains an attempt that never ended. */
   losses: number;
@@ -92,6 +93,10 @@ export class SeenRuns {
     }
     return run;
   }
+  /** The run and everything that belongs to it is gone. */
+  forget(id: string): void {
+    this.all.delete(id);
+  }
   open(): SeenRun[] {
     return [...this.all.values()].filter(({ isClosed }) => !isClosed);
   }
@@ -101,6 +106,11 @@ export function close(run: SeenRun): void {
   run.isClosed = true;
   run.holder = undefined;
   run.leasedUntil = 0;
+}
+/** The next execution of a run begins with another start: what was asked of the one before does not count (P10, Q9). */
+export function beginAnew(run: SeenRun, execution: number): void {
+  beginExecution(run, execution);
+  run.isCanceled = false;
 }
 export function beginExecution(run: SeenRun, execution: number): void {
   run.execution = execution;

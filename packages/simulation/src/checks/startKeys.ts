@@ -15,6 +15,15 @@ export class StartKeys {
   constructor(world: World) {
     this.#world = world;
   }
+  /** Whether a start under the key of this one was acknowledged before. */
+  isRepeated({ workflow, idempotencyKey }: NewRun): boolean {
+    return idempotencyKey !== undefined && this.#runs.has(JSON.stringify([workflow, idempotencyKey]));
+  }
+  /** B4: the run is gone, and its keys are free. */
+  forget(runId: string): void {
+    this.#workflows.delete(runId);
+    for (const [key, id] of this.#runs) if (id === runId) this.#runs.delete(key);
+  }
   started({ workflow, idempotencyKey }: NewRun, result: CreateResult): void {
     const { id, status } = result;
     const known = this.#workflows.get(id);

@@ -25,9 +25,13 @@ import { ClaimOrder } from "./claimOrder.ts";
 import { ClaimChecks } from "./claims.ts";
 import { CommitChecks } from "./commits.ts";
 import { Deadlines } from "./deadlines.ts";
+import { KeepingChecks } from "./keeping.ts";
 import { MessageChecks } from "./messages.ts";
-import { CLOSED, close, type SeenRun, SeenRuns } from "./seenRuns.ts";
+import { QueueChecks } from "./queues.ts";
+import { ScheduleChecks } from "./schedules.ts";
+import { CLOSED, close, type SeenRun, SeenRuns, stable } from "./seenRuns.ts";
 import { StartKeys } from "./startKeys.ts";
+import { StartChecks } from "./starts.ts";
 import { TurnChecks } from "./turns.ts";
 
 export class StoreChecks {
@@ -40,11 +44,15 @@ export class StoreChecks {
   readonly #messages: MessageChecks;
   readonly #turns: TurnChecks;
   readonly #claims: ClaimChecks;
+  readonly #schedules: ScheduleChecks;
   readonly seen = new SeenRuns();
   /** When `expire` was last called. */
   #expiredAt = 0;
   readonly #activities: ActivityChecks;
   readonly deadlines: Deadlines;
+  readonly queues: QueueChecks;
+  readonly starts: StartChecks;
+  readonly keeping: KeepingChecks;
 
   constructor(world: World, inner: FreeStore) {
     this.#world = world;
@@ -55,6 +63,13 @@ export class StoreChecks {
     this.#acceptances = new Acceptances(world);
     this.#activities = new ActivityChecks(world);
     this.deadlines = new Deadlines(world);
+    this.#schedules = new ScheduleChecks(world, inner);
+    this.queues = new QueueChecks(world, inner);
+    this.starts = new StartChecks(world, inner);
+    this.keeping = new KeepingChecks(world, inner, this.seen, (id) => {
+      this.#startKeys.forget(id);
+      this.starts.forget(id);
+    });
     this.#messages = new MessageChecks(world);
     const beside = { seen: this.seen, messages: this.#messages, commits: this.#commits };
     this.#turns = new TurnChecks(world, inner, { ...beside, order: this.#order, acceptances: this.#acceptances });
@@ -92,10 +107,12 @@ export class StoreChecks {
       send: (messages) => this.#send(messages),
       renew: (workerId, lease, claims) => this.#renew(workerId, lease, claims),
       terminate: async (runs) => {
-        const results = await inner.terminate(runs);
+        const before = await inner.get(runs.map(({ runId }) => runId));
+        const results = await this.queues.freeing(() => inner.terminate(runs));
         for (const [i, { runId }] of runs.entries()) {
           this.#world.note("db", `terminate ${runId}: ${results[i]?.status}`);
           if (results[i]?.status !== "sent") continue;
+          this.starts.dropped(before[i]);
           close(this.seen.get(runId));
           await this.#commits.closed(runId);
         }
@@ -108,17 +125,32 @@ export class StoreChecks {
           if (results[i] !== "resumed") continue;
           this.seen.get(id).isClosed = false;
           this.#order.opened(id);
+          this.queues.reopened(id);
         }
         return results;
       },
+      readSchedules: (ids) => inner.readSchedules(ids),
+      listSchedules: (page) => inner.listSchedules(page),
+      changeSchedule: (change) => inner.changeSchedule(change),
+      deleteSchedule: (id) => inner.deleteSchedule(id),
+      tick: (ticks) => this.#schedules.tick(ticks, (run) => this.#born(run)),
       expire: async () => {
         const open = this.#commits.hasDeadlines ? this.seen.open() : [];
         const before = await inner.get(open.map(({ id }) => id));
-        const count = await inner.expire();
+        const found = await this.queues.freeing(() => inner.expire());
         this.#expiredAt = this.#world.now;
         if (open.length > 0) await this.#expired(open, before);
-        return count;
+        return found;
       },
+      retire: () => this.keeping.retire(),
+      delete: (runIds) => this.keeping.delete(runIds),
+      setQueue: async (name, spec) => this.queues.set(name, spec, await this.#order.look()),
+      deleteQueue: async (name) => this.queues.set(name, undefined, await this.#order.look()),
+      pauseQueue: (name, pause) => this.queues.pause(name, pause),
+      resumeQueue: (name, key) => this.queues.resume(name, key),
+      getQueue: (name) => inner.getQueue(name),
+      listQueues: () => inner.listQueues(),
+      limitsFor: (work) => inner.limitsFor(work),
       ...(inner.transact !== undefined && {
         transact: async (claim, body) => {
           const result = await inner.transact?.(claim, body);
@@ -138,16 +170,22 @@ export class StoreChecks {
           this.deadlines.handedOut(task);
         }
         if (result.tasks.length > request.limit) this.#broken("room", "W1", `${result.tasks.length} activities for ${request.limit} slots`);
+        await this.queues.tasks.claimed(request, result.tasks);
         return result;
       },
       heartbeat: async (tasks) => {
         const results = await this.#withDeadlines(() => inner.heartbeat(tasks));
-        for (const [i, { id }] of tasks.entries()) if (results[i] === true) this.#activities.heldOn(id);
+        for (const [i, beat] of tasks.entries()) {
+          if (results[i] !== true) continue;
+          this.#activities.heldOn(beat.id);
+          this.queues.tasks.renewed(beat);
+        }
         return results;
       },
       answerTasks: (answers) => this.#answerTasks(answers),
       get: (ids) => inner.get(ids),
       history: (id) => inner.history(id),
+      inbox: (id) => inner.inbox(id),
       attempts: (id) => inner.attempts(id),
       ...(inner.workers !== undefined && { workers: inner.workers.bind(inner) }),
       updates: (keys) => inner.updates(keys),
@@ -164,46 +202,74 @@ export class StoreChecks {
       },
       list: (query) => inner.list(query),
       count: (query) => inner.count(query),
-      watch: (onWakeup) => inner.watch(onWakeup),
+      watch: (onWakeup) =>
+        inner.watch((wakeup) => {
+          this.queues.hinted(wakeup);
+          onWakeup(wakeup);
+        }),
     };
   }
 
   // ── creating and claiming ──
 
   async #create(runs: readonly NewRun[]): Promise<CreateResult[]> {
-    const results = await this.#inner.create(runs);
+    const sources = runs.flatMap(({ forkedFrom }) => forkedFrom ?? []);
+    const before = await Promise.all(sources.map((id) => this.#everythingOf(id)));
+    const startedBefore = await this.starts.look(runs);
+    const results = await this.queues.freeing(() => this.#inner.create(runs));
+    this.keeping.created(runs);
+    await this.starts.started(runs, startedBefore, (run) => this.#startKeys.isRepeated(run));
+    for (const [i, id] of sources.entries())
+      if ((await this.#everythingOf(id)) !== before[i]) this.#broken("sources", "F2", `a fork has changed ${id}`);
     for (const [i, run] of runs.entries()) {
       const result = results[i];
       this.#world.note(
         "db",
-        `create ${run.id} (${run.workflow}): ${result?.status}${run.first === undefined ? "" : " with its first turn"}`,
+        `create ${run.id} (${run.workflow}${run.key === undefined ? "" : `, key ${run.key}`}): ${result?.status}${run.first === undefined ? "" : " with its first turn"}`,
       );
       if (result !== undefined) this.#startKeys.started(run, result);
       if (result?.status !== "created") continue;
-      this.#commits.born(run);
-      this.#order.opened(run.id);
-      const seen = this.seen.get(run.id);
-      seen.isClosed = false;
+      const seen = this.#born(run);
       for (const [k, message] of (run.messages ?? []).entries()) this.#messages.arrived(seen, result.inboxIds[k] ?? 0, message);
-      if (run.first === undefined) continue;
+      if (run.copied !== undefined) this.#turns.copied(seen, run);
+      if (run.first === undefined || result.begun === false) continue;
       seen.epoch = 1;
       seen.holder = run.first.workerId;
       this.seen.workers.add(run.first.workerId);
       seen.leasedUntil = this.#world.now + run.first.lease;
-      this.#turns.wrote(seen, run.first.commit, undefined);
+      const { commit } = run.first;
+      this.#turns.wrote(seen, commit, undefined);
+      this.#activities.committed(commit);
+      this.#commits.committed(commit, undefined);
+      if (seen.isClosed) await this.#commits.closed(seen.id);
+      await this.#turns.childrenOf([commit], [{ status: "committed", inbox: [] }]);
     }
     return results;
   }
 
+  #born(run: NewRun): SeenRun {
+    this.#commits.born(run);
+    this.#order.opened(run.id);
+    const seen = this.seen.get(run.id);
+    seen.isClosed = false;
+    seen.isCanceled = false;
+    return seen;
+  }
+  /** Of a run that is forked. */
+  async #everythingOf(id: string): Promise<string> {
+    const inner = this.#inner;
+    return stable([await inner.get([id]), await inner.history(id), await inner.attempts(id), await inner.inbox(id)]);
+  }
   async #claim(request: ClaimRequest): Promise<ClaimResult> {
     const before = await this.#order.look();
     const result = await this.#inner.claim(request);
-    if (request.blockedAfter === undefined) this.#order.check(before, request, result);
+    if (request.blockedAfter === undefined && !this.queues.isFiled(request.queue, before)) this.#order.check(before, request, result);
     this.seen.workers.add(request.workerId);
     if (result.runs.length > request.limit) this.#broken("room", "W1", `${result.runs.length} runs for ${request.limit} slots`);
     const late = [...before.values()].filter(({ deadlineAt = Number.POSITIVE_INFINITY }) => deadlineAt <= this.#world.now);
     if (late.length > 0) await this.#overruled(late);
     for (const claim of result.runs) this.#claims.claimed(claim, request);
+    await this.queues.claimed(before, request, result);
     return result;
   }
   /** K7: if the next attempt of an activity would begin after the deadline of its run, the run ends. */
@@ -240,7 +306,9 @@ export class StoreChecks {
 
   async #commit(commits: readonly TurnCommit[]): Promise<CommitResult[]> {
     const before = await this.#inner.get(commits.map(({ runId }) => runId));
-    const results = await this.#inner.commit(commits);
+    const canceled = commits.map(({ sends = [] }) => sends.flatMap(({ runId, message }) => (message.job.type === "cancel" ? runId : [])));
+    const canceledRows = await Promise.all(canceled.map((ids) => this.#inner.get(ids)));
+    const results = await this.queues.freeing(() => this.#inner.commit(commits));
     const after = await this.#inner.get(commits.map(({ runId }) => runId));
     for (const [i, commit] of commits.entries()) {
       const run = this.seen.get(commit.runId);
@@ -250,12 +318,18 @@ export class StoreChecks {
       if (result?.status !== "committed") continue;
       const isAgain = commits.slice(0, i).some(({ runId }) => runId === commit.runId);
       if (!isAgain) this.#turns.fenced(run, commit, before[i], this.#expiredAt);
-      this.#turns.wrote(run, commit, after[i]);
+      for (const row of canceledRows[i] ?? []) this.starts.dropped(row);
+      // K9: one that has not begun ends with it. Of one that is written in the same batch, its commit tells.
+      const ended = (canceled[i] ?? []).filter((id) => commits.every(({ runId }) => runId !== id));
+      for (const row of await this.#inner.get(ended)) if (row !== undefined && CLOSED.has(row.status)) close(this.seen.get(row.id));
+      const { goesOn = false } = result;
+      this.#turns.wrote(run, commit, after[i], goesOn);
       const isLast = commits.findLastIndex(({ runId }) => runId === commit.runId) === i;
       this.#activities.committed(commit);
-      this.#commits.committed(commit, isLast ? after[i] : undefined);
+      this.queues.tasks.committed(commit);
+      this.#commits.committed(commit, isLast ? after[i] : undefined, goesOn);
       if (commit.close?.status === "continued" && !isAgain && isLast) this.#commits.continued(before[i], after[i]);
-      if (run.isClosed) await this.#commits.closed(run.id);
+      if (run.isClosed || goesOn) await this.#commits.closed(run.id);
       for (const message of result.inbox) this.#messages.saw(run, message);
     }
     await this.#turns.childrenOf(commits, results);
@@ -266,7 +340,7 @@ export class StoreChecks {
 
   async #send(messages: readonly AddressedMessage[]): Promise<SendResult[]> {
     const before = await this.#inner.get(messages.map(({ runId }) => runId));
-    const results = await this.#inner.send(messages);
+    const results = await this.queues.freeing(() => this.#inner.send(messages));
     for (const [i, addressed] of messages.entries()) {
       const { runId, message } = addressed;
       const result = results[i];
@@ -287,6 +361,7 @@ export class StoreChecks {
       this.#messages.arrived(run, result.inboxId, message);
       // K9: a run without a first turn is cancelled at once.
       if (message.job.type !== "cancel") continue;
+      this.starts.dropped(row);
       const [now] = await this.#inner.get([runId]);
       this.#commits.canceled(message, row, now);
       if (now?.status === "canceled") close(run);
@@ -319,10 +394,12 @@ export class StoreChecks {
   }
 
   async #answerTasks(answers: readonly TaskAnswer[]): Promise<boolean[]> {
-    const results = await this.#withDeadlines(() => this.#inner.answerTasks(answers));
+    const results = await this.#withDeadlines(() => this.queues.freeing(() => this.#inner.answerTasks(answers)));
     for (const [i, answer] of answers.entries()) {
       this.#world.note("db", `task ${answer.id} ${answer.outcome.status}: ${results[i] === true ? "accepted" : "dropped"}`);
-      if (results[i] === true) this.#activities.answered(answer);
+      if (results[i] !== true) continue;
+      this.#activities.answered(answer);
+      this.queues.tasks.answered(answer);
     }
     return results;
   }

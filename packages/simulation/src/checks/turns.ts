@@ -15,13 +15,14 @@ import {
   reviveError,
   type Turn,
 } from "@holdfast/core";
-import type { AttemptRow, CommitResult, RunRow, Store, TurnCommit } from "holdfast/store";
+import type { AttemptRow, CommitResult, NewRun, RunRow, Store, TurnCommit } from "holdfast/store";
 import type { World } from "../world.ts";
 import type { Acceptances } from "./acceptances.ts";
 import type { ClaimOrder } from "./claimOrder.ts";
 import type { CommitChecks } from "./commits.ts";
 import type { MessageChecks } from "./messages.ts";
 import {
+  beginAnew,
   beginExecution,
   CLOSED,
   close,
@@ -86,7 +87,8 @@ export class TurnChecks {
     const rows = ids.length === 0 ? [] : await this.#inner.get(ids);
     for (const [i, id] of ids.entries()) if (rows[i] === undefined) this.#broken("one commit", "D2", `child ${id} does not exist`);
   }
-  wrote(run: SeenRun, commit: TurnCommit, after: RunRow | undefined): void {
+  /** `goesOn`: the run begins with its next start (Q9). */
+  wrote(run: SeenRun, commit: TurnCommit, after: RunRow | undefined, goesOn = false): void {
     if (commit.turn !== undefined) this.#turn(run, commit.turn);
     for (const row of commit.attempts ?? []) {
       const { seq, number, status, retryAt = 0 } = row;
@@ -99,7 +101,10 @@ export class TurnChecks {
     this.#checks.messages.consumed(run, commit);
     this.#checks.messages.ended(run, commit);
     if (commit.state !== undefined) run.published.push(commit.state);
-    for (const child of commit.children ?? []) this.#checks.order.opened(child.id);
+    for (const { id } of commit.children ?? []) {
+      this.#checks.order.opened(id);
+      this.#checks.seen.get(id); // known from now on: a child may end without ever being claimed
+    }
     this.#checks.acceptances.committed(commit);
     for (const { id, outcome } of commit.updates ?? []) {
       if (this.#checks.acceptances.isRejected(run.id, id)) continue;
@@ -115,6 +120,7 @@ export class TurnChecks {
     if (commit.lease === "park" && commit.close === undefined) this.#parked(run, commit, after);
     if (commit.close === undefined) return;
     if (commit.close.status === "continued") beginExecution(run, run.execution + 1);
+    else if (goesOn) beginAnew(run, run.execution + 1);
     else close(run);
   }
   /** D8: whether another attempt follows, and when, is up to the recorded policy. */
@@ -156,6 +162,20 @@ export class TurnChecks {
       this.#broken("parking", "D9", `${run.id} parks although message ${waiting[0]} in its inbox was not delivered`);
     const lost = [...(commit.attempts ?? [])].some(({ status, number }) => status === "lost" || number === 0);
     if (lost) run.losses++; // W4: its worker has released it
+  }
+  /** F1: a fork begins with turns of its source, which are still as they were committed. Only ids of children may differ. */
+  copied(run: SeenRun, { forkedFrom = "", copied }: NewRun): void {
+    const source = this.#checks.seen.get(forkedFrom);
+    for (const key of copied?.keys ?? []) run.keys.set(key, 0);
+    for (const turn of copied?.turns ?? []) {
+      const own = { ...turn, jobs: turn.jobs.map(withoutId) };
+      const committed = JSON.parse(source.turns[turn.index] ?? "{}") as Partial<Turn>;
+      const parts = { ...committed, jobs: (committed.jobs ?? []).map(withoutId) };
+      if (stable(own) !== stable(parts))
+        this.#broken("prefix", "F1", `turn ${turn.index} of ${run.id} is not the turn of ${forkedFrom} that it was copied from`);
+      run.turns.length = turn.index;
+      this.#turn(run, turn);
+    }
   }
   #turn(run: SeenRun, turn: Turn): void {
     if (turn.index !== run.turns.length) this.#broken("turns", "D2", `${run.id} wrote turn ${turn.index} after ${run.turns.length} turns`);
@@ -241,6 +261,11 @@ export class TurnChecks {
       for (const turn of await this.#inner.history(run.id)) this.compare(run, turn);
     }
   }
+}
+
+/** A child that is open in a fork has another id there. */
+function withoutId(job: Job): Job {
+  return job.type === "childStarted" ? { type: "childStarted", seq: job.seq, runId: "" } : job;
 }
 
 function keyOf(run: SeenRun, { unit, name, n }: OpeningCommand): OperationKey {

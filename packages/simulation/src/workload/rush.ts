@@ -31,7 +31,7 @@ export function rush(random: Random, name: string): Scenario {
       await Promise.all(
         plans.map(async ({ id, priority, pause, naps }) => {
           await clients.sleep(pause);
-          await clients.start(name, naps, { id, priority });
+          await clients.start(name, naps, { id, priority, attributes: { naps, isUrgent: priority > 0 } });
           const told = await clients.end(id);
           const got = "value" in told ? told.value : told.error.message;
           if (got !== naps) clients.violate("rushes", "W3", `${id} gave ${String(got)}`);
