@@ -1,0 +1,22 @@
+// Keys that work anywhere on a page, except while the user types or a dialog is open.
+
+import { useEffect } from "preact/hooks";
+
+const TYPES_TEXT = 'input:not([type="checkbox"]):not([type="range"]), textarea, select, [contenteditable]';
+
+function isTyping(event: KeyboardEvent): boolean {
+  return event.target instanceof Element && event.target.matches(TYPES_TEXT);
+}
+
+/** The handler says whether it used the key. */
+export function useKeys(handle: (event: KeyboardEvent) => boolean, dependencies: readonly unknown[] = []): void {
+  useEffect(() => {
+    const listen = (event: KeyboardEvent): void => {
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return;
+      if (document.querySelector("dialog[open]") !== null) return;
+      if (handle(event)) event.preventDefault();
+    };
+    document.addEventListener("keydown", listen);
+    return () => document.removeEventListener("keydown", listen);
+  }, dependencies);
+}
