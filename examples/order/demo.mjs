@@ -1,6 +1,7 @@
 // npm run demo: two orders on a SQLite file. The worker of the first is killed in the middle of a step, and another worker continues; the
 // second can't be delivered, and its completed steps are rolled back. The demo checks its final claims, and exits with an error if one is
 // wrong.
+// npm run demo -- --open: then serves the dashboard on the demo's own file, until it is interrupted.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -197,17 +198,37 @@ function fail(error) {
 process.on("exit", cleanUp);
 process.on("SIGINT", () => process.exit(130));
 process.on("SIGTERM", () => process.exit(143));
-setTimeout(
+const timer = setTimeout(
   () => fail(new Error(`The demo did not end within ${LONGEST_MS / 1000} s. It was waiting for ${waitingFor}.`)),
   LONGEST_MS,
-).unref();
+);
+timer.unref();
+
+/** The dashboard on the file of the demo, opened on the first order. BROWSER=none: the address is only printed. */
+async function openDashboard(engine) {
+  const { createConsole, hashToken, listen, newToken } = await import("@holdfast/cli/server");
+  const token = newToken();
+  const server = await listen(createConsole(engine, { tokens: [{ name: "demo", hash: hashToken(token), role: "admin", values: true }] }));
+  const url = `${server.url}runs/A-1#token=${token}`;
+  say(`\n${bold("The dashboard")}, until you press Ctrl-C: ${url}`);
+  if (process.env["BROWSER"] === "none") return;
+  const [program, ...args] = { darwin: ["open"], win32: ["cmd", "/c", "start", ""] }[process.platform] ?? ["xdg-open"];
+  spawn(program, [...args, url], { stdio: "ignore", detached: true })
+    .on("error", () => say("Open the address in a browser."))
+    .unref();
+}
 
 const start = performance.now();
 try {
   const engine = await Holdfast.open(process.env["DATABASE_URL"]);
   await demo(engine);
-  await engine.close();
+  clearTimeout(timer);
   say(`\n${green("✓")} everything checked, in ${((performance.now() - start) / 1000).toFixed(1)} s`);
+  if (process.argv.includes("--open")) await openDashboard(engine);
+  else {
+    await engine.close();
+    say(dim("  To look at both orders in the dashboard: npm run demo -- --open"));
+  }
 } catch (error) {
   fail(error);
 }
