@@ -1,7 +1,7 @@
 // Bar charts as SVG, one per store: a panel for each workload, a bar for each contender. No dependency; the colours follow the reader's
 // light or dark scheme.
 
-import { figureOf, isOurs, ratioOf, shown, workloadOf } from "./figures.mjs";
+import { figureOf, isOurs, oursFor, ratioOf, shown, workloadOf } from "./figures.mjs";
 import { contenders, stores, workloads } from "./plan.mjs";
 
 const WIDTH = 760;
@@ -16,7 +16,7 @@ const LEGEND = 24;
 /** From this ratio on the scale is logarithmic, because linear bars would hide the smaller values. */
 const LOG_FROM = 20;
 
-const STYLE = `
+export const STYLE = `
   text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: #24292f; }
   .title { font-weight: 600; font-size: 13px; }
   .quiet { fill: #57606a; }
@@ -26,7 +26,7 @@ const STYLE = `
     .ours { fill: #4493f8; } .raw { fill: #6e7681; } .peer { fill: #db8a45; }
   }`;
 
-const escaped = (text) => text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
+export const escaped = (text) => text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 const kindOf = (contender) => (isOurs(contender) ? "ours" : contender === "raw" ? "raw" : "peer");
 
 /** The length of bars: linear from zero, or, if the values differ a lot, logarithmic from a tenth of the smallest. */
@@ -39,7 +39,7 @@ function scaleOf(values) {
   return { log, length: (value) => Math.max(2, length(value) * BARS) };
 }
 
-function bar({ result, figure }, y, { scale, ours, metric, size }) {
+function bar({ result, figure, ours }, y, { scale, metric, size }) {
   const times = kindOf(result.contender) === "ours" ? undefined : ratioOf(ours, figure, metric, result.contender);
   const smaller = result.size === size ? "" : `, of ${result.size.toLocaleString("en")}`;
   const note = `${shown(figure.median)} ${metric.unit}${smaller}${times === undefined ? "" : ` · ${shown(times)} ×`}`;
@@ -58,10 +58,14 @@ function panel(metric, results, top) {
   const [first] = figures;
   if (first === undefined) return undefined;
   const scale = scaleOf(figures.map(({ figure }) => figure.median));
-  const ours = figures.find(({ result }) => kindOf(result.contender) === "ours")?.figure;
   const remark = `${metric.better} is better${scale.log ? "; logarithmic" : ""}`;
-  const context = { scale, ours, metric, size: first.result.size };
-  const bars = figures.map((each, i) => bar(each, top + PANEL_HEAD + i * (BAR + GAP), context));
+  const context = { scale, metric, size: first.result.size };
+  const drawn = figures.map(({ result }) => result);
+  const oursOf = ({ result }) => {
+    const rival = oursFor(result, drawn);
+    return rival && figureOf(rival, metric);
+  };
+  const bars = figures.map((each, i) => bar({ ...each, ours: oursOf(each) }, top + PANEL_HEAD + i * (BAR + GAP), context));
   const title = `<text class="title" x="0" y="${top + 18}">${escaped(metric.label)} <tspan class="quiet" font-weight="400">${escaped(`(${remark})`)}</tspan></text>`;
   return { svg: [title, ...bars].join("\n"), height: PANEL_HEAD + figures.length * (BAR + GAP) + PANEL_FOOT };
 }

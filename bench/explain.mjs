@@ -237,7 +237,7 @@ const questions = [
   ["by attribute, one run in 20,000, with status failed", { attributes: { customer: "c120" }, status: ["failed"] }],
   ["by attribute, one run in 20,000, with status sleeping", { attributes: { customer: "c120" }, status: ["sleeping"] }],
   ["by attribute, one run in 20,000, of a workflow", { attributes: { customer: "c120" }, workflow: "order" }],
-  ["by an attribute that no run has", { attributes: { customer: "nobody" } }],
+  ["by an attribute that no run has", { attributes: { customer: "none" } }],
   ["by attribute, one run in 200", { attributes: { tier: "gold" } }],
   ["by parent, 10 children", { parentId: idOf(1 + 1_000 * Math.floor(total / 2_000)) }],
   ["by parent, 10,000 children", { parentId: "large" }],

@@ -1,6 +1,6 @@
 // Summarizes the rounds of a measurement: medians, ranges and ratios.
 
-import { workloads } from "./plan.mjs";
+import { contenders, workloads } from "./plan.mjs";
 import { median } from "./statistics.mjs";
 
 export const workloadOf = ({ workload, part }) => workloads.find(({ id, part: own }) => id === workload && own === part);
@@ -10,6 +10,12 @@ export function mainMetric(measurement, result) {
   return metrics.find(({ key }) => typeof result[key] === "number") ?? metrics[0];
 }
 export const isOurs = (contender) => contender.startsWith("holdfast");
+
+/** The result of Holdfast that a result is compared with: that of the variant it names, or the first. Undefined if there is none. */
+export function oursFor({ contender }, results) {
+  const { against } = contenders[contender];
+  return results.find((result) => result.contender === against) ?? results.find((result) => isOurs(result.contender));
+}
 
 export function shown(value) {
   if (value === undefined || value === null || Number.isNaN(value)) return "–";

@@ -9,7 +9,7 @@ import { observe } from "./observer.mjs";
 import { contenders } from "./plan.mjs";
 import { byCallers, quantile, timed } from "./statistics.mjs";
 
-const { contender, workload, size, target } = JSON.parse(process.argv[2] ?? "{}");
+const { contender, workload, part, size, target } = JSON.parse(process.argv[2] ?? "{}");
 const { module, options = {} } = contenders[contender];
 const { open } = await import(`./contenders/${module}.mjs`);
 const observer = await observe(target);
@@ -59,8 +59,20 @@ const measured = {
     await warmUp(20, () => subject.throughput(half), LONG_WARM_UP_MS);
     const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
     delay.enable();
+    const before = await worker?.usage();
     const { ms, times, processorMs } = await observer.counted(() => repeated(() => subject.throughput(size)), size);
     delay.disable();
+    if (worker !== undefined) {
+      const after = await worker.usage();
+      const workerMs = (after.processorMs - before.processorMs) / size / times;
+      return {
+        rate: perSecond(size, ms),
+        processorMs: processorMs / times + workerMs,
+        workerMs,
+        workerMiB: after.mib,
+        readyMs: worker.readyMs,
+      };
+    }
     return {
       rate: perSecond(size, ms),
       processorMs: processorMs === undefined ? undefined : processorMs / times,
@@ -150,13 +162,45 @@ const measured = {
       const two = await handed();
       return { one, two, gain: two / one };
     } finally {
-      await Promise.all(crew.map((end) => end()));
+      await Promise.all(crew.map(({ end }) => end()));
     }
   },
   async W10(subject) {
-    await subject.prepare();
+    const events = await subject.prepare(size);
     await warmUp(20, () => subject.check(half));
-    return { rate: perSecond(size, await timed(() => subject.check(size))) };
+    return { rate: perSecond(size, await timed(() => subject.check(size))), events };
+  },
+  /** The steps of W3 are as many as the runs of W1: with one worker process, then with three. */
+  async queues(subject) {
+    const crew = [];
+    const handed = async (count) => {
+      while (crew.length < count) crew.push(await workerProcess());
+      await subject.throughput(half);
+      const rate = perSecond(size, await timed(() => subject.throughput(size)));
+      return { rate, ms: (await timed(() => subject.depth(size))) / size };
+    };
+    try {
+      const one = await handed(1);
+      const three = await handed(3);
+      return { rateOne: one.rate, rateThree: three.rate, msOne: one.ms, msThree: three.ms };
+    } finally {
+      await Promise.all(crew.map(({ end }) => end()));
+    }
+  },
+  async jobs(subject) {
+    await warmUp(5, () => subject.jobs(half), LONG_WARM_UP_MS);
+    return { rate: perSecond(size, (await repeated(() => subject.jobs(size))).ms) };
+  },
+  /** `gaps` returns the times from the end of each job to the start of the next. */
+  async slots(subject) {
+    await subject.gaps(half);
+    const values = await subject.gaps(size);
+    return { p50: quantile(values, 0.5), p95: quantile(values, 0.95) };
+  },
+  async keys(subject) {
+    const { claimed, values } = await subject.claims(size);
+    const ms = values.reduce((sum, value) => sum + value, 0);
+    return { rate: perSecond(claimed, ms), p50: quantile(values, 0.5), p95: quantile(values, 0.95) };
   },
   async core(subject) {
     await warmUp(20, () => subject.live(half));
@@ -176,28 +220,46 @@ function memory() {
   return process.memoryUsage();
 }
 
-/** Starts a worker of the contender in a separate process. Returns a function that ends it. */
+/** Starts a worker of the contender in a separate process; `usage` and `end` are functions. */
 async function workerProcess() {
+  const start = performance.now();
   const child = spawn(process.execPath, [join(import.meta.dirname, "worker.mjs"), JSON.stringify({ contender, target })], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
-  await new Promise((resolve, reject) => {
-    child.once("message", resolve);
-    child.once("exit", (code) => reject(new Error(`The worker process exited with code ${code}.`)));
-  });
-  return async () => {
-    const ended = new Promise((resolve) => child.once("exit", resolve));
-    child.disconnect();
-    await ended;
+  const answer = () =>
+    new Promise((resolve, reject) => {
+      const ended = (code) => reject(new Error(`The worker process exited with code ${code}.`));
+      child.once("exit", ended);
+      child.once("message", (message) => {
+        child.off("exit", ended);
+        resolve(message);
+      });
+    });
+  await answer();
+  return {
+    readyMs: performance.now() - start,
+    usage() {
+      child.send("usage");
+      return answer();
+    },
+    async end() {
+      const ended = new Promise((resolve) => child.once("exit", resolve));
+      child.disconnect();
+      await ended;
+    },
   };
 }
 
-const subject = await open(target, { ...options, workload, workers: workload === "W9" ? 0 : 1 });
+/** The worker of a run is in this process, except for workloads that start processes themselves, and on Temporal, where it is measured. */
+const isAlone = target.store === "temporal" && workload !== "W10" && workload !== "queues";
+const worker = isAlone ? await workerProcess() : undefined;
+const subject = await open(target, { ...options, workload, part, workers: isAlone || workload === "W9" || workload === "queues" ? 0 : 1 });
 try {
   const result = await measured[workload](subject);
   console.log(JSON.stringify(result));
 } finally {
   await observer.close();
   await subject.close();
+  await worker?.end();
 }
 process.exit(0); // pending timers of a contender must not keep the process alive

@@ -1,17 +1,34 @@
 // What `npm run bench` measures, as data: workloads × stores × contenders × sizes.
 // Sizes are chosen so that three rounds of everything take less than 20 minutes on 2 cores; `--quick` takes a tenth of them, once.
 
-/** What is measured. `module` is a file in contenders/; `options` are passed to its `open`. */
+/**
+ * What is measured. `module` is a file in contenders/; `options` are passed to its `open`. `against`: the variant of Holdfast that a peer is
+ * compared with, if it is not the first of its store.
+ */
 export const contenders = {
   holdfast: { label: "Holdfast", module: "holdfast" },
   "holdfast-normal": { label: "Holdfast, NORMAL", module: "holdfast", options: { synchronous: "NORMAL" } },
   "holdfast-kv": { label: "Holdfast kv", module: "holdfastKv" },
   "holdfast-level": { label: "Holdfast kv, LevelDB on disk", module: "holdfastKv", options: { driver: "level" } },
+  "holdfast-store": { label: "Holdfast store", module: "holdfastStore" },
   "holdfast-core": { label: "Holdfast core", module: "holdfastCore" },
+  "holdfast-temporal": { label: "Holdfast", module: "holdfastTemporal" },
+  "holdfast-temporal-local": { label: "Holdfast, local steps", module: "holdfastTemporal", options: { isLocal: true } },
+  "holdfast-temporal-shared": { label: "Holdfast, one step queue", module: "holdfastTemporal", options: { sharesSteps: true } },
   raw: { label: "raw", module: "raw" },
   openworkflow: { label: "OpenWorkflow 0.10", module: "openworkflow", isPeer: true },
   dbos: { label: "DBOS 5.3", module: "dbos", isPeer: true },
   restate: { label: "Restate 1.7", module: "restate", isPeer: true },
+  "temporal-sdk": { label: "Temporal SDK 1.24", module: "temporalSdk", isPeer: true, against: "holdfast-temporal" },
+  "temporal-sdk-local": {
+    label: "Temporal SDK 1.24, local",
+    module: "temporalSdk",
+    isPeer: true,
+    options: { isLocal: true },
+    against: "holdfast-temporal-local",
+  },
+  "pg-boss": { label: "pg-boss 10.4", module: "pgBoss", isPeer: true },
+  "graphile-worker": { label: "Graphile Worker 0.17", module: "graphileWorker", isPeer: true },
   rivet: { label: "Rivet 2.3, same driver", module: "rivet", isPeer: true },
   "rivet-own": { label: "Rivet 2.3, its driver", module: "rivet", isPeer: true, options: { driver: "own" } },
 };
@@ -20,7 +37,10 @@ export const stores = {
   sqlite: "SQLite",
   postgres: "PostgreSQL",
   none: "in memory",
+  temporal: "Temporal",
 };
+/** Measured only if `--store` names them: Temporal takes a quarter of an hour by itself, and needs its server. */
+const ON_REQUEST = ["temporal"];
 
 const rate = (key, label, unit) => ({ key, label, unit, better: "more" });
 const cost = (key, label, unit) => ({ key, label, unit, better: "less" });
@@ -31,12 +51,15 @@ const fact = (key, label, unit) => ({ key, label, unit });
 
 const all = (size, names) => Object.fromEntries(names.map((name) => [name, size]));
 
+/** Measured on Temporal. A run takes tens of milliseconds there, most of it in the server, so W1 has fewer runs. */
+const TEMPORAL = ["holdfast-temporal", "holdfast-temporal-local", "temporal-sdk", "temporal-sdk-local"];
+
 /** Peers that are so slow in some workloads that they are measured only in the first round, to stay within the 20 minutes. */
 const SLOW = ["openworkflow", "dbos", "restate"];
 
 /**
  * The workloads in order. Each has its metrics (charts show the first one), the contenders with their sizes by store, and the contenders
- * that are measured only once. A peer that can't do the common size has a smaller one, and tables say so: OpenWorkflow is limited to 1,000
+ * that are measured only once (`once`); one that is `onRequest` is measured only if `--only` names it. A peer that can't do the common size has a smaller one, and tables say so: OpenWorkflow is limited to 1,000
  * steps and polls for a `result()` once per second; neither it nor DBOS nor Restate parks 100,000 runs in the available time. Restate
  * brings its own server and log, and is listed with PostgreSQL, where the others have a server too.
  */
@@ -49,11 +72,15 @@ export const workloads = [
       fact("processorMs", "W1 processor time per run", "ms"),
       fact("delayP99", "W1 event loop delay, p99", "ms"),
       fact("delayMax", "W1 event loop delay, max", "ms"),
+      cost("workerMs", "W1 processor time of the worker, per run", "ms"),
+      cost("workerMiB", "W1 memory of the worker", "MiB"),
+      cost("readyMs", "worker process started until ready", "ms"),
     ],
     on: {
       sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
       postgres: all(1_000, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
       none: all(1_000, ["holdfast", "holdfast-kv", "rivet", "rivet-own"]),
+      temporal: all(300, TEMPORAL),
     },
   },
   {
@@ -64,6 +91,7 @@ export const workloads = [
       sqlite: { ...all(200, ["holdfast", "holdfast-normal", "raw"]), openworkflow: { fixed: 3 } },
       postgres: { ...all(200, ["holdfast", "raw", "dbos", "restate"]), openworkflow: { fixed: 3 } },
       none: all(200, ["holdfast", "holdfast-kv", "rivet"]),
+      temporal: all(200, TEMPORAL),
     },
   },
   {
@@ -74,6 +102,7 @@ export const workloads = [
       sqlite: all(1_000, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
       postgres: all(1_000, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
       none: all(1_000, ["holdfast", "holdfast-kv", "holdfast-level", "rivet", "rivet-own"]),
+      temporal: all(1_000, TEMPORAL),
     },
   },
   {
@@ -103,6 +132,7 @@ export const workloads = [
       sqlite: all(500, ["holdfast", "holdfast-normal", "raw", "openworkflow"]),
       postgres: all(500, ["holdfast", "raw", "openworkflow", "dbos", "restate"]),
       none: all(500, ["holdfast", "holdfast-kv", "holdfast-level", "rivet"]),
+      temporal: all(500, TEMPORAL),
     },
   },
   {
@@ -184,8 +214,72 @@ export const workloads = [
   {
     id: "W10",
     title: "replay: histories of 100 records that `replay` checks",
-    metrics: [rate("rate", "W10 histories checked by replay", "histories/s")],
-    on: { none: all(5_000, ["holdfast-core"]) },
+    metrics: [rate("rate", "W10 histories checked by replay", "histories/s"), fact("events", "W10 events of a history", "")],
+    on: { none: all(5_000, ["holdfast-core"]), temporal: all(1_000, ["holdfast-temporal", "temporal-sdk"]) },
+  },
+  {
+    id: "queues",
+    title: "step queues on Temporal: W1 and W3 with one and with three worker processes",
+    onRequest: true,
+    metrics: [
+      rate("rateOne", "W1, one worker process", "runs/s"),
+      rate("rateThree", "W1, three worker processes", "runs/s"),
+      cost("msOne", "W3, per step, one worker process", "ms"),
+      cost("msThree", "W3, per step, three worker processes", "ms"),
+    ],
+    on: { temporal: all(100, ["holdfast-temporal", "holdfast-temporal-shared"]) },
+  },
+  {
+    id: "jobs",
+    title: "jobs: a backlog of jobs without steps, handed over in one call where there is one, by a worker with 100 slots",
+    onRequest: true,
+    metrics: [rate("rate", "jobs, plain queue", "jobs/s")],
+    on: {
+      sqlite: all(10_000, ["holdfast"]),
+      postgres: { ...all(10_000, ["holdfast", "pg-boss", "graphile-worker"]), dbos: 2_000 },
+    },
+  },
+  {
+    id: "jobs",
+    part: "concurrency",
+    title: "jobs in a queue that runs at most 50 at a time",
+    onRequest: true,
+    metrics: [rate("rate", "jobs, at most 50 at a time", "jobs/s")],
+    on: { sqlite: all(10_000, ["holdfast"]), postgres: { holdfast: 10_000, dbos: 2_000 } },
+  },
+  {
+    id: "jobs",
+    part: "rate",
+    title: "jobs in a queue with a rate that is never reached: what counting costs",
+    onRequest: true,
+    metrics: [rate("rate", "jobs, with a rate", "jobs/s")],
+    on: { sqlite: all(10_000, ["holdfast"]), postgres: { holdfast: 10_000, dbos: 2_000 } },
+  },
+  {
+    id: "jobs",
+    part: "keys",
+    title: "jobs of 100 keys, at most one of each key at a time",
+    onRequest: true,
+    metrics: [rate("rate", "jobs, one at a time of each of 100 keys", "jobs/s")],
+    on: { sqlite: all(10_000, ["holdfast"]), postgres: { holdfast: 10_000, dbos: 2_000 } },
+  },
+  {
+    id: "slots",
+    title: "slots: from the end of a job to the start of the next, in a queue that runs one at a time",
+    onRequest: true,
+    metrics: [cost("p50", "freed slot to the next start, p50", "ms"), cost("p95", "freed slot to the next start, p95", "ms")],
+    on: { sqlite: all(500, ["holdfast"]), postgres: { holdfast: 500, dbos: { fixed: 20 } } },
+  },
+  {
+    id: "keys",
+    title: "keys: claims from a backlog of two runs of each of very many keys, at most one of each key at a time",
+    onRequest: true,
+    metrics: [
+      rate("rate", "claims among 100,000 keys", "runs/s"),
+      cost("p50", "a claim of 100, p50", "ms"),
+      cost("p95", "a claim of 100, p95", "ms"),
+    ],
+    on: { postgres: all(100_000, ["holdfast-store"]) },
   },
   {
     id: "core",
@@ -227,10 +321,10 @@ const picked = (choice, name) => choice === undefined || choice.some((pick) => n
 /** The measurements of one round, in order: the contenders of one workload on one store follow each other. */
 export function measurements({ only, peers, storeNames, quick = false, large = false } = {}) {
   return workloads
-    .filter(({ id }) => only === undefined || only.includes(id))
+    .filter(({ id, onRequest }) => (only === undefined ? onRequest !== true : only.includes(id)))
     .flatMap((workload) =>
       Object.entries(workload.on)
-        .filter(([store]) => storeNames === undefined || storeNames.includes(store))
+        .filter(([store]) => (storeNames === undefined ? !ON_REQUEST.includes(store) : storeNames.includes(store)))
         .flatMap(([store, sizes]) =>
           Object.entries(sizes)
             .filter(([contender]) => picked(peers, contender))

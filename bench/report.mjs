@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { charts } from "./charts.mjs";
-import { figureOf, isOurs, ratioOf, shown, workloadOf } from "./figures.mjs";
+import { figureOf, isOurs, oursFor, ratioOf, shown, workloadOf } from "./figures.mjs";
 import { contenders, stores, workloads } from "./plan.mjs";
 
 function cellOf(result, metric, { size, ours }) {
@@ -34,14 +34,11 @@ export function tables({ results }) {
       return workload.metrics
         .filter((metric) => group.some((result) => figureOf(result, metric) !== undefined))
         .map((metric) => {
-          const context = { size: first.size, ours: isOurs(first.contender) ? figureOf(first, metric) : undefined };
-          const cells = columns.map((name) =>
-            cellOf(
-              group.find(({ contender }) => contender === name),
-              metric,
-              context,
-            ),
-          );
+          const cells = columns.map((name) => {
+            const result = group.find(({ contender }) => contender === name);
+            const rival = result && oursFor(result, group);
+            return cellOf(result, metric, { size: first.size, ours: rival && figureOf(rival, metric) });
+          });
           return [`${metric.label}${metric.unit === "" ? "" : `, ${metric.unit}`}`, ...cells];
         });
     });

@@ -7,6 +7,7 @@ import { cpus, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 import { ask, startServer } from "@holdfast/postgres-server";
+import { startTemporalServer } from "@holdfast/temporal-server";
 import { charts } from "./charts.mjs";
 import { mainMetric, shown } from "./figures.mjs";
 import { contenders, measurements, stores, workloads } from "./plan.mjs";
@@ -25,7 +26,7 @@ const HELP = `npm run bench -- [options]
 
   --only W1,W6       only these workloads: ${names.only.join(", ")}
   --peer raw         only these contenders: ${names.peer.join(", ")}
-  --store sqlite     only these stores: ${names.store.join(", ")}
+  --store sqlite     only these stores: ${names.store.join(", ")}; temporal is measured only if it is named here
   --rounds 3         how often everything is measured
   --quick            a tenth of the size, one round: shows that it works, not how fast it is
   --large            W6 with a million parked runs
@@ -92,13 +93,14 @@ function installPeers() {
   };
   if (existsSync(node) && Object.entries(dependencies).every(([name, version]) => installed(name) === version)) return;
   console.log("installing the peers …");
-  const { status } = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--silent"], {
+  // Not `npm ci`: it refuses a lock that lacks binaries for other systems, and a registry may not have those.
+  const { status } = spawnSync("npm", ["install", "--no-audit", "--no-fund", "--silent"], {
     cwd: here,
     stdio: "inherit",
     shell: process.platform === "win32",
   });
   if (status === 0) return;
-  console.error(`The peers could not be installed. Try \`npm ci\` in ${here}.`);
+  console.error(`The peers could not be installed. Try \`npm install\` in ${here}.`);
   process.exit(1);
 }
 
@@ -121,6 +123,10 @@ const removeFolder = () => folder !== undefined && rmSync(folder, { recursive: t
 async function freshTarget({ store, workload }, admin) {
   folder = mkdtempSync(join(tmpdir(), "holdfast-bench-"));
   const target = { store, folder, file: join(folder, "bench.db") };
+  if (store === "temporal") {
+    const url = temporal.url(`bench-${process.pid}-${Math.random().toString(36).slice(2)}`);
+    return { target: { ...target, url }, discard: async () => removeFolder() };
+  }
   if (store !== "postgres") return { target, discard: async () => removeFolder() };
   const name = `bench_${process.pid}_${Math.random().toString(36).slice(2)}`;
   await ask(admin, `CREATE DATABASE ${name}`);
@@ -225,6 +231,14 @@ if (round.some(({ contender }) => contender === "restate")) {
   }
 }
 
+/** One server for all contenders; each measurement has a queue of its own. */
+const temporal = round.some(({ store }) => store === "temporal") ? await startTemporalServer({ own: true }) : undefined;
+if (temporal?.missing !== undefined) {
+  console.log(`Temporal is skipped: ${temporal.missing}`);
+  round = round.filter(({ store }) => store !== "temporal");
+  if (round.length === 0) process.exit(1);
+}
+
 const todo = Array.from({ length: rounds }, (_, r) =>
   round.filter(({ once }) => r === 0 || !once).map((entry) => ({ ...entry, round: r })),
 ).flat();
@@ -250,6 +264,7 @@ async function end(code) {
   ending = true;
   endGroup();
   await server?.stop();
+  if (temporal?.missing === undefined) await temporal?.stop();
   removeFolder();
   process.exit(code);
 }

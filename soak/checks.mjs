@@ -5,6 +5,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { replay } from "holdfast";
 import { kindOf } from "./mix.mjs";
+import { checkEvents, isTemporal, temporalExecutionOf } from "./temporal.mjs";
 
 /**
  * @typedef {import("./effects.mjs").Effect} Effect
@@ -37,13 +38,17 @@ export function checkEnd(info, notes, report) {
 // ── histories ──
 
 /** The number of the execution that a history belongs to. @param {any} history */
-export const executionOf = (history) => history.turns[0]?.jobs.find((/** @type {any} */ job) => job.type === "start")?.execution ?? 1;
+export const executionOf = (history) =>
+  isTemporal(history)
+    ? temporalExecutionOf(history)
+    : (history.turns[0]?.jobs.find((/** @type {any} */ job) => job.type === "start")?.execution ?? 1);
 
 /**
  * D2: a later history contains the earlier one unchanged, except for what the workflow has trimmed.
  * @param {any} before @param {any} after @param {boolean} trims @param {Report} report
  */
 export function checkGrowth(before, after, trims, report) {
+  if (isTemporal(after)) return checkEvents(before, after, report);
   if (executionOf(before) !== executionOf(after)) return;
   const { id, workflow } = after.run;
   /** @type {Map<number, Turn>} */
@@ -59,6 +64,7 @@ export function checkGrowth(before, after, trims, report) {
   if (indexes.some((/** @type {number} */ index, /** @type {number} */ i) => i > 0 && index <= indexes[i - 1]))
     report(`${workflow} ${id}: its turns are out of order`, { indexes });
   if ((indexes.at(-1) ?? -1) < last) report(`${workflow} ${id}: its history lost its end`, { indexes, last });
+  return undefined;
 }
 /** Whether `some` is a subsequence of `all`. @param {any[]} some @param {any[]} all */
 function isPart(some, all) {
@@ -67,17 +73,31 @@ function isPart(some, all) {
   return at === some.length;
 }
 
+/** Milliseconds within which a replay must end. Those that come after one that never ends would wait for it, and are left out. */
+const LONGEST_REPLAY = 30_000;
+let replayHangs = false;
+
 /** Y5: every history replays. @param {any} history @param {Report} report */
 export async function checkReplay(history, report) {
   const kind = kindOf.get(history.run.workflow);
-  if (kind === undefined || history.turns.length === 0) return;
+  if (kind === undefined || history.turns.length === 0 || replayHangs) return;
+  /** @type {NodeJS.Timeout | undefined} */
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => {
+      replayHangs = true;
+      reject(new Error(`it did not end within ${LONGEST_REPLAY} ms`));
+    }, LONGEST_REPLAY);
+  });
   try {
-    await replay(kind.workflow, history);
+    await Promise.race([replay(kind.workflow, history), late]);
   } catch (error) {
     report(`${history.run.workflow} ${history.run.id}: its history does not replay: ${/** @type {Error} */ (error).message}`, {
       error: String(/** @type {Error} */ (error).stack),
       history,
     });
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -178,20 +198,24 @@ function checkAborts(key, executions, frozen, lease, report) {
 
 /**
  * Compares the log of effects with the attempts that the engine lists for a run (D12).
- * @param {any} info @param {number} execution @param {any[]} operations @param {Map<string, Trace>} traces @param {Report} report
+ * @param {any} info @param {{ execution: number, operations: any[], lastOnly: boolean }} listed `lastOnly`: only the last attempt of each operation is listed
+ * @param {Map<string, Trace>} traces @param {Report} report
  */
-export function checkAttempts(info, execution, operations, traces, report) {
+export function checkAttempts(info, { execution, operations, lastOnly }, traces, report) {
   for (const operation of operations) {
     if (!["step", "transaction", "activity"].includes(operation.kind)) continue;
     const { attempts, status, location, kind } = operation;
+    if (lastOnly && status === "abandoned") continue;
     const key = keyOf(info.id, execution, location);
     const executions = traces.get(key)?.executions ?? [];
     const wrong = (/** @type {string} */ what) => report(`${key}: ${what}`, { operation, executions });
-    if (executions.length > attempts.length) wrong(`${executions.length} bodies ran for ${attempts.length} attempts`);
-    if (attempts.some((/** @type {any} */ { number }, /** @type {number} */ i) => number !== i + 1))
+    const known = lastOnly ? (attempts.at(-1)?.number ?? 0) : attempts.length;
+    if (executions.length > known) wrong(`${executions.length} bodies ran for ${known} attempts`);
+    if (!lastOnly && attempts.some((/** @type {any} */ { number }, /** @type {number} */ i) => number !== i + 1))
       wrong("its attempts are not numbered consecutively");
     for (const { attempt, worker } of executions) {
       const row = attempts.find((/** @type {any} */ { number }) => number === attempt);
+      if (row === undefined && lastOnly && attempt < known) continue;
       if (row === undefined) wrong(`attempt ${attempt} ran, but is not listed`);
       else if (worker !== undefined && row.workerId !== worker)
         wrong(`attempt ${attempt} ran on ${worker}, but is listed on ${row.workerId}`);

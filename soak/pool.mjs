@@ -22,7 +22,10 @@ export class Pool {
   /** @type {string[]} */
   findings = [];
 
-  /** @param {{ url: string, effects: string, folder: string, lease: number, workers: number, random: import("./random.mjs").Random }} options */
+  /**
+   * @param {{ url: string, effects: string, folder: string, lease: number, workers: number, faults: number, random: import("./random.mjs").Random }} options
+   * `faults`: milliseconds from one fault to the next
+   */
   constructor(options) {
     this.options = options;
     this.stderr = createWriteStream(join(options.folder, "workers.log"), { flags: "a" });
@@ -61,18 +64,35 @@ export class Pool {
 
   /** Kills, freezes or stops a random worker again and again, until `calm` or `close`. */
   async torment() {
-    const { random, lease } = this.options;
+    const { random, faults } = this.options;
     while (!this.#quiet) {
-      await pause(random.between(100, 900));
+      await this.#untilQuiet(random.between(faults / 5, (9 * faults) / 5));
       if (this.#quiet) return;
-      const place = random.between(0, this.#members.length - 1);
-      const member = this.#members[place];
-      if (member === undefined || member.frozen || member.doomed || !member.ready) continue;
-      const dice = random.next();
-      if (dice < 0.45) void this.#kill(place, member, random.between(0, 400));
-      else if (dice < 0.85) void this.#freeze(place, member, Math.round(lease * (0.5 + 2.5 * random.next())), random.chance(0.2));
-      else void this.#stop(place, member);
+      this.#strike(random.next());
     }
+  }
+  /** Kills a random worker every `faults` milliseconds; halfway in between, another is frozen or stopped. */
+  async tormentSteadily() {
+    const { random, faults } = this.options;
+    for (let isKill = false; !this.#quiet; isKill = !isKill) {
+      await this.#untilQuiet(faults / 2);
+      if (this.#quiet) return;
+      this.#strike(isKill ? 0 : random.between(50, 99) / 100);
+    }
+  }
+  async #untilQuiet(/** @type {number} */ ms) {
+    const until = performance.now() + ms;
+    while (!this.#quiet && performance.now() < until) await pause(Math.min(100, Math.max(0, until - performance.now())));
+  }
+  /** @param {number} dice from 0 to 1: what happens to a random worker */
+  #strike(dice) {
+    const { random, lease } = this.options;
+    const place = random.between(0, this.#members.length - 1);
+    const member = this.#members[place];
+    if (member === undefined || member.frozen || member.doomed || !member.ready) return;
+    if (dice < 0.45) void this.#kill(place, member, random.between(0, 400));
+    else if (dice < 0.85) void this.#freeze(place, member, Math.round(lease * (0.5 + 2.5 * random.next())), random.chance(0.2));
+    else void this.#stop(place, member);
   }
   /** @param {number} place @param {Member} member @param {number} gap */
   async #kill(place, member, gap) {

@@ -1,6 +1,6 @@
 // npm run soak -- [options]; `--help` lists them.
 // Runs a mix of workflows while the worker processes are killed, frozen and stopped at random; then checks every run. On PostgreSQL,
-// connections are also cut and slowed down, and the server itself is killed unless --url names it.
+// connections are also cut and slowed down, and the server itself is killed unless --url names it. On Temporal, a worker is killed every 30 s.
 // The last line is "soak: ok …" or "soak: FAILED …"; after a failure the folder keeps everything that explains it.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -17,10 +17,12 @@ import { readOptions } from "./options.mjs";
 import { Pool } from "./pool.mjs";
 import { Postgres } from "./postgres.mjs";
 import { randomOf } from "./random.mjs";
+import { LEFT_OUT, NOT_CHECKED, startTemporal, withoutGivenBack } from "./temporal.mjs";
 import { audit } from "./workflows.mjs";
 
 const options = readOptions();
-const { minutes, workers, seed, lease, mostOpen, drain, mix } = options;
+const { minutes, workers, seed, lease, faults, mostOpen, drain, mix } = options;
+const isTemporal = options.store === "temporal";
 
 const folder = options.folder === undefined ? mkdtempSync(join(tmpdir(), `holdfast-soak-${seed}-`)) : resolve(options.folder);
 mkdirSync(folder, { recursive: true });
@@ -107,12 +109,26 @@ function nextKind() {
 
 // ── the soak ──
 
-/** Every run in the store, children included. @param {Holdfast} engine */
+/** How many runs are open, children included. @param {Holdfast} engine */
+async function openRuns(engine) {
+  const counts = Object.entries(await engine.count({ queue: "default" }));
+  return counts.reduce((sum, [status, count]) => (CLOSED.has(status) || status === "continued" ? sum : sum + count), 0);
+}
+/** Every run in the store, children included. Temporal lists a run some time after it has begun. @param {Holdfast} engine */
 async function everyRun(engine) {
+  for (let tries = 0; ; tries++) {
+    const infos = await listedRuns(engine);
+    const known = new Set(infos.map(({ id }) => id));
+    if (tries === 10 || [...runs.keys()].every((id) => known.has(id))) return infos;
+    await pause(500);
+  }
+}
+/** @param {Holdfast} engine */
+async function listedRuns(engine) {
   const infos = [];
   let cursor;
   do {
-    const page = await engine.list({ limit: 500, ...(cursor !== undefined && { cursor }) });
+    const page = await engine.list({ queue: "default", limit: 500, ...(cursor !== undefined && { cursor }) });
     infos.push(...page.runs);
     cursor = page.cursor;
   } while (cursor !== undefined);
@@ -133,23 +149,31 @@ async function readLedger(engine) {
 async function main() {
   console.log(`soak: seed ${seed}, ${options.store}, ${workers} workers, lease ${lease} ms, ${Number(minutes) * 60} s, in ${folder}`);
   const postgres = options.store === "postgres" ? await Postgres.start(options.url, randomOf(Number(seed) + 2)) : undefined;
+  const temporal = isTemporal ? await startTemporal(options.url, `soak-${seed}-${Date.now()}`) : undefined;
+  if (temporal !== undefined) {
+    for (const [name, why] of LEFT_OUT) console.log(`  without ${name}: ${why}`);
+    for (const what of NOT_CHECKED) console.log(`  not checked: ${what}`);
+  }
   try {
-    return await storm(postgres);
+    return await storm(postgres, temporal?.url);
   } finally {
     await postgres?.close();
+    await temporal?.close();
   }
 }
 
-/** @param {Postgres | undefined} postgres */
-async function storm(postgres) {
+/** @param {Postgres | undefined} postgres @param {string | undefined} temporalUrl */
+async function storm(postgres, temporalUrl) {
   if (postgres !== undefined) await ask(postgres.direct, makeTable);
-  const url = postgres?.url ?? (options.store === "memory" ? "memory:" : `file:${paths.database}`);
+  const url = temporalUrl ?? postgres?.url ?? (options.store === "memory" ? "memory:" : `file:${paths.database}`);
   const engines = [await Holdfast.open(url, { logger })];
   if (options.store !== "memory") engines.push(await Holdfast.open(url, { logger }));
   const [engine] = /** @type {[Holdfast]} */ (engines);
   const shared = { lease: Number(lease), workers: Number(workers), random: randomOf(Number(seed) + 1) };
   const pool =
-    options.store === "memory" ? new LocalPool({ engine, ...shared }) : new Pool({ url, effects: paths.effects, folder, ...shared });
+    options.store === "memory"
+      ? new LocalPool({ engine, ...shared })
+      : new Pool({ url, effects: paths.effects, folder, faults, ...shared });
   const observer = new Observer(/** @type {Holdfast} */ (engines.at(-1)), report);
   const status = (/** @type {string} */ phase) =>
     console.log(
@@ -159,7 +183,7 @@ async function storm(postgres) {
   let phase = "storm";
   const ticker = setInterval(() => status(phase), 3_000);
   try {
-    const tormented = pool.torment();
+    const tormented = isTemporal && pool instanceof Pool ? pool.tormentSteadily() : pool.torment();
     postgres?.torment();
     const until = seconds() + Number(minutes) * 60;
     let watching = true;
@@ -205,18 +229,19 @@ const serverFaults = (postgres) =>
 /** @param {Holdfast} engine @param {Observer} observer @param {{ findings: string[] }} pool */
 async function check(engine, observer, pool) {
   // Children that their parents do not wait for may end later.
-  for (let tries = 0; tries < 100 && (await everyRun(engine)).some(({ status }) => !CLOSED.has(status)); tries++) await pause(100);
-  const ledger = options.store === "memory" ? [] : await readLedger(engine);
+  for (let tries = 0; tries < 100 && (await openRuns(engine)) > 0; tries++) await pause(100);
+  const hasLedger = options.store !== "memory" && !isTemporal;
+  const ledger = hasLedger ? await readLedger(engine) : [];
   const infos = await everyRun(engine);
   note({ e: "seen", keys: [] });
-  const effects = readEffects(paths.effects);
-  const traces = tracesOf(effects);
+  const effects = readEffects(paths.effects).filter(isChecked);
+  const traces = isTemporal ? withoutGivenBack(tracesOf(effects), effects) : tracesOf(effects);
   const known = new Set(infos.map(({ id }) => id));
   for (const id of runs.keys()) if (!known.has(id)) report(`${id} was started, but is not in the store`);
   /** @type {Map<string, Map<string, number>>} */
   const table = new Map();
   let operationCount = 0;
-  for (const info of infos) {
+  const checkOne = async (/** @type {(typeof infos)[number]} */ info) => {
     const byStatus = table.get(info.workflow) ?? new Map();
     table.set(info.workflow, byStatus);
     byStatus.set(info.status, (byStatus.get(info.status) ?? 0) + 1);
@@ -225,18 +250,27 @@ async function check(engine, observer, pool) {
     const history = await run.history();
     const operations = await run.operations();
     operationCount += operations.length;
-    if (history.turns.length === 0) continue;
+    if (history.turns.length === 0) return;
     observer.compare(info.id, history);
     await checkReplay(history, report);
-    checkAttempts(info, executionOf(history), operations, traces, report);
+    if (isTemporal && info.workflow === "stubborn") return;
+    checkAttempts(info, { execution: executionOf(history), operations, lastOnly: isTemporal }, traces, report);
     checkSaga(info, traces, report);
-  }
+  };
+  const left = [...infos];
+  const checker = async () => {
+    for (let info = left.pop(); info !== undefined; info = left.pop()) await checkOne(info);
+  };
+  await Promise.all(Array.from({ length: isTemporal ? 8 : 1 }, checker));
   const counts = checkEffects(effects, traces, Number(lease), report);
-  if (options.store !== "memory") checkLedger(infos, ledger, report);
+  if (hasLedger) checkLedger(infos, ledger, report);
   for (const effect of complaints(effects)) if (!isOutage(effect.message)) report(`a worker logged: ${effect.message}`, effect);
   for (const finding of pool.findings) report(finding);
   return { table, counts, runs: infos.length, operations: operationCount, rows: ledger.length };
 }
+
+/** See `NOT_CHECKED`. @param {import("./effects.mjs").Effect} effect */
+const isChecked = (effect) => !(isTemporal && "key" in effect && effect.key.startsWith("stubborn-"));
 
 /**
  * The unexpected errors that workers logged. A worker that is stopped while the server is unreachable can't store its results: it logs
@@ -270,7 +304,7 @@ const limit = setTimeout(
     console.log(`soak: FAILED seed ${seed}: it did not finish in time; see ${folder}`);
     process.exit(1);
   },
-  (Number(minutes) * 60 + 2 * Number(drain) + 60) * 1_000,
+  ((isTemporal ? 2 : 1) * Number(minutes) * 60 + 2 * Number(drain) + 60) * 1_000,
 );
 
 try {

@@ -6,7 +6,26 @@ import { byCallers, until } from "../statistics.mjs";
 const CONCURRENCY = 100;
 const HOUR = 3_600;
 
-export async function open({ url }) {
+/** By part of the workload; a queue looks for work as often as it is told to, here every 10 ms instead of once per second. */
+const POLLED = { minPollingIntervalMs: 10 };
+const LIMITS = {
+  concurrency: { globalConcurrency: 50, workerConcurrency: 50 },
+  rate: { rateLimit: { limitPerPeriod: 1_000_000, periodSec: 1 } },
+  keys: { partitionConcurrency: 1 },
+};
+const KEYS = 100;
+
+export async function open({ url }, { workload, part } = {}) {
+  const moments = { ends: [], starts: [] };
+  const job = DBOS.registerWorkflow(async (i) => i, { name: "job" });
+  const turnstile = DBOS.registerWorkflow(
+    async (i) => {
+      moments.starts.push(performance.now());
+      await step("work", i);
+      moments.ends.push(performance.now());
+    },
+    { name: "turnstile" },
+  );
   let begun = 0;
   let seen = () => {};
   const step = (name, value) => DBOS.runStep(async () => value, { name });
@@ -72,9 +91,28 @@ export async function open({ url }) {
   );
   DBOS.setConfig({ name: "bench", systemDatabaseUrl: url, logLevel: "error", runAdminServer: false });
   await DBOS.launch();
+  if (workload === "jobs") await DBOS.registerQueue("jobs", { ...POLLED, workerConcurrency: CONCURRENCY, ...LIMITS[part] });
+  if (workload === "slots") await DBOS.registerQueue("jobs", { ...POLLED, globalConcurrency: 1, workerConcurrency: 1 });
   const result = async (workflow, ...args) => (await DBOS.startWorkflow(workflow)(...args)).getResult();
 
+  /** DBOS has no call that enqueues several. */
+  const enqueued = async (workflow, count) => {
+    const handles = [];
+    await byCallers(CONCURRENCY, count, async (i) => {
+      const enqueueOptions = part === "keys" ? { enqueueOptions: { queuePartitionKey: `key-${i % KEYS}` } } : {};
+      handles.push(await DBOS.startWorkflow(workflow, { queueName: "jobs", ...enqueueOptions })(i));
+    });
+    await Promise.all(handles.map((handle) => handle.getResult()));
+  };
+
   return {
+    jobs: (count) => enqueued(job, count),
+    async gaps(count) {
+      moments.starts = [];
+      moments.ends = [];
+      await enqueued(turnstile, count);
+      return moments.starts.slice(1).map((start, i) => start - moments.ends[i]);
+    },
     throughput: (runs) => byCallers(CONCURRENCY, runs, (i) => result(five, { i })),
     latency: () => result(one),
     depth: (steps) => result(chain, steps),

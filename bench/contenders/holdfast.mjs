@@ -48,7 +48,23 @@ const parent = workflow("parent", async (ctx, children) => {
   const outcomes = await ctx.parallel(Array.from({ length: children }, () => (branch) => branch.child(one, undefined)));
   return outcomes.filter(({ status }) => status === "fulfilled").length;
 });
-const workflows = [five, one, chain, wide, patient, parked, entity, parent];
+/** What has ended and started, in the order in which it did. */
+const moments = { ends: [], starts: [] };
+const job = workflow("job", async (_ctx, i) => i);
+const turnstile = workflow("turnstile", async (ctx, i) => {
+  moments.starts.push(performance.now());
+  await ctx.step("work", async () => i);
+  moments.ends.push(performance.now());
+});
+/** By part of the workload. */
+const LIMITS = {
+  concurrency: { concurrency: 50 },
+  rate: { rate: { limit: 1_000_000, per: "1s" } },
+  keys: { perKey: { concurrency: 1 } },
+};
+const KEYS = 100;
+
+const workflows = [job, turnstile, five, one, chain, wide, patient, parked, entity, parent];
 
 const addressOf = ({ store, file, url }, synchronous) => {
   if (store === "none") return "memory:";
@@ -56,7 +72,7 @@ const addressOf = ({ store, file, url }, synchronous) => {
   return `file:${file}${synchronous === undefined ? "" : `?synchronous=${synchronous}`}`;
 };
 
-export async function open(target, { synchronous, workers, workload }) {
+export async function open(target, { synchronous, workers, workload, part }) {
   const engine = await Holdfast.open(addressOf(target, synchronous));
   const work = (options) => engine.worker({ workflows, concurrency: 100, determinism: "off", ...options });
   if (workers > 0) await work({});
@@ -64,8 +80,32 @@ export async function open(target, { synchronous, workers, workload }) {
   if (workload === "W5") await work({ queue: "evicted", cachedRuns: 0 });
   if (workload === "W6") await work({ queue: "crowd", cachedRuns: 100 });
 
+  if (workload === "jobs" || workload === "slots") {
+    const limits = workload === "slots" ? { concurrency: 1 } : LIMITS[part];
+    if (limits !== undefined) await engine.queues.set("jobs", limits);
+    await work({ queue: "jobs" });
+  }
+
   let longRuns = 0;
   return {
+    async jobs(count) {
+      const keyOf = (i) => (part === "keys" ? { key: `key-${i % KEYS}` } : {});
+      const started = await engine.startMany(
+        job,
+        Array.from({ length: count }, (_, i) => ({ input: i, queue: "jobs", ...keyOf(i) })),
+      );
+      await Promise.all(started.map((run) => run.result()));
+    },
+    async gaps(count) {
+      moments.starts = [];
+      moments.ends = [];
+      const started = await engine.startMany(
+        turnstile,
+        Array.from({ length: count }, (_, i) => ({ input: i, queue: "jobs" })),
+      );
+      await Promise.all(started.map((run) => run.result()));
+      return moments.starts.slice(1).map((start, i) => start - moments.ends[i]);
+    },
     async throughput(runs) {
       const started = await engine.startMany(
         five,
