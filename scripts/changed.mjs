@@ -13,13 +13,14 @@ const RUNS_UNSEEN_CODE =
 const READS_ALL = /^(scripts|simulation)\/.*\.test\.mjs$|\/docs\.test\.ts$/;
 
 /** Files that every test uses through the setup of vitest. */
-const USED_BY_ALL = /^packages\/(postgres-server\/src\/|core\/test\/seeds\.ts$)/;
-const CODE = /^(packages\/[^/]+\/(src|test)|scripts)\/.*\.(ts|mjs)$/;
+const USED_BY_ALL = /^packages\/((postgres|temporal)-server\/src\/|core\/test\/seeds\.ts$)/;
+const CODE = /^(packages\/[^/]+\/(src|test)|scripts|site)\/.*\.(ts|mjs)$/;
 const PROGRAM = /^(examples|soak|simulation)\//;
 const PAGE = /\.md$/;
 const FIXTURE = /^(packages\/[^/]+\/test)\//;
 /** Files that no test depends on. */
-const WITHOUT_TESTS = /^(bench|\.ci)\/|^(LICENSE|\.gitignore|biome\.json|knip\.json)$|\/LICENSE$/;
+const WITHOUT_TESTS =
+  /^(bench|\.ci|site\/\.vitepress)\/|^site\/(package|package-lock)\.json$|^(LICENSE|\.gitignore|biome\.json|knip\.json)$|\/LICENSE$/;
 
 /**
  * @param {readonly string[]} changed paths from the root
@@ -27,14 +28,16 @@ const WITHOUT_TESTS = /^(bench|\.ci)\/|^(LICENSE|\.gitignore|biome\.json|knip\.j
  * @returns {string[] | undefined} the files whose tests have to run; undefined if every test has to
  */
 export function affected(changed, tests) {
-  const unseen = () => tests.filter(({ text }) => RUNS_UNSEEN_CODE.test(text)).map(({ path }) => path);
+  const unseen = (folder = "") =>
+    tests.filter(({ path, text }) => path.startsWith(folder) && RUNS_UNSEEN_CODE.test(text)).map(({ path }) => path);
   /** @type {Set<string>} */
   const files = new Set();
   for (const path of changed) {
     const [, fixtures] = FIXTURE.exec(path) ?? [];
     if (WITHOUT_TESTS.test(path) || PAGE.test(path)) continue;
     if (USED_BY_ALL.test(path)) return undefined;
-    if (CODE.test(path) || PROGRAM.test(path)) for (const one of [path, ...unseen()]) files.add(one);
+    // Test code is run by tests of its package alone.
+    if (CODE.test(path) || PROGRAM.test(path)) for (const one of [path, ...unseen(fixtures)]) files.add(one);
     // A fixture or a program that tests read or start: no test imports it.
     if (fixtures !== undefined && !path.endsWith(".ts")) {
       for (const test of tests) if (test.path.startsWith(`${fixtures}/`)) files.add(test.path);
@@ -71,7 +74,7 @@ async function changedSince(commit) {
 }
 
 function testFiles() {
-  return ["packages", "scripts", "simulation"]
+  return ["packages", "examples", "scripts", "simulation"]
     .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((path) => join(root, folder, path)))
     .filter((path) => /\.test\.(ts|mjs)$/.test(path) && !path.includes("node_modules"))
     .map((path) => ({ path: relative(root, path).replaceAll("\\", "/"), text: readFileSync(path, "utf8") }));

@@ -5,6 +5,7 @@ import { affected } from "./changed.mjs";
 
 const tests = [
   { path: "packages/core/test/values/retry.test.ts", text: `import { retry } from "../../src/values/retry.ts";` },
+  { path: "packages/holdfast/test/poison.test.ts", text: "const child = spawn(process.execPath, [script]);" },
   { path: "packages/kv/test/killed.test.ts", text: "const child = spawn(process.execPath, [script]);" },
   { path: "packages/kv/test/conformance.test.ts", text: "" },
   { path: "packages/kv/test/docs.test.ts", text: "" },
@@ -17,7 +18,7 @@ test.each([
   [
     "a source: the tests that import it, and those that run it in other processes",
     ["packages/core/src/values/retry.ts"],
-    ["packages/core/src/values/retry.ts", "packages/kv/test/killed.test.ts", ...ALWAYS],
+    ["packages/core/src/values/retry.ts", "packages/kv/test/killed.test.ts", "packages/holdfast/test/poison.test.ts", ...ALWAYS],
   ],
   [
     "a program of another process: all tests of its package",
@@ -32,10 +33,10 @@ test.each([
   [
     "an example: the tests that run examples",
     ["examples/order/demo.mjs"],
-    ["examples/order/demo.mjs", "packages/kv/test/killed.test.ts", ...ALWAYS],
+    ["examples/order/demo.mjs", "packages/kv/test/killed.test.ts", "packages/holdfast/test/poison.test.ts", ...ALWAYS],
   ],
   [
-    "a test: itself",
+    "a test: itself, and those of its package that run other processes",
     ["packages/kv/test/conformance.test.ts"],
     ["packages/kv/test/conformance.test.ts", "packages/kv/test/killed.test.ts", ...ALWAYS],
   ],
@@ -52,6 +53,7 @@ test.each([
   "packages/core/package.json",
   "packages/postgres/src/sql/001/claims.sql",
   "packages/postgres-server/src/cluster.mjs",
+  "packages/temporal-server/src/guard.mjs",
   "packages/core/test/seeds.ts",
   "something/new",
 ])("%s: every test", (path) => {

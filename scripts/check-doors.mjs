@@ -23,9 +23,10 @@ const rooms = new Map([
   ["conformance", ["core", "host", "holdfast", "type kv"]], // its suite for drivers needs the type of a driver
   ["simulation", ["core", "host", "holdfast"]],
   ["otel", ["type holdfast"]],
-  ["cli", ["core", "host", "holdfast", "postgres", "kv", "temporal", "conformance", "simulation"]],
+  ["cli", ["core", "host", "holdfast", "postgres", "kv", "temporal", "conformance", "simulation", "create-holdfast"]],
   ["dashboard", ["type cli"]],
   ["create-holdfast", []],
+  ["libsql", []],
   ["postgres-server", []],
   ["temporal-server", []],
 ]);

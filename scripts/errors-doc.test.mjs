@@ -4,13 +4,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorCatalog } from "@holdfast/core";
 import { kvErrors } from "@holdfast/kv";
+import { temporalErrors } from "@holdfast/temporal";
 import { engineErrors } from "holdfast";
 import { storeErrors } from "holdfast/store";
 import { expect, test } from "vitest";
 import { errorsPage, page } from "./errors-doc.mjs";
 import { root } from "./setup.mjs";
 
-const catalogs = { core: errorCatalog, engine: engineErrors, store: storeErrors, kv: kvErrors };
+const catalogs = { core: errorCatalog, engine: engineErrors, store: storeErrors, kv: kvErrors, temporal: temporalErrors };
 
 test("docs/errors.md is up to date: run `npm run docs`", () => {
   expect(readFileSync(join(root, page), "utf8")).toBe(errorsPage(catalogs));
@@ -24,7 +25,7 @@ test("every error has a section and a table row", () => {
     expect(text).toContain(summary);
     expect(text).toContain(whatToDo);
   }
-  for (const { code, name, summary, whatToDo } of [...engineErrors, ...storeErrors, ...kvErrors]) {
+  for (const { code, name, summary, whatToDo } of [...engineErrors, ...storeErrors, ...kvErrors, ...temporalErrors]) {
     expect(text).toContain(`| \`${code}\` | ${name ?? ""} |`);
     expect(text).toContain(`### \`${code}\`\n`);
     expect(text).toContain(summary);

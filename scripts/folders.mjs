@@ -4,13 +4,6 @@
 
 /** A relative import: both files from the root. @typedef {{ from: string, to: string }} Import */
 
-/** Known cycles of folders. None may be added. */
-const known = [
-  ["packages/core/src/executor/replay", "packages/core/src/executor/resume"],
-  ["packages/holdfast/src/engine", "packages/holdfast/src/host"],
-  ["packages/kv/src/host", "packages/kv/src/options.ts"],
-];
-
 /**
  * The cycles of folders that import one another, with an import from each folder.
  * @param {readonly Import[]} imports
@@ -26,14 +19,12 @@ export function roundTrips(imports) {
     entry(targets, step.to, () => one);
   }
   return [...levels].flatMap(([parent, level]) =>
-    circlesOf(level)
-      .filter((circle) => !known.some((set) => circle.every((name) => set.includes(`${parent}/${name}`))))
-      .map((circle) => {
-        const ways = circle.flatMap((name) =>
-          [...(level.get(name) ?? [])].filter(([to]) => circle.includes(to)).map(([to, { from }]) => `${name} imports ${to} in ${from}`),
-        );
-        return `${parent}: imports between folders go one way, but ${ways.join(", ")}`;
-      }),
+    circlesOf(level).map((circle) => {
+      const ways = circle.flatMap((name) =>
+        [...(level.get(name) ?? [])].filter(([to]) => circle.includes(to)).map(([to, { from }]) => `${name} imports ${to} in ${from}`),
+      );
+      return `${parent}: imports between folders go one way, but ${ways.join(", ")}`;
+    }),
   );
 }
 

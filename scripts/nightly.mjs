@@ -4,6 +4,7 @@
 
 import { join } from "node:path";
 import { build, install, programOf, root, run } from "./setup.mjs";
+import { provideServer } from "./temporal.mjs";
 
 Object.assign(process.env, { HOLDFAST_NIGHTLY: "1", PROPERTY_RUNS: "20" });
 
@@ -17,12 +18,15 @@ const program =
 const parts = [
   ["install", install],
   ["build", build],
+  ["Temporal server", provideServer],
   ["tests", () => run(process.execPath, [programOf("vitest", "vitest"), "run"], { stdio: "inherit" })],
+  ["tutorial", program("scripts/tutorial.mjs")],
   ["worlds", program("simulation/run.mjs", "--fresh", "--seeds", "20000")],
   ["worlds on SQLite", program("simulation/run.mjs", "--fresh", "--seeds", "2000", "--store", "sqlite")],
   ["planted bugs", program("simulation/run.mjs", "--planted")],
   ["soak", program("soak/run.mjs", "--minutes", "15")],
   ["soak on Postgres", program("soak/run.mjs", "--minutes", "15", "--store", "postgres")],
+  ["soak on Temporal", program("soak/run.mjs", "--minutes", "20", "--store", "temporal")],
 ];
 
 const failed = [];

@@ -165,8 +165,27 @@ const introduction = `# Rules and their tests
 Every rule of the [contract](semantics.md) with the test files that prove it: a test carries the rule's id in its title. "(types)" marks a file that only checks what the types say. \`npm run docs\` writes this page; a test fails when the page is out of date or when a rule has no test.
 `;
 
-/** Generates the page of proofs. @param {string} text the page of rules @param {Proofs} proofs */
-export function proofsPageOf(text, proofs) {
+const coreIntroduction = `## Temporal's Core
+
+What the constructs of the model are on [a Temporal cluster](temporal.md): the commands that Core is sent, and the jobs that it returns. The title of each test says it.
+`;
+/** Titles of tests about Temporal's Core begin with this. */
+const CORE = "Core: ";
+
+/** The tests about Temporal's Core: their titles, by file. @param {string} root */
+export function coreTestsIn(root) {
+  return testFiles(root).flatMap((path) =>
+    titlesIn(path, readFileSync(join(root, path), "utf8")).flatMap((title) => (title.startsWith(CORE) ? { path, title } : [])),
+  );
+}
+
+/**
+ * Generates the page of proofs.
+ * @param {string} text the page of rules
+ * @param {Proofs} proofs
+ * @param {{ path: string, title: string }[]} coreTests
+ */
+export function proofsPageOf(text, proofs, coreTests) {
   const lines = [introduction];
   for (const line of text.split("\n")) {
     const [, rule] = /^- ([A-Z]\d+) /.exec(line) ?? [];
@@ -177,6 +196,12 @@ export function proofsPageOf(text, proofs) {
     else if (line === "" && lines.at(-1)?.startsWith("- **")) lines.push("");
   }
   if (lines.at(-1) !== "") lines.push("");
+  if (coreTests.length > 0) {
+    lines.push(coreIntroduction);
+    for (const { path, title } of coreTests)
+      lines.push(`- ${title.slice(CORE.length)}: [${path.replace(/^packages\/|(test|src)\//g, "")}](../${path})`);
+    lines.push("");
+  }
   return lines.join("\n");
 }
 
@@ -193,7 +218,7 @@ if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) 
   const root = resolve(import.meta.dirname, "..");
   const text = readFileSync(join(root, rulesPage), "utf8");
   const proofs = proofsIn(root);
-  writeFileSync(join(root, proofsPage), proofsPageOf(text, proofs));
+  writeFileSync(join(root, proofsPage), proofsPageOf(text, proofs, coreTestsIn(root)));
   const unproven = unprovenOn(text, proofs);
   if (unproven.length > 0) console.error(`rules without a test: ${unproven.join(", ")}`);
 }

@@ -1,23 +1,49 @@
-// The TypeScript in the pages: every snippet compiles against the packages' sources; those of the READMEs also run and print what the
-// comments after their console.log calls say.
+// The TypeScript in the pages and in documentation comments: every snippet compiles against the packages' sources; those of the READMEs,
+// guides and comments also run and print what the comments after their console.log calls say.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { pages, readmes, readPage } from "./pages.mjs";
+import { isMigration, pages, readPage, runnablePages } from "./pages.mjs";
 import { programOf, root, run } from "./setup.mjs";
+import { examples } from "./tsdoc.mjs";
 
 /** @typedef {{ page: string, line: number, code: string, name: string }} Snippet */
 
-/** @param {string} page @returns {Snippet[]} */
+/**
+ * A snippet that the text asks to be saved as a file gets that name, in a folder with the other files of the page: they import each other.
+ * When a file is saved once more, the folder begins anew, with copies of the others.
+ * @param {string} page
+ * @returns {Snippet[]}
+ */
 function snippetsOf(page) {
   const text = readPage(page);
-  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((match) => {
-    const line = text.slice(0, match.index).split("\n").length;
-    return { page, line, code: match[1] ?? "", name: `${page.replaceAll(/\W/g, "-")}-${line}` };
-  });
+  const base = page.replaceAll(/\W/g, "-");
+  /** @type {Snippet[]} */
+  const found = [];
+  /** @type {Map<string, Snippet>} */
+  let project = new Map();
+  let projects = 0;
+  for (const match of text.matchAll(/^```ts\n(.*?)^```$/gms)) {
+    const before = text.slice(0, match.index);
+    const line = before.split("\n").length;
+    const snippet = { page, line, code: match[1] ?? "", name: `${base}-${line}` };
+    const [, file] = /[Ss]ave this as `([^`]+)\.ts`:?\s*$/.exec(before) ?? [];
+    if (file !== undefined) {
+      if (project.has(file)) {
+        projects++;
+        project = new Map([...project].map(([path, one]) => [path, { ...one, name: `${base}-${projects}/${path}` }]));
+        found.push(...[...project].filter(([path]) => path !== file).map(([, one]) => one));
+      }
+      snippet.name = `${base}-${projects}/${file}`;
+      project.set(file, snippet);
+    }
+    found.push(snippet);
+  }
+  return found;
 }
-const snippets = pages.flatMap(snippetsOf);
+const inComments = examples();
+const snippets = [...pages.flatMap(snippetsOf), ...inComments];
 
 /** Inside the repository, so that the packages are found by name and vitest compiles what it imports. @type {string} */
 let folder;
@@ -26,7 +52,10 @@ beforeAll(() => {
   mkdirSync(cache, { recursive: true });
   folder = mkdtempSync(join(cache, "snippets-"));
   // Blank lines before the code make the compiler's line numbers those of the page.
-  for (const { line, code, name } of snippets) writeFileSync(join(folder, `${name}.ts`), `${"\n".repeat(line)}${code}`);
+  for (const { line, code, name } of snippets) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, `${name}.ts`), `${"\n".repeat(line)}${code}`);
+  }
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -37,7 +66,7 @@ test("every snippet compiles", async () => {
       ...{ noEmit: true, composite: false, declaration: false, declarationMap: false, sourceMap: false },
       ...{ rewriteRelativeImportExtensions: false, allowImportingTsExtensions: true, types: ["node"] },
     },
-    include: ["*.ts"],
+    include: ["**/*.ts"],
   };
   writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(config));
   const { output } = await run(process.execPath, [programOf("typescript", "tsc"), "-p", folder], { stdio: "pipe" });
@@ -46,12 +75,15 @@ test("every snippet compiles", async () => {
 }, 120_000);
 
 test("no page has code that escapes the check", () => {
-  const others = pages.filter((page) => /^ *```(typescript|tsx|mts|js|javascript|jsx)\b/m.test(readPage(page)));
+  const otherLanguage = /^ *```(typescript|tsx|mts|js|javascript|jsx)\b/m;
+  const others = pages.filter((page) =>
+    otherLanguage.test(isMigration(page) ? readPage(page).replaceAll(/^```js$/gm, "```") : readPage(page)),
+  );
   expect(others).toEqual([]);
 });
 
-describe("every snippet of a README prints what it says", () => {
-  const runnable = snippets.filter(({ page }) => readmes.includes(page));
+describe("every snippet of a README, guide or documentation comment prints what it says", () => {
+  const runnable = snippets.filter((snippet) => runnablePages.includes(snippet.page) || inComments.includes(snippet));
   // The packages are compiled when they are first imported, which takes longer than all snippets: no snippet's time is spent on that.
   beforeAll(async () => {
     const imported = new Set(runnable.flatMap(({ code }) => [...code.matchAll(/ from "([^".][^"]*)"/g)].map((match) => match[1] ?? "")));

@@ -5,8 +5,11 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
+import { buildSite } from "../site/build.mjs";
+import { leaveOutBrowser, provideBrowser } from "./browser.mjs";
 import { vitestFor } from "./changed.mjs";
 import { build, install, programOf, root, run, workspacePackages } from "./setup.mjs";
+import { findServer, isRequired, leaveOut, provideServer } from "./temporal.mjs";
 
 /** @typedef {{ ok: boolean, output: string, skipped?: boolean }} Outcome */
 
@@ -105,7 +108,8 @@ function countTests(report) {
 const LINES = 6;
 /** @param {string} file @param {string} test @param {string[]} messages */
 function complaint(file, test, messages) {
-  const [message = ""] = messages;
+  // Of a test that timed out the report has only this as its message.
+  const message = (messages[0] ?? "").replace("STACK_TRACE_ERROR", "The test took too long.");
   const lines = message.split("\n").slice(0, LINES);
   return [`FAIL ${relative(root, file)} > ${test}`, ...lines.map((line) => `     ${line.slice(0, 1_500)}`)].join("\n");
 }
@@ -128,16 +132,37 @@ async function vitestArguments(given) {
   return [...(await vitestFor(isNext ? given[at + 1] : equated)), ...rest];
 }
 
+/** The browser for the tests of the dashboard. Without one they are left out, with a line, or fail the run if every test is required. */
+async function browser() {
+  const found = await provideBrowser();
+  if (found.ok || isRequired) return { ...found, skipped: found.ok };
+  leaveOutBrowser();
+  notRun += `Not run: the tests of the dashboard in a browser. ${found.output}`;
+  return { ok: true, output: "", skipped: true };
+}
+
 let counts = none();
+/** What was not run, and why. */
+let notRun = "";
 
 if (await phase("install", install)) {
   // Two heavy phases at a time use two cores well. The phase that needs the build comes last.
   const built = phase("typecheck", build);
+  const server = await findServer();
+  const isMissing = !server.ok && !isRequired;
+  if (isMissing) {
+    leaveOut();
+    notRun = `Not run: the tests against a Temporal server. ${server.output}`;
+  }
   await Promise.all([
+    server.ok || isMissing ? true : phase("temporal", provideServer),
+    phase("browser", browser),
     built,
     phase("lint", () => tool("@biomejs/biome", "biome", "ci", "--error-on-warnings", "--colors=off")).then(async () => {
       await phase("doors", () => run(process.execPath, [join(root, "scripts", "check-doors.mjs")], { stdio: "pipe" }));
       await phase("knip", () => tool("knip", "knip", "--no-progress"));
+      // Under a path, as it may be served: a link that ignores it is broken.
+      if (isRequired) await phase("site", () => buildSite("/some/path/"));
     }),
     built.then(async (ok) => {
       if (ok) await phase("packaging", () => each(packaging()));
@@ -153,6 +178,7 @@ if (await phase("install", install)) {
 }
 
 for (const one of counts.complaints) console.log(one);
+process.stdout.write(notRun);
 if (failed.length > 0) console.log(`failed: ${failed.join(", ")}`);
 console.log(`tests: ${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 process.exitCode = failed.length > 0 ? 1 : 0;

@@ -1,0 +1,6 @@
+import { define } from "./body.mjs";
+
+define(
+  (name, work) => test(name, work, 120_000),
+  (actual, expected) => expect(actual).toBe(expected),
+);

@@ -1,0 +1,3 @@
+import { play } from "./trip.mjs";
+
+await play();

@@ -1,0 +1,1 @@
+export function play(): Promise<number>;
