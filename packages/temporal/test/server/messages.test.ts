@@ -97,6 +97,9 @@ interface Pressed {
   readonly adds: number[];
   readonly errors: string[];
 }
+/** Errors that only a fault of the host explains are listed with their text. */
+const EXPECTED = new Set(["RunClosedError", "UpdateFailedError", "ReceiveClosedError"]);
+const nameOf = ({ name, message }: Error): string => (EXPECTED.has(name) ? name : `${name}: ${message}`);
 const nothing = (): Pressed => ({ ticks: [], adds: [], errors: [] });
 /** Sends ticks every 5 ms and updates from five callers until `isOver`, or until the run is closed. */
 async function press(run: Entity, isOver: () => boolean, pressed: Pressed = nothing()): Promise<Pressed> {
@@ -108,7 +111,7 @@ async function press(run: Entity, isOver: () => boolean, pressed: Pressed = noth
       const sending = run.signal("tick", n).then(
         () => void ticks.push(n),
         (error: Error) => {
-          errors.push(error.name);
+          errors.push(nameOf(error));
           if (error instanceof RunClosedError) isClosed = true;
         },
       );
@@ -124,7 +127,7 @@ async function press(run: Entity, isOver: () => boolean, pressed: Pressed = noth
         expect(await run.update("add", n, { acceptWithin: "20s" })).toBe(n);
         adds.push(n);
       } catch (error) {
-        errors.push((error as Error).name);
+        errors.push(nameOf(error as Error));
         if (error instanceof RunClosedError) return;
       }
     }
