@@ -19,6 +19,14 @@ export const temporalErrors: readonly HostErrorEntry[] = [
     whatToDo: "Read the server's message, which the error contains.",
   },
   {
+    code: "HF_TEMPORAL_LIMIT",
+    retryable: true,
+    summary:
+      "A message was refused because the run has got as many of its kind as Temporal allows in one execution: 10,000 signals and 2,000 updates by default. The message was not delivered, and the run is unharmed.",
+    whatToDo:
+      "Let the run go on in new executions: `checkpointEvery` of a receive, `commitInterval` of a loop, or `ctx.continueAsNew`. A run that gets more messages than its worker can answer needs fewer senders, or more than one run.",
+  },
+  {
     code: "HF_TEMPORAL_TLS",
     retryable: false,
     summary:

@@ -2,7 +2,7 @@
 // Owns: its fields.
 // Invariants: a message without the header is one of another SDK; it works, without what the header would add.
 
-import { type Payload, payloadFromJson, payloadToJson, type RecordedRetry } from "@holdfast/core";
+import { type Payload, payloadFromJson, payloadToJson, type RecordedRetry, type SerializedError } from "@holdfast/core";
 import type { ScheduleSettings } from "holdfast/backend";
 import { jsonPayload, readJson, type TemporalPayload } from "./payloads.ts";
 
@@ -23,7 +23,7 @@ export interface HandledKey {
   /** Milliseconds since 1970. */
   readonly at: number;
   /** For an update. */
-  readonly outcome?: { readonly value?: Payload; readonly error?: unknown };
+  readonly outcome?: { readonly value?: Payload; readonly error?: SerializedError };
 }
 export interface StartHeader {
   readonly version?: string | undefined;

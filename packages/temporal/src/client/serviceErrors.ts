@@ -4,6 +4,7 @@
 
 import { HoldfastError, InvalidInputError, messageOf } from "@holdfast/core";
 import { failureTypeOf, Status, statusOf } from "../bridge.ts";
+import { executionFull, isFull } from "../messageLimits.ts";
 
 /** Undefined: the call failed for another reason. */
 export function absenceOf(error: unknown): "not-found" | "closed" | undefined {
@@ -62,6 +63,7 @@ export function callerError(what: string, error: unknown): unknown {
   if (isUnreadable(error)) return invalid("An id or a name has half of a surrogate pair, which Temporal can't keep.");
   if (status === undefined) return error;
   if (isTooLarge(error)) return invalid(`A value is too large for Temporal, which accepts 2 MiB by default (${messageOf(error)}).`);
+  if (isFull(error)) return executionFull(what === "signal" ? "signals" : "updates", error);
   if (status === Status.INVALID_ARGUMENT) return invalid(messageOf(error));
   if (isPassing(error))
     return new HoldfastError(`Temporal did not answer (${what}): ${messageOf(error)}`, {

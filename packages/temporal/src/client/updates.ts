@@ -8,6 +8,7 @@ import { blockedError, type Message, type UpdateAnswer, type UpdateJob, type Upd
 import { adviseHere } from "../advice.ts";
 import { Status, statusOf } from "../bridge.ts";
 import { fromFailure } from "../failures.ts";
+import { executionFull, isFull } from "../messageLimits.ts";
 import { boundedId } from "../names.ts";
 import { api, type temporal } from "../proto.ts";
 import type { Blocking } from "./blocking.ts";
@@ -26,6 +27,8 @@ const { UpdateWorkflowExecutionLifecycleStage: Stage } = api.api.enums.v1;
 const ENDED_BEFORE = "AcceptedUpdateCompletedWorkflow";
 /** How long a start waits for the answer to its update before it looks for the run, in milliseconds. */
 const ANSWERED_WITHIN = 250;
+/** How long an update waits for the run to go on in a new execution, once the present one gets no more updates, in milliseconds. */
+const RENEWED_WITHIN = 10_000;
 
 export class Updates {
   readonly #settings: ClientSettings;
@@ -94,9 +97,14 @@ export class Updates {
   async #outcome(runId: string, { job, acceptWithin }: Message<UpdateJob>, waiting: Waiting): Promise<UpdateAnswer> {
     const acceptUntil = acceptWithin === undefined ? undefined : performance.now() + acceptWithin;
     const backoff = new Backoff(waiting);
+    let fullSince: number | undefined;
     for (;;) {
       const answer = await this.#attempt(runId, job);
-      if (answer !== "again") {
+      if (answer === "full") {
+        fullSince ??= performance.now();
+        if (performance.now() - fullSince >= RENEWED_WITHIN) throw executionFull("updates");
+        await backoff.pause();
+      } else if (answer !== "again") {
         if (!isEarly(answer) || acceptUntil === undefined) return answer;
         const left = acceptUntil - performance.now();
         if (left <= 0) return notAcceptedInTime(job);
@@ -105,14 +113,15 @@ export class Updates {
       waiting.throwIfOver();
     }
   }
-  /** "again": the answer is not there yet, or was lost. */
-  async #attempt(runId: string, job: UpdateJob): Promise<UpdateAnswer | "again"> {
+  /** "again": the answer is not there yet, or was lost. "full": this execution gets no more updates. */
+  async #attempt(runId: string, job: UpdateJob): Promise<UpdateAnswer | "again" | "full"> {
     const request = this.#request(runId, job, Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED);
     let outcome: Outcome | null | undefined;
     try {
       ({ outcome } = await this.#settings.connection.longPolls.updateWorkflowExecution(request));
     } catch (error) {
       if (absenceOf(error) !== undefined) return this.#absent(runId);
+      if (isFull(error)) return "full";
       if (isLost(error) || isPassing(error)) return "again";
       throw callerError("update", error);
     }

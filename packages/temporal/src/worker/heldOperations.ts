@@ -24,6 +24,7 @@ import {
 import { activityRetry, workerLost } from "@holdfast/host";
 import type { ActivationJob, CoreCommand } from "../bridge.ts";
 import { attemptOf, canceled, fromFailure, innermost, isTooLate, stepTimeout, type TemporalFailure, timeoutOf } from "../failures.ts";
+import { executionFull } from "../messageLimits.ts";
 import { ANOTHER_WORKER, RETRY_OF } from "../names.ts";
 import { type Returned, readJson, readReturned } from "../payloads.ts";
 import { msOf } from "../proto.ts";
@@ -476,5 +477,6 @@ function childFailure(failure: TemporalFailure, codec: ScheduledRun["payloads"][
 function messageFailure(failure: TemporalFailure, runId: string, codec: ScheduledRun["payloads"]["codec"]) {
   const type = failure.applicationFailureInfo?.type;
   if (failure.canceledFailureInfo) return canceled(undefined);
+  if (type === "SignalCountLimitExceeded") return serializeError(executionFull("signals"));
   return type === "ExternalWorkflowExecutionNotFound" ? serializeError(new RunNotFoundError({ runId })) : fromFailure(failure, codec);
 }

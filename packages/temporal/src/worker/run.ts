@@ -1,5 +1,5 @@
 // One execution in the memory of a worker: Core's activations become turns of the executor, its commands become Core's.
-// Owns: the executor, the turns so far, the operations that the server carries out, open updates, and the memo.
+// Owns: the executor, the turns so far, the operations that the server carries out, the messages, and the memo.
 // Invariants: X6 (one completion for each activation), D9 (messages are delivered before timers and outcomes of the same activation), M8
 // (an update is accepted or rejected in the activation that brings it), V4 (a turn that breaks a rule fails the task, never the run), L3 R11
 // (a commit continues the run in a new execution when the server suggests it), Y1 (the same activations give the same commands).
@@ -13,30 +13,28 @@ import {
   Executor,
   HoldfastError,
   type Job,
-  opened,
   recordTurn,
   type SignalJob,
   type StartJob,
-  sealed,
   serializeError,
   type Turn,
   trimmed,
-  type UpdateJob,
   uncheckedSeed,
 } from "@holdfast/core";
-import { carriedSignals, checkedMessage, runEndOf, startJobOf } from "@holdfast/host";
+import { carriedSignals, runEndOf, startJobOf } from "@holdfast/host";
 import type { ActivationCompletion, ActivationJob, CoreCommand, TemporalHistory, WorkflowActivation } from "../bridge.ts";
 import { failedAt, toFailure } from "../failures.ts";
-import { headerOf, type StartHeader, signalHeader, startHeader } from "../headers.ts";
+import { headerOf, type StartHeader, startHeader } from "../headers.ts";
 import { type Attributes, memoFields, readMemo } from "../memo.ts";
 import { dateOf, type TemporalPayload } from "../payloads.ts";
 import { api, msIfSet } from "../proto.ts";
 import { scheduledBy, scheduledFields } from "../scheduledBy.ts";
-import { carriedInput, carriedTurns, HandledKeys, LARGEST } from "./carryOver.ts";
+import { carriedInput, carriedTurns, LARGEST } from "./carryOver.ts";
 import { endCommand, isFinal } from "./endCommand.ts";
 import { HeldOperations } from "./heldOperations.ts";
 import { HistoryCheck } from "./historyCheck.ts";
-import { markerOf, patchOf } from "./patches.ts";
+import { Messages } from "./messages.ts";
+import { markerOf } from "./patches.ts";
 import { answerQuery } from "./queries.ts";
 import type { RunWorker } from "./runWorker.ts";
 import type { ScheduledRun } from "./schedules.ts";
@@ -70,16 +68,11 @@ export class HostedRun {
   readonly #init: InitializeWorkflow;
   readonly #header: StartHeader;
   readonly #scheduled: ScheduledRun;
-  readonly #keys: HandledKeys;
+  readonly #messages: Messages;
   readonly #createdAt: number;
   readonly #deadlineAt: number | undefined;
-  /** Core's name of each update that is not answered yet, by our id. */
-  readonly #updates = new Map<string, string>();
-  /** Updates that the execution before has accepted, and whose callers have not come back yet. */
-  readonly #unclaimed: Set<string>;
   #turns: Turn[] = [];
   #nextIndex = 0;
-  #updateCount = 0;
   #attributes: Attributes;
   #state: TemporalPayload | undefined;
   #isRollingBack = false;
@@ -114,8 +107,6 @@ export class HostedRun {
       this.#check = history(this.workflowId, this.runId).then((found) => found && new HistoryCheck(found, payloads, worker.isStrict));
     this.#check?.catch(() => {}); // it is awaited with the first commands
     this.#header = startHeader(init.headers);
-    this.#keys = new HandledKeys(opened(this.#header.keys, codec));
-    this.#unclaimed = new Set(this.#header.openUpdates);
     const startedAt = msIfSet(init.startTime) ?? msIfSet(activation.timestamp) ?? 0;
     this.#createdAt = this.#header.createdAt ?? startedAt;
     this.#deadlineAt = this.#header.deadlineAt ?? (this.#header.deadline === undefined ? undefined : startedAt + this.#header.deadline);
@@ -155,6 +146,8 @@ export class HostedRun {
       stepQueue: worker.stepQueue,
       deadlineAt: this.#deadlineAt,
     });
+    const { runId, held } = this;
+    this.#messages = new Messages({ worker, workflow, runId, header: this.#header, push: (command) => held.push(command) });
   }
 
   // ── an activation ──
@@ -212,7 +205,7 @@ export class HostedRun {
     const before = this.#nextIndex;
     const isFirst = jobs.some((job) => job.initializeWorkflow);
     const messages = isFirst ? await this.#begin(time) : [];
-    messages.push(...(await this.#messagesOf(jobs, time)));
+    messages.push(...(await this.#messages.jobsOf(jobs, time)));
     await this.#turn(activation, messages);
     const outcomes = jobs.flatMap((job) => (isLocal(job) ? [] : (this.held.outcomeOf(job) ?? [])));
     await this.#turn(activation, outcomes);
@@ -250,13 +243,13 @@ export class HostedRun {
     const signals: SignalJob[] = (this.#header.signals ?? []).map((signal) => ({ type: "signal", ...signal }));
     // K7: no code of a run begins after its deadline.
     if (carried === undefined && isExpired) return [this.#startJob(), this.held.expiry()];
-    if (carried === undefined) return [this.#startJob(), ...(await this.#checked(signals))];
+    if (carried === undefined) return [this.#startJob(), ...(await this.#messages.checked(signals))];
     const completion = await this.#worker.turns.run(() => this.executor.replay(carried));
     if (completion.status === "failed") throw completion.error;
     this.#turns = [...carried];
     this.#nextIndex = (carried.at(-1)?.index ?? -1) + 1;
     this.held.restore(carried);
-    return isExpired ? [this.held.expiry()] : this.#checked(signals);
+    return isExpired ? [this.held.expiry()] : this.#messages.checked(signals);
   }
   #startJob(): StartJob {
     const { payloads } = this.#worker;
@@ -282,71 +275,6 @@ export class HostedRun {
     return this.#header.parentId ?? (this.#init.parentWorkflowInfo?.workflowId || undefined);
   }
 
-  // ── jobs ──
-
-  /** Patches, seeds and messages, in the order in which Core gives them. */
-  async #messagesOf(jobs: readonly ActivationJob[], time: number): Promise<Job[]> {
-    const { payloads, codec } = this.#worker;
-    const found: Job[] = [];
-    for (const job of jobs) {
-      if (job.notifyHasPatch) found.push({ type: "patch", ...patchOf(job.notifyHasPatch.patchId ?? "") });
-      else if (job.updateRandomSeed) found.push({ type: "seed", seed: String(job.updateRandomSeed.randomnessSeed ?? 0) });
-      else if (job.cancelWorkflow) {
-        const reason = job.cancelWorkflow.reason || undefined;
-        found.push(opened({ type: "cancel", ...(reason !== undefined && { reason }) }, codec));
-      } else if (job.signalWorkflow) {
-        const { signalName, input, headers, originatingEventId } = job.signalWorkflow;
-        const { key } = signalHeader(headers);
-        if (key !== undefined && this.#isRepeated(key, time)) continue;
-        const id = `${this.runId}/${originatingEventId}`;
-        found.push({ type: "signal", id, name: signalName ?? "", payload: payloads.first(input) });
-      } else if (job.doUpdate) {
-        const update = this.#updateOf(job.doUpdate);
-        if (update !== undefined) found.push(update);
-      }
-    }
-    return this.#checked(found);
-  }
-  #isRepeated(sent: string, at: number): boolean {
-    const key = `signal:${sent}`; // updates have keys of their own
-    const isKnown = this.#keys.get(key) !== undefined;
-    if (!isKnown) this.#keys.add({ key, at });
-    return isKnown;
-  }
-  /** Undefined if an earlier execution has handled it: then it is answered at once (M3). */
-  #updateOf({ id, protocolInstanceId, name, input, runValidator }: NonNullable<ActivationJob["doUpdate"]>): UpdateJob | undefined {
-    const own = id ?? "";
-    const instance = protocolInstanceId ?? "";
-    const handled = this.#keys.get(`update:${own}`);
-    if (handled?.outcome !== undefined) {
-      this.held.push({ updateResponse: { protocolInstanceId: instance, accepted: {} } });
-      this.#answer(instance, handled.outcome);
-      return undefined;
-    }
-    this.#updates.set(own, instance);
-    this.#updateCount++;
-    if (this.#unclaimed.delete(own)) {
-      this.held.push({ updateResponse: { protocolInstanceId: instance, accepted: {} } });
-      return undefined;
-    }
-    return { type: "update", id: own, name: name ?? "", input: this.#worker.payloads.first(input), validate: runValidator === true };
-  }
-  #answer(protocolInstanceId: string, { value, error }: { readonly value?: unknown; readonly error?: unknown }): void {
-    const { payloads, codec } = this.#worker;
-    if (error !== undefined) this.held.push({ updateResponse: { protocolInstanceId, rejected: toFailure(error as never, codec) } });
-    else this.held.push({ updateResponse: { protocolInstanceId, completed: payloads.toTemporal(value as string) } });
-  }
-  /** M13: transformed by the schema of this worker's code. An update that was accepted before is never refused. */
-  async #checked<J extends Job>(jobs: readonly J[]): Promise<Job[]> {
-    const { codec, environment } = this.#worker;
-    const checked: Job[] = [];
-    for (const job of jobs) {
-      const done = await checkedMessage(this.workflow, job, codec, environment);
-      checked.push(done.type === "update" && done.refused !== undefined && done.validate === false ? job : done);
-    }
-    return checked;
-  }
-
   // ── turns ──
 
   async #turn(core: WorkflowActivation, jobs: readonly Job[]): Promise<void> {
@@ -367,7 +295,7 @@ export class HostedRun {
     const { payloads } = this.#worker;
     this.held.apply(completion.commands, time, (command) => this.#noteCommand(command, time));
     for (const reply of completion.replies) {
-      if (reply.type === "rejectUpdate") this.#answerUpdate(reply.id, { error: reply.error });
+      if (reply.type === "rejectUpdate") this.#messages.reject(reply.id, reply.error);
     }
     if (completion.state !== undefined) {
       this.#state = payloads.toTemporal(completion.state);
@@ -384,18 +312,11 @@ export class HostedRun {
         this.#setAttributes(command.attributes);
         break;
       case "acceptUpdate":
-        this.held.push({ updateResponse: { protocolInstanceId: this.#updates.get(command.id) ?? command.id, accepted: {} } });
+        this.#messages.accept(command.id);
         break;
-      case "completeUpdate": {
-        const { id, value, error } = command;
-        this.#keys.add({
-          key: `update:${id}`,
-          at: time,
-          outcome: error === undefined ? { ...(value !== undefined && { value }) } : { error },
-        });
-        this.#answerUpdate(id, error === undefined ? { value } : { error });
+      case "completeUpdate":
+        this.#messages.complete(command, time);
         break;
-      }
       case "rollBack":
         this.#isRollingBack = true;
         this.#hasNews = true;
@@ -407,12 +328,6 @@ export class HostedRun {
         command satisfies Exclude<Command, CarriedOutBy<"record">>;
         break; // `held` schedules it, or the end of the activation handles it
     }
-  }
-  #answerUpdate(id: string, outcome: { readonly value?: unknown; readonly error?: unknown }): void {
-    const instance = this.#updates.get(id);
-    this.#updates.delete(id);
-    this.#unclaimed.delete(id);
-    if (instance !== undefined) this.#answer(instance, outcome);
   }
   #setAttributes(changes: Readonly<Record<string, string | number | boolean | null>>): void {
     const next: Record<string, string | number | boolean> = { ...this.#attributes };
@@ -460,7 +375,7 @@ export class HostedRun {
       ...(version !== undefined && { version }),
       ...(signals.length > 0 && { signals }),
       ...(this.#deadlineAt !== undefined && { deadlineAt: this.#deadlineAt }),
-      keys: sealed(this.#keys.carried(time), this.#worker.codec),
+      keys: this.#messages.carriedKeys(time),
     });
   }
   #next(input: TemporalPayload[], header: StartHeader): CoreCommand {
@@ -501,7 +416,7 @@ export class HostedRun {
   ): CoreCommand[] | undefined {
     const recent = this.#turns.filter(({ index }) => index >= firstTurn);
     if (!recent.some((turn) => turn.commands.some(({ type }) => type === "commit"))) return undefined;
-    if (activation.continueAsNewSuggested !== true && this.#updateCount < MOST_UPDATES) return undefined;
+    if (activation.continueAsNewSuggested !== true && this.#messages.updateCount < MOST_UPDATES) return undefined;
     const isNew = new Set(recent.flatMap((turn) => turn.commands.flatMap((command) => ("n" in command ? command.seq : []))));
     if (this.held.isBusy((seq) => !isNew.has(seq))) return undefined;
     const input = carriedInput(this.#turns, this.#worker.codec);
@@ -515,13 +430,13 @@ export class HostedRun {
     }
     const answers = commands.filter((command) => command.updateResponse);
     // No handler is in progress at a commit: these wait in the mailbox, which the turns carry over.
-    const openUpdates = [...this.#updates.keys(), ...this.#unclaimed];
+    const { openUpdates } = this.#messages;
     const { execution, version } = { execution: this.#scheduled.execution, version: this.#header.version };
     const next = this.#next([input], {
       execution,
       ...(version !== undefined && { version }),
       ...(this.#deadlineAt !== undefined && { deadlineAt: this.#deadlineAt }),
-      keys: sealed(this.#keys.carried(time), this.#worker.codec),
+      keys: this.#messages.carriedKeys(time),
       ...(openUpdates.length > 0 && { openUpdates }),
     });
     return [...answers, next];

@@ -2,7 +2,7 @@
 // Owns: none.
 // Invariants: P9 (a value that is too large is an error at the call, and the run can handle it).
 
-import { activity, LimitExceededError, RunNotFoundError, replay, workflow } from "holdfast";
+import { activity, LimitExceededError, Receive, RunNotFoundError, replay, signal, update, workflow } from "holdfast";
 import { describe, expect, test } from "vitest";
 import { engines, LONG } from "./engines.ts";
 
@@ -96,4 +96,65 @@ describe("ids and names of more than 1,000 bytes", () => {
       await expect(call).rejects.toThrow(RunNotFoundError);
     await expect(holdfast.start(child, undefined, { id: WIDE })).rejects.toMatchObject({ code: "HF_INVALID_INPUT" });
   });
+});
+
+describe("more messages than the server allows in one execution", () => {
+  const on = engines({ settings: { "history.maximumSignalsPerExecution": 20, "history.maxTotalUpdates": 20 } });
+  const messages = { signals: { tick: signal<number>(), end: signal() }, updates: { add: update<number, number>() } };
+  const counting = (name: string, checkpointEvery?: number) =>
+    workflow({ name, ...messages }, async (ctx) => {
+      const { state } = await ctx.receive(0, {
+        signals: { tick: (_, n) => Receive.noreply(n + 1), end: (_, n) => Receive.stop(n) },
+        updates: { add: (by, n) => Receive.reply(n + by, n + by) },
+        ...(checkpointEvery !== undefined && { checkpointEvery }),
+      });
+      return state;
+    });
+  const full = counting("full");
+  const renewed = counting("renewed", 5);
+  const sender = workflow<string, unknown>("sender", async (ctx, runId) => {
+    const tried = await ctx.try("signal", (unit) => unit.signalRun(runId, "tick", 1));
+    return tried.ok ? "sent" : (tried.error as { code?: string }).code;
+  });
+  const LIMIT = { code: "HF_TEMPORAL_LIMIT", retryable: true };
+
+  test(
+    "M1 signals are refused with an error that says so, and the run has those that were acknowledged",
+    async () => {
+      const holdfast = await on.open();
+      await holdfast.worker({ workflows: [full, sender] });
+      const run = await holdfast.start(full);
+      for (let n = 0; n < 20; n++) await run.signal("tick", n);
+      await expect(run.signal("tick", 20)).rejects.toMatchObject(LIMIT);
+      await expect(run.signal("end")).rejects.toThrow(/as many signals as Temporal allows/);
+      expect(await (await holdfast.start(sender, run.id)).result()).toBe("HF_TEMPORAL_LIMIT");
+      expect(await run.update("add", 100)).toBe(120);
+    },
+    LONG,
+  );
+  test(
+    "M8 M10 so are updates, after the time in which a run may go on in a new execution",
+    async () => {
+      const holdfast = await on.open();
+      await holdfast.worker({ workflows: [full] });
+      const run = await holdfast.start(full);
+      for (let n = 1; n <= 20; n++) expect(await run.update("add", 1)).toBe(n);
+      await expect(run.update("add", 1)).rejects.toMatchObject(LIMIT);
+      await run.signal("end");
+      expect(await run.result()).toBe(20);
+    },
+    LONG,
+  );
+  test(
+    "R11 M10 a receive that commits gets more of them, in new executions",
+    async () => {
+      const holdfast = await on.open();
+      await holdfast.worker({ workflows: [renewed] });
+      const run = await holdfast.start(renewed);
+      for (let n = 1; n <= 50; n++) expect(await run.update("add", 1)).toBe(n);
+      await run.signal("end");
+      expect(await run.result()).toBe(50);
+    },
+    LONG,
+  );
 });
