@@ -144,11 +144,14 @@ class Look {
         return reason("timer", text, { advice: "Nothing to do: the timer fires by itself.", ...place });
       case "signal":
       case "receive": {
-        const what = command.type === "signal" ? "the signal" : "a message that it receives";
-        return reason("signal", text, { advice: `Send ${what} with run.signal() or run.update().`, ...place });
+        const advice =
+          command.type === "signal"
+            ? "Send the signal with run.signal(), or with `holdfast runs signal`."
+            : "Send a message that it receives with run.signal() or run.update(), or with `holdfast runs signal` or `update`.";
+        return reason("signal", text, { advice, ...place });
       }
       case "child": {
-        const advice = `Ask why the child does not advance: engine.run(${JSON.stringify(command.id)}).why().`;
+        const advice = `Ask why the child does not advance: engine.run(${JSON.stringify(command.id)}).why(), or \`holdfast runs why ${command.id}\`.`;
         return reason("child", `${text} Its run is ${command.id}.`, { advice, ...place });
       }
       case "childResult":

@@ -61,7 +61,8 @@ class Look {
     }
     const found = log === undefined ? this.#pending() : await this.#waiting(log.open());
     if (found.length > 0) return found;
-    const advice = "Send what it waits for with run.signal() or run.update(). Temporal does not record what that is: run.state() may tell.";
+    const advice =
+      "Send what it waits for with run.signal() or run.update(), or with `holdfast runs signal` or `update`. Temporal does not record what that is: run.state() may tell.";
     const what = log === undefined ? "a timer, a signal or an update" : "a signal or an update";
     return [reason("signal", `It waits for ${what}.`, { advice, since: startedAt })];
   }
@@ -115,7 +116,7 @@ class Look {
         const advice =
           childId === undefined
             ? "Ask why the child does not advance: run.operations() has its id."
-            : `Ask why the child does not advance: engine.run(${JSON.stringify(childId)}).why().`;
+            : `Ask why the child does not advance: engine.run(${JSON.stringify(childId)}).why(), or \`holdfast runs why ${childId}\`.`;
         return reason("child", text, { advice, ...place });
       }
       case "sleep":
@@ -126,7 +127,10 @@ class Look {
       case "cancelRun":
         return reason("running", text, { advice: "Nothing to do: the message is being delivered.", ...place });
       default:
-        return reason("signal", text, { advice: "Send the message with run.signal() or run.update().", ...place });
+        return reason("signal", text, {
+          advice: "Send the message with run.signal() or run.update(), or with `holdfast runs signal` or `update`.",
+          ...place,
+        });
     }
   }
   async #activity(text: string, place: Place): Promise<Reason> {
@@ -160,7 +164,7 @@ class Look {
       return reason(kind, `It waits for ${activityId}.`, { advice: "If it takes too long, look at what its code does.", ...place });
     });
     const children = (pendingChildren ?? []).map(({ workflowId }) => {
-      const advice = `Ask why the child does not advance: engine.run(${JSON.stringify(workflowId)}).why().`;
+      const advice = `Ask why the child does not advance: engine.run(${JSON.stringify(workflowId)}).why(), or \`holdfast runs why ${workflowId}\`.`;
       return reason("child", `It waits for child ${workflowId}.`, { advice });
     });
     return [...activities, ...children];
