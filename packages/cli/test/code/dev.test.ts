@@ -205,7 +205,10 @@ test("a configuration may come later, and name another port", async () => {
   expect(again).toMatchObject({ store: `file:${folder}/other.db`, token: ready["token"], pid: ready["pid"] });
   expect(new URL(String(again["url"])).port).not.toBe(new URL(String(ready["url"])).port);
   await expect(openHttp(String(again["url"])).call("health")).resolves.toMatchObject({ store: { exists: true } });
-  await expect(openHttp(String(ready["url"])).call("health")).rejects.toMatchObject({ code: "HF_UNREACHABLE" });
+  // The old port may belong to another server by now. That one does not know the token.
+  await expect(openHttp(String(ready["url"])).call("health")).rejects.toMatchObject({
+    code: expect.stringMatching(/^HF_(UNREACHABLE|UNAUTHORIZED)$/),
+  });
   rmSync(join(folder, "holdfast.config.mjs"));
   await expect(command.next("error")).resolves.toMatchObject({ message: expect.stringContaining("holdfast.config.mjs is gone") });
   await expect(openHttp(String(again["url"])).call("health")).resolves.toMatchObject({ ok: true });
