@@ -143,7 +143,7 @@ export class Claims {
     const result = await store.claim({ workerId, queue, serves: workflows.serves, limit, lease, cached, ...blocked });
     clock.set(asked, result.now);
     // W4: the claim began before the worker stopped; other workers can claim these runs.
-    if (isStopping()) await Promise.all(result.runs.map(({ run }) => driverOf(run)?.giveBack()));
+    if (isStopping()) await Promise.all(result.runs.map((claim) => driverOf(claim.run)?.decline(claim)));
     else for (const claim of result.runs) this.#take(claim, leasedAt);
     for (const { recoveredFrom } of result.runs) if (recoveredFrom !== undefined) this.#takeovers.note(recoveredFrom);
     return result;
@@ -160,11 +160,11 @@ export class Claims {
     if (claim.turns === undefined && cached !== undefined && cached.seed !== run.seed) {
       // B4: a run that was removed had the same id. The next claim comes with the history.
       cached.evict();
-      return void driverOf(run)?.giveBack();
+      return void driverOf(run)?.decline(claim);
     }
     if (claim.turns === undefined && cached === undefined && run.turns > 0) {
       logger.error(`Run ${run.id} was claimed without its history, which is no longer in memory; the run is released.`, { runId: run.id });
-      return void driverOf(run)?.giveBack();
+      return void driverOf(run)?.decline(claim);
     }
     const reusable = claim.turns === undefined && cached !== undefined;
     if (!reusable) cached?.evict();

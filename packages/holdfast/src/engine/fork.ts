@@ -5,6 +5,7 @@
 
 import { type ForkedHistory, forkHistory, isUncheckedSeed, type Payload, type SignalJob, type Turn, uncheckedSeed } from "@holdfast/core";
 import type { Environment } from "@holdfast/host";
+import { isRollingBack } from "@holdfast/host/attempts";
 import type { AttemptRow, CopiedHistory, ForkMessage, InboxMessage, NewMessage, NewRun, RunRow, Store } from "../store/port.ts";
 
 export interface ForkRequest {
@@ -65,7 +66,9 @@ async function readSource(store: Store, runId: string): Promise<Source | undefin
   for (let [before] = await store.get([runId]); before !== undefined; ) {
     // The inbox first: a signal that a turn consumes meanwhile is in both, and never in neither.
     const inbox = await store.inbox(runId);
-    const [turns, attempts, workers] = await Promise.all([store.history(runId), store.attempts(runId), store.workers?.(runId)]);
+    const turns = await store.history(runId);
+    // After the turns, so that they contain what ended each operation that these turns settle, and who wrote each turn.
+    const [attempts, workers] = await Promise.all([store.attempts(runId), store.workers?.(runId)]);
     const [run] = await store.get([runId]);
     if (run !== undefined && run.execution === before.execution) return { run, turns, inbox, attempts, workers: workers ?? new Map() };
     before = run;
@@ -88,8 +91,7 @@ function signalsIn({ jobs }: ForkMessage): SignalJob[] {
 const OPEN: ReadonlySet<string> = new Set(["pending", "running", "sleeping", "blocked", "rolling_back"]);
 
 function firstMessage(fork: NewRun, forked: ForkedHistory, { run, turns }: Source, environment: Environment): ForkMessage {
-  const hasRolledBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
-  const drops = forked.dropsRollbacks || OPEN.has(run.status) || hasRolledBack;
+  const drops = forked.dropsRollbacks || OPEN.has(run.status) || isRollingBack(turns);
   const { id: runId, version, seed } = fork;
   const message: ForkMessage = { type: "fork", runId, from: run.id, version, seed, startedAt: environment.now(), jobs: forked.jobs };
   return drops ? { ...message, dropsRollbacks: true } : message;

@@ -17,7 +17,7 @@ import {
   type Turn,
 } from "@holdfast/core";
 import { type Body, idempotencyKeyOf, isoTime, keptFor } from "@holdfast/host";
-import { OpenOperations, recoveryOf, resumedView, waitingWords } from "@holdfast/host/attempts";
+import { isRollingBack, OpenOperations, recoveryOf, resumedView, waitingWords } from "@holdfast/host/attempts";
 import { unguardedCodec } from "@holdfast/host/node";
 import type { ClaimedRun, ForkMessage, RunRow } from "../store/port.ts";
 import type { DriverHost } from "./driverHost.ts";
@@ -114,6 +114,7 @@ export class LoadedRun {
     this.inbox.beginClaim(claim.turns !== undefined);
     this.#run = claim.run;
     this.#historyLength = claim.run.historyLength;
+    if (claim.turns !== undefined) this.#rollingBack = isRollingBack(claim.turns); // S1: also of a claim that ends before it is replayed
     this.#notBefore = Math.max(this.#notBefore, claim.lastTime ?? 0); // P7: also after an execution that another worker ended
   }
   /** The run waits to be retried as a whole: messages that have come wait, too. */
@@ -133,8 +134,7 @@ export class LoadedRun {
     this.#notBefore = Math.max(this.#notBefore, turns.at(-1)?.time ?? 0); // P7: also of a turn that a resume voids
     const fork = pendingFork(claim);
     if (fork !== undefined) return this.#recoverFork(claim, fork, isOver);
-    const { view, jobs, voided, rollingBack } = recoveryOf(turns, { resumed, attempt, deadlineAt });
-    this.#rollingBack = rollingBack;
+    const { view, jobs, voided } = recoveryOf(turns, { resumed, attempt, deadlineAt });
     for (const job of jobs) this.queue.push(job);
     const failure = await this.replay(view, isOver);
     if (failure !== undefined || isOver()) return failure;

@@ -158,6 +158,12 @@ export class RunDriver {
     this.#pump();
   }
 
+  /** Returns the lease of a claim that is not taken up. */
+  decline(claim: ClaimedRun): Promise<void> {
+    this.#loaded.claimed(claim);
+    return this.giveBack();
+  }
+
   // ── jobs ──
 
   async receive(messages: readonly InboxMessage[]): Promise<void> {

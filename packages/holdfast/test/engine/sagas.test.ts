@@ -81,6 +81,43 @@ describe.each(STORES)("sagas on %s", (store) => {
     await expect(run.result()).rejects.toThrow(RunFailedError);
   });
 
+  test("S1 W4 the status stays rolling_back when a worker that stops returns a claim that it has not taken up", async () => {
+    const trip = workflow("trip", async (ctx) => {
+      await ctx.step("a", () => "a", {
+        retry: { initialInterval: "1h" },
+        rollback: (_, { attempt }) => {
+          if (attempt === 1) throw new Error("not yet");
+        },
+      });
+      throw new Error("no");
+    });
+    const before = await engines.open({ skips: true });
+    await before.worker({ workflows: [trip] });
+    const { id } = await before.start(trip, undefined);
+    const run = before.run(id, trip);
+    await until(async () => (await run.operations()).at(-1)?.attempts.at(0)?.status === "failed");
+    const wire = new Wire();
+    const engine = await engines.open({ skips: true, wire });
+    const started = new Gate();
+    const stopped = new Gate<Promise<void>>();
+    wire.intercept("claim", async (pass, request) => {
+      await started.passed;
+      const claims = await pass(request);
+      if (claims.runs.length > 0) stopped.open(worker.stop());
+      return claims;
+    });
+    await before.close();
+    engines.skip(2 * 3_600_000);
+    const worker = await engine.worker({ workflows: [trip] });
+    started.open();
+    await (await stopped.passed);
+    const same = engine.run(id, trip);
+    expect((await same.describe()).status).toBe("rolling_back");
+    wire.intercept("claim", undefined);
+    await engine.worker({ workflows: [trip] });
+    await expect(same.result()).rejects.toThrow(RunFailedError);
+  });
+
   test("S1 RollbackError thrown anywhere rolls back; rollbackCheckpoint discards what came before", async () => {
     const engine = await engines.open();
     const undone: string[] = [];

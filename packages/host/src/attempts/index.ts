@@ -2,5 +2,5 @@
 
 export { type AttemptEnd, Attempts, type AttemptsOptions, retryAfter } from "./attempts.ts";
 export { type KnownAttempts, OpenOperations, type OpenOperationsOptions, type Prepared, type Starting } from "./openOperations.ts";
-export { type Recovery, recoveryOf, resumedView, retryRunAtOf } from "./recovery.ts";
+export { isRollingBack, type Recovery, recoveryOf, resumedView, retryRunAtOf } from "./recovery.ts";
 export { waitingWords } from "./waitingWords.ts";

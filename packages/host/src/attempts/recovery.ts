@@ -13,8 +13,6 @@ export interface Recovery {
   readonly jobs: readonly (ResumeJob | ExpireJob)[];
   /** The failure after which the run continues. */
   readonly voided: FailCommand | undefined;
-  /** S1: true once a rollback has begun, until the run has ended. */
-  readonly rollingBack: boolean;
 }
 
 /**
@@ -25,14 +23,18 @@ export function recoveryOf(
   turns: readonly Turn[],
   { resumed, attempt, deadlineAt }: { readonly resumed: boolean; readonly attempt: number; readonly deadlineAt: number | undefined },
 ): Recovery {
-  const rollingBack = turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
   const failure = lastFailure(turns);
   if (failure === undefined || !(resumed || failure.retryAfter !== undefined))
-    return { view: replayView(turns), jobs: [], voided: undefined, rollingBack };
+    return { view: replayView(turns), jobs: [], voided: undefined };
   const resume: ResumeJob = { type: "resume", attempt, voids: failure.causes ?? [] };
   const isTooLate = !resumed && isAfter(deadlineAt, timeOfLast(turns) + (failure.retryAfter ?? 0));
   const jobs = isTooLate ? [resume, { type: "expire", error: failure.error } as const] : [resume];
-  return { view: resumedView(turns, resume), jobs, voided: failure, rollingBack };
+  return { view: resumedView(turns, resume), jobs, voided: failure };
+}
+
+/** S1: true once a rollback has begun, until the run has ended. */
+export function isRollingBack(turns: readonly Turn[]): boolean {
+  return turns.some(({ commands }) => commands.some(({ type }) => type === "rollBack"));
 }
 
 /** D10: when a failed run is tried again as a whole: at once if the retry would be due after its deadline. Undefined: never. */

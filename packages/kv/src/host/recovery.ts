@@ -3,7 +3,7 @@
 // Invariants: Y1 (replay causes no effect), D9 (a turn that is taken back), D10 (a resume voids the failure and nothing else).
 
 import type { Job, Turn } from "@holdfast/core";
-import { recoveryOf, resumedView, retryRunAtOf } from "@holdfast/host/attempts";
+import { isRollingBack, recoveryOf, resumedView, retryRunAtOf } from "@holdfast/host/attempts";
 import { isClosed } from "../results.ts";
 import type { Storage } from "../storage/storage.ts";
 import { isOutcome } from "./closing.ts";
@@ -28,8 +28,8 @@ export async function recover(execution: Execution, resumed: boolean): Promise<E
   const { turns } = storage;
   trackUpdates(execution);
   const attempt = head.attempt + 1;
-  const { view, jobs, voided, rollingBack } = recoveryOf(turns, { resumed, attempt, deadlineAt: head.deadlineAt });
-  execution.rollingBack = rollingBack;
+  const { view, jobs, voided } = recoveryOf(turns, { resumed, attempt, deadlineAt: head.deadlineAt });
+  execution.rollingBack = isRollingBack(turns);
   if (voided !== undefined) beginAttempt(execution, attempt);
   execution.add(jobs);
   const failure = await replay(execution, view);
