@@ -469,8 +469,9 @@ export class Engine implements Backend {
   }
   async operations({ id, finishedAt }: RunSnapshot): Promise<OperationInfo[]> {
     const store = this.#readable;
-    const [turns, attempts] = await Promise.all([store.history(id), store.attempts(id)]);
-    const workers = await store.workers?.(id); // after the turns, so that it knows the worker of each of them
+    const turns = await store.history(id);
+    // After the turns, so that they contain what ended each operation that these turns settle, and who wrote each turn.
+    const [attempts, workers] = await Promise.all([store.attempts(id), store.workers?.(id)]);
     return operationsOf(turns, attempts, workers ?? new Map(), this.codec, finishedAt);
   }
   async history(run: RunSnapshot): Promise<History> {

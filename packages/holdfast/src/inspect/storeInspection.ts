@@ -151,11 +151,9 @@ export class StoreInspection implements Inspection {
     const asked = execution ?? row.execution;
     const isNewest = asked === row.execution;
     if (!isNewest && !(await this.#inspect.executionsOf(id)).some((one) => one.execution === asked)) return undefined;
-    const [turns, attempts] = await Promise.all([
-      this.#inspect.turnsOf(id, { execution: asked, values }),
-      this.#inspect.attemptsOf(id, asked),
-    ]);
-    const workers = await this.#inspect.workersOf(id, asked); // after the turns, so that it knows the worker of each of them
+    const turns = await this.#inspect.turnsOf(id, { execution: asked, values });
+    // After the turns, so that they contain what ended each operation that these turns settle, and who wrote each turn.
+    const [attempts, workers] = await Promise.all([this.#inspect.attemptsOf(id, asked), this.#inspect.workersOf(id, asked)]);
     return { row, execution: asked, turns, attempts, workers, closedAt: isNewest ? row.finishedAt : turns.at(-1)?.time };
   }
   async operations(id: string, execution?: number): Promise<InspectedOperation[]> {

@@ -40,6 +40,33 @@ describe.each(STORES)("attempts on %s", (store) => {
     for (const { startedAt, endedAt } of operation?.attempts ?? []) expect(endedAt?.getTime()).toBeGreaterThanOrEqual(startedAt.getTime());
   });
 
+  test("D12 an operation that ends while it is read is shown with the attempt that ended it", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const [entered, held] = [new Gate(), new Gate()];
+    const slow = workflow("slow", async (ctx) =>
+      ctx.step(
+        "slow",
+        async ({ attempt }) => {
+          if (attempt === 1) throw new Error("not yet");
+          entered.open();
+          await held.passed;
+        },
+        { retry: { initialInterval: 1 } },
+      ),
+    );
+    await engine.worker({ workflows: [slow] });
+    const run = await engine.start(slow, undefined);
+    await entered.passed;
+    wire.intercept("history", async (pass, ...asked) => {
+      held.open();
+      await run.result();
+      return pass(...asked);
+    });
+    const [operation] = await run.operations();
+    expect([operation?.status, operation?.attempts.map(({ status }) => status)]).toEqual(["completed", ["failed", "completed"]]);
+  });
+
   test("D8 after its last attempt a step fails with StepFailedError and its cause", async () => {
     const engine = await engines.open();
     const caught: unknown[] = [];
