@@ -216,11 +216,13 @@ export class StoreChecks {
     const sources = runs.flatMap(({ forkedFrom }) => forkedFrom ?? []);
     const before = await Promise.all(sources.map((id) => this.#everythingOf(id)));
     const startedBefore = await this.starts.look(runs);
+    const canceledRows = await Promise.all(runs.map(({ first }) => this.#inner.get(first === undefined ? [] : canceledBy(first.commit))));
     const results = await this.queues.freeing(() => this.#inner.create(runs));
     this.keeping.created(runs);
     await this.starts.started(runs, startedBefore, (run) => this.#startKeys.isRepeated(run));
     for (const [i, id] of sources.entries())
       if ((await this.#everythingOf(id)) !== before[i]) this.#broken("sources", "F2", `a fork has changed ${id}`);
+    const canceled: string[] = [];
     for (const [i, run] of runs.entries()) {
       const result = results[i];
       this.#world.note(
@@ -238,15 +240,22 @@ export class StoreChecks {
       this.seen.workers.add(run.first.workerId);
       seen.leasedUntil = this.#world.now + run.first.lease;
       const { commit } = run.first;
+      for (const row of canceledRows[i] ?? []) this.starts.dropped(row);
+      canceled.push(...canceledBy(commit));
       this.#turns.wrote(seen, commit, undefined);
       this.#activities.committed(commit);
       this.#commits.committed(commit, undefined);
       if (seen.isClosed) await this.#commits.closed(seen.id);
       await this.#turns.childrenOf([commit], [{ status: "committed", inbox: [] }]);
     }
+    await this.#closeCanceled(canceled);
     return results;
   }
 
+  /** K9: a run that has not begun ends with the commit that cancels it. */
+  async #closeCanceled(ids: readonly string[]): Promise<void> {
+    for (const row of await this.#inner.get(ids)) if (row !== undefined && CLOSED.has(row.status)) close(this.seen.get(row.id));
+  }
   #born(run: NewRun): SeenRun {
     this.#commits.born(run);
     this.#order.opened(run.id);
@@ -306,7 +315,7 @@ export class StoreChecks {
 
   async #commit(commits: readonly TurnCommit[]): Promise<CommitResult[]> {
     const before = await this.#inner.get(commits.map(({ runId }) => runId));
-    const canceled = commits.map(({ sends = [] }) => sends.flatMap(({ runId, message }) => (message.job.type === "cancel" ? runId : [])));
+    const canceled = commits.map(canceledBy);
     const canceledRows = await Promise.all(canceled.map((ids) => this.#inner.get(ids)));
     const results = await this.queues.freeing(() => this.#inner.commit(commits));
     const after = await this.#inner.get(commits.map(({ runId }) => runId));
@@ -319,9 +328,8 @@ export class StoreChecks {
       const isAgain = commits.slice(0, i).some(({ runId }) => runId === commit.runId);
       if (!isAgain) this.#turns.fenced(run, commit, before[i], this.#expiredAt);
       for (const row of canceledRows[i] ?? []) this.starts.dropped(row);
-      // K9: one that has not begun ends with it. Of one that is written in the same batch, its commit tells.
-      const ended = (canceled[i] ?? []).filter((id) => commits.every(({ runId }) => runId !== id));
-      for (const row of await this.#inner.get(ended)) if (row !== undefined && CLOSED.has(row.status)) close(this.seen.get(row.id));
+      // Of one that is written in the same batch, its commit tells.
+      await this.#closeCanceled((canceled[i] ?? []).filter((id) => commits.every(({ runId }) => runId !== id)));
       const { goesOn = false } = result;
       this.#turns.wrote(run, commit, after[i], goesOn);
       const isLast = commits.findLastIndex(({ runId }) => runId === commit.runId) === i;
@@ -403,6 +411,11 @@ export class StoreChecks {
     }
     return results;
   }
+}
+
+/** The runs that its messages cancel. */
+function canceledBy({ sends = [] }: TurnCommit): string[] {
+  return sends.flatMap(({ runId, message }) => (message.job.type === "cancel" ? runId : []));
 }
 
 function described(commit: TurnCommit, now: number): string {
