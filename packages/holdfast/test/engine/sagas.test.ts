@@ -110,7 +110,7 @@ describe.each(STORES)("sagas on %s", (store) => {
     engines.skip(2 * 3_600_000);
     const worker = await engine.worker({ workflows: [trip] });
     started.open();
-    await (await stopped.passed);
+    await stopped.passed;
     const same = engine.run(id, trip);
     expect((await same.describe()).status).toBe("rolling_back");
     wire.intercept("claim", undefined);
