@@ -30,6 +30,7 @@ import {
 import type { ContinueAsNewToken } from "./continuation.ts";
 import { checkedState, encodeLimited, type Limits, tooLong } from "./limits.ts";
 import { Mailbox } from "./mailbox.ts";
+import type { ExecutionObserver, RunningTurn, TurnWatch } from "./observer.ts";
 import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
 import { OperationNumbers } from "./operationNumbers.ts";
 import { Conditions } from "./operations/conditions.ts";
@@ -40,7 +41,6 @@ import { Saga } from "./saga.ts";
 import { Scheduler } from "./scheduler.ts";
 import { reportLost, reportUnheard } from "./unheardResults.ts";
 import { Unit, type UnitOptions, type UnitOutcome } from "./unit.ts";
-import type { ExecutionObserver, RunningTurn, TurnWatch } from "./watch.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 

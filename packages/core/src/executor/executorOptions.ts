@@ -6,7 +6,7 @@ import type { Codec } from "../codec/index.ts";
 import type { AnyWorkflow, Logger } from "../model/index.ts";
 import type { Barrier } from "./barrier.ts";
 import type { Limits } from "./limits.ts";
-import type { ExecutionObserver, TurnWatch } from "./watch.ts";
+import type { ExecutionObserver, TurnWatch } from "./observer.ts";
 
 /** What an `Executor` needs. */
 export interface ExecutorOptions {

@@ -5,7 +5,7 @@
 import { type Codec, jsonCodec } from "../codec/index.ts";
 import { InvalidInputError } from "../errors/index.ts";
 import { Executor } from "../executor/executor.ts";
-import type { ExecutionObserver } from "../executor/watch.ts";
+import type { ExecutionObserver } from "../executor/observer.ts";
 import type { AnyWorkflow, History } from "../model/index.ts";
 import { fromHistory } from "./portable.ts";
 import { replayView } from "./replayView.ts";
