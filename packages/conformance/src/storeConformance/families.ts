@@ -325,7 +325,7 @@ export function families({ test }: Suite): void {
     await begun(bench, parent, "c", 1);
     await begun(bench, parent, "d", 2);
     await bench.commit(parent, { turn: bench.turn(parent), cancelChildren: [1, 77] });
-    same((await bench.claimRun("c")).inbox.map(({ job }) => job.type), ["cancel"]); // biome-ignore format: one line
+    same((await bench.claimRun("c")).inbox.map(({ job }) => job), [{ type: "cancel", reason: "its parent p canceled it" }]); // biome-ignore format: one line
     assert.equal(await bench.isClaimable("d"), false);
   });
   test("K9 a child that its parent cancels before its first turn is canceled at once", async (bench) => {

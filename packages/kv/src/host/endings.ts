@@ -71,7 +71,7 @@ function tellFamily(execution: Execution): void {
 function outcomeOf({ storage: { status, end }, head, settings }: Execution): Outcome {
   if (status?.status === "completed") return { status: "completed", value: end?.value ?? settings.codec.encode(undefined) };
   if (status?.status === "canceled") return { status: "canceled", ...(end?.reason !== undefined && { reason: end.reason }) };
-  return { status: "failed", error: end?.error ?? { name: "Error", message: `The run ${head.id} ended as ${status?.status}.` } };
+  return { status: "failed", error: end?.error ?? { name: "Error", message: `The child ${head.id} ended as ${status?.status}.` } };
 }
 
 /** P10: begins the next execution in the batch that ends this one. Signals that no code consumed stay, before those that arrived since. */

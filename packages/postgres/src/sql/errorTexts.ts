@@ -34,7 +34,7 @@ const TEXTS = {
   "child-ended": encoded(new Error(`The child ${RUN} ended as ${DETAIL}.`)),
   // Reasons of cancellations and terminations, inside other texts.
   "parent-ended": `its parent ${RUN} has ended`,
-  "given-up": `its parent ${RUN} gave it up`,
+  "given-up": `its parent ${RUN} canceled it`,
 } as const;
 export const ERROR_KINDS: readonly string[] = Object.keys(TEXTS);
 

@@ -481,6 +481,6 @@ const isAnswer = (job: InboxJob): boolean => job.type === "resolve" || job.type 
 function outcomeOf(run: KeptRun): Outcome {
   if (run.status === "completed") return { status: "completed", value: run.output ?? NOTHING };
   if (run.status === "canceled") return { status: "canceled" };
-  const error: SerializedError = run.error ?? { name: "Error", message: `The run ${run.id} ended as ${run.status}.` };
+  const error: SerializedError = run.error ?? { name: "Error", message: `The child ${run.id} ended as ${run.status}.` };
   return { status: "failed", error };
 }

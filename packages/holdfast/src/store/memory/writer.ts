@@ -183,7 +183,7 @@ export class Writer {
   #cancelChild(run: KeptRun, seq: number, now: number): void {
     for (const child of this.#runs.childrenOf(run.id)) {
       if (child.parent?.seq !== seq || child.parent.execution !== run.execution) continue;
-      if (isOpen(child)) this.#runs.cancel(child, { job: { type: "cancel", reason: `its parent ${run.id} gave it up` } }, now);
+      if (isOpen(child)) this.#runs.cancel(child, { job: { type: "cancel", reason: `its parent ${run.id} canceled it` } }, now);
     }
   }
   #deliver(runId: string, message: NewMessage, now: number): Outcome {

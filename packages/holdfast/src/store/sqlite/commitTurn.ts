@@ -236,7 +236,8 @@ function createChild(session: Session, parent: number, child: NewRun, now: numbe
 function cancelChildren(session: Session, { runId, execution }: TurnCommit, seqs: readonly number[], now: number): void {
   if (seqs.length === 0) return;
   for (const child of findOpenChildren(session.db, runId)) {
-    if (child.parent?.execution === execution && seqs.includes(child.parent.seq)) cancelRun(session, child, "its parent gave it up", now);
+    if (child.parent?.execution !== execution || !seqs.includes(child.parent.seq)) continue;
+    cancelRun(session, child, `its parent ${runId} canceled it`, now);
   }
 }
 
