@@ -296,7 +296,7 @@ function isolation(test: Test, { beside }: DriverConformanceOptions): void {
 }
 
 function alarms(test: Test, { alarmOf }: DriverConformanceOptions): void {
-  test("H3 alarms are set anew and cleared, also where there is none", async (driver) => {
+  test("H3 alarms are set again and cleared, also where there is none", async (driver) => {
     await driver.clearAlarm("run-1");
     await driver.setAlarm("run-1", 5_000);
     await driver.setAlarm("run-1", 9_000);

@@ -21,7 +21,7 @@ export type UpdateOutcome =
 export interface UpdateAnswer {
   /** The id of the update. */
   readonly id: string;
-  /** What has become of it. */
+  /** Its outcome. */
   readonly outcome: UpdateOutcome;
 }
 

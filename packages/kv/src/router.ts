@@ -52,7 +52,7 @@ export interface RoutedSignal {
   /** The payload, encoded. */
   readonly payload: Payload;
 }
-/** What has become of a message to another run. */
+/** The result of sending a message to another run. */
 export type Delivery = "sent" | "not-found" | "closed";
 
 /** How a run reaches other runs: for hosts with many namespaces. A call that throws is repeated with growing delays. */

@@ -45,7 +45,7 @@ export function within(tx: unknown, context: (runs: readonly NewRun[]) => Contex
     // Nor is one that exists already: nothing is written to it, unless it has ended and begins again.
     const [rows, records, states, others] = batch.parameters;
     const runs = [rows, records, states, others, null, null];
-    // A run that waits for another is told to that one by mail (Q10).
+    // The run that another one waits for is notified of it by mail (Q10).
     const notice = run.after === undefined && !isSuperseding ? notifications.notice("work") : notifications.notice("work", "mail");
     const values = [null, null, null, now(), ...runs, notifications.channel, notice, null];
     const answer = await ask(`SELECT ${place.s}.create_runs_1(${placeholders(values.length)}) AS answer`, values);

@@ -130,7 +130,7 @@ export class TextArray {
 export function textArray(values: readonly string[]): string {
   return `{${values.map(arrayElement).join(",")}}`;
 }
-/** As a string of JSON is written, which is quick to make; but for control characters, which are written as they are. */
+/** As a string of JSON is written, which is quick to make; except for control characters, which are written as they are. */
 function arrayElement(value: string): string {
   return CONTROL.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : JSON.stringify(value);
 }

@@ -163,7 +163,7 @@ export class Notifications {
     await takeLeave(client);
     await this.#listenLater(LISTEN_AGAIN_AT_MOST_MS);
   }
-  /** A connection on which nothing comes may be one on which nothing comes any more: one that does not answer is made anew. */
+  /** A connection on which nothing comes may be one on which nothing comes any more: one that does not answer is replaced. */
   async #isHeard(): Promise<void> {
     const client = this.#client;
     await client?.query("SELECT 1").catch(() => takeLeave(client));

@@ -68,7 +68,7 @@ export class Overdue {
   #delivery: Promise<void> | undefined;
   #nextDelivery: Promise<void> | undefined;
 
-  /** `retention`: is told when runs are due. */
+  /** `retention`: is notified when runs are due. */
   constructor(context: Context, retention: { isDue: boolean }) {
     this.#context = context;
     this.#retention = retention;

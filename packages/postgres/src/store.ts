@@ -1,6 +1,6 @@
 // The Postgres store: the port, on one schema of a database.
 // Owns: the connections, and how calls of the port become calls of the server; what those do is in `schema`.
-// Invariants: those of the port. One statement a batch (D3); the server's clock; a call that is repeated is carried out once.
+// Invariants: those of the port. One statement per batch (D3); the server's clock; a call that is repeated is carried out once.
 
 import { type Payload, RunTerminatedError, serializeError, type Turn } from "@holdfast/core";
 import {

@@ -137,7 +137,7 @@ export class Line {
     if (doom?.when === "before") return doom.struck();
     const call = this.#connected().request(headers);
     call.on("error", () => stream.close(constants.NGHTTP2_INTERNAL_ERROR));
-    // A poll that its caller gives up has to end at the server, which would hand a task to it.
+    // A poll that its caller cancels has to end at the server, which would hand a task to it.
     stream.once("close", () => call.close(constants.NGHTTP2_CANCEL));
     stream.pipe(call);
     this.#count(method, call);

@@ -11,7 +11,7 @@ import type { LoadRequest, LoadResult, ReplayItem, ReplayOutcome } from "./proto
 
 /** Histories that a process gets at once. */
 const BATCH = 16;
-/** Milliseconds without an outcome after which a history is given up. */
+/** Milliseconds without an outcome after which the replay of a history is stopped. */
 const PATIENCE = 30_000;
 /** For fewer histories another process is not worth its start. */
 const WORTH = 100;

@@ -77,7 +77,7 @@ export function cancellation({ test, t }: Suite): void {
     await fails(run.signal("x"), "HF_RUN_CLOSED");
   });
 
-  test("K2 new pausing operations throw at once, but for those in a shield; calls that don't pause still work", async (host) => {
+  test("K2 new pausing operations throw at once, except in a shield; calls that don't pause still work", async (host) => {
     const w = workflow("w", async (ctx) => {
       const seen: unknown[] = [];
       try {

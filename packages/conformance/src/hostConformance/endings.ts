@@ -82,7 +82,7 @@ export function endings({ test, t }: Suite): void {
     same(ran, ["book", "undo book"]);
   });
 
-  test("P10 continueAsNew begins anew with an empty history; signals that no code consumed move on, in order", async (host) => {
+  test("P10 continueAsNew starts over with an empty history; signals that no code consumed move on, in order", async (host) => {
     const chain = workflow({ name: "chain", signals: { word: signal<string>(), go: signal() } }, async (ctx, n: number) => {
       await ctx.waitForSignal("go");
       if (n < 3) return ctx.continueAsNew(n + 1);

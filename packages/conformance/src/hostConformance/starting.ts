@@ -33,7 +33,7 @@ export function starting({ test, t }: Suite): void {
   });
 
   test(
-    "P10 a run of an id that exists is refused, or found, or begun anew once it is closed",
+    "P10 a run of an id that exists is refused, or found, or begun again once it is closed",
     async (host) => {
       const run = await host.start(echo, "one");
       await fails(host.start(echo, "two"), "HF_RUN_ALREADY_EXISTS");

@@ -1,5 +1,5 @@
 // Conformance: runs that begin once another run has closed.
-// Owns: tests of `after`: when such a run becomes available, and what becomes of it meanwhile.
+// Owns: tests of `after`: when such a run becomes available, and what happens to it until then.
 // Invariants tested: Q10, K1, K6, K7, K9, P10, D2.
 
 import assert from "node:assert/strict";
@@ -153,7 +153,7 @@ export function afterRuns({ test, crashes, shares }: Suite): void {
     await bench.create("b", { onConflict: "restart-if-closed" });
     same(await standing(bench, "b"), begins(START));
   });
-  test("Q10 a run that was resumed after its end is waited for anew, and those that it let begin go on", async (bench) => {
+  test("Q10 a run that was resumed after its end is waited for again, and the runs that began at its end continue", async (bench) => {
     const held = await bench.running("a");
     await bench.created("b", { after: "a" });
     await bench.close(held, { status: "failed", error: failure("no") }, { turn: bench.turn(held) });

@@ -43,7 +43,7 @@ export function batchContract(suite: Suite): void {
   const { test } = suite;
   const { refuseBad, lock, loseAnswer } = suite;
 
-  test("D3 a store says how much a call takes", async ({ raw: { limits } }) => {
+  test("D3 a store says how much a call can hold", async ({ raw: { limits } }) => {
     assert.ok(limits.items >= 1 && limits.bytes >= 1 && limits.calls >= 1);
   });
 

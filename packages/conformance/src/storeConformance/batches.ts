@@ -59,7 +59,7 @@ async function crowd(bench: Bench, name: string): Promise<string[]> {
   const more = ["parent", "second child", "awaited", "waiting", "with a next start", "closed", "terminated", "pending", "unknown"];
   return [...kinds, ...more].map(id);
 }
-/** Everything that can be seen of a run, but for numbers that are given out. */
+/** Everything that can be seen of a run, except for generated numbers. */
 async function seen(bench: Bench, name: string, ids: readonly string[]): Promise<unknown> {
   const rows = await bench.store.get(ids);
   const runs: unknown[] = [];

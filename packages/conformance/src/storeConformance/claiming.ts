@@ -1,4 +1,4 @@
-// Conformance: who gets which run, and for how long.
+// Conformance: which worker gets which run, and for how long.
 // Owns: tests of `claim` and `renew`: order, filters, leases, recovery, cached history, concurrent claimers; and of the clock.
 // Invariants tested: W1, W2, W3, V2, D4, D7, D9, W5.
 

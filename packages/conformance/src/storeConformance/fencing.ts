@@ -1,4 +1,4 @@
-// Conformance: who may write.
+// Conformance: which claims may write.
 // Owns: tests of the fence around `commit`: epochs, executions, closed runs, field by field; and of batches.
 // Invariants tested: D2, D3, D4, K5.
 

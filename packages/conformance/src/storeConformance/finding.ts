@@ -323,7 +323,10 @@ async function paged(bench: Bench, filter: RunFilter, limit: number): Promise<st
   let cursor: string | undefined;
   do {
     const page = await bench.store.list({ ...filter, limit, cursor });
-    assert.ok(page.runs.length <= limit && (page.runs.length > 0 || page.cursor === undefined), "a page is never empty, but for the last");
+    assert.ok(
+      page.runs.length <= limit && (page.runs.length > 0 || page.cursor === undefined),
+      "a page is never empty, except for the last",
+    );
     seen.push(...page.runs.map(({ id }) => id));
     cursor = page.cursor;
   } while (cursor !== undefined);

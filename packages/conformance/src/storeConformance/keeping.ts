@@ -105,7 +105,7 @@ export function keeping(suite: Suite): void {
     same([await bench.exists("a"), await bench.exists("b")], [false, true]);
   });
 
-  test("B4 with a run go its history, its messages, its activities and its keys: the same start begins anew", async (bench) => {
+  test("B4 with a run go its history, its messages, its activities and its keys: the same start begins a new run", async (bench) => {
     await closedWithAll(bench, "a", { retention: DAY });
     bench.time += DAY + 1;
     assert.equal(await retired(bench), 1);
@@ -150,7 +150,7 @@ export function keeping(suite: Suite): void {
     assert.equal(await bench.exists("p"), true);
   });
 
-  test("B4 a run that is resumed or started again stays, and its next end counts anew", async (bench) => {
+  test("B4 a run that is resumed or started again stays, and its next end sets a new time", async (bench) => {
     const failed = await bench.running("resumed", { retention: DAY });
     await bench.close(failed, { status: "failed", error: failure("no") }, { turn: bench.turn(failed) });
     await bench.close(await bench.running("restarted", { retention: DAY }));

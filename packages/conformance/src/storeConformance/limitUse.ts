@@ -69,7 +69,7 @@ export function limitUse({ test }: Suite): void {
     bench.time += 100;
     same(await paused(), [false, undefined, true, undefined]);
   });
-  test("B6 Q3 Q4 what has begun is no start, and what a worker has lost needs nothing", async (bench) => {
+  test("B6 Q3 Q4 what has begun is not a start, and what a worker has lost needs nothing", async (bench) => {
     await limit(bench, { concurrency: 1 });
     await add(bench, ["a"]);
     const held = await bench.hold("a");

@@ -1,4 +1,4 @@
-// Conformance: looking at runs, and being told that something may have changed.
+// Conformance: looking at runs, and hints that something may have changed.
 // Owns: tests of `list`, `count` and `watch`.
 // Invariants tested: P10, P11, D9, W1.
 

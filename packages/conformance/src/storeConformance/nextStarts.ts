@@ -1,5 +1,5 @@
 // Conformance: newer starts of a run that exists.
-// Owns: tests of `onConflict: "replace"` and `"debounce"`: what becomes of the start, of its messages and of the run that is there.
+// Owns: tests of `onConflict: "replace"` and `"debounce"`: what happens to the start, to its messages and to the existing run.
 // Invariants tested: Q9, Q10, M1, M3, M8, M10, K1, K5, K6, K7, K9, P10, D2, D9.
 
 import assert from "node:assert/strict";
@@ -84,7 +84,7 @@ export function nextStarts({ test, crashes, shares }: Suite): void {
       same(idsOf(runs[0]?.inbox ?? []), ["s1", "s2"]);
       same((await bench.claim({ queue: "q" })).runs, []);
     });
-    test(`Q9 ${way}: a delay counts anew for a run that waits for its time`, async (bench) => {
+    test(`Q9 ${way}: a delay restarts for a run that waits for its time`, async (bench) => {
       await start(bench, way, "one", { delay: 100 });
       bench.time += 60;
       await start(bench, way, "two", { delay: 100 });
@@ -319,7 +319,7 @@ export function nextStarts({ test, crashes, shares }: Suite): void {
     await start(bench, "replace", "six", { delay: 100 });
     same(await standing(bench), pending(1, "six", START + 190));
   });
-  test("Q9 debounce: maxDelay counts from the first start of an execution: of one that waits, and of one that begins anew", async (bench) => {
+  test("Q9 debounce: maxDelay counts from the first start of an execution: of one that waits, and of one that begins again", async (bench) => {
     const held = await bench.running("a");
     bench.time += 1_000;
     await start(bench, "debounce", "two", { delay: 100, maxDelay: 150 });

@@ -1,5 +1,5 @@
 // Conformance: parents and children in a queue that counts open runs.
-// Owns: tests of which slots a run needs below a parent that holds some, and a model of that: who holds what, and who needs what.
+// Owns: tests of which slots a run needs below a parent that holds some, and a model of that: which slots each run holds and needs.
 // Invariants tested: Q2, Q7, Q8.
 
 import assert from "node:assert/strict";

@@ -66,7 +66,7 @@ export function queueShares({ test }: Suite): void {
     bench.time += 100;
     same(counts(await claimIds(bench)), { b: 2 });
   });
-  test("Q4 continue-as-new, what is resumed and what is recovered are no starts", async (bench) => {
+  test("Q4 continue-as-new, resumed and recovered runs do not count as starts", async (bench) => {
     await limit(bench, { rate: { limit: 1, per: 1_000_000 } });
     await bench.created("a", { ...Q });
     let held = await bench.hold("a");

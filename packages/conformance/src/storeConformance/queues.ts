@@ -1,5 +1,5 @@
 // Conformance: queues with limits, keys and pauses.
-// Owns: tests of `setQueue`, `pauseQueue` and their kin. What is held: `queueSlots.ts`; fairness and rates: `queueShares.ts`.
+// Owns: tests of `setQueue`, `pauseQueue` and similar methods. What is held: `queueSlots.ts`; fairness and rates: `queueShares.ts`.
 // Invariants tested: Q1, Q6, Q7, Q8.
 
 import assert from "node:assert/strict";

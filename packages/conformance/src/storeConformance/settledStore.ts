@@ -20,7 +20,7 @@ const PAUSE_MS = 5;
 const MOST_TRIES = 5_000;
 
 /**
- * Asks for the items, and again, with `wait`, for those that were answered "busy", until each has another answer. It gives up after
+ * Asks for the items, and again, with `wait`, for those that were answered "busy", until each has another answer. It stops after
  * 5,000 tries.
  * @throws the error of a call that was rejected for another reason.
  */

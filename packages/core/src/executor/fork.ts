@@ -6,7 +6,7 @@
 import { childRunId, type ForkJob, type Job } from "../protocol/index.ts";
 import type { Execution } from "./execution.ts";
 
-/** `jobs`: those of the turn. The source settled what they settle: only the rest is done anew. */
+/** `jobs`: those of the turn. The source settled what they settle: only the rest is done again. */
 export function becomeFork(execution: Execution, fork: ForkJob, jobs: readonly Job[]): void {
   const { start } = execution;
   if (start === undefined) throw new TypeError("A fork has no start.");

@@ -65,7 +65,7 @@ export class Mailbox {
   readonly #arrived = new Set<Message>();
   readonly #takers: Taker[] = [];
   #receive: UpdateTaker | undefined;
-  /** Messages before this index were offered in vain, and no operation has become ready for them since. */
+  /** No operation accepted the messages before this index, and none has become ready for them since. */
   #offered = 0;
   /** Names for which a wait or the receive ended in this turn without a message (D9). */
   readonly #unmet = new Set<string>();
@@ -174,7 +174,7 @@ export class Mailbox {
   get unmet(): ReadonlySet<string> {
     return this.#unmet;
   }
-  /** Offers all messages again: an operation may have become ready for one that was offered in vain. */
+  /** Offers all messages again: an operation may have become ready for one that none accepted before. */
   wake(): void {
     this.#offered = this.#first;
   }

@@ -80,7 +80,7 @@ export class Operation {
   body: StepBody | undefined;
   /** For a child: its definition from the parent's code. Not recorded: its retry and deadline concern only the child run. */
   child: AnyWorkflow | undefined;
-  /** For a child of a copied turn that this fork starts anew: the id of the fork's own child (F1). */
+  /** For a child of a copied turn that this fork starts again: the id of the fork's own child (F1). */
   childId: string | undefined;
   /** Runs in the unit's turn, just before delivery (A6). */
   beforeDelivery: (() => Settlement) | undefined;

@@ -26,7 +26,7 @@ import { replayView } from "./replayView.ts";
 
 /** The part of a history that a fork shares with its source. */
 export interface ForkedHistory {
-  /** The copied turns. Those of a fork before the first operation of its source are none: the fork starts anew. */
+  /** The copied turns. A fork before the first operation of its source has none: it starts from the beginning. */
   readonly turns: readonly Turn[];
   /** The index of the fork's first own turn. */
   readonly index: number;
@@ -76,7 +76,7 @@ export function forkHistory(turns: readonly Turn[], before: string, id: string):
   };
 }
 
-/** A fork starts anew where its source did, has its own deadline, and follows its own fork job. */
+/** A fork starts where its source did, has its own deadline, and follows its own fork job. */
 const NOT_REPEATED: ReadonlySet<string> = new Set(["start", "fork", "expire"]);
 
 /** An update has been accepted in time: it is not rejected now because that time is over. */
@@ -218,7 +218,7 @@ class Openings {
 
 // ── children ──
 
-/** The id of a child that the fork starts anew. A child with an id that the code gave would be in the way of itself. */
+/** The id of a child that the fork starts again. A child with an id that the code chose would conflict with itself. */
 function ownId(child: ChildCommand, turns: readonly Turn[], fork: string): string {
   const location = locationOf(child);
   const { runId, execution } = parentOf(child, turns);

@@ -75,7 +75,7 @@ export interface RunInfo {
   historyLength: number;
 }
 
-/** A durable call of a run and what has become of it, as `run.operations()` lists it. */
+/** A durable call of a run and its status, as `run.operations()` lists it. */
 export interface OperationInfo {
   /** Where it is in the run: "charge", "checkout/~3/charge#1". Unique within an execution. */
   location: string;
@@ -85,7 +85,7 @@ export interface OperationInfo {
   kind: OperationKind;
   /** The name that the call was given, or its kind. */
   name: string;
-  /** What has become of it. "abandoned": its outcome no longer matters, because its unit was canceled or has ended. */
+  /** Its status. "abandoned": its outcome no longer matters, because its unit was canceled or has ended. */
   status: "scheduled" | "running" | "waiting" | "completed" | "failed" | "canceled" | "abandoned";
   /** The input. Set for activities and children. */
   input: unknown;

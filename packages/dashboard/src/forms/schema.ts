@@ -155,7 +155,7 @@ export function setAt(value: unknown, path: Path, part: unknown): unknown {
   return others;
 }
 
-/** JSON text as a value. Empty text is no value. */
+/** JSON text as a value. An empty text is not a value. */
 export function parseInput(
   text: string,
 ): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly problem: string } {

@@ -1,6 +1,6 @@
 // `engine.schedules`: runs that start by the clock.
 // Owns: checking what users pass, and turning the backend's answers into errors.
-// Invariants: T9 (what is refused is refused before anything is written), T7 (an unknown schedule is a ScheduleNotFoundError, but for delete).
+// Invariants: T9 (what is refused is refused before anything is written), T7 (an unknown schedule is a ScheduleNotFoundError, except for delete).
 
 import {
   type AnyWorkflow,

@@ -33,7 +33,7 @@ export interface StartOptions<S extends Signals = Signals> {
    * closed the start throws `RunClosedError` instead.
    * "restart-if-closed": a closed run gets its next execution; an open run is used as with "use-existing". "replace", "debounce": they need
    * an `id`; a run that no worker has claimed takes this start, input and options; one that has begun gets it as its next execution, and
-   * "replace" also cancels it; a closed one gets its next execution. With "debounce" a `delay` counts anew from each start.
+   * "replace" also cancels it; a closed one gets its next execution. With "debounce" each start restarts the `delay`.
    * @defaultValue `"reject"`
    */
   onConflict?: "reject" | "use-existing" | "restart-if-closed" | "replace" | "debounce";
@@ -389,7 +389,7 @@ export interface Run<O, S extends Signals = Signals, U extends Updates = Updates
   resume(): Promise<void>;
   /**
    * Starts a new run that shares the history of this one up to an operation: the turns before the one that emitted it. What those turns
-   * settled is kept, everything else is done anew. This run is not changed.
+   * settled is kept, everything else is done again. This run is not changed.
    * @throws `InvalidInputError` if there is no operation at `before`, if the history before it was trimmed, or if a child is open there
    * whose id the code gives it.
    * @throws `RunAlreadyExistsError` if the id is taken.

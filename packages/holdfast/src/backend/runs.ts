@@ -196,7 +196,7 @@ export type NotDelivered =
       /** The workflow that the run belongs to. */
       readonly workflow: string;
     };
-/** What has become of a message. */
+/** The result of sending a message. */
 export type SendAnswer = { readonly status: "sent" } | { readonly status: "duplicate" } | NotDelivered;
 
 /** The outcome of an update. "failed": its handler failed. "rejected": it was not accepted, and nothing was added to the history. */
@@ -212,10 +212,10 @@ export type UpdateOutcome =
       /** Why. */
       readonly error: SerializedError;
     };
-/** What has become of an update. */
+/** The result of an update. */
 export type UpdateAnswer = UpdateOutcome | NotDelivered;
 
-/** What has become of a request to resume a run. */
+/** The result of a request to resume a run. */
 export type ResumeAnswer = "resumed" | "woken" | "not-found" | "not-resumable";
 
 /** How long a caller waits. The wait rejects with `waitTimeout(…)` after `timeout`, and with the signal's reason if it aborts. */

@@ -24,7 +24,7 @@ export function timingOf({ cron, every, timezone }: ScheduleSettings): Timing {
 export function isSameTiming(a: ScheduleSettings, b: ScheduleSettings): boolean {
   return isDeepStrictEqual(timingOf(a), timingOf(b));
 }
-/** False also if a value can't be decoded: then it is written anew. */
+/** False also if a value can't be decoded: then it is written again. */
 export function areEqual(a: ScheduleSettings, b: ScheduleSettings, codec: Codec): boolean {
   try {
     return isSameTiming(a, b) && isDeepStrictEqual(comparable(a, codec), comparable(b, codec));

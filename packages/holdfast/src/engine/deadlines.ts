@@ -25,7 +25,7 @@ export class Deadlines {
   #isClosed = false;
   #isLooking = false;
   #again = false;
-  /** Why the last look failed. Logged once, since there are two a second. */
+  /** Why the last look failed. Logged once, since there are two per second. */
   #failure: string | undefined;
 
   constructor(host: DeadlinesHost) {

@@ -47,7 +47,7 @@ export async function forkedRun(store: Store, environment: Environment, runId: s
     deadline: run.deadlineAt === undefined ? undefined : Math.max(0, run.deadlineAt - run.createdAt),
     forkedFrom: run.id,
     onConflict: "reject",
-    // No worker has validated the input of a run without a turn; one that starts anew is validated like its source.
+    // No worker has validated the input of a run without a turn; a fork that starts from the beginning is validated like its source.
     seed: isFresh && isUncheckedSeed(run.seed) ? uncheckedSeed(seed) : seed,
   };
   const signals = request.signals === "drop" ? [] : laterSignals(forked, inbox);

@@ -77,7 +77,7 @@ export class JobQueue {
     this.#jobs.splice(at, 1);
     this.#messages = this.#messages.map((message) => ({ ...message, jobs: message.jobs > at ? message.jobs - 1 : message.jobs }));
   }
-  /** A new claim reads the inbox anew. K8: a timer that has fired is not set again; without a replay only this queue knows of it. */
+  /** A new claim reads the inbox again. K8: a timer that has fired is not set again; without a replay only this queue knows of it. */
   clear(fires: "keep fires" | "drop fires"): void {
     const jobs = [...this.#jobs, ...(this.#held?.jobs ?? []).map(({ job }) => job)];
     this.#jobs = fires === "keep fires" ? jobs.filter(({ type }) => type === "fire") : [];

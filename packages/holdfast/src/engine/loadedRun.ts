@@ -143,7 +143,7 @@ export class LoadedRun {
     this.#repeated = voided === undefined ? [] : await this.#requestsOf(turns, resumed ? undefined : (voided.causes ?? []));
     return undefined;
   }
-  /** F1: replays the copied turns of a fork. What they left open, and its first turn does not settle, is done anew. */
+  /** F1: replays the copied turns of a fork. What they left open, and its first turn does not settle, is done again. */
   async #recoverFork(claim: ClaimedRun, { jobs }: ForkMessage, isOver: () => boolean): Promise<Error | undefined> {
     const turns = claim.turns ?? [];
     const resume = jobs.find((job) => job.type === "resume");

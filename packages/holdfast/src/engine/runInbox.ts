@@ -18,7 +18,7 @@ export class RunInbox {
   readonly #host: Pick<DriverHost, "checked">;
   readonly #queue: JobQueue;
   readonly #run: () => RunRow;
-  /** The number of claims so far: each reads the inbox anew. */
+  /** The number of claims so far: each reads the inbox again. */
   #claim = 0;
   #seen = 0;
   /** Messages after `#seen` that were delivered early: outcomes of transactions, known without reading the inbox. */
@@ -68,7 +68,7 @@ export class RunInbox {
   }
   async #deliver(messages: readonly InboxMessage[], claim: number): Promise<void> {
     for (const message of messages) {
-      if (claim !== this.#claim) return; // the claim has ended: the next one reads the inbox anew
+      if (claim !== this.#claim) return; // the claim has ended: the next one reads the inbox again
       if (message.id <= this.#seen) continue;
       this.#seen = message.id;
       if (this.#ahead.delete(message.id)) continue;

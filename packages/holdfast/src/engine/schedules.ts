@@ -17,7 +17,7 @@ import type { DueSchedules, ScheduleRow, ScheduleState, Tick, TickResult } from 
 const NEXT_SHOWN = 5;
 /** T7. */
 const MOST_BACKFILLED = 10_000;
-/** A chain of runs is created in order, this many a call. */
+/** A chain of runs is created in order, this many per call. */
 const BACKFILLED_AT_ONCE = 500;
 /** Small enough that a store that takes two calls at once has two to carry out. */
 const TICKS_PER_CALL = 250;

@@ -122,7 +122,7 @@ export class StoreInspection implements Inspection {
     return { ...withoutValues(row), input: value(row.input), output: value(row.output), state: value(row.state) };
   }
 
-  /** What people are told in words needs no values: a history may have many megabytes of them. */
+  /** A description in words needs no values: a history may have many megabytes of them. */
   get #light(): Pick<ReadStore, "now" | "history" | "attempts" | "liveWorkers" | "limitsFor"> {
     const store = this.#store;
     return {

@@ -198,7 +198,7 @@ export interface TimelineOperation {
   readonly kind: OperationInfo["kind"];
   /** The name that the call was given, or its kind. */
   readonly name: string;
-  /** What has become of it. */
+  /** Its status. */
   readonly status: OperationInfo["status"];
   /** When the call was made, in milliseconds since 1970. */
   readonly scheduledAt: number;

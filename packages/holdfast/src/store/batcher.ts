@@ -1,8 +1,8 @@
-// Items that many callers hand over one by one, written in batches: one bad or locked item never hurts the others of its batch.
-// Owns: the items that wait, how a batch is cut, and what becomes of each item when a batch is not written as a whole.
+// Collects items that many callers add one by one and writes them in batches. One bad or locked item never hurts the others of its batch.
+// Owns: the waiting items, the size of batches, and how a batch that is not written as a whole is split.
 // Does not own: what is written. The write function is one call of the store (see store/batch.ts).
 // Invariants: D2 (each item is settled once, and written at most once), D3 (items share writes; none fails or waits because of an item with
-// another key), M1 (items with the same key are written in the order in which they came).
+// another key), M1 (items with the same key are written in the order in which they were added).
 
 import type { Environment } from "@holdfast/host";
 import type { Answer, BatchLimits } from "./batch.ts";
@@ -16,7 +16,7 @@ export interface Waiting<I, R> {
   resolve(result: R): void;
   /** Gives its caller an error. */
   reject(error: unknown): void;
-  /** It has to wait for a lock that another transaction holds, and will be settled later. */
+  /** Called if the item has to wait for a lock that another transaction holds. It will be settled later. */
   setAside?(): void;
 }
 
@@ -24,45 +24,45 @@ export interface Waiting<I, R> {
 export interface BatcherOptions<I, R> {
   /** The most items and bytes of one call. */
   readonly limits: BatchLimits;
-  /** Items with the same key keep their order: none is written while another of its key is under way or waits for a lock. */
+  /** Items with the same key keep their order: an item waits while an earlier one with its key is being written or waits for a lock. */
   readonly keyOf: (item: I) => string;
-  /** About how many bytes it adds to a call. Asked only where the store has a limit for that. */
+  /** About how many bytes it adds to a call. Only called if the store limits bytes. */
   readonly sizeOf?: (item: I) => number;
   /**
-   * How many calls may be under way at once.
+   * How many calls may be in progress at once.
    * @defaultValue `1`
    */
   readonly calls?: number;
   /**
-   * No batch has more items, whatever the store can take.
+   * The most items of a batch, in addition to the limits of the store.
    * @defaultValue `limits` alone
    */
   readonly most?: () => number;
-  /** More items are about to come: a batch waits for them, but not for long. */
+  /** Whether more items are about to be added: a batch waits for them, but not for long. */
   readonly expecting?: () => boolean;
-  /** There is nothing that could share the write: waiting for more would only take time. */
+  /** Whether no other item could share the write, so that waiting for more would only take time. */
   readonly alone?: () => boolean;
-  /** Called for each item that was written, before any caller is. */
+  /** Called for each item that was written, before any caller gets its result. */
   readonly written?: (item: I, result: R) => void;
   /**
    * How long an item waits for a lock before it fails with HF_STORE_BUSY, in milliseconds.
    * @defaultValue `30_000`
    */
   readonly patience?: number;
-  /** May it wait for a lock for as long as the lock is held? It fails once another of its key comes: the caller has timed out then. */
+  /** Whether the item may wait for as long as the lock is held. It fails once another item with its key is added: its caller has timed out. */
   readonly waits?: (item: I) => boolean;
-  /** Called once for such an item when its patience is over. */
+  /** Called once for such an item when `patience` is over. */
   readonly heldUp?: (item: I, error: unknown) => void;
 }
 
-/** One call of the store. `wait`: all of these were busy before, so that the store may wait a moment for their locks. */
+/** One call of the store. `wait`: all of these items were busy before, so the store may wait a moment for their locks. */
 export type Write<I, R> = (items: readonly I[], wait: boolean) => Promise<readonly Answer<R>[]>;
 
-/** How many turns of the event loop a batch waits for items that are about to come. */
+/** How many turns of the event loop a batch waits for items that are about to be added. */
 const EXPECTING_TURNS = 4;
-/** Of so few it is not worth finding out which one has to wait. */
+/** Of this many items it is not worth finding out which one has to wait. */
 const FEW = 2;
-/** Between two looks at items that wait for locks; the store waits a little in each look as well. */
+/** Milliseconds between two attempts to write items that wait for locks. The store also waits a little in each attempt. */
 const ASIDE_MS = 50;
 const PATIENCE_MS = 30_000;
 
@@ -73,7 +73,7 @@ interface Aside<I, R> {
   isLong: boolean;
 }
 
-/** Gathers items that many callers add into calls that carry out many at once. */
+/** Collects items that many callers add, and writes many of them in one call. */
 export class Batcher<I, R> {
   readonly #environment: Environment;
   readonly #write: Write<I, R>;
@@ -81,9 +81,9 @@ export class Batcher<I, R> {
   readonly #calls: number;
   #waiting: Waiting<I, R>[] = [];
   #underWay = 0;
-  /** Keys of which items are under way, where there may be several calls at once. */
+  /** The keys of items that are being written, if there may be several calls at once. */
   readonly #keys = new Set<string>();
-  /** By key, in order. */
+  /** Items that wait for locks: by key, in order. */
   readonly #aside = new Map<string, Aside<I, R>[]>();
   #isLookingAside = false;
   #isScheduled = false;
@@ -98,7 +98,7 @@ export class Batcher<I, R> {
   add(item: I): Promise<R> {
     return new Promise((resolve, reject) => this.put({ item, resolve, reject }));
   }
-  /** As `add`, without a promise, which costs less: there are many turns. */
+  /** Like `add`, without a promise. That costs less, and there are many turns. */
   put(one: Waiting<I, R>): void {
     this.#waiting.push(one);
     this.#schedule();
@@ -120,7 +120,7 @@ export class Batcher<I, R> {
       });
       return;
     }
-    // Once per turn of the event loop: items that become ready in this one share the write, and turns that are being computed do too.
+    // Once per turn of the event loop: items that become ready in the same turn, and turns that are being computed, share the write.
     let turns = EXPECTING_TURNS;
     const flush = (): void => {
       const isFull = this.#waiting.length >= this.#most;
@@ -130,7 +130,7 @@ export class Batcher<I, R> {
     };
     this.#environment.soon(flush);
   }
-  /** False: there was nothing to write. */
+  /** False if there was nothing to write. */
   #flush(): boolean {
     const batch = this.#take();
     if (batch.length === 0) return false;
@@ -147,7 +147,7 @@ export class Batcher<I, R> {
     const room = this.#room();
     const batch: Waiting<I, R>[] = [];
     const rest: Waiting<I, R>[] = [];
-    // Once one of a key has to wait, those behind it do: the key stays under way or aside, or the batch is full.
+    // Once an item has to wait, the later ones with its key do too: the key stays in progress or aside, or the batch is full.
     for (const one of this.#waiting) {
       const key = keyOf(one.item);
       const isFree = !this.#keys.has(key) && !this.#aside.has(key);
@@ -157,7 +157,7 @@ export class Batcher<I, R> {
     if (this.#calls > 1) for (const { item } of batch) this.#keys.add(keyOf(item));
     return batch;
   }
-  /** How many of these, from the first on, one call takes. */
+  /** How many of these items, from the first one, fit into one call. */
   #fitting(some: readonly Waiting<I, R>[]): number {
     const most = Math.min(this.#most, some.length);
     if (!this.#hasSizes) return most;
@@ -166,12 +166,12 @@ export class Batcher<I, R> {
     while (count < most && room((some[count] as Waiting<I, R>).item)) count++;
     return count;
   }
-  /** Asked for one item after the other whether a call has room for it. From the first that it has not on, it has none. */
+  /** A function that says for one item after the other whether it still fits into a call. After the first false it returns only false. */
   #room(): (item: I) => boolean {
     const { limits, sizeOf } = this.#options;
     let items = this.#most;
     let bytes = this.#hasSizes ? limits.bytes : Number.POSITIVE_INFINITY;
-    let isFirst = true; // an item that is too large for a batch goes alone
+    let isFirst = true; // an item that is too large for a batch is written alone
     return (item) => {
       if (bytes !== Number.POSITIVE_INFINITY) bytes -= sizeOf?.(item) ?? 0;
       if (!isFirst && bytes < 0) items = 0;
@@ -202,7 +202,7 @@ export class Batcher<I, R> {
       this.#settleAll(batch, done, answers.filter(isDone));
     } else this.#settleAll(batch, batch, answers as readonly R[]);
   }
-  /** `batch` is over; of it `done` was written. */
+  /** The call of `batch` has ended; its items `done` were written. */
   #settleAll(batch: readonly Waiting<I, R>[], done: readonly Waiting<I, R>[], results: readonly R[]): void {
     this.#tellWritten(done, results);
     this.#carried(batch);
@@ -238,8 +238,8 @@ export class Batcher<I, R> {
   // ── one bad item must not hurt its batch ──
 
   /**
-   * A call with these was refused or busy: halves of halves are written, one after the other so that each key keeps its order. The item that
-   * is refused alone, and for the second time, gets the error. Returns those that have to wait for a lock, with what is behind them, in order.
+   * Writes a batch that was refused or busy in halves, recursively, one after the other so that each key keeps its order. An item that is
+   * refused alone, for the second time, gets the error. Returns the items that wait for a lock, with those behind them, in order.
    */
   async #writeApart(batch: readonly Waiting<I, R>[], failure: unknown, wait: boolean): Promise<Waiting<I, R>[]> {
     const { keyOf } = this.#options;
@@ -256,10 +256,10 @@ export class Batcher<I, R> {
       if (fault === "unavailable") for (const each of [part, ...parts.splice(0)].flat()) reject(each, error);
       else if (fault === "busy" && part.length <= (wait ? 1 : FEW)) part.forEach(isBusy);
       else if (part.length === 1 && one !== undefined) reject(one, error);
-      // Each of them was busy before: most of them are likely to be so again.
+      // Each of them was busy before, so most of them probably still are.
       else parts.unshift(...(fault === "busy" && wait ? part.map((each) => [each]) : halvesOf(part)));
     };
-    // What was refused because of what another transaction did a moment ago is written now.
+    // An item that was refused because of what another transaction did a moment ago may be accepted now.
     if (batch.length === 1 && faultOf(failure) === "refused") parts.push(batch);
     else takeApart(batch, failure);
     for (let next = parts.shift(); next !== undefined; next = parts.shift()) {
@@ -299,7 +299,7 @@ export class Batcher<I, R> {
     }
     if (!this.#isLookingAside) void this.#lookAside();
   }
-  /** In one call for all of them, again and again until none is left: however many there are, they take one connection at most. */
+  /** Tries all waiting items in one call, until none is left: however many there are, they use at most one connection. */
   async #lookAside(): Promise<void> {
     this.#isLookingAside = true;
     const alive = this.#environment.stayAlive();
@@ -317,7 +317,7 @@ export class Batcher<I, R> {
     this.#isLookingAside = false;
   }
   async #tryAside(all: readonly Waiting<I, R>[]): Promise<void> {
-    // Those behind one that an earlier call has found busy stay behind it.
+    // Items behind one that an earlier call found busy stay behind it.
     const some = all.filter((one) => this.#isNext(one, all));
     if (some.length === 0) return;
     let busy: readonly Waiting<I, R>[];
@@ -337,15 +337,15 @@ export class Batcher<I, R> {
       const stay = new Set(busy);
       for (const one of some) if (!stay.has(one)) this.#leave(one);
     }
-    this.#giveUp(busy, failure);
+    this.#rejectOverdue(busy, failure);
   }
-  /** Nothing of its key is before it, but for those that go along. */
+  /** Whether no item with its key is before it, except those in the same call. */
   #isNext(one: Waiting<I, R>, along: readonly Waiting<I, R>[]): boolean {
     const first = this.#aside.get(this.#options.keyOf(one.item))?.[0];
     return first !== undefined && along.includes(first.one);
   }
-  /** Those that have waited for too long fail, unless they may wait for longer. `cause`: the error that the store has said so with, if any. */
-  #giveUp(busy: readonly Waiting<I, R>[], cause: unknown): void {
+  /** Rejects the items that have waited for too long, unless they may wait longer. `cause`: the error of the store, if it threw one. */
+  #rejectOverdue(busy: readonly Waiting<I, R>[], cause: unknown): void {
     const { patience = PATIENCE_MS, keyOf, waits, heldUp } = this.#options;
     const now = this.#environment.elapsed();
     for (const one of busy) {
@@ -363,7 +363,7 @@ export class Batcher<I, R> {
       }
     }
   }
-  /** Does another of its key wait? */
+  /** Whether another item with its key waits. */
   #isFollowed({ item }: Waiting<I, R>): boolean {
     const { keyOf } = this.#options;
     return this.#waiting.some((other) => keyOf(other.item) === keyOf(item));
@@ -387,7 +387,7 @@ function halvesOf<T>(items: readonly T[]): (readonly T[])[] {
   return [items.slice(0, middle), items.slice(middle)];
 }
 
-/** A caller that throws does not stop others from hearing of their items. */
+/** Calls it. If it throws, the other callers still get their results. */
 function call(callback: () => void): void {
   try {
     callback();

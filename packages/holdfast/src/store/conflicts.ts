@@ -4,7 +4,7 @@
 
 import type { CreateResult, NewRun } from "./port.ts";
 
-/** The workflow of the run in the way, if it is another than the start is of. */
+/** The workflow of the run that has the id, if it is not the workflow of the start. */
 export function otherWorkflow(
   conflict: Extract<CreateResult, { status: "conflict" }>,
   { workflow }: Pick<NewRun, "workflow">,

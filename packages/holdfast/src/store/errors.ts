@@ -27,7 +27,7 @@ export interface StoreErrorDetails {
   readonly fault?: StoreFault;
 }
 
-/** `where` names the file, or whatever the store is on. */
+/** `where` names the file or the database. */
 interface Details {
   readonly where: string;
   readonly cause?: unknown;
@@ -48,12 +48,12 @@ export class StoreError extends HoldfastError {
   }
 }
 
-/** What a call that rejected with this says of its items. Errors that no store has made say nothing of them. */
+/** What a call that rejected with this error means for its items. Errors that are not from a store mean "unavailable". */
 export function faultOf(error: unknown): StoreFault {
   return error instanceof StoreError ? error.fault : "unavailable";
 }
 
-/** The store has looked at what it was given, and refuses it: it will do so again. */
+/** Whether the store refused the item itself: repeating the call would not help. */
 export function isRefusal(error: unknown): error is StoreError {
   return faultOf(error) === "refused";
 }
@@ -87,7 +87,7 @@ export class StoreBusyError extends StoreError {
   }
 }
 
-/** Another transaction held a lock on what an item of a batch is about for longer than the batcher waits. */
+/** Another transaction held a lock that an item of a batch needs for longer than the batcher waits. */
 export class StoreLockedError extends StoreError {
   constructor({ seconds, cause }: { readonly seconds: number; readonly cause?: unknown }) {
     super(
@@ -135,9 +135,9 @@ export class StoreVersionError extends StoreError {
   }
 }
 
-/** Of a version that this Holdfast knows, but not as it makes it: of a build between releases, or changed by hand. */
+/** The schema has a version that this Holdfast knows, but differs from it: a build between releases made it, or it was changed by hand. */
 export class StoreSchemaError extends StoreError {
-  /** `found` and `expected`: what tells them apart. `instead`: how to do without what is there. */
+  /** `found` and `expected`: how they differ. `instead`: how to continue without this store. */
   constructor({ where, version, found, expected, instead }: Details & SchemaDetails) {
     super(
       `${where} has schema version ${version}, but not as this Holdfast makes it: found ${found}, expected ${expected}. It was left as it is.\n` +

@@ -15,7 +15,7 @@ export interface StoreSettings {
   readonly retention?: number | "forever" | undefined;
 }
 
-/** What has become of a request to delete a run. */
+/** The result of a request to delete a run. */
 export type DeleteResult = "deleted" | "not-found" | "open";
 
 /** How long closed runs are kept. */

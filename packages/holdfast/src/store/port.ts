@@ -3,9 +3,9 @@
 // Invariants: D2 (a turn's commit is all or nothing), D3 (many in one transaction), D4 (every write of a run carries its epoch),
 // D9 (the commit that parks or ends a run sees every message acknowledged before it), W2 W3 (order of claims, leases), one clock: the store's.
 //
-// How batches are written, refused and answered: store/batch.ts. `storeConformance` from "@holdfast/conformance" holds all of this against an
-// implementation. Times are milliseconds since the epoch by the STORE's clock; callers pass lengths of time, never moments that they
-// computed from their own clock, except moments that users gave (`startAt`, `deadline`) and timers that follow from turn times.
+// How batches are written, refused and answered: store/batch.ts. `storeConformance` from "@holdfast/conformance" tests all of this on an
+// implementation. Times are milliseconds since 1970 by the STORE's clock; callers pass durations, never times that they
+// computed from their own clock, except times that users gave (`startAt`, `deadline`) and timers that follow from turn times.
 
 import type { Payload, RunStatus, SerializedError, Turn } from "@holdfast/core";
 import type { Answer, BatchLimits, Heartbeat, HeldClaim, Termination } from "./batch.ts";
@@ -52,13 +52,13 @@ export interface TurnCommit {
   readonly runId: string;
   /** The number of its execution. */
   readonly execution: number;
-  /** D4: the claim under which it was computed. It is over once it has parked; one whose lease ran out holds until another claims. */
+  /** D4: the claim under which it was computed. A claim ends when the run parks; one whose lease expired stays valid until another worker claims. */
   readonly epoch: number;
   /** The worker that has run the turn. */
   readonly workerId: string;
   /** Appended to history; its `commit` commands with `trim` delete what they leave behind (L4). Absent: nothing was decided. */
   readonly turn?: Turn | undefined;
-  /** Inbox messages that the turn took; they leave the inbox. */
+  /** Inbox messages that the turn consumed; they leave the inbox. */
   readonly consumed?: readonly number[] | undefined;
   /** Attempts that began or ended. */
   readonly attempts?: readonly AttemptRow[] | undefined;
@@ -118,13 +118,13 @@ export interface TurnCommit {
     | readonly {
         /** The id of the update. */
         readonly id: string;
-        /** What has become of it. */
+        /** Its outcome. */
         readonly outcome: UpdateOutcome;
       }[]
     | undefined;
   /** M8: updates with `acceptUntil` that the turn accepts. If one of them has an outcome by now, nothing is written: it is stale. */
   readonly accepts?: readonly string[] | undefined;
-  /** The end of the execution (P1): the parent learns of it, children follow their parentClose (K6), in this same commit. */
+  /** The end of the execution (P1): the parent is notified, and children follow their parentClose (K6), in this same commit. */
   readonly close?: RunClose | undefined;
   /**
    * D9, K1: the end is late if the inbox holds, besides `consumed`, a signal of one of these names or, with `cancel`, a cancellation. It was
@@ -169,13 +169,13 @@ export interface RunClose {
       }
     | undefined;
 }
-/** What has become of a commit. */
+/** The result of a commit. */
 export type CommitResult =
   | {
       readonly status: "committed";
       /** The messages that have arrived after `seen`, in order. */
       readonly inbox: readonly InboxMessage[];
-      /** What has become of the messages that it sent. */
+      /** The results of the messages that it sent. */
       readonly sent?: readonly SendResult[];
       /** Of an end: the run goes on with its next start, so that this is not the run's end (Q9). */
       readonly goesOn?: boolean;
@@ -264,28 +264,28 @@ export interface ClaimResult {
 
 // ──────────────────────────── wake-ups ──────────────────────────
 
-/** Hints that something may have changed. They may be lost, late or doubled: they cost time, never progress (D9). */
+/** Hints that something may have changed. They may be lost, late or duplicated: that costs time, never progress (D9). */
 export interface Wakeup {
-  /** Runs to claim may be there. */
+  /** There may be runs to claim. */
   readonly work?: boolean;
-  /** Messages for runs that are leased may be there, or some of these were ended over the heads of their workers (K6, K7). */
+  /** There may be messages for leased runs, or some of these runs were ended while their workers held them (K6, K7). */
   readonly messages?: boolean;
-  /** Activities to claim may be there, or some that a worker has are over: abandoned by their run, or out of time (D11). */
+  /** There may be activities to claim, or some that a worker has are over: abandoned by their run, or timed out (D11). */
   readonly tasks?: boolean;
   /** Runs or updates that clients wait for may have ended. */
   readonly results?: boolean;
   /** The runs whose results these are. Absent: any may have ended. */
   readonly ended?: readonly string[];
-  /** All of it was written through this object: its caller knows. Absent: another process may have written it. */
+  /** All of it was written through this object, so its caller knows. Absent: another process may have written it. */
   readonly isOwn?: boolean;
 }
 /** What may have changed in the store. */
 export type WakeupKind = Exclude<keyof Wakeup, "ended" | "isOwn">;
 
-/** What has become of a request to resume a run. */
+/** The result of a request to resume a run. */
 export type ResumeResult = "resumed" | "woken" | "not-found" | "not-resumable";
 
-/** Whether the claim still holds, and what has come into its inbox since `seen`. */
+/** Whether the claim is still held, and the messages that have arrived since `seen`. */
 export interface Renewal {
   /** Whether the worker still holds the claim. If not, the inbox is empty. */
   readonly held: boolean;
@@ -301,7 +301,7 @@ export interface Expired extends DueSchedules {
 export interface Store extends RunSearch, ForkStore, ScheduleStore, KeepingStore, Partial<WorkerStore>, Partial<QueueStore> {
   /** The most items and bytes of one call, and how many calls may be under way. */
   readonly limits: BatchLimits;
-  /** Readies the storage: creates or migrates it. A newer version than the code knows is refused. */
+  /** Prepares the storage: creates or migrates it. A newer version than the code knows is refused. */
   open(settings?: StoreSettings): Promise<void>;
   /**
    * Closes the store. Calls that were made before are answered first, but a database that does not answer is not waited for longer than any
@@ -315,14 +315,14 @@ export interface Store extends RunSearch, ForkStore, ScheduleStore, KeepingStore
   create(runs: readonly NewRun[]): Promise<Answer<CreateResult>[]>;
   /**
    * Leases runs that are available to a worker, in the order of W2 and Q5, with all that it needs to continue them. May pass over runs that
-   * another transaction is writing to: the next claim finds them.
+   * another transaction is writing to. The next claim finds them.
    */
   claim(request: ClaimRequest): Promise<ClaimResult>;
   /** Commits turns, each all or nothing. Each has its own answer. */
   commit(turns: readonly TurnCommit[]): Promise<Answer<CommitResult>[]>;
   /**
    * Puts messages into the inboxes of runs. Each has its own answer.
-   * @param wait Here and below: all of these were busy before, so that the store may wait a moment for their locks.
+   * @param wait Here and below: all of these were busy before, so the store may wait a moment for their locks.
    */
   send(messages: readonly AddressedMessage[], wait?: boolean): Promise<Answer<SendResult>[]>;
   /** Extends the leases of these claims. A claim that is answered "busy" holds, and its lease ends when it did. */
@@ -337,7 +337,7 @@ export interface Store extends RunSearch, ForkStore, ScheduleStore, KeepingStore
   /**
    * K7: ends the runs whose deadline has passed. Without rollbacks they fail at once, with no turn, their parent notified and their
    * children following parentClose; with rollbacks they get an `expire` job, lose their lease and become available; one that is rolling
-   * back already goes on undisturbed. Each deadline counts once; a run that failed by it is not resumable. Also ends attempts of activities whose time is up (D11).
+   * back already continues. Each deadline counts once; a run that failed by it is not resumable. Also ends attempts of activities that have timed out (D11).
    * Returns how many runs, and the schedules that are due (T2), found by the same look.
    */
   expire(): Promise<Expired>;
@@ -385,7 +385,7 @@ export interface Store extends RunSearch, ForkStore, ScheduleStore, KeepingStore
   updates(keys: readonly { readonly runId: string; readonly id: string }[]): Promise<(UpdateOutcome | undefined)[]>;
   /**
    * Rejects the updates (`runId`, `id`) with this `error` whose `acceptUntil` is over, that are still in the inbox and have no outcome, and
-   * takes them out of it (M8). Answers with the outcome as it is then; "waiting": its time is not over; undefined: it was taken, or there
+   * removes them from it (M8). Returns the outcome as it is then; "waiting": its time is not over; undefined: a turn consumed it, or there
    * is no update with that id.
    */
   rejectUpdates(
@@ -395,7 +395,7 @@ export interface Store extends RunSearch, ForkStore, ScheduleStore, KeepingStore
   watchOutages?(listener: OutageListener): () => void;
   /** Calls back when something may have changed, also by other processes. Returns a function that ends this. */
   watch(onWakeup: (wakeup: Wakeup) => void): () => void;
-  /** What consoles read. Absent where the store has nothing more to tell. */
+  /** What consoles read. Absent if the store has nothing more to show. */
   inspect?(): InspectStore;
 }
 

@@ -51,7 +51,7 @@ export interface NewRun {
   /** Searchable values, by name. */
   readonly attributes: Readonly<Record<string, string | number | boolean>>;
   /**
-   * Kept by (workflow, key), several a run, for the life of the run: a start that is repeated under its key finds the run of the first,
+   * Kept by (workflow, key) for the life of the run, which can have several: a start that is repeated under its key finds the run of the first,
    * whatever id and onConflict it names, and sends nothing again; the same key under another workflow is another start (M3).
    */
   readonly idempotencyKey?: string | undefined;
@@ -59,10 +59,10 @@ export interface NewRun {
    * A run of this id that is of another workflow is a conflict, whatever this says (M3). Of the same workflow:
    * "reject": a run of this id is an error. "use-existing": it is found. "restart-if-closed": a closed one gets its next execution, with
    * all that this start says (no parent, if it names none); used keys, outcomes of updates and published state stay with the run (P10).
-   * With a `parent` an open one is in the way as with "reject": a child is never taken over from the run that waits for it.
+   * With a `parent` an open one is a conflict as with "reject": a child is never taken over from the run that waits for it.
    * "reopen": a parent that goes on after a failure asks again for the child of this very `parent` link (D10). An open one is found, a
    * completed one answers the parent again, a failed one that can be resumed is, any other gets its next execution; whichever it is, with
-   * `announce` the parent first learns that it exists. A run that is not that child is in the way, as with "reject".
+   * `announce` the parent is first notified that it exists. A run that is not that child is a conflict, as with "reject".
    * "replace", "debounce": one that no worker has claimed takes this start, but keeps its parent and its place in the queue; a closed one
    * gets its next execution; one that has begun gets this as its next start, and with "replace" a cancellation (Q9).
    */
@@ -98,7 +98,7 @@ export interface NewRun {
 export interface ParentLink {
   /** The id of the parent. */
   readonly runId: string;
-  /** Only this execution of the parent learns of the child's end: the next one uses the numbers again. parentClose is the chain's (P10). */
+  /** Only this execution of the parent is notified of the child's end: the next one uses the numbers again. `parentClose` applies to the chain (P10). */
   readonly execution: number;
   /** The number of the operation. */
   readonly seq: number;
@@ -107,7 +107,7 @@ export interface ParentLink {
   /** Put a `childStarted` into the parent's inbox when it exists (`startChild`). Its end comes as a `resolve` either way. */
   readonly announce: boolean;
 }
-/** What has become of a start. */
+/** The result of a start. */
 export type CreateResult =
   | {
       /** Whether the run was created, or one that exists is used. */
@@ -123,7 +123,7 @@ export type CreateResult =
     }
   /**
    * "reject" and the id is taken; "use-existing" with messages, and the run is closed; or whatever was asked for, and the run is of
-   * another workflow (M3). `workflow` is that of the run in the way.
+   * another workflow (M3). `workflow` is that of the existing run.
    */
   | {
       readonly status: "conflict";
@@ -209,13 +209,13 @@ export interface RunRow {
 
 // ─────────────────────────── messages ───────────────────────────
 
-/** What may be put into the inbox of a run: a job that its next turn takes. */
+/** What may be put into the inbox of a run: a job that its next turn consumes. */
 export type InboxJob =
   | Extract<Job, { type: "signal" | "update" | "cancel" | "resolve" | "childStarted" | "expire" | "resume" }>
   | ForkMessage;
 /** A message to a run. */
 export interface NewMessage {
-  /** The job that its next turn takes. */
+  /** The job that its next turn consumes. */
   readonly job: InboxJob;
   /**
    * A repeated send with the same key is one delivery (M3). For updates the key is the update's id, whether or not it is named here; the
@@ -229,10 +229,10 @@ export interface NewMessage {
 export interface InboxMessage {
   /** Grows with arrival within the store. */
   readonly id: number;
-  /** The job that its next turn takes. */
+  /** The job that its next turn consumes. */
   readonly job: InboxJob;
 }
-/** What has become of a message. */
+/** The result of sending a message. */
 export type SendResult =
   /**
    * Keys are looked at before the run's status: what was acknowledged once is acknowledged again, also after the run has closed. A cancel
@@ -270,8 +270,8 @@ export interface AddressedMessage {
 }
 
 /**
- * The end of an update, for its callers. None waits forever: when a run closes, updates that are still in its inbox are rejected with
- * RunClosedError, and those that were taken and have no outcome (terminate, a deadline) fail with it.
+ * The end of an update, for its callers. No caller waits forever: when a run closes, updates that are still in its inbox are rejected with
+ * RunClosedError, and those that a turn has consumed and that have no outcome (terminate, a deadline) fail with it.
  */
 export type UpdateOutcome =
   | {
@@ -288,7 +288,7 @@ export type UpdateOutcome =
 
 // ─────────────────────────── attempts ───────────────────────────
 
-/** One attempt of a step (D12). The first attempt of a step that never failed has no row: its command and its outcome tell it all. */
+/** One attempt of a step (D12). The first attempt of a step that never failed has no row: its command and its outcome say everything. */
 export interface AttemptRow {
   /** The number of the operation. */
   readonly seq: number;

@@ -11,12 +11,12 @@ import type { NewMessage, NewRun } from "./port.ts";
 /** What a tick does if the run of the last one is still open. */
 export type Overlap = "skip" | "queue" | "allow" | "cancel-previous";
 
-/** T6: so many runs of a schedule wait for the one before them; further ticks are skipped. */
+/** T6: the most runs of a schedule that wait for the run before them; further ticks are skipped. */
 export const MOST_QUEUED = 100;
 
 /** What callers decide about a schedule. */
 export interface ScheduleState {
-  /** Another with every change of these fields. Ticks leave it as it is. */
+  /** Changes with every change of these fields. Ticks don't change it. */
   readonly revision: string;
   /** The schedule as JSON, as users have set it. */
   readonly spec: string;
@@ -82,9 +82,9 @@ export interface Tick {
   /** When that tick is to be started, which is later with a jitter (T8). */
   readonly nextDueAt: number | undefined;
 }
-/** What has become of a tick. */
+/** The result of a tick. */
 export type TickResult =
-  /** "started": also if there is a run of that id, which is the run of this tick then. "skipped": by overlap. "moved": there was none to start. */
+  /** "started": also if a run with that id exists, which then is the run of this tick. "skipped": by overlap. "moved": there was no run to start. */
   | "started"
   | "skipped"
   | "moved"

@@ -7,7 +7,7 @@ import type { Store } from "./port.ts";
 
 type Call = (...given: unknown[]) => unknown;
 
-/** By every call there is, so that no call of the port can be forgotten. */
+/** Wraps every method that the store has, so that no method of the port can be forgotten. */
 export function sealedStore<S extends object>(store: S, codec: Codec): S {
   if (codec === jsonCodec) return store;
   const calls = new Map<PropertyKey, Call>();

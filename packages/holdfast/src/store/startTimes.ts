@@ -1,6 +1,6 @@
 // When a start takes effect, by the store's clock: for stores that compute it in this process.
 // Owns: nothing.
-// Invariants: Q9 (a delay counts anew with every start that a run takes over, with "debounce" to `maxDelay` after the first start at most).
+// Invariants: Q9 (a delay restarts with every start that a run takes over, with "debounce" until `maxDelay` after the first start at most).
 
 import type { NewRun } from "./port.ts";
 

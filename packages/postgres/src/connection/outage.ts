@@ -27,7 +27,7 @@ export class Outage {
   /** An attempt that began then did not get through. */
   failed(error: unknown, began: number): void {
     if (isFull(error)) return;
-    this.#since ??= Math.max(began, this.#lastReached); // an attempt that waited in vain says nothing about the time in which others got through
+    this.#since ??= Math.max(began, this.#lastReached); // an attempt that failed says nothing about the time in which others succeeded
     if (this.#isTold || performance.now() - this.#since < GONE_AFTER_MS) return;
     this.#isTold = true;
     for (const { gone } of this.#listeners) gone(unavailable(error, this.#where), this.#since);

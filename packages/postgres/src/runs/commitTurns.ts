@@ -1,6 +1,6 @@
 // Turns on their way to the server: a batch becomes one call.
 // Owns: which turns are usual ones and go together, and what each is handed over as.
-// Invariants: D2 D3 (one call a batch, whatever is in it; each turn stands alone), D9.
+// Invariants: D2 D3 (one call per batch, whatever is in it; each turn is independent), D9.
 
 import type { Turn } from "@holdfast/core";
 import type { Answer, CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";

@@ -125,7 +125,7 @@ export function createResults(runs: readonly NewRun[], batchOf: () => CreateBatc
 
 /** What watchers have to look at. */
 export function createdChanges(runs: readonly NewRun[], results: readonly Answer<CreateResult>[]): { here: Wakeup; elsewhere?: Wakeup } {
-  // Q9: a run that is there may have been taken over, canceled, or begun anew.
+  // Q9: a run that is there may have been taken over, canceled, or begun again.
   if (runs.some(({ onConflict }) => onConflict === "replace" || onConflict === "debounce"))
     return { here: { work: true, messages: true, results: true } };
   const isNew = results.map((result) => result !== "busy" && result.status === "created");

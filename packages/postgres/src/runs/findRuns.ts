@@ -354,7 +354,7 @@ function limitsOf(meaning: Exclude<Meaning, { kind: "values" }>, to: Parameters)
 
 // ── conditions ──
 
-/** What is asked of a run `r`, however it was found; but for when it was created. */
+/** The conditions on a run `r`, however it was found, except for when it was created. */
 function conditionsOf(filter: RunFilter, s: string): Sql[] {
   const { status, workflow, version, queue, key, schedule, parentId, idPrefix, finishedSince, finishedUntil, attributes = {} } = filter;
   const conditions: Sql[] = [];

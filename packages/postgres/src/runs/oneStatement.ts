@@ -3,7 +3,7 @@
 // Invariants: D2 D4 as in `sql/001/commit_turns.sql`; a statement that can't do all of it does nothing, and says so: then the function is called, under
 // the same name. One that was carried out has noted its name: it does nothing the second time, and the function answers for it.
 //
-// A function begins by looking at each of its expressions anew: 460 µs for a turn of a step, without the disk, against 340 for a statement
+// A function begins by looking at each of its expressions again: 460 µs for a turn of a step, without the disk, against 340 for a statement
 // that has nothing but the turn in it, and 285 for a bare insert of one row (PostgreSQL 18, two cores, the driver included).
 
 import type { NewRun, TurnCommit } from "holdfast/store";

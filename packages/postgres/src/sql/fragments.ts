@@ -13,7 +13,7 @@ export const TURN_KINDS = { runsOn: 0, keeps: 1, parks: 2, ends: 3, endsHearing:
 export const PLACE_NUMBERS = ["turn", "position", "direction", "seq", "n"] as const;
 export const DIRECTIONS = ["job", "command", "turn"] as const;
 
-/** Its row is as it should be but for what it counts: nothing to write (see `001/count_turns.sql`). */
+/** Its row is as it should be except for its counts: nothing to write (see `001/count_turns.sql`). */
 export const stays = (rollbacks: string): string =>
   `r.status = 'running' AND ${rollbacks} IN (-1, r.rollbacks) AND r.recoveries = 0 AND r.waiting_for IS NULL AND r.error IS NULL AND r.blocked_code IS NULL`;
 /** What the end of a run leaves in its row, however it ends. */

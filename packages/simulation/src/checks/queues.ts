@@ -156,7 +156,7 @@ export class QueueChecks {
         this.#broken(
           "idle",
           "Q7",
-          `${shown(row)} has room in ${queue} in ${at - now} ms, but the worker was told ${nextAt === undefined ? "nothing" : `${nextAt - now} ms`}`,
+          `${shown(row)} has room in ${queue} in ${at - now} ms, but the claim said ${nextAt === undefined ? "nothing" : `${nextAt - now} ms`}`,
         );
     }
   }
@@ -205,7 +205,7 @@ export class QueueChecks {
       const was = before[i] ?? is;
       if (is.paused) continue;
       if (this.#hints.work === work && was.runs.held >= concurrency && is.runs.held < concurrency && is.runs.waiting > 0)
-        this.#broken("hints", "Q7", `a slot of ${name} became free for ${is.runs.waiting} runs that wait, and no worker was told`);
+        this.#broken("hints", "Q7", `a slot of ${name} became free for ${is.runs.waiting} runs that wait, and no worker was notified`);
       if (
         this.#hints.tasks === tasks &&
         was.activities.held >= concurrency &&
@@ -215,7 +215,7 @@ export class QueueChecks {
         this.#broken(
           "hints",
           "Q7",
-          `a slot of ${name} became free for ${is.activities.waiting} activities that wait, and no worker was told`,
+          `a slot of ${name} became free for ${is.activities.waiting} activities that wait, and no worker was notified`,
         );
     }
     return result;

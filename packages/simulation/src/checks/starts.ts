@@ -1,6 +1,6 @@
 // Checks starts that replace or put off a run of the same id: the oracle "starts".
 // Owns: the newest start of each of these runs.
-// Invariants: Q9 (an unclaimed run takes the start; a delay counts anew, to `maxDelay` after the first start at most; the newest start is
+// Invariants: Q9 (an unclaimed run takes the start; a delay restarts, to `maxDelay` after the first start at most; the newest start is
 // what the run begins with next; a caller's cancellation drops it; a repeated key changes nothing).
 
 import type { NewRun, RunRow, Store } from "holdfast/store";

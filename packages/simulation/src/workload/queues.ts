@@ -16,7 +16,7 @@ const KINDS = ["step", "step", "nap", "nap", "errand", "parent", "again", "signa
 const RETRY = { maxAttempts: 60, initialInterval: 10, maxInterval: 50 };
 /** Milliseconds that closed runs are kept where they are to go. */
 const RETENTION = 10_000;
-/** Milliseconds after which no call of a client is under way: a start that comes late would begin a run anew that is gone. */
+/** Milliseconds after which no call of a client is under way: a late start would begin a run again that was removed. */
 const CALLS_OVER = 10_000;
 /** B4: a run is gone within a minute of its time. Clocks drift. */
 const GONE_WITHIN = 61_000;

@@ -33,7 +33,7 @@ const PASSING: ReadonlySet<number> = new Set([
 
 /** Started, task scheduled, task started: no task has ended before these. */
 const FIRST_EVENTS = 3;
-/** The server counts attempts anew when a message comes between them, so that the count alone does not tell. */
+/** The server restarts the count of attempts when a message comes between them, so the count alone is not enough. */
 const mayBeRepeated = ({ pendingWorkflowTask: task, workflowExecutionInfo: info }: Description): boolean =>
   task !== null && task !== undefined && ((task.attempt ?? 1) > 1 || Number(info?.historyLength ?? 0) > FIRST_EVENTS);
 

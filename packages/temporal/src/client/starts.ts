@@ -188,7 +188,7 @@ export class Starts {
 
 function startHeaderOf(start: RunStart, previous: Started | undefined): StartHeader {
   const { version, isChecked, deadline, retry, idempotencyKey: key, key: workKey, priority, schedule, messages = [] } = start;
-  // K7: every attempt of the run gets this header. A deadline that counts from the start would begin anew with each.
+  // K7: every attempt of the run gets this header. A deadline that counts from the start would restart with each.
   const { deadlineAt = deadline === undefined || retry === undefined ? undefined : Date.now() + deadline } = start;
   const signals = messages.flatMap(({ job }) => (job.type === "signal" ? [{ id: job.id, name: job.name, payload: job.payload }] : []));
   return {

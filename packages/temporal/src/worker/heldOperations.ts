@@ -364,7 +364,7 @@ export class HeldOperations {
       this.#pause(held, backoff.backoffDuration ? msOf(backoff.backoffDuration) : 1, RETRY_OF);
       return undefined;
     }
-    // Core gives up a local one if it drops its run to make room for others: the run has not asked for it, and goes on waiting.
+    // Core abandons a local one if it drops its run to make room for others: the run has not asked for it, and goes on waiting.
     if (cancelled && held.isLocal) return this.#again(held, () => this.#scheduleAgain(held));
     if (cancelled) return { status: "canceled" };
     return this.#failed(held, failed?.failure ?? {});

@@ -94,7 +94,7 @@ export class FiledWork<T extends Filed> {
     this.#starts = from < 0 ? [] : this.#starts.slice(from);
     this.#starts.push({ at, key });
   }
-  /** Everything is filed anew: no key has anything to give until it is. */
+  /** Everything is filed again: until then no key has anything to claim. */
   forgetReady(): void {
     for (const passes of Object.values(this.#shares)) for (const key of passes.keys.keys()) passes.idle(key);
   }

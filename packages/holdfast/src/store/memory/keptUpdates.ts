@@ -1,6 +1,6 @@
 // Updates of runs in memory, and how they end (M10).
 // Owns: the outcomes that a run keeps, and for how long.
-// Invariants: M10 (the first outcome counts; none is left open when its run closes), M8 (one that waited in vain is rejected).
+// Invariants: M10 (the first outcome counts; none is left open when its run closes), M8 (one that was not accepted in time is rejected).
 
 import { RunClosedError, serializeError } from "@holdfast/core";
 import type { InboxMessage, Store, UpdateOutcome } from "../port.ts";
@@ -37,7 +37,7 @@ function forgetUpdate(run: KeptRun, id: string): void {
   run.updates?.delete(id);
   run.keys?.delete(updateKey(id));
 }
-/** M8: takes what has waited in vain for a receive from the inbox. `settle` keeps its outcome. */
+/** M8: removes an update that no receive accepted in time from the inbox. `settle` keeps its outcome. */
 export function rejectUpdate(
   run: KeptRun | undefined,
   { id, error }: RejectedUpdate,

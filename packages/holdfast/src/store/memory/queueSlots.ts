@@ -1,6 +1,6 @@
 // Slots of queues in memory: what each run holds, and what it needs.
 // Owns: the limits and pauses, and the work that waits for slots.
-// Invariants: Q1 (limits file open runs anew), Q2 (a run needs no slot that an ancestor holds for it now), Q3 (an expired lease is held), Q7
+// Invariants: Q1 (limits file open runs again), Q2 (a run needs no slot that an ancestor holds for it now), Q3 (an expired lease is held), Q7
 // (what may be claimed from now on wakes workers).
 
 import { type Ancestor, coveredBy, needsOf, QUEUE_SLOT, SLOTS } from "../filing/rules.ts";
@@ -16,7 +16,7 @@ export interface SlotsHost {
   childrenOf(runId: string): readonly KeptRun[];
   /** Q3: ends the lease of a run that its worker has lost. */
   endLease(run: KeptRun): void;
-  /** Q1: files the activities of a queue anew. */
+  /** Q1: files the activities of a queue again. */
   fileTasks(queue: string): void;
   wake(what: WakeupKind): void;
 }

@@ -90,7 +90,7 @@ export class Tasks {
     else siblings.add(kept);
     this.#changed(kept);
   }
-  /** Gives up tasks of a run: these, or all (C7, and at its end). False: no worker had any of them. */
+  /** Abandons tasks of a run: these, or all (C7, and at its end). False: no worker had any of them. */
   removeOf(runId: string, now: number, seqs?: readonly number[]): boolean {
     let wasHeld = false;
     for (const task of this.#byRun.get(runId) ?? []) {

@@ -1,5 +1,5 @@
 // Runs that wait for another run to close before they begin, in memory.
-// Owns: who waits for whom.
+// Owns: which run waits for which.
 // Invariants: Q10 (a run waits only for one that is open, and never in a circle).
 
 import { isOpen, type KeptRun } from "./state.ts";

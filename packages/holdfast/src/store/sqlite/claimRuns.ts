@@ -1,7 +1,7 @@
 // Handing out runs.
 // Owns: which runs a worker gets, in which order, and with what.
 // Invariants: W1 W2 (only what it serves; by priority, then by when it became available, then by arrival), W3 (leases), D7 (recoveries),
-// K7 (a run past its deadline is ended, never handed out, but for the rollbacks that follow).
+// K7 (a run past its deadline is ended, never handed out, except for its rollbacks).
 // A claim looks at the heads of lanes, never at runs that sleep or that it does not serve.
 
 import type { Turn } from "@holdfast/core";

@@ -1,4 +1,4 @@
-// Rows that something else has written to: what becomes of the run that they belong to.
+// Rows that something else has written to, and what happens to the run that they belong to.
 // Owns: how errors name the row, and how a run that can't be read is taken out of claims.
 // Invariants: V4 (such a run is blocked, and says which table and row is damaged; other runs go on).
 

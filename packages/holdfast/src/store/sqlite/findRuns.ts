@@ -344,7 +344,7 @@ interface Condition {
   readonly parameters: readonly Value[];
 }
 
-/** What is asked of a run `r`, however it was found; but for when it was created. */
+/** The conditions on a run `r`, however it was found, except for when it was created. */
 function conditionsOf(filter: RunFilter): Condition[] {
   const { status, workflow, version, queue, key, schedule, parentId, idPrefix, finishedSince, finishedUntil, attributes = {} } = filter;
   const conditions: Condition[] = [];

@@ -3,7 +3,7 @@
 // Invariants: D4 (what is remembered is what the row says now: a write of another connection forgets everything, a write of ours to the
 // row forgets the run or follows it, a rollback forgets everything); only runs that a worker has, and that have not been recovered.
 //
-// A usual turn then asks the database nothing: it only writes its records (W1: 32 of 300 µs a run went into asking, 22 more at the end).
+// A usual turn then asks the database nothing: it only writes its records (W1: 32 of 300 µs per run went into asking, 22 more at the end).
 
 import type { RunHead } from "./findRun.ts";
 import type { Birth } from "./recordCodec.ts";

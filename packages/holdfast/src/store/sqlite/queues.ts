@@ -1,6 +1,6 @@
 // Limits and pauses of queues, and what is in them.
-// Owns: rows of `holdfast_queues` and `holdfast_queue_pauses`; how a queue's work is filed anew.
-// Invariants: Q1 (the first limits and their removal file open work anew, in the same transaction), Q8 (durable).
+// Owns: rows of `holdfast_queues` and `holdfast_queue_pauses`; how the work of a queue is filed again.
+// Invariants: Q1 (the first limits and their removal file open work again, in the same transaction), Q8 (durable).
 
 import type { Pauses } from "../filing/choose.ts";
 import { QUEUE_SLOT, SLOTS } from "../filing/rules.ts";

@@ -19,13 +19,13 @@
 //                 `first_start` when the first of the starts was made that its execution has taken over (null: created_at); `held`
 //                 which slots it holds in a queue that counts open runs, and `under` which of its parent's it goes under (bits: 1 the queue's,
 //                 2 the key's). Of the link to its parent, a run whose parent was removed has `parent_close` alone.
-//   schedules     One row a schedule (T). `spec` is text that the engine reads: when it ticks, and what it starts. `tick` is the next tick that is
+//   schedules     One row per schedule (T). `spec` is text that the engine reads: when it ticks, and what it starts. `tick` is the next tick that is
 //                 neither started nor missed, `due_at` when it is to be started; both null while it is paused. `revision` changes whenever
 //                 a caller changes it, `last_tick` and `last_run` are those of its last tick that has a run.
-//   start_keys    Idempotency keys of starts, by workflow, and the run that each started (M3): several a run, for its life.
+//   start_keys    Idempotency keys of starts, by workflow, and the run that each started (M3): a run can have several, for its life.
 //   next_starts   What a run begins with once it has closed (Q9): the newest start as JSON, when the first was made that it has taken over, and
 //                 whether the run was canceled for it. Messages that wait with it are in the inbox under -key.
-//   executions    One row an execution of a run (P10): its input, version and random seed. They never change, and inputs can be large:
+//   executions    One row per execution of a run (P10): its input, version and random seed. They never change, and inputs can be large:
 //                 in the row of the run they would be copied with every turn.
 //   states        The published state of a run (P5), for the same reason.
 //   records       History: one row for each job that came into a turn and each command that went out of it, in order of `id`.
@@ -41,7 +41,7 @@
 //                 timeout or a missed heartbeat.
 //   lanes         The distinct (queue, workflow, version, priority) of runs, by number. A claim looks at the first run of each lane that
 //                 it serves, so it costs the same however many runs sleep, or belong to workflows that no worker serves.
-//   queues        One row a queue that has limits, a pause or work with a key (Q): the limits as they were set, and until when it is paused.
+//   queues        One row per queue that has limits, a pause or work with a key (Q): the limits as they were set, and until when it is paused.
 //                 Work with a key, and all work of a queue with limits, is *filed*: its lane is negative.
 //   queue_pauses  Keys that are paused, and until when.
 //   filed_lanes   Two kinds of rows. Without `place`: where filed work of one workflow (or activity) and version is that is not due, or that

@@ -12,7 +12,7 @@ export function trimRecords(db: Connection, run: number, execution: number, turn
   const commits = turn.commands.filter((command): command is CommitCommand => command.type === "commit" && command.trim !== undefined);
   if (commits.length === 0) return 0;
   const from = Math.min(...commits.map(({ seq }) => openingTurn(db, run, execution, seq)));
-  // All that a scope leaves behind came after it was opened, but for messages that it took from before.
+  // All that a scope leaves behind came after it was opened, except for earlier messages that it consumed.
   const rows = db.all(
     `${SELECT_RECORDS} WHERE run = ? AND execution = ? AND (turn >= ? OR (direction = 'job' AND type IN ('signal', 'update'))) ORDER BY turn, id`,
     [run, execution, from],

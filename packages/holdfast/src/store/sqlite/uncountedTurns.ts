@@ -2,7 +2,7 @@
 // Owns: how many turns and records a run has, where its row is behind.
 // Invariants: a statement that ends a lease, or changes the row anyway, writes both counts into it: only a run that a worker has can be behind.
 //
-// The usual turn of a worker that goes on writes its records and nothing else: no page of `holdfast_runs` (5 µs a turn in SQLite against
+// The usual turn of a worker that goes on writes its records and nothing else: no page of `holdfast_runs` (5 µs per turn in SQLite against
 // 8, and a page less to write). What the row counts, `turns` and `history_length`, is therefore true up to turn `turns`, and the records
 // from there on are the rest.
 //

@@ -53,7 +53,7 @@ const REJECT = `UPDATE holdfast_updates SET status = 'rejected', error = ?4, for
 const WAITS = `SELECT 1 FROM holdfast_updates WHERE run = ?1 AND id = ?2 AND status IS NULL AND accept_until > ?3
   AND inbox_id IN (SELECT id FROM holdfast_inbox WHERE run IN (?1, -?1))`;
 
-/** M8: what has waited in vain for a receive leaves the inbox. */
+/** M8: an update that no receive accepted in time leaves the inbox. */
 export function rejectUpdate(
   session: Session,
   { runId, id, error }: Parameters<Store["rejectUpdates"]>[0][number],
