@@ -58,7 +58,7 @@ test("values are set and read by path, without changing the original; undefined 
   expect(valueAt({}, ["constructor"])).toBeUndefined();
 });
 
-test("JSON that is not complete is refused, no text is no value", () => {
+test("JSON that is not complete is refused, an empty text is not a value", () => {
   expect(parseInput("  ")).toEqual({ ok: true, value: undefined });
   expect(parseInput('{"a":1}')).toEqual({ ok: true, value: { a: 1 } });
   expect(parseInput("{a:1}")).toMatchObject({ ok: false });

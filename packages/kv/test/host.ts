@@ -380,7 +380,7 @@ class KvRun implements HostRun {
     return (await this.#asked((handle) => handle.describe())).waitingFor;
   }
   async signal(name: string, payload?: unknown, options: HostSend = {}) {
-    const sender = openWorkflow(this.#host.options(this.#workflow, this.id)); // it sends by its own schemas, whoever runs the run
+    const sender = openWorkflow(this.#host.options(this.#workflow, this.id)); // it sends by its own schemas, not by those of the process that runs the run
     await this.#host.process.asked(sender.signal(name, payload as never, options));
     await this.#host.settle();
   }

@@ -122,7 +122,7 @@ test("D3 processes that write to the same runs in every way there is do not dead
   const lives = await Promise.all(stores.map((store, i) => live(store, `process ${i}`, ids, 60)));
   expect(lives.every(({ sent, turns }) => sent > 0 && turns > 0)).toBe(true);
   expect(await deadlocks()).toBe(before);
-  // What is left is sound: as many records as the rows say (those of a run that somebody has may be behind), no message of a closed run, no task without its run.
+  // What is left is sound: as many records as the rows say (those of a run that a worker has may be behind), no message of a closed run, no task without its run.
   const [unsound] = await database.sql<Record<string, number>>(`SELECT
     (SELECT count(*)::int FROM "${schema}".runs r WHERE r.history_length <> (SELECT count(*) FROM "${schema}".records h WHERE h.run = r.key AND h.execution = r.execution
       AND (h.turn < r.turns OR r.worker_id IS NULL))) AS histories,

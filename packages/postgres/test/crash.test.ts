@@ -118,7 +118,7 @@ if (canOwnServers) {
     expect(await result).toBe("there");
   }, 60_000);
 
-  test("D9 the log says once that the server is gone, long before a call gives up, and once that it is back, with how long it was", async () => {
+  test("D9 the log says once that the server is gone, long before a call times out, and once that it is back, with how long it was", async () => {
     const lines: string[] = [];
     const note = (level: string) => (message: string) => void lines.push(`${level} ${message}`);
     const logger = { debug() {}, info: note("info"), warn: note("warn"), error: note("error") };

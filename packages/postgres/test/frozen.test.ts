@@ -2,7 +2,7 @@
 //
 // Until the first release, a change of the schema is a change of src/sql/001/*.sql: `npm run sql` brings `frozen/schema.sha256` up to date.
 // After a release never: a migration that was released keeps its text, and what is new goes into the next one (src/sql/002), which adds a
-// line here. The words of errors are no part of it: see src/sql/errorTexts.ts.
+// line here. The words of errors are not part of it: see src/sql/errorTexts.ts.
 
 import { expect, test } from "vitest";
 import { migrationHash, SCHEMA_VERSION } from "../src/schema/migrate.ts";

@@ -34,7 +34,7 @@ class Dice {
   }
 }
 
-/** What becomes of a run that is claimed, by name: chosen once, done in both stores. */
+/** What happens to a run that is claimed, by name: chosen once, done in both stores. */
 const FATES = {
   runsOn: {},
   counts: { rollbacks: 2 },
@@ -82,7 +82,7 @@ type Deed =
   | { readonly do: "create"; readonly runs: readonly NewRun[] }
   | { readonly do: "work"; readonly queue: string; readonly lot: (id: string) => Lot }
   | { readonly do: "poke" | "cancel" | "terminate" | "resume"; readonly ids: readonly string[] }
-  | { readonly do: "wait"; readonly ms: number }; // biome-ignore format: one a line
+  | { readonly do: "wait"; readonly ms: number }; // biome-ignore format: one per line
 
 async function work(store: SettledStore, queue: string, lot: (id: string) => Lot, held: Map<string, Kept>): Promise<unknown> {
   const serves = WORKFLOWS.map((workflow) => ({ workflow, versions: "*" as const }));
@@ -184,7 +184,7 @@ function creation(dice: Dice, ids: string[], at: number): Deed {
   const areChildren = ids.length > 0 && dice.below(3) === 0;
   const runs = range(1 + dice.below(24)).map((i) => {
     const id = `${dice.of(["r", "R", "é", '"\\', "\n", "😀"])}${at}-${i}`;
-    // They go their own way: whose end reaches whom first within a batch is not asked here.
+    // Independent runs: which end reaches which run first within a batch is not tested here.
     const parent = { runId: dice.of(ids), execution: 99, seq: i + 1, parentClose: "abandon", announce: false } as const;
     return newRun(id, {
       workflow: dice.of(WORKFLOWS),
@@ -234,7 +234,7 @@ function question(dice: Dice, ids: readonly string[], latest: number): Omit<RunQ
     until: dice.maybe(() => dice.below(latest + 2)),
   };
 }
-/** Page after page; a page and its cursor, as whoever looks at them sees them. */
+/** Page after page; a page and its cursor, as a reader sees them. */
 async function pagesOf(store: SettledStore, query: Omit<RunQuery, "cursor">): Promise<{ ids: string[]; hasMore: boolean }[]> {
   const pages: { ids: string[]; hasMore: boolean }[] = [];
   let cursor: string | undefined;

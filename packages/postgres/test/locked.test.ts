@@ -27,7 +27,7 @@ async function bench(): Promise<Bench> {
   const bare = await database.openBare({ schema, clock: () => clock.time });
   return Object.assign(clock, { store, bare, schema });
 }
-/** Somebody has this run locked, until the transaction ends. */
+/** Another transaction locks this run until it ends. */
 async function lock({ schema }: Bench, id: string, mode: "UPDATE" | "NO KEY UPDATE" = "UPDATE"): Promise<Client> {
   const client = await database.client();
   await client.query("BEGIN");

@@ -162,7 +162,7 @@ describe("an answer that is lost", () => {
 });
 
 describe("a backend that is ended in the middle", () => {
-  /** Ends the backend that waits for a row which somebody else holds. */
+  /** Ends the backend that waits for a row that another transaction holds. */
   async function endWaiter(): Promise<void> {
     await until(async () => {
       const ended = await database.sql(

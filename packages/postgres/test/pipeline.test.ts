@@ -50,7 +50,7 @@ async function fresh(schema: string, more: { connectionString?: string; patience
   await store.create([first("known 1"), first("known 2")]);
   return store;
 }
-/** Holds the row of a run, until it is told to let go. */
+/** Holds the row of a run until the test releases it. */
 async function hold(on: Database, schema: string, { runId }: Held): Promise<Client> {
   const client = await on.client();
   await client.query("BEGIN");
@@ -59,7 +59,7 @@ async function hold(on: Database, schema: string, { runId }: Held): Promise<Clie
 }
 const backends = (where: string, on: Database = database): Promise<{ pid: number }[]> =>
   on.sql(`SELECT pid FROM pg_stat_activity WHERE application_name = 'holdfast' AND datname = current_database() AND ${where}`);
-/** The connection on which somebody waits for a lock. */
+/** The connection on which a transaction waits for a lock. */
 const waiter = (on: Database = database): Promise<number> =>
   until(async () => (await backends("wait_event_type = 'Lock'", on))[0]?.pid, "one that waits");
 /** What was passed by comes to an end on the wire before this does. */
@@ -116,7 +116,7 @@ describe("a connection that is lost", () => {
   if (canOwnServers) {
     describe("with its server", () => {
       const own = useDatabase({ own: true });
-      test("D2 is made anew once the server is there again", async () => {
+      test("D2 is made again once the server is reachable", async () => {
         const schema = own.newSchema();
         const store = await own.open({ schema });
         await warm(store);
@@ -402,7 +402,7 @@ describe("nothing is left", () => {
       target.host = `127.0.0.1:${(between.address() as { port: number }).port}`;
       const wire = pipeline({ config: { connectionString: target.href, application_name: "holdfast" } });
       await ask(wire, "SELECT 1");
-      for (const socket of sockets) socket.unpipe().pause(); // nothing passes any more, and nobody says so
+      for (const socket of sockets) socket.unpipe().pause(); // nothing passes any more, and neither side notices
       await wire.close();
       expect(wire.isBusy).toBe(false);
     });

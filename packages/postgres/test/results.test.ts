@@ -23,7 +23,7 @@ import {
 
 const database = useDatabase();
 
-/** Two stores that hear each other, and what the second is told of results. */
+/** Two stores that notify each other, and the results that the second is notified of. */
 async function twoStores(): Promise<{ store: TestStore; channel: string; told: Wakeup[] }> {
   const schema = database.newSchema();
   const [store, beside] = [await database.open({ schema }), await database.open({ schema })];
@@ -41,7 +41,7 @@ async function twoStores(): Promise<{ store: TestStore; channel: string; told: W
 }
 const ending = (held: Held, more: Partial<TurnCommit> = {}): TurnCommit => draft(held, { ...COMPLETED, turn: turnOf(held), ...more });
 const named = (told: readonly Wakeup[]): string[] => told.flatMap(({ ended = [] }) => ended);
-/** Somebody who waits for that run looks at it. */
+/** A caller that waits for that run looks at it. */
 const isLookedAt = (told: readonly Wakeup[], id: string): boolean => told.some(({ ended }) => ended === undefined || ended.includes(id));
 
 describe("notices that name the runs that have ended", () => {
@@ -113,7 +113,7 @@ describe("notices that name the runs that have ended", () => {
 describe("notices that name no run", () => {
   const childOf = (runId: string, parentClose: "cancel" | "terminate") => ({ runId, execution: 1, seq: 1, parentClose, announce: false });
 
-  /** A parent that is held, and a child of it that nobody has begun with. */
+  /** A parent that is held, and a child of it that no worker has begun. */
   async function family(store: SettledStore, parentClose: "cancel" | "terminate" = "cancel"): Promise<Held> {
     const parent = await running(store, "p");
     const child = newRun("c", { parent: childOf("p", parentClose), queue: "of c" });
@@ -138,14 +138,14 @@ describe("notices that name no run", () => {
       async (store) => store.commit([ending(await running(store, "x")), ending(await family(store)), ending(await running(store, "y"))]),
     ],
     [
-      "its parent gives it up",
+      "its parent cancels it",
       async (store) => {
         const parent = await family(store);
         return store.commit([draft(parent, { turn: turnOf(parent), cancelChildren: [1] })]);
       },
     ],
     [
-      "its parent gives it up while another run ends",
+      "its parent cancels it while another run ends",
       async (store) => {
         const parent = await family(store);
         return store.commit([draft(parent, { turn: turnOf(parent), cancelChildren: [1] }), ending(await running(store, "x"))]);
@@ -326,7 +326,7 @@ const later = (ms: number, callback: () => void) => {
   const timer = setTimeout(callback, ms).unref();
   return { cancel: () => clearTimeout(timer) };
 };
-/** The real one, but for what is done now and then. */
+/** The real one, except for periodic work. */
 const withoutLooks: NonNullable<Parameters<typeof Holdfast.with>[0]["environment"]> = {
   now: () => Date.now(),
   steady: () => Math.floor(performance.now()),

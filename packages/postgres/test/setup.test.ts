@@ -98,7 +98,7 @@ describe("migrations", () => {
     expect(error).toMatchObject({ code: "HF_STORE_SCHEMA", name: "StoreSchemaError", message: expect.stringContaining(found) });
     expect((error as Error).message).toContain(`DROP SCHEMA "${schema}" CASCADE`);
     expect(await database.sql(`SELECT id FROM "${schema}".runs`)).toEqual([{ id: "a" }]);
-  }); // biome-ignore format: one statement a line
+  }); // biome-ignore format: one statement per line
   test("functions of the user's in the same schema, of other names or other parameters, are welcome", async () => {
     const schema = database.newSchema();
     await database.open({ schema });

@@ -10,7 +10,7 @@ import { Wire } from "./wire.ts";
 const database = useDatabase();
 const COMMITTED = [{ status: "committed" }];
 const value = jsonCodec.encode("bought");
-/** Of calls that are to be given up; those that follow have time enough. */
+/** The timeout of calls that are to be abandoned; those that follow have enough time. */
 const SOON = 700;
 
 let schema = "";
@@ -62,8 +62,8 @@ describe("a call", () => {
     await holder.query("BEGIN");
     await holder.query(`SELECT 1 FROM "${schema}".runs WHERE id = 'a' FOR UPDATE`);
     await expect(store.terminate([{ runId: "a", reason: undefined }])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
-    await until(async () => (await busy()).length === 0, "the end of what was given up");
-    // On another name: the one that was given up may still come to the server.
+    await until(async () => (await busy()).length === 0, "the end of the abandoned call");
+    // On another name: the abandoned call may still reach the server.
     const before = await names();
     expect(await store.terminate([{ runId: "b", reason: undefined }])).toMatchObject([{ status: "sent" }]);
     expect(await names()).toEqual(before + 1);
@@ -80,7 +80,7 @@ describe("a call", () => {
     await holder.query(`SELECT 1 FROM "${schema}".runs WHERE id = 'a' FOR UPDATE`);
     await expect(store.terminate([{ runId: "a", reason: undefined }])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
     expect((await store.get(["a"]))[0]?.status).toBe("running");
-    await until(async () => (await busy()).length === 0, "the end of what was given up");
+    await until(async () => (await busy()).length === 0, "the end of the abandoned call");
     await holder.query("ROLLBACK");
     expect(await commit(store, held)).toMatchObject(COMMITTED);
   });
@@ -108,7 +108,7 @@ describe("a transaction step", () => {
     });
   const bought = async (): Promise<number> => (await database.sql(`SELECT 1 FROM ${table}`)).length;
 
-  test.each(["BEGIN", 'FROM "$s".runs WHERE id'])("D6 begins anew when %s is not answered", async (text) => {
+  test.each(["BEGIN", 'FROM "$s".runs WHERE id'])("D6 begins again when %s is not answered", async (text) => {
     wire.muteAt(text.replace("$s", schema));
     expect(await step()).toMatchObject({ job: { type: "resolve", seq: 5 } });
     expect([runs, await bought()]).toEqual([1, 1]);
@@ -134,7 +134,7 @@ describe("a transaction step", () => {
     store = await open({ patience: 1 });
     wire.muteAt("COMMIT\0", { answered: true });
     const ending = step(() => void until(() => wire.silent > 0, "COMMIT").then(() => wire.fallSilent()));
-    await until(() => wire.silent > 3, "more tries in vain"); // of the fate, at least
+    await until(() => wire.silent > 3, "more failed tries"); // of the fate, at least
     wire.recover();
     expect(await ending).toMatchObject({ job: { type: "resolve", seq: 5 } });
     expect([runs, await bought(), (await inboxOf(store, held)).length]).toEqual([1, 1, 1]);
@@ -163,7 +163,7 @@ if (canOwnServers) {
       const waits = () => own.sql<{ pid: number }>("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
       await own.sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
       await own.sql("SELECT pg_reload_conf()");
-      // It is so once somebody waits.
+      // It is so once a call waits.
       const probe = await own.client();
       await probe.query("SET synchronous_commit = on");
       let isSilent = false;
@@ -178,7 +178,7 @@ if (canOwnServers) {
       await own.sql("ALTER SYSTEM RESET synchronous_standby_names");
       await own.sql("SELECT pg_reload_conf()");
       await probing;
-      await until(async () => (await store.get(["c"]))[0], "the end of what was given up");
+      await until(async () => (await store.get(["c"]))[0], "the end of the abandoned call");
     }, 30_000);
   });
 }
@@ -271,7 +271,7 @@ test("D3 what was abandoned in an outage that outlasts all patience is ended onc
   });
   await goes;
   await expect(step).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
-  // Until nobody tries any more on behalf of that call.
+  // Until nothing tries any more on behalf of that call.
   await expect(store.get(["a"])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
   await expect(store.get(["a"])).rejects.toMatchObject({ code: "HF_STORE_UNAVAILABLE" });
   expect(await busy()).toHaveLength(1);

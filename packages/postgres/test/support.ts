@@ -155,7 +155,7 @@ export async function until<T>(look: () => T | Promise<T>, what = "it"): Promise
   for (;;) {
     const found = await look();
     if (found !== false && found !== undefined && found !== null) return found as Exclude<T, false | undefined | null>;
-    if (Date.now() > end) throw new Error(`Waited in vain for ${what}.`);
+    if (Date.now() > end) throw new Error(`Timed out waiting for ${what}.`);
     await new Promise((resolve) => setImmediate(resolve));
   }
 }

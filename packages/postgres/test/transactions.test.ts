@@ -101,7 +101,7 @@ describe("transaction steps", () => {
       const send = connection.query.bind(connection);
       connection.query = (text: string) => {
         send(text);
-        // The bytes are on their way; the answer will find nobody.
+        // The bytes are on their way; nothing will read the answer.
         if (text === "COMMIT") setImmediate(() => connection.stream.destroy());
       };
       return value;
@@ -175,7 +175,7 @@ interface Library {
   readonly name: string;
   transaction(work: Work): Promise<void>;
   insert(tx: unknown, what: string): Promise<unknown>;
-  /** What is no transaction. */
+  /** Values that are not a transaction. */
   readonly root: unknown;
   close(): Promise<void>;
 }

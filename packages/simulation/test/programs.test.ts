@@ -59,7 +59,7 @@ interface Message {
 interface Plan {
   readonly program: Program;
   readonly messages: readonly Message[];
-  /** Milliseconds from the last message until somebody wants it to end. */
+  /** Milliseconds from the last message until a client wants it to end. */
   readonly patience: number;
   readonly end: "cancel" | "terminate";
   readonly deadline: number | undefined;
@@ -83,7 +83,7 @@ function drawnMessage(random: Random): Message {
   const isSignal = random.chance(0.6);
   return {
     kind: isSignal ? "signal" : "update",
-    name: random.pick(isSignal ? SIGNALS : [...UPDATES, "w"]), // nobody handles "w" (M8)
+    name: random.pick(isSignal ? SIGNALS : [...UPDATES, "w"]), // no receive handles "w" (M8)
     payload: random.between(0, 9),
     pause: random.chance(0.3) ? random.between(1, 1_000) : random.between(0, 5),
   };
@@ -128,7 +128,7 @@ function activitiesOf(bodies: StepBodies): Activity<number, number>[] {
 async function play(clients: Clients, plan: Plan): Promise<void> {
   const { program, deadline } = plan;
   await clients.start("program", null, { id: RUN, ...(deadline !== undefined && { deadline }) });
-  await clients.start(NAMES[1], 9, { id: "other" }); // which programs cancel; "else", which they cancel too, is nobody
+  await clients.start(NAMES[1], 9, { id: "other" }); // which programs cancel; "else", which they cancel too, does not exist
   let isOver = false;
   const over = clients.end(RUN).then(() => {
     isOver = true;

@@ -93,12 +93,12 @@ describe("seeds that have found something", () => {
     ["M7 M10 an update that was rejected by one worker was taken again by another", "", 3562],
     ["V4 a run that was being blocked while its worker stopped slept forever", "", 1932],
     ["P7 P10 the next execution of a run began before the last turn of the one before", "chain,again,looper", 393],
-    ["C7 an activity that was given up in the turn that asked for it was carried out", "", 22],
+    ["C7 an activity that was abandoned in the turn that asked for it was carried out", "", 22],
     ["D6 D12 a transaction whose outcome was in the inbox before its answer came was listed as lost", "", 384],
     ["D6 D11 an activity whose claim was answered late began after another worker had made it", "", 812402724],
     ["W4 a worker that stopped before its lease was sure again was gone before it had given back the run", "", 843526872],
-    ["C7 a step that its run had given up was told late, when the lease had to be made sure", "", 959064689],
-    ["D4 W3 the steps of a claim that was over were told late, when the answer came late", "", 959073372],
+    ["C7 a step that its run had abandoned was notified late, while the lease was being confirmed", "", 959064689],
+    ["D4 W3 the steps of a claim that was over were notified late, because the answer came late", "", 959073372],
     ["K8 P7 a sleep was counted from the estimate of the time, which was before that of its turn", "", 1240729153],
     ["D7 a claim of activities that was carried out late leased what had begun by then as the same attempt", "queues", 232],
     ["B1 B2 children that ended before a worker had claimed them were unknown to the check of lists", "", 296],
@@ -149,7 +149,7 @@ test("X1 a workflow of a user's, with stand-ins for its steps, is simulated like
 });
 
 test("D6 an assumption that faults break is found, shrunk, and reported with the seed that reproduces it", async () => {
-  // Steps run at least once: whoever counts on exactly once is wrong.
+  // Steps run at least once: code that relies on exactly once is wrong.
   const options = {
     scenarios: () => [
       shop([10], (shipped) => {

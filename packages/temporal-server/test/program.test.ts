@@ -74,7 +74,7 @@ test("several processes build it once, and leave nothing but the program", async
   );
 });
 
-test("a build that fails says why, and the next one begins anew", async () => {
+test("a build that fails says why, and the next one starts over", async () => {
   putGo("go1.26.8", 'echo "go: first line" >&2', 'echo "no such host" >&2', "exit 1");
   const { ok, said } = await provide("--build");
   expect(ok).toBe(false);

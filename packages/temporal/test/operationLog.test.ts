@@ -54,7 +54,7 @@ test("D12: a step that was scheduled on another queue is one operation, with its
     },
   ]);
 });
-test("D12: a task that was given back is no attempt, and the operation is open", () => {
+test("D12: a task that was given back is not an attempt, and the operation is open", () => {
   const log = logOf(scheduled(1, "charge"), started(1, 1), completed(1, returnedPayload({ why: "declined", before: 0 })), {
     ...summary("another worker for charge"),
     timerStartedEventAttributes: { timerId: "9", startToFireTimeout: durationOf(1_000) },

@@ -152,7 +152,7 @@ test("beside a server, code is replaced on save, and open runs are replayed firs
   write(folder, { "workflows/missing.ts": "export {};\n" });
   await until(() => reloads.length === 3);
 
-  // A database that changes all the time in a folder that is watched is no save.
+  // A database that changes all the time in a folder that is watched is not a save.
   write(folder, { "workflows/app.db-wal": "x" });
   expect(existsSync(join(folder, "workflows/app.db-wal"))).toBe(true);
   await first.resume().catch(() => {});

@@ -121,7 +121,7 @@ test("an option that can't be read is 2, and names the option", async () => {
   }
 });
 
-test("what the environment has for other commands is no mistake", async () => {
+test("variables of the environment that are for other commands are not a mistake", async () => {
   const env = { HOLDFAST_TOKEN: "t", HOLDFAST_URL: "file:x.db" };
   for (const args of [
     ["runs", "list"],

@@ -48,7 +48,7 @@ describe("over HTTP", () => {
   test.each(["ftp://x", "localhost:4747", ""])("%j is not an address", (url) => {
     expect(() => openHttp(url)).toThrow(/http/);
   });
-  test("a call can be given up", async () => {
+  test("a call can be aborted", async () => {
     const client = openHttp("http://localhost/", { token: TOKENS.admin, fetch: world.console.fetch });
     await client.call("runs.start", { body: { workflow: "waiting", id: "given-up" } });
     const ends = new AbortController();

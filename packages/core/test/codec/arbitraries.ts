@@ -3,7 +3,7 @@
 // Invariants: P8.
 import fc from "fast-check";
 
-/** Keys that are dangerous to somebody: to JavaScript, to the tags, to the escape. */
+/** Keys that are dangerous in some place: in JavaScript, to the tags, to the escape. */
 const keys = fc.oneof(
   fc.string({ maxLength: 5 }),
   fc.constantFrom("__proto__", "toString", "$", "$$", "$date", "$$date", "$ref", "$def", "$error", "$payload", "0", "-1", "toJSON"),

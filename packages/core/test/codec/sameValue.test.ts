@@ -109,7 +109,7 @@ describe("sameValue", () => {
     fc.assert(fc.property(anyGraph, (value) => sameValue(value, value)));
   });
 
-  it("Y2 two values that are the same are stored alike, but for order and stacks", () => {
+  it("Y2 two values that are the same are stored alike, except for order and stacks", () => {
     fc.assert(
       fc.property(anyValue, anyValue, (a, b) => {
         if (jsonCodec.encode(a) === jsonCodec.encode(b)) expect(sameValue(a, b)).toBe(true);

@@ -298,7 +298,7 @@ describe("serializeError and reviveError", () => {
     }
   });
 
-  it("E1 a codec of the user's own seals all that an error says, but for its name and code", () => {
+  it("E1 a user's codec seals all that an error says, except for its name and code", () => {
     const sealing: Codec = {
       encode: (value) => new TextEncoder().encode(jsonCodec.encode(value)).map((byte) => byte ^ 0x5a),
       decode: (data) => jsonCodec.decode((data as Uint8Array).map((byte) => byte ^ 0x5a)),

@@ -145,11 +145,11 @@ describe("what handlers may return", () => {
     workflow({ name: "signals", signals: { a: signal(), b: signal(), c: signal() } }, async (ctx) => {
       await ctx.receive(0, {
         signals: {
-          // @ts-expect-error there is nobody to reply to
+          // @ts-expect-error no caller waits for a reply
           a: (_, state) => Receive.reply("hello", state),
-          // @ts-expect-error there is nobody to reply to
+          // @ts-expect-error no caller waits for a reply
           b: (_, state) => Receive.stop("hello", state),
-          // @ts-expect-error a bare state is no result
+          // @ts-expect-error a bare state is not a result
           c: (_, state) => state + 1,
         },
       });

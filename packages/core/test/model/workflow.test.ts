@@ -1,6 +1,6 @@
 // Job: prove what workflow() accepts, refuses and makes, and what types follow from a definition.
 // Owns: the definition; running workflows is proved with the executor.
-// Invariants: P1, P10 (ContinueAsNew is no output), V2 (versions), K3 (cancellation), K7 (deadline).
+// Invariants: P1, P10 (ContinueAsNew is not an output), V2 (versions), K3 (cancellation), K7 (deadline).
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import type { AnyWorkflow, ContinueAsNew, SignalSpec, Workflow, WorkflowContext } from "../../src/model/index.ts";

@@ -216,7 +216,7 @@ class Code {
     return result;
   }
 
-  /** The promise of ctx itself: nothing between it and whoever awaits it. */
+  /** The promise of ctx itself: nothing between it and the code that awaits it. */
   #call(operation: Operation, frame: Frame): Promise<unknown> {
     const { ctx, shared } = frame;
     const branch = (block: Block) => (own: UnitContext) => this.unit(own, block, shared);

@@ -25,7 +25,7 @@ export function checkLifecycle(harness: Harness): void {
 
 class Lifecycle {
   readonly #open = new Map<number, OpeningCommand>();
-  /** By a job of this turn. A job before it may have led to its being given up: then its result was late (C7). */
+  /** By a job of this turn. An earlier job may have caused it to be abandoned: then its result was late (C7). */
   readonly #answered = new Set<number>();
   /** Scopes that have returned. */
   readonly #left = new Set<string>();

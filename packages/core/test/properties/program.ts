@@ -242,7 +242,7 @@ class Grammar {
     return this.#block;
   }
 
-  /** Mostly one statement; a child is of use only if somebody asks for it afterwards. */
+  /** Mostly one statement; a child is useful only if a later statement asks for it. */
   #chunk(): fc.Arbitrary<Statement[]> {
     const one = this.#statement();
     const start = record<Of<"startChild">>({ op: fc.constant("startChild"), name, input: small });

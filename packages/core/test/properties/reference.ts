@@ -38,7 +38,7 @@ export class Call {
   byHost = false;
   /** A loop or receive beneath which a condition outside of it may have been fulfilled: it can't commit any more (L3). */
   entangled = false;
-  /** A timer or a wait: given up when the unit's function returns (P3). */
+  /** A timer or a wait: abandoned when the unit's function returns (P3). */
   waits = false;
   /** Its timer is all there is to it. */
   sleeps = false;
@@ -70,7 +70,7 @@ export interface Unit {
   running: Code | undefined;
   /** In order of emission, until delivered. */
   open: Call[];
-  /** Settled, to be taken one a step. */
+  /** Settled, to be delivered one per step. */
   inbox: Call[];
   yielding: Call | undefined;
   canceled: unknown;
@@ -151,7 +151,7 @@ export class Machine {
   root: Unit | undefined;
   /** `unheard`: it came when the root's function had returned. */
   canceled: { readonly error: Failure; readonly reason: string | undefined; readonly unheard: boolean } | undefined;
-  /** What the root came to, judged when all jobs of the turn have been applied. */
+  /** The outcome of the root, judged when all jobs of the turn have been applied. */
   rootResult: Result | undefined;
   judgeRoot: (result: Result) => void = () => {};
   closed = false;
@@ -245,7 +245,7 @@ export class Machine {
         break;
     }
   }
-  /** K7: what is open is given up, no code runs any more, the rollbacks are due. */
+  /** K7: what is open is abandoned, no code runs any more, the rollbacks are due. */
   #expire(error: unknown): void {
     if (this.closed || this.root === undefined || this.#expired) return;
     this.#expired = true;
@@ -300,7 +300,7 @@ export class Machine {
     }
     this.#endIfOver(unit);
   }
-  /** Nobody takes the result; a change of state that was to come with it is made all the same (R10). */
+  /** No code gets the result; a change of state that was to come with it is still made (R10). */
   #letGo(call: Call): void {
     remove(call.unit.open, call);
     if (call.result?.ok === true) call.compute?.();
@@ -377,7 +377,7 @@ export class Machine {
     this.#calls.set(seq, call);
     return call;
   }
-  /** Somebody has the result; the unit takes it in its turn, or nobody does (P3). */
+  /** The call has its result. Its unit gets it in its turn, or no code does (P3). */
   settle(call: Call, result: Result): void {
     if (call.result !== undefined) return;
     call.result = result;
@@ -402,7 +402,7 @@ export class Machine {
     this.#calls.delete(call.seq);
     remove(call.unit.open, call);
   }
-  /** C7: given up at once. */
+  /** C7: abandoned at once. */
   abandon(call: Call, error: unknown): void {
     this.emit({ type: "cancel", seq: call.seq });
     this.settle(call, { ok: false, error });
@@ -434,7 +434,7 @@ export class Machine {
     remove(this.#takers, taker);
     if (this.receiver === taker) this.receiver = undefined;
   }
-  /** M4, M6: the oldest signal of these names that nobody else is in line for. */
+  /** M4, M6: the oldest signal of these names that no other waiter is in line for. */
   pop(names: readonly string[], self?: Taker): Message | undefined {
     const found = this.messages.find((message) => {
       if (message.type !== "signal" || !names.includes(message.name)) return false;

@@ -139,7 +139,7 @@ export const regressions: readonly { readonly title: string; readonly program: P
     schedule: quiet([answer, expire]),
   },
   {
-    title: "K7 a child's end that comes with the deadline is told to nobody",
+    title: "K7 a child's end that comes with the deadline is delivered to no code",
     program: program(awaited({ op: "startChild", name: "s", input: 0 }), awaited({ op: "childResult" })),
     schedule: quiet([answer], [expire, answer]),
   },

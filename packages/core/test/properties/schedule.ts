@@ -13,7 +13,7 @@ import { SIGNALS, type SignalName, UPDATES } from "./program.ts";
 export type Arrival =
   /** The host has carried out one of the open operations. */
   | { readonly arrive: "answer"; readonly pick: number; readonly how: "completed" | "failed" | "canceled"; readonly value: number }
-  /** A result comes for an operation that was given up or answered before. */
+  /** A result comes for an operation that was abandoned or answered before. */
   | { readonly arrive: "late"; readonly pick: number }
   | { readonly arrive: "signal"; readonly name: SignalName; readonly payload: number }
   | { readonly arrive: "update"; readonly name: string; readonly input: number }
@@ -180,7 +180,7 @@ class Host {
     gone.add(seq);
     return { type: "resolve", seq, outcome: outcomeOf(operation, how, value) };
   }
-  /** Steps and activities that were given up. */
+  /** Steps and activities that were abandoned. */
   #late(): number[] {
     const { open, commands } = this.#harness;
     const hosts = new Set(commands.flatMap((one) => (one.type === "step" || one.type === "activity" ? [one.seq] : [])));

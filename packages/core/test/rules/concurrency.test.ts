@@ -758,7 +758,7 @@ describe("C5 operations of one unit side by side", () => {
   });
 
   it("C5 ctx.race is the way to give a wait up", async () => {
-    const wf = workflow("given up", async (ctx) => {
+    const wf = workflow("abandoned", async (ctx) => {
       const first = await ctx.race("r", { signal: (c) => c.waitForSignal("go"), timeout: (c) => c.sleep("1m") });
       return { first: first.winner, second: await ctx.waitForSignal("go") };
     });

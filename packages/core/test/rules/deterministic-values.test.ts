@@ -68,7 +68,7 @@ describe("P7 now", () => {
     });
     const h = await Harness.start(wf, undefined, { startTime: START });
     h.time = START + 500;
-    await h.update("nobody takes it");
+    await h.update("no receive");
     h.time = START + 100;
     await h.resolve("a");
     await h.recover();

@@ -299,7 +299,7 @@ describe("P9 history length", () => {
     const resolve = (seq: number) => ({ type: "resolve", seq, outcome: { status: "completed", value: "0" } }) as const;
     const start = { type: "start", runId: "r", workflow: "lengths", input: "null", seed: "s", startedAt: 0 } as const;
     await bare(start);
-    await bare(h.updateJob("nobody takes it"));
+    await bare(h.updateJob("no receive"));
     await bare(h.queryJob("ping"));
     const second = await bare(resolve(1), h.updateJob("nor this one"));
     expect(second.status === "ok" && second.commands.map((command: Command) => command.type)).toEqual(["step"]);

@@ -101,7 +101,7 @@ describe("L1 repeating", () => {
 });
 
 describe("L2 iterations are units", () => {
-  it("L2 each has its own path, and names count anew in it", async () => {
+  it("L2 each has its own path, and names are counted separately in it", async () => {
     const h = await runWorkflow(counter({ end: 3 }));
     expect(locations(h.commands)).toEqual(["count", "count/~0/s", "count/~1/s", "count/~2/s"]);
   });
@@ -826,7 +826,7 @@ describe("L5 rollbacks", () => {
   });
 
   it("L5 S1 a checkpoint in a committed iteration also discards steps before the loop, after a crash too", async () => {
-    const wf = workflow("lets go", async (ctx) => {
+    const wf = workflow("discards", async (ctx) => {
       await ctx.step("before", () => "before", { rollback: () => {} });
       await ctx.loop({ name: "l", state: 0, commitInterval: 1, historyEvery: 1, historyKeep: 0 }, async (c, i: number) => {
         await c.step("s", () => i);

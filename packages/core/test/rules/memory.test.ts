@@ -160,7 +160,7 @@ describe("X10 eviction", () => {
     const wf = suspended((ctx) => ctx.parallel([(c) => c.sleep("1d"), () => ctx.step("violation", () => 0)]), watch);
     const h = new Harness(wf);
     const error: unknown = await h.start().catch((caught: unknown) => caught);
-    // V8 keeps the frames of an error alive until its stack is read; whoever records the error reads it.
+    // V8 keeps the frames of an error alive until its stack is read; recording the error reads it.
     expect(serializeError(error)).toMatchObject({ name: "OutOfTurnError" });
     await h.activate({ type: "evict" });
     expect(await alive(watch.refs)).toBe(0);

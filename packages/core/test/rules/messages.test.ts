@@ -1,4 +1,4 @@
-// Job: prove what becomes of signals: buffered in order, taken by those who wait, each once.
+// Job: prove what happens to signals: buffered in order, consumed by waiters, each once.
 // Owns: the workflows in it. Updates and queries are in updates-and-queries.test.ts, the dispatch of a receive in receive.test.ts.
 // Invariants: M1 to M7 and M13, as far as the executor goes; durability and senders are the host's.
 import { type Command, Receive, workflow } from "@holdfast/core";
@@ -180,7 +180,7 @@ describe("M5 listen", () => {
     const wf = workflow("listens", async (ctx) => ctx.listen(["a", "b"], { count: 5 }));
     const h = await Harness.start(wf);
     expect(h.status).toBe("sleeping");
-    await h.signal("c", "nobody's");
+    await h.signal("c", "no waiter's");
     expect(h.status).toBe("sleeping");
     await h.signal("b", 1);
     expect(h.output).toEqual([{ name: "b", payload: 1 }]);
@@ -316,7 +316,7 @@ describe("M6 several waiters", () => {
   });
 
   it("M6 a waiter that timed out is no longer in line", async () => {
-    const wf = workflow("gives up", async (ctx) => {
+    const wf = workflow("times out", async (ctx) => {
       const results = await ctx.parallel([async (a) => a.waitForSignal("go", { timeout: "1m" }), async (b) => b.waitForSignal("go")]);
       return results.map((result) => (result.status === "fulfilled" ? result.value : "failed"));
     });

@@ -1,4 +1,4 @@
-// Job: prove how a receive ends: by a stop, by its timeout, by a handler that throws; and what becomes of messages then.
+// Job: prove how a receive ends: by a stop, by its timeout, by a handler that throws; and what happens to messages then.
 // Owns: the workflows in it.
 // Invariants: R5, R6, R8 and R9.
 import { type Command, Receive, workflow } from "@holdfast/core";

@@ -794,10 +794,10 @@ describe("records and resolutions", () => {
     const unknown: Job = { type: "resolve", seq: 99, outcome: { status: "completed", value: "1" } };
     const changed: Record<string, readonly unknown[]> = {
       "the first turn repeated": [first, ...turns],
-      "the first turn repeated, and numbered anew": numbered([first, ...turns]),
+      "the first turn repeated, and renumbered": numbered([first, ...turns]),
       "a later turn repeated": [first, second, second, third, last],
-      "a later turn repeated, and numbered anew": numbered([first, second, second, third, last]),
-      "the last turn repeated, and numbered anew": numbered([...turns, last]),
+      "a later turn repeated, and renumbered": numbered([first, second, second, third, last]),
+      "the last turn repeated, and renumbered": numbered([...turns, last]),
       "turns in another order": [first, third, second, last],
       "a turn that comes too early": numbered([first, third, second, last]),
       "all of it twice": numbered([...turns, ...turns]),
@@ -1022,13 +1022,13 @@ describe("replay anywhere", () => {
   });
   const withOutcome = (history: History, outcome: unknown): unknown => withTurn(history, { jobs: [{ type: "resolve", seq: 1, outcome }] });
   const bad: Record<string, (history: History) => unknown> = {
-    "a workflow whose name is no text": (history) => ({ ...history, run: { ...history.run, workflow: opaque } }),
-    "a historyLength that is no number": (history) => withTurn(history, { historyLength: opaque }),
+    "a workflow whose name is not a text": (history) => ({ ...history, run: { ...history.run, workflow: opaque } }),
+    "a historyLength that is not a number": (history) => withTurn(history, { historyLength: opaque }),
     "a historyLength that is text": (history) => withTurn(history, { historyLength: "x" }),
-    "attempts that are no number": (history) =>
+    "attempts that are not a number": (history) =>
       withOutcome(history, { status: "failed", error: { name: "Error", message: "no" }, attempts: opaque }),
-    "a reason that is no text": (history) => withOutcome(history, { status: "canceled", reason: opaque }),
-    "a cancellation whose reason is no text": (history) => withTurn(history, { jobs: [{ type: "cancel", reason: opaque }] }),
+    "a reason that is not a text": (history) => withOutcome(history, { status: "canceled", reason: opaque }),
+    "a cancellation whose reason is not a text": (history) => withTurn(history, { jobs: [{ type: "cancel", reason: opaque }] }),
     "a format that is nested too deeply": (history) => ({ ...history, format: deep() }),
     "an unknown field that is nested too deeply": (history) => withTurn(history, { more: deep() }),
     "a job that is nested too deeply": (history) => withTurn(history, { jobs: [deep()] }),
@@ -1040,7 +1040,7 @@ describe("replay anywhere", () => {
     "nothing at all": () => null,
     "another format": (history) => ({ ...history, format: "somebody-else/1" }),
     "no turns": (history) => ({ ...history, turns: undefined }),
-    "a turn that is no turn": (history) => ({ ...history, turns: [7] }),
+    "a turn that is not a turn": (history) => ({ ...history, turns: [7] }),
     "a turn without jobs": (history) => ({ ...history, turns: [{ index: 0, time: 0, commands: [] }] }),
     "an unknown job": (history) => ({
       ...history,

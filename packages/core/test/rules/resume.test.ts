@@ -461,7 +461,7 @@ describe("what the failure had set going", () => {
     await crashAnywhere(h);
   });
 
-  it("D10 what is made otherwise than before is made anew", async () => {
+  it("D10 an operation that is called differently than before runs again", async () => {
     const h = await Harness.start(
       wf(async (ctx) => {
         let paid = "no";
@@ -742,13 +742,13 @@ describe("resume of a run that failed by itself", () => {
   it("D10 P5 state that is published at that point is published with the turn of the resume", async () => {
     const better = wf(async (ctx) => {
       await ctx.step("count", () => 0);
-      ctx.publishState("mended");
+      ctx.publishState("fixed");
       await ctx.step("ship", nothing);
     });
     const h = await Harness.start(buggy);
     await h.resolve("count", 2);
     await h.resume(better);
-    expect(h.state).toBe("mended");
+    expect(h.state).toBe("fixed");
   });
 
   it("D10 code at that point sees the new attempt", async () => {
@@ -1255,15 +1255,15 @@ describe("a cancel that comes while the run waits for its next attempt", () => {
   it("K1 D10 reaches code that was fixed meanwhile, where it goes on", async () => {
     const h = await Harness.start(wf(async () => bug()), undefined, { retry }); // biome-ignore format: one line
     let caught: unknown;
-    const mended = wf(async (ctx) => {
+    const fixed = wf(async (ctx) => {
       await ctx.step("charge", nothing).catch((error: unknown) => {
         caught = error;
         throw error;
       });
     });
-    await h.resume(mended, cancel);
+    await h.resume(fixed, cancel);
     expect(caught).toMatchObject({ name: "CanceledError" });
     expect(h.terminal).toMatchObject({ type: "canceled", reason: "enough" });
-    await replay(mended, h.history());
+    await replay(fixed, h.history());
   });
 });

@@ -930,7 +930,7 @@ describe("X9 the turn timeout", () => {
     expect(h.terminal).toBeUndefined();
   });
 
-  it("X9 two seconds are not over the default, and the clock starts anew with each turn", async () => {
+  it("X9 two seconds are not over the default, and the clock restarts with each turn", async () => {
     const clock = new Clock();
     const wf = workflow("steady", async (ctx) => {
       for (let i = 0; i < 5; i++) {

@@ -1,4 +1,4 @@
-// Job: prove what becomes of updates and queries: accepted or rejected, ended, answered.
+// Job: prove what happens to updates and queries: accepted or rejected, ended, answered.
 // Owns: the workflows in it. What a receive does with updates is in receive.test.ts.
 // Invariants: M8 to M11, as far as the executor goes; durability and callers are the host's.
 import { type Command, evaluateQuery, type Job, Receive, workflow } from "@holdfast/core";

@@ -277,7 +277,7 @@ describe("deprecatePatch", () => {
     await h.recover(deprecated);
   });
 
-  it("V1 it leaves one record a unit, however often it is called", async () => {
+  it("V1 it leaves one record per unit, however often it is called", async () => {
     const h = await Harness.start(
       wf(async (ctx) => {
         ctx.deprecatePatch("fast");
@@ -346,7 +346,7 @@ interface Case {
   readonly old: (ctx: WorkflowContext) => Promise<unknown>;
   /** Turns until it is over. None: it does not pause. */
   readonly end: readonly ((h: Harness) => Promise<unknown>)[] | "never";
-  /** How its open part is given up when the run waits there. */
+  /** How its open operation is abandoned when the run waits there. */
   readonly givenUp?: readonly Command["type"][];
 }
 const CASES: Record<string, Case> = {

@@ -274,7 +274,7 @@ describe("X7 out of turn", () => {
 
   it("X7 V4 the executor stays dead, and the run goes on with fixed code from its history", async () => {
     const make = (ok: boolean) =>
-      workflow("mended", async (ctx) => {
+      workflow("fixed", async (ctx) => {
         await ctx.step("first", () => 0);
         await ctx.parallel([(c) => (ok ? c : ctx).step("second", () => 0)]);
         return "done";

@@ -83,7 +83,7 @@ export const parent = workflow("parent", async (ctx) => {
   await ctx.child(waiting, undefined);
 });
 
-/** A loop that goes round as often as it is told. */
+/** A loop with the given number of iterations. */
 export const poll = workflow("poll", async (ctx, rounds: number) => {
   await ctx.loop({ name: "poll", state: 0 }, async (loop, n) => {
     await loop.step("look", () => n);

@@ -143,7 +143,7 @@ describe.each(STORES)("answers of the store on %s", (store) => {
     ]);
   });
 
-  /** What was claimed, and when the engine was told that there is work. */
+  /** What was claimed, and when the engine was notified that there is work. */
   function watched(wire: Wire): { claims: string[]; hint: () => Promise<void> } {
     const claims: string[] = [];
     let hinted = new Gate();

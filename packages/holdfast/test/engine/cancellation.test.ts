@@ -60,7 +60,7 @@ describe.each(STORES)("cancellation on %s", (store) => {
     await expect(run.result()).rejects.toThrow(CanceledError);
   });
 
-  test("K2 new pausing operations throw at once, but for those in a shield; calls that don't pause still work", async () => {
+  test("K2 new pausing operations throw at once, except in a shield; calls that don't pause still work", async () => {
     const engine = await engines.open();
     const ran: string[] = [];
     const thrown = new Set<string>();

@@ -173,7 +173,7 @@ describe.each(STORES)("children on %s", (store) => {
     expect(await (await engine.start(parent, 3, { id: "p" })).result({ timeout: "10s" })).toBe("1 of p");
     const { execution, parentId, input } = await engine.run("kid").describe();
     expect({ execution, parentId, input }).toEqual({ execution: 3, parentId: "p", input: 1 });
-    // Another parent, and a run that was nobody's child: now it is this one's.
+    // Another parent, and a run that had no parent: now it is this run's child.
     expect(await (await engine.start(parent, 1, { id: "q" })).result({ timeout: "10s" })).toBe("1 of q");
     expect((await engine.list({ parentId: "q" })).runs.map(({ id }) => id).sort()).toEqual(["kid", "other"]);
   });

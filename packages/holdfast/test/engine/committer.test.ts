@@ -86,14 +86,14 @@ test("D3 a caller that throws when it is notified does not stop others from bein
       const told: string[] = [];
       const tell = (id: string) => () => {
         told.push(id);
-        if (id === "a") throw new Error("nobody listens");
+        if (id === "a") throw new Error("no listener");
       };
       for (const runId of ["a", "b"]) committer.commit({ runId } as TurnCommit, tell(runId), tell(runId));
       await settled();
       expect(told).toEqual(["a", "b"]);
       expect(committer.idle).toBe(true);
     }
-    expect(thrown.map(String)).toEqual(["Error: nobody listens", "Error: nobody listens"]);
+    expect(thrown.map(String)).toEqual(["Error: no listener", "Error: no listener"]);
   } finally {
     process.off("unhandledRejection", note);
     for (const listener of others) process.on("unhandledRejection", listener);

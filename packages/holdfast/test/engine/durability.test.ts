@@ -1,4 +1,4 @@
-// D1–D6: effects after commits, one commit a turn, nothing twice once it is durable.
+// D1–D6: effects after commits, one commit per turn, nothing twice once it is durable.
 
 import { activity, workflow } from "holdfast";
 import type { TurnCommit } from "holdfast/store";

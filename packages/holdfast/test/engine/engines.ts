@@ -201,7 +201,7 @@ export async function until<T>(look: () => T | Promise<T>, what = "it"): Promise
   for (;;) {
     const seen = await look();
     if (seen !== false && seen !== undefined && seen !== null) return seen as Exclude<T, false | undefined | null>;
-    if (Date.now() > end) throw new Error(`Waited in vain for ${what}.`);
+    if (Date.now() > end) throw new Error(`Timed out waiting for ${what}.`);
     await new Promise((resolve) => setTimeout(resolve, 3));
   }
 }

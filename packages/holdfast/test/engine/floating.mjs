@@ -20,7 +20,7 @@ const asynchronous = workflow({ name: "asynchronous", queries: { late: async () 
     },
   });
 });
-/** Its own error, in a turn in which nobody awaits it yet: it is awaited later, or never. */
+/** Its own error, in a turn in which no code awaits it yet: it is awaited later, or never. */
 const careless = workflow("careless", async (ctx, { forgets }) => {
   let isOver = false;
   async function late() {

@@ -18,7 +18,7 @@ afterEach(async () => {
   await Promise.all(engines.splice(0).map((engine) => engine.close()));
 });
 
-/** An engine on memory, and what its logger was told. */
+/** An engine on memory, and what it logged. */
 async function open() {
   const warnings: string[] = [];
   const logger: Logger = { debug() {}, info() {}, warn: (message) => warnings.push(message), error() {} };
@@ -227,14 +227,14 @@ describe("determinism: error", () => {
     const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
     const engine = await Holdfast.with({ store, environment: realEnvironment }, { logger: silent });
     engines.push(engine);
-    const bad = workflow("mended", async (ctx) => ctx.step("one", () => 1).then((one) => one + Math.ceil(Math.random())));
+    const bad = workflow("fixed", async (ctx) => ctx.step("one", () => 1).then((one) => one + Math.ceil(Math.random())));
     const worker = await engine.worker({ workflows: [bad], determinism: "error" });
     const run = await engine.start(bad, undefined);
     await expect(run.result()).rejects.toThrow(RunBlockedError);
     await worker.stop();
 
     await engine.worker({
-      workflows: [workflow("mended", async (ctx) => ctx.step("one", () => 1).then((one) => one + 1))],
+      workflows: [workflow("fixed", async (ctx) => ctx.step("one", () => 1).then((one) => one + 1))],
       determinism: "error",
     });
     while ((await run.describe()).status === "blocked") await new Promise((resolve) => setTimeout(resolve, 5));

@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 import { OutageLog, TakeoverLog } from "../../src/engine/outages.ts";
 import { StoreError } from "../../src/store/errors.ts";
 
-/** Time that passes only when it is told to. */
+/** Time that passes only when the test advances it. */
 class Clock {
   time = 0;
   #timers: { at: number; callback: () => void }[] = [];

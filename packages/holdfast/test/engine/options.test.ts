@@ -64,7 +64,7 @@ describe("options that there are not", () => {
     ["lease", (e, lease) => e.worker({ workflows: [echo], lease })],
     ["gracePeriod", (e, gracePeriod) => e.worker({ workflows: [echo], gracePeriod })],
     ["turnTimeout", (e, turnTimeout) => e.worker({ workflows: [echo], turnTimeout })],
-  ])("%s: what is no length of time is refused, and the option is named", async (option, call) => {
+  ])("%s: a value that is not a duration is refused, and the option is named", async (option, call) => {
     for (const length of ["soon", -1, Number.NaN, ""]) {
       const error = (await errorOf(call(engine, length))) as InvalidInputError;
       expect(error).toBeInstanceOf(InvalidInputError);

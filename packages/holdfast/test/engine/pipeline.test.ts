@@ -133,13 +133,13 @@ const waiting = workflow({ name: "waiting", signals: { go: signal<number>() } },
   return [before, await ctx.waitForSignal("go")];
 });
 
-test("P10 W5 a run that is started again begins anew, though its last execution is still in memory", async () => {
+test("P10 W5 a run that is started again begins again, although its last execution is still in memory", async () => {
   const engine = await open();
   await engine.worker({ workflows: [waiting] });
   const first = await engine.start(waiting, "first", { id: "again" });
   while ((await first.describe()).status !== "sleeping") await later();
   await first.terminate("enough");
-  // With a delay the next execution is claimed, not begun by whoever starts it.
+  // With a delay the next execution is claimed, not begun by the engine that starts it.
   const second = await engine.start(waiting, "second", { id: "again", onConflict: "restart-if-closed", delay: 5 });
   await second.signal("go", 1);
   expect(await second.result({ timeout: "5s" })).toEqual(["second", 1]);

@@ -379,7 +379,7 @@ describe("a caller's own transaction on postgres", () => {
 
   test.each([
     ["a plain end", hearing],
-    ["an end that gives up an activity", racing],
+    ["an end that abandons an activity", racing],
   ])("M1 D9 %s waits for a transaction with a signal for the run: it commits, and the run hears the signal", async (_, flow) => {
     const wire = new Wire();
     const engine = await engines.open({ wire });

@@ -50,7 +50,7 @@ const WORKER = {
 } as const;
 
 type What = "turns" | "runs" | "messages" | "answers" | "failures" | "ends" | "claims";
-/** From now on the store refuses what belongs to a run whose id begins with "bad", and takes it again when it is told to. */
+/** From now on the store refuses what belongs to a run whose id begins with "bad", and accepts it again when the test says so. */
 type Refuse = (what: What) => Promise<() => Promise<void>>;
 
 /** Rows of these tables that belong to such a run, and of which this holds. */

@@ -59,7 +59,7 @@ test("M10 result() and update() reject once the file under an open engine was de
   const path = join(folder, "x.db");
   const engine = await Holdfast.open(`file:${path}`, { logger: quiet });
   const waits = workflow({ name: "waits", updates: { add: update<number, number>() } }, async (ctx) => ctx.sleep("1h"));
-  const run = await engine.start(waits, undefined); // nobody works on it
+  const run = await engine.start(waits, undefined); // no worker claims it
   const ends = [run.result(), run.update("add", 1)].map((end) => end.catch((error: unknown) => error));
   await expect.poll(async () => (await engine.count({})).pending).toBe(1);
   rmSync(path);
@@ -151,7 +151,7 @@ test("D9 a run that was created here is not looked at because of hints that name
 test("K6 M10 a run that its own process terminates is reported by that write, not by a look that comes later", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-results-"));
   const store = new SqliteStore(join(folder, "x.db"), { synchronous: "NORMAL" });
-  // Nobody looks now and then: what is not told of at once never is.
+  // Nothing polls: a result that is not notified at once never is.
   const environment = { ...realEnvironment, every: () => ({ cancel: () => {} }) };
   const engine = await Holdfast.with({ store, environment }, { logger: quiet });
   const waits = workflow("waits", async (ctx) => ctx.waitForSignal("never" as never));
@@ -167,7 +167,7 @@ test("K6 M10 a run that its own process terminates is reported by that write, no
 test("K9 M10 a run that a workflow here cancels before it has begun is reported by that write", async () => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-"));
   const store = new SqliteStore(join(folder, "runs.db"));
-  const environment = { ...realEnvironment, every: () => ({ cancel: () => {} }) }; // nobody looks by and by
+  const environment = { ...realEnvironment, every: () => ({ cancel: () => {} }) }; // nothing polls
   const engine = await Holdfast.with({ store, environment }, { logger: quiet });
   try {
     const later = workflow("later", async (ctx) => ctx.sleep("1h"));

@@ -104,7 +104,7 @@ describe.each(STORES)("on %s", (name) => {
     expect(again.id).toBe("w2");
   });
 
-  test("B4 a parent that is deleted and started again under its id starts its children anew", async () => {
+  test("B4 a parent that is deleted and started again under its id starts its children again", async () => {
     const engine = await open();
     for (const word of ["one", "two"]) {
       const run = await engine.start(family, word, { id: "f" });

@@ -379,7 +379,7 @@ describe.each(STORES)("schedules on %s", (store) => {
     wire.intercept("tick", undefined);
     await until(async () => (await idsOf(engine)).length === 6, "the ticks that had to wait");
   });
-  test("T7 delete leaves the runs alone; an unknown schedule is a ScheduleNotFoundError, but for delete", async () => {
+  test("T7 delete leaves the runs alone; an unknown schedule is a ScheduleNotFoundError, except for delete", async () => {
     const engine = await engines.open();
     await engine.schedules.set("s", { workflow: report, every: "1h" });
     const id = await engine.schedules.trigger("s");

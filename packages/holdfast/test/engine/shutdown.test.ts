@@ -77,8 +77,8 @@ it("W4 two engines of one process both finish before it exits", async () => {
 
 it.each([
   ["one", "finishes its step and gives the run back", ["go on 1"]],
-  ["hasty", "gives up its step after the grace period", ["work 2", "go on 1"]],
-] as const)("W4 W3 a process that is told to end (%s) %s: another has it at once", async (mode, _how, attempts) => {
+  ["hasty", "abandons its step after the grace period", ["work 2", "go on 1"]],
+] as const)("W4 W3 a process that gets a signal to end (%s) %s: another has it at once", async (mode, _how, attempts) => {
   const folder = mkdtempSync(join(tmpdir(), "holdfast-shutdown-"));
   const url = `file:${join(folder, "x.db")}`;
   const { said, kill, finish, closed } = run(mode, [url]); // lease: 30 s

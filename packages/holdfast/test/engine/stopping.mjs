@@ -1,4 +1,4 @@
-// A process with work in progress, and an end: "one" or "two" engines that stop on signals, a "hasty" one, or an "activity" that stop() gives up.
+// A process with work in progress, and an end: "one" or "two" engines that stop on signals, a "hasty" one, or an "activity" that stop() abandons.
 // With a url, the run is in that store, for others to go on with.
 // It says what happens, a line each. A step lasts until a line comes in.
 

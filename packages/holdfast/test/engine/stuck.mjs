@@ -1,5 +1,5 @@
 // A process with a workflow that keeps the thread: for as many milliseconds of the processor as the first argument says, in the unit "spin", and, if the
-// second names a file, until that exists: however slow the machine is, whoever watches has had the time to say so.
+// second names a file, until that exists: however slow the machine is, the watchdog has had the time to say so.
 
 import { existsSync } from "node:fs";
 import { realEnvironment } from "@holdfast/host";

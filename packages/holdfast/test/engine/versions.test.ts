@@ -274,7 +274,7 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     }
     await worker.stop();
     await engine.worker({ workflows: [good] });
-    // It was never lost: the two that nobody waited for any more are counted.
+    // It was never lost: the two updates whose callers had stopped waiting are counted.
     expect(await run.update("add", 4)).toBe(10);
   });
 
@@ -324,12 +324,12 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     });
     const engine = await engines.open({ wire });
     let fits = false;
-    const mended = workflow("order", async (ctx) => {
-      const first = await ctx.step(fits ? "reserve" : "charge", () => "mended");
+    const fixed = workflow("order", async (ctx) => {
+      const first = await ctx.step(fits ? "reserve" : "charge", () => "fixed");
       return [first, await ctx.waitForSignal("go")];
     });
-    await engine.worker({ workflows: [mended] });
-    const run = engine.run(id, mended);
+    await engine.worker({ workflows: [fixed] });
+    const run = engine.run(id, fixed);
     await run.signal("go", 1);
     await until(() => blocked === 1);
     const { availableAt } = await run.describe();
@@ -459,11 +459,11 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     const id = await waiting();
     const engine = await engines.open();
     let fits = false;
-    const mended = workflow("order", async (ctx) => {
-      const first = await ctx.step(fits ? "reserve" : "charge", () => "mended");
+    const fixed = workflow("order", async (ctx) => {
+      const first = await ctx.step(fits ? "reserve" : "charge", () => "fixed");
       return [first, await ctx.waitForSignal("go")];
     });
-    await engine.worker({ workflows: [mended] });
+    await engine.worker({ workflows: [fixed] });
     await engine.run(id).signal("go", 1);
     await until(async () => (await engine.run(id).describe()).status === "blocked");
     fits = true;
@@ -489,7 +489,7 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     await engine.worker({ workflows: [diverged] });
     await engine.run(id).signal("go");
     await until(async () => (await engine.run(id).describe()).status === "blocked");
-    await engine.run(id).terminate("given up");
+    await engine.run(id).terminate("no longer needed");
     expect((await engine.run(id).describe()).status).toBe("terminated");
   });
 
@@ -517,9 +517,9 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     const run = await engine.start(broken, undefined);
     expect((await errorOf(run.result())).cause).toMatchObject({ name: "ForeignAwaitError" });
     await worker.stop();
-    await engine.worker({ workflows: [workflow("broken", async (ctx) => ctx.sleep(1).then(() => "mended"))] });
+    await engine.worker({ workflows: [workflow("broken", async (ctx) => ctx.sleep(1).then(() => "fixed"))] });
     await until(async () => (await run.describe()).status === "completed");
-    expect(await run.result()).toBe("mended");
+    expect(await run.result()).toBe("fixed");
   });
 });
 

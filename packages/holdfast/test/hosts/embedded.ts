@@ -10,7 +10,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import { TestWorld } from "../../src/testing/world.ts";
 
 export const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-/** Calls of a store that are no calls of its server: they answer at once. */
+/** Calls of a store that don't go to its server: they answer at once. */
 const DIRECT: ReadonlySet<PropertyKey> = new Set(["close", "open", "watch", "watchOutages", "within"]);
 const START = Date.UTC(2026, 0, 1);
 /** Time jumps further than any worker could renew a lease. */
@@ -25,7 +25,7 @@ const LOOKS_AT_MOST = 60;
 
 const macrotask = () => new Promise<void>((resolve) => void setImmediate(resolve));
 
-/** Nothing takes any time in it: it passes only when it is told to. */
+/** Nothing takes any time in it: it passes only when the test advances it. */
 class StillWorld extends TestWorld {
   override elapsed(): number {
     return 0;
@@ -157,7 +157,7 @@ interface Process {
   /** Past the line. */
   readonly store: Store;
   readonly holdfast: OpenEngine;
-  /** By workflow: the code that is served, and by whom. */
+  /** By workflow: the code that is served, and the worker that serves it. */
   readonly serving: Map<string, { readonly code: AnyWorkflow; readonly worker: Worker }>;
 }
 
@@ -165,11 +165,11 @@ export interface EmbeddedHostOptions extends HostOptions {
   /** Opens the storage of this host; called once for every process. */
   readonly openStore: (clock: () => number) => Promise<Store> | Store;
   /**
-   * What a dead process had open is closed, as the machine does it: what it asked for last is done or will never be. And whoever holds a
+   * What a dead process had open is closed, as the machine does it: what it asked for last is done or will never be. And a worker that holds a
    * run holds it until then and no longer. No store offers that: a lease is never made shorter.
    */
   readonly bury: (store: Store, leasesEnd: number) => Promise<void>;
-  /** Everything is closed: nobody has the storage. */
+  /** Everything is closed: no process has the storage open. */
   readonly closed?: () => void;
 }
 
@@ -339,7 +339,7 @@ export class EmbeddedHost implements Host {
     await this.#begin();
     await this.settle();
   }
-  /** W3: nobody renews them any more. They are long, for time to jump: so their end is brought near. */
+  /** W3: no worker renews them any more. They are long, because time jumps: so their end is moved to now. */
   async #letLeasesRunOut(): Promise<void> {
     const { store, line } = this.process;
     await store.heartbeat(line.tasks.map(({ id, token }) => ({ id, token, lease: LAST })));

@@ -2,7 +2,7 @@
 
 import { openLibrary, preferredLibrary } from "../../src/store/sqlite/library.ts";
 
-/** Whoever holds a run holds it until then and no longer. */
+/** A worker that holds a run holds it until then and no longer. */
 export async function endLeases(path: string, at: number): Promise<void> {
   const db = openLibrary(path, preferredLibrary());
   try {

@@ -27,7 +27,7 @@ afterAll(async () => {
 
 /**
  * Schemas that no host has. Emptying one is much faster than making another; but hosts that live at the same time never share one: a
- * worker of one would be told of runs of the other, and claim them.
+ * worker of one would be notified of runs of the other, and claim them.
  */
 const free: string[] = [];
 let schemas = 0;

@@ -12,7 +12,7 @@ import { Engine } from "../../src/engine/engine.ts";
 import { Line, OpenEngine, QUEUE, SILENT } from "./embedded.ts";
 import { endLeases } from "./endLeases.ts";
 
-/** Longer than any test: nobody loses a run because the machine is busy. */
+/** Longer than any test: no worker loses a run because the machine is busy. */
 const LEASE = "10m";
 /** What is left of a dead worker's lease, in milliseconds. */
 const LAST = 2_000;

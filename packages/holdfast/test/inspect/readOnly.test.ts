@@ -80,7 +80,7 @@ describe("on SQLite", () => {
     await Promise.all([here.close(), there.close(), engine.close()]);
   });
 
-  test("what is no url, no option or no namespace is refused", async () => {
+  test("an invalid url, option or namespace is refused", async () => {
     await expect(openReadOnly("mysql://x")).rejects.toThrow(InvalidInputError);
     await expect(openReadOnly(`file:${folder}/a.db?mode=rw`)).rejects.toThrow(InvalidInputError);
     await expect(openReadOnly("memory:", { namespace: "a b" })).rejects.toThrow(InvalidInputError);

@@ -28,7 +28,7 @@ describe("engine.queues", () => {
     ["a rate of 0", { rate: { limit: 0, per: "1s" } }, /rate\.limit/],
     ["a window of nothing", { rate: { limit: 1, per: 0 } }, /rate\.per: per must be at least 1 ms/],
     ["a window of half a millisecond", { rate: { limit: 1, per: 0.5 } }, /rate\.per: per must be at least 1 ms/],
-    ["a window that is no duration", { perKey: { rate: { limit: 1, per: "soon" } } }, /perKey\.rate\.per: "soon" is not a duration/],
+    ["a window that is not a duration", { perKey: { rate: { limit: 1, per: "soon" } } }, /perKey\.rate\.per: "soon" is not a duration/],
     ["a rate per key of 0", { perKey: { rate: { limit: 0, per: 1 } } }, /perKey\.rate\.limit/],
     ["a weight per key", { perKey: { weight: 2 } }, /weight/],
     ["a weight of 0", { keys: { a: { weight: 0 } } }, /keys\.a\.weight: .* from 0\.001 to 1000/],
@@ -49,7 +49,7 @@ describe("engine.queues", () => {
   });
   test.each<[string, (engine: Untyped) => Promise<unknown>]>([
     ["a name that is empty", (e) => e.queues.set("", {})],
-    ["a name that is no text", (e) => e.queues.get(5)],
+    ["a name that is not a text", (e) => e.queues.get(5)],
     ["a pause of nothing", (e) => e.queues.pause("q", { for: 0 })],
     ["a pause of no length", (e) => e.queues.pause("q", { for: "soon" })],
     ["a pause of an empty key", (e) => e.queues.pause("q", { key: "" })],

@@ -26,7 +26,7 @@ describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
     shell.close();
     return rows.map(({ name }) => name);
   };
-  /** Somebody works on a file that has Holdfast in it. */
+  /** An application works on a file that has Holdfast in it. */
   async function changed(sql: string): Promise<string> {
     const path = newPath();
     await (await open(path)).close();
@@ -79,7 +79,7 @@ describe.each(LIBRARIES)("beside the user's own tables, on %s", (library) => {
     const first = await openBench(path, { library });
     await first.created("a");
     expect(read()).toEqual([7, 12_345]);
-    // While it is open, and while nobody has it open.
+    // While it is open, and while no process has it open.
     shell.exec(marks(8, 54_321));
     await first.created("b");
     await first.store.close();

@@ -59,7 +59,7 @@ async function play(seed: number, clock: { time: number }, stores: readonly (Mem
           clock.time += roll(1_500);
           return (await store.expire()).expired;
       }
-      if (held === undefined) return "nobody has it";
+      if (held === undefined) return "no worker has it";
       const turn = words.turn({ ...held });
       const usual = { ...words.draft(held), seen: 0, turn };
       const kinds = [

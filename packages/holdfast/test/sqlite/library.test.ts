@@ -48,7 +48,7 @@ describe.each(LIBRARIES)("%s", (name) => {
     expect(insert.insert(["x"])).toBeUndefined();
     library.prepareNamed("INSERT INTO others (b) VALUES (?)").run("of a user");
     expect([insert.insert(["x"]), insert.insert(["w"])]).toEqual([undefined, 4]);
-    // Somebody keeps a log: what a trigger writes is not the row.
+    // The user keeps a log: what a trigger writes is not the row.
     library.exec("CREATE TRIGGER log_before BEFORE INSERT ON t BEGIN INSERT INTO others (b) VALUES (new.b); END");
     library.exec("CREATE TRIGGER log_after AFTER INSERT ON t BEGIN INSERT INTO others (b) VALUES (new.b); DELETE FROM others; END");
     expect([insert.insert(["x"]), insert.insert(["v"])]).toEqual([undefined, 5]);

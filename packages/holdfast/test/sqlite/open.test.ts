@@ -201,9 +201,9 @@ describe("a file that can't be used", () => {
     await (await openStore(path)).close();
     chmodSync(path, 0o444);
     chmodSync(dirname(path), 0o555);
-    // Root may write anywhere: somebody else has to try.
-    const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
-    const { stdout, stderr } = spawnSync(process.execPath, [await bundled("opener"), path], { encoding: "utf8", ...nobody });
+    // Root may write anywhere: another user has to try.
+    const otherUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+    const { stdout, stderr } = spawnSync(process.execPath, [await bundled("opener"), path], { encoding: "utf8", ...otherUser });
     expect(stdout.trim() || stderr).toMatch(/^HF_STORE_(READ_ONLY|CANNOT_OPEN)$/);
   });
 });
@@ -221,7 +221,7 @@ describe("a file that changes under an open store", () => {
     expect(shell.rows("PRAGMA wal_checkpoint(TRUNCATE)")).toMatchObject([{ busy: 0 }]);
     shell.close();
     await bench.created("before"); // the last that is acknowledged
-    // By another process: whoever closes the file here takes away the locks of this one.
+    // By another process: closing the file here would release the locks of this process.
     const garbage = `const fs = require("node:fs"), [path, at] = process.argv.slice(1), { size } = fs.statSync(path), fd = fs.openSync(path, "r+");
       fs.writeSync(fd, require("node:crypto").randomBytes(${length}), 0, ${length}, Number(at))`;
     expect(spawnSync(process.execPath, ["-e", garbage, path, String(at)], { encoding: "utf8" }).stderr).toBe("");

@@ -26,7 +26,7 @@ const JOBS: readonly Job[] = [
   { type: "cancel", reason: "enough" },
   { type: "expire", error },
   { type: "resume", attempt: 2, voids: [1, 2] },
-]; // biome-ignore format: one a line
+]; // biome-ignore format: one per line
 
 const COMMANDS: readonly Command[] = [
   { type: "step", ...at },
@@ -51,7 +51,7 @@ const COMMANDS: readonly Command[] = [
   { type: "fail", error, causes: [1], retryAfter: 5, rollbackError: error },
   { type: "canceled", reason: "x", value },
   { type: "continueAsNew", input: value, version: "3", signals: [{ id: "s", name: "x", payload: value }] },
-] as unknown as readonly Command[]; // biome-ignore format: one a line
+] as unknown as readonly Command[]; // biome-ignore format: one per line
 
 describe("records", () => {
   test.each(JOBS)("the job $type comes back as it was", (job) => {

@@ -56,7 +56,7 @@ export interface Shell {
   close(): void;
 }
 
-/** Somebody else with the file open, as with `sqlite3`. */
+/** Another program that has the file open, as `sqlite3` would. */
 export function openShell(path: string, name?: LibraryName): Shell {
   const library: Library = openLibrary(path, name);
   const shell = {

@@ -54,7 +54,7 @@ describe("what a claim goes by", () => {
     const rest = await bench.claim();
     expect([runIds(rest), rest.nextAt]).toEqual([["second"], bench.time + 500]);
     expect(lines).toHaveLength(1);
-    // Mended, it goes on.
+    // Repaired, it continues.
     expect(await bench.store.resume(["damaged"])).toEqual(["resumed"]);
     expect(runIds(await bench.claim())).toEqual(["damaged"]);
   });

@@ -1,4 +1,4 @@
-// The batcher, with a write function of the test: what shares a call, and what becomes of items that are refused, busy or lost.
+// The batcher, with a write function of the test: what shares a call, and what happens to items that are refused, busy or lost.
 
 import { realEnvironment } from "@holdfast/host";
 import { describe, expect, test } from "vitest";
@@ -25,7 +25,7 @@ const away = () => new StoreError("The server is away.", { code: "HF_STORE_UNAVA
 function batcherOf(write: Write<Item, string>, more: Partial<BatcherOptions<Item, string>> = {}): Batcher<Item, string> {
   return new Batcher(realEnvironment, write, { limits: UNLIMITED, keyOf, ...more });
 }
-/** A batcher whose writes end when they are told to. */
+/** A batcher whose writes end when the test ends them. */
 function held(calls: number, more: Partial<BatcherOptions<Item, string>> = {}) {
   const writes: { readonly items: readonly Item[]; end(): void; fail(error: Error): void }[] = [];
   const write: Write<Item, string> = (batch) =>
@@ -157,7 +157,7 @@ describe("calls that fail", () => {
     ["HF_STORE_UNAVAILABLE", away()],
     ["a file that is locked", new StoreError("Locked.", { code: "HF_STORE_BUSY", retryable: true })],
     ["an error that no store has made", new Error("who knows")],
-  ])("D3 %s is no item's fault: nothing is tried again, also not in the midst of it", async (_, error) => {
+  ])("D3 %s is not the fault of an item: nothing is tried again, not even halfway through", async (_, error) => {
     const calls: number[] = [];
     let failure: unknown = error;
     const made = batcherOf(async (batch) => {

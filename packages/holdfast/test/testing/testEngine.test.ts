@@ -291,7 +291,7 @@ test("V4 closing fails for a run that is blocked and that was not reported", asy
 
   const other = await testEngine({ workflows: [clock] });
   await expect((await other.start(clock, undefined)).result()).rejects.toThrow(RunBlockedError);
-  await other.close(); // somebody was
+  await other.close(); // another engine was
 });
 
 test("everything that is wrong is reported at once", async () => {

@@ -105,7 +105,7 @@ describe("a LevelDB of many runs", () => {
       collectGarbage();
     }
     const handle = openWorkflow({ driver: store.driver("a"), workflow: w, id: "a" });
-    await handle.signal("word", "hello"); // nobody minds the alarms here: only a live run hears it
+    await handle.signal("word", "hello"); // no process watches the alarms here: only a live run gets it
     await expect.poll(() => heard).toEqual(["hello"]);
     await expect.poll(async () => (await handle.describe()).status).toBe("completed");
   });

@@ -494,7 +494,7 @@ test("D10 a recover that comes while the run that failed is still being put away
   await handle.recover();
   gate?.release();
   expect(await failed).toMatchObject({ status: "failed" });
-  expect(driver.alarms.get("r")).toBeLessThanOrEqual(Date.now()); // whoever minds it wakes the run
+  expect(driver.alarms.get("r")).toBeLessThanOrEqual(Date.now()); // the process that watches it wakes the run
   expect(await handle.wake()).toEqual({ status: "completed", output: "fixed" });
 });
 

@@ -1,4 +1,4 @@
-// Job: prove what becomes of values that schemas and codecs refuse or change, on their way in and out of a run.
+// Job: prove what happens to values that schemas and codecs refuse or change, on their way in and out of a run.
 // Owns: nothing.
 // Invariants: M1 (refused at the sender), M11, M13 (refused at the receiver: recorded, logged, not delivered); a schema that
 // transforms is applied once, whichever way the value comes.

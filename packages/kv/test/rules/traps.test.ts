@@ -98,7 +98,7 @@ describe("known traps", () => {
     expect(host.alarms.get("run")).toBeUndefined();
     const sent = host.handle("run").signal("word", "hello" as never);
     await sent;
-    host.process.dead = true; // acknowledged, and nobody has run it yet
+    host.process.dead = true; // acknowledged, and no process has run it yet
     await host.crash();
     expect(await run.result()).toBe("hello");
   });

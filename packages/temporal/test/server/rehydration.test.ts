@@ -1,5 +1,5 @@
 // Steps of a run that a worker runs without having computed its turns.
-// Invariants: D1 D6 (the function of the step that was scheduled runs), C7 (a step is given up only if the run gave it up).
+// Invariants: D1 D6 (the function of the step that was scheduled runs), C7 (a step is abandoned only if the run abandoned it).
 
 import { DEFAULT_LIMITS, jsonCodec, type Logger } from "@holdfast/core";
 import { Holdfast, type Worker, workflow } from "holdfast";

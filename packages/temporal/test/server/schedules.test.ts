@@ -285,7 +285,7 @@ test("T7 schedules are listed by id, in pages; those of other tools are left alo
   for (const id of ids) await engine.schedules.delete(id);
 });
 
-test("T7 an unknown schedule is a ScheduleNotFoundError, but for delete", { timeout: LONG }, async () => {
+test("T7 an unknown schedule is a ScheduleNotFoundError, except for delete", { timeout: LONG }, async () => {
   const { schedules } = await open();
   const id = newId();
   const span = { from: new Date(0), to: new Date(1) };

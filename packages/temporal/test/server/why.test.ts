@@ -33,7 +33,7 @@ test("B6 a run that no worker can take up says no-worker alone, a later one dela
   await later.terminate();
 });
 
-test("B6 timers, signals, children, activities, steps and retries are told apart", { timeout: LONG }, async () => {
+test("B6 timers, signals, children, activities, steps and retries are distinguished", { timeout: LONG }, async () => {
   const engine = await open();
   const charge = activity("charge", async () => 1);
   let release = (): void => {};

@@ -1,4 +1,4 @@
-// Claims runs, a few at a time, until there are none; ends each. Prints the ids that it got, one a line.
+// Claims runs, a few at a time, until there are none; ends each. Prints the ids that it got, one per line.
 
 import { SqliteStore } from "../../../src/store/sqlite/store.ts";
 
