@@ -4,12 +4,12 @@
 // again), D8 (the last failure is known while the next attempt is pending).
 
 import {
+  type AwaitedCommand,
   CLOCK_KINDS,
   type Command,
   dueOf,
-  IS_AWAITED,
+  isAwaited,
   type Job,
-  type OpeningCommand,
   replayView,
   type SerializedError,
   type Turn,
@@ -19,7 +19,7 @@ import type { StoredAttempt } from "./attempt.ts";
 /** An operation that a run waits for. */
 export interface AwaitedOperation {
   /** The command that opened it. */
-  readonly command: OpeningCommand;
+  readonly command: AwaitedCommand;
   /** The time of the turn that opened it. */
   readonly openedAt: number;
   /** When a sleep or a timeout ends. */
@@ -72,7 +72,7 @@ export function isoTime(ms: number): string {
 }
 
 interface Open {
-  readonly command: OpeningCommand;
+  readonly command: AwaitedCommand;
   /** Time of the turn that opened it. */
   readonly time: number;
 }
@@ -86,7 +86,7 @@ function openOf(turns: readonly Turn[]): Map<number, Open> {
 }
 function apply(open: Map<number, Open>, command: Command, time: number): void {
   if ("n" in command) {
-    if (IS_AWAITED.has(command.type)) open.set(command.seq, { command, time });
+    if (isAwaited(command)) open.set(command.seq, { command, time });
   } else if (command.type === "settle" || (command.type === "cancel" && command.join !== true)) open.delete(command.seq);
 }
 function settleByJob(open: Map<number, Open>, job: Job): void {

@@ -75,6 +75,11 @@ export type CarriedOutBy<C extends Carrier> = Extract<OpeningCommand, { type: Ty
 export type HostOperation = CarriedOutBy<"worker" | "activityWorker" | "otherRun" | "clock">;
 /** Operations that a timer may end. */
 type TimedOperation = Extract<OpeningCommand, { type: TypesWhere<{ timer: "own" | "timeout" }> }>;
+/** Operations that a run can wait for. Those that consist of units are left out: the operations inside them say more. */
+export type AwaitedCommand = Exclude<
+  OpeningCommand,
+  CarriedOutBy<"inline" | "record" | "history"> | Extract<OpeningCommand, { type: TypesWhere<{ units: "parts" }> }>
+>;
 type CommittingOperation = Extract<OpeningCommand, { type: TypesWhere<{ commits: true }> }>;
 
 const ROWS: ReadonlyMap<string, OperationRow> = new Map(Object.entries(OPERATIONS));
@@ -100,8 +105,11 @@ export const HAS_ATTEMPTS = operationsWhere(({ hasAttempts }) => hasAttempts ===
 export const HAS_PARTS = operationsWhere(({ units }) => units === "parts");
 /** The operations that `run.operations()` lists. */
 export const IS_LISTED = operationsWhere(({ isListed }) => isListed);
-/** Operations that a run can wait for. Those that consist of parts are left out: the operations inside them say more. */
-export const IS_AWAITED = operationsWhere(({ by, units }) => by !== "inline" && by !== "record" && by !== "history" && units !== "parts");
+const AWAITED = operationsWhere(({ by, units }) => by !== "inline" && by !== "record" && by !== "history" && units !== "parts");
+/** Whether a run can wait for the operation. */
+export function isAwaited(command: OpeningCommand): command is AwaitedCommand {
+  return AWAITED.has(command.type);
+}
 const USER_KINDS: ReadonlySet<string> = new Set([...ROWS.values()].flatMap(({ kind }) => kind ?? []));
 /** The kinds of operations that users see. */
 export const OPERATION_KINDS = [...USER_KINDS] as readonly OperationKind[];

@@ -162,10 +162,15 @@ class Look {
       case "signalRun":
       case "cancelRun":
         return reason("running", text, { advice: "Nothing to do: the message is being delivered.", ...place });
-      default: {
+      case "step":
+      case "transaction":
+      case "rollback":
+      case "updateState": {
         const worker = this.#row.workerId === undefined ? "" : ` Worker ${this.#row.workerId} has the run.`;
         return reason("running", `${text}${worker}`, { advice: "If it takes too long, look at what its code does.", ...place });
       }
+      default:
+        return command satisfies never;
     }
   }
   async #activity({ command }: AwaitedOperation, text: string, place: Place, worker: string | undefined): Promise<Reason> {

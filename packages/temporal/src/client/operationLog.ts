@@ -5,6 +5,7 @@
 
 import {
   type Codec,
+  carriedOutBy,
   describeOperation,
   OPERATIONS,
   type OperationInfo,
@@ -56,7 +57,7 @@ export interface OpenOperation {
 type EventId = { toString(): string } | null | undefined;
 
 /** Operations that a worker of the run carries out: cancelled ones are abandoned. */
-const STEPS: ReadonlySet<OperationType> = new Set<OperationType>(["step", "transaction", "rollback"]);
+const STEPS = carriedOutBy("worker");
 
 const ROWS = Object.entries(OPERATIONS) as [OperationType, { readonly words?: string }][];
 

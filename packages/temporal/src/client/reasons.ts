@@ -2,6 +2,7 @@
 // Owns: the texts and the advice, and the order of reasons.
 // Invariants: one reason an obstacle, the nearest first; what only a worker could take up says no-worker alone. It only reads.
 
+import type { AwaitedCommand } from "@holdfast/core";
 import { isoTime } from "@holdfast/host";
 import type { Reason, RunSnapshot } from "holdfast/backend";
 import { queueOf, STEP_TYPE } from "../names.ts";
@@ -95,14 +96,15 @@ class Look {
     }
     return found;
   }
-  async #awaited({ type, location, words, childId, retryAt, openedAt, error }: OpenOperation): Promise<Reason> {
+  async #awaited(operation: OpenOperation): Promise<Reason> {
+    const { location, words, childId, retryAt, openedAt, error } = operation;
     const text = `It waits for ${words}.`;
     const place = { since: openedAt, location };
     if (retryAt !== undefined && retryAt > this.#now) {
       const cause = error === undefined ? "" : ` The last attempt failed: ${error.message}`;
       return reason("retrying", `${text}${cause}`, { advice: RETRIED, ...place });
     }
-    switch (type) {
+    switch (operation.type) {
       case "step":
       case "transaction":
       case "rollback": {
@@ -122,15 +124,18 @@ class Look {
       case "sleep":
         return reason("timer", text, { advice: "Nothing to do: the timer fires by itself.", ...place });
       case "condition":
+      case "ivar":
         return reason("condition", text, { advice: "Code of the workflow has to make it true: send the message that does.", ...place });
       case "signalRun":
       case "cancelRun":
         return reason("running", text, { advice: "Nothing to do: the message is being delivered.", ...place });
-      default:
+      default: {
+        operation.type satisfies "signal" | "receive" | "updateState" | Exclude<OpenOperation["type"], AwaitedCommand["type"]>;
         return reason("signal", text, {
           advice: "Send the message with run.signal() or run.update(), or with `holdfast runs signal` or `update`.",
           ...place,
         });
+      }
     }
   }
   async #activity(text: string, place: Place): Promise<Reason> {
