@@ -1,9 +1,15 @@
+import { OPERATION_KINDS, operationsWhere } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
 import { type AxisName, axisOf } from "../src/timeline/axis.ts";
 import { layout, operationAt } from "../src/timeline/layout.ts";
-import { merge, type Timeline } from "../src/timeline/model.ts";
+import { isScope, merge, type Timeline } from "../src/timeline/model.ts";
 import { initiallyFolded, isFailure, isOperationRow, nextRow, rowName, treeOf, visibleRows } from "../src/timeline/tree.ts";
 import { at, attempt, BEGIN, operation, timeline, unit } from "./fixtures.ts";
+
+test("the operations that consist of units are those of the table of operations", () => {
+  const scopes = operationsWhere(({ kind, units }) => kind !== undefined && units !== undefined);
+  expect(OPERATION_KINDS.filter((kind) => isScope({ kind })).sort()).toEqual([...scopes].sort());
+});
 
 const NOW = BEGIN + 3_600_000;
 const AXES: readonly AxisName[] = ["compact", "wall", "turns"];
