@@ -260,7 +260,8 @@ export function examples(found = documented()) {
 /** Without a line break, so that line numbers stay those of the comment. @param {string} door @param {Documented[]} exported @param {string} code */
 function importLine(door, exported, code) {
   const isOwn = (/** @type {string} */ name) => new RegExp(`\\b(const|let|function|import .*)\\b${name}\\b.*[=(}]`).test(code);
-  const isUsed = (/** @type {string} */ name) => new RegExp(`(?<![\\w."'])${name}(?![\\w"':])`).test(code);
+  const statements = code.replaceAll(/ \/\/ .*$/gm, "");
+  const isUsed = (/** @type {string} */ name) => new RegExp(`(?<![\\w."'])${name}(?![\\w"':])`).test(statements);
   const used = exported.filter(({ name }) => isUsed(name) && !isOwn(name)).map(({ name, isType }) => (isType ? `type ${name}` : name));
   return used.length === 0 ? "" : `import { ${[...new Set(used)].join(", ")} } from "${door}"; `;
 }

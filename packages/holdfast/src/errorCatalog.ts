@@ -16,7 +16,14 @@ export interface HostErrorEntry {
   readonly whatToDo: string;
 }
 
-/** The errors that the engine raises, with code and advice. `docs/errors.md` is generated from it. */
+/**
+ * The errors that the engine raises, with code and advice. `docs/errors.md` is generated from it.
+ * @example
+ * ```ts
+ * const entry = engineErrors.find(({ code }) => code === "HF_WAIT_TIMEOUT");
+ * console.log(entry?.retryable); // true
+ * ```
+ */
 export const engineErrors: readonly HostErrorEntry[] = [
   {
     code: "HF_WAIT_TIMEOUT",

@@ -11,7 +11,7 @@ export class KvFormatError extends HoldfastError {
   }
 }
 
-/** H1: one live executor per namespace. */
+/** The run is live on this driver already: a namespace has one executor at a time. */
 export class RunLiveError extends HoldfastError {
   /** The id of the run. */
   readonly runId: string;
@@ -25,7 +25,7 @@ export class RunLiveError extends HoldfastError {
   }
 }
 
-/** H5: the run was about to end when the message arrived, and whether it has ended was not known in time. */
+/** The run was about to end when the message arrived, and whether it has ended was not known in time. */
 export class RunClosingError extends HoldfastError {
   /** The id of the run. */
   readonly runId: string;

@@ -74,17 +74,17 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
   // biome-ignore lint/suspicious/noExplicitAny: inference helper; whatever the state is, the arguments follow it
   query<K extends keyof Q & string>(name: K, ...args: Parameters<Q[K]> extends [any?, ...infer A] ? A : []): Promise<ReturnType<Q[K]>>;
   /**
-   * Requests cancellation: durable when this resolves, whatever the run is doing (K1).
+   * Requests cancellation: durable when this resolves, whatever the run is doing.
    * @throws `RunNotFoundError` or `RunClosedError` if it can't be delivered.
    */
   cancel(reason?: string): Promise<void>;
   /**
-   * Ends the run without running workflow code (K6). A run that is not live ends when it is woken; its alarm is due.
+   * Ends the run without running workflow code. A run that is not live ends when it is woken; its alarm is due.
    * @throws `RunNotFoundError` or `RunClosedError` if it can't be delivered.
    */
   terminate(reason?: string): Promise<void>;
   /**
-   * Allows another try of a failed run (D10), a blocked run, or steps that wait for their next attempt. Call wake() afterwards.
+   * Allows another try of a failed run, a blocked run, or steps that wait for their next attempt. Call wake() afterwards.
    * @throws `RunNotFoundError` if the namespace is empty.
    * @throws `HoldfastError` with the code HF_NOT_RESUMABLE if it has ended and did not fail, if its rollbacks have run, or if its deadline
    * is over.
@@ -96,20 +96,19 @@ export interface WorkflowHandle<O, S extends Signals = Signals, U extends Update
    * Removes a live run from this process: running steps are notified and abandoned, and nothing more is written. Resolves when it is done.
    */
   evict(): Promise<void>;
-  /** The last published state (P5); undefined if there is none. */
+  /** The last published state; undefined if there is none. */
   state<T = unknown>(): Promise<T | undefined>;
   /**
    * What is known about the run.
    * @throws `RunNotFoundError` if the namespace is empty.
    */
   describe(): Promise<RunDescription>;
-  /** Every operation of this execution with its attempts, in order (D12). */
+  /** Every operation of this execution with its attempts, in order. */
   operations(): Promise<OperationInfo[]>;
   /** The portable history, the input of `replay`. */
   history(): Promise<History>;
   /**
-   * For routers: delivers a signal of another run, which may not know this run's schema. A signal that the schema rejects reaches no code
-   * (M13).
+   * For routers: delivers a signal of another run, which may not know this run's schema. A signal that the schema rejects reaches no code.
    */
   deliver(signal: RoutedSignal): Promise<void>;
   /** For routers: delivers the outcome of a child to the operation of this run that started it. */

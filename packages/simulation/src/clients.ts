@@ -198,7 +198,7 @@ export class Clients {
       await this.sleep(500);
     }
   }
-  /** The current answer to a query of the run (M11). */
+  /** The current answer to a query of the run. */
   query(runId: string, workflow: string, name: string): Promise<unknown> {
     return this.#reads.query(runId, workflow, name);
   }

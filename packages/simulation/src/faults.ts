@@ -11,7 +11,7 @@ export interface Faults {
   readonly crash: number;
   /** A worker freezes and continues later, mostly after its leases have expired. */
   readonly freeze: number;
-  /** A worker is stopped gracefully (W4). */
+  /** A worker is stopped gracefully. */
   readonly stop: number;
   /** A store call fails without being carried out. */
   readonly refuse: number;

@@ -19,7 +19,7 @@ export interface TemporalReplayOptions {
    * @defaultValue `jsonCodec`
    */
   readonly codec?: Codec | undefined;
-  /** Changed options of operations count too (Y2). */
+  /** Changed options of operations count too. */
   readonly strict?: boolean | undefined;
 }
 

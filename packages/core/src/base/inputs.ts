@@ -13,7 +13,17 @@ export interface Issue {
   readonly path?: readonly PropertyKey[];
 }
 
-/** A value can't be stored: it contains a function, a socket or the like, or the codec can't encode it. */
+/**
+ * A value can't be stored: it contains a function, a socket or the like, or the codec can't encode it.
+ * @example
+ * ```ts
+ * const order = workflow("order", (ctx) => ctx.step("connect", () => ({ close: () => {} })));
+ * const engine = await testEngine({ workflows: [order] });
+ * const error = await (await engine.start(order)).result().catch((error) => error);
+ * console.log(error.cause.cause.path); // "value.close"
+ * await engine.close();
+ * ```
+ */
 export class UnserializableValueError extends HoldfastError {
   static {
     declareError(this, "UnserializableValueError");
@@ -55,7 +65,17 @@ export class InvalidInputError extends HoldfastError {
   }
 }
 
-/** A payload, a history or another bounded size exceeds its limit. */
+/**
+ * A payload, a history or another bounded size exceeds its limit.
+ * @example
+ * ```ts
+ * const order = workflow("order", async (_, text: string) => text.length);
+ * const engine = await Holdfast.open("memory:", { limits: { payloadBytes: 1_000 } });
+ * const error = await engine.start(order, "x".repeat(2_000)).catch((error) => error);
+ * console.log(error instanceof LimitExceededError && error.limit); // "payloadBytes"
+ * await engine.close();
+ * ```
+ */
 export class LimitExceededError extends HoldfastError {
   static {
     declareError(this, "LimitExceededError");

@@ -62,7 +62,19 @@ export class UpdateFailedError extends HoldfastError {
   }
 }
 
-/** The query could not be answered: the workflow declares no such query, the query threw, or this process does not know the workflow. */
+/**
+ * The query could not be answered: the workflow declares no such query, the query threw, or this process does not know the workflow.
+ * @example
+ * ```ts
+ * const order = workflow({ name: "order", queries: { total: (state: number[]) => state.length } }, async () => {});
+ * const engine = await testEngine({ workflows: [order] });
+ * const run = await engine.start(order);
+ * await run.result();
+ * const error = await run.query("total").catch((error) => error); // no state was published
+ * console.log(error instanceof QueryFailedError && error.query); // "total"
+ * await engine.close();
+ * ```
+ */
 export class QueryFailedError extends HoldfastError {
   static {
     declareError(this, "QueryFailedError");
@@ -79,7 +91,16 @@ export class QueryFailedError extends HoldfastError {
   }
 }
 
-/** There is no schedule with this id. */
+/**
+ * There is no schedule with this id.
+ * @example
+ * ```ts
+ * const engine = await Holdfast.open("memory:");
+ * const error = await engine.schedules.get("nightly").catch((error) => error);
+ * console.log(error instanceof ScheduleNotFoundError && error.schedule); // "nightly"
+ * await engine.close();
+ * ```
+ */
 export class ScheduleNotFoundError extends HoldfastError {
   static {
     declareError(this, "ScheduleNotFoundError");
@@ -92,7 +113,18 @@ export class ScheduleNotFoundError extends HoldfastError {
   }
 }
 
-/** Only a closed run can be deleted, and this one is open. */
+/**
+ * Only a closed run can be deleted, and this one is open.
+ * @example
+ * ```ts
+ * const order = workflow("order", (ctx) => ctx.sleep("1d"));
+ * const engine = await testEngine({ workflows: [order], skipTime: false });
+ * const run = await engine.start(order, undefined, { id: "order-1" });
+ * const error = await run.delete().catch((error) => error);
+ * console.log(error instanceof RunOpenError && error.runId); // "order-1"
+ * await engine.close();
+ * ```
+ */
 export class RunOpenError extends HoldfastError {
   static {
     declareError(this, "RunOpenError");
@@ -105,7 +137,28 @@ export class RunOpenError extends HoldfastError {
   }
 }
 
-/** The update was accepted, but its receive closed before handling it. Send it again under a new idempotency key. */
+/**
+ * The update was accepted, but its receive closed before handling it. Send it again under a new idempotency key.
+ * @example
+ * ```ts
+ * const till = workflow({ name: "till", signals: { close: signal() }, updates: { pay: update<number>() } }, async (ctx) => {
+ *   await ctx.receive(0, {
+ *     signals: {
+ *       close: async (_, total, ctx) => {
+ *         await ctx.sleep("1m"); // a payment that comes meanwhile is accepted, and waits for its turn
+ *         return Receive.stop(total);
+ *       },
+ *     },
+ *     updates: { pay: (amount, total) => Receive.reply(undefined, total + amount) },
+ *   });
+ * });
+ * const engine = await testEngine({ workflows: [till] });
+ * const run = await engine.start(till, undefined, { signals: [{ name: "close" }] });
+ * const error = await run.update("pay", 42, { acceptWithin: "30s" }).catch((error) => error);
+ * console.log(error instanceof ReceiveClosedError && error.update); // "pay"
+ * await engine.close();
+ * ```
+ */
 export class ReceiveClosedError extends HoldfastError {
   static {
     declareError(this, "ReceiveClosedError");
@@ -163,7 +216,7 @@ export class RunAlreadyExistsError extends HoldfastError {
   readonly runId: string;
   /** All ids that already exist: for `startMany`, every conflicting id. */
   readonly runIds: readonly string[];
-  /** Set if the existing run belongs to another workflow than the requested one: the name of that workflow (M3). */
+  /** Set if the existing run belongs to another workflow than the requested one: the name of that workflow. */
   declare readonly workflow?: string;
   constructor(details: { runId: string; runIds?: readonly string[]; workflow?: string | undefined }) {
     const { runId, runIds = [runId], workflow } = details;
@@ -209,7 +262,18 @@ export class RunClosedError extends HoldfastError {
   }
 }
 
-/** The workers' code or codec can't advance the run. The run itself is unharmed: it continues once fitting code is deployed. */
+/**
+ * The workers' code or codec can't advance the run. The run itself is unharmed: it continues once fitting code is deployed.
+ * @example
+ * ```ts
+ * const order = workflow("order", async () => Math.random()); // ctx.random() is the same in replay
+ * const engine = await testEngine({ workflows: [order] });
+ * const run = await engine.start(order, undefined, { id: "order-1" });
+ * const error = await run.result().catch((error) => error);
+ * console.log(error instanceof RunBlockedError && error.runId); // "order-1"
+ * await engine.close();
+ * ```
+ */
 export class RunBlockedError extends HoldfastError {
   static {
     declareError(this, "RunBlockedError");
@@ -226,7 +290,18 @@ export class RunBlockedError extends HoldfastError {
   }
 }
 
-/** This host does not support the feature. Nothing was written. */
+/**
+ * This host does not support the feature. Nothing was written.
+ * @example
+ * ```ts
+ * const engine = await Holdfast.open("memory:"); // or a Temporal cluster, where queues have no limits
+ * await engine.queues.set("mail", { concurrency: 5 }).catch((error) => {
+ *   if (!(error instanceof UnsupportedError)) throw error;
+ * });
+ * console.log((await engine.queues.get("mail")).concurrency); // 5
+ * await engine.close();
+ * ```
+ */
 export class UnsupportedError extends HoldfastError {
   static {
     declareError(this, "UnsupportedError");

@@ -150,7 +150,19 @@ const LIMIT_ADVICE: Readonly<Record<ActivityLimit, string>> = {
   heartbeat: "Call info.heartbeat() more often, or raise `heartbeat`.",
 };
 
-/** One attempt of a step took longer than its `timeout`, or an activity exceeded one of its time limits. */
+/**
+ * One attempt of a step took longer than its `timeout`, or an activity exceeded one of its time limits.
+ * @example
+ * ```ts
+ * const order = workflow("order", (ctx) =>
+ *   ctx.step("charge", () => new Promise<void>(() => {}), { timeout: "30s", retry: { maxAttempts: 1 } }),
+ * );
+ * const engine = await testEngine({ workflows: [order] }); // skips the 30 seconds
+ * const error = await (await engine.start(order)).result().catch((error) => error);
+ * console.log(error.cause instanceof StepFailedError && error.cause.cause instanceof StepTimeoutError); // true
+ * await engine.close();
+ * ```
+ */
 export class StepTimeoutError extends HoldfastError {
   static {
     declareError(this, "StepTimeoutError");
@@ -301,7 +313,19 @@ export class CanceledError extends HoldfastError {
   }
 }
 
-/** The run was ended from outside, without running workflow code. It can't be resumed. */
+/**
+ * The run was ended from outside, without running workflow code. It can't be resumed.
+ * @example
+ * ```ts
+ * const order = workflow("order", (ctx) => ctx.sleep("1d"));
+ * const engine = await testEngine({ workflows: [order], skipTime: false });
+ * const run = await engine.start(order);
+ * await run.terminate("wrong order");
+ * const error = await run.result().catch((error) => error);
+ * console.log(error instanceof RunTerminatedError); // true
+ * await engine.close();
+ * ```
+ */
 export class RunTerminatedError extends HoldfastError {
   static {
     declareError(this, "RunTerminatedError");
@@ -318,7 +342,17 @@ export class RunTerminatedError extends HoldfastError {
   }
 }
 
-/** The run did not end before its deadline. It is the `cause` of the `RunFailedError` that `run.result()` throws. */
+/**
+ * The run did not end before its deadline. It is the `cause` of the `RunFailedError` that `run.result()` throws.
+ * @example
+ * ```ts
+ * const order = workflow({ name: "order", deadline: "1h" }, (ctx) => ctx.sleep("1d"));
+ * const engine = await testEngine({ workflows: [order] });
+ * const error = await (await engine.start(order)).result().catch((error) => error);
+ * console.log(error.cause instanceof DeadlineExceededError); // true
+ * await engine.close();
+ * ```
+ */
 export class DeadlineExceededError extends HoldfastError {
   static {
     declareError(this, "DeadlineExceededError");

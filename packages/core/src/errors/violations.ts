@@ -52,7 +52,19 @@ export class NondeterminismError extends HoldfastError {
   }
 }
 
-/** An operation was called in a unit that does not allow it. */
+/**
+ * An operation was called in a unit that does not allow it.
+ * @example
+ * ```ts
+ * const order = workflow("order", async (ctx) => {
+ *   await ctx.parallel([(branch) => (branch as typeof ctx).receive(0, {})]); // only the root may receive
+ * });
+ * const engine = await testEngine({ workflows: [order] });
+ * const error = await (await engine.start(order)).result().catch((error) => error);
+ * console.log(error instanceof RunBlockedError && (error.cause as Error).name); // "IllegalCallError"
+ * await engine.close();
+ * ```
+ */
 export class IllegalCallError extends HoldfastError {
   static {
     declareError(this, "IllegalCallError");
@@ -72,7 +84,20 @@ export class IllegalCallError extends HoldfastError {
   }
 }
 
-/** A function returned a value that is not allowed there. */
+/**
+ * A function returned a value that is not allowed there.
+ * @example
+ * ```ts
+ * const counter = workflow({ name: "counter", signals: { add: signal() } }, async (ctx) => {
+ *   await ctx.receive(0, { signals: { add: () => 1 as never } }); // Receive.noreply(1) is meant
+ * });
+ * const engine = await testEngine({ workflows: [counter] });
+ * const run = await engine.start(counter, undefined, { signals: [{ name: "add" }] });
+ * const error = await run.result().catch((error) => error);
+ * console.log(error instanceof RunBlockedError && (error.cause as Error).name); // "IllegalReturnError"
+ * await engine.close();
+ * ```
+ */
 export class IllegalReturnError extends HoldfastError {
   static {
     declareError(this, "IllegalReturnError");
@@ -82,7 +107,19 @@ export class IllegalReturnError extends HoldfastError {
   }
 }
 
-/** A ctx was used outside its turn. */
+/**
+ * A ctx was used outside its turn.
+ * @example
+ * ```ts
+ * const order = workflow("order", (ctx) =>
+ *   ctx.join("all", { charge: () => ctx.step("charge", () => "paid") }), // (ctx) => ctx.step(…) is meant
+ * );
+ * const engine = await testEngine({ workflows: [order] });
+ * const error = await (await engine.start(order)).result().catch((error) => error);
+ * console.log(error instanceof RunBlockedError && (error.cause as Error).name); // "OutOfTurnError"
+ * await engine.close();
+ * ```
+ */
 export class OutOfTurnError extends HoldfastError {
   static {
     declareError(this, "OutOfTurnError");
@@ -110,7 +147,21 @@ export class OutOfTurnError extends HoldfastError {
   }
 }
 
-/** Workflow code awaited something that is not an operation: fetch, a timer, a file. */
+/**
+ * Workflow code awaited something that is not an operation: fetch, a timer, a file.
+ * @example
+ * ```ts
+ * import { readFile } from "node:fs/promises";
+ *
+ * const order = workflow("order", async () => {
+ *   await readFile("prices.json").catch(() => {}); // ctx.step("prices", () => readFile(…)) is meant
+ * });
+ * const engine = await testEngine({ workflows: [order] });
+ * const error = await (await engine.start(order)).result().catch((error) => error);
+ * console.log(error instanceof RunBlockedError && (error.cause as Error).name); // "ForeignAwaitError"
+ * await engine.close();
+ * ```
+ */
 export class ForeignAwaitError extends HoldfastError {
   static {
     declareError(this, "ForeignAwaitError");
@@ -128,7 +179,20 @@ export class ForeignAwaitError extends HoldfastError {
   }
 }
 
-/** A turn of workflow code took longer than `turnTimeout`. */
+/**
+ * A turn of workflow code took longer than `turnTimeout`.
+ * @example
+ * ```ts
+ * const order = workflow("order", async () => {
+ *   for (let n = 0; n < 2e8; n++) Math.sqrt(n); // a step may compute for as long as it likes
+ * });
+ * const engine = await Holdfast.open("memory:", { logger: { debug() {}, info() {}, warn() {}, error() {} } });
+ * await engine.worker({ workflows: [order], turnTimeout: "20ms" });
+ * const error = await (await engine.start(order)).result().catch((error) => error);
+ * console.log(error instanceof RunBlockedError && (error.cause as Error).name); // "TurnTimeoutError"
+ * await engine.close();
+ * ```
+ */
 export class TurnTimeoutError extends HoldfastError {
   static {
     declareError(this, "TurnTimeoutError");

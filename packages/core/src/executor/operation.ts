@@ -143,8 +143,19 @@ export function remember<E>(error: E): E {
 }
 
 /**
- * Whether this error, or one of its causes, was given to workflow code by ctx or an operation (X11). Hosts check it for unhandled
+ * Whether this error, or one of its causes, was given to workflow code by ctx or an operation. Hosts check it for unhandled
  * rejections: those of promises derived from operations must not reach the process.
+ * @example
+ * ```ts
+ * const order = workflow("order", async (ctx) => {
+ *   const failed = ctx.step("charge", () => Promise.reject(new FatalError("declined")));
+ *   return failed.catch((error) => isDeliveredError(error));
+ * });
+ * const engine = await testEngine({ workflows: [order] });
+ * console.log(await (await engine.start(order)).result()); // true
+ * console.log(isDeliveredError(new Error("from elsewhere"))); // false
+ * await engine.close();
+ * ```
  */
 export function isDeliveredError(error: unknown): boolean {
   return causesOf(error).some((one) => deliveredErrors.has(one));

@@ -388,7 +388,7 @@ export class Harness {
     if (completion.status === "failed") throw completion.error;
   }
   /**
-   * Voids the failure and continues; the voided operations are open again (D10). `more`: jobs that arrived meanwhile.
+   * Voids the failure and continues; the voided operations are open again. `more`: jobs that arrived meanwhile.
    * @throws an Error if the run has not failed, or if its rollbacks have run.
    * @throws the error of a replay or a turn that is not accepted.
    */

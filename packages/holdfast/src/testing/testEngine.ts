@@ -75,7 +75,17 @@ export interface TestEngineOptions {
   retention?: Duration | "forever";
 }
 
-/** An in-memory engine with its own worker and clock, made by `testEngine`. Always close it: that replays every history. */
+/**
+ * An in-memory engine with its own worker and clock, made by `testEngine`. Always close it: that replays every history.
+ * @example
+ * ```ts
+ * const trial = workflow("trial", (ctx) => ctx.sleep("14d"));
+ * const engine: TestEngine = await testEngine({ workflows: [trial] });
+ * await (await engine.start(trial)).result(); // at once
+ * console.log(engine.now().toISOString().slice(0, 10)); // "2026-01-15"
+ * await engine.close();
+ * ```
+ */
 export class TestEngine extends Holdfast {
   readonly #world: TestWorld;
   readonly #engine: Engine;

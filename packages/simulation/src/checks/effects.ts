@@ -110,7 +110,7 @@ export class Effects {
     return this.#attempts.get(key)?.size ?? 0;
   }
 
-  /** D6: a transaction whose completion is recorded has written once; no transaction has written twice. */
+  /** Checks that a transaction whose completion is recorded has written once, and that no transaction has written twice. */
   checkTransactions(rows: readonly string[]): void {
     const counts = new Map<string, number>();
     for (const key of rows) counts.set(key, (counts.get(key) ?? 0) + 1);
