@@ -44,7 +44,12 @@ describe("links of pages", () => {
     ["docs/concepts.md", "[`core`](../packages/core/README.md)", "[`core`](./packages/core.md)"],
     ["README.md", "![a](docs/images/crash.png)", "![a](./images/crash.png)"],
     ["README.md", '<img src="docs/images/crash.png">', '<img src="./images/crash.png">'],
-    ["packages/core/README.md", "[a](../../docs/concepts.md)", "[a](../concepts.md)"],
+    [
+      "packages/core/README.md",
+      "[a](https://github.com/holdfast-dev/holdfast/blob/main/docs/concepts.md#traps)",
+      "[a](../concepts.md#traps)",
+    ],
+    ["docs/concepts.md", "[a](../package.json)", "[a](https://github.com/holdfast-dev/holdfast/blob/main/package.json)"],
     ["docs/concepts.md", "[a](#traps) [b](https://example.com/x.md)", "[a](#traps) [b](https://example.com/x.md)"],
     ["docs/concepts.md", "`[a](../README.md)`\n```ts\n[a](../README.md)\n```", "`[a](../README.md)`\n```ts\n[a](../README.md)\n```"],
   ])("%s: %s", (page, text, expected) => {

@@ -1,7 +1,7 @@
 // The pages of the site, made from the Markdown of the repository, which is written for GitHub.
 // Owns: where each file of the repository is on the site, and how its links are rewritten.
-// Invariants: every link of a page of the site leads to another page of it or to a public address. A link to a source file leads to
-// the repository if package.json names one; otherwise its text stays, without the link.
+// Invariants: every link of a page of the site leads to another page of it or to a public address. A link to a source file leads to the
+// repository that package.json names.
 
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, posix } from "node:path";
@@ -30,11 +30,20 @@ export function sources() {
   );
 }
 
-/** The address of the repository's files; undefined if the packages name none. */
+/** Where the repository's files can be read. */
 function repository() {
   const { repository: named } = JSON.parse(readFileSync(join(root, "packages", "holdfast", "package.json"), "utf8"));
-  const url = typeof named === "string" ? named : named?.url;
-  return url === undefined ? undefined : url.replace(/^git\+/, "").replace(/\.git$/, "");
+  return `${named.url.replace(/^git\+/, "").replace(/\.git$/, "")}/blob/main/`;
+}
+
+/**
+ * The file of the repository that a link of a page leads to, from the root; undefined if it leads elsewhere. READMEs of packages are read on
+ * npm too, and name the files of other folders by their public address.
+ * @param {string} path of the page @param {string} link without its anchor
+ */
+export function fileOf(path, link) {
+  if (link.startsWith(repository())) return link.slice(repository().length);
+  return /^[a-z]+:/.test(link) ? undefined : posix.join(posix.dirname(path), link);
 }
 
 const CODE = /(^(`{3,}|~{3,}).*?^\2`*~*$|`[^`\n]+`)/gms;
@@ -63,17 +72,17 @@ export function siteText(path, text) {
   const place = placeOf(path) ?? path;
   const known = new Set(sources());
   return mapLinks(text, (link) => {
-    if (/^[a-z]+:/.test(link) || link.startsWith("#")) return link;
+    if (link.startsWith("#")) return link;
     const [file = "", anchor] = link.split("#");
-    const target = posix.join(posix.dirname(path), file);
+    const target = fileOf(path, file);
+    if (target === undefined) return link;
     const hash = anchor === undefined ? "" : `#${anchor}`;
     // Pictures and other files of docs/ are copied to the same places.
     if (known.has(target) || (target.startsWith("docs/") && !target.endsWith(".md"))) {
       const to = posix.relative(posix.dirname(place), placeOf(target) ?? target);
       return `${to.startsWith(".") ? to : `./${to}`}${hash}`;
     }
-    const home = repository();
-    return home === undefined ? undefined : `${home}/blob/main/${target}`;
+    return `${repository()}${target}`;
   });
 }
 
