@@ -1,7 +1,7 @@
 // npm run new -- ../my-app [--store postgres]: a project beside the clone, with the packages of Holdfast as the clone has them. It does what
 // `npm create holdfast` does, then packs the packages into the project's folder `vendor` and installs them, so that the project needs neither
-// the registry for them nor the clone. In a project that exists it only does the latter, for what the project names, `holdfast` and
-// `@holdfast/cli`.
+// the registry for them nor the clone. In a project that exists it only does the latter, for what the project names, `holdfast`,
+// `@holdfast/cli`, and the packages that follow the folder: npm run new -- ../my-app @holdfast/postgres
 
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { root } from "./setup.mjs";
 
 const args = process.argv.slice(2);
 const from = process.env["INIT_CWD"] ?? process.cwd();
-const folder = args.find((arg, i) => !arg.startsWith("-") && args[i - 1] !== "--store");
+const [folder, ...added] = args.filter((arg, i) => !arg.startsWith("-") && args[i - 1] !== "--store");
 if (folder === undefined) {
   console.error("Name the folder of the project: npm run new -- ../my-app");
   process.exit(2);
@@ -22,12 +22,21 @@ if (!relative(root, project).startsWith("..")) {
   console.error(`${project} is inside the clone. Name a folder outside of it: npm run new -- ../${basename(project)}`);
   process.exit(2);
 }
+const unknown = added.filter((name) => !publicPackages().some((one) => one.name === name));
+if (unknown.length > 0) {
+  const known = publicPackages().map(({ name }) => name);
+  console.error(`The clone has no package ${unknown.join(", ")}. Its packages: ${known.join(", ")}.`);
+  process.exit(2);
+}
 const isNew = !existsSync(join(project, "package.json"));
 if (isNew) await create();
 
 async function create() {
   const creator = join(root, "packages/create-holdfast/dist/bin.js");
-  const child = spawn(process.execPath, [creator, ...args, "--yes"], { cwd: from, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [creator, ...args.filter((arg) => !added.includes(arg)), "--yes"], {
+    cwd: from,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   let said = "";
   child.stdout.setEncoding("utf8").on("data", (text) => {
     said += text;
@@ -46,7 +55,8 @@ function ours(dependencies) {
 }
 const manifest = JSON.parse(readFileSync(join(project, "package.json"), "utf8"));
 const named = ours({ ...manifest.dependencies, ...manifest.devDependencies });
-const names = [...new Set([...named, ...(isNew ? [] : ours({ holdfast: "", "@holdfast/cli": "" }))])];
+const asked = isNew ? added : ["holdfast", "@holdfast/cli", ...added];
+const names = [...new Set([...named, ...ours(Object.fromEntries(asked.map((name) => [name, ""])))])];
 const packed = await withProgress("Packing the packages", () => pack(names, join(project, "vendor")));
 const isOptional = (/** @type {{ name: string }} */ { name }) => name === "@holdfast/libsql"; // npm leaves it out where Node has what it needs
 await install(

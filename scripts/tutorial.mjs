@@ -1,17 +1,19 @@
 // node scripts/tutorial.mjs [page …]: does what a page says, in a fresh folder, with the packages as they would be published. Without
-// a page: docs/getting-started.md and docs/tutorial.md. `npm run tutorial` builds the packages first; this packs them.
-// Owns: what stands in for what a reader has: packed packages for the registry, a PostgreSQL of our own for the one in Docker, free ports.
+// a page: docs/getting-started.md and docs/tutorial.md.
+// Owns: what stands in for what a reader has: a link to this repository for the clone beside the folder, a PostgreSQL of our own for the one
+// in Docker, free ports.
 // Every command of a `console` block is run, and its output compared: a line "…" stands for any lines, "…" inside a line for any text.
 // `command &` goes on in the background, as job %1, %2 …, until `kill`. Files are saved and changed as the text between the blocks says.
 
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { startServer } from "@holdfast/postgres-server";
-import { root, workspacePackages } from "./setup.mjs";
+import { cleanEnvironment } from "./packed.mjs";
+import { root } from "./setup.mjs";
 
 const PAGES = ["getting-started", "tutorial"];
 /** How long a command that a person would repeat is repeated, until it prints what the page says. */
@@ -27,46 +29,10 @@ function stop(message) {
   throw new Error(message);
 }
 
-/** The published packages as tarballs, by name. @type {Map<string, { file: string, needs: string[] }>} */
-const tarballs = new Map();
-
 /** @param {string} command @param {string} cwd @param {Record<string, string | undefined>} env */
 function shell(command, cwd, env) {
   const { status, stdout, stderr } = spawnSync("bash", ["-c", command], { cwd, encoding: "utf8", env });
   return { status, stdout, stderr };
-}
-
-/** What belongs to the script that runs this one would lead npm astray. */
-function cleanEnvironment() {
-  const kept = Object.entries(process.env).filter(([name]) => !/^(npm_|NODE_|HOLDFAST_|PORT$)/i.test(name));
-  // Warnings about the settings of this machine are not part of what the page shows.
-  return { ...Object.fromEntries(kept), npm_config_loglevel: "error" };
-}
-
-function pack() {
-  const packed = workspacePackages().filter(({ manifest }) => !manifest.private);
-  const folders = packed.map(({ dir }) => `"${dir}"`).join(" ");
-  const { status, stdout, stderr } = shell(`npm pack --json --pack-destination "${place}" ${folders}`, root, cleanEnvironment());
-  if (status !== 0) stop(`npm pack failed:\n${stderr}`);
-  /** @type {{ name: string, filename: string }[]} */
-  const files = JSON.parse(stdout.slice(stdout.indexOf("[")));
-  const names = files.map(({ name }) => name);
-  for (const { name, filename } of files) {
-    const { dependencies, optionalDependencies } = packed.find(({ manifest }) => manifest.name === name)?.manifest ?? {};
-    const needs = Object.keys({ ...dependencies, ...optionalDependencies }).filter((one) => names.includes(one));
-    tarballs.set(name, { file: join(place, filename), needs });
-  }
-}
-
-/** The tarballs of these packages, and of those of ours that they need. @param {readonly string[]} names @param {Set<string>} found */
-function filesOf(names, found = new Set()) {
-  for (const name of names) {
-    const { file, needs } = tarballs.get(name) ?? stop(`${name} is not a package of this repository.`);
-    if (found.has(file)) continue;
-    found.add(file);
-    filesOf(needs, found);
-  }
-  return [...found];
 }
 
 /** A port that no process listens on. @returns {Promise<number>} */
@@ -198,10 +164,7 @@ class Reader {
       for (const [number, job] of this.#jobs) if (job.command === command) await this.#kill(number, "SIGINT");
       await this.#start(command);
     } else if (command.endsWith(" &")) await this.#start(command.slice(0, -2));
-    else if (command.startsWith("npm install ")) {
-      const files = filesOf(command.split(" ").slice(2)).map((file) => `"${file}"`);
-      return shell(`npm install --prefer-offline --no-audit --no-fund ${files.join(" ")}`, this.#cwd, this.#env);
-    } else return shell(command, this.#cwd, this.#env);
+    else return shell(command, this.#cwd, this.#env);
     return done;
   }
 
@@ -260,11 +223,11 @@ class Reader {
 }
 
 try {
-  pack();
   for (const name of process.argv.length > 2 ? process.argv.slice(2) : PAGES) {
     const start = performance.now();
     const folder = join(place, name);
     mkdirSync(folder);
+    symlinkSync(root, join(folder, "holdfast"));
     const reader = new Reader(folder);
     try {
       await reader.follow(readFileSync(join(root, "docs", `${name}.md`), "utf8"));

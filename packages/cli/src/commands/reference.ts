@@ -11,10 +11,9 @@ const INTRO = `# Command line
 
 \`npm run docs\` generates this page from the commands themselves.
 
-The package \`@holdfast/cli\` has the command \`holdfast\`. It works on a store (SQLite, PostgreSQL, Temporal) and on a console that runs elsewhere, with the same commands: \`--url\` says which. [Getting started](getting-started.md) shows it in use.
+The package \`@holdfast/cli\` has the command \`holdfast\`. It works on a store (SQLite, PostgreSQL, Temporal) and on a console that runs elsewhere, with the same commands: \`--url\` says which. [Getting started](getting-started.md) installs it and shows it in use.
 
 \`\`\`sh
-npm install holdfast @holdfast/cli
 npx holdfast init
 npx holdfast dev
 \`\`\`
