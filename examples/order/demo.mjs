@@ -1,4 +1,4 @@
-// npm run demo: two orders on a SQLite file. The worker of the first is killed in the middle of a step, and another worker continues; the
+// npm run demo: two orders on an SQLite file. The worker of the first is killed in the middle of a step, and another worker continues; the
 // second can't be delivered, and its completed steps are rolled back. The demo checks its final claims, and exits with an error if one is
 // wrong.
 // npm run demo -- --open: then serves the dashboard on the demo's own file, until it is interrupted.
