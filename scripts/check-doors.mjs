@@ -171,8 +171,15 @@ function purityProblem({ room, except, imports }, path, specifier, typeOnly) {
 function importsOf(node) {
   const children = (visitorKeys[node.type] ?? []).flatMap((key) => [node[key]].flat().filter(Boolean));
   const [source, typeOnly] = importedBy(node);
-  const own = typeof source?.["value"] === "string" ? [{ specifier: source["value"], typeOnly, start: node.start }] : [];
+  const specifier = source ? textOf(source) : undefined;
+  const own = specifier === undefined ? [] : [{ specifier, typeOnly, start: node.start }];
   return own.concat(children.flatMap(importsOf));
+}
+
+/** The text of a literal, also of a template without expressions. @param {Node} node @returns {string | undefined} */
+function textOf(node) {
+  if (typeof node["value"] === "string") return node["value"];
+  return node.type === "TemplateLiteral" && node["quasis"].length === 1 ? node["quasis"][0].value.cooked : undefined;
 }
 
 /** @param {Node} node @returns {[source: Node | undefined, typeOnly: boolean]} */

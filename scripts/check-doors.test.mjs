@@ -29,6 +29,7 @@ describe("doors", () => {
     ["packages/kv/src/a.ts", `import { x } from "@holdfast/core/src/index.ts";`, "is not a door of @holdfast/core"],
     ["packages/kv/src/a.ts", `export * from "@holdfast/core/internal";`, "is not a door of @holdfast/core"],
     ["packages/kv/src/a.ts", `const x = await import("@holdfast/core/internal");`, "is not a door of @holdfast/core"],
+    ["packages/kv/src/a.ts", "const x = await import(`@holdfast/core/internal`);", "is not a door of @holdfast/core"],
     ["packages/kv/src/a.ts", `type X = import("@holdfast/core/internal").X;`, "is not a door of @holdfast/core"],
     ["packages/kv/src/a.ts", `import x = require("@holdfast/core/internal");`, "is not a door of @holdfast/core"],
     ["packages/kv/src/a.ts", `import { x } from "../../core/src/index.ts";`, `leaves packages/kv/src/`],
