@@ -14,6 +14,7 @@ export { MemoryStore } from "./memory/store.ts";
 export { migrationSql } from "./migrationSql.ts";
 export type * from "./port.ts";
 export * from "./queuePort.ts";
+export * from "./recordFields.ts";
 export * from "./schedulePort.ts";
 export { compareTexts, findsNothing, type Limit, type Meaning, meaningOf, passes, textAfter } from "./search/attributeTests.ts";
 export { type Choice, chooseSource, type Look, type Source } from "./search/choose.ts";

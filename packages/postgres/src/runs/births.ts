@@ -2,9 +2,8 @@
 // Owns: the starts that claims have brought, until their first turn is committed.
 // Invariants: a start that is not remembered is written in full: this saves bytes, nothing else.
 
-import type { RunRow, TurnCommit } from "holdfast/store";
+import type { Birth, RunRow, TurnCommit } from "holdfast/store";
 import type { BirthOf } from "./commitTurns.ts";
-import type { Birth } from "./recordCodec.ts";
 import { birthOf } from "./runRow.ts";
 
 const MOST_BIRTHS = 10_000;

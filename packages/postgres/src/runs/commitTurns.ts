@@ -3,13 +3,13 @@
 // Invariants: D2 D3 (one call per batch, whatever is in it; each turn is independent), D9.
 
 import type { Turn } from "@holdfast/core";
-import type { Answer, CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";
+import type { Answer, Birth, CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";
 import { compareAsBytes, numberArray, optionalPayload, payload, readText, TextArray, text, textArray } from "../columns.ts";
 import { isDamage } from "../connection/serverErrors.ts";
 import type { NameIds } from "../nameIds.ts";
 import { DIRECTIONS, TURN_KINDS } from "../sql/fragments.ts";
 import { NO_RECORD, recordsOf } from "./history.ts";
-import { type Birth, type RecordFields, toFields } from "./recordCodec.ts";
+import { type RecordFields, toFields } from "./recordCodec.ts";
 import { commitFields, endFields, firstOfEach, isHearing, isUsual, lastOfEach, type Reach, rowFields, updateFields } from "./rowFields.ts";
 import { attemptFields, type InboxColumns, inboxMessage } from "./runRow.ts";
 

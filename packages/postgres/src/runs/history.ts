@@ -7,8 +7,9 @@
 // Arrays, one a column: 3.2 to 4.9 ms. jsonb: 4.0 to 5.0 ms.
 
 import type { Command, CommitCommand, Job, Turn } from "@holdfast/core";
+import type { Birth } from "holdfast/store";
 import { optionalPayload, readNumber, readOptionalNumber, readPayload, text, type Value } from "../columns.ts";
-import { type Birth, commandOf, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
+import { commandOf, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
 
 /**
  * A record in its place: t turn, p position, k direction; of the first of a turn also c time, h history length, w worker, s the state that

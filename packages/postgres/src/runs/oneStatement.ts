@@ -6,14 +6,13 @@
 // A function begins by looking at each of its expressions again: 460 µs for a turn of a step, without the disk, against 340 for a statement
 // that has nothing but the turn in it, and 285 for a bare insert of one row (PostgreSQL 18, two cores, the driver included).
 
-import type { NewRun, TurnCommit } from "holdfast/store";
+import type { Birth, NewRun, TurnCommit } from "holdfast/store";
 import { optionalJson, optionalPayload, text, textArray } from "../columns.ts";
 import type { Parameter, Statement } from "../connection/connections.ts";
 import type { NameIds } from "../nameIds.ts";
 import { ENDED, literal, mayBegin, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, removeAt, stays } from "../sql/fragments.ts";
 import { firstFields, isPlain } from "./createRuns.ts";
 import { recordsOf, rowsOf } from "./history.ts";
-import type { Birth } from "./recordCodec.ts";
 import { birthOf, commonFields, isHearing, isUsual } from "./rowFields.ts";
 
 /** A statement has a row for each; each number of rows is another statement. */

@@ -3,18 +3,18 @@
 // Invariants: what comes out is what went in (fields that were undefined are absent), whatever kinds the core adds; a row that lacks what
 // its kind needs was changed by something else, and is a TypeError.
 
+import { type Command, checkCommand, checkJob, type Job, type Outcome, VALUE_FIELDS } from "@holdfast/core";
 import {
-  type Command,
-  checkCommand,
-  checkJob,
-  type Job,
-  type Outcome,
-  type Payload,
-  payloadFromJson,
-  payloadToJson,
-  type StepCommand,
-  VALUE_FIELDS,
-} from "@holdfast/core";
+  addBirth,
+  type Birth,
+  dataFromJson,
+  dataToJson,
+  isBareStep,
+  isOfBirth,
+  outcomeFromJson,
+  repeatsBirth,
+  withoutUndefined,
+} from "holdfast/store";
 import { json, payload, readJson, readNumber, readOptionalText, readPayload, readText, text, type Value } from "../columns.ts";
 
 /** As it is handed to the server: y type, q seq, u unit, m name, n occurrence, f refs, d data, v value. What is not there is left out. */
@@ -54,15 +54,6 @@ const REFS_FIELD: Readonly<Record<string, string>> = {
 };
 const LIST = "messages";
 
-/** What an execution says of itself: a `start` need not repeat it. */
-export interface Birth {
-  readonly runId: string;
-  readonly workflow: string;
-  readonly version: string | undefined;
-  readonly seed: string;
-  readonly input: Payload;
-}
-
 export function toFields(record: Job | Command, birth?: Birth): RecordFields {
   if (record.type === "resolve") {
     const { seq, outcome } = record;
@@ -70,12 +61,12 @@ export function toFields(record: Job | Command, birth?: Birth): RecordFields {
       ? { y: "resolve", q: seq, v: payload(outcome.value) }
       : { y: "resolve", q: seq, d: json(withoutUndefined(outcome)) };
   }
-  if (record.type === "step" && isBare(record))
+  if (record.type === "step" && isBareStep(record))
     return { y: "step", q: record.seq, u: text(record.unit), m: text(record.name), n: record.n };
   const fields: RecordFields = { y: record.type };
   const valueField = VALUE_FIELD[record.type];
   const refsField = REFS_FIELD[record.type];
-  const repeats = record.type === "start" && birth !== undefined && saysTheSame(record, birth);
+  const repeats = record.type === "start" && birth !== undefined && repeatsBirth(record, birth);
   let data: Record<string, unknown> | undefined;
   for (const [field, value] of Object.entries(record)) {
     if (value === undefined || field === "type") continue;
@@ -83,7 +74,7 @@ export function toFields(record: Job | Command, birth?: Birth): RecordFields {
     else if (field === "unit") fields.u = text(value);
     else if (field === "name") fields.m = text(value);
     else if (field === "n") fields.n = value;
-    else if (repeats && OF_BIRTH.has(field)) continue;
+    else if (repeats && isOfBirth(field)) continue;
     else if (field === valueField) fields.v = payload(value);
     else if (field === refsField) fields.f = field === LIST ? (value as readonly string[]).map(text) : [text(value)];
     else {
@@ -91,20 +82,8 @@ export function toFields(record: Job | Command, birth?: Birth): RecordFields {
       data[field] = value;
     }
   }
-  if (data !== undefined) fields.d = json(readable(record.type, data, payloadToJson as Convert));
+  if (data !== undefined) fields.d = json(dataToJson(record.type, data));
   return fields;
-}
-
-const OF_BIRTH: ReadonlySet<string> = new Set(["runId", "workflow", "version", "seed", "input"] satisfies (keyof Birth)[]);
-
-/** What a step may have besides its location: the compiler sees to it that the list is whole. */
-type OfStep = Exclude<keyof StepCommand, "type" | "seq" | "unit" | "name" | "n">;
-const OF_STEP = Object.keys({ timeout: 1, retry: 1, rollback: 1 } satisfies Record<OfStep, 1>) as OfStep[];
-
-/** The most frequent of all records has nothing but its location. */
-function isBare(record: StepCommand): boolean {
-  for (const field of OF_STEP) if (record[field] !== undefined) return false;
-  return true;
 }
 
 /** Without `birth` a start lacks what its execution says. */
@@ -129,13 +108,13 @@ function fromFields({ type, seq, unit, name, n, refs, data, value }: ReadRecord,
   if (given(unit)) record["unit"] = readText(unit);
   if (given(name)) record["name"] = readOptionalText(name);
   if (given(n)) record["n"] = readNumber(n);
-  if (given(data)) Object.assign(record, readable(kind, readFields(data), payloadFromJson as Convert));
+  if (given(data)) Object.assign(record, dataFromJson(kind, readJson(data)));
   record["type"] = kind; // whatever the data say
   if (given(value)) record[VALUE_FIELD[kind] ?? "value"] = readPayload(value);
   const refsField = REFS_FIELD[kind];
   if (refs !== null && refs !== undefined && refsField !== undefined)
     record[refsField] = refsField === LIST ? refs.map(readText) : readText(refs[0]);
-  if (kind === "start" && !("runId" in record) && birth !== undefined) repeatBirth(record, birth);
+  if (kind === "start" && !("runId" in record) && birth !== undefined) addBirth(record, birth);
   return record as unknown as Job | Command;
 }
 
@@ -147,71 +126,5 @@ function readNeededNumber(column: Value): number {
   return readNumber(column);
 }
 function readOutcome(data: Value, value: Value): Outcome {
-  if (given(value)) return { status: "completed", value: readPayload(value) };
-  const outcome = readFields(data) as unknown as Outcome;
-  if (outcome.status !== "failed" && outcome.status !== "canceled") throw new TypeError("A resolve has neither a value nor an outcome.");
-  return outcome;
-}
-function readFields(data: Value): Record<string, unknown> {
-  const fields = readJson<unknown>(data);
-  if (typeof fields !== "object" || fields === null || Array.isArray(fields))
-    throw new TypeError("The data of a record are not an object.");
-  return fields as Record<string, unknown>;
-}
-
-function repeatBirth(record: Record<string, unknown>, { runId, workflow, version, seed, input }: Birth): void {
-  Object.assign(record, { runId, workflow, seed, input }, version !== undefined && { version });
-}
-
-type Convert = (value: unknown) => unknown;
-type Message = Readonly<Record<string, unknown>>;
-
-/** Payloads deeper inside, of the few kinds that have any: as JSON, so that the table can be read. */
-function readable(type: string, data: Record<string, unknown>, convert: Convert): Record<string, unknown> {
-  if (type === "fork") return withReadableJobs(data, convert);
-  if (type !== "commit" && type !== "continueAsNew") return data;
-  const copy = { ...data };
-  if (copy["state"] !== undefined) copy["state"] = convert(copy["state"]);
-  for (const list of ["messages", "signals"]) {
-    const messages = copy[list] as readonly Message[] | undefined;
-    if (messages !== undefined) copy[list] = messages.map((message) => converted(message, convert));
-  }
-  return copy;
-}
-function converted(message: Message, convert: Convert): Message {
-  const copy = withoutUndefined(message) as Record<string, unknown>;
-  for (const field of ["payload", "input"]) if (field in copy) copy[field] = convert(copy[field]);
-  return copy;
-}
-
-/** The jobs of the first turn of a fork, in its inbox. */
-function withReadableJobs(data: Record<string, unknown>, convert: Convert): Record<string, unknown> {
-  const jobs = data["jobs"] as readonly Message[] | undefined;
-  if (jobs === undefined) return data;
-  const outcomeOf = (job: Message): Message => {
-    const outcome = job["outcome"] as Message | undefined;
-    return outcome !== undefined && "value" in outcome ? { ...job, outcome: { ...outcome, value: convert(outcome["value"]) } } : job;
-  };
-  return { ...data, jobs: jobs.map((job) => outcomeOf(converted(job, convert))) };
-}
-
-function saysTheSame(start: Extract<Job, { type: "start" }>, birth: Birth): boolean {
-  const { runId, workflow, version, seed, input } = birth;
-  return (
-    start.runId === runId &&
-    start.workflow === workflow &&
-    start.version === version &&
-    start.seed === seed &&
-    samePayload(start.input, input)
-  );
-}
-function samePayload(a: Payload, b: Payload): boolean {
-  if (typeof a === "string" || typeof b === "string") return a === b;
-  return Buffer.compare(a, b) === 0;
-}
-
-function withoutUndefined<T extends object>(value: T): T {
-  const copy: Record<string, unknown> = {};
-  for (const [field, item] of Object.entries(value)) if (item !== undefined) copy[field] = item;
-  return copy as T;
+  return given(value) ? { status: "completed", value: readPayload(value) } : outcomeFromJson(readJson(data));
 }

@@ -3,11 +3,10 @@
 // Invariants: P8 (values as `columns.ts` writes them); ids that could not be found again with SQL are refused before anything is written.
 
 import type { Turn } from "@holdfast/core";
-import type { LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast/store";
+import type { Birth, LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast/store";
 import { attributesOf, json, optionalJson, optionalPayload, optionalText, payload, text, time } from "../columns.ts";
 import { laneOf, type NameIds, taskLaneOf } from "../nameIds.ts";
 import { recordsOf, rowsOf, trimsOf } from "./history.ts";
-import type { Birth } from "./recordCodec.ts";
 import { attemptFields, type MessageFields, messageFields, waitingForOf } from "./runRow.ts";
 
 // ── the usual turn ──

@@ -3,7 +3,7 @@
 // Invariants: P11 (statuses and which of them are closed).
 
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";
-import type { AddressedMessage, AttemptRow, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast/store";
+import type { AddressedMessage, AttemptRow, Birth, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast/store";
 import {
   json,
   optionalText,
@@ -20,7 +20,7 @@ import {
   time,
   type Value,
 } from "../columns.ts";
-import { type Birth, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
+import { jobOf, type RecordFields, toFields } from "./recordCodec.ts";
 
 export const ALL_STATUSES: readonly RunStatus[] = [
   "pending", "running", "sleeping", "blocked", "rolling_back", "completed", "failed", "canceled", "terminated", "continued",

@@ -6,6 +6,7 @@
 import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotFoundError, serializeError } from "@holdfast/core";
 import { otherWorkflow } from "../conflicts.ts";
 import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../port.ts";
+import type { Birth } from "../recordFields.ts";
 import { deadlineTime } from "../startTimes.ts";
 import { writeAttempt } from "./attempts.ts";
 import { indexAttributes } from "./attributes.ts";
@@ -19,7 +20,6 @@ import { findOpenChildren, findRun, headOfFirst, isHeld, type RunHead } from "./
 import { carryOver, consume, holdsAwaited, putMessage, readInbox } from "./inbox.ts";
 import { createRun } from "./insertRun.ts";
 import type { LeasedRun } from "./leasedRunCache.ts";
-import type { Birth } from "./recordCodec.ts";
 import { appendTurn } from "./records.ts";
 import { retentionOrNull } from "./runs.ts";
 import type { Session } from "./session.ts";

@@ -13,6 +13,7 @@ import {
   type TurnQuery,
 } from "../inspectPort.ts";
 import type { RunQuery } from "../port.ts";
+import type { Birth } from "../recordFields.ts";
 import { parseCursor } from "../search/cursors.ts";
 import type { WorkflowRow } from "../workerPort.ts";
 import { readAttempts } from "./attempts.ts";
@@ -22,7 +23,6 @@ import { findRun } from "./findRun.ts";
 import { listRuns } from "./findRuns.ts";
 import { readReceived } from "./inbox.ts";
 import { readWorkersOf } from "./readRuns.ts";
-import type { Birth } from "./recordCodec.ts";
 import { SELECT_RECORDS, SELECT_WITHOUT_VALUES, turnsOf } from "./records.ts";
 import { SCHEMA_VERSION } from "./schema.ts";
 

@@ -5,8 +5,8 @@
 //
 // A usual turn then asks the database nothing: it only writes its records (W1: 32 of 300 µs per run went into asking, 22 more at the end).
 
+import type { Birth } from "../recordFields.ts";
 import type { RunHead } from "./findRun.ts";
-import type { Birth } from "./recordCodec.ts";
 
 export interface LeasedRun extends RunHead {
   turns: number;

@@ -3,10 +3,11 @@
 // Invariants: Y7 (every record is there, in order); what belongs to a turn as a whole is in its first row.
 
 import type { Command, Job, Turn } from "@holdfast/core";
+import type { Birth } from "../recordFields.ts";
 import { payload, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Value } from "./library.ts";
-import { type Birth, commandOf, jobOf, type RecordColumns, toColumns } from "./recordCodec.ts";
+import { commandOf, jobOf, type RecordColumns, toColumns } from "./recordCodec.ts";
 
 // ── writing ──
 //

@@ -4,6 +4,7 @@
 
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";
 import type { ParentLink, RunRow } from "../port.ts";
+import type { Birth } from "../recordFields.ts";
 import {
   readError,
   readNumber,
@@ -15,7 +16,6 @@ import {
   readText,
 } from "./columns.ts";
 import type { Row, Value } from "./library.ts";
-import type { Birth } from "./recordCodec.ts";
 import { HISTORY_LENGTH_NOW, TURNS_NOW } from "./uncountedTurns.ts";
 
 export const ALL_STATUSES: readonly RunStatus[] = [
