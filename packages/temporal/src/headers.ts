@@ -24,6 +24,8 @@ export interface HandledKey {
   readonly at: number;
   /** For an update. */
   readonly outcome?: { readonly value?: Payload; readonly error?: SerializedError };
+  /** The key of an update is its sender's own. That of a signal always is. */
+  readonly isGiven?: true;
 }
 export interface StartHeader {
   readonly version?: string | undefined;
@@ -57,7 +59,9 @@ export interface StartHeader {
 }
 /** The settings of a schedule as they were given: Temporal keeps only what they mean. */
 export type RecordedSettings = Omit<ScheduleSettings, "run"> & Pick<ScheduleSettings["run"], "retry" | "retention">;
-export interface SignalHeader {
+/** Of a signal or an update. */
+export interface MessageHeader {
+  /** The idempotency key that its sender gave. */
   readonly key?: string | undefined;
 }
 export interface ActivityHeader {
@@ -87,14 +91,14 @@ export interface RecordedOptions {
   readonly heartbeat?: number | undefined;
 }
 
-export function headerOf(fields: StartHeader | SignalHeader | ActivityHeader): HeaderFields {
+export function headerOf(fields: StartHeader | MessageHeader | ActivityHeader): HeaderFields {
   return { [HEADER]: jsonPayload(payloadsToJson(fields)) };
 }
 export function startHeader(fields: HeaderFields | null | undefined): StartHeader {
   return (read(fields) ?? {}) as StartHeader;
 }
-export function signalHeader(fields: HeaderFields | null | undefined): SignalHeader {
-  return (read(fields) ?? {}) as SignalHeader;
+export function messageHeader(fields: HeaderFields | null | undefined): MessageHeader {
+  return (read(fields) ?? {}) as MessageHeader;
 }
 /** Undefined for an activity that a workflow of another SDK has called. */
 export function activityHeader(fields: HeaderFields | null | undefined): ActivityHeader | undefined {

@@ -3,7 +3,7 @@
 import { type Codec, FatalError, jsonCodec, type SerializedError, serializeError } from "@holdfast/core";
 import { describe, expect, test } from "vitest";
 import { fromFailure, toFailure } from "../src/failures.ts";
-import { headerOf, signalHeader, startHeader } from "../src/headers.ts";
+import { headerOf, messageHeader, startHeader } from "../src/headers.ts";
 import { memoFields, readMemo } from "../src/memo.ts";
 import { encodingOf, jsonPayload, Payloads, readJson, type TemporalPayload } from "../src/payloads.ts";
 import { api } from "../src/proto.ts";
@@ -138,7 +138,7 @@ describe("headers and memo", () => {
   test("a message without the header is one of another SDK", () => {
     for (const none of [null, undefined, {}, { other: jsonPayload(1) }]) {
       expect(startHeader(none)).toEqual({});
-      expect(signalHeader(none)).toEqual({});
+      expect(messageHeader(none)).toEqual({});
     }
   });
   test("M11: the memo has the state, the attributes and whether the run rolls back", () => {

@@ -8,6 +8,7 @@ import { blockedError, type Message, type UpdateAnswer, type UpdateJob, type Upd
 import { adviseHere } from "../advice.ts";
 import { Status, statusOf } from "../bridge.ts";
 import { fromFailure } from "../failures.ts";
+import { headerOf } from "../headers.ts";
 import { executionFull, isFull } from "../messageLimits.ts";
 import { boundedId } from "../names.ts";
 import { api, type temporal } from "../proto.ts";
@@ -47,10 +48,10 @@ export class Updates {
    * Starts a run with an update in its first activation, without waiting for the outcome. Resolves with Temporal's id of the execution, or
    * with undefined if another start has created the run. Rejects as a start does.
    */
-  async startWith(request: StartRequest, { job }: Message<UpdateJob>): Promise<string | undefined> {
+  async startWith(request: StartRequest, update: Message<UpdateJob>): Promise<string | undefined> {
     const { connection } = this.#settings;
     const { workflowId } = request;
-    const updateWorkflow = this.#request(workflowId ?? "", job, Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED);
+    const updateWorkflow = this.#request(workflowId ?? "", update, Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED);
     const operations = [{ startWorkflow: request }, { updateWorkflow }];
     const call = connection.longPolls.executeMultiOperation({ namespace: connection.namespace, operations });
     try {
@@ -71,8 +72,8 @@ export class Updates {
     }
   }
   /** Sends an update to an existing run, without waiting for the outcome. */
-  async offer(runId: string, { job }: Message<UpdateJob>): Promise<"sent" | "not-found" | "closed"> {
-    const request = this.#request(runId, job, Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED);
+  async offer(runId: string, update: Message<UpdateJob>): Promise<"sent" | "not-found" | "closed"> {
+    const request = this.#request(runId, update, Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_ACCEPTED);
     const call = this.#settings.connection.longPolls.updateWorkflowExecution(request);
     try {
       if (await settledWithin(call, ANSWERED_WITHIN)) await called("update", call);
@@ -94,12 +95,13 @@ export class Updates {
     });
     return Promise.race([this.#outcome(runId, message, waiting), blocked]);
   }
-  async #outcome(runId: string, { job, acceptWithin }: Message<UpdateJob>, waiting: Waiting): Promise<UpdateAnswer> {
+  async #outcome(runId: string, update: Message<UpdateJob>, waiting: Waiting): Promise<UpdateAnswer> {
+    const { job, acceptWithin } = update;
     const acceptUntil = acceptWithin === undefined ? undefined : performance.now() + acceptWithin;
     const backoff = new Backoff(waiting);
     let fullSince: number | undefined;
     for (;;) {
-      const answer = await this.#attempt(runId, job);
+      const answer = await this.#attempt(runId, update);
       if (answer === "full") {
         fullSince ??= performance.now();
         if (performance.now() - fullSince >= RENEWED_WITHIN) throw executionFull("updates");
@@ -114,8 +116,8 @@ export class Updates {
     }
   }
   /** "again": the answer is not there yet, or was lost. "full": this execution gets no more updates. */
-  async #attempt(runId: string, job: UpdateJob): Promise<UpdateAnswer | "again" | "full"> {
-    const request = this.#request(runId, job, Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED);
+  async #attempt(runId: string, update: Message<UpdateJob>): Promise<UpdateAnswer | "again" | "full"> {
+    const request = this.#request(runId, update, Stage.UPDATE_WORKFLOW_EXECUTION_LIFECYCLE_STAGE_COMPLETED);
     let outcome: Outcome | null | undefined;
     try {
       ({ outcome } = await this.#settings.connection.longPolls.updateWorkflowExecution(request));
@@ -146,13 +148,16 @@ export class Updates {
     return isOpen(description) || runStatus === undefined ? "again" : { status: "closed", runStatus };
   }
 
-  #request(runId: string, { id, name, input }: UpdateJob, lifecycleStage: number): UpdateRequest {
+  #request(runId: string, { job, idempotencyKey: key }: Message<UpdateJob>, lifecycleStage: number): UpdateRequest {
     const { connection, payloads, identity } = this.#settings;
+    const { id, name } = job;
+    const args = { payloads: [payloads.toTemporal(job.input)] };
+    const input = { name, args, ...(key !== undefined && { header: { fields: headerOf({ key }) } }) };
     return {
       namespace: connection.namespace,
       workflowExecution: { workflowId: runId },
       waitPolicy: { lifecycleStage },
-      request: { meta: { updateId: boundedId(id), identity }, input: { name, args: { payloads: [payloads.toTemporal(input)] } } },
+      request: { meta: { updateId: boundedId(id), identity }, input },
     };
   }
 }

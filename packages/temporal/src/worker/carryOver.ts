@@ -76,10 +76,13 @@ export class HandledKeys {
     for (const handled of [...this.#handled.values()].reverse()) {
       bytes += sizeOf(handled);
       if (kept.length >= MOST_KEYS || bytes > MOST_KEY_BYTES) break;
-      if (now - handled.at < (handled.outcome === undefined ? KEPT_KEY : KEPT_ID)) kept.push(handled);
+      if (now - handled.at < (isGiven(handled) ? KEPT_KEY : KEPT_ID)) kept.push(handled);
     }
     return kept.reverse();
   }
+}
+function isGiven({ outcome, isGiven: isOwn }: HandledKey): boolean {
+  return outcome === undefined || isOwn === true;
 }
 function sizeOf({ key, outcome }: HandledKey): number {
   const { value, error } = outcome ?? {};

@@ -7,7 +7,7 @@ import { type AnyWorkflow, type Job, opened, type Payload, type SerializedError,
 import { checkedMessage } from "@holdfast/host";
 import type { ActivationJob, CoreCommand } from "../bridge.ts";
 import { toFailure } from "../failures.ts";
-import { type StartHeader, signalHeader } from "../headers.ts";
+import { messageHeader, type StartHeader } from "../headers.ts";
 import { HandledKeys } from "./carryOver.ts";
 import { patchOf } from "./patches.ts";
 import type { RunWorker } from "./runWorker.ts";
@@ -33,6 +33,8 @@ export class Messages {
   readonly #updates = new Map<string, string>();
   /** Updates that the execution before has accepted, and whose callers have not come back yet. */
   readonly #unclaimed: Set<string>;
+  /** Those of the open updates whose id their senders gave as a key. */
+  readonly #keyed = new Set<string>();
   #updateCount = 0;
 
   constructor(options: MessagesOptions) {
@@ -65,7 +67,7 @@ export class Messages {
         found.push(opened({ type: "cancel", ...(reason !== undefined && { reason }) }, codec));
       } else if (job.signalWorkflow) {
         const { signalName, input, headers, originatingEventId } = job.signalWorkflow;
-        const { key } = signalHeader(headers);
+        const { key } = messageHeader(headers);
         if (key !== undefined && this.#isRepeated(key, time)) continue;
         const id = `${this.#options.runId}/${originatingEventId}`;
         found.push({ type: "signal", id, name: signalName ?? "", payload: payloads.first(input) });
@@ -83,7 +85,7 @@ export class Messages {
     return isKnown;
   }
   /** Undefined if an earlier execution has handled it: then it is answered at once (M3). */
-  #updateOf({ id, protocolInstanceId, name, input, runValidator }: NonNullable<ActivationJob["doUpdate"]>): UpdateJob | undefined {
+  #updateOf({ id, protocolInstanceId, name, input, headers, runValidator }: NonNullable<ActivationJob["doUpdate"]>): UpdateJob | undefined {
     const own = id ?? "";
     const instance = protocolInstanceId ?? "";
     const handled = this.#keys.get(`update:${own}`);
@@ -94,6 +96,7 @@ export class Messages {
     }
     this.#updates.set(own, instance);
     this.#updateCount++;
+    if (messageHeader(headers).key !== undefined) this.#keyed.add(own);
     if (this.#unclaimed.delete(own)) {
       this.accept(own);
       return undefined;
@@ -122,12 +125,13 @@ export class Messages {
   }
   complete({ id, value, error }: Answer & { readonly id: string }, at: number): void {
     const outcome = error === undefined ? { ...(value !== undefined && { value }) } : { error };
-    this.#keys.add({ key: `update:${id}`, at, outcome });
+    this.#keys.add({ key: `update:${id}`, at, outcome, ...(this.#keyed.delete(id) && { isGiven: true }) });
     this.#close(id, outcome);
   }
   #close(id: string, outcome: Answer): void {
     const instance = this.#updates.get(id);
     this.#updates.delete(id);
+    this.#keyed.delete(id);
     this.#unclaimed.delete(id);
     if (instance !== undefined) this.#answer(instance, outcome);
   }

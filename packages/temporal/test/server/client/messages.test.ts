@@ -2,7 +2,7 @@
 
 import { jsonCodec, NO_OPEN_RECEIVE, NOT_ACCEPTED_IN_TIME, RunBlockedError, UpdateRejectedError } from "@holdfast/core";
 import { expect, test } from "vitest";
-import { signalHeader } from "../../../src/headers.ts";
+import { messageHeader } from "../../../src/headers.ts";
 import { acceptAnd, completeWith, encode, reject, type Script, signalOf, startOf, updateOf, withServer } from "../scripted.ts";
 
 /** Ends with the names of the signals, and with the reason if it is canceled. */
@@ -10,7 +10,7 @@ const count: Script = ({ signalWorkflow: signal, cancelWorkflow: cancel }, { sta
   if (cancel) return completeWith({ reason: cancel.reason });
   if (!signal) return undefined;
   if (signal.signalName === "end") return completeWith(state["keys"] ?? []);
-  state["keys"] = [...((state["keys"] as unknown[]) ?? []), signalHeader(signal.headers).key ?? signal.signalName];
+  state["keys"] = [...((state["keys"] as unknown[]) ?? []), messageHeader(signal.headers).key ?? signal.signalName];
   return undefined;
 };
 const answer: Script = (job, { state }) => {

@@ -2,7 +2,7 @@
 
 import { UnsupportedError } from "@holdfast/core";
 import { expect, test } from "vitest";
-import { signalHeader, startHeader } from "../../../src/headers.ts";
+import { messageHeader, startHeader } from "../../../src/headers.ts";
 import { acceptAnd, completeWith, encode, payloads, type Script, signalOf, startOf, updateOf, withServer } from "../scripted.ts";
 
 /** Ends with what the first activation contained. */
@@ -20,7 +20,7 @@ const untilEnd: Script = ({ signalWorkflow }) => (signalWorkflow?.signalName ===
 const count: Script = ({ signalWorkflow: signal }, { state }) => {
   if (!signal) return undefined;
   if (signal.signalName === "end") return completeWith(state["keys"] ?? []);
-  state["keys"] = [...((state["keys"] as unknown[]) ?? []), signalHeader(signal.headers).key ?? signal.signalName];
+  state["keys"] = [...((state["keys"] as unknown[]) ?? []), messageHeader(signal.headers).key ?? signal.signalName];
   return undefined;
 };
 
