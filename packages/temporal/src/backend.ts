@@ -3,11 +3,19 @@
 // Invariants: after `close` nothing is written and no worker takes tasks; an option that this host can't honour is an error.
 
 import { hostname } from "node:os";
-import { encodeLimited, InvalidInputError, type Payload } from "@holdfast/core";
-import { realEnvironment } from "@holdfast/host";
-import { type Backend, type BackendOptions, type BackendWorker, engineClosed, type WorkerSettings } from "holdfast/backend";
+import { encodeLimited, InvalidInputError, type OperationInfo, type Payload } from "@holdfast/core";
+import { operationsOf, realEnvironment } from "@holdfast/host";
+import {
+  type Backend,
+  type BackendOptions,
+  type BackendWorker,
+  engineClosed,
+  type RunSnapshot,
+  type WorkerSettings,
+} from "holdfast/backend";
 import { Connection } from "./bridge.ts";
 import { TemporalClient } from "./client/client.ts";
+import { completed } from "./client/operationLog.ts";
 import { called } from "./client/serviceErrors.ts";
 import { refuseRetention } from "./client/starts.ts";
 import { taskQueueOf } from "./names.ts";
@@ -135,6 +143,16 @@ export class TemporalBackend extends TemporalClient implements Backend {
   async #searchAttributes(): Promise<TemporalWorkerOptions["searchAttributes"]> {
     const registered = await this.searchAttributes.registered().catch(() => new Map<string, number>());
     return (attributes) => this.searchAttributes.fieldsFor(attributes, registered);
+  }
+
+  /** Where a worker of this engine has the code, also those that leave no events: they are found by replay. */
+  override async operations(run: RunSnapshot): Promise<OperationInfo[]> {
+    const recorded = await super.operations(run);
+    for (const worker of this.#workers) {
+      const turns = await worker.turnsOf(run);
+      if (turns !== undefined) return completed(recorded, operationsOf(turns, [], new Map(), this.#options.codec, run.finishedAt));
+    }
+    return recorded;
   }
 
   override close(): Promise<void> {

@@ -355,6 +355,14 @@ export class OperationLog {
   }
 }
 
+/** Operations that a replay knows more of: the executor settles them, and at most their timers have events. */
+const WITHOUT_EVENTS = carriedOutBy("executor", "record");
+/** All that a replay has found, in order of emission, with what the server has recorded of those that it carries out. */
+export function completed(recorded: readonly OperationInfo[], replayed: readonly OperationInfo[]): OperationInfo[] {
+  const byLocation = new Map(recorded.map((info) => [info.location, info]));
+  return replayed.map((info) => (WITHOUT_EVENTS.has(info.kind) ? info : (byLocation.get(info.location) ?? info)));
+}
+
 /** The inverse of `describeOperation`: an operation without a name of its own is described by its location alone. Undefined for timers of the host. */
 function operationIn(summary: string): { readonly type: OperationType; readonly location: string } | undefined {
   for (const [type, row] of ROWS) {

@@ -1,9 +1,9 @@
-// Brings a run into memory to run one of its steps, on a worker that has not computed its turns.
+// Brings a run into memory to run one of its steps, or to look at its turns, on a worker that has not computed them.
 // Owns: the copies in use, the newest of each run to be shared, and the replay worker that makes them.
 // Invariants: D1 (a copy runs functions of steps and nothing else: its commands go nowhere), V2 (only code that serves the run and replays
 // its history is used); histories are replayed one after the other.
 
-import { type Logger, messageOf } from "@holdfast/core";
+import { type Logger, messageOf, type Turn } from "@holdfast/core";
 import type { Connection, HistoryEvent, TemporalHistory } from "../bridge.ts";
 import { completedBy, downloadHistory } from "../history.ts";
 import { api } from "../proto.ts";
@@ -51,18 +51,30 @@ export class Rehydration {
     }
   }
   async #load(workflowId: string, runId: string): Promise<HostedRun | undefined> {
-    const { connection, queue, logger, begin } = this.#options;
     try {
-      const history = cut(await downloadHistory(connection, workflowId, runId));
-      if (history === undefined) return undefined;
-      this.#replay ??= new HistoryReplay({ namespace: connection.namespace, queue, logger });
-      const { run, problem } = await this.#replay.replay(workflowId, history, begin);
-      if (problem === undefined) return run;
-      throw problem;
+      return await this.#replayed(workflowId, runId);
     } catch (error) {
-      logger.warn(`Run ${workflowId} could not be replayed to run a step of it: ${messageOf(error)}`, { runId: workflowId });
+      const message = `Run ${workflowId} could not be replayed to run a step of it: ${messageOf(error)}`;
+      this.#options.logger.warn(message, { runId: workflowId });
       return undefined;
     }
+  }
+  /** The turns of the newest execution. Undefined if the code of this worker does not fit its history. */
+  async turnsOf(workflowId: string): Promise<readonly Turn[] | undefined> {
+    try {
+      return (await this.#replayed(workflowId, ""))?.turns;
+    } catch {
+      return undefined;
+    }
+  }
+  async #replayed(workflowId: string, runId: string): Promise<HostedRun | undefined> {
+    const { connection, queue, logger, begin } = this.#options;
+    const history = cut(await downloadHistory(connection, workflowId, runId));
+    if (history === undefined) return undefined;
+    this.#replay ??= new HistoryReplay({ namespace: connection.namespace, queue, logger });
+    const { run, problem } = await this.#replay.replay(workflowId, history, begin);
+    if (problem === undefined) return run;
+    throw problem;
   }
   async stop(): Promise<void> {
     await this.#replay?.stop();

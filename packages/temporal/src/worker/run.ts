@@ -154,6 +154,11 @@ export class HostedRun {
 
   async activate(activation: WorkflowActivation): Promise<Status> {
     const jobs = activation.jobs ?? [];
+  /** Those that are not trimmed. */
+  get turns(): readonly Turn[] {
+    return this.#turns;
+  }
+
     if (jobs.length > 0 && jobs.every((job) => job.queryWorkflow)) return this.#answerQueries(jobs);
     try {
       return { successful: { commands: await this.#advance(activation) } };

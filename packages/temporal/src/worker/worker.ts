@@ -14,12 +14,13 @@ import {
   type Payload,
   type RunningTurn,
   serializeError,
+  type Turn,
   type TurnWatch,
   toError,
 } from "@holdfast/core";
 import { BlockedLog, blockedReason, type Environment, type Timer, TurnQueue, tolerateRejections } from "@holdfast/host";
 import { codeOf, DeterminismGuard, unguardedCodec, Watchdog } from "@holdfast/host/node";
-import type { BackendWorker, WorkerSettings } from "holdfast/backend";
+import type { BackendWorker, RunSnapshot, WorkerSettings } from "holdfast/backend";
 import type { ActivationCompletion, Connection, CoreWorker, TemporalHistory, WorkflowActivation } from "../bridge.ts";
 import { evictionOf } from "../evictions.ts";
 import { toFailure } from "../failures.ts";
@@ -293,6 +294,12 @@ export class TemporalWorker implements BackendWorker, RunWorker {
     const run = this.#runs.get(runId);
     this.#runs.delete(runId);
     void run?.executor.activate({ time: 0, jobs: [{ type: "evict" }] });
+  }
+
+  /** The turns of a run, by replay. Undefined if this worker stops, has no code for it, or has other code. */
+  async turnsOf({ id, workflow, version }: Pick<RunSnapshot, "id" | "workflow" | "version">): Promise<readonly Turn[] | undefined> {
+    if (this.#stopping !== undefined || this.settings.workflows.find(workflow, version) === undefined) return undefined;
+    return this.#rehydration.turnsOf(id);
   }
 
   // ── tasks ──
