@@ -56,6 +56,8 @@ export interface StartHeader {
   readonly tick?: number;
   /** In the action of a schedule: what can't be read from the schedule itself. */
   readonly settings?: RecordedSettings;
+  /** In the start of a child: how its parent's code wanted it to be carried out. */
+  readonly options?: RecordedOptions;
 }
 /** The settings of a schedule as they were given: Temporal keeps only what they mean. */
 export type RecordedSettings = Omit<ScheduleSettings, "run"> & Pick<ScheduleSettings["run"], "retry" | "retention">;
@@ -89,6 +91,11 @@ export interface RecordedOptions {
   readonly scheduleToClose?: number | undefined;
   readonly scheduleToStart?: number | undefined;
   readonly heartbeat?: number | undefined;
+  readonly key?: string | undefined;
+  readonly priority?: number | undefined;
+  readonly parentClose?: string | undefined;
+  readonly attributes?: Readonly<Record<string, string | number | boolean>> | undefined;
+  readonly onConflict?: string | undefined;
 }
 
 export function headerOf(fields: StartHeader | MessageHeader | ActivityHeader): HeaderFields {

@@ -62,6 +62,20 @@ test("D7 an attempt that no worker began does not count", () => {
   expect(attemptAfter(TIMEOUT_TYPE_SCHEDULE_TO_START, { attempt: 3, isOver: true })).toBe(4);
 });
 
+test("Y2 an activity that is scheduled again has the options that were recorded with it, also where that is none", () => {
+  const activity: OpeningCommand = { type: "activity", seq: 1, unit: "", name: "charge", n: 0, input: "1", startToClose: 5, queue: "new" };
+  const operations = held();
+  operations.recorded = { optionsOf: () => ({ retry: { maxAttempts: 7 } }) };
+  operations.begin(0);
+  operations.open(activity, 0);
+  expect(operations.take()).toMatchObject([{ scheduleActivity: { taskQueue: "new" } }]); // as the code has it: history is compared with it
+  operations.begin(1);
+  operations.activityEnded({ seq: 1, result: { failed: { failure: { timeoutFailureInfo: { timeoutType: TIMEOUT_TYPE_HEARTBEAT } } } } });
+  const [again] = operations.take() as [CoreCommand];
+  expect(again.scheduleActivity).toMatchObject({ taskQueue: "queue", retryPolicy: { maximumAttempts: 6 } });
+  expect(activityHeader(again.scheduleActivity?.headers)?.options).toEqual({ retry: { maxAttempts: 7 } });
+});
+
 test.each([["half \ud800"], ["x".repeat(1_200)], ["é".repeat(501)]])(
   "M12 a message to a run that can't exist: no such run, and nothing is sent",
   (runId) => {

@@ -15,5 +15,6 @@ export { isDeliveredError } from "./operation.ts";
 export { recordedRetry, type StepBody } from "./operations/steps.ts";
 export { evaluateQuery } from "./queries.ts";
 export { type RejectionFilter, withholdRejections } from "./rejections.ts";
+export { changedOptionText } from "./replay/matcher.ts";
 export { createTurnClock } from "./turnClock.ts";
 export { noteHandled, noteUnhandled } from "./unheardResults.ts";

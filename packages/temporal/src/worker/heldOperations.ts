@@ -13,6 +13,7 @@ import {
   dueOf,
   type Executor,
   type Job,
+  OPTIONS,
   type OpeningCommand,
   type Outcome,
   RunAlreadyExistsError,
@@ -24,6 +25,7 @@ import {
 import { activityRetry, workerLost } from "@holdfast/host";
 import type { ActivationJob, CoreCommand } from "../bridge.ts";
 import { attemptOf, canceled, fromFailure, innermost, isTooLate, stepTimeout, type TemporalFailure, timeoutOf } from "../failures.ts";
+import type { RecordedOptions } from "../headers.ts";
 import { executionFull } from "../messageLimits.ts";
 import { ANOTHER_WORKER, RETRY_OF } from "../names.ts";
 import { type Returned, readJson, readReturned } from "../payloads.ts";
@@ -223,8 +225,9 @@ export class HeldOperations {
     const { command, coreSeq: seq, before, openedAt } = held;
     const scheduling: Scheduling = { seq, before, openedAt, now: this.now };
     this.#activities.set(seq, held);
-    const recorded = this.recorded?.optionsOf(activityIdOf(command));
-    if (command.type === "activity") return this.push(scheduleActivity({ ...command, ...recorded } as ActivityCommand, run, scheduling));
+    // The first time it is compared with history, as the code wants it. From then on what history has is in force (Y2).
+    const recorded = seq === command.seq ? undefined : this.recorded?.optionsOf(activityIdOf(command));
+    if (command.type === "activity") return this.push(scheduleActivity(withOptions(command, recorded), run, scheduling));
     const code = executor.body(command.seq);
     const body = code && recorded ? { ...code, timeout: recorded.timeout, retry: activityRetry(recorded.retry, code.retry) } : code;
     if (body === undefined) throw new Error(`There is no function for ${command.type} ${locationOf(command)}.`); // an open step has one
@@ -398,7 +401,7 @@ export class HeldOperations {
       held.before = beat?.attempt ?? before;
       return this.#again(held, () => this.#scheduleAgain(held));
     }
-    const options = { ...command, ...this.recorded?.optionsOf(activityIdOf(command)) } as OpeningCommand; // Y2: the recorded ones are in force
+    const options = withOptions<OpeningCommand>(command, this.recorded?.optionsOf(activityIdOf(command)));
     if (limit === "heartbeat" && !(options.type === "activity" && options.heartbeat !== undefined)) return this.#lost(held, attempt);
     if (limit !== undefined) {
       const timeout = limitOf(options, limit) ?? 0;
@@ -459,6 +462,12 @@ export class HeldOperations {
   }
 }
 
+/** Y2: what was recorded is in force, also that there was no such option. */
+function withOptions<C extends OpeningCommand>(command: C, recorded: RecordedOptions | undefined): C {
+  if (recorded === undefined) return command;
+  const none = Object.fromEntries((OPTIONS[command.type] ?? []).map((option) => [option, undefined]));
+  return { ...command, ...none, ...recorded };
+}
 /** What the last heartbeat before a timeout said of its attempt. */
 function lastBeat(failure: TemporalFailure): { readonly attempt: number; readonly isOver?: boolean } | undefined {
   const payloads = failure.timeoutFailureInfo?.lastHeartbeatDetails?.payloads ?? [];

@@ -2,11 +2,11 @@
 // Owns: the recorded commands of each task, and the first difference.
 // Invariants: Y2 (kind, name, input, duration, child type and id, patch id and the output of the run are compared; the error names the field,
 // the recorded value and the new one), V4 (a difference fails the task, never the run). Core compares kinds, ids and order, and nothing else;
-// options (queues, timeouts, retries) may change.
+// options (queues, timeouts, retries) may change, and the run is told of it.
 
 import { type Codec, NondeterminismError, sameValue } from "@holdfast/core";
 import type { CoreCommand, HistoryEvent, TemporalHistory } from "../bridge.ts";
-import { activityHeader, type RecordedOptions } from "../headers.ts";
+import { activityHeader, type RecordedOptions, startHeader } from "../headers.ts";
 import { completedBy } from "../history.ts";
 import { STEP_TYPE } from "../names.ts";
 import { type Payloads, readJson, type TemporalPayload } from "../payloads.ts";
@@ -44,6 +44,22 @@ interface Local {
   readonly id: string;
 }
 
+/** What the completion of a task has recorded. `task`: the event that started it. */
+interface Recorded {
+  readonly task: string;
+  readonly entries: Entry[];
+  readonly locals: Local[];
+  readonly indexed: IndexedFields[];
+}
+
+/** An option of an operation that code has changed since it was recorded (Y2). */
+export interface ChangedOption {
+  readonly location: string;
+  readonly field: string;
+  readonly recorded: unknown;
+  readonly code: unknown;
+}
+
 export class HistoryCheck {
   /** By the event that started the task: what its completion recorded. */
   readonly #recorded = new Map<string, Entry[]>();
@@ -57,20 +73,22 @@ export class HistoryCheck {
   readonly #prolonged = new Set<string>();
   /** By the same event: the search attributes that the completion has set. */
   readonly #indexed = new Map<string, IndexedFields[]>();
+  /** The same events of tasks that have ended the execution with a continue-as-new. */
+  readonly #continued = new Set<string>();
   /** By the same event: its time. */
   readonly #startedAt = new Map<string, number>();
   /** The ids of those that the code has asked for, by Core's number. */
   readonly #asked = new Map<number, string>();
   readonly #payloads: Payloads;
-  readonly #isStrict: boolean;
+  readonly #changed: (option: ChangedOption) => void;
   #task = "";
   #commands: CoreCommand[] = [];
 
-  /** `isStrict`: changed options count too. */
-  constructor({ events }: TemporalHistory, payloads: Payloads, isStrict: boolean) {
+  /** `changed` is told of every option that the code has changed, and may throw. */
+  constructor({ events }: TemporalHistory, payloads: Payloads, changed: (option: ChangedOption) => void) {
     this.#payloads = payloads;
-    this.#isStrict = isStrict;
-    const byCompletion = new Map<string, { readonly entries: Entry[]; readonly locals: Local[]; readonly indexed: IndexedFields[] }>();
+    this.#changed = changed;
+    const byCompletion = new Map<string, Recorded>();
     const clock = new TaskClock();
     for (const event of events ?? []) {
       const { eventType, workflowTaskCompletedEventAttributes: completed } = event;
@@ -79,7 +97,7 @@ export class HistoryCheck {
       if (at !== undefined) this.#startedAt.set(String(event.eventId), at);
       if (eventType === EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && completed) {
         const [entries, locals, indexed]: [Entry[], Local[], IndexedFields[]] = [[], [], []];
-        byCompletion.set(String(event.eventId), { entries, locals, indexed });
+        byCompletion.set(String(event.eventId), { task: String(completed.startedEventId), entries, locals, indexed });
         if (clock.isProlonged(event)) this.#prolonged.add(String(completed.startedEventId));
         this.#indexed.set(String(completed.startedEventId), indexed);
         this.#recorded.set(String(completed.startedEventId), entries);
@@ -94,6 +112,7 @@ export class HistoryCheck {
       }
       const fields = event.upsertWorkflowSearchAttributesEventAttributes?.searchAttributes?.indexedFields;
       if (fields && !Object.hasOwn(fields, PATCHES)) task?.indexed.push(fields);
+      if (event.workflowExecutionContinuedAsNewEventAttributes && task !== undefined) this.#continued.add(task.task);
       const entry = entryOfEvent(event);
       if (entry?.kind === "activity" && !this.#options.has(entry.id)) this.#options.set(entry.id, entry.options);
       if (entry !== undefined) task?.entries.push(entry);
@@ -136,6 +155,10 @@ export class HistoryCheck {
   hasTask(historyLength: number): boolean {
     return this.#indexed.has(String(historyLength));
   }
+  /** Whether the task has ended the execution with a continue-as-new. */
+  hasContinued(historyLength: number): boolean {
+    return this.#continued.has(String(historyLength));
+  }
   #noteLocals(commands: readonly CoreCommand[]): void {
     for (const { scheduleLocalActivity: local } of commands) {
       if (!local) continue;
@@ -177,13 +200,16 @@ export class HistoryCheck {
       const before = expected.fields[field];
       if (before !== value) throw new NondeterminismError({ location: actual.id, field, expected: before, actual: value });
     }
-    if (this.#isStrict && JSON.stringify(expected.options) !== JSON.stringify(actual.options))
-      throw new NondeterminismError({ location: actual.id, field: "options", expected: expected.options, actual: actual.options });
     for (const [field, payload] of Object.entries(actual.payloads ?? {})) {
       const [before, now] = [expected.payloads?.[field], payload].map((one) => decoded(one, this.#payloads));
       if (!same(expected.payloads?.[field], payload) && !sameValue(before, now))
         throw new NondeterminismError({ location: actual.id, field, expected: before, actual: now });
     }
+    if (expected.options !== undefined && actual.options !== undefined) this.#compareOptions(actual.id, expected.options, actual.options);
+  }
+  #compareOptions(location: string, before: RecordedOptions, now: RecordedOptions): void {
+    for (const field of new Set([...Object.keys(before), ...Object.keys(now)]) as Set<keyof RecordedOptions>)
+      if (!sameValue(before[field], now[field])) this.#changed({ location, field, recorded: before[field], code: now[field] });
   }
 }
 
@@ -252,7 +278,10 @@ function entryOfCommand(command: CoreCommand): Entry | undefined {
     return { ...entry, options: activityHeader(activity.headers)?.options };
   }
   if (timer) return timerEntry(timer.seq, msIfSet(timer.startToFireTimeout), text, timer.seq ?? undefined);
-  if (child) return childEntry(child.workflowId, child.workflowType, child.input?.[0], child.seq ?? undefined);
+  if (child) {
+    const entry = childEntry(child.workflowId, child.workflowType, child.input?.[0], child.seq ?? undefined);
+    return { ...entry, options: startHeader(child.headers).options };
+  }
   if (signal) return signalEntry(signal.workflowExecution?.workflowId ?? signal.childWorkflowId, signal.signalName, signal.args?.[0]);
   if (command.requestCancelExternalWorkflowExecution)
     return cancellationEntry(command.requestCancelExternalWorkflowExecution.workflowExecution?.workflowId);
@@ -277,7 +306,10 @@ function entryOfEvent(event: HistoryEvent): Entry | undefined {
   const timer = event.timerStartedEventAttributes;
   if (timer) return timerEntry(timer.timerId, msIfSet(timer.startToFireTimeout), text);
   const child = event.startChildWorkflowExecutionInitiatedEventAttributes;
-  if (child) return childEntry(child.workflowId, child.workflowType?.name, child.input?.payloads?.[0]);
+  if (child) {
+    const entry = childEntry(child.workflowId, child.workflowType?.name, child.input?.payloads?.[0]);
+    return { ...entry, options: startHeader(child.header?.fields).options };
+  }
   const signal = event.signalExternalWorkflowExecutionInitiatedEventAttributes;
   if (signal) return signalEntry(signal.workflowExecution?.workflowId, signal.signalName, signal.input?.payloads?.[0]);
   const cancellation = event.requestCancelExternalWorkflowExecutionInitiatedEventAttributes;

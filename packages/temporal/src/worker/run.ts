@@ -10,9 +10,11 @@ import {
   type CarriedOutBy,
   type Command,
   type Completion,
+  changedOptionText,
   Executor,
   HoldfastError,
   type Job,
+  NondeterminismError,
   recordTurn,
   type SignalJob,
   type StartJob,
@@ -32,7 +34,7 @@ import { scheduledBy, scheduledFields } from "../scheduledBy.ts";
 import { carriedInput, carriedTurns, LARGEST } from "./carryOver.ts";
 import { endCommand, isFinal } from "./endCommand.ts";
 import { HeldOperations } from "./heldOperations.ts";
-import { HistoryCheck } from "./historyCheck.ts";
+import { type ChangedOption, HistoryCheck } from "./historyCheck.ts";
 import { Messages } from "./messages.ts";
 import { markerOf } from "./patches.ts";
 import { answerQuery } from "./queries.ts";
@@ -104,7 +106,9 @@ export class HostedRun {
     this.workflowId = init.workflowId ?? "";
     this.runId = activation.runId ?? "";
     if (activation.isReplaying === true)
-      this.#check = history(this.workflowId, this.runId).then((found) => found && new HistoryCheck(found, payloads, worker.isStrict));
+      this.#check = history(this.workflowId, this.runId).then(
+        (found) => found && new HistoryCheck(found, payloads, (option) => this.#changed(option)),
+      );
     this.#check?.catch(() => {}); // it is awaited with the first commands
     this.#header = startHeader(init.headers);
     const startedAt = msIfSet(init.startTime) ?? msIfSet(activation.timestamp) ?? 0;
@@ -178,6 +182,13 @@ export class HostedRun {
           : WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE,
       },
     };
+  }
+  /** Y2: the recorded option stays in force. */
+  #changed(option: ChangedOption): void {
+    const { location, field, recorded: expected, code: actual } = option;
+    if (this.#worker.isStrict) throw new NondeterminismError({ location, field, expected, actual });
+    const text = changedOptionText(this.workflow, option);
+    if (text !== undefined) this.#worker.logger.info(text, { runId: this.workflowId, workflow: this.workflow.name, ...option });
   }
   /** Operations whose functions have no more to do: those that the last activation has cancelled, or all if the run has ended. */
   get canceled(): readonly number[] | "all" {

@@ -249,8 +249,9 @@ export function scheduleActivity(command: ActivityCommand, run: ScheduledRun, { 
 function urgencyOf({ priority, key }: ActivityCommand | ChildCommand, { urgency }: ScheduledRun): Urgency {
   return { priority: priority ?? urgency.priority, key: key ?? urgency.key };
 }
-function optionsOfActivity({ queue, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat }: ActivityCommand): RecordedOptions {
-  return { queue, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat };
+function optionsOfActivity(command: ActivityCommand): RecordedOptions {
+  const { queue, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat, key, priority } = command;
+  return { queue, retry, startToClose, scheduleToClose, scheduleToStart, heartbeat, key, priority };
 }
 
 // ── timers ──
@@ -293,6 +294,7 @@ export function startChild(
         deadlineAt,
         ...(priority !== undefined && { priority }),
         ...(key !== undefined && { workKey: key }),
+        options: optionsOfChild(command),
       }),
       memo: memoFields({ attributes: child.attributes }),
       ...(indexed !== undefined && { searchAttributes: { indexedFields: indexed } }),
@@ -300,6 +302,9 @@ export function startChild(
       ...priorityFields({ priority, key }),
     },
   };
+}
+function optionsOfChild({ queue, retry, parentClose, key, priority, attributes, onConflict }: ChildCommand): RecordedOptions {
+  return { queue, retry, parentClose, key, priority, attributes, onConflict };
 }
 const PARENT_CLOSE = {
   cancel: ParentClosePolicy.PARENT_CLOSE_POLICY_REQUEST_CANCEL,

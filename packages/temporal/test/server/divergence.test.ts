@@ -3,13 +3,16 @@
 // Invariants: Y2 (what is compared, and what is not), V4 (the run is blocked with the reason, and goes on with corrected code).
 
 import {
+  type ActivityOptions,
   type AnyWorkflow,
   activity,
+  type ChildOptions,
   type History,
   type Run,
   RunBlockedError,
   replay,
   type SerializedError,
+  type StepOptions,
   type Worker,
   type WorkflowContext,
   workflow,
@@ -329,6 +332,55 @@ describe("replay of a downloaded history", () => {
     await expect(replay(code(1, 1, "elsewhere"), history, { strict: true })).rejects.toMatchObject({ code: "HF_NONDETERMINISM" });
     await replay(code(1, 1), history, { strict: true });
   });
+
+  test(
+    "Y2 changed options of steps, activities and children: logged once for a workflow, and divergence if replay is strict",
+    async () => {
+      interface Options {
+        readonly step?: StepOptions<unknown>;
+        readonly activity?: ActivityOptions;
+        readonly child?: ChildOptions;
+      }
+      const code = ({ step: ofStep, activity: ofActivity, child: ofChild }: Options) =>
+        workflow("options", async (ctx) => {
+          await ctx.step("a", () => 1, ofStep);
+          await ctx.activity(charge, 1, ofActivity);
+          await ctx.child(small, 1, ofChild);
+          await ctx.waitForSignal("go");
+        });
+      const queue = newQueue();
+      const logged: string[] = [];
+      const note = (message: string) => void logged.push(message);
+      const logger = { debug() {}, info: note, warn: note, error: note };
+      const holdfast = await on.open(queue, { logger });
+      const first = await holdfast.worker({ workflows: [code({}), small], activities: [charge] });
+      const runs = await holdfast.startMany(code({}), [{}, {}]);
+      for (const run of runs)
+        await vi.waitFor(async () => expect(await run.describe()).toMatchObject({ waitingFor: ["a signal or update"] }), SOON);
+      await first.stop();
+      await holdfast.worker({ workflows: [code({ step: { timeout: "5s" } }), small], activities: [charge] });
+      for (const run of runs) await run.signal("go");
+      await Promise.all(runs.map((run) => run.result()));
+      expect(logged.filter((message) => message.includes("The timeout of a is undefined in history and 5000 in the code."))).toHaveLength(
+        1,
+      );
+      const changed: readonly [Options, string][] = [
+        [{ step: { timeout: "5s" } }, "timeout"],
+        [{ step: { retry: { maxAttempts: 2 } } }, "retry"],
+        [{ activity: { startToClose: "5s" } }, "startToClose"],
+        [{ activity: { key: "k" } }, "key"],
+        [{ child: { parentClose: "abandon" } }, "parentClose"],
+        [{ child: { queue: "other" } }, "queue"],
+      ];
+      const history = await (runs[0] as Run<void>).history();
+      await replay(code({}), history, { strict: true });
+      for (const [options, field] of changed) {
+        await replay(code(options), history);
+        await expect(replay(code(options), history, { strict: true })).rejects.toMatchObject({ code: "HF_NONDETERMINISM", field });
+      }
+    },
+    LONG,
+  );
 
   test(
     "Y2 Y5 a local step that outlasts its task, before and after its end, and on a worker that begins in between",

@@ -24,7 +24,18 @@ function isDeprecated(command: Command | undefined): boolean {
 
 /** Workflows for which a changed option was already logged (Y2). */
 const saidOf = new WeakSet<AnyWorkflow>();
-function changedOptionText(location: string, field: string, recorded: unknown, code: unknown): string {
+/** What to log of an option that code has changed; undefined if one was logged for the workflow before (Y2). */
+export function changedOptionText(
+  workflow: AnyWorkflow,
+  {
+    location,
+    field,
+    recorded,
+    code,
+  }: { readonly location: string; readonly field: string; readonly recorded: unknown; readonly code: unknown },
+): string | undefined {
+  if (saidOf.has(workflow)) return undefined;
+  saidOf.add(workflow);
   const [before, now] = [preview(recorded), preview(code)];
   return `The ${field} of ${location} is ${before} in history and ${now} in the code. Operations keep the options that were recorded with them; new ones get those of the code. (Logged once per workflow; replay with { strict: true } reports every such difference.)`;
 }
@@ -107,9 +118,9 @@ export class Matcher {
     const field = changedOption(actual, record, this.#same);
     if (field === undefined) return;
     if (execution.options.strictReplay) return this.#divergence.reportOption(record, actual, field);
-    saidOf.add(execution.workflow);
-    const [location, recorded, code] = [this.#divergence.locate(record), fieldOf(record, field), fieldOf(actual, field)];
-    execution.say("info", changedOptionText(location, field, recorded, code), undefined, { location, field, recorded, code });
+    const change = { location: this.#divergence.locate(record), field, recorded: fieldOf(record, field), code: fieldOf(actual, field) };
+    const text = changedOptionText(execution.workflow, change);
+    if (text !== undefined) execution.say("info", text, undefined, change);
   }
   #recordOf(actual: Command): Command {
     for (;;) {
