@@ -64,7 +64,7 @@ export class TemporalBackend extends TemporalClient implements Backend {
     this.#queue = queue;
     this.#timing = timing;
   }
-  static async open(url: string, options: BackendOptions, timing: Timing = TIMING): Promise<TemporalBackend> {
+  static async open(url: string, options: BackendOptions, timing: Partial<Timing> = {}): Promise<TemporalBackend> {
     const target = targetOf(url, options.namespace);
     const { apiKey, tls, payloadCodecs: given } = checkedTemporalOptions(options.temporal);
     if (tls !== undefined && !target.isEncrypted) {
@@ -81,7 +81,7 @@ export class TemporalBackend extends TemporalClient implements Backend {
         payloadCodecs,
         logger: options.logger,
       });
-    return new TemporalBackend(await connect(), connect, target, options, timing);
+    return new TemporalBackend(await connect(), connect, target, options, { ...TIMING, ...timing });
   }
 
   async startWorker(settings: WorkerSettings): Promise<BackendWorker> {

@@ -10,6 +10,6 @@ export { temporalErrors } from "./errorCatalog.ts";
 export { replayHistory, type TemporalReplayOptions } from "./replay.ts";
 
 /** Opens the engine on a Temporal cluster. `Holdfast.open` calls it. */
-export function openBackend(url: string, options: BackendOptions, timing?: Timing): Promise<Backend> {
+export function openBackend(url: string, options: BackendOptions, timing?: Partial<Timing>): Promise<Backend> {
   return TemporalBackend.open(url, options, timing);
 }

@@ -154,15 +154,15 @@ export class HostedRun {
     this.#messages = new Messages({ worker, workflow, runId, header: this.#header, push: (command) => held.push(command) });
   }
 
-  // ── an activation ──
-
-  async activate(activation: WorkflowActivation): Promise<Status> {
-    const jobs = activation.jobs ?? [];
   /** Those that are not trimmed. */
   get turns(): readonly Turn[] {
     return this.#turns;
   }
 
+  // ── an activation ──
+
+  async activate(activation: WorkflowActivation): Promise<Status> {
+    const jobs = activation.jobs ?? [];
     if (jobs.length > 0 && jobs.every((job) => job.queryWorkflow)) return this.#answerQueries(jobs);
     try {
       return { successful: { commands: await this.#advance(activation) } };
@@ -234,7 +234,7 @@ export class HostedRun {
       if (ended !== undefined) await this.#turn(activation, [ended]);
       await this.#turnsThatFollow(activation);
     }
-    const commands = this.#commandsOf(activation, this.#time, before);
+    const commands = this.#commandsOf(activation, this.#time, before, check);
     check?.add(activation.historyLength ?? 0, commands, this.held.locals);
     return commands;
   }
@@ -359,12 +359,12 @@ export class HostedRun {
 
   // ── the completion ──
 
-  #commandsOf(activation: WorkflowActivation, time: number, firstTurn: number): CoreCommand[] {
+  #commandsOf(activation: WorkflowActivation, time: number, firstTurn: number, check: HistoryCheck | undefined): CoreCommand[] {
     const commands = this.held.take();
     const end = this.#turns.at(-1)?.commands.at(-1);
     const isEnd = this.executor.closed && end !== undefined;
     if (!isEnd) {
-      const next = this.#continuation(activation, time, firstTurn, commands);
+      const next = this.#continuation(activation, time, firstTurn, commands, check);
       if (next !== undefined) return next;
     }
     if (this.#hasNews && !(isEnd && end.type === "continueAsNew"))
@@ -429,10 +429,16 @@ export class HostedRun {
     time: number,
     firstTurn: number,
     commands: readonly CoreCommand[],
+    check: HistoryCheck | undefined,
   ): CoreCommand[] | undefined {
     const recent = this.#turns.filter(({ index }) => index >= firstTurn);
     if (!recent.some((turn) => turn.commands.some(({ type }) => type === "commit"))) return undefined;
     if (activation.continueAsNewSuggested !== true && this.#messages.updateCount < MOST_UPDATES) return undefined;
+    // Whether it was too early is in history: the limit may have changed since.
+    const isTooEarly = check?.hasTask(activation.historyLength ?? 0)
+      ? !check.hasContinued(activation.historyLength ?? 0)
+      : time < this.#begunAt + this.#worker.timing.shortestExecution;
+    if (isTooEarly) return undefined;
     const isNew = new Set(recent.flatMap((turn) => turn.commands.flatMap((command) => ("n" in command ? command.seq : []))));
     if (this.held.isBusy((seq) => !isNew.has(seq))) return undefined;
     const input = carriedInput(this.#turns, this.#worker.codec);

@@ -3,14 +3,16 @@
 // Invariants: every test has a queue of its own.
 
 import { randomUUID } from "node:crypto";
-import type { Logger } from "@holdfast/core";
+import { DEFAULT_LIMITS, jsonCodec, type Logger } from "@holdfast/core";
 import { needTemporalServer, type TemporalServer, type TemporalServerOptions } from "@holdfast/temporal-server";
 import { Holdfast, type OpenOptions } from "holdfast";
 import { afterAll, beforeAll } from "vitest";
 import { Connection, type HistoryEvent } from "../../src/bridge.ts";
 import { downloadHistory } from "../../src/history.ts";
+import { openBackend } from "../../src/index.ts";
 import { PayloadCodecs } from "../../src/payloadCodecs.ts";
 import { api } from "../../src/proto.ts";
+import type { Timing } from "../../src/timing.ts";
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 const { EventType } = api.api.enums.v1;
@@ -30,8 +32,8 @@ export interface Engines {
   kinds(id: string): Promise<string[]>;
 }
 
-/** For all tests of a file. */
-export function engines(options?: TemporalServerOptions): Engines {
+/** For all tests of a file. `timing`: other than users have it. */
+export function engines(options?: TemporalServerOptions, timing?: Partial<Timing>): Engines {
   let server: TemporalServer | undefined;
   let raw: Connection | undefined;
   const opened: Holdfast[] = [];
@@ -65,7 +67,11 @@ export function engines(options?: TemporalServerOptions): Engines {
       return needed(raw);
     },
     open: async (queue = newQueue(), more = {}) => {
-      const holdfast = await Holdfast.open(needed(server).url(queue), { logger: SILENT, ...more });
+      const url = needed(server).url(queue);
+      const settings = { logger: SILENT, codec: jsonCodec, limits: DEFAULT_LIMITS, namespace: undefined };
+      const holdfast = await (timing === undefined
+        ? Holdfast.open(url, { logger: SILENT, ...more })
+        : Holdfast.with({ backend: await openBackend(url, settings, timing) }, { logger: SILENT }));
       opened.push(holdfast);
       return holdfast;
     },

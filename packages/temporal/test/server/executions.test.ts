@@ -3,14 +3,31 @@
 // Invariants: P10 L3 R11 (what was before the loop or receive is kept: results, rollbacks, patches, timers, deadlines, parents).
 
 import { type ChildHandle, Loop, Receive, RollbackError, type Run, signal, type UnitContext, update, workflow } from "holdfast";
-import { describe, test, vi } from "vitest";
-import { engines, LONG } from "./engines.ts";
+import { describe, expect, test, vi } from "vitest";
+import type { HistoryEvent } from "../../src/bridge.ts";
+import { msIfSet } from "../../src/proto.ts";
+import { type Engines, engines, LONG } from "./engines.ts";
 
 /** More than one execution holds. */
 const ROUNDS = 50;
 
+/** How its executions began, the newest first. */
+async function startsOf(on: Engines, id: string): Promise<NonNullable<HistoryEvent["workflowExecutionStartedEventAttributes"]>[]> {
+  const starts = [];
+  let runId = "";
+  do {
+    const start = (await on.events(id, runId))[0]?.workflowExecutionStartedEventAttributes ?? {};
+    starts.push(start);
+    runId = start.continuedExecutionRunId ?? "";
+  } while (runId !== "");
+  return starts;
+}
+
 describe("a run in many executions", () => {
-  const on = engines({ settings: { "limit.historyCount.suggestContinueAsNew": 40, "history.workflowIdReuseMinimalInterval": "0s" } });
+  const on = engines(
+    { settings: { "limit.historyCount.suggestContinueAsNew": 40, "history.workflowIdReuseMinimalInterval": "0s" } },
+    { shortestExecution: 0 },
+  );
 
   /** Iterations with a step each, which commit. */
   const rounds = <C extends UnitContext>(ctx: C, count = ROUNDS, each?: (round: UnitContext, n: number) => Promise<unknown>) =>
@@ -19,13 +36,7 @@ describe("a run in many executions", () => {
       await each?.(round, n);
       return n + 1 >= count ? Loop.break(n + 1) : Loop.continue(n + 1);
     });
-  async function executionsOf(id: string): Promise<number> {
-    for (let count = 1, runId = ""; ; count++) {
-      const [started] = await on.events(id, runId);
-      runId = started?.workflowExecutionStartedEventAttributes?.continuedExecutionRunId ?? "";
-      if (runId === "") return count;
-    }
-  }
+  const executionsOf = async (id: string): Promise<number> => (await startsOf(on, id)).length;
 
   test.concurrent(
     "S1 rollbacks of steps before the loop run after it, once, last first",
@@ -214,6 +225,28 @@ describe("a run in many executions", () => {
       await Promise.all([1, 2].map(() => holdfast.worker({ workflows: [counted], cachedRuns: 0 })));
       const runs = await holdfast.startMany(counted, [{}, {}, {}]);
       for (const run of runs) expect(await run.result()).toEqual(["before", 40, "after"]);
+    },
+    LONG,
+  );
+});
+
+describe("a run that gets updates all the time", () => {
+  const on = engines({ settings: { "limit.historyCount.suggestContinueAsNew": 40 } });
+  test(
+    "M1 R11 the server delays none of its executions, so that no signal waits for one",
+    async () => {
+      const holdfast = await on.open();
+      const entity = workflow({ name: "entity", updates: { add: update<number, number>() } }, async (ctx) => {
+        const { state } = await ctx.receive(0, { updates: { add: (n, sum) => Receive.reply(sum + n, sum + n) }, checkpointEvery: 5 });
+        return state;
+      });
+      await holdfast.worker({ workflows: [entity] });
+      const run = await holdfast.start(entity);
+      let sum = 0;
+      do for (let i = 0; i < 20; i++) expect(await run.update("add", 1, { acceptWithin: "10s" })).toBe(++sum);
+      while ((await startsOf(on, run.id)).length < 4);
+      for (const { firstWorkflowTaskBackoff } of await startsOf(on, run.id)) expect(msIfSet(firstWorkflowTaskBackoff) ?? 0).toBe(0);
+      await run.terminate();
     },
     LONG,
   );

@@ -14,8 +14,8 @@ import { SILENT } from "./support.ts";
 
 /** Longer than a busy machine takes between two heartbeats; a step whose worker died is tried again after it. */
 const LEASE = "5s";
-/** Others take over from a dead worker soon. */
-const TIMING = { sticky: 1_000, ownQueue: 2_000 };
+/** Others take over from a dead worker soon; a run may continue as new at once. */
+const TIMING = { sticky: 1_000, ownQueue: 2_000, shortestExecution: 0 };
 /** For bodies in flight when other code comes: they end where they began. */
 const GRACE = "2s";
 /** Nothing may go through for so many looks, this many milliseconds apart; then the server is asked. */

@@ -160,7 +160,10 @@ const untilClosed = (): boolean => false;
 const sorted = (numbers: readonly number[]): number[] => numbers.toSorted((a, b) => a - b);
 
 describe("five callers of updates and a signal every 5 ms", () => {
-  const on = engines({ settings: { "limit.historyCount.suggestContinueAsNew": 80, "history.workflowIdReuseMinimalInterval": "0s" } });
+  const on = engines(
+    { settings: { "limit.historyCount.suggestContinueAsNew": 80, "history.workflowIdReuseMinimalInterval": "0s" } },
+    { shortestExecution: 0 },
+  );
   const opened = async () => {
     const holdfast = await on.open();
     await holdfast.worker({ workflows: [closing, stopping, renewed, lasting, looping, keyed, patient] });
