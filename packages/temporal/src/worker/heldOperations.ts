@@ -5,7 +5,7 @@
 // Y1 (everything here follows from the jobs and commands of the run, so that replay schedules the same).
 
 import {
-  type ActivityCommand,
+  type CancelRunCommand,
   type CarriedOutBy,
   type Command,
   carriedOutBy,
@@ -17,20 +17,22 @@ import {
   type OpeningCommand,
   type Outcome,
   RunAlreadyExistsError,
-  RunNotFoundError,
   resolveRetry,
+  type SignalRunCommand,
   serializeError,
   type Turn,
+  UnsupportedError,
 } from "@holdfast/core";
 import { activityRetry, workerLost } from "@holdfast/host";
 import type { ActivationJob, CoreCommand } from "../bridge.ts";
-import { attemptOf, canceled, fromFailure, innermost, isTooLate, stepTimeout, type TemporalFailure, timeoutOf } from "../failures.ts";
+import { HOST } from "../client/settings.ts";
+import { attemptOf, fromFailure, innermost, isTooLate, stepTimeout, type TemporalFailure, timeoutOf } from "../failures.ts";
 import type { RecordedOptions } from "../headers.ts";
-import { executionFull } from "../messageLimits.ts";
 import { ANOTHER_WORKER, RETRY_OF } from "../names.ts";
-import { type Returned, readJson, readReturned } from "../payloads.ts";
+import { type Returned, readReturned } from "../payloads.ts";
 import { msOf } from "../proto.ts";
 import type { HistoryCheck } from "./historyCheck.ts";
+import { childFailure, lastBeat, limitOf, messageFailure } from "./outcomes.ts";
 import {
   activityIdOf,
   cancelRun,
@@ -93,6 +95,8 @@ export class HeldOperations {
   readonly #timers = new Set<number>();
   /** Timers after which an operation is scheduled again. */
   readonly #pauses = new Map<number, Held>();
+  /** Children that an earlier execution has started, and that have started. */
+  readonly #childrenBefore = new Set<number>();
   #deadlineTimer: number | undefined;
   #nextSeq = FIRST_OWN_SEQ;
   #commands: CoreCommand[] = [];
@@ -163,7 +167,10 @@ export class HeldOperations {
   restore(turns: readonly Turn[]): void {
     const open = new Set(this.#options.executor.openOperations);
     for (const { commands, time } of turns)
-      for (const command of commands) if ("n" in command && open.has(command.seq)) this.open(command, time);
+      for (const command of commands) {
+        if ("n" in command && open.has(command.seq)) this.open(command, time);
+        else if (command.type === "child") this.#childrenBefore.add(command.seq);
+      }
   }
 
   open(command: OpeningCommand, openedAt: number): void {
@@ -191,15 +198,33 @@ export class HeldOperations {
         );
       }
       case "signalRun":
-        this.#hold(command, openedAt);
-        return this.push(signalRun(command, this.#options.run));
       case "cancelRun":
+        if (command.runId === this.#options.run.workflowId) return this.#sendToSelf(command);
         this.#hold(command, openedAt);
-        return this.push(cancelRun(command, this.#options.run));
+        return this.push(command.type === "signalRun" ? signalRun(command, this.#options.run) : cancelRun(command, this.#options.run));
+      case "childResult":
+        return this.#expectNothingOf(command.child);
       default:
         command satisfies Exclude<OpeningCommand, HeldCommand>;
         return; // the executor settles it by itself, or it needs no more than its record
     }
+  }
+  /** M1: the server delivers no message of a run to itself. It arrives at the end of the turn that sends it. */
+  #sendToSelf(command: SignalRunCommand | CancelRunCommand): void {
+    const { workflowId, execution, payloads } = this.#options.run;
+    const { seq } = command;
+    const message: Job =
+      command.type === "cancelRun"
+        ? { type: "cancel" }
+        : { type: "signal", id: `${workflowId}/~${execution}/${seq}`, name: command.signal, payload: command.payload };
+    this.#jobs.push({ type: "resolve", seq, outcome: { status: "completed", value: payloads.codec.encode(undefined) } }, message);
+  }
+  /** The execution that started it would have heard of its end: this one never does. */
+  #expectNothingOf(child: number): void {
+    if (!this.#childrenBefore.delete(child)) return;
+    const instead = 'Let the child signal the run when it ends, or start it without parentClose "abandon".';
+    const error = new UnsupportedError({ feature: "the result of an abandoned child after a commit of its parent", host: HOST, instead });
+    this.#jobs.push({ type: "resolve", seq: child, outcome: { status: "failed", error: serializeError(error) } });
   }
   #hold(command: HeldCommand, openedAt: number): Held {
     const held: Held = {
@@ -446,7 +471,7 @@ export class HeldOperations {
     let outcome: Outcome;
     if (completed) outcome = { status: "completed", value: payloads.fromTemporal(completed.result) };
     else if (cancelled) outcome = { status: "canceled" };
-    else outcome = childFailure(innermost(failed?.failure), payloads.codec);
+    else outcome = childFailure(innermost(failed?.failure), held.command.id, payloads.codec);
     return { type: "resolve", seq: held.command.seq, outcome };
   }
   messageSent({ seq, failure }: NonNullable<ActivationJob["resolveSignalExternalWorkflow"]>): Job | undefined {
@@ -467,25 +492,4 @@ function withOptions<C extends OpeningCommand>(command: C, recorded: RecordedOpt
   if (recorded === undefined) return command;
   const none = Object.fromEntries((OPTIONS[command.type] ?? []).map((option) => [option, undefined]));
   return { ...command, ...none, ...recorded };
-}
-/** What the last heartbeat before a timeout said of its attempt. */
-function lastBeat(failure: TemporalFailure): { readonly attempt: number; readonly isOver?: boolean } | undefined {
-  const payloads = failure.timeoutFailureInfo?.lastHeartbeatDetails?.payloads ?? [];
-  const { attempt, isOver } = (readJson(payloads[1]) ?? {}) as { readonly attempt?: number; readonly isOver?: boolean };
-  return attempt === undefined ? undefined : { attempt, isOver: isOver === true };
-}
-function limitOf(command: OpeningCommand, limit: "startToClose" | "scheduleToClose" | "scheduleToStart" | "heartbeat"): number | undefined {
-  if (command.type === "activity") return (command as ActivityCommand)[limit];
-  return command.type === "step" || command.type === "transaction" ? command.timeout : undefined;
-}
-function childFailure(failure: TemporalFailure, codec: ScheduledRun["payloads"]["codec"]): Outcome {
-  if (failure.canceledFailureInfo) return { status: "canceled" };
-  return { status: "failed", error: fromFailure(failure, codec) };
-}
-/** The server does not tell an unknown run from a closed one (M12). */
-function messageFailure(failure: TemporalFailure, runId: string, codec: ScheduledRun["payloads"]["codec"]) {
-  const type = failure.applicationFailureInfo?.type;
-  if (failure.canceledFailureInfo) return canceled(undefined);
-  if (type === "SignalCountLimitExceeded") return serializeError(executionFull("signals"));
-  return type === "ExternalWorkflowExecutionNotFound" ? serializeError(new RunNotFoundError({ runId })) : fromFailure(failure, codec);
 }

@@ -241,7 +241,8 @@ export class HostedRun {
 
   /** The turns for what follows from the commands of the turn before. */
   async #turnsThatFollow(activation: WorkflowActivation): Promise<void> {
-    for (let more = this.held.takeJobs(); more.length > 0; more = this.held.takeJobs()) await this.#turn(activation, more);
+    for (let more = this.held.takeJobs(); more.length > 0; more = this.held.takeJobs())
+      await this.#turn(activation, await this.#messages.checked(more));
   }
   /** The time of the next turn: it never goes back. */
   #timeOf(time: number | undefined): number {

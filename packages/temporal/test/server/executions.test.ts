@@ -190,6 +190,25 @@ describe("a run in many executions", () => {
   );
 
   test.concurrent(
+    "L3 the result of a child that was abandoned before the loop is refused, not awaited for ever",
+    async ({ expect }) => {
+      const holdfast = await on.open();
+      const child = workflow("child", async (ctx) => void (await ctx.waitForSignal("never")));
+      const parent = workflow("parent", async (ctx) => {
+        const handle = await ctx.startChild(child, undefined, { id: `${ctx.run.id}-child`, parentClose: "abandon" });
+        await rounds(ctx);
+        return handle.result();
+      });
+      await holdfast.worker({ workflows: [child, parent] });
+      const run = await holdfast.start(parent);
+      await expect(run.result()).rejects.toMatchObject({ cause: { code: "HF_CHILD_FAILED", cause: { code: "HF_UNSUPPORTED" } } });
+      expect(await executionsOf(run.id)).toBeGreaterThan(2);
+      await holdfast.run(`${run.id}-child`).terminate();
+    },
+    LONG,
+  );
+
+  test.concurrent(
     "K1 a cancellation, a signal and a query while executions change",
     async ({ expect }) => {
       const holdfast = await on.open();
