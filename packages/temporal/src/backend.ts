@@ -130,6 +130,7 @@ export class TemporalBackend extends TemporalClient implements Backend {
       limits,
       environment: realEnvironment,
       searchAttributes,
+      executionOf: async (runId) => (await this.get([runId]))[0]?.execution ?? 0,
       timing: this.#timing,
       encode: (value, what): Payload => encodeLimited(codec, value, limits, what),
     });

@@ -128,6 +128,7 @@ function replayWorker(workflow: AnyWorkflow, { codec = jsonCodec, strict = false
     watch: undefined,
     freezeStates: false,
     isStrict: strict,
+    executionOf: async () => 0,
     searchAttributes: () => undefined,
   };
 }

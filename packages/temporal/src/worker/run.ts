@@ -43,7 +43,7 @@ import type { ScheduledRun } from "./schedules.ts";
 
 type InitializeWorkflow = NonNullable<ActivationJob["initializeWorkflow"]>;
 type Status = Omit<ActivationCompletion, "runId">;
-const { WorkflowTaskFailedCause } = api.api.enums.v1;
+const { WorkflowIdReusePolicy, WorkflowTaskFailedCause } = api.api.enums.v1;
 
 /** The server suggests to continue at 90% of its 2,000 updates in one execution; with this many the host does so by itself. */
 const MOST_UPDATES = 1_500;
@@ -236,7 +236,14 @@ export class HostedRun {
     }
     const commands = this.#commandsOf(activation, this.#time, before, check);
     check?.add(activation.historyLength ?? 0, commands, this.held.locals);
+    if (!this.#isReplaying) for (const { startChildWorkflowExecution: child } of commands) if (child) await this.#number(child);
     return commands;
+  }
+  /** P10: a child that restarts a closed run is the next execution of it. Its header says so, with which nothing is compared in replay. */
+  async #number(child: NonNullable<CoreCommand["startChildWorkflowExecution"]>): Promise<void> {
+    if (child.workflowIdReusePolicy !== WorkflowIdReusePolicy.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE) return;
+    const execution = (await this.#worker.executionOf(child.workflowId ?? "")) + 1;
+    if (execution > 1) child.headers = headerOf({ ...startHeader(child.headers), execution });
   }
 
   /** The turns for what follows from the commands of the turn before. */

@@ -27,5 +27,7 @@ export interface RunWorker {
   readonly freezeStates: boolean;
   /** Whether changed options of operations count as a difference in replay (Y2). */
   readonly isStrict: boolean;
+  /** The number of the newest execution of a run; 0 if there is no such run. */
+  executionOf(runId: string): Promise<number>;
   searchAttributes(attributes: Readonly<Record<string, string | number | boolean | null>>): Record<string, TemporalPayload> | undefined;
 }

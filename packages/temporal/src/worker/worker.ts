@@ -57,6 +57,8 @@ export interface TemporalWorkerOptions {
   readonly searchAttributes: (attributes: Readonly<Record<string, string | number | boolean | null>>) => Record<string, TemporalPayload>;
   readonly timing: Timing;
   readonly encode: (value: unknown, what: string) => Payload;
+  /** The number of the newest execution of a run; 0 if there is no such run. */
+  readonly executionOf: (runId: string) => Promise<number>;
 }
 
 export class TemporalWorker implements BackendWorker, RunWorker {
@@ -181,6 +183,9 @@ export class TemporalWorker implements BackendWorker, RunWorker {
     return Object.keys(fields).length === 0 ? undefined : fields;
   }
 
+  executionOf(runId: string): Promise<number> {
+    return this.#options.executionOf(runId);
+  }
   // ── starting ──
 
   async #start(): Promise<void> {
