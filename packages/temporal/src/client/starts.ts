@@ -217,12 +217,14 @@ function retryPolicyOf(retry: NonNullable<RunStart["retry"]>): RetryPolicy {
 }
 
 /** An option is never ignored. */
-function refuseUnsupported({ after, onConflict, retention }: RunStart): void {
+function refuseUnsupported({ after, onConflict, retention, delay = 0, startAt = 0, messages = [] }: RunStart): void {
   const refuse = (feature: string, instead: string): never => {
     throw new UnsupportedError({ feature, host: HOST, instead });
   };
   if (after !== undefined) refuse("after", "Start the run when the other one has closed, or start both as children of one run.");
   refuseRetention(retention);
+  if ((delay > 0 || startAt > Date.now()) && messages.some(({ job }) => job.type === "update"))
+    refuse("updateWithStart with delay or startAt", "Start the run, and send it the update with acceptWithin.");
   if (onConflict === "replace" || onConflict === "debounce")
     refuse(`onConflict "${onConflict}"`, "Signal the run that exists, or open the engine on SQLite or PostgreSQL.");
 }

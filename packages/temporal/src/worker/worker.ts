@@ -203,8 +203,9 @@ export class TemporalWorker implements BackendWorker, RunWorker {
     const main = this.#add({ ...common, queue: this.queue, workflows: hasWorkflows, activities: activities.size > 0 });
     await main.validate();
     if (hasWorkflows) this.#loops.push(this.#pollActivations(main));
-    if (hasWorkflows || activities.size > 0) this.#loops.push(this.#pollTasks(main));
+    this.#loops.push(this.#pollTasks(main));
     if (!hasWorkflows) return;
+    if (!hasWorkflows && activities.size === 0) return; // Core refuses a worker that has nothing to ask for
     const stepQueues = [[this.stepQueue, activityConcurrency] as const];
     if (this.ownQueue !== undefined) stepQueues.push([this.ownQueue, OWN_STEPS]);
     for (const [queue, activitySlots] of stepQueues)

@@ -1,12 +1,13 @@
 // What a Temporal cluster can't offer is refused, never ignored: see REFUSED in lacks.ts.
 
-import { Holdfast, UnsupportedError, workflow } from "holdfast";
+import { Holdfast, UnsupportedError, update, workflow } from "holdfast";
 import { expect, test } from "vitest";
 import { engines, LONG } from "./engines.ts";
 
 const server = engines();
 const { open } = server;
 const child = workflow("child", async () => 1);
+const updated = workflow({ name: "updated", updates: { add: update<number, number>() } }, async () => 1);
 
 test("what the server has no equal for is refused, with a way out", { timeout: LONG }, async () => {
   const engine = await open();
@@ -20,6 +21,8 @@ test("what the server has no equal for is refused, with a way out", { timeout: L
     () => engine.start(child, undefined, { after: "x" }),
     () => engine.start(child, undefined, { id: "x", onConflict: "replace" }),
     () => engine.start(child, undefined, { id: "x", onConflict: "debounce", delay: "1s", maxDelay: "2s" }),
+    () => engine.updateWithStart(updated, undefined, { name: "add", input: 1 }, { delay: "1s" }),
+    () => engine.updateWithStart(updated, undefined, { name: "add", input: 1 }, { startAt: new Date(Date.now() + 60_000) }),
     () => engine.start(kept, undefined),
     () => engine.worker({ workflows: [child, kept] }),
     () => engine.list({ key: "x" }),
