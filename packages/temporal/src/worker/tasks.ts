@@ -9,8 +9,10 @@ import {
   CanceledError,
   type Codec,
   HoldfastError,
+  IllegalCallError,
   isRetryable,
   type Logger,
+  OutOfTurnError,
   type Payload,
   resolveRetry,
   retryDelay,
@@ -57,6 +59,8 @@ export interface TaskContext {
   cached(runId: string): HostedRun | undefined;
   /** The run with its history replayed, for the step `seq`; undefined if it is closed, or no code here can replay it. */
   rehydrated(workflowId: string, runId: string, seq: number): Promise<RehydratedRun | undefined>;
+  /** The function of a step of the run broke a rule of workflow code. */
+  broken(runId: string, error: Error): void;
 }
 export interface RehydratedRun {
   readonly run: HostedRun;
@@ -273,6 +277,11 @@ export class Tasks implements AttemptHost {
     if (running === undefined) return;
     const { core: worker, taskToken, body, isCanceled } = running;
     if (isCanceled) return void this.#report(worker, taskToken, { cancelled: { failure: { canceledFailureInfo: {} } } });
+    if (running.runId !== undefined && (error instanceof OutOfTurnError || error instanceof IllegalCallError)) {
+      // V4: its function has called `ctx`. The run is blocked, and the step is left to a worker with corrected code.
+      this.#context.broken(running.runId, error);
+      return void this.#report(worker, taskToken, returned("declined", attempt.number - 1));
+    }
     const nonRetryable = !isRetryable(error, body.retry) || body.isFinal?.(error) === true;
     const isTooLate = !nonRetryable && this.#isTooLate(running, error);
     const failure = toFailure(serializeError(error), this.#context.codec, {

@@ -18,7 +18,7 @@ import {
   type TurnWatch,
   toError,
 } from "@holdfast/core";
-import { BlockedLog, blockedReason, type Environment, type Timer, TurnQueue, tolerateRejections } from "@holdfast/host";
+import { BlockedLog, blockedReason, type Environment, isBrokenRule, type Timer, TurnQueue, tolerateRejections } from "@holdfast/host";
 import { codeOf, DeterminismGuard, unguardedCodec, Watchdog } from "@holdfast/host/node";
 import type { BackendWorker, RunSnapshot, WorkerSettings } from "holdfast/backend";
 import type { ActivationCompletion, Connection, CoreWorker, TemporalHistory, WorkflowActivation } from "../bridge.ts";
@@ -37,6 +37,8 @@ import { Tasks } from "./tasks.ts";
 /** Steps of the worker's own runs at a time: they are limited by its runs, not by this number. */
 const OWN_STEPS = 1_000;
 const SHORTEST_WATCHDOG = 5_000;
+/** Runs that are remembered because a step of theirs broke a rule. */
+const MOST_BROKEN = 1_000;
 /** Milliseconds that the server waits for the answer to a task, unless a start says otherwise. */
 const TASK_TIMEOUT = 10_000;
 /** Milliseconds after the grace period in which a worker that stops tries to reach the server. */
@@ -55,10 +57,10 @@ export interface TemporalWorkerOptions {
   readonly environment: Environment;
   /** The search attributes for these attributes, as far as they are registered; `null` removes one. */
   readonly searchAttributes: (attributes: Readonly<Record<string, string | number | boolean | null>>) => Record<string, TemporalPayload>;
-  readonly timing: Timing;
-  readonly encode: (value: unknown, what: string) => Payload;
   /** The number of the newest execution of a run; 0 if there is no such run. */
   readonly executionOf: (runId: string) => Promise<number>;
+  readonly timing: Timing;
+  readonly encode: (value: unknown, what: string) => Payload;
 }
 
 export class TemporalWorker implements BackendWorker, RunWorker {
@@ -82,6 +84,8 @@ export class TemporalWorker implements BackendWorker, RunWorker {
   readonly #options: TemporalWorkerOptions;
   readonly #guard: DeterminismGuard | undefined;
   readonly #runs = new Map<string, HostedRun>();
+  /** Runs of which the function of a step broke a rule, with the error. By Temporal's run id. */
+  readonly #broken = new Map<string, Error>();
   readonly #tasks: Tasks;
   readonly #rehydration: Rehydration;
   readonly #cores: CoreWorker[] = [];
@@ -146,6 +150,7 @@ export class TemporalWorker implements BackendWorker, RunWorker {
       encode,
       cached: (runId) => this.#runs.get(runId),
       rehydrated: (workflowId, runId, seq) => this.#rehydration.get(workflowId, runId, seq),
+      broken: (runId, error) => this.#noteBroken(runId, error),
     });
     this.#blockedLog = new BlockedLog(logger, environment);
     this.#restoreRejections = tolerateRejections();
@@ -178,14 +183,14 @@ export class TemporalWorker implements BackendWorker, RunWorker {
   get active(): number {
     return this.#activations + this.#tasks.size;
   }
+  executionOf(runId: string): Promise<number> {
+    return this.#options.executionOf(runId);
+  }
   searchAttributes(attributes: Readonly<Record<string, string | number | boolean | null>>): Record<string, TemporalPayload> | undefined {
     const fields = this.#options.searchAttributes(attributes);
     return Object.keys(fields).length === 0 ? undefined : fields;
   }
 
-  executionOf(runId: string): Promise<number> {
-    return this.#options.executionOf(runId);
-  }
   // ── starting ──
 
   async #start(): Promise<void> {
@@ -200,12 +205,12 @@ export class TemporalWorker implements BackendWorker, RunWorker {
       heartbeatInterval: Math.max(100, Math.min(1_000, lease / 3)),
     };
     const hasWorkflows = workflows.all.length > 0;
+    if (!hasWorkflows && activities.size === 0) return; // Core refuses a worker that has nothing to ask for
     const main = this.#add({ ...common, queue: this.queue, workflows: hasWorkflows, activities: activities.size > 0 });
     await main.validate();
     if (hasWorkflows) this.#loops.push(this.#pollActivations(main));
     this.#loops.push(this.#pollTasks(main));
     if (!hasWorkflows) return;
-    if (!hasWorkflows && activities.size === 0) return; // Core refuses a worker that has nothing to ask for
     const stepQueues = [[this.stepQueue, activityConcurrency] as const];
     if (this.ownQueue !== undefined) stepQueues.push([this.ownQueue, OWN_STEPS]);
     for (const [queue, activitySlots] of stepQueues)
@@ -262,13 +267,21 @@ export class TemporalWorker implements BackendWorker, RunWorker {
       const run = this.#runs.get(runId) ?? this.#begin(activation, this.#download);
       if (run === undefined) return this.#notServed(activation);
       this.#runs.set(runId, run);
+      const broken = this.#broken.get(runId);
+      if (broken !== undefined) return run.failed(broken);
       const status = await run.activate(activation);
       run.executor.reportUnheard();
       if (status.failed) this.#blocked(run);
+      if (status.failed && isBrokenRule(run.problem)) this.#noteBroken(runId, toError(run.problem));
       return status;
     } catch (error) {
       return { failed: { failure: toFailure(serializeError(error), this.codec) } };
     }
+  }
+  /** V4: this code does not advance the run any more; a worker that starts later tries once. */
+  #noteBroken(runId: string, error: Error): void {
+    this.#broken.set(runId, error);
+    for (const oldest of this.#broken.keys()) if (this.#broken.size > MOST_BROKEN) this.#broken.delete(oldest);
   }
   /** V4: the server tries again; one line for all runs that are blocked for the same reason. */
   #blocked({ workflowId, workflow, problem }: HostedRun): void {

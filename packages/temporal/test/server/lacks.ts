@@ -27,10 +27,6 @@ export const LACKS = {
   },
   "V3 an operation that was taken out is passed over, also if the run waits at it": REMOVED,
   "V3 resume of an open run is a wake-up: code that has taken out the operation it waits at goes on": REMOVED,
-  "V4 a turn that broke a rule is not computed again by itself, nor for messages, which are kept": {
-    feature: "a run that broke a rule waits for changed code",
-    why: "the server retries every task that failed",
-  },
   "M3 P10 a start that is repeated under its key is one run": {
     feature: "a start with an id and an idempotency key is found by either of them",
     why: "the workflow id is the only key of a start: with both, the id decides",
