@@ -79,7 +79,12 @@ export class Histories {
     if (run.historyLength > MOST_EVENTS) return { ...run, waitingFor: pendingWords(description) };
     const log = await this.#log(description);
     const words = [...(await this.#taken(description)), ...retryWords(run, description), ...log.waitingFor()];
-    return { ...run, error: run.error ?? log.lastFailure(), waitingFor: words.length === 0 ? ["a signal or update"] : words };
+    return {
+      ...run,
+      error: run.error ?? log.lastFailure(),
+      availableAt: run.availableAt ?? log.nextAt(),
+      waitingFor: words.length === 0 ? ["a signal or update"] : words,
+    };
   }
   /** For a run that no worker has begun. */
   async #begins({ availableAt = 0 }: RunSnapshot, description: Description): Promise<string[]> {

@@ -18,7 +18,7 @@ import { adviseHere } from "../advice.ts";
 import type { HistoryEvent } from "../bridge.ts";
 import { fromFailure, innermost, type TemporalFailure } from "../failures.ts";
 import { activityHeader } from "../headers.ts";
-import { HOST_TIMERS, ROLLBACK_SUFFIX, STEP_TYPE } from "../names.ts";
+import { boundedId, HOST_TIMERS, RETRY_OF, ROLLBACK_SUFFIX, STEP_TYPE } from "../names.ts";
 import { type Payloads, readJson, readReturned, type TemporalPayload } from "../payloads.ts";
 import { api, msIfSet } from "../proto.ts";
 import { patchOf } from "../worker/patches.ts";
@@ -98,13 +98,21 @@ export class OperationLog {
     const { timerStartedEventAttributes: timer, timerFiredEventAttributes: fired, timerCanceledEventAttributes: stopped } = event;
     if (timer) {
       const draft = this.#opened(event, at, { type: "sleep", location: `timer ${timer.timerId}` });
-      if (draft !== undefined) draft.dueAt = at + (msIfSet(timer.startToFireTimeout) ?? 0);
+      const dueAt = at + (msIfSet(timer.startToFireTimeout) ?? 0);
+      if (draft !== undefined) draft.dueAt = dueAt;
+      else this.#backsOff(readJson(event.userMetadata?.summary), dueAt);
     } else if (fired) end(this.#of(fired.startedEventId), "completed", at);
     else if (stopped) {
       const draft = this.#of(stopped.startedEventId);
       // The timeout of an operation that has ended otherwise.
       end(draft, draft?.type === "sleep" ? "canceled" : "completed", at);
     } else this.#addMessage(event, at);
+  }
+  /** The timer of a local step whose next attempt is due later. */
+  #backsOff(summary: unknown, dueAt: number): void {
+    if (typeof summary !== "string" || !summary.startsWith(`${RETRY_OF} `)) return;
+    const draft = this.#byActivityId.get(boundedId(summary.slice(RETRY_OF.length + 1)));
+    if (draft !== undefined) Object.assign(draft, { retryAt: dueAt, current: draft.attempts.length + 1 });
   }
   #addMessage(event: HistoryEvent, at: number): void {
     const {
@@ -231,6 +239,7 @@ export class OperationLog {
     const draft = known?.endedAt === undefined && known !== undefined ? known : this.#opened(event, at, { type, location: id });
     if (draft === undefined) return;
     this.#byActivityId.set(id, draft);
+    Object.assign(draft, { retryAt: undefined, current: undefined });
     const number = data.attempt ?? 1;
     const ended = new Date(at);
     if (type === "step")
@@ -340,6 +349,11 @@ export class OperationLog {
       const { type, location, childId, retryAt, scheduledAt, error } = draft;
       return { type, location, words: inWords(draft), childId, retryAt, openedAt: scheduledAt.getTime(), error };
     });
+  }
+  /** When it goes on by itself, at the earliest: the next timer, or the next attempt of an operation. */
+  nextAt(): number | undefined {
+    const times = this.#drafts.filter(({ endedAt }) => endedAt === undefined).flatMap(({ dueAt, retryAt }) => dueAt ?? retryAt ?? []);
+    return times.length === 0 ? undefined : Math.min(...times);
   }
   waitingFor(): string[] {
     return this.#drafts.filter(({ endedAt }) => endedAt === undefined).map(inWords);

@@ -64,3 +64,27 @@ test(
   },
   LONG,
 );
+
+test(
+  "P11 D8 a run that sleeps, or whose local step is tried again, says when it goes on",
+  async () => {
+    const engine = await on.open();
+    const later = workflow("later", async (ctx, what: "sleep" | "step") => {
+      if (what === "sleep") return ctx.sleep("1h");
+      const retry = { initialInterval: "1h" } as const;
+      return ctx.step("flaky", () => Promise.reject(new Error("not yet")), { local: true, retry });
+    });
+    await engine.worker({ workflows: [later] });
+    const sleeping = await engine.start(later, "sleep");
+    const retrying = await engine.start(later, "step");
+    const hasTime = async () =>
+      [await sleeping.describe(), await retrying.describe()].map(({ availableAt }) => availableAt instanceof Date);
+    await expect.poll(hasTime).toEqual([true, true]);
+    const [availableAt = new Date(0)] = [(await sleeping.describe()).availableAt];
+    expect(availableAt.getTime()).toBeGreaterThan(Date.now() + 3_500_000);
+    expect((await retrying.describe()).waitingFor).toEqual([expect.stringMatching(/^step flaky \(attempt 2 at 20/)]);
+    expect(await retrying.why()).toMatchObject([{ kind: "retrying", location: "flaky" }]);
+    await Promise.all([sleeping.terminate(), retrying.terminate()]);
+  },
+  LONG,
+);
