@@ -39,6 +39,7 @@ export abstract class ProcessCode implements CodeHost {
 export class CommandCode extends ProcessCode {
   readonly #settings: Settings;
   readonly #cwd: string;
+  readonly #closed = new AbortController();
   #started: Promise<CodeProcess> | undefined;
   constructor(settings: Settings, cwd: string) {
     super();
@@ -53,10 +54,11 @@ export class CommandCode extends ProcessCode {
     const files = new Entries(this.#settings).files();
     if (files.length === 0)
       throw new HoldfastError("There is no code here: no file matches `entry` of the configuration.", { code: "HF_NO_CODE" });
-    const { process } = await startCode(loadRequest(this.#settings, files, this.#cwd));
+    const { process } = await startCode(loadRequest(this.#settings, files, this.#cwd), this.#closed.signal);
     return process;
   }
   async close(): Promise<void> {
+    this.#closed.abort();
     (await this.#started?.catch(() => undefined))?.kill();
   }
 }

@@ -1,7 +1,7 @@
 // The user's code beside a server: loaded, loaded again on each save, restarted when its process ends.
 // Owns: the process that has the code now, the next one while it loads, and a spare one that waits for the next save.
 // Invariants: new code takes over only once it is loaded; if it can't be loaded, the old code goes on. When `reloaded` is reported, the old
-// code claims nothing any more.
+// code claims nothing any more. A save ends the load of what was saved before it, so that code that never returns holds up nothing.
 
 import { statSync } from "node:fs";
 import { basename, dirname } from "node:path";
@@ -36,10 +36,14 @@ export interface LiveCodeOptions {
   /** Called when the configuration may have changed. Undefined: it is read once, and a change of it is reported. */
   readonly config?: ConfigWatch | undefined;
   readonly events: LiveCodeEvents;
+  /** How long code may take, in milliseconds. Default: `PATIENCE`. */
+  readonly patience?: typeof PATIENCE | undefined;
 }
 
 /** On save: open runs that are replayed, and how many milliseconds that may take. */
 const REPLAY = { most: 200, within: 1_000 };
+/** Milliseconds until a load, or a replay that should have ended long ago, is taken for one that never ends. */
+const PATIENCE = { load: 30_000, replay: 30_000 };
 /** Milliseconds that saves are gathered. */
 const GATHER = 40;
 /** Milliseconds that the old code gets for what it is doing. */
@@ -58,12 +62,16 @@ export class LiveCode extends ProcessCode {
   #files: ReadonlySet<string> = new Set();
   #found: readonly string[] = [];
   #current: CodeProcess | undefined;
+  /** The one that loads the code now, or replays open runs with it. */
+  #next: CodeProcess | undefined;
   #spare: CodeProcess | undefined;
   readonly #retiring = new Set<Promise<unknown>>();
   #hasProblem = false;
   #changed = new Set<string>();
   #gathering: NodeJS.Timeout | undefined;
   #busy: Promise<void> = Promise.resolve();
+  /** How often the code was to be loaded: only the newest load counts. */
+  #loads = 0;
   #deaths = 0;
   #isClosed = false;
 
@@ -76,9 +84,9 @@ export class LiveCode extends ProcessCode {
   /** The first load. Problems are returned; a save may fix them. */
   async start(): Promise<LoadResult> {
     this.#found = this.#options.entries.files();
-    const result = await this.#replace(undefined);
-    this.#prepareSpare();
-    return result;
+    this.#watchFolders();
+    const result = await this.#newest(() => this.#replace(undefined));
+    return result ?? { workflows: [], files: [], problem: undefined };
   }
   protected override async process(): Promise<CodeProcess> {
     if (this.#current?.isAlive === true) return this.#current;
@@ -87,12 +95,16 @@ export class LiveCode extends ProcessCode {
   get pid(): number | undefined {
     return this.#current?.pid;
   }
+  get isLoading(): boolean {
+    return this.#next !== undefined;
+  }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#gathering);
     this.#watch.close();
     this.#spare?.kill();
+    this.#next?.kill();
     await this.#busy;
     await Promise.all([this.#current?.retire(), ...this.#retiring]);
   }
@@ -144,38 +156,60 @@ export class LiveCode extends ProcessCode {
     }
     return false;
   }
-  /** Undefined: it is closed. */
+  /** Undefined: it is closed, or something else was saved since. */
   #reload(): Promise<LoadResult | undefined> {
-    const reloaded = this.#busy.then(async () => {
-      if (this.#isClosed) return undefined;
+    return this.#newest(async () => {
       this.#found = this.#options.entries.files();
       const old = this.#current;
       let open: OpenRunsResult | undefined;
       const result = await this.#replace(async (next) => {
-        if (this.#options.workers !== undefined) open = await next.call("replayOpen", REPLAY);
+        const { workers, patience = PATIENCE } = this.#options;
+        if (workers === undefined) return;
+        open = await within(patience.replay, next, next.call("replayOpen", REPLAY), "did not return while open runs were replayed");
       });
-      this.#prepareSpare();
-      if (result.problem !== undefined) this.#options.events.error(result.problem);
-      else if (old !== this.#current) this.#options.events.reloaded(result.workflows, open);
+      if (result?.problem !== undefined) this.#options.events.error(result.problem);
+      else if (result !== undefined && old !== this.#current) this.#options.events.reloaded(result.workflows, open);
       return result;
     });
-    this.#busy = reloaded.then(() => {});
-    return reloaded;
+  }
+  /** Instead of a load that is under way: what was saved since is not in that one. */
+  #newest(load: () => Promise<LoadResult | undefined>): Promise<LoadResult | undefined> {
+    const number = ++this.#loads;
+    this.#next?.kill();
+    return this.#inTurn(async () => (number === this.#loads ? load() : undefined));
+  }
+  #inTurn(load: () => Promise<LoadResult | undefined>): Promise<LoadResult | undefined> {
+    const loaded = this.#busy.then(async () => {
+      if (this.#isClosed) return undefined;
+      const result = await load();
+      this.#prepareSpare();
+      return result;
+    });
+    this.#busy = loaded.then(() => {});
+    return loaded;
   }
 
   // ── processes ──
 
-  /** Loads the code in a new process, which takes over if it can. `check` is called before that. */
-  async #replace(check: ((next: CodeProcess) => Promise<void>) | undefined): Promise<LoadResult> {
+  /** Loads the code in a new process, which takes over if it can. `check` is called before that. Undefined: another load is to be used. */
+  async #replace(check: ((next: CodeProcess) => Promise<void>) | undefined): Promise<LoadResult | undefined> {
     const { settings, cwd, entries, workers } = this.#options;
+    const number = this.#loads;
+    const isOver = () => this.#isClosed || number !== this.#loads;
     const next = this.#spare?.isAlive === true ? this.#spare : new CodeProcess(cwd);
     this.#spare = undefined;
+    this.#next = next;
     let result = await this.#loaded(next, entries, settings, cwd);
     this.#files = new Set([...result.files, ...(result.problem === undefined ? [] : this.#files)]);
     this.#watchFolders();
     if (result.problem === undefined) {
       try {
         await check?.(next);
+        this.#next = undefined;
+        if (isOver()) {
+          next.kill();
+          return undefined;
+        }
         const old = this.#current;
         // The old code stops claiming before the new code begins: from then on only the new code gets runs.
         if (old !== undefined) await this.#retire(old);
@@ -183,23 +217,32 @@ export class LiveCode extends ProcessCode {
         this.#current = next;
         this.#supervise(next);
       } catch (error) {
-        const how = next.isAlive ? (error as Error).message : `The code ended the process (${endText(await next.ended)}).`;
+        const how =
+          next.isAlive || error instanceof Endless
+            ? (error as Error).message
+            : `The code ended the process (${endText(await next.ended)}).`;
         result = { ...result, problem: how };
         // It could not begin, and the old code has ended: the store may be back soon.
-        if (this.#current === undefined) setTimeout(() => this.#restart(), LONGEST_PAUSE / 10).unref();
+        if (this.#current === undefined && !isOver()) setTimeout(() => this.#restart(), LONGEST_PAUSE / 10).unref();
       }
     }
-    this.#hasProblem = result.problem !== undefined;
-    if (this.#hasProblem) next.kill();
+    this.#next = undefined;
+    const hasProblem = result.problem !== undefined;
+    if (hasProblem) next.kill();
+    if (hasProblem && isOver()) return undefined;
+    this.#hasProblem = hasProblem;
     return result;
   }
   async #loaded(next: CodeProcess, entries: Entries, settings: Settings, cwd: string): Promise<LoadResult> {
     try {
-      return await next.call("load", loadRequest(settings, entries.required(), cwd));
+      const { load } = this.#options.patience ?? PATIENCE;
+      const loading = next.call("load", loadRequest(settings, entries.required(), cwd));
+      return await within(load, next, loading, `was not loaded within ${load / 1_000} s`);
     } catch (error) {
-      const how = next.isAlive
-        ? (error as Error).message
-        : `The code ended the process while it was loaded (${endText(await next.ended)}).`;
+      const how =
+        next.isAlive || error instanceof Endless
+          ? (error as Error).message
+          : `The code ended the process while it was loaded (${endText(await next.ended)}).`;
       return { workflows: [], files: [...this.#found], problem: how };
     }
   }
@@ -231,11 +274,11 @@ export class LiveCode extends ProcessCode {
     });
   }
   #restart(): void {
-    this.#busy = this.#busy.then(async () => {
-      if (this.#isClosed || this.#current !== undefined) return;
+    void this.#inTurn(async () => {
+      if (this.#current !== undefined) return undefined;
       const result = await this.#replace(undefined);
-      this.#prepareSpare();
-      if (result.problem !== undefined) this.#options.events.error(result.problem);
+      if (result?.problem !== undefined) this.#options.events.error(result.problem);
+      return result;
     });
   }
 
@@ -250,6 +293,25 @@ export class LiveCode extends ProcessCode {
       if (existing === folder) for (const inner of subfolders(folder)) folders.add(inner);
     }
     this.#watch.set(folders);
+  }
+}
+
+/** Code that does not return, and never will. */
+class Endless extends Error {}
+
+/** Ends the process if it does not answer in time. */
+async function within<T>(ms: number, process: CodeProcess, answer: Promise<T>, what: string): Promise<T> {
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    process.kill();
+  }, ms);
+  try {
+    return await answer;
+  } catch (error) {
+    throw isLate ? new Endless(`The code ${what}. It may have a loop without an end, or wait for something.`) : error;
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -29,10 +29,21 @@ export interface ReplayPoolOptions {
   readonly patience?: number | undefined;
 }
 
-/** Loads the code in a new process. Code that can't be loaded is a usage error that names file and line. */
-export async function startCode(load: LoadRequest): Promise<{ readonly process: CodeProcess; readonly loaded: LoadResult }> {
+/**
+ * Loads the code in a new process. Code that can't be loaded is a usage error that names file and line. `signal` ends a load that is under
+ * way: code may never return.
+ */
+export async function startCode(
+  load: LoadRequest,
+  signal?: AbortSignal | undefined,
+): Promise<{ readonly process: CodeProcess; readonly loaded: LoadResult }> {
+  signal?.throwIfAborted();
   const process = new CodeProcess(load.cwd);
-  const loaded = await process.call("load", load).catch(async (error: unknown) => {
+  const stop = () => process.kill();
+  signal?.addEventListener("abort", stop, { once: true });
+  const loading = process.call("load", load).finally(() => signal?.removeEventListener("abort", stop));
+  const loaded = await loading.catch(async (error: unknown) => {
+    signal?.throwIfAborted();
     if (process.isAlive) {
       process.kill();
       throw error;
@@ -47,11 +58,11 @@ export async function startCode(load: LoadRequest): Promise<{ readonly process: 
 }
 
 export async function replayAll(items: readonly ReplayItem[] | AsyncIterable<ReplayItem>, options: ReplayPoolOptions): Promise<void> {
-  const { process: first } = await startCode(options.load);
+  const { process: first } = await startCode(options.load, options.signal);
   const work = new Work(items);
   const lanes = [lane(first, work, options)];
   const most = Math.min(options.processes ?? availableParallelism(), Math.ceil(options.expected / WORTH));
-  while (lanes.length < most) lanes.push(startCode(options.load).then(({ process }) => lane(process, work, options)));
+  while (lanes.length < most) lanes.push(startCode(options.load, options.signal).then(({ process }) => lane(process, work, options)));
   // If one fails, the others end: no process is left when this returns.
   for (const one of lanes) one.catch(() => work.end());
   for (const outcome of await Promise.allSettled(lanes)) if (outcome.status === "rejected") throw outcome.reason;
@@ -101,7 +112,7 @@ async function lane(first: CodeProcess, work: Work, options: ReplayPoolOptions):
   try {
     for (let batch = await work.take(); batch.length > 0; batch = await work.take()) {
       options.signal?.throwIfAborted();
-      if (!process.isAlive) ({ process } = await startCode(options.load));
+      if (!process.isAlive) ({ process } = await startCode(options.load, options.signal));
       const { left, reason } = await replayBatch(process, batch, options);
       options.signal?.throwIfAborted();
       const [only, ...others] = left;

@@ -7,8 +7,16 @@ import { Entries } from "../code/entries.ts";
 import type { Settings } from "../config/settings.ts";
 import { type Check, failed, passed, warned } from "./checks.ts";
 
-export async function checkEntry(settings: Settings, cwd: string): Promise<Check> {
+/** How long loading may take, in milliseconds. */
+const PATIENCE = 30_000;
+
+export async function checkEntry(settings: Settings, cwd: string, patience = PATIENCE): Promise<Check> {
   const code = new CommandCode(settings, cwd);
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    void code.close();
+  }, patience);
   try {
     const files = new Entries(settings).files();
     if (files.length === 0) {
@@ -21,8 +29,11 @@ export async function checkEntry(settings: Settings, cwd: string): Promise<Check
     const where = `${files.length} ${files.length === 1 ? "file" : "files"}`;
     return passed("entry", `${where}: ${[...new Set(names)].join(", ")}`);
   } catch (error) {
+    const endless = "It may have a loop without an end, or wait for something.";
+    if (isLate) return failed("entry", `The code was not loaded within ${patience / 1_000} s`, endless);
     return failed("entry", error instanceof Error ? error.message : String(error), "Fix the code so that it loads.");
   } finally {
+    clearTimeout(timer);
     await code.close();
   }
 }

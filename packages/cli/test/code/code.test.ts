@@ -161,6 +161,74 @@ test("beside a server, code is replaced on save, and open runs are replayed firs
   expect(reloads).toHaveLength(3);
 });
 
+describe("code that never returns", () => {
+  const LOOP = `${ORDER}for (;;) {}\n`;
+  interface Live {
+    readonly code: LiveCode;
+    readonly events: string[];
+  }
+  async function live(folder: string, patience?: { load: number; replay: number }): Promise<Live> {
+    const settings = await resolveSettings({}, {}, folder);
+    const events: string[] = [];
+    const code = new LiveCode({
+      settings,
+      entries: new Entries(settings),
+      cwd: folder,
+      workers: settings.workers,
+      patience,
+      events: { reloaded: (names) => void events.push(`reloaded ${names}`), error: (message) => void events.push(message) },
+    });
+    onTestFinished(() => code.close());
+    return { code, events };
+  }
+
+  test("is replaced by the next save, also while it is loaded for the first time", async () => {
+    const folder = project({ "workflows.ts": LOOP });
+    const { code, events } = await live(folder);
+    const started = code.start();
+    write(folder, { "workflows.ts": ORDER });
+    await until(() => events.length > 0);
+    expect(events).toEqual(["reloaded order"]);
+    await expect(started).resolves.toEqual({ workflows: [], files: [], problem: undefined });
+
+    write(folder, { "workflows.ts": LOOP });
+    await until(() => code.isLoading);
+    const before = code.pid;
+    write(folder, { "workflows.ts": `${ORDER}// fixed\n` });
+    await until(() => events.length > 1);
+    expect(events).toEqual(["reloaded order", "reloaded order"]);
+    expect(code.pid).not.toBe(before);
+  });
+
+  test("does not hold up the end", async () => {
+    const { code } = await live(project({ "workflows.ts": LOOP }));
+    const started = code.start();
+    await until(() => code.isLoading);
+    await code.close();
+    await started;
+  });
+
+  test("is reported after a while, at load and in a replay, and the old code goes on", async () => {
+    const folder = project({ "workflows.ts": ORDER });
+    const patience = { load: 60_000, replay: 60_000 };
+    const { code, events } = await live(folder, patience);
+    await code.start();
+    const before = code.pid;
+    const engine = await Holdfast.open(`file:${folder}/.holdfast/holdfast.db`);
+    onTestFinished(() => engine.close());
+    const first = await engine.start("order", { n: 1 }, { id: "a", version: "2" });
+    await until(async () => (await first.describe()).status === "sleeping");
+    patience.replay = 200;
+    write(folder, { "workflows.ts": ORDER.replace('await ctx.step("charge"', 'for (;;) {}\n    await ctx.step("charge"') });
+    await until(() => events.length === 1);
+    patience.load = 200;
+    write(folder, { "workflows.ts": LOOP });
+    await until(() => events.length === 2);
+    expect(events).toEqual([expect.stringMatching(/did not return while open runs/), expect.stringMatching(/not loaded within 0.2 s/)]);
+    expect(code.pid).toBe(before);
+  });
+});
+
 test("a process whose parent is killed while it starts ends, too", async () => {
   const program = `import { CodeProcess } from ${JSON.stringify(new URL("../../dist/code/process.js", import.meta.url).href)};
 console.log(new CodeProcess(process.cwd()).pid);

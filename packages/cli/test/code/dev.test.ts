@@ -214,6 +214,14 @@ test("a configuration may come later, and name another port", async () => {
   await expect(openHttp(String(again["url"])).call("health")).resolves.toMatchObject({ ok: true });
 });
 
+test.each(["dev", "dashboard", "worker"])("%s ends by SIGTERM with 0 while the code never returns", async (name) => {
+  const folder = project({ "workflows.ts": `process.stderr.write("loading");\nfor (;;) {}\n` });
+  const command = new CommandProcess([name, "-o", "jsonl", ...(name === "worker" ? [] : ["--port", "0"])], folder);
+  await until(() => command.stderr.includes("loading"));
+  command.child.kill("SIGTERM");
+  await expect(command.ended).resolves.toEqual({ code: 0, signal: null });
+});
+
 describe("the store", () => {
   test("is deleted first with --fresh", async () => {
     const folder = project({ "workflows.ts": ORDER });

@@ -32,8 +32,10 @@ export async function serveDashboard(session: Session, _: readonly [], flags: Se
   const options = { ...plan.options, code };
   const { console, close } = await consoleOf(settings, options, plan.options.readOnly === true);
   try {
-    const [listening, loaded] = await Promise.all([listenAs(console, plan), code?.start()]);
+    const listening = await listenAs(console, plan);
     try {
+      const loaded = await Promise.race([code?.start(), ended]);
+      if (typeof loaded === "number") return loaded;
       const page = { url: listening.url, token: plan.token, store: settings.url, workflows: loaded?.workflows ?? [] };
       sayReady(session, "Dashboard", page);
       if (loaded?.problem !== undefined) sayError(session, loaded.problem);

@@ -51,7 +51,9 @@ export async function serveDev(session: Session, _: readonly [], flags: DevFlags
   try {
     const opened = await DevServer.open(settings, plan, code);
     server = opened;
-    const [url, loaded] = await Promise.all([opened.listen(), code.start()]);
+    const begun = await Promise.race([Promise.all([opened.listen(), code.start()]), ended]);
+    if (typeof begun === "number") return begun;
+    const [url, loaded] = begun;
     let { workflows } = loaded;
     sayReady(session, "Ready", { url, token: plan.token, store: settings.url, workflows });
     if (loaded.problem !== undefined) sayError(session, loaded.problem);

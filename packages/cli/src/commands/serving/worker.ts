@@ -30,7 +30,9 @@ export async function runWorker(session: Session, _: readonly [], flags: WorkerF
   const workers = workersOf(settings.workers, flags.queue, concurrency);
   const files = new Entries(settings).required();
   const ended = asked(io.signal);
-  const { process: code, loaded } = await startCode(loadRequest(settings, files, io.cwd));
+  const begun = await Promise.race([startCode(loadRequest(settings, files, io.cwd), io.signal), ended]);
+  if (typeof begun === "number") return begun;
+  const { process: code, loaded } = begun;
   const health =
     port === undefined
       ? undefined
