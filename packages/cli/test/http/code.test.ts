@@ -1,5 +1,6 @@
 // What needs the code of workflows: checks of values and queries, by what workers have registered, by a code host, and without either.
 
+import { HoldfastError } from "holdfast";
 import { describe, expect, test } from "vitest";
 import type { CodeHost, RunForQuery } from "../../src/api/context.ts";
 import { createConsole } from "../../src/server/index.ts";
@@ -44,6 +45,14 @@ describe.each(STORES)("on %s, by what workers have registered", (store) => {
     expect((await world.ask("PUT", "schedules/bad", { body: schedule })).status).toBe(400);
     expect((await world.ask("POST", "runs/messages/signals/approve", { body: { by: "me" } })).status).toBe(202);
   });
+  test("an input that may be left out is not missed, and is checked where it is given", async () => {
+    const begun = (more: object) => world.ask("POST", "runs", { body: { workflow: "maybe", ...more } });
+    expect((await begun({ id: "left-out" })).status).toBe(201);
+    await expect(world.engine.run("left-out").result()).resolves.toBe("nothing");
+    expect((await begun({ input: { n: "1" } })).status).toBe(400);
+    expect((await begun({ input: { n: 1 } })).status).toBe(201);
+    expect((await world.ask("POST", "runs", { body: { workflow: "order" } })).status).toBe(400);
+  });
   test("a query is answered where a worker of this process serves the workflow", async () => {
     expect((await start({ n: 4 }, { id: "asked" })).status).toBe(201);
     const query = async () => (await world.ask("POST", "runs/asked/queries/total", { body: 1 })).text();
@@ -87,6 +96,23 @@ describe("by a code host", () => {
     expect(await (await call("GET", "runs/with-state/source")).json()).toEqual({ source: null });
     expect((await call("GET", "runs/nothing/source")).status).toBe(404);
     expect(((await (await call("GET", "health")).json()) as { features: { code: boolean } }).features.code).toBe(true);
+    await console.close();
+  });
+  test("code that can't be loaded, or lacks the workflow, stops neither starts nor messages: what workers registered counts", async () => {
+    const lacks = () => Promise.reject(new HoldfastError("The code has no such workflow.", { code: "HF_NO_CODE" }));
+    const console = createConsole(world.engine, {
+      tokens: TOKEN_ENTRIES,
+      code: { describe: lacks, query: lacks, source: lacks, validate: lacks },
+    });
+    const call = (method: string, path: string, body?: unknown) =>
+      ask(console.fetch, `http://localhost/api/v1/${path}`, { method, ...(body !== undefined && { body }) });
+    const { workflows } = (await (await call("GET", "workflows")).json()) as { workflows: { name: string }[] };
+    expect(workflows.map(({ name }) => name)).toContain("order");
+    expect((await call("POST", "runs", { workflow: "order", input: { n: "x" } })).status).toBe(400);
+    expect((await call("POST", "runs", { workflow: "order", input: { n: 1 }, id: "not-here" })).status).toBe(201);
+    expect((await call("POST", "runs/not-here/signals/approve", { by: "me" })).status).toBe(202);
+    expect((await call("PUT", "schedules/not-here", { workflow: "elsewhere", every: "1d" })).status).toBe(200);
+    expect((await call("POST", "runs/not-here/queries/total")).status).toBe(409);
     await console.close();
   });
   test("without code: 409 HF_NO_CODE", async () => {

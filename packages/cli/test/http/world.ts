@@ -66,6 +66,8 @@ const blocked = workflow("blocked", async (_ctx, _input: unknown) => {
 });
 const parent = workflow("parent", async (ctx, _input: unknown) => ctx.child(waiting, { of: "parent" }));
 const echo = workflow("echo", async (_ctx, input: unknown) => input);
+/** Its input may be left out. */
+const maybe = workflow({ name: "maybe", input: z.object({ n: z.number() }).optional() }, async (_ctx, input) => input?.n ?? "nothing");
 
 export interface World {
   readonly engine: Holdfast;
@@ -106,7 +108,7 @@ export function worldOn(store: StoreName, options: ConsoleOptions = {}, internal
     if (store === "sqlite") folder = mkdtempSync(join(tmpdir(), "holdfast-console-"));
     const url = (await server?.createDatabase()) ?? (folder === undefined ? "memory:" : `file:${join(folder, "app.db")}`);
     engine = await Holdfast.open(url, { logger: QUIET });
-    await engine.worker({ workflows: [order, waiting, failing, retrying, blocked, parent, echo], determinism: "off" });
+    await engine.worker({ workflows: [order, waiting, failing, retrying, blocked, parent, echo, maybe], determinism: "off" });
     console = createConsole(engine, { tokens: TOKEN_ENTRIES, ...options }, internals);
   });
   afterAll(async () => {

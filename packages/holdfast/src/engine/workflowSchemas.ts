@@ -46,23 +46,43 @@ function schemasOf(specs: Readonly<Record<string, { readonly schema?: unknown }>
   return Object.fromEntries(Object.entries(specs).map(([name, { schema }]) => [name, jsonSchemaOf(schema) ?? {}]));
 }
 
+/** JSON Schema has no word for a value that may be left out as a whole. */
+const OPTIONAL = "x-optional";
+
+/** Whether a value that a worker has registered this schema for may be left out. */
+export function isOptional(schema: JsonSchema): boolean {
+  return schema[OPTIONAL] === true;
+}
+
 /** What a caller has to pass: before the schema transforms it. */
 function jsonSchemaOf(schema: unknown): JsonSchema | undefined {
-  const { jsonSchema } = (schema as { readonly "~standard"?: StandardProps } | undefined)?.["~standard"] ?? {};
+  const { jsonSchema, validate } = (schema as { readonly "~standard"?: StandardProps } | undefined)?.["~standard"] ?? {};
   if (jsonSchema === undefined) return undefined;
   for (const target of TARGETS) {
     try {
       const found = jsonSchema.input({ target });
+      if (typeof found !== "object" || found === null) continue;
       // Plain JSON, or it can't be kept.
-      if (typeof found === "object" && found !== null) return JSON.parse(JSON.stringify(found)) as JsonSchema;
+      return JSON.parse(JSON.stringify({ ...found, ...(acceptsNothing(validate) && { [OPTIONAL]: true }) })) as JsonSchema;
     } catch {
       // The library can't write this schema for that target.
     }
   }
   return undefined;
 }
+/** As far as that can be told at once. */
+function acceptsNothing(validate: StandardProps["validate"]): boolean {
+  try {
+    const result = validate?.(undefined);
+    if (result instanceof Promise) result.catch(() => undefined);
+    return typeof result === "object" && result !== null && "value" in result && !("issues" in result && result.issues !== undefined);
+  } catch {
+    return false;
+  }
+}
 /** Standard JSON Schema, which libraries add to Standard Schema. */
 interface StandardProps {
+  readonly validate?: ((value: unknown) => unknown) | undefined;
   readonly jsonSchema?: { readonly input: (options: { readonly target: string }) => unknown } | undefined;
 }
 

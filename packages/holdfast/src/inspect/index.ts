@@ -2,7 +2,7 @@
 // Owns: nothing; it only re-exports.
 // Invariants: nothing behind it writes.
 
-export { workflowSchemas } from "../engine/workflowSchemas.ts";
+export { isOptional, workflowSchemas } from "../engine/workflowSchemas.ts";
 export { inspect, type OpenReadOnlyOptions, openReadOnly } from "./inspect.ts";
 export {
   type ReplayResult,

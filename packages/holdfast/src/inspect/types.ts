@@ -112,7 +112,10 @@ export interface InspectedExecution {
 
 /** A JSON Schema. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
-/** What the messages of a workflow look like. A message without a schema is `{}`, which accepts everything. */
+/**
+ * What the messages of a workflow look like. A message without a schema is `{}`, which accepts everything. JSON Schema can't say that a value
+ * may be left out as a whole: `isOptional` tells.
+ */
 export interface WorkflowSchemas {
   /** Absent: the workflow has no schema for its input, or one that can't be written as JSON Schema. */
   readonly input?: JsonSchema | undefined;

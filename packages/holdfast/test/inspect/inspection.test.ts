@@ -1,7 +1,7 @@
 // B1 B2 B6 P8 P10 D12 M1: an inspection of an engine, on every store.
 
 import { activity, InvalidInputError, jsonCodec, Receive, signal, update, workflow } from "holdfast";
-import { type EncodedValue, type Inspection, type InspectionChange, inspect, showTurn } from "holdfast/inspect";
+import { type EncodedValue, type Inspection, type InspectionChange, inspect, isOptional, showTurn } from "holdfast/inspect";
 import { afterEach, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { enginesOn, errorOf, Gate, STORES, until } from "../engine/engines.ts";
@@ -187,7 +187,7 @@ describe.each(STORES)("an inspection on %s", (store) => {
     const v1 = workflow(
       {
         ...{ name: "subscribe", version: "2", serves: ["1"], input: Plan },
-        signals: { pay: signal(z.object({ amount: z.number() })), poke: signal<void>() },
+        signals: { pay: signal(z.object({ amount: z.number() })), note: signal(z.string().optional()), poke: signal<void>() },
         updates: { upgrade: update(z.string().transform((text) => text.length)) },
         queries: { plan: (state: unknown) => state },
       },
@@ -210,6 +210,8 @@ describe.each(STORES)("an inspection on %s", (store) => {
       },
     ]);
     expect(found[0]?.schemas).not.toHaveProperty("input");
+    const { input = {}, signals = {} } = found[1]?.schemas ?? {};
+    expect([input, ...Object.values(signals)].map(isOptional)).toEqual([false, false, true, false]);
     await worker.stop();
     expect((await inspection.workflows()).map(({ name, workers }) => [name, workers])).toEqual([
       ["echo", []],

@@ -4,7 +4,7 @@
 // checked here: the worker checks it.
 
 import { InvalidInputError, UnsupportedError } from "@holdfast/core";
-import type { InspectedWorkflow, Inspection, JsonSchema } from "holdfast/inspect";
+import { type InspectedWorkflow, type Inspection, isOptional, type JsonSchema } from "holdfast/inspect";
 import * as z from "zod";
 import type { ConsoleContext } from "../context.ts";
 import type { Issue } from "../problem.ts";
@@ -20,10 +20,20 @@ export async function checkValue(
   value: unknown,
 ): Promise<void> {
   const issues =
-    (await context.code?.validate(workflow, version, part, value)) ?? (await registered(context, workflow, version, part, value));
+    (await ifCode(context.code?.validate(workflow, version, part, value))) ?? (await registered(context, workflow, version, part, value));
   if (issues.length === 0) return;
   const what = part.kind === "input" ? `the input of workflow ${workflow}` : `${part.kind} ${part.name}`;
   throw new InvalidInputError({ what, issues });
+}
+
+/** Undefined where there is no code, where it can't be loaded, and where it has no such workflow: workers may have it. */
+export async function ifCode<T>(answer: Promise<T> | undefined): Promise<T | undefined> {
+  try {
+    return await answer;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === "HF_NO_CODE") return undefined;
+    throw error;
+  }
 }
 
 async function registered(
@@ -71,6 +81,7 @@ function schemaOf({ schemas }: InspectedWorkflow, part: Part): JsonSchema | unde
   return Object.hasOwn(messages, part.name) ? messages[part.name] : undefined;
 }
 function issuesOf(schema: JsonSchema, value: unknown): readonly Issue[] {
+  if (value === undefined && isOptional(schema)) return [];
   let parsed: z.ZodSafeParseResult<unknown>;
   try {
     parsed = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]).safeParse(value);

@@ -8,7 +8,7 @@ import type { Caller, ConsoleContext } from "../context.ts";
 import { fromJson } from "../json.ts";
 import { emptyQueue, type QueueJson, queueJson, type ScheduleJson, scheduleJson, workerJson, workflowJson } from "../show.ts";
 import { briefly, fully, type Handlers, present } from "./handler.ts";
-import { checkValue, workflowsOf } from "./messages.ts";
+import { checkValue, ifCode, workflowsOf } from "./messages.ts";
 
 type OperatingRoute =
   | "workflows.list"
@@ -23,7 +23,7 @@ export const operating: Handlers<OperatingRoute> = {
   "workflows.list": async (_request, context) => {
     const registered = await workflowsOf(await context.inspection());
     const known = new Set(registered.map(({ name, version }) => `${name}@${version}`));
-    const code = (await context.code?.describe()) ?? [];
+    const code = (await ifCode(context.code?.describe())) ?? [];
     const others = code.filter(({ name, version }) => !known.has(`${name}@${version}`)).map((one) => ({ ...one, workers: [] }));
     return { workflows: [...registered, ...others].map(workflowJson) };
   },
