@@ -114,10 +114,15 @@ export class EventHub {
       topic.fresh.delete(listener);
       if (topic.listeners.size > 0) continue;
       topic.isDirty = true;
-      if (topic.name.startsWith("run:")) this.#topics.delete(topic.name);
+      this.#forget(topic);
     }
     const isIdle = [...this.#topics.values()].every(({ listeners }) => listeners.size === 0);
     if (isIdle) this.#stop();
+  }
+  /** What a run looked like is known as long as the event that said so: a subscriber that has seen that one gets only what is new. */
+  #forget(topic: Topic): void {
+    if (!topic.name.startsWith("run:") || topic.listeners.size > 0) return;
+    if (!this.#kept.some(({ event }) => event === topic.last)) this.#topics.delete(topic.name);
   }
   /**
    * For callers that read in answer to the event with this id: one read serves all of them that ask for the same. Undefined: the id is
@@ -261,7 +266,8 @@ export class EventHub {
     const event: ConsoleEvent = { id: `${this.#epoch}:${++this.#n}`, event: topic.name.split(":", 1)[0] ?? "", data };
     topic.last = event;
     this.#kept.push({ n: this.#n, topic: topic.name, event });
-    if (this.#kept.length > KEPT) this.#kept.shift();
+    const gone = this.#kept.length > KEPT ? this.#topics.get(this.#kept.shift()?.topic ?? "") : undefined;
+    if (gone !== undefined) this.#forget(gone);
     for (const listener of [...topic.listeners]) listener(event);
   }
 

@@ -115,6 +115,21 @@ describe("a client that comes again", () => {
     expect(asleep.data).toMatchObject({ id: "a, b" });
     reader.close();
   });
+  test("gets nothing of a run that has not changed since then", async () => {
+    await world.engine.start("echo", {}, { id: "unchanged" });
+    const reader = await opened(world.console.fetch, "run:unchanged");
+    const done = await reader.until((event) => statusOf(event) === "completed");
+    reader.close();
+    const back = await opened(world.console.fetch, "run:unchanged,run:changed", { lastEventId: done.id });
+    await world.engine.start("waiting", {}, { id: "changed" });
+    const seen = new Set<unknown>();
+    await back.until((event) => {
+      seen.add((event.data as { id: string }).id);
+      return statusOf(event) === "sleeping";
+    });
+    expect([...seen]).toEqual(["changed"]);
+    back.close();
+  });
   test.each(["", "nonsense", "0:1", "AAAAAAAA:99999"])("gets the present state for the id %j, which is not known", async (lastEventId) => {
     const reader = await opened(world.console.fetch, "counts", { lastEventId });
     expect((await reader.next()).event).toBe("counts");
