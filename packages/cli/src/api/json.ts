@@ -29,8 +29,16 @@ export function toJson(value: unknown): unknown {
 /** A value of a request. With `tagged`, tags are decoded as by the default codec; otherwise plain JSON is meant as it is written. */
 export function fromJson(json: unknown, tagged: boolean | undefined): unknown {
   if (tagged !== true || json === undefined) return json;
+  return shallow(() => jsonCodec.decode(JSON.stringify(json)));
+}
+/** The text of a request. Undefined has none. */
+export function jsonText(json: unknown): string | undefined {
+  return shallow(() => JSON.stringify(json) as string | undefined);
+}
+/** JSON can be read at any depth, but not written. */
+function shallow<T>(write: () => T): T {
   try {
-    return jsonCodec.decode(JSON.stringify(json));
+    return write();
   } catch (cause) {
     if (!(cause instanceof RangeError)) throw cause;
     throw refusal("HF_INVALID_INPUT", "The value is nested too deeply.", [{ message: "It is nested too deeply.", path: [] }], cause);

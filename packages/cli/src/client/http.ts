@@ -6,6 +6,7 @@ import { queryText } from "../api/call.ts";
 import { topicText } from "../api/events.ts";
 import type { HandledRoute } from "../api/handlers/handler.ts";
 import { pathSegment } from "../api/ids.ts";
+import { jsonText } from "../api/json.ts";
 import { ConsoleError, problemOf, refusal } from "../api/problem.ts";
 import { type RequestOf, type ResponseOf, type RouteId, routeOf } from "../api/routes.ts";
 import type { CallOptions, Client, ClientEvent, EventOptions } from "./client.ts";
@@ -47,6 +48,9 @@ class HttpClient implements Client {
     if (page === undefined || !/^https?:$/.test(page.protocol))
       throw refusal("HF_INVALID_INPUT", "The address of a server must begin with http:// or https://.");
     this.#token = token ?? new URLSearchParams(page.hash.slice(1)).get("token") ?? undefined;
+    // What sends requests would quote it.
+    if (this.#token !== undefined && !/^[\x21-\x7e]+$/.test(this.#token))
+      throw refusal("HF_INVALID_INPUT", "The token has characters that no token has.");
     page.hash = "";
     page.search = "";
     // Passwords in the address are not sent: the API takes tokens only.
@@ -63,11 +67,12 @@ class HttpClient implements Client {
     const headers: Record<string, string> = { accept: media ?? "application/json" };
     if (idempotencyKey !== undefined) headers["idempotency-key"] = idempotencyKey;
     if (body !== undefined) headers["content-type"] = "application/json";
-    const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
+    const text = jsonText(body);
+    const init = { method, headers, ...(text !== undefined && { body: text }) };
     const response = await this.#send(this.#urlOf(route, request, queryText(route, query)), init, signal);
-    const text = await this.#reading(response.text(), signal);
-    if (media !== undefined) return text as ResponseOf<R>;
-    return (text === "" ? undefined : this.#parse(text)) as ResponseOf<R>;
+    const answer = await this.#reading(response.text(), signal);
+    if (media !== undefined) return answer as ResponseOf<R>;
+    return (answer === "" ? undefined : this.#parse(answer)) as ResponseOf<R>;
   }
   #urlOf<R extends RouteId>(route: R, { params }: RequestOf<R>, query: URLSearchParams): URL {
     const given = (params ?? {}) as Readonly<Record<string, string>>;

@@ -10,6 +10,7 @@ import { checkedRequest, handle, queryText } from "../api/call.ts";
 import type { Caller, CodeHost, ConsoleContext } from "../api/context.ts";
 import { type ConsoleEvent, EventHub, topicsOf, topicText } from "../api/events.ts";
 import type { HandledRoute } from "../api/handlers/handler.ts";
+import { jsonText } from "../api/json.ts";
 import { consoleError, refusal } from "../api/problem.ts";
 import { type RequestOf, type ResponseOf, routeOf } from "../api/routes.ts";
 import type { CallOptions, Client, ClientEvent, EventOptions } from "./client.ts";
@@ -167,5 +168,5 @@ class LocalClient implements Client {
 
 /** As it would arrive over HTTP: what JSON has no form for is left out. */
 function plain(body: unknown): unknown {
-  return body === undefined ? undefined : (JSON.parse(JSON.stringify(body) ?? "null") as unknown);
+  return body === undefined ? undefined : (JSON.parse(jsonText(body) ?? "null") as unknown);
 }

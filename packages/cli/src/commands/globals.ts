@@ -51,7 +51,7 @@ export function globalsOf(options: Readonly<Record<string, unknown>>, env: Io["e
     url: text("url"),
     config: text("config"),
     namespace: text("namespace"),
-    token: text("token") ?? (env["HOLDFAST_TOKEN"] || undefined),
+    token: checkedToken(text("token") ?? env["HOLDFAST_TOKEN"]),
     places: ["url", "config", "namespace", "token"].filter((name) => text(name) !== undefined).map((name) => `--${name}`),
     output: options["json"] === true ? "json" : (options["output"] as Output),
     quiet: options["quiet"] === true,
@@ -60,6 +60,14 @@ export function globalsOf(options: Readonly<Record<string, unknown>>, env: Io["e
     timeout: text("timeout"),
     color: options["color"] !== false,
   };
+}
+
+/** A token that was read from a file may end with a line break. One that can't be sent is refused before something quotes it. */
+function checkedToken(given = ""): string | undefined {
+  const token = given.trim();
+  if (token === "") return undefined;
+  if (!/^[\x21-\x7e]+$/.test(token)) throw usage("The token has characters that no token has.", "Pass it as `holdfast token` printed it.");
+  return token;
 }
 
 /** Where the arguments can't be parsed: do they ask for JSON? */

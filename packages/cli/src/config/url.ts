@@ -21,6 +21,8 @@ export function absoluteUrl(given: string, base: string, source: string): string
     );
   }
   const url = `${known}${given.slice(known.length)}`;
+  if (isConsole(url) && !URL.canParse(url))
+    throw new UsageError(`The url of ${source} is not an address. Example: "https://ops.example.com/".`);
   if (known !== "file" || url.startsWith("file://")) return url;
   const mark = url.indexOf("?");
   const path = url.slice("file:".length, mark < 0 ? undefined : mark);

@@ -106,6 +106,12 @@ test("an option that can't be read is 2, and names the option", async () => {
     [["runs", "list", "--namespace", "two", "--url", "http://127.0.0.1:1/"], "its server decides"],
     [["runs", "list", "--token", "t"], "is a store"],
     [["runs", "list", "--url", ""], "--url is empty"],
+    [["runs", "list", "--url", "http://"], "is not an address"],
+    [["runs", "list", "--status", ""], "--status is empty"],
+    [["runs", "list", "--status", "failed,"], "--status"],
+    [["runs", "list", "--workflow", "order", "--workflow", ""], "--workflow is empty"],
+    [["runs", "list", "--id-prefix", ""], "--id-prefix is empty"],
+    [["runs", "cancel", "--workflow", "", "--yes"], "--workflow is empty"],
     [["runs", "list", "--namespace", ""], "--namespace is empty"],
     [["token", "--role", "read", "--url", "file:x.db"], "--url has no effect"],
     [["completion", "bash", "--namespace", "two"], "--namespace has no effect"],
@@ -147,6 +153,18 @@ test("a token is made from random bytes, and its hash is that of the token", asy
   expect(second.json.token).not.toBe(first.json.token);
   const human = await holdfast(["token", "--role", "operate"], { columns: 80 });
   expect(human.err).toContain('role: "operate"');
+});
+
+test("a token that can't be sent is refused, and not shown; a line break at its end is none of it", async () => {
+  for (const token of ["se\u0001cret", "se\ncret", "se cret", "secret€"]) {
+    const args = ["runs", "list", "--url", "http://127.0.0.1:1/", "--json"];
+    for (const done of [await holdfast([...args, "--token", token]), await holdfast(args, { env: { HOLDFAST_TOKEN: token } })]) {
+      expect([done.code, done.problem.code]).toEqual([2, "HF_USAGE"]);
+      expect(done.err).not.toMatch(/cret/);
+    }
+  }
+  const sent = await holdfast(["runs", "list", "--url", "http://127.0.0.1:1/", "--json"], { env: { HOLDFAST_TOKEN: "secret\n" } });
+  expect([sent.code, sent.problem.code]).toEqual([1, "HF_UNREACHABLE"]);
 });
 
 test("an interruption is 130", async () => {

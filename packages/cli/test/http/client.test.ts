@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { type Client, ConsoleError, openClient, openHttp, openLocal } from "../../src/client/index.ts";
+import { type Client, ConsoleError, clientOf, openClient, openHttp, openLocal } from "../../src/client/index.ts";
 import { createConsole, listen } from "../../src/server/index.ts";
 import { TOKEN_ENTRIES, TOKENS, worldOn } from "./world.ts";
 
@@ -47,6 +47,22 @@ describe("over HTTP", () => {
   });
   test.each(["ftp://x", "localhost:4747", ""])("%j is not an address", (url) => {
     expect(() => openHttp(url)).toThrow(/http/);
+  });
+  test("a token that can't be sent is not named", () => {
+    for (const token of ["se\u0000cret", "se cret", "s€cret"]) {
+      const open = () => openHttp("http://localhost/", { token });
+      expect(open).toThrow(/token/);
+      expect(open).not.toThrow(/cret/);
+    }
+  });
+  test("a value that is nested too deeply is refused, as on a store", async () => {
+    let input: unknown = 1;
+    for (let i = 0; i < 200_000; i++) input = [input];
+    for (const client of [openHttp("http://localhost/", { fetch: world.console.fetch }), clientOf(world.engine)]) {
+      const start = client.call("runs.start", { body: { workflow: "echo", input } });
+      await expect(start).rejects.toMatchObject({ code: "HF_INVALID_INPUT", exitCode: 4 });
+      await client.close();
+    }
   });
   test("a call can be aborted", async () => {
     const client = openHttp("http://localhost/", { token: TOKENS.admin, fetch: world.console.fetch });

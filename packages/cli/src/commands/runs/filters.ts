@@ -36,6 +36,7 @@ export function isClosed(status: Status): boolean {
 export type Selection = NonNullable<RequestOf<"runs.count">["query"]>;
 
 export function selectionOf(options: FilterOptions, now: number): Selection {
+  refuseEmpty(options);
   const { workflow, version, queue, key, schedule, parent, idPrefix } = options;
   const status = statusesOf(options);
   const attr = attributesOption(options.attr);
@@ -51,6 +52,14 @@ export function selectionOf(options: FilterOptions, now: number): Selection {
     ...(attr !== undefined && { attr }),
     ...momentsOf(options, now),
   };
+}
+
+/** `--workflow "$NAME"` of a script whose variable is not set must not mean other runs. */
+function refuseEmpty(options: FilterOptions): void {
+  const [empty] = Object.entries(options).find(([, value]) => [value].flat().includes("")) ?? [];
+  if (empty === undefined) return;
+  const flag = empty.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  throw usage(`--${flag} is empty.`, "Give it a value, or leave it out.");
 }
 
 function momentsOf(
@@ -71,11 +80,7 @@ function statusesOf({ status, open, closed }: FilterOptions): Status[] | undefin
   if (open === true) return [...OPEN];
   if (closed === true) return [...CLOSED];
   if (status === undefined) return undefined;
-  return status
-    .split(",")
-    .map((one) => one.trim())
-    .filter((one) => one !== "")
-    .map((one) => choiceOption("--status", one, STATUSES));
+  return status.split(",").map((one) => choiceOption("--status", one.trim(), STATUSES));
 }
 
 /** The same for bulk actions, which get it as JSON. */
