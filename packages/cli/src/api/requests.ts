@@ -36,8 +36,9 @@ const moment = z.codec(z.string().min(1), z.date(), {
   },
   encode: (date) => date.toISOString(),
 });
-const statuses = z.codec(z.string().min(1), z.array(z.enum(RUN_STATUSES)).min(1), {
-  decode: (text) => text.split(",") as (typeof RUN_STATUSES)[number][],
+/** `failed,blocked`; the parameter may be given several times, too. */
+const statuses = z.codec(z.union([z.string().min(1), z.array(z.string())]), z.array(z.enum(RUN_STATUSES)).min(1), {
+  decode: (text) => [text].flat().flatMap((one) => one.split(",")) as (typeof RUN_STATUSES)[number][],
   encode: (all) => all.join(","),
 });
 /** A JSON scalar where it parses as one (`42`, `"42"`, `true`), else the text itself. */

@@ -61,6 +61,7 @@ describe("the table of routes", () => {
     });
     expect(query.parse(text)).toEqual(typed);
     expect(query.parse({ since: "24h" }).since).toBeInstanceOf(Date);
+    expect(query.parse({ status: ["failed", "blocked,pending"] }).status).toEqual(["failed", "blocked", "pending"]);
     for (const bad of [
       { limit: "0" },
       { limit: "201" },
