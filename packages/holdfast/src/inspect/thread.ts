@@ -1,7 +1,7 @@
 // An SQLite file that is read in another thread, so that a console never holds up the event loop of this one.
 // Owns: the thread, and the calls that wait for its answers.
 // Invariants: a thread that has ended fails the calls under way, and the next call starts another; the thread keeps the process alive only
-// while a call waits. From sources, and where the program of the thread is not beside this file (in a bundle), it is read in this thread.
+// while a call waits; it ends by itself, since one that is ended inside a call of libsql aborts the process. From sources, and where the program of the thread is not beside this file (in a bundle), it is read in this thread.
 
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -15,6 +15,8 @@ import { SqliteReader } from "../store/sqlite/reader.ts";
 import type { Answer, Request, ThreadSettings } from "./threadCalls.ts";
 
 const PROGRAM = new URL("./threadMain.js", import.meta.url);
+/** Milliseconds that a thread without work gets to end by itself. */
+const PATIENCE_MS = 2_000;
 
 export interface ReadingOptions {
   readonly path: string;
@@ -79,6 +81,7 @@ class ReadingThread {
   #worker: Worker | undefined;
   #calls = 0;
   #isClosed = false;
+  #closing: Promise<void> | undefined;
 
   constructor(program: URL, settings: ThreadSettings, clock: (() => number) | undefined) {
     this.#program = program;
@@ -147,13 +150,21 @@ class ReadingThread {
     this.#waiting.clear();
     if (!this.#isClosed && this.#watchers.size > 0) this.#watch();
   }
-  async close(): Promise<void> {
-    if (this.#isClosed) return;
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+  async #close(): Promise<void> {
     const worker = this.#worker;
-    if (worker !== undefined) await this.ask("store", "close", []).catch(() => undefined);
-    this.#isClosed = true;
+    const ended = worker === undefined ? undefined : new Promise<void>((resolve) => worker.once("exit", () => resolve()));
+    const closed = worker === undefined ? undefined : this.ask("store", "close", []);
+    this.#isClosed = true; // it is the last call
     this.#watchers.clear();
-    await worker?.terminate();
+    await closed?.catch(() => undefined);
+    if (worker === undefined || ended === undefined) return;
+    const late = setTimeout(() => void worker.terminate(), PATIENCE_MS);
+    await ended;
+    clearTimeout(late);
   }
 }
 

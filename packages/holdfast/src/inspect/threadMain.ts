@@ -1,6 +1,6 @@
 // The program of the thread that reads an SQLite file.
 // Owns: its connection to the file.
-// Invariants: every request with an id gets one answer.
+// Invariants: every request with an id gets one answer, until the reader is closed: then the thread ends.
 
 import { parentPort, workerData } from "node:worker_threads";
 import { HoldfastError, messageOf, toError } from "@holdfast/core";
@@ -22,6 +22,7 @@ async function answered(request: Request): Promise<void> {
   try {
     const target = (of === "store" ? reader : inspect) as unknown as Readonly<Record<string, (...given: unknown[]) => Promise<unknown>>>;
     tell({ id, value: await target[method]?.(...given) });
+    if (method === "close") parentPort?.close();
   } catch (error) {
     const { name } = toError(error);
     const known = error instanceof HoldfastError ? error : undefined;

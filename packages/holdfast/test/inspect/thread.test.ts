@@ -135,3 +135,16 @@ test("reads that take long do not hold up this thread", async () => {
   isOver = true;
   expect(turns).toBeGreaterThan(50);
 });
+
+test("it is closed in the middle of reads and looks without harm to this process, and what comes later is refused", async () => {
+  await create("a");
+  for (let i = 0; i < 20; i++) {
+    const reader = readSqlite({ path: join(folder, "app.db"), program });
+    reader.watch(() => {});
+    await reader.get(["a"]);
+    const reads = Array.from({ length: i }, () => reader.list({ limit: 10 }));
+    const closed = reader.close();
+    await expect(reader.get(["a"])).rejects.toMatchObject({ code: "HF_STORE_CLOSED" });
+    await Promise.all([closed, reader.close(), ...reads]);
+  }
+});

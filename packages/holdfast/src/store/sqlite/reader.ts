@@ -5,7 +5,7 @@
 
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { StoreCorruptError } from "../errors.ts";
+import { StoreClosedError, StoreCorruptError } from "../errors.ts";
 import type { ReadStore } from "../inspectPort.ts";
 import type { Wakeup } from "../port.ts";
 import { Connection } from "./connection.ts";
@@ -47,6 +47,7 @@ export class SqliteReader extends SqliteReads implements ReadStore {
     return this.#connection !== undefined;
   }
   protected override async read<T>(work: (db: Connection) => T): Promise<T> {
+    if (this.#isClosed) throw new StoreClosedError({ where: this.path });
     const db = (await this.#current()) ?? this.#nothing();
     try {
       return await db.patiently(() => work(db));
@@ -62,8 +63,11 @@ export class SqliteReader extends SqliteReads implements ReadStore {
       this.#opening = undefined;
     });
     const opened = await this.#opening;
-    if (this.#isClosed) opened?.close();
-    else this.#connection = opened;
+    if (this.#isClosed) {
+      opened?.close();
+      throw new StoreClosedError({ where: this.path });
+    }
+    this.#connection = opened;
     return opened;
   }
   #nothing(): Connection {
