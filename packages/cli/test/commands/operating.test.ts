@@ -113,6 +113,7 @@ describe.each(PLACES)("on %s", (name) => {
       counts: "open",
       paused: false,
     });
+    expect((await callWith({ columns: 160 }, "queues", "list")).out).toMatch(/mail .*20 at once, 100\/1m, 2 at once per key/);
     expect((await call("queues", "set", "mail", '{"concurrency":3}', "--json")).json).toMatchObject({ concurrency: 3, rate: null });
     expect((await call("queues", "set", "mail", '{"concurency":3}', "--json")).code).toBe(4);
     expect((await call("queues", "pause", "mail", "--for", "10m", "--json")).json).toMatchObject({

@@ -2,6 +2,7 @@
 // Owns: how queues are shown.
 // Invariants: none.
 
+import { type Duration, formatDuration, parseDuration } from "@holdfast/core";
 import type { ResponseOf } from "../../api/routes.ts";
 import { printable, printableJson } from "../../terminal/escape.ts";
 import { fields } from "../../terminal/table.ts";
@@ -27,17 +28,26 @@ function queueTable(session: Session, queues: readonly Queue[]): string[] {
       { title: "RUNNING", value: ({ runs }: Queue) => runs.held, align: "right", yields: 0 },
       { title: "OLDEST", value: ({ runs }: Queue) => span(runs.oldest, null, session.now), yields: 2 },
       { title: "ACTIVITIES", value: ({ activities }: Queue) => `${activities.waiting}/${activities.held}`, align: "right", yields: 4 },
-      { title: "LIMITS", value: (queue: Queue) => limitsText(queue), yields: 3 },
+      { title: "LIMITS", value: allLimitsText, yields: 3 },
       { title: "PAUSED", value: (queue: Queue) => pausedText(queue, session.now), yields: 1 },
     ],
     queues,
   );
 }
 
-function limitsText({ concurrency, rate }: Limits): string {
-  return [concurrency === null ? "" : `${concurrency} at once`, rate === null ? "" : `${rate.limit}/${rate.per}`]
+function limitsText({ concurrency, rate }: Limits, suffix = ""): string {
+  return [concurrency === null ? "" : `${concurrency} at once`, rate === null ? "" : `${rate.limit}/${durationText(rate.per)}`]
     .filter((one) => one !== "")
+    .map((one) => `${one}${suffix}`)
     .join(", ");
+}
+/** As people write it: stores keep milliseconds. */
+function durationText(duration: Duration | string): string {
+  return formatDuration(parseDuration(duration as Duration));
+}
+function allLimitsText(queue: Queue): string {
+  const perKey = queue.perKey === null ? "" : limitsText(queue.perKey, " per key");
+  return [limitsText(queue), perKey].filter((one) => one !== "").join(", ");
 }
 
 function pausedText({ paused, pausedUntil, pausedKeys }: Queue, now: number): string {
