@@ -3,7 +3,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { call, needsToken, Problem } from "./call.ts";
-import { askOtherTabs, setToken } from "./token.ts";
+import { askOtherTabs, setToken, takeFromAddress } from "./token.ts";
 import type { Health } from "./types.ts";
 
 export const health = signal<Health | undefined>(undefined);
@@ -30,6 +30,12 @@ export async function beginSession(): Promise<void> {
   }
   isReady.value = true;
 }
+
+// An address with a token that is opened in this tab changes only the fragment: the page is not loaded again.
+addEventListener("hashchange", () => {
+  const given = takeFromAddress();
+  if (given !== undefined && given !== "") void signIn(given);
+});
 
 export async function signIn(given: string): Promise<void> {
   setToken(given);

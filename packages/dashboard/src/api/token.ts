@@ -41,12 +41,17 @@ function keep(given: string | undefined): void {
   }
 }
 
-/** Takes the token out of the address, or out of sessionStorage. */
+/** Takes the token out of the address. Undefined: it has none. */
+export function takeFromAddress(): string | undefined {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given !== null) history.replaceState(history.state, "", location.pathname + location.search);
+  return given ?? undefined;
+}
+
+/** From the address, or else from sessionStorage. */
 export function readToken(): void {
-  const fragment = new URLSearchParams(location.hash.slice(1));
-  const given = fragment.get("token");
-  if (given !== null) {
-    history.replaceState(history.state, "", location.pathname + location.search);
+  const given = takeFromAddress();
+  if (given !== undefined) {
     if (given !== "") setToken(given);
     return;
   }

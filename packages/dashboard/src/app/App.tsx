@@ -22,7 +22,8 @@ import { theme, toggleTheme } from "../ui/theme.ts";
 export function App() {
   if (needsToken.value !== "no" && isReady.value) return <TokenForm />;
   // With a token the page loads at once, beside the first call; without one, that call says whether one is needed.
-  return isReady.value || token.value !== undefined ? <Frame /> : <Waiting />;
+  // Another token sees other things: nothing of the one before stays.
+  return isReady.value || token.value !== undefined ? <Frame key={token.value} /> : <Waiting />;
 }
 
 /** As in index.html. */

@@ -73,6 +73,18 @@ describe("the token", () => {
     expect(page.url()).not.toContain("token");
   });
 
+  test("an address with a token opens the page also in a tab that is there already", async () => {
+    const page = await world.open("runs/tok-2", { token: "" });
+    await page.getByRole("textbox", { name: "Token" }).waitFor();
+    await page.goto(`${world.url}runs/tok-2#token=${READER}`);
+    await page.getByRole("heading", { name: "Run not found" }).waitFor();
+    expect(page.url()).toBe(`${world.url}runs/tok-2`);
+    await page.goto(`${world.url}health`);
+    await page.getByText("reader: read, sees values").waitFor();
+    await page.goto(`${world.url}health#token=${BLIND}`);
+    await page.getByText("blind: admin, values are hidden").waitFor();
+  });
+
   test("a new tab gets it from another one", async () => {
     const page = await world.open("runs");
     await page.getByRole("heading", { name: "Runs" }).waitFor();
