@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { OPEN_STATUSES } from "../src/base/statuses.ts";
-import { bulkFilter, filterOf, textOf, toggleStatus, wordsOf } from "../src/runs/filter.ts";
+import { attributeWord, bulkFilter, filterOf, textOf, toggleStatus, wordsOf } from "../src/runs/filter.ts";
 
 const NOW = Date.parse("2026-01-02T00:00:00.000Z");
 
@@ -26,12 +26,23 @@ test("what can't be understood is said", () => {
   expect(filterOf("colour:red", NOW).problems[0]).toContain('"colour:" is unknown');
 });
 
-test.each(["status:failed workflow:order", 'workflow:"send mail" ord-', "attr.a.b:x:y", "id:~x"])(
+test.each(["status:failed workflow:order", 'workflow:"send mail" ord-', "attr.a.b:x:y", "id:~x", 'attr.zip:"10115"', 'key:"a \\"b\\""', 'key:""'])(
   "%j survives reading and writing",
   (text) => {
     expect(textOf(wordsOf(text))).toBe(text);
   },
 );
+
+test("an attribute that is a text and looks like a number is found by its text", () => {
+  expect(filterOf("attr.zip:10115", NOW).query).toEqual({ "attr.zip": "10115" });
+  expect(filterOf('attr.zip:"10115"', NOW).query).toEqual({ "attr.zip": '"10115"' });
+  expect(bulkFilter(filterOf('attr.zip:"10115"', NOW), OPEN_STATUSES, NOW)["attributes"]).toEqual({ zip: "10115" });
+});
+
+test.each([42, "42", true, "true", "New York", 'say "hi"', "a\\b", "plain", ""])("the link of the attribute %j finds it", (value) => {
+  const text = textOf([attributeWord("x", value)]);
+  expect(bulkFilter(filterOf(text, NOW), OPEN_STATUSES, NOW)["attributes"]).toEqual({ x: value });
+});
 
 test("a toggle adds its status, and takes it out again", () => {
   const failed = toggleStatus("workflow:order", "failed");

@@ -9,6 +9,8 @@ export interface Word {
   /** "" for a word without a colon, which is the beginning of an id. */
   readonly name: string;
   readonly value: string;
+  /** Written in quotes, which make the value of an attribute a text: `attr.zip:"10115"`. */
+  readonly isQuoted?: boolean;
 }
 export interface Filter {
   readonly words: readonly Word[];
@@ -43,16 +45,28 @@ const GROUPS: Readonly<Record<string, readonly RunStatus[]>> = {
 /** For help texts. */
 export const FILTER_WORDS = "status: workflow: version: queue: key: schedule: parent: id: attr.NAME: since: until:";
 
+const WORD = /((?:attr\.[^\s:"]+|[A-Za-z]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g;
+
 /** A value with spaces is quoted: `workflow:"send mail"`. */
 export function wordsOf(text: string): Word[] {
   const words: Word[] = [];
-  for (const [, name = "", quoted, plain = ""] of text.matchAll(/((?:attr\.[^\s:"]+|[A-Za-z]+):)?(?:"([^"]*)"|(\S+))/g)) {
-    words.push({ name: name.slice(0, -1), value: quoted ?? plain });
+  for (const [, prefix = "", quoted, plain = ""] of text.matchAll(WORD)) {
+    const name = prefix.slice(0, -1);
+    words.push(quoted === undefined ? { name, value: plain } : { name, value: quoted.replace(/\\(.)/g, "$1"), isQuoted: true });
   }
   return words;
 }
 export function textOf(words: readonly Word[]): string {
-  return words.map(({ name, value }) => (name === "" ? "" : `${name}:`) + (/\s/.test(value) ? `"${value}"` : value)).join(" ");
+  return words
+    .map(({ name, value, isQuoted }) => {
+      const text = isQuoted === true || /^$|^"|\s/.test(value) ? `"${value.replace(/["\\]/g, "\\$&")}"` : value;
+      return name === "" ? text : `${name}:${text}`;
+    })
+    .join(" ");
+}
+/** The word that finds this value, and not another one that looks the same. */
+export function attributeWord(name: string, value: string | number | boolean): Word {
+  return { name: `attr.${name}`, value: String(value), isQuoted: typeof value === "string" && scalarOf(value) !== value };
 }
 
 export function filterOf(text: string, now: number): Filter {
@@ -60,7 +74,7 @@ export function filterOf(text: string, now: number): Filter {
   const statuses: RunStatus[] = [];
   const query: Record<string, string> = {};
   const problems: string[] = [];
-  for (const { name, value } of words) {
+  for (const { name, value, isQuoted } of words) {
     const parameter = PARAMETERS[name];
     const time = TIMES[name];
     if (name === "status") {
@@ -71,7 +85,7 @@ export function filterOf(text: string, now: number): Filter {
         else problems.push(`"${one}" is not a status. Use one of: open, closed, ${RUN_STATUSES.join(", ")}.`);
       }
     } else if (parameter !== undefined) query[parameter] = value;
-    else if (name.startsWith("attr.")) query[name] = value;
+    else if (name.startsWith("attr.")) query[name] = isQuoted === true ? JSON.stringify(value) : value;
     else if (time !== undefined) {
       const at = since(value, now);
       if (at === undefined) problems.push(`"${value}" is not a time. Write a duration such as 24h, or 2026-01-31T12:00Z.`);
