@@ -94,6 +94,13 @@ export function OperationsGrid({ model, placeOf, isWide = false, search = "" }: 
             isWide={isWide}
           />
         ))}
+        {rows.length === 0 && search !== "" && (
+          <div class="grid-row" role="row">
+            <span role="gridcell" class="muted">
+              No operation matches.
+            </span>
+          </div>
+        )}
       </div>
     </div>
   );

@@ -1,11 +1,13 @@
 // The timeline of a run: the canvas, beside it the operations, and the details of the selected one.
 
+import { useSignal } from "@preact/signals";
 import { AXES, type AxisName } from "../timeline/axis.ts";
 import { useKeys } from "../ui/keys.ts";
 import { setParams } from "../ui/router.tsx";
 import { Details } from "./Details.tsx";
 import type { ViewProps } from "./HistoryViews.tsx";
 import type { RunModel } from "./model.ts";
+import { OperationSearch } from "./OperationSearch.tsx";
 import { OperationsGrid } from "./OperationsGrid.tsx";
 import { operationKey } from "./operationKeys.ts";
 import { type TimelineCamera, TimelineCanvas, useTimelineCamera } from "./TimelineCanvas.tsx";
@@ -14,6 +16,7 @@ const LEGEND = ["completed", "failed", "running", "waiting", "lost", "canceled"]
 
 export function TimelineView({ run, execution, model, axis }: ViewProps & { model: RunModel; axis: AxisName }) {
   const camera = useTimelineCamera();
+  const search = useSignal("");
   useKeys(({ key }) => operationKey(key, model) || cameraKey(key, camera));
   const timeline = model.timeline.value;
   const selected = model.selectedOperation.value;
@@ -22,6 +25,7 @@ export function TimelineView({ run, execution, model, axis }: ViewProps & { mode
     <section>
       <div class="view-head">
         <h2>Timeline</h2>
+        <OperationSearch search={search} />
         <label class="inline-field">
           <span>Axis</span>
           <select
@@ -60,7 +64,7 @@ export function TimelineView({ run, execution, model, axis }: ViewProps & { mode
       {timeline?.complete === false && <p class="muted">This run has more operations than can be shown. These are the newest.</p>}
       {timeline !== undefined && timeline.operations.length === 0 && <p class="empty">Nothing has happened yet.</p>}
       <div class={isOpen ? "split timeline with-details" : "split timeline"}>
-        <OperationsGrid model={model} placeOf={camera.placeOf} />
+        <OperationsGrid model={model} placeOf={camera.placeOf} search={search.value} />
         <TimelineCanvas model={model} timeline={camera} axis={axis} label={`Timeline of ${run.id}, ${axis}`} />
         {isOpen && (
           <Details

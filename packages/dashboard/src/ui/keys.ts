@@ -2,10 +2,12 @@
 
 import { useEffect } from "preact/hooks";
 
-const TYPES_TEXT = 'input:not([type="checkbox"]):not([type="range"]), textarea, select, [contenteditable]';
+const TYPES_TEXT = 'input:not([type="checkbox"]):not([type="range"]), textarea, [contenteditable]';
+/** What a closed list of choices needs itself. Other keys still work after a choice, while the list has the focus. */
+const CHOOSES = /^(Arrow\w+|Enter|Escape|Home|End|Page\w+| )$/;
 
-function isTyping(event: KeyboardEvent): boolean {
-  return event.target instanceof Element && event.target.matches(TYPES_TEXT);
+function isTyping({ target, key }: KeyboardEvent): boolean {
+  return target instanceof Element && (target.matches(TYPES_TEXT) || (target.matches("select") && CHOOSES.test(key)));
 }
 
 /** The handler says whether it used the key. */
