@@ -20,6 +20,8 @@ export interface Rect {
   readonly operation: Operation | undefined;
   /** Drawn above the rectangle, or in it (workers). */
   readonly label: string;
+  /** The top of the line that its label is in. Labels of one line must not cover one another. */
+  readonly line: number;
 }
 export interface Lane {
   readonly key: string;
@@ -47,7 +49,8 @@ export interface LayoutOptions {
   readonly folded: ReadonlySet<string>;
 }
 
-const LABEL = 13;
+/** The height of a line of labels. */
+export const LABEL = 13;
 const BAR = 12;
 const SUBLANE = LABEL + BAR + 4;
 const WAIT = 6;
@@ -122,7 +125,12 @@ class Layouter {
       else merged.push({ ...span });
     }
     return merged.map(({ worker, from, to }) =>
-      this.#rect(this.#axis.toX(from), this.#axis.toX(to), y + 5, SMALL_LANE - 8, { shape: "worker", status: "running", label: worker }),
+      this.#rect(this.#axis.toX(from), this.#axis.toX(to), y + 5, SMALL_LANE - 8, {
+        shape: "worker",
+        status: "running",
+        label: worker,
+        line: y,
+      }),
     );
   }
 
@@ -131,7 +139,7 @@ class Layouter {
     return this.#timeline.messages.map(({ kind, name, arrivedTurn, takenTurn }) => {
       const x = this.#axis.turnX(arrivedTurn, times.get(arrivedTurn) ?? this.#axis.start);
       const status = takenTurn === null ? "waiting" : "completed";
-      return this.#rect(x, x, y + LABEL, BAR, { shape: "message", status, label: name ?? kind });
+      return this.#rect(x, x, y + LABEL, BAR, { shape: "message", status, label: name ?? kind, line: y });
     });
   }
 
@@ -197,7 +205,7 @@ class Layouter {
   #addScope(operation: Operation, y: number, rects: Rect[]): void {
     const [from, to] = this.#extent(operation);
     this.#keep(
-      this.#rect(from, to, y + LABEL, 4, { shape: "scope", status: operation.status, operation, label: titleOf(operation) }),
+      this.#rect(from, to, y + LABEL, 4, { shape: "scope", status: operation.status, operation, label: titleOf(operation), line: y }),
       rects,
     );
   }
@@ -213,11 +221,11 @@ class Layouter {
     const [from, to] = this.#extent(operation);
     const row = this.#options.tree.byKey.get(`o:${operation.seq}`);
     const text = row?.loop === undefined ? titleOf(operation) : `${operation.name}: ${loopName(row.loop, operation)}`;
-    this.#keep(this.#rect(from, to, y + LABEL, 3, { shape: "scope", status: operation.status, operation, label: text }), rects);
+    this.#keep(this.#rect(from, to, y + LABEL, 3, { shape: "scope", status: operation.status, operation, label: text, line: y }), rects);
     for (const one of inside) {
       const [start, end] = this.#extent(one);
       this.#keep(
-        this.#rect(start, end, y + LABEL + 3, BAR - 3, { shape: "density", status: one.status, operation: one, label: "" }),
+        this.#rect(start, end, y + LABEL + 3, BAR - 3, { shape: "density", status: one.status, operation: one, label: "", line: y }),
         rects,
       );
     }
@@ -230,14 +238,14 @@ class Layouter {
     const within = (time: number): number => Math.min(Math.max(this.#axis.toX(time), opened), Math.max(closed, opened));
     const top = y + LABEL;
     const part = (from: number, to: number, shape: Shape): Rect =>
-      this.#rect(from, to, top, BAR, { shape, status: operation.status, operation, label: "" });
+      this.#rect(from, to, top, BAR, { shape, status: operation.status, operation, label: "", line: y });
     let before = opened;
     for (const [i, { startedAt, endedAt, status }] of attempts.entries()) {
       const from = within(startedAt);
       const to = within(endedAt ?? now);
       if (from > before) rects.push(part(before, from, i === 0 ? "queued" : "backoff"));
       const label = i === 0 ? operation.name : "";
-      const rect = this.#rect(from, to, top, BAR, { shape: "bar", status, operation, label });
+      const rect = this.#rect(from, to, top, BAR, { shape: "bar", status, operation, label, line: y });
       if (i === attempts.length - 1) this.#keep(rect, rects);
       else rects.push(rect);
       before = to;
@@ -258,6 +266,7 @@ class Layouter {
       status: operation.status,
       operation,
       label: titleOf(operation),
+      line: y,
     });
     this.#keep(rect, rects);
   }
@@ -271,9 +280,9 @@ class Layouter {
     to: number,
     y: number,
     height: number,
-    { shape, status, operation, label }: { shape: Shape; status: string; operation?: Operation; label: string },
+    { shape, status, operation, label, line }: { shape: Shape; status: string; operation?: Operation; label: string; line: number },
   ): Rect {
-    return { x: from, width: Math.max(0, to - from), y, height, shape, status, operation, label };
+    return { x: from, width: Math.max(0, to - from), y, height, shape, status, operation, label, line };
   }
 }
 

@@ -3,6 +3,7 @@
 
 import type { Timeline as TimelineJson } from "../api/types.ts";
 import { toMs } from "../base/times.ts";
+import { visible } from "../base/values.ts";
 
 export interface Attempt {
   readonly number: number;
@@ -59,13 +60,15 @@ export interface Timeline {
 }
 
 const ms = (time: string): number => toMs(time) ?? 0;
+const shown = (text: string | null): string | undefined => (text === null ? undefined : visible(text));
 
+/** Names and workers are only shown; locations and ids stay as they are, because the API is asked with them. */
 export function readTimeline(json: TimelineJson): Timeline {
   return {
     execution: json.execution,
     lastTurn: json.lastTurn,
     complete: json.complete,
-    turns: json.turns.map(({ index, time, workerId }) => ({ index, time: ms(time), workerId: workerId ?? undefined })),
+    turns: json.turns.map(({ index, time, workerId }) => ({ index, time: ms(time), workerId: shown(workerId) })),
     units: json.units.map(({ path, role, parent, startedAt, endedAt, status }) => ({
       path,
       role,
@@ -80,7 +83,7 @@ export function readTimeline(json: TimelineJson): Timeline {
       location: one.location,
       unit: one.unit,
       kind: one.kind,
-      name: one.name,
+      name: visible(one.name),
       status: one.status,
       scheduledAt: ms(one.scheduledAt),
       endedAt: toMs(one.endedAt),
@@ -93,11 +96,11 @@ export function readTimeline(json: TimelineJson): Timeline {
         status,
         startedAt: ms(startedAt),
         endedAt: toMs(endedAt),
-        workerId: workerId ?? undefined,
+        workerId: shown(workerId),
       })),
     })),
     loops: json.loops,
-    messages: json.messages,
+    messages: json.messages.map((message) => ({ ...message, name: shown(message.name) ?? null })),
   };
 }
 
@@ -124,7 +127,7 @@ function mergeBy<T, K>(before: readonly T[], next: readonly T[], keyOf: (item: T
 /** The last segment of a path as people wrote it. */
 export function lastSegment(path: string): string {
   const last = path.slice(path.lastIndexOf("/") + 1);
-  return last.replace(/%(25|2F|23|7E)/g, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16)));
+  return visible(last).replace(/%(25|2F|23|7E)/g, (code) => String.fromCharCode(Number.parseInt(code.slice(1), 16)));
 }
 /** The location of the scope that a unit belongs to: `both` of `both/a`. Empty for the root, and for units of no scope. */
 export function scopeOf(path: string): string {

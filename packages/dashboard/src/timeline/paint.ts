@@ -1,64 +1,20 @@
 // Draws a layout on a canvas.
-// Owns: levels of detail, labels, the ruler, and everything else that depends on zoom. It measures nothing and keeps nothing.
+// Owns: levels of detail, labels, and everything else in the lanes that depends on zoom. It measures nothing and keeps nothing.
 // Invariants: work follows the size of the screen: only lanes and rectangles in view are visited, and rectangles that are narrower than a
-// pixel are merged, the most severe status on top.
+// pixel are merged, the most severe status on top; no label covers another.
 
 import { colourOf, severityOf, type Theme } from "../base/statuses.ts";
-import { clock, duration } from "../base/times.ts";
 import type { Axis } from "./axis.ts";
-import { type Lane, type Layout, LEAST_WIDTH, type Rect } from "./layout.ts";
+import { LABEL, type Lane, type Layout, LEAST_WIDTH, type Rect } from "./layout.ts";
+import { paintRuler } from "./ruler.ts";
+import { fitted, gutterOf, PALETTES, type Palette, placeOf, RULER, type Viewport } from "./screen.ts";
 
-export interface Viewport {
-  /** In CSS pixels, ruler and labels of lanes included. */
-  readonly width: number;
-  readonly height: number;
-  readonly scale: number;
-  /** What of the layout is at the left edge, in pixels at this scale. */
-  readonly scrollX: number;
-  readonly scrollY: number;
-}
 export interface Look {
   readonly theme: Theme;
   readonly selected: number | undefined;
   readonly turnTime: number | undefined;
 }
-interface Palette {
-  readonly background: string;
-  readonly stripe: string;
-  readonly line: string;
-  readonly text: string;
-  readonly muted: string;
-  readonly accent: string;
-  readonly workers: readonly string[];
-}
-
-const PALETTES: Readonly<Record<Theme, Palette>> = {
-  light: {
-    background: "#ffffff",
-    stripe: "#f7f8fa",
-    line: "#e3e6eb",
-    text: "#1d2430",
-    muted: "#5b6472",
-    accent: "#3557d6",
-    workers: ["#cfdcf7", "#d9efdf", "#f3e2c7", "#e7dbf5", "#d3edf0", "#f5d9dd"],
-  },
-  dark: {
-    background: "#15181d",
-    stripe: "#1a1e24",
-    line: "#2a3038",
-    text: "#e6e9ee",
-    muted: "#9aa4b2",
-    accent: "#8fb0ff",
-    workers: ["#2b3c5e", "#24493a", "#4f4226", "#40335c", "#20474d", "#532f36"],
-  },
-};
-
-export const RULER = 24;
 const FONT = '11px ui-sans-serif, system-ui, -apple-system, "Segoe UI", sans-serif';
-
-/** The width of the names of lanes at the left. */
-export const gutterOf = (width: number): number => (width < 480 ? 64 : 116);
-export const placeOf = (x: number, { scale, scrollX, width }: Viewport): number => gutterOf(width) + x * scale - scrollX;
 
 export function paint(context: CanvasRenderingContext2D, layout: Layout, view: Viewport, look: Look): void {
   const palette = PALETTES[look.theme];
@@ -169,11 +125,11 @@ class LanePainter {
     const width = Math.max(Math.round(exact), LEAST_WIDTH[rect.shape]);
     if (isNarrow) {
       this.#merged = { from: x, to: x + width, y, height: rect.height, status: rect.status };
-      this.#label(rect, x, y, width);
+      this.#label(rect, x, width);
       return;
     }
     this.#shape(rect, x, y, width);
-    this.#label(rect, x, y, width);
+    this.#label(rect, x, width);
   }
 
   /** Whether the rectangle would touch the one before it. */
@@ -242,30 +198,33 @@ class LanePainter {
           context.fillText(fitted(context, rect.label, x + width - left - 8), left + 4, y + rect.height / 2);
         }
         return;
-      case "message":
+      case "message": {
+        // At the beginning its left half would be under the names of the lanes.
+        const middle = this.#view.scrollX === 0 ? Math.max(x, gutterOf(this.#view.width) + 4) : x;
         context.fillStyle = colour;
         context.beginPath();
-        context.moveTo(x - 4, y);
-        context.lineTo(x + 4, y);
-        context.lineTo(x, y + rect.height);
+        context.moveTo(middle - 4, y);
+        context.lineTo(middle + 4, y);
+        context.lineTo(middle, y + rect.height);
         context.fill();
+      }
     }
   }
 
-  #label(rect: Rect, x: number, y: number, width: number): void {
-    const { label, shape } = rect;
-    if (label === "" || shape === "worker") return;
+  #label({ label, line, shape }: Rect, x: number, width: number): void {
+    if (label === "" || shape === "worker" || x > this.#view.width) return;
     const gutter = gutterOf(this.#view.width) + 2;
     const text = label.length > 60 ? `${label.slice(0, 59)}…` : label;
-    // A long bar that begins outside of the view keeps its name in view, and so does one at the right edge.
-    const end = this.#labelEnds.get(y) ?? Number.NEGATIVE_INFINITY;
-    const begin = Math.max(x, Math.min(gutter, x + width - 40));
-    if (begin < end) return;
     const room = this.#context.measureText(text).width;
-    const left = begin > this.#view.width ? begin : Math.max(Math.min(begin, this.#view.width - room - 4), end, gutter);
+    const end = this.#labelEnds.get(line) ?? Number.NEGATIVE_INFINITY;
+    // A long bar that begins outside of the view keeps its name in view, and so does one at the right edge. Behind the name of another bar
+    // there is room for the name only as long as it is over its own.
+    const begin = Math.max(Math.min(Math.max(x, Math.min(gutter, x + width - 40)), this.#view.width - room - 4), gutter);
+    const left = Math.max(begin, end);
+    if (left > begin && (left + Math.min(room, 24) > x + width || left + room > this.#view.width)) return;
     this.#context.fillStyle = this.#palette.text;
-    this.#context.fillText(text, left, y - 7);
-    this.#labelEnds.set(y, left + room + 6);
+    this.#context.fillText(text, left, topOf({ y: line }, this.#view) + LABEL / 2);
+    this.#labelEnds.set(line, left + room + 6);
   }
 }
 
@@ -324,74 +283,4 @@ function frameOf({ lanes, bars }: Layout, seq: number): Pick<Rect, "x" | "y" | "
     to = Math.max(to, x + width);
   }
   return { x: from, width: to - from, y: bar.y, height: bar.height };
-}
-
-// ── the ruler ──
-
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].concat(
-  [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000].map(
-    (s) => s * 1_000,
-  ),
-);
-
-function paintRuler(context: CanvasRenderingContext2D, axis: Axis, view: Viewport, palette: Palette, gutter: number): void {
-  context.fillStyle = palette.background;
-  context.fillRect(0, 0, view.width, RULER);
-  context.fillStyle = palette.line;
-  context.fillRect(0, RULER - 1, view.width, 1);
-  context.fillRect(gutter - 1, 0, 1, view.height);
-  context.save();
-  context.beginPath();
-  context.rect(gutter, 0, view.width - gutter, RULER);
-  context.clip();
-  context.fillStyle = palette.muted;
-  for (const { x, text } of ticksOf(axis, view, gutter)) {
-    context.fillRect(Math.round(x), RULER - 6, 1, 5);
-    context.fillText(text, x + 3, RULER / 2 - 1);
-  }
-  for (const { x, width, ms } of axis.folds) {
-    const place = placeOf(x, view);
-    const text = duration(ms);
-    const room = width * view.scale;
-    const needed = context.measureText(text).width + 4;
-    if (place + room < gutter || place > view.width || room < needed) continue;
-    context.fillStyle = palette.background;
-    context.fillRect(place, 0, room, RULER - 2);
-    context.fillStyle = palette.muted;
-    context.fillText(text, place + (room - needed) / 2 + 2, RULER / 2 - 1);
-  }
-  context.restore();
-  context.fillStyle = palette.muted;
-  context.fillText(fitted(context, clock(axis.start).slice(11, 19), gutter - 12), 8, RULER / 2 - 1);
-}
-
-function ticksOf(axis: Axis, view: Viewport, gutter: number): { x: number; text: string }[] {
-  const ticks: { x: number; text: string }[] = [];
-  if (axis.name === "wall") {
-    const perPixel = (axis.end - axis.start) / (axis.width * view.scale);
-    const step = STEPS.find((one) => one / perPixel > 80) ?? 2_592_000_000;
-    const first = Math.max(0, Math.floor((view.scrollX * perPixel) / step));
-    for (let i = first; ; i++) {
-      const x = placeOf(axis.toX(axis.start + i * step), view);
-      if (x > view.width || axis.start + i * step > axis.end || ticks.length > 200) break;
-      ticks.push({ x, text: i === 0 ? "0" : `+${duration(i * step)}` });
-    }
-    return ticks;
-  }
-  const step = 96;
-  const phase = step - (view.scrollX % step);
-  for (let x = gutter + (view.scrollX === 0 ? 0 : phase); x < view.width; x += step) {
-    const place = (x - gutter + view.scrollX) / view.scale;
-    if (place > axis.width) break;
-    ticks.push({ x, text: place === 0 ? "0" : `+${duration(axis.toTime(place) - axis.start)}` });
-  }
-  return ticks;
-}
-
-function fitted(context: CanvasRenderingContext2D, text: string, width: number): string {
-  if (width < 8) return "";
-  if (context.measureText(text).width <= width) return text;
-  let length = Math.floor((text.length * width) / context.measureText(text).width);
-  while (length > 1 && context.measureText(`${text.slice(0, length)}…`).width > width) length--;
-  return `${text.slice(0, Math.max(1, length))}…`;
 }
