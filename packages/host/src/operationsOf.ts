@@ -11,6 +11,7 @@ import {
   formatLocation,
   HAS_ATTEMPTS,
   IS_LISTED,
+  isWithin,
   type Job,
   kindOf,
   type OpeningCommand,
@@ -39,6 +40,8 @@ export interface RecordedOperation {
 interface Draft {
   readonly command: OpeningCommand;
   readonly turn: number;
+  /** How it ended is recorded: only a resume of the run lets a later record change it (D10). */
+  isSettled: boolean;
   readonly info: Mutable<Omit<OperationInfo, "attempts">> & { attempts: OperationInfo["attempts"][number][] };
 }
 type DraftInfo = Draft["info"];
@@ -77,7 +80,7 @@ export function recordedOperations(
       }
     }
   }
-  if (closedAt !== undefined) for (const draft of drafts.values()) end(draft, "abandoned", closedAt);
+  if (closedAt !== undefined) for (const draft of drafts.values()) if (draft.info.endedAt === undefined) end(draft, "abandoned", closedAt);
   const rows = bySeq(closedAt === undefined ? attempts : attempts.map((row) => lost(row, closedAt)));
   for (const { info, command, turn } of drafts.values()) addAttempts(info, rows.get(command.seq) ?? [], workers.get(turn) ?? "");
   return [...drafts.values()];
@@ -105,7 +108,7 @@ function opened(command: OpeningCommand, turn: Turn, codec: Codec): Draft {
     endedAt: instant ? at : undefined,
     childId: command.type === "child" ? command.id : undefined,
   };
-  return { command, turn: turn.index, info };
+  return { command, turn: turn.index, isSettled: instant, info };
 }
 
 function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, codec: Codec): void {
@@ -116,7 +119,10 @@ function settleByJob(drafts: ReadonlyMap<number, Draft>, job: Job, turn: Turn, c
   const child = job.type === "childStarted" ? drafts.get(job.seq) : undefined;
   if (job.type === "childStarted" && child !== undefined) child.info.childId = job.runId;
   if (job.type === "fork") for (const draft of drafts.values()) renameChild(draft, job, turn);
-  if (job.type === "resume") for (const seq of job.voids) reopen(drafts.get(seq));
+  if (job.type === "resume") {
+    for (const draft of drafts.values()) draft.isSettled = false;
+    for (const seq of job.voids) reopen(drafts, seq);
+  }
   if (job.type !== "resolve") return;
   const draft = drafts.get(job.seq);
   if (draft === undefined) return;
@@ -137,17 +143,21 @@ function renameChild({ info, command }: Draft, { runId }: ForkJob, { jobs }: Tur
 }
 
 function end(draft: Draft | undefined, status: OperationInfo["status"], time: number): void {
-  if (draft === undefined || draft.info.endedAt !== undefined) return;
+  if (draft === undefined || draft.isSettled) return;
+  draft.isSettled = true;
   draft.info.status = status;
   draft.info.endedAt = new Date(time);
 }
 
-/** D10: its failure is voided; it continues or is tried again. */
-function reopen(draft: Draft | undefined): void {
-  if (draft === undefined) return;
-  draft.info.status = HAS_ATTEMPTS.has(draft.info.kind) ? "scheduled" : "waiting";
-  draft.info.error = undefined;
-  draft.info.endedAt = undefined;
+/** D10: its failure is voided; it continues or is tried again, and so do the scopes around it. */
+function reopen(drafts: ReadonlyMap<number, Draft>, seq: number): void {
+  const unit = drafts.get(seq)?.info.unit;
+  for (const { command, info } of drafts.values()) {
+    if (command.seq !== seq && (unit === undefined || !isWithin(unit, info.location))) continue;
+    info.status = HAS_ATTEMPTS.has(info.kind) ? "scheduled" : "waiting";
+    info.error = undefined;
+    info.endedAt = undefined;
+  }
 }
 
 function bySeq(attempts: readonly StoredAttempt[]): ReadonlyMap<number, StoredAttempt[]> {

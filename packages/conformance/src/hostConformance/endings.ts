@@ -1,8 +1,9 @@
 // Conformance of hosts: deadlines, continuations, runs that are tried again.
 // Owns: tests of how runs end, and of how they continue after an end.
-// Invariants tested: D8, D10, K7, P10.
+// Invariants tested: D8, D10, D12, K7, P10.
 
-import { signal, workflow } from "@holdfast/core";
+import { FatalError, Loop, signal, workflow } from "@holdfast/core";
+import type { HostRun } from "./host.ts";
 import { fails, type Suite, same, says } from "./suite.ts";
 
 export function endings({ test, t }: Suite): void {
@@ -148,4 +149,47 @@ export function endings({ test, t }: Suite): void {
     same(ran, ["first", "second", "second", "second"]);
     await fails(run.recover(), "HF_NOT_RESUMABLE");
   });
+
+  test(
+    "D10 D12 scopes around an operation that is tried again are listed as open, and then as they ended",
+    async (host) => {
+      let broken = true;
+      const mendable = workflow("mendable", (ctx) =>
+        ctx.join("both", {
+          left: async (branch) => branch.step("left", () => 1),
+          right: async (branch) =>
+            branch.loop("again", async (iteration) => {
+              await iteration.step("right", () => {
+                if (broken) throw new FatalError("broken");
+              });
+              await iteration.sleep(t("1m"));
+              return Loop.break(2);
+            }),
+        }),
+      );
+      const listed = async (run: HostRun): Promise<unknown[]> =>
+        ((await run.operations?.()) ?? []).map(({ location, status }) => `${location} ${status}`);
+      const run = await host.start(mendable);
+      await fails(run.result(), /broken/);
+      broken = false;
+      await run.recover();
+      await host.crash();
+      same((await listed(run)).slice(0, 4), [
+        "both waiting",
+        "both/left/left completed",
+        "both/right/again waiting",
+        "both/right/again/~0/right completed",
+      ]);
+      await host.skip("1m");
+      same(await run.result(), { left: 1, right: 2 });
+      same(await listed(run), [
+        "both completed",
+        "both/left/left completed",
+        "both/right/again completed",
+        "both/right/again/~0/right completed",
+        "both/right/again/~0/sleep completed",
+      ]);
+    },
+    { needs: "operations" },
+  );
 }

@@ -5,6 +5,6 @@
 export type * from "./activation.ts";
 export * from "./command.ts";
 export type * from "./job.ts";
-export { childRunId, describeOperation, formatLocation, type LocationPart, NameRegistry, parseLocation } from "./location.ts";
+export { childRunId, describeOperation, formatLocation, isWithin, type LocationPart, NameRegistry, parseLocation } from "./location.ts";
 export * from "./operations.ts";
 export * from "./payload.ts";
