@@ -325,7 +325,7 @@ function together(some: Changes, more: Changes): Changes {
   const { ended: ofSome = some.results === true ? undefined : [], ...rest } = some;
   const { ended: ofMore = more.results === true ? undefined : [], ...others } = more;
   const both = { ...rest, ...others };
-  // What no notice could take is not carried along either: the one under way may take long.
+  // Hints that fit into no notice are not kept for the next one: the notice in progress may take long.
   const isKnown = ofSome !== undefined && ofMore !== undefined && ofSome.length + ofMore.length < MOST_LISTED;
   return isKnown ? { ...both, ended: [...ofSome, ...ofMore] } : both;
 }

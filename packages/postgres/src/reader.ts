@@ -99,7 +99,7 @@ export class PostgresReader implements ReadStore {
     await this.#known();
   }
 
-  /** Finds out whether there is a schema, now and then until there is. */
+  /** Checks from time to time whether there is a schema, until there is. */
   async #known(): Promise<boolean> {
     if (this.#state.exists) return true;
     if (performance.now() - this.#lookedAt < LOOK_EVERY_MS) return false;

@@ -207,7 +207,7 @@ export class PostgresStore implements Store {
   #given(): number | null {
     return this.#clock?.() ?? null;
   }
-  /** A statement for one item that has a call to itself, if there is one for it. */
+  /** The single statement for an item that is alone in its call, if there is one for it. */
   #oneStatement<T>(items: readonly T[], make: (item: T) => Statement | undefined): Statement | undefined {
     return items.length === 1 && !this.#isGeneral ? this.#encoded(() => make(items[0] as T)) : undefined;
   }

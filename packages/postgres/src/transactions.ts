@@ -165,7 +165,7 @@ class Users extends Error {
   }
 }
 
-/** A connection on which it fails is of no use to others. */
+/** A connection on which it fails is not used again. */
 async function rollBack(session: Session): Promise<void> {
   await session.ask("ROLLBACK").catch(() => session.drop());
 }
@@ -183,9 +183,9 @@ class Watch {
   isChanged = false;
   /** The connection must not be used again. */
   isSpent = false;
-  /** The connection is gone, or of no use: an error that says so is not the user's. */
+  /** The connection is lost or can't be used: such an error is not the user's. */
   isLost = false;
-  /** An error that another attempt may not meet, whatever the user made of it. */
+  /** An error that another attempt may not get, however the user wrapped it. */
   passing: unknown;
   readonly #connection: EventEmitter;
   /** Something may have been written since the last rollback. */

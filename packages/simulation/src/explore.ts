@@ -55,7 +55,7 @@ export async function explore(exploration: Exploration): Promise<number> {
   return events;
 }
 
-/** X1: a failure that can't be reproduced is of no use. Simulates the first seed a second time and compares the traces. */
+/** X1: a failure that can't be reproduced is useless. Simulates the first seed a second time and compares the traces. */
 async function repeat(options: SimulationOptions, { trace }: SimulationReport): Promise<void> {
   const again = (await simulate(options)).trace;
   const at = trace.findIndex((line, i) => line !== again[i]);

@@ -68,7 +68,7 @@ export class TemporalBackend extends TemporalClient implements Backend {
     const target = targetOf(url, options.namespace);
     const { apiKey, tls, payloadCodecs: given } = checkedTemporalOptions(options.temporal);
     if (tls !== undefined && !target.isEncrypted) {
-      const message = "Certificates are of no use without encryption: write temporals:// instead of temporal://.";
+      const message = "Certificates have no effect without encryption: write temporals:// instead of temporal://.";
       throw new InvalidInputError({ what: "Holdfast.open", issues: [{ message, path: ["temporal", "tls"] }] });
     }
     const payloadCodecs = new PayloadCodecs(given);

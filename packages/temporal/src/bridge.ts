@@ -214,7 +214,7 @@ async function keyOf(apiKey: () => Promise<string>): Promise<string> {
   }
 }
 
-/** Status codes of gRPC that this package tells apart. */
+/** Status codes of gRPC that this package distinguishes. */
 export const Status = {
   CANCELLED: 1,
   INVALID_ARGUMENT: 3,

@@ -206,7 +206,7 @@ export function crashes(suite: Suite): void {
   );
 
   test(
-    "D2 K6 whichever write of parent or child dies, the child runs once and the parent hears of it",
+    "D2 K6 whichever write of parent or child dies, the child runs once and the parent is notified of its end",
     async (_, makeHost) => {
       let shipped = 0;
       const ship = workflow("ship", async (ctx, parcel: string) => {

@@ -176,7 +176,7 @@ export function families({ test }: Suite): void {
       same(resolution((await bench.claimRun("p")).inbox), { type: "resolve", seq: 4, outcome });
     });
   }
-  test("D2 a parent that is held learns of its child's end, and keeps its lease", async (bench) => {
+  test("D2 a parent that is held is notified of its child's end, and keeps its lease", async (bench) => {
     const parent = await bench.running("p");
     await child(bench, parent, "c", 4);
     await bench.close(await bench.hold("c"));

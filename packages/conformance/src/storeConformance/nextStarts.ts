@@ -286,7 +286,7 @@ export function nextStarts({ test, crashes, shares }: Suite): void {
       await bench.close(held);
       same([await standing(bench), (await bench.row("b")).after], [pending(2, "three", START), "a"]);
     });
-    test(`Q9 M3 ${way}: a run of another workflow is in the way, and a child does not take over an open run`, async (bench) => {
+    test(`Q9 M3 ${way}: a run of another workflow is a conflict, and a child does not take over an open run`, async (bench) => {
       await bench.created("a", { workflow: "other" });
       same((await start(bench, way, "two")).status, "conflict");
       await bench.running("b");

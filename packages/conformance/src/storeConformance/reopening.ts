@@ -121,7 +121,7 @@ export function reopening({ test }: Suite): void {
       same(resolution(await bench.inbox(parent)).outcome, { status: "completed", value: payload("done") });
     });
   }
-  test("P10 a run that is not that very child is in the way, and is not touched", async (bench) => {
+  test("P10 a run that is not that child is a conflict, and is not changed", async (bench) => {
     const parent = await goOn(bench, await family(bench));
     const other = await bench.running("q");
     await bench.close(await bench.hold("c"), FAILED);

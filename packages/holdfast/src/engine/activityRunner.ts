@@ -339,7 +339,7 @@ export class ActivityRunner {
       await new Promise<void>((resolve) => void environment.after(wait, resolve));
       this.#checkAgain = false;
       const begun = environment.elapsed();
-      // A task whose heartbeat is under way learns of its end from that.
+      // A task whose heartbeat is in progress gets the news of its end from that.
       const some = [...this.#running.values()].filter(({ hasEnded, sending }) => !hasEnded && sending === undefined);
       await Promise.all(some.map((running) => this.#heartbeat(running)));
       const end = environment.elapsed();

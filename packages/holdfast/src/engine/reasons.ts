@@ -1,6 +1,6 @@
 // Why a run does not advance (B6).
 // Owns: the texts and the advice, and the order of reasons.
-// Invariants: one reason an obstacle, the nearest first; what only a worker could take up says no-worker alone. It only reads.
+// Invariants: one reason per obstacle, the nearest first; if no worker serves the run, no-worker is the only reason. It only reads.
 
 import { formatLocation, type RunStatus } from "@holdfast/core";
 import { type AwaitedOperation, awaitedBy, isoTime, lastFailure } from "@holdfast/host";
@@ -36,7 +36,7 @@ class Look {
   readonly #store: ReasoningStore;
   readonly #workers: readonly WorkerRow[];
   readonly #now: number;
-  /** Those that could take it up. */
+  /** The workers that could claim it. */
   readonly #serving: readonly WorkerRow[];
 
   constructor(row: RunRow, store: ReasoningStore, workers: readonly WorkerRow[], now: number) {

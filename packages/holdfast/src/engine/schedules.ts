@@ -205,7 +205,7 @@ export class Schedules implements BackendSchedules {
   get busy(): boolean {
     return this.#underWay.size > 0;
   }
-  /** Starts nothing more. What is under way gets a moment: it is started by another engine, or with the next one, if it does not make it. */
+  /** Starts nothing more. A tick in progress gets a moment. If that is not enough, another engine starts it, or this one when it is opened again. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#underWay.size === 0) return;

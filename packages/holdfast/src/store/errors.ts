@@ -12,7 +12,7 @@ import { HoldfastError } from "@holdfast/core";
  */
 export type StoreFault = "refused" | "busy" | "unavailable";
 
-/** What a `StoreError` is made of. */
+/** The properties of a `StoreError`. */
 export interface StoreErrorDetails {
   /** The stable code. */
   readonly code: `HF_STORE_${string}`;

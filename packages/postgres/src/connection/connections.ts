@@ -237,7 +237,7 @@ export class Connections {
       }
     });
   }
-  /** What a call has answered, once no copy of it is under way. Null: it was not carried out, and never will be. */
+  /** The answer of a call, once no copy of it is in progress. Null: it was not carried out, and never will be. */
   async fateOf({ instance, slot, token }: CallToken, patience: number = this.#patience): Promise<string | null> {
     const [row] = await this.query<{ answer: string | null }>(this.#fate, [instance, slot, token], { patience });
     return row?.answer ?? null;

@@ -1,4 +1,4 @@
-// Attempts that are repeated while the server is away or other transactions are in the way.
+// Repeats attempts while the server can't be reached or other transactions hold locks.
 // Owns: how long an attempt is repeated, and the waits in between.
 // Invariants: an error that another attempt would meet again is thrown at once, as an error for people; after a failover the connections to
 // the old primary are left.

@@ -1,5 +1,5 @@
 // What errors of PostgreSQL and of its connections mean here.
-// Owns: the difference between what is worth another try and what is not, and the way from a code to a typed error for people.
+// Owns: which errors are worth another try, and which typed error each code becomes.
 // Invariants: errors that are neither the server's nor the connection's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";
@@ -11,7 +11,7 @@ function codeOf(error: unknown): string {
   return typeof code === "string" ? code : "";
 }
 
-/** serialization_failure, deadlock_detected, lock_not_available: another transaction is in the way. */
+/** serialization_failure, deadlock_detected, lock_not_available: another transaction holds a lock. */
 const CONTENDED: ReadonlySet<string> = new Set(["40001", "40P01", "55P03"]);
 
 export function isContended(error: unknown): boolean {
@@ -57,7 +57,7 @@ export function isFull(error: unknown): boolean {
   return codeOf(error) === "53400" || FULL_MESSAGE.test(error.message);
 }
 
-/** The connection is gone, or can't be made just now, or is of no use any more: the call may or may not have been carried out. */
+/** The connection is gone, or can't be made just now, or can't be used any more: the call may or may not have been carried out. */
 export function isLost(error: unknown): boolean {
   if (error instanceof StoreError) return false;
   const code = codeOf(error);

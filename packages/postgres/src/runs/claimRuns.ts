@@ -1,5 +1,5 @@
 // Claims and renewals: what is asked for, and what comes back.
-// Owns: what a worker is said to serve, and the way from rows to claimed runs.
+// Owns: how the server is given what a worker serves, and how rows become claimed runs.
 // Invariants: W1 V2 (only what is served), W5 (history is left out if the worker has it, and read if it turns out that it does not).
 
 import { serializeError, type Turn } from "@holdfast/core";

@@ -171,7 +171,7 @@ class Search {
     const table = index.of === "a" ? `${this.#s}.attributes a` : `${this.#s}.runs r`;
     return `FROM ${table} WHERE ${[condition(to), ...this.#window(`${index.of}.created_at`, to, since)].join(" AND ")}`;
   }
-  /** Statements for runs that match, with what a page is made of. Without an order the conditions must not lead to another index. */
+  /** Statements for runs that match, with the columns of a page. Without an order the conditions must not lead to another index. */
   #matching(index: Index, stretch: Stretch, to: Parameters, since?: number, more: readonly Sql[] = []): string {
     const conditions = [...this.#conditions, ...more].map((condition) => condition(to));
     const after = this.#after;

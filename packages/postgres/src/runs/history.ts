@@ -2,7 +2,7 @@
 // Owns: how a turn is handed to the server, and put together again.
 // Invariants: Y7 (every record is there, in order); what belongs to a turn as a whole is in its first row.
 //
-// One row per record, as JSON that `json_to_recordset` takes apart. 100 turns of two records, PostgreSQL 15, one call: 2.0 to 3.1 ms; a row a
+// One row per record, as JSON that `json_to_recordset` splits. 100 turns of two records, PostgreSQL 15, one call: 2.0 to 3.1 ms; a row a
 // turn with its records as JSON inside: 1.4 to 1.9 ms, the insert alone, on a busy machine. Rows can be read, counted and trimmed with SQL.
 // Arrays, one a column: 3.2 to 4.9 ms. jsonb: 4.0 to 5.0 ms.
 

@@ -40,7 +40,7 @@ export interface ReadRecord {
   readonly value: Value;
 }
 
-/** The payload has the column `value` to itself; all other fields are in `data`. */
+/** The payload has its own column, `value`; all other fields are in `data`. */
 const VALUE_FIELD: Readonly<Record<string, string | undefined>> = VALUE_FIELDS;
 
 /** The field that names a message, or several: what a trim goes by (L4). */

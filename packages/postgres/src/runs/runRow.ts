@@ -1,5 +1,5 @@
 // A run as a row of columns and as a value of the port; its messages and attempts.
-// Owns: the way from columns to the values of the port.
+// Owns: how columns become the values of the port.
 // Invariants: P11 (statuses and which of them are closed).
 
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";

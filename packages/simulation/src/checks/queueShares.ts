@@ -41,7 +41,7 @@ export class QueueShares {
     this.#stretches.clear();
     this.#ready = new Map();
   }
-  /** Before a claim: what was ready after the one before, and is no more, has interrupted its key. */
+  /** Before a claim: a key whose work was ready after the previous claim, and no longer is, was interrupted. */
   before(ready: Ready): void {
     const isSame = (key: Key): boolean => [...(this.#ready.get(key) ?? [])].some((id) => ready.get(key)?.has(id) === true);
     for (const [name, { keys }] of this.#stretches) if (!keys.every(isSame)) this.#stretches.delete(name);

@@ -328,7 +328,7 @@ export class StoreChecks {
       const isAgain = commits.slice(0, i).some(({ runId }) => runId === commit.runId);
       if (!isAgain) this.#turns.fenced(run, commit, before[i], this.#expiredAt);
       for (const row of canceledRows[i] ?? []) this.starts.dropped(row);
-      // Of one that is written in the same batch, its commit tells.
+      // A run that is written in the same batch is checked with its own commit.
       await this.#closeCanceled((canceled[i] ?? []).filter((id) => commits.every(({ runId }) => runId !== id)));
       const { goesOn = false } = result;
       this.#turns.wrote(run, commit, after[i], goesOn);

@@ -66,7 +66,7 @@ export class TaskSlots {
       if (!isOpen || isTimed || leasedUntil <= this.#world.now) this.#held.delete(task.id);
     }
   }
-  /** Q7: only where nothing but the number of slots can be in the way. */
+  /** Q7: only where nothing except the number of slots can prevent a claim. */
   async #checkLeft({ name, spec }: QueueState): Promise<void> {
     if (spec?.rate !== undefined || spec?.perKey !== undefined || spec?.keys !== undefined) return;
     const { paused, pausedKeys, activities } = await this.#inner.getQueue(name);

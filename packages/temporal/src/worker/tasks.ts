@@ -45,7 +45,7 @@ type Cancel = NonNullable<ActivityTask["cancel"]>;
 type Result = coresdk.activity_result.IActivityExecutionResult;
 const { ActivityCancelReason } = core.activity_task;
 
-/** Heartbeats of a body that has just begun: the first tells how soon it hears of a cancellation. */
+/** Heartbeats of a body that has just begun: the first one decides how soon it is notified of a cancellation. */
 const FIRST_BEAT = 1_000;
 
 export interface TaskContext {
@@ -246,7 +246,7 @@ export class Tasks implements AttemptHost {
     if (lease === undefined || lease === 0) return;
     running.beat = this.environment.after(Math.min(after, lease / 3), () => {
       this.#beat(running);
-      // The longer a body runs, the less it costs to hear of a cancellation late.
+      // The longer a body runs, the less a late notification of a cancellation costs.
       this.#scheduleBeat(running, Math.max(FIRST_BEAT, (this.environment.elapsed() - running.startedAt) / 5));
     });
   }
@@ -350,7 +350,7 @@ export class Tasks implements AttemptHost {
     else void this.#report(worker, taskToken, { cancelled: { failure: { canceledFailureInfo: {} } } });
   }
   /**
-   * Functions that run in this process hear of their cancellation at once, and not with their next heartbeat. Local ones hear of it only
+   * Functions that run in this process are notified of their cancellation at once, not with their next heartbeat. Local ones are notified only
    * here, except of the end of the run, of which Core tells them.
    */
   cancelOf(runId: string, canceled: readonly number[] | "all"): void {

@@ -5,7 +5,7 @@
 
 import type { QueueRate, StoredQueueSpec } from "../queuePort.ts";
 
-/** What a claim of something needs, as bits. None: it holds what it needs, or goes under the slot of its ancestor. */
+/** What a claim needs, as bits. None: the work holds what it needs, or uses the slot of an ancestor. */
 export const QUEUE_SLOT = 1;
 export const KEY_SLOT = 2;
 export const START = 4;
@@ -73,7 +73,7 @@ export function rulesOf(spec: StoredQueueSpec | undefined, key: string | undefin
   };
 }
 
-/** The longest window of any rate: older starts are of no use. 0: there is no rate. */
+/** The longest window of any rate: older starts don't matter. 0: there is no rate. */
 export function longestWindow(spec: StoredQueueSpec | undefined): number {
   if (spec === undefined) return 0;
   const rates = [spec.rate, spec.perKey?.rate, ...Object.values(spec.keys ?? {}).map(({ rate }) => rate)];

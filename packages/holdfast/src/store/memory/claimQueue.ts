@@ -1,5 +1,5 @@
-// What can be claimed when: things that become available, by queue and by the code they need.
-// Owns: the order of claims. Entries are never taken out when things change, they are passed over when they come up.
+// What can be claimed, and when: runs or tasks that become available, by queue and by the code that they need.
+// Owns: the order of claims. Entries are never removed when things change: outdated ones are skipped when they are reached.
 // Invariants: W2 (priority, then the time it became available, then arrival), W1 V2 (only from places that the claimer names).
 
 import { Heap } from "../filing/heap.ts";
@@ -45,7 +45,7 @@ export class ClaimQueue<T extends Claimable> {
     this.#placeOf.set(item, place);
     place.later.push({ item, at: availableAt, priority, order });
   }
-  /** Those that are due, in the order of claims. Each must have another `availableAt` before the next call. */
+  /** The items that are due, in the order of claims. The caller must change the `availableAt` of each before the next call. */
   due(queue: string, accepts: Accepts, limit: number, now: number): T[] {
     const places = this.#accepted(queue, accepts);
     for (const place of places) this.#ripen(place, now);
@@ -68,7 +68,7 @@ export class ClaimQueue<T extends Claimable> {
   pop(queue: string, accepts: Accepts): void {
     this.#first(this.#accepted(queue, accepts))?.ready.pop();
   }
-  /** It waits elsewhere from now on. */
+  /** Removes it: it waits elsewhere from now on. */
   remove(item: T): void {
     this.#placeOf.delete(item);
   }
@@ -118,7 +118,7 @@ export class ClaimQueue<T extends Claimable> {
   #isSo(place: Place<T>, { item, at }: Entry<T>): boolean {
     return item.availableAt === at && this.#placeOf.get(item) === place;
   }
-  /** The first entry that still says what is so. */
+  /** The first entry that is not outdated. */
   #top(place: Place<T>, heap: Heap<Entry<T>>): Entry<T> | undefined {
     for (let top = heap.top; top !== undefined; top = heap.top) {
       if (this.#isSo(place, top)) return top;

@@ -1,7 +1,7 @@
 // Filed work in memory: what has a key, or waits in a queue with limits. One object for the runs of a queue, and one for its activities.
-// Owns: the lanes, the passes of keys, who holds a slot, and when things were started.
-// Invariants: Q5 (the order of a lane: availability, then arrival), Q4 (starts are kept as long as a window reaches). Entries are never taken
-// out when things change: they are passed over when they come up.
+// Owns: the lanes, the passes of keys, which work holds a slot, and when work was started.
+// Invariants: Q5 (the order of a lane: availability, then arrival), Q4 (starts are kept as long as a window reaches). Entries are never removed
+// when things change: outdated ones are skipped when they are reached.
 
 import type { Head, KeyState, Lane, Shelf } from "../filing/choose.ts";
 import { Heap } from "../filing/heap.ts";
@@ -79,7 +79,7 @@ export class FiledWork<T extends Filed> {
     this.#places.set(place, known);
     if (availableAt !== undefined) known.later.push({ item, availableAt, order, change });
   }
-  /** It is filed elsewhere from now on. */
+  /** Removes it: it is filed elsewhere from now on. */
   remove(item: T): number {
     const change = (this.#changes.get(item) ?? 0) + 1;
     this.#changes.set(item, change);

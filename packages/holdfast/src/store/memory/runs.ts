@@ -1,7 +1,7 @@
 // The runs of the memory store, their inboxes, and their ends.
 // Owns: every kept run, the order of arrival, the index for lists, the links between parents and children, the changes that watchers will be called with.
 // Invariants: M1 M3 (once for each key, in order), D9 (a message makes a parked run available), K5 (a closed run stays closed),
-// K6 (children follow, parents learn of it, in the same call), Q10 (so do runs that wait for it), K9 (no turn, no worker: canceled at once), P10 (the next execution).
+// K6 (children follow and parents are notified, in the same call), Q10 (so do runs that wait for it), K9 (no turn, no worker: canceled at once), P10 (the next execution).
 
 import {
   DeadlineExceededError,
@@ -384,7 +384,7 @@ export class Runs {
     if (run.workerId !== undefined) this.wake("messages");
     this.close(run, close, now);
   }
-  /** K7: is its deadline over, and has nothing been done about it? Rollbacks under way are exempt. */
+  /** K7: whether its deadline has passed and was not handled yet. Rollbacks in progress are exempt. */
   isLate(run: KeptRun, now: number): boolean {
     return run.deadlineAt !== undefined && run.deadlineAt <= now && run.status !== "rolling_back" && this.deadlines.has(run);
   }

@@ -123,7 +123,7 @@ export interface KeptTask extends NewTask {
 const CLOSED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "canceled", "terminated"]);
 export const isOpen = (run: KeptRun): boolean => !CLOSED.has(run.status);
 
-// Plain literals from here on: objects that are put together by spreading are several times slower to make and to read.
+// Plain literals from here on: objects made by spreading are several times slower to make and to read.
 
 export function rowOf(run: KeptRun): RunRow {
   return {
@@ -164,7 +164,7 @@ export function rowOf(run: KeptRun): RunRow {
   };
 }
 
-/** A run before anything is known of it but what it is. */
+/** A new run, before anything has happened to it. */
 export function unbegun(order: number, { id, workflow, version, queue, priority, input, seed }: NewRun, now: number): KeptRun {
   return {
     order,

@@ -1,4 +1,4 @@
-// The store that forgets: runs in plain maps, for tests and for `memory:`.
+// The store without persistence: runs in plain maps, for tests and for `memory:`.
 // Owns: its clock, its watchers, the namespaces of this process, and the order in which calls are carried out.
 // Invariants: those of the port. Every method does its work synchronously, so that each call is a transaction (D2, D4, D9).
 
@@ -51,7 +51,7 @@ const DUE_AT_ONCE = 1_000;
 
 /** A store in the memory of this process: for tests, and for runs that may be lost. */
 export class MemoryStore implements Store {
-  /** Work here is done when the call returns: whatever there is goes at once. */
+  /** A call is carried out when it returns, so there is no reason to limit batches. */
   readonly limits = { items: Number.POSITIVE_INFINITY, bytes: Number.POSITIVE_INFINITY, calls: 1 } as const;
   readonly #clock: () => number;
   readonly #runs: Runs;

@@ -234,7 +234,7 @@ export class Tasks {
 
   // ── limits of time ──
 
-  /** Ends what has run out of time. False: nothing has. */
+  /** Ends the tasks and attempts that have timed out. False: there were none. */
   sweep(now: number): boolean {
     if (now < this.#nextLimit) return false;
     this.#nextLimit = Number.POSITIVE_INFINITY;
@@ -250,7 +250,7 @@ export class Tasks {
     }
     return isLate;
   }
-  /** When the next of them runs out of time. */
+  /** When the next one times out. */
   get nextLimit(): number | undefined {
     const limits = [...this.#tasks.values()].flatMap((task) => limitOf(task)?.at ?? []);
     return limits.length === 0 ? undefined : Math.min(...limits);
@@ -274,11 +274,11 @@ interface Limit {
   readonly length: number;
   /** None for a lease: it is the worker's, not the activity's. */
   readonly name: ActivityLimit | undefined;
-  /** What is over then: the task, or an attempt, or only its lease. */
+  /** What ends then: the task, an attempt, or only its lease. */
   readonly kind: "task" | "attempt" | "lease";
 }
 
-/** The first limit that a task runs into as it stands. */
+/** The first limit that a task reaches in its current state. */
 function limitOf(task: KeptTask): Limit | undefined {
   const { scheduledAt, startedAt, heartbeatAt, leaseEndsAt, scheduleToClose, scheduleToStart, startToClose, heartbeat } = task;
   const limits: Limit[] = [];

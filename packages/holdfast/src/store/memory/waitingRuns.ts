@@ -32,7 +32,7 @@ export class WaitingRuns {
   }
 }
 
-/** Is it the other run, or does it wait for it, directly or behind others? */
+/** Whether it is the other run, or waits for it, directly or through others. */
 function isBehind(run: KeptRun, other: KeptRun, find: (id: string) => KeptRun | undefined): boolean {
   for (let at: KeptRun | undefined = run; at !== undefined; at = at.after === undefined ? undefined : find(at.after))
     if (at === other) return true;

@@ -100,7 +100,7 @@ export class Writer {
     else if (!isFound && this.#runs.resume(child, now) !== "resumed") this.#runs.restart(child, run, now);
     return { status: isFound ? "existing" : "created", id, execution: child.execution, inboxIds: [] };
   }
-  /** The parent learns that its child exists, in the same call. */
+  /** Notifies the parent that its child exists, in the same call. */
   #announce({ id, parent }: NewRun, now: number): void {
     const waiting = parent?.announce === true ? this.#runs.get(parent.runId) : undefined;
     if (parent === undefined || waiting === undefined || !isOpen(waiting) || waiting.execution !== parent.execution) return;
@@ -125,7 +125,7 @@ export class Writer {
     if (goesOn) return { status: "committed", inbox: [], goesOn };
     return { status: "committed", inbox: unseen(run, commit), historyLength: run.historyLength };
   }
-  /** What it says of the run itself. */
+  /** What the commit changes of the run itself. */
   #write(run: KeptRun, commit: TurnCommit, now: number): void {
     if (commit.turn !== undefined) this.#appendTurn(run, commit.turn, commit.workerId);
     for (const row of commit.attempts ?? []) upsertAttempt(run, row);
@@ -141,7 +141,7 @@ export class Writer {
     if (commit.state !== undefined) run.state = commit.state;
     if (commit.attributes !== undefined) this.#runs.setAttributes(run, mergedAttributes(run.attributes, commit.attributes));
     for (const { id, outcome } of commit.updates ?? []) this.#runs.settleUpdate(run, id, outcome, now);
-    if (commit.status === "blocked") this.#runs.wake("results"); // V4: callers that wait for a result learn of it
+    if (commit.status === "blocked") this.#runs.wake("results"); // V4: callers that wait for a result are notified
   }
   #appendTurn(run: KeptRun, turn: Turn, workerId: string): void {
     run.turns++;
@@ -162,7 +162,7 @@ export class Writer {
     run.attempts = run.attempts.filter(({ seq }) => !gone.has(seq));
     this.#runs.tasks.forgetAttemptsOf(run.id, gone);
   }
-  /** What it asks of others. */
+  /** What the commit changes of other runs. */
   #carryOut(run: KeptRun, commit: TurnCommit, now: number): void {
     const runs = this.#runs;
     for (const task of commit.tasks ?? []) {
@@ -209,7 +209,7 @@ const isSameLink = (a: ParentLink, b: ParentLink): boolean => a.runId === b.runI
 
 const unseen = (run: KeptRun, { seen = 0 }: TurnCommit) => run.inbox.filter(({ id }) => id > seen);
 
-/** D9: does the inbox hold something that the end should have waited for? */
+/** D9: whether the inbox holds a message that the end should have waited for. */
 function isLate(run: KeptRun, { close, lateIf, consumed }: TurnCommit): boolean {
   if (close === undefined || lateIf === undefined || run.inbox.length === 0) return false;
   const taken = new Set(consumed);

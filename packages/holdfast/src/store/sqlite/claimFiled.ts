@@ -30,7 +30,7 @@ interface Claimed {
   readonly damaged: readonly number[];
 }
 
-/** With `take`: in the transaction that claims. Without: only looks whether that would be worth it. */
+/** With `take`: in the transaction that claims. Without: only checks whether a claim would find anything. */
 export function claimFiled(db: Connection, session: Session | undefined, claim: FiledClaim): Claimed {
   const { queue, kind, now, limit, plain } = claim;
   const pauses = readPauses(db, queue, now);

@@ -81,7 +81,7 @@ export class Claims {
       return this.#claimIsolated(request);
     }
   }
-  /** The database refuses to have one of them claimed: it stops no others. */
+  /** The database refuses the claim of one of them. The others are claimed. */
   async #claimIsolated(request: ClaimRequest): Promise<ClaimResult> {
     const { limit, blockedAfter } = request;
     const now = this.#ports.now();

@@ -1,5 +1,5 @@
 // The end of a run, and what follows from it.
-// Owns: closing, telling the parent, and what happens to children; cancellation, since it may close a run that has not begun.
+// Owns: closing, notifying the parent, and what happens to children; cancellation, since it may close a run that has not begun.
 // Invariants: P1 (one end), K5 (the epoch rises: nothing that was computed before counts any more), K6 (children follow), K9,
 // Q9 (its next start begins), Q10 (runs that wait for it begin).
 

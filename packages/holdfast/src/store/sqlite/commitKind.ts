@@ -1,4 +1,4 @@
-// The usual turn: a worker goes on with its run, and nothing of the run's row changes but what it counts.
+// The usual turn: a worker continues its run, and nothing of the run's row changes except its counts.
 // Owns: what makes a turn a usual one, and what it adds to the counts.
 // Invariants: the lease stays, the status is the commit's.
 

@@ -105,7 +105,7 @@ function commitOther(session: Session, commit: TurnCommit, now: number, birth: B
   return mayTrim(commit) ? { ...result, historyLength: run.historyLength + records } : result;
 }
 
-/** D9: does the inbox hold something that the end should have waited for? A run that never had a message is not looked up. */
+/** D9: whether the inbox holds a message that the end should have waited for. A run that never had a message is not looked up. */
 function isLate(db: Connection, { key, lastMessage }: RunHead, { close, lateIf, consumed }: TurnCommit): boolean {
   return close !== undefined && lateIf !== undefined && lastMessage > 0 && holdsAwaited(db, key, lateIf, consumed ?? []);
 }
@@ -241,7 +241,7 @@ function cancelChildren(session: Session, { runId, execution }: TurnCommit, seqs
   }
 }
 
-/** M12: the sender learns how it went, through its own inbox. */
+/** M12: the sender gets the result in its own inbox. */
 function sendFor(session: Session, sender: number, seq: number, runId: string, deliver: () => SendResult, now: number): SendResult {
   const result = deliver();
   const failed = (error: Error): Outcome => ({ status: "failed", error: serializeError(error) });

@@ -117,7 +117,7 @@ export class Connection {
     return new Connection(IN_MEMORY, library, { library: name }, true);
   }
 
-  /** Is the file still the one that was opened? */
+  /** Whether the file is still the one that was opened. */
   isSameFile(): boolean {
     return this.path === IN_MEMORY || this.#file.isSame();
   }

@@ -1,5 +1,5 @@
 // What SQLite's result codes mean here.
-// Owns: the one shape of the libraries' errors, and the way from a result code to a typed error for people.
+// Owns: one class for the errors of both libraries, and which typed error each result code becomes.
 // Invariants: "busy" is distinguished from all other errors, since the store waits and does not report it; errors that are not SQLite's pass unchanged.
 
 import { HoldfastError, InvalidInputError } from "@holdfast/core";

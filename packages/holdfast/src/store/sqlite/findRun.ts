@@ -1,4 +1,4 @@
-// The head of a run: what a write has to know before it writes.
+// The head of a run: the columns that a write depends on.
 // Owns: the columns that decide; values of users are not among them, they may be large.
 // Invariants: D4 (epoch and execution are compared with what is there now, in the transaction that writes).
 

@@ -75,7 +75,7 @@ function messageOf(row: Row): InboxMessage {
   return { id: readNumber(id), job: jobOf(columns) as InboxJob };
 }
 
-/** D9: is one of the awaited messages there that the turn has not taken? Of one more than it has taken, one is not. */
+/** D9: whether the inbox holds an awaited message that the turn has not consumed. It looks for one message more than the turn has consumed. */
 export function holdsAwaited(db: Connection, run: number, { cancel, signals }: LateIf, consumed: readonly number[]): boolean {
   const names = signals.map(() => "?").join(", ");
   const sql = `SELECT id FROM holdfast_inbox WHERE run = ? AND (type = 'cancel' AND ? OR type = 'signal' AND name IN (${names})) LIMIT ?`;

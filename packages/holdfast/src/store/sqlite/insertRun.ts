@@ -22,7 +22,7 @@ import { findAwaited, waitFor } from "./waitingRuns.ts";
 
 const NOTHING: Payload = jsonCodec.encode(undefined);
 
-/** Creates the run, finds it, or says that it is in the way. With a `first` turn it is created leased, and `begin` commits the turn. */
+/** Creates the run, finds it, or reports a conflict. With a `first` turn it is created leased, and `begin` commits the turn. */
 export function createRun(session: Session, run: NewRun, now: number, begin?: (key: number) => void): CreateResult {
   const { db } = session;
   const byKey = run.idempotencyKey === undefined ? undefined : findByStartKey(db, run.workflow, run.idempotencyKey);
@@ -125,7 +125,7 @@ function deliverAll(session: Session, id: string, messages: NewRun["messages"], 
   });
 }
 
-/** The parent learns that its child exists, in the same transaction. */
+/** Notifies the parent that its child exists, in the same transaction. */
 function announce(session: Session, id: string, parent: NonNullable<NewRun["parent"]>, now: number): void {
   const run = session.find(parent.runId);
   if (run?.isOpen !== true || run.execution !== parent.execution) return;

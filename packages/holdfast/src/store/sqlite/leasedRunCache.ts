@@ -1,4 +1,4 @@
-// Runs that workers here go on with: the heads of their rows, remembered between turns.
+// Runs that workers of this process hold: the heads of their rows, remembered between turns.
 // Owns: what is remembered of a run from its claim to the commit that parks or closes it.
 // Invariants: D4 (what is remembered is what the row says now: a write of another connection forgets everything, a write of ours to the
 // row forgets the run or follows it, a rollback forgets everything); only runs that a worker has, and that have not been recovered.

@@ -1,5 +1,5 @@
 // The next start of a run: what it begins with once it has closed.
-// Owns: the table `holdfast_next_starts`, and messages that wait with a next start. These are in the inbox of -key until their run is at that.
+// Owns: the table `holdfast_next_starts`, and messages that wait with a next start. These are in the inbox under -key until the run begins with that start.
 // Invariants: Q9 (one per run, the newest; the commit that closes the run begins it).
 
 import { RunClosedError, serializeError } from "@holdfast/core";

@@ -32,7 +32,7 @@ import type { Value } from "./library.ts";
 /** type, seq, unit, name, n, data, value. */
 export type RecordColumns = [type: string, seq: Value, unit: Value, name: Value, n: Value, data: Value, value: Value];
 
-/** The payload has the column `value` to itself; all other fields are in `data`. */
+/** The payload has its own column, `value`; all other fields are in `data`. */
 const VALUE_FIELD: Readonly<Record<string, string | undefined>> = VALUE_FIELDS;
 
 export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {

@@ -14,7 +14,7 @@ import { commandOf, jobOf, type RecordColumns, toColumns } from "./recordCodec.t
 // A statement has parameters only for what varies: kinds are written out, and so is NULL. The two rows of a step take 4.1 µs on libsql
 // that way, against 6.2 with a parameter for every column. What is written out is the statement's shape.
 
-/** Rows a statement; what a turn has more goes in several. */
+/** The most rows of one statement. A larger turn takes several. */
 const MOST_ROWS = 4;
 /** So many shapes are remembered: enough for any program, and a bound. */
 const MOST_SHAPES = 500;

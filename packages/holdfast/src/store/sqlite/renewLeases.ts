@@ -1,4 +1,4 @@
-// Keeping what one has: leases of runs. And no longer than that: leases that a clock which was set back has made too long.
+// Renews the leases of runs, and shortens leases that have become too long because the clock was set back.
 // Owns: when a lease is worth a write, and how far off its end may be.
 // Invariants: W3 (a lease is renewed while the worker lives), D4 (only the holder's epoch renews).
 

@@ -349,7 +349,7 @@ export class SqliteShelf implements Shelf<ShelfHead> {
       ON CONFLICT (queue, kind, share, priority) DO UPDATE SET lag = excluded.lag`;
     this.#db.run(sql, [...this.#key, priority, this.time(priority, "starts"), lag]);
   }
-  /** Passes that are no longer ahead of what will be served are of no use. Some at a time. */
+  /** Deletes passes that are no longer ahead of what will be served, some at a time. */
   forgetKeys(): void {
     const sql = (
       share: Share,
