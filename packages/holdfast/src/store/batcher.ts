@@ -85,7 +85,7 @@ export class Batcher<I, R> {
   readonly #keys = new Set<string>();
   /** Items that wait for locks: by key, in order. */
   readonly #aside = new Map<string, Aside<I, R>[]>();
-  #isLookingAside = false;
+  #isRetryingAside = false;
   #isScheduled = false;
 
   constructor(environment: Environment, write: Write<I, R>, options: BatcherOptions<I, R>) {
@@ -134,7 +134,7 @@ export class Batcher<I, R> {
   #flush(): boolean {
     const batch = this.#take();
     if (batch.length === 0) return false;
-    this.#carry(batch);
+    this.#writeBatch(batch);
     return true;
   }
   get #most(): number {
@@ -183,7 +183,7 @@ export class Batcher<I, R> {
     const { limits, sizeOf } = this.#options;
     return sizeOf !== undefined && limits.bytes !== Number.POSITIVE_INFINITY;
   }
-  #carry(batch: readonly Waiting<I, R>[]): void {
+  #writeBatch(batch: readonly Waiting<I, R>[]): void {
     this.#underWay++;
     try {
       this.#write(batch.map(itemOf), false).then(
@@ -204,11 +204,11 @@ export class Batcher<I, R> {
   }
   /** The call of `batch` has ended; its items `done` were written. */
   #settleAll(batch: readonly Waiting<I, R>[], done: readonly Waiting<I, R>[], results: readonly R[]): void {
-    this.#tellWritten(done, results);
-    this.#carried(batch);
+    this.#reportWritten(done, results);
+    this.#finished(batch);
     for (let i = 0; i < done.length; i++) resolve(done[i] as Waiting<I, R>, results[i] as R);
   }
-  #tellWritten(done: readonly Waiting<I, R>[], results: readonly R[]): void {
+  #reportWritten(done: readonly Waiting<I, R>[], results: readonly R[]): void {
     const { written } = this.#options;
     for (let i = 0; written !== undefined && i < done.length; i++) {
       try {
@@ -220,16 +220,16 @@ export class Batcher<I, R> {
   }
   #failed(batch: readonly Waiting<I, R>[], error: unknown): void {
     if (faultOf(error) === "unavailable") {
-      this.#carried(batch);
+      this.#finished(batch);
       for (const one of batch) reject(one, error);
-    } else void this.#carryApart(batch, error);
+    } else void this.#splitAndWrite(batch, error);
   }
-  async #carryApart(batch: readonly Waiting<I, R>[], failure: unknown): Promise<void> {
-    const busy = await this.#writeApart(batch, failure, false);
+  async #splitAndWrite(batch: readonly Waiting<I, R>[], failure: unknown): Promise<void> {
+    const busy = await this.#writeInHalves(batch, failure, false);
     this.#putAside(busy);
-    this.#carried(batch);
+    this.#finished(batch);
   }
-  #carried(batch: readonly Waiting<I, R>[]): void {
+  #finished(batch: readonly Waiting<I, R>[]): void {
     this.#underWay--;
     if (this.#calls > 1) for (const { item } of batch) this.#keys.delete(this.#options.keyOf(item));
     if (this.#waiting.length > 0) this.#schedule();
@@ -241,7 +241,7 @@ export class Batcher<I, R> {
    * Writes a batch that was refused or busy in halves, recursively, one after the other so that each key keeps its order. An item that is
    * refused alone, for the second time, gets the error. Returns the items that wait for a lock, with those behind them, in order.
    */
-  async #writeApart(batch: readonly Waiting<I, R>[], failure: unknown, wait: boolean): Promise<Waiting<I, R>[]> {
+  async #writeInHalves(batch: readonly Waiting<I, R>[], failure: unknown, wait: boolean): Promise<Waiting<I, R>[]> {
     const { keyOf } = this.#options;
     const busy: Waiting<I, R>[] = [];
     const busyKeys = new Set<string>();
@@ -250,7 +250,7 @@ export class Batcher<I, R> {
       busyKeys.add(keyOf(one.item));
       busy.push(one);
     };
-    const takeApart = (part: readonly Waiting<I, R>[], error: unknown): void => {
+    const split = (part: readonly Waiting<I, R>[], error: unknown): void => {
       const fault = faultOf(error);
       const [one] = part;
       if (fault === "unavailable") for (const each of [part, ...parts.splice(0)].flat()) reject(each, error);
@@ -261,7 +261,7 @@ export class Batcher<I, R> {
     };
     // An item that was refused because of what another transaction did a moment ago may be accepted now.
     if (batch.length === 1 && faultOf(failure) === "refused") parts.push(batch);
-    else takeApart(batch, failure);
+    else split(batch, failure);
     for (let next = parts.shift(); next !== undefined; next = parts.shift()) {
       const part = next.filter((one) => !busyKeys.has(keyOf(one.item)));
       for (const one of next) if (busyKeys.has(keyOf(one.item))) busy.push(one);
@@ -274,13 +274,13 @@ export class Batcher<I, R> {
           else this.#settle(one, answer);
         }
       } catch (error) {
-        takeApart(part, error);
+        split(part, error);
       }
     }
     return busy;
   }
   #settle(one: Waiting<I, R>, result: R): void {
-    this.#tellWritten([one], [result]);
+    this.#reportWritten([one], [result]);
     resolve(one, result);
   }
 
@@ -297,11 +297,11 @@ export class Batcher<I, R> {
       else before.push(aside);
       call(() => one.setAside?.());
     }
-    if (!this.#isLookingAside) void this.#lookAside();
+    if (!this.#isRetryingAside) void this.#retryAside();
   }
   /** Tries all waiting items in one call, until none is left: however many there are, they use at most one connection. */
-  async #lookAside(): Promise<void> {
-    this.#isLookingAside = true;
+  async #retryAside(): Promise<void> {
+    this.#isRetryingAside = true;
     const alive = this.#environment.stayAlive();
     while (this.#aside.size > 0) {
       const all = [...this.#aside.values()].flatMap((some) => some.map(({ one }) => one));
@@ -314,7 +314,7 @@ export class Batcher<I, R> {
       if (this.#aside.size > 0) await new Promise<void>((done) => void this.#environment.after(ASIDE_MS, done));
     }
     alive.cancel();
-    this.#isLookingAside = false;
+    this.#isRetryingAside = false;
   }
   async #tryAside(all: readonly Waiting<I, R>[]): Promise<void> {
     // Items behind one that an earlier call found busy stay behind it.
@@ -333,7 +333,7 @@ export class Batcher<I, R> {
       }
     } catch (error) {
       failure = faultOf(error) === "busy" ? error : undefined;
-      busy = await this.#writeApart(some, error, true);
+      busy = await this.#writeInHalves(some, error, true);
       const stay = new Set(busy);
       for (const one of some) if (!stay.has(one)) this.#leave(one);
     }
