@@ -2,7 +2,8 @@
 // Owns: checking what users pass, and the shape of what they get.
 // Invariants: Q11 (what is refused), Q1 (a queue of which nothing is known is an empty one).
 
-import { checkedKey, checkedText, exactDuration, type OptionNames, parseDuration, UnsupportedError } from "@holdfast/core";
+import { checkedKey, checkedText, exactDuration, type OptionNames, parseDuration } from "@holdfast/core";
+import { featureOf } from "../backend/features.ts";
 import type { Backend, BackendQueues } from "../backend/port.ts";
 import type { QueueRate, QueueRow, StoredQueueLoad, StoredQueueSpec } from "../store/queuePort.ts";
 import { checkedOptions, invalid, shown } from "./options.ts";
@@ -56,10 +57,7 @@ export class QueuesHandle implements Queues {
     await this.#queues().deleteQueue(queue);
   }
   #queues(): BackendQueues {
-    const { queues, name } = this.#backend;
-    if (queues !== undefined) return queues;
-    const instead = "Limit a worker with its concurrency, or open the engine on SQLite or PostgreSQL.";
-    throw new UnsupportedError({ feature: "queues", host: name, instead });
+    return featureOf(this.#backend, "queues");
   }
 }
 

@@ -11,6 +11,7 @@ const INSTEAD = {
   delete: "Leave the run to the retention of the service that keeps it, or delete it there.",
   bulk: "List the runs and call the action on each of them.",
   workers: "Ask the service that the workers are connected to.",
+  queues: "Limit a worker with its concurrency, or open the engine on SQLite or PostgreSQL.",
   schedules: "Start the runs with the scheduler of your system, or open the engine on SQLite or PostgreSQL.",
   why: "run.describe() says what the run waits for.",
 } as const;

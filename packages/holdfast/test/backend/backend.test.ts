@@ -270,6 +270,7 @@ test("an optional feature that a backend lacks is an error that names it, the ba
   const { backend } = await opened();
   expect(() => featureOf(backend, "fork")).toThrow(UnsupportedError);
   expect(() => featureOf(backend, "schedules")).toThrow(UnsupportedError);
+  expect(() => featureOf(backend, "queues")).toThrow(UnsupportedError);
   expect(() => featureOf(backend, "why")).toThrow(/^why is not supported on the harness\nrun\.describe\(\)/);
   const removed: string[] = [];
   const able = Object.assign(backend, {
