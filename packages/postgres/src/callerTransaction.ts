@@ -1,7 +1,7 @@
 // Starts and signals in the caller's transaction: they exist if and only if it commits.
-// Owns: what counts as a transaction, of which library.
-// Invariants: no run that a worker may have is locked for the length of the caller's transaction; wake-ups come with its commit; anything
-// but an open transaction is refused, since each statement would commit at once.
+// Owns: which objects of which libraries count as a transaction.
+// Invariants: no run that a worker may have is locked for as long as the caller's transaction lasts; wake-ups come with its commit; anything
+// other than an open transaction is refused, since each statement would commit at once.
 
 import { InvalidInputError } from "@holdfast/core";
 import { type AddressedMessage, type CreateResult, type NewRun, type SendResult, StoreError, type StoreWithin } from "holdfast/store";

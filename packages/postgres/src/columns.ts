@@ -1,7 +1,7 @@
 // Between values of the port and columns of PostgreSQL.
 // Owns: how texts, payloads, errors and times are written, and read back as exactly what they were.
 // Invariants: P8 (payloads of the default codec are stored as the JSON that they are); whatever text a user chooses for a name, no two of
-// them meet in one column value; no NUL and no half of a surrogate pair ever reaches the server, which refuses the one and loses the other.
+// them share one column value; no NUL and no half of a surrogate pair ever reaches the server, which refuses the one and loses the other.
 
 import { jsonCodec, type Payload, payloadFromJson, payloadToJson, type SerializedError } from "@holdfast/core";
 import { StoreRefusedError } from "holdfast/store";
@@ -105,11 +105,11 @@ export function readAttributes(value: Value): Record<string, string | number | b
   return Object.fromEntries(Object.entries(found).map(([key, item]) => [readText(key), typeof item === "string" ? readText(item) : item]));
 }
 
-/** An array for a parameter of that type, null if there is nothing in it. It has no nulls: the server finds elements of such a one at once. */
+/** An array for a parameter of that type, null if it is empty. It has no nulls: the server searches such an array faster. */
 export function numberArray(values: readonly number[]): string | null {
   return values.length === 0 ? null : `{${values.join(",")}}`;
 }
-/** The same of texts, element by element; null if there is nothing in it but nulls. */
+/** The same for texts, element by element; null if all of them are null. */
 export class TextArray {
   #text = "";
   #nulls = 0;
@@ -137,7 +137,7 @@ function arrayElement(value: string): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const CONTROL = /[\0-\u001f]/;
 
-/** The order of the columns, which is that of bytes. Strings sort otherwise, but only from U+D800 on. */
+/** The order of the columns, which is that of bytes. JavaScript sorts strings differently, but only from U+D800 on. */
 export function compareAsBytes(a: string, b: string): number {
   if (a === b) return 0;
   if (HIGH.test(a) || HIGH.test(b)) return Buffer.compare(Buffer.from(a), Buffer.from(b));

@@ -1,4 +1,4 @@
-// What the parts of an open store share.
+// What the components of an open store share.
 // Owns: nothing; it names them.
 // Invariants: none.
 

@@ -1,5 +1,5 @@
-// Activities whose time is up.
-// Owns: the decision what has run out, and what its error says.
+// Activities that have timed out.
+// Owns: which limit has passed, and the text of its error.
 // Invariants: D8 D11 (retries by policy, limits by the store's clock); the server fences all of it by token and by time.
 
 import {

@@ -1,5 +1,5 @@
 // Workers that are alive (B6).
-// Owns: nothing; the rows are the server's.
+// Owns: nothing; the server keeps the rows.
 // Invariants: a beat is one small write that does not wait for the disk.
 
 import { type WorkerBeat, type WorkerRow, type WorkflowRow, workerInfoOf } from "holdfast/store";

@@ -11,7 +11,7 @@ export interface Lane {
   readonly workflow: string;
   readonly version: string | undefined;
   readonly priority: number;
-  /** What of the queue goes by keys from now on: its claims have to know. Absent: this is a plain run. */
+  /** Which work of the queue is claimed by key from now on. Absent: this is a plain run. */
   readonly kind?: FiledKind | undefined;
 }
 export type FiledKind = "runs" | "tasks";
@@ -31,7 +31,7 @@ export function taskLaneOf({ queue, activity, key, priority = 0 }: NewTask): Lan
   if (key === undefined && priority === 0) return undefined;
   return { queue, workflow: activity, version: undefined, priority, kind: "tasks" };
 }
-/** All that a call refers to. `turns` has the first turns of `runs`. */
+/** All names that a call refers to. `turns` has the first turns of `runs`. */
 export function lanesOf(runs: readonly NewRun[], turns: readonly TurnCommit[]): Lane[] {
   const lanes = runs.map(laneOf);
   for (const { children, tasks } of turns) {
@@ -54,7 +54,7 @@ export class NameIds {
     this.#sql = `SELECT ${s}.register_1($1, $2) AS answer`;
   }
 
-  /** Most calls find all that they need. */
+  /** Most calls find all ids that they need. */
   areKnown(lanes: readonly Lane[], workers: readonly string[]): boolean {
     return lanes.every((lane) => this.#lanes.has(keyOf(lane))) && workers.every((worker) => this.#workers.has(worker));
   }

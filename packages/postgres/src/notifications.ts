@@ -1,11 +1,11 @@
-// Wake-ups: watchers in this process and other processes learn that something may have changed.
+// Wake-ups: notifies watchers in this process and other processes that something may have changed.
 // Owns: the watchers, the one connection that listens, and the notifications that are sent.
-// Invariants: D9 (hints may be late or doubled: they cost time, never progress); watchers of this process are called directly, and its own
+// Invariants: D9 (hints may be late or duplicated: that costs time, never progress); watchers of this process are called directly, and its own
 // notifications are ignored; nothing is sent if no other process listens; a watcher does not keep the process alive.
 //
 // NOTIFY takes a lock of the whole server from before the commit until after its flush. Inside of the commits it is about it would queue
 // them behind each other (four connections, single-row commits: see docs/postgres.md), so it is sent after them, in a
-// transaction that waits for no disk; what comes up while one is under way shares the next.
+// transaction that waits for no disk; hints that come while one is in progress share the next.
 
 import { createHash } from "node:crypto";
 import type { Logger } from "@holdfast/core";
@@ -24,7 +24,7 @@ const ANYTHING: Wakeup = { work: true, messages: true, tasks: true, results: tru
 const HELLO = "+";
 const BYE = "!";
 
-/** The ids of runs that have ended; more than this and others look at all that they wait for. The server takes 8,000 bytes. */
+/** The most ids of ended runs in one notification; with more, other processes look at all runs that they wait for. The server accepts 8,000 bytes. */
 const LONGEST_LIST = 7_000;
 const MOST_LISTED = LONGEST_LIST / '"",'.length;
 
@@ -45,7 +45,7 @@ export class Notifications {
   readonly #timers: NodeJS.Timeout[] = [];
   #client: Client | undefined;
   #echo: (() => void) | undefined;
-  /** Do other processes listen? True if that can't be known. */
+  /** Whether other processes listen. True if that can't be known. */
   #others = true;
   #pending: Changes | undefined;
   #isSending = false;
@@ -163,7 +163,7 @@ export class Notifications {
     await takeLeave(client);
     await this.#listenLater(LISTEN_AGAIN_AT_MOST_MS);
   }
-  /** A connection on which nothing comes may be one on which nothing comes any more: one that does not answer is replaced. */
+  /** A connection on which nothing arrives may be broken: one that does not answer is replaced. */
   async #isHeard(): Promise<void> {
     const client = this.#client;
     await client?.query("SELECT 1").catch(() => takeLeave(client));
@@ -187,7 +187,7 @@ export class Notifications {
     timer.unref();
     this.#timers.push(timer);
   }
-  /** Without a name it only clears away what processes have left behind that were killed. */
+  /** Without a name it only removes what killed processes have left behind. */
   async #tidy(): Promise<void> {
     await this.#connections.query(`SELECT ${this.#s}.attend_1(NULL)`, [], { patience: 0 }).catch(() => undefined);
   }
@@ -204,7 +204,7 @@ export class Notifications {
     }
   }
 
-  /** Nothing: of what we said ourselves nothing came back. Otherwise what went wrong. */
+  /** True: it listens. "nothing": its own test notification did not come back. Otherwise the error. */
   async #listen(): Promise<true | "nothing" | Error> {
     const client = this.#connections.lone();
     client.on("error", () => undefined);
@@ -224,7 +224,7 @@ export class Notifications {
         await takeLeave(client);
         return "nothing";
       }
-      // Only now: until here the process has to stay, though nothing else may keep it.
+      // Only now: until here the connection has to keep the process alive.
       (client as unknown as { connection: { stream: { unref?(): void } } }).connection.stream.unref?.();
     } catch (error) {
       await takeLeave(client);
@@ -249,7 +249,7 @@ export class Notifications {
     }
     return this.#listen();
   }
-  /** What was said meanwhile is lost: everybody looks. */
+  /** Notifications may have been lost: all watchers look. */
   async #listenAgain(): Promise<void> {
     this.#client = undefined;
     this.#others = true;
@@ -263,7 +263,7 @@ export class Notifications {
     await this.#hello();
     this.#tellHere(ANYTHING);
   }
-  /** It did not work at first, the server was busy or restarting; or there was no room for it. */
+  /** Tries again after a first failure: the server was busy or restarting, or had no connection left. */
   async #listenLater(first: number = LISTEN_AGAIN_MS): Promise<void> {
     for (let wait = first; ; wait = Math.min(wait * 2, LISTEN_AGAIN_AT_MOST_MS)) {
       await passed(wait);

@@ -1,4 +1,4 @@
-// What time does: deadlines of runs, limits of attempts, and messages that callers' transactions have left behind.
+// What becomes due: deadlines of runs, limits of attempts, and messages that callers' transactions have left behind.
 // Owns: how far the store's clock has been followed, and the order in which overdue rows are handled.
 // Invariants: K7 (deadlines), D11 (limits of activities, by the store's clock), W3 (a clock that was set back ends no lease early); rows
 // that another transaction has locked are left to the next call; a row that the server refuses stops no other.
@@ -19,7 +19,7 @@ type LateRunColumns = readonly [runId: string, deadline: number];
 interface LateRun {
   readonly r: string;
   readonly e: string;
-  /** Now, though its deadline has not passed. */
+  /** It ends now, although its deadline has not passed. */
   readonly n?: true;
 }
 interface OverdueAnswer {
@@ -150,7 +150,7 @@ export class Overdue {
     const { now, tasks } = JSON.parse(await functions.ask("overdue_1", [given(), LATE_AT_ONCE, false])) as OverdueAnswer;
     if (tasks !== null) await this.#sweep(now, tasks);
   }
-  /** One call at a time: those of one process would only wait for one another, each with a connection that others need. */
+  /** One call at a time: calls of one process would wait for each other, each with a connection that others need. */
   deliverMail(): Promise<void> {
     if (this.#delivery !== undefined) {
       this.#nextDelivery ??= this.#delivery

@@ -1,6 +1,6 @@
 // Sessions whose connections were abandoned, since no answer came.
-// Owns: which there are, until the server has ended them.
-// Invariants: the server does not know that the client is gone: it would go on, and keep its locks. So they are ended from another
+// Owns: the list of them, until the server has ended them.
+// Invariants: the server does not know that the client is gone: the session would continue, and keep its locks. So it is ended from another
 // connection. Only sessions of this store are ended.
 
 import type { Client } from "pg";
@@ -10,17 +10,17 @@ import { isUnavailable } from "./serverErrors.ts";
 interface AbandonedSessionsOptions {
   /** A connection outside of the pools. */
   readonly lone: () => Client;
-  /** Tries again while the server is away, as long as patience lasts. */
+  /** Tries again while the server can't be reached, as long as the patience lasts. */
   readonly patiently: (attempt: () => Promise<void>) => Promise<void>;
   readonly isClosed: () => boolean;
 }
 
-/** Between two tries, where the first one has used up all patience. */
+/** The pause between two tries, if the first one has used up the patience. */
 const AGAIN_MS = 1_000;
 
 export class AbandonedSessions {
   readonly #options: AbandonedSessionsOptions;
-  /** By their process, since when. */
+  /** By process id: when the session was abandoned. */
   readonly #sessions = new Map<number, number>();
   #isEnding = false;
 
@@ -64,7 +64,7 @@ export class AbandonedSessions {
 
 /**
  * A process id may have been reused, or belong to a pooler: only sessions with our user, database and application name are ended.
- * And none that waits for a synchronous standby: what it has written would be there at once, and be taken for safe.
+ * And none that waits for a synchronous standby: its writes would become visible at once, and would wrongly count as safe.
  */
 const END_SESSIONS = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity JOIN unnest($1::integer[], $2::float8[]) AS gone(pid, ms) USING (pid)
   WHERE pid <> pg_backend_pid() AND backend_start < clock_timestamp() - gone.ms * interval '1 millisecond' AND usename = session_user AND datname = current_database() AND application_name = current_setting('application_name')

@@ -21,7 +21,7 @@ export class CallTokens {
   readonly #free: Slot[] = [];
   #slots = 0;
 
-  /** For the length of the work. The slot of an abandoned call is not used again: the server may still carry it out, and others would wait. */
+  /** Lends a token while the work runs. The slot of an abandoned call is not used again: the server may still carry it out, and others would wait. */
   async lend<T>(work: (name: CallToken) => Promise<T>): Promise<T> {
     const slot = this.#free.pop() ?? { number: ++this.#slots, token: 0 };
     slot.token++;

@@ -1,5 +1,5 @@
 // Connections to the server, and calls that survive the loss of them.
-// Owns: the pools, the pipeline for turns, what is sent where, and how long an answer is waited for.
+// Owns: the pools, the pipeline for turns, which connection a call uses, and how long a call waits for its answer.
 // Invariants: nothing is left on a connection that a pooler may give to others (no session state; named statements and a setting only on
 // connections without a pooler); a call whose answer was lost is asked again under the same token, and carried out once; the fate of a call is
 // known before it rejects, so that no part of it is asked for under another token while a copy may still be carried out (D2); no call
@@ -73,7 +73,7 @@ const NO_HINT_MS = 10_000;
 const KEEP_ALIVE_MS = 10_000;
 /** The connection for turns is closed when it was not used for this long. */
 const IDLE_MS = 30_000;
-/** A batch of turns that takes longer may wait for a lock: others need not wait with it. */
+/** A batch of turns that takes longer may wait for a lock: others don't have to wait with it. */
 const LONG_TURNS_MS = 500;
 
 const INT8 = 20;
@@ -162,7 +162,7 @@ export class Connections {
   lone(): Client {
     return new Client({ ...this.#config, query_timeout: this.#noHint });
   }
-  /** Calls that were made are answered. A call without an answer and a transaction that does not end are not waited for longer than usual. */
+  /** Waits for the answers of all calls, but for calls without an answer and transactions without an end no longer than usual. */
   async close(): Promise<void> {
     if (this.isClosed) return;
     this.isClosed = true;
@@ -242,7 +242,7 @@ export class Connections {
     const [row] = await this.query<{ answer: string | null }>(this.#fate, [instance, slot, token], { patience });
     return row?.answer ?? null;
   }
-  /** One after the other; but none waits for long behind one that waits for a lock (D3): it is sent again on another connection, under its token. */
+  /** One after the other. A batch that waits for long behind one that waits for a lock is sent again on another connection, under its token (D3). */
   async #inLine<T>(ask: Ask<T>): Promise<T> {
     // Where there is one connection for all, or no room for another.
     if (this.#most === 1 || this.#capacity.isFull) return ask(this.#attempt, true);
@@ -259,11 +259,11 @@ export class Connections {
         return this.#attempt<R>(text, values, name);
       }
     }, true);
-    // The first is not held up by others; after `close` there is no other connection.
+    // The first one does not wait for others; after `close` there is no other connection.
     const left = (): number => LONG_TURNS_MS - (isBehind && !this.isClosed ? this.#turns.delay : 0);
     return orElse(answer, left, () => ask(this.#attempt, false));
   }
-  /** Lends a token for the length of the work. */
+  /** Lends a token while the work runs. */
   named<T>(work: (name: CallToken) => Promise<T>): Promise<T> {
     return this.#callTokens.lend(work);
   }
@@ -425,7 +425,7 @@ function sent<R extends QueryResultRow>(
   return name === undefined ? client.query<R>(text, values) : client.query<R>({ name, text, values });
 }
 
-/** The answer; or, if there is none when no milliseconds are left, whichever of the two comes first. */
+/** The answer; or, if there is none after that many milliseconds, the first of the two. */
 function orElse<T>(answer: Promise<T>, left: () => number, other: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined;

@@ -1,6 +1,6 @@
 // Whether the server can be reached at all, for the engine's log.
-// Owns: since when no call has got through.
-// Invariants: a call that gets through ends an outage; a connection that is lost while others work is not an outage; nor is a server that
+// Owns: since when no call has reached the server.
+// Invariants: a call that reaches the server ends an outage; a connection that is lost while others work is not an outage; nor is a server that
 // has no connection left, which is logged elsewhere.
 
 import type { OutageListener } from "holdfast/store";
@@ -24,7 +24,7 @@ export class Outage {
     this.#listeners.add(own);
     return () => void this.#listeners.delete(own);
   }
-  /** An attempt that began then did not get through. */
+  /** An attempt that began then did not reach the server. */
   failed(error: unknown, began: number): void {
     if (isFull(error)) return;
     this.#since ??= Math.max(began, this.#lastReached); // an attempt that failed says nothing about the time in which others succeeded

@@ -1,4 +1,4 @@
-// One connection that many calls share: each goes out at once, and the server carries them out in that order, without waiting for us.
+// One connection that many calls share: each is sent at once, and the server carries them out in that order, without waiting for answers to be read.
 // Owns: the connection, from its first use until it is lost, can't be used any more, or was idle for a while.
 // Invariants: a statement that fails fails alone; when the connection is lost, all that have no answer yet fail with that.
 
@@ -11,7 +11,7 @@ export interface PipelineOptions {
   readonly onConnect: (client: Client) => void;
   /** Of one that was cut since no answer came: the server does not know that yet. */
   readonly onGivenUp: (client: Client) => void;
-  /** A connection whose server is at one statement for this long is cut. Milliseconds. */
+  /** A connection whose server works on one statement for this long is closed. Milliseconds. */
   readonly noAnswer: number;
   /** A connection that was idle for this long is closed. Milliseconds. */
   readonly idle: number;
@@ -25,7 +25,7 @@ interface Made {
   readonly client: Piped;
   /** How many statements have no answer yet. */
   waiting: number;
-  /** Since when the server is at the first of them, or at nothing. */
+  /** Since when the server has worked on the first of them, or has been idle. */
   since: number;
   isGivenUp: boolean;
 }
@@ -53,7 +53,7 @@ export class Pipeline {
   get isMade(): boolean {
     return this.#made !== undefined;
   }
-  /** For how long the server is at the one that stands first. Milliseconds. */
+  /** For how long the server has worked on the first statement. Milliseconds. */
   get delay(): number {
     return this.#made === undefined || this.#made.waiting === 0 ? 0 : performance.now() - this.#made.since;
   }
@@ -121,7 +121,7 @@ export class Pipeline {
       this.#options.onGivenUp(made.client);
     } else if (made.waiting === 0 && past >= this.#options.idle) void this.#end(made);
   }
-  /** What was asked before is answered, or cut off like any other. */
+  /** Earlier statements are answered, or fail like any other. */
   async #end(made: Made): Promise<void> {
     const { client, waiting } = made;
     this.#lost(made);

@@ -1,8 +1,8 @@
-// Connections that are lent, one call at a time, and what is done when the server has none left.
+// Lends connections, one call at a time, and decides what to do when the server has none left.
 // Owns: a pool of the driver; which of its connections must not be used again; that the server was full, and the line in the log.
 // Invariants: while the server is full, a call gets one of the existing connections as soon as it is free, and does not wait for the server;
 // the last connection of a pool that keeps one is never closed for being idle; the others are, and from time to time also one that is in
-// use, so that a process that has none gets one.
+// use, so that a process without any gets one.
 
 import type { Logger } from "@holdfast/core";
 import { Pool, type PoolClient, type PoolConfig } from "pg";
@@ -72,7 +72,7 @@ export class ConnectionPool {
   readonly #most: number;
   readonly #capacity: ServerCapacity;
   readonly #clients = new Set<PoolClient>();
-  /** Those that go no further than the call that has them. */
+  /** Connections that are closed after the call that has them. */
   readonly #dropped = new WeakSet<object>();
   readonly #rotating: NodeJS.Timeout;
 

@@ -1,7 +1,7 @@
 // Repeats attempts while the server can't be reached or other transactions hold locks.
 // Owns: how long an attempt is repeated, and the waits in between.
-// Invariants: an error that another attempt would meet again is thrown at once, as an error for people; after a failover the connections to
-// the old primary are left.
+// Invariants: an error that another attempt would get again is thrown at once, as a typed error; after a failover the connections to
+// the old primary are closed.
 
 import type { QueryOptions } from "./connections.ts";
 import type { Outage } from "./outage.ts";

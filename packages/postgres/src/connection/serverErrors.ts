@@ -22,7 +22,7 @@ export function isHeldUp(error: unknown): boolean {
   return codeOf(error) === "55P03" && (error as { readonly routine?: unknown }).routine === "ProcessInterrupts";
 }
 
-/** invalid_sql_statement_name, duplicate_prepared_statement: the session is not the one that it was. */
+/** invalid_sql_statement_name, duplicate_prepared_statement: it is another session than before. */
 export function isNameLost(error: unknown): boolean {
   return codeOf(error) === "26000" || codeOf(error) === "42P05";
 }
@@ -79,7 +79,7 @@ export function isNameless(error: unknown): boolean {
   return codeOf(error) === "ENOTFOUND";
 }
 
-/** A call that ended without an answer: it may have been carried out, or may be yet. */
+/** A call that ended without an answer: it may have been carried out, or may still be. */
 export function isUnavailable(error: unknown): boolean {
   return error instanceof StoreError && error.code === UNAVAILABLE;
 }
@@ -102,7 +102,7 @@ export function isSilence(error: unknown): boolean {
   return error instanceof NoAnswer || (error instanceof Error && error.message === "Query read timeout");
 }
 
-/** What reading a row throws that something else has written to. */
+/** The error of reading a row that something else has written to. */
 export function isDamage(error: unknown): boolean {
   return (
     error instanceof SyntaxError || error instanceof InvalidInputError || (error instanceof TypeError && !(error instanceof HoldfastError))
