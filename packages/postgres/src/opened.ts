@@ -13,8 +13,8 @@ import { type PostgresStoreOptions, retentionOf } from "./options.ts";
 import { Overdue } from "./overdue.ts";
 import { Queues } from "./queues.ts";
 import { Refusals } from "./refusals.ts";
-import { Births } from "./runs/births.ts";
 import { RunClaims } from "./runs/claimRuns.ts";
+import { ExecutionStarts } from "./runs/executionStarts.ts";
 import { OneStatements } from "./runs/oneStatement.ts";
 import { Retention } from "./runs/retireRuns.ts";
 import { Slots } from "./runs/slots.ts";
@@ -31,7 +31,7 @@ const OPEN_PATIENCE_MS = 5_000;
 const QUIET = { debug() {}, info() {}, warn() {}, error() {} };
 
 export interface Opened extends Context {
-  readonly births: Births;
+  readonly executionStarts: ExecutionStarts;
   readonly oneStatements: OneStatements;
   readonly claims: RunClaims;
   readonly overdue: Overdue;
@@ -77,14 +77,14 @@ export async function openParts({ options, settings, place, now, calls }: Openin
     await connections.close();
     throw error;
   }
-  const births = new Births();
+  const executionStarts = new ExecutionStarts();
   const slots = new Slots();
   return {
     ...context,
     oneStatements: new OneStatements(s, retention),
     overdue,
-    births,
-    claims: new RunClaims(context, { births, slots, ...calls }),
+    executionStarts,
+    claims: new RunClaims(context, { executionStarts, slots, ...calls }),
     queues: new Queues(context),
     slots,
     schedules: new Schedules(context),

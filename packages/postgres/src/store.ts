@@ -247,11 +247,11 @@ export class PostgresStore implements Store {
   async commit(turns: readonly TurnCommit[]): Promise<Answer<CommitResult>[]> {
     if (turns.length === 0) return [];
     const known = this.#know([], turns);
-    const { names, notifications, births, slots, oneStatements } = known instanceof Promise ? await known : known;
+    const { names, notifications, executionStarts, slots, oneStatements } = known instanceof Promise ? await known : known;
     const now = this.#given();
-    const birthOf = births.take(turns);
-    const batch = lazily(() => commitBatch(turns, names, birthOf, this.#goesPlain));
-    const oneStatement = this.#oneStatement(turns, (commit) => oneStatements.turn(commit, now, names, birthOf(commit)));
+    const executionStartOf = executionStarts.take(turns);
+    const batch = lazily(() => commitBatch(turns, names, executionStartOf, this.#goesPlain));
+    const oneStatement = this.#oneStatement(turns, (commit) => oneStatements.turn(commit, now, names, executionStartOf(commit)));
     const values = (): Parameter[] => [now, ...this.#encoded(batch).parameters];
     const answer = await this.#use().functions.call("commit_turns_1", values, { areTurns: true, oneStatement, isBatch: true });
     const { results, due, family } = commitResults(turns, batch, answer);

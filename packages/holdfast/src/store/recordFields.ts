@@ -5,7 +5,7 @@
 import { type Job, type Outcome, type Payload, payloadFromJson, payloadToJson, type StepCommand } from "@holdfast/core";
 
 /** The properties of an execution that its `start` record need not repeat. */
-export interface Birth {
+export interface ExecutionStart {
   /** The id of the run. */
   readonly runId: string;
   /** The name of its workflow. */
@@ -17,15 +17,21 @@ export interface Birth {
   /** Its input, encoded. */
   readonly input: Payload;
 }
-const OF_BIRTH: ReadonlySet<string> = new Set(["runId", "workflow", "version", "seed", "input"] satisfies (keyof Birth)[]);
+const OF_EXECUTION_START: ReadonlySet<string> = new Set([
+  "runId",
+  "workflow",
+  "version",
+  "seed",
+  "input",
+] satisfies (keyof ExecutionStart)[]);
 
 /** Whether the `start` record can leave out this field. */
-export function isOfBirth(field: string): boolean {
-  return OF_BIRTH.has(field);
+export function isOfExecutionStart(field: string): boolean {
+  return OF_EXECUTION_START.has(field);
 }
 /** Whether the `start` record says the same as its execution, so that it can leave that out. */
-export function repeatsBirth(start: Extract<Job, { type: "start" }>, birth: Birth): boolean {
-  const { runId, workflow, version, seed, input } = birth;
+export function repeatsExecutionStart(start: Extract<Job, { type: "start" }>, executionStart: ExecutionStart): boolean {
+  const { runId, workflow, version, seed, input } = executionStart;
   return (
     start.runId === runId &&
     start.workflow === workflow &&
@@ -35,7 +41,7 @@ export function repeatsBirth(start: Extract<Job, { type: "start" }>, birth: Birt
   );
 }
 /** Adds what a `start` record has left out. */
-export function addBirth(record: Record<string, unknown>, { runId, workflow, version, seed, input }: Birth): void {
+export function addExecutionStart(record: Record<string, unknown>, { runId, workflow, version, seed, input }: ExecutionStart): void {
   Object.assign(record, { runId, workflow, seed, input }, version !== undefined && { version });
 }
 function samePayload(a: Payload, b: Payload): boolean {

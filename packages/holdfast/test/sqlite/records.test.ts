@@ -69,15 +69,15 @@ describe("records", () => {
   test("a start leaves out what its execution says, and nothing else", () => {
     const [start] = JOBS;
     if (start?.type !== "start") throw new Error("no start");
-    const birth = { runId: "a", workflow: "order", version: "2", seed: "s", input: value };
-    const columns = toColumns(start, birth);
+    const executionStart = { runId: "a", workflow: "order", version: "2", seed: "s", input: value };
+    const columns = toColumns(start, executionStart);
     expect(columns.slice(4)).toEqual([
       null,
       expect.stringMatching(/^\{"startedAt":5,"execution":2,"attempt":1,"parentId":"p","retry"/),
       null,
     ]);
-    expect(jobOf(columns, birth)).toEqual(start);
-    const other = { ...birth, input: payload("another") };
+    expect(jobOf(columns, executionStart)).toEqual(start);
+    const other = { ...executionStart, input: payload("another") };
     expect(jobOf(toColumns(start, other), other)).toEqual(start);
   });
 

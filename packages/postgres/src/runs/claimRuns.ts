@@ -21,10 +21,10 @@ import { placeholders } from "../connection/functions.ts";
 import { isDamage } from "../connection/serverErrors.ts";
 import type { Context } from "../context.ts";
 import { MOST_REFUSED } from "../refusals.ts";
-import type { Births } from "./births.ts";
+import type { ExecutionStarts } from "./executionStarts.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";
 import { readHistories } from "./readRuns.ts";
-import { type AttemptColumns, attemptRow, birthOf, type InboxColumns, inboxMessage, type RunColumns, runRow } from "./runRow.ts";
+import { type AttemptColumns, attemptRow, executionStartOf, type InboxColumns, inboxMessage, type RunColumns, runRow } from "./runRow.ts";
 import type { Slots } from "./slots.ts";
 
 /** w workflow, v version, a all of them, q its queue, if that is another one. */
@@ -99,7 +99,7 @@ function claimedRun(claim: Claim, cached: ClaimRequest["cached"]): ClaimedRun {
 }
 /** Exactly what the row of the run counts: with a record missing, the run would repeat what it has done. */
 function wholeHistory(run: RunRow, rows: readonly HistoryRow[]): Turn[] {
-  const turns = turnsOf(rows, birthOf(run));
+  const turns = turnsOf(rows, executionStartOf(run));
   const count = turns.reduce((sum, { jobs, commands }) => sum + jobs.length + commands.length, 0);
   const found = (turns.at(-1)?.index ?? -1) + 1;
   if (found !== run.turns || count !== run.historyLength)
@@ -112,7 +112,7 @@ function wholeHistory(run: RunRow, rows: readonly HistoryRow[]): Turn[] {
 const MOST_CLAIMED = 10_000;
 
 interface RunClaimsOptions {
-  readonly births: Births;
+  readonly executionStarts: ExecutionStarts;
   readonly slots: Slots;
   readonly commit: (turns: readonly TurnCommit[]) => Promise<unknown>;
   readonly expire: () => Promise<unknown>;
@@ -195,7 +195,7 @@ export class RunClaims {
     const read = found.flatMap((row) => readable(Number(row["key"]), () => claimOf(row)));
     const claims = await this.#withHistories(read, cached);
     const runs = claims.flatMap((claim) => readable(claim.key, () => claimedRun(claim, cached)));
-    for (const { run } of runs) if (run.turns === 0) this.#options.births.remember(run);
+    for (const { run } of runs) if (run.turns === 0) this.#options.executionStarts.remember(run);
     for (const row of found) if (row.limited === true) this.#options.slots.hold(readText(row["id"]));
     if (broken.size > 0) await this.#block(found.flatMap((row) => this.#blocking(row, workerId, broken)));
     const next = nextAtOf(rows[0]);

@@ -3,7 +3,7 @@
 // Invariants: D2 D3 (one call per batch, whatever is in it; each turn is independent), D9.
 
 import type { Turn } from "@holdfast/core";
-import type { Answer, Birth, CommitResult, SendResult, TurnCommit, Wakeup } from "holdfast/store";
+import type { Answer, CommitResult, ExecutionStart, SendResult, TurnCommit, Wakeup } from "holdfast/store";
 import { compareAsBytes, numberArray, optionalPayload, payload, readText, TextArray, text, textArray } from "../columns.ts";
 import { isDamage } from "../connection/serverErrors.ts";
 import type { NameIds } from "../nameIds.ts";
@@ -14,7 +14,7 @@ import { commitFields, endFields, firstOfEach, isHearing, isUsual, lastOfEach, t
 import { attemptFields, type InboxColumns, inboxMessage } from "./runRow.ts";
 
 /** Of a run that begins with this turn, if it is known. */
-export type BirthOf = (commit: TurnCommit) => Birth | undefined;
+export type ExecutionStartOf = (commit: TurnCommit) => ExecutionStart | undefined;
 
 // ── a batch ──
 
@@ -29,7 +29,7 @@ export interface CommitBatch {
 export function commitBatch(
   commits: readonly TurnCommit[],
   names: NameIds,
-  birthOf: BirthOf,
+  executionStartOf: ExecutionStartOf,
   goesUsual: (commit: TurnCommit) => boolean = isUsual,
 ): CommitBatch {
   const usual: { readonly at: number; readonly id: string; readonly commit: TurnCommit }[] = [];
@@ -44,7 +44,7 @@ export function commitBatch(
     if (goesUsual(commit) && !twice.has(commit.runId)) usual.push({ at, id: text(commit.runId), commit });
     else {
       others.push(at);
-      rest.push(commitFields(commit, names, birthOf(commit), reach));
+      rest.push(commitFields(commit, names, executionStartOf(commit), reach));
     }
   }
   usual.sort((a, b) => compareAsBytes(a.id, b.id));
@@ -65,7 +65,7 @@ export function commitBatch(
     addNumbers(numbers, commit, kind, names);
     if (kind !== TURN_KINDS.runsOn) turns.push(close === undefined ? rowFields(i, commit) : endFields(i, close, commit.lateIf));
     if (close !== undefined) reach.ending.push(id);
-    if (turn !== undefined) records.addAll(i, turn, birthOf(commit));
+    if (turn !== undefined) records.addAll(i, turn, executionStartOf(commit));
     if (commit.consumed !== undefined) for (const one of commit.consumed) consumed.push({ i, id: one });
     if (commit.state !== undefined) states.push({ i, state: payload(commit.state) });
     if (commit.updates !== undefined) for (const update of firstOfEach(commit.updates)) updates.push({ i, ...updateFields(update) });
@@ -121,9 +121,9 @@ class RecordColumns {
   readonly #states = new TextArray();
 
   /** `i`: the number of their turn in the batch. */
-  addAll(i: number, turn: Turn, birth: Birth | undefined): void {
+  addAll(i: number, turn: Turn, executionStart: ExecutionStart | undefined): void {
     let position = 0;
-    for (const job of turn.jobs) this.#add(i, position++, JOB, toFields(job, birth));
+    for (const job of turn.jobs) this.#add(i, position++, JOB, toFields(job, executionStart));
     for (const command of turn.commands) this.#add(i, position++, COMMAND, toFields(command));
     if (position === 0) this.#add(i, position++, WHOLE_TURN, NO_RECORD);
     this.#states.add(optionalPayload(turn.state));

@@ -8,7 +8,7 @@ import { payload, readText, text, time } from "../columns.ts";
 import type { NameIds } from "../nameIds.ts";
 import { changesOf } from "./commitTurns.ts";
 import { type RecordRow, rowsOf } from "./history.ts";
-import { birthOf, commonFields, isUsual, newRunFields, type Reach, turnFields } from "./rowFields.ts";
+import { commonFields, executionStartOf, isUsual, newRunFields, type Reach, turnFields } from "./rowFields.ts";
 
 /** It comes alone, or with a usual first turn that keeps its lease. */
 export function isPlain(run: NewRun): boolean {
@@ -68,7 +68,7 @@ export function createBatch(runs: readonly NewRun[], names: NameIds, goesPlain: 
     if (first === undefined) continue;
     const { turn, state, workerId } = first.commit;
     if (turn !== undefined)
-      for (const row of rowsOf(turn, names.worker(workerId), birthOf(run))) records.push(Object.assign(row, { i, x: 1 }));
+      for (const row of rowsOf(turn, names.worker(workerId), executionStartOf(run))) records.push(Object.assign(row, { i, x: 1 }));
     if (state !== undefined) states.push({ i, state: payload(state) });
   }
   const list = (items: readonly unknown[]): string | null => (items.length === 0 ? null : JSON.stringify(items));

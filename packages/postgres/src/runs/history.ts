@@ -7,7 +7,7 @@
 // Arrays, one a column: 3.2 to 4.9 ms. jsonb: 4.0 to 5.0 ms.
 
 import type { Command, CommitCommand, Job, Turn } from "@holdfast/core";
-import type { Birth } from "holdfast/store";
+import type { ExecutionStart } from "holdfast/store";
 import { optionalPayload, readNumber, readOptionalNumber, readPayload, text, type Value } from "../columns.ts";
 import { commandOf, jobOf, type RecordFields, toFields } from "./recordCodec.ts";
 
@@ -34,7 +34,7 @@ export function recordsOf({ jobs, commands }: Turn): number {
 }
 
 /** Records of a turn that is sent alone: each says where it belongs. */
-export function rowsOf(turn: Turn, worker: number, birth: Birth | undefined): RecordRow[] {
+export function rowsOf(turn: Turn, worker: number, executionStart: ExecutionStart | undefined): RecordRow[] {
   const rows: RecordRow[] = [];
   const { index, time, historyLength, state, jobs, commands } = turn;
   const add = (k: RecordRow["k"], { y, q, u, m, n, f, d, v }: RecordFields): void => {
@@ -45,7 +45,7 @@ export function rowsOf(turn: Turn, worker: number, birth: Birth | undefined): Re
         : { y, q, u, m, n, f, d, v, t: index, p, k, c: undefined, h: undefined, w: undefined, s: undefined },
     );
   };
-  for (const job of jobs) add("job", toFields(job, birth));
+  for (const job of jobs) add("job", toFields(job, executionStart));
   for (const command of commands) add("command", toFields(command));
   if (rows.length === 0) add("turn", NO_RECORD);
   return rows;
@@ -66,7 +66,7 @@ export function trimsOf(turn: Turn): { seq: number; unit: string; p: number; tri
 export type HistoryRow = readonly (Value | readonly string[])[];
 
 /** Rows in order of turn and position. */
-export function turnsOf(rows: readonly HistoryRow[], birth: Birth | undefined): Turn[] {
+export function turnsOf(rows: readonly HistoryRow[], executionStart: ExecutionStart | undefined): Turn[] {
   const turns: Turn[] = [];
   let current: { turn: Turn; jobs: Job[]; commands: Command[] } | undefined;
   for (const row of rows) {
@@ -85,7 +85,7 @@ export function turnsOf(rows: readonly HistoryRow[], birth: Birth | undefined): 
       Value,
     ];
     const read = { type, seq, unit, name, n, refs, data, value };
-    if (row[5] === "job") current.jobs.push(jobOf(read, birth));
+    if (row[5] === "job") current.jobs.push(jobOf(read, executionStart));
     else if (row[5] === "command") current.commands.push(commandOf(read));
   }
   return turns;

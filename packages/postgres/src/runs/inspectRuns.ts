@@ -74,14 +74,14 @@ async function readTurns(
   const parameters = [text(runId), execution ?? null, Math.max(after, -1), ...(limit === undefined ? [] : [limit - 1])];
   const [row] = await db.query<Columns & { records: HistoryRow[] | null }>(sql, parameters);
   if (row === undefined) return [];
-  const birth = {
+  const executionStart = {
     runId,
     workflow: readText(row["workflow"] as Value),
     version: readOptionalText(row["version"] as Value),
     seed: readText(row["seed"] as Value),
     input: readPayload(row["input"] as Value),
   };
-  return turnsOf(row.records ?? [], birth);
+  return turnsOf(row.records ?? [], executionStart);
 }
 
 async function readAttempts(

@@ -6,14 +6,14 @@
 // A function begins by looking at each of its expressions again: 460 µs for a turn of a step, without the disk, against 340 for a statement
 // that has nothing but the turn in it, and 285 for a bare insert of one row (PostgreSQL 18, two cores, the driver included).
 
-import type { Birth, NewRun, TurnCommit } from "holdfast/store";
+import type { ExecutionStart, NewRun, TurnCommit } from "holdfast/store";
 import { optionalJson, optionalPayload, text, textArray } from "../columns.ts";
 import type { Parameter, Statement } from "../connection/connections.ts";
 import type { NameIds } from "../nameIds.ts";
 import { ENDED, literal, mayBegin, NEW_RUN, NEW_RUN_COLUMNS, newRunValues, removeAt, stays } from "../sql/fragments.ts";
 import { firstFields, isPlain } from "./createRuns.ts";
 import { recordsOf, rowsOf } from "./history.ts";
-import { birthOf, commonFields, isHearing, isUsual } from "./rowFields.ts";
+import { commonFields, executionStartOf, isHearing, isUsual } from "./rowFields.ts";
 
 /** A statement has a row for each; each number of rows is another statement. */
 const MOST_RECORDS = 4;
@@ -33,13 +33,13 @@ export class OneStatements {
   }
 
   /** A usual turn after which the run just goes on, or ends. */
-  turn(commit: TurnCommit, now: number | null, names: NameIds, birth: Birth | undefined): Statement | undefined {
+  turn(commit: TurnCommit, now: number | null, names: NameIds, executionStart: ExecutionStart | undefined): Statement | undefined {
     const { turn, close, consumed, state, updates, attempts } = commit;
     // M1: whether a caller has a signal for a run that ends has to be looked at once its row is locked, in a statement after that.
     if (turn === undefined || !isUsual(commit) || isHearing(commit) || !fits(turn)) return undefined;
     if ([consumed, state, updates, attempts].some((more) => more !== undefined)) return undefined;
     const values: Parameter[] = [text(commit.runId), commit.execution, commit.epoch, turn.index];
-    const records = new Records(rowsOf(turn, names.worker(commit.workerId), birth), close === undefined ? 10 : 14);
+    const records = new Records(rowsOf(turn, names.worker(commit.workerId), executionStart), close === undefined ? 10 : 14);
     if (close !== undefined) {
       const { status, output, error, resumable = null } = close;
       const end = [status, optionalPayload(output), optionalJson(error), resumable, now, turn.historyLength + recordsOf(turn)];
@@ -58,7 +58,7 @@ export class OneStatements {
     if (turn !== undefined && !fits(turn)) return undefined;
     const fields = { ...commonFields(run, names), ...(first !== undefined && firstFields(first)) } as Readonly<Record<string, unknown>>;
     const given = RUN_FIELDS.map(({ name, type }) => parameterOf(fields[name], type));
-    const rows = turn === undefined ? [] : rowsOf(turn, names.worker(first?.commit.workerId ?? ""), birthOf(run));
+    const rows = turn === undefined ? [] : rowsOf(turn, names.worker(first?.commit.workerId ?? ""), executionStartOf(run));
     // Q2: whether it may begin is looked at with its first turn.
     const begins = first === undefined ? [] : [changes];
     const records = new Records(rows, 5 + RUN_FIELDS.length + begins.length);

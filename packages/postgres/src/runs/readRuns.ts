@@ -8,7 +8,7 @@ import { readError, readPayload, readText, text } from "../columns.ts";
 import type { Connections } from "../connection/connections.ts";
 import { attemptsOf, historyOf, runColumns, runTables } from "../sql/fragments.ts";
 import { type HistoryRow, turnsOf } from "./history.ts";
-import { type AttemptColumns, attemptRow, birthOf, type InboxColumns, inboxMessage, type RunColumns, runRow } from "./runRow.ts";
+import { type AttemptColumns, attemptRow, executionStartOf, type InboxColumns, inboxMessage, type RunColumns, runRow } from "./runRow.ts";
 
 export async function readRuns(db: Connections, s: string, ids: readonly string[]): Promise<(RunRow | undefined)[]> {
   if (ids.length === 0) return [];
@@ -21,7 +21,7 @@ export async function readRuns(db: Connections, s: string, ids: readonly string[
 export async function readHistory(db: Connections, s: string, id: string): Promise<Turn[]> {
   const sql = `SELECT ${runColumns(s)}, ${historyOf(s, "r.key", "r.execution")} AS records FROM ${runTables(s)} WHERE r.id = $1`;
   const [row] = await db.query<RunColumns & { records: HistoryRow[] | null }>(sql, [text(id)]);
-  return row === undefined ? [] : turnsOf(row.records ?? [], birthOf(runRow(row)));
+  return row === undefined ? [] : turnsOf(row.records ?? [], executionStartOf(runRow(row)));
 }
 /** Of claims that came without: by key and execution, since the run is ours. */
 export async function readHistories(

@@ -5,14 +5,14 @@
 
 import { type Command, checkCommand, checkJob, type Job, type Outcome, VALUE_FIELDS } from "@holdfast/core";
 import {
-  addBirth,
-  type Birth,
+  addExecutionStart,
   dataFromJson,
   dataToJson,
+  type ExecutionStart,
   isBareStep,
-  isOfBirth,
+  isOfExecutionStart,
   outcomeFromJson,
-  repeatsBirth,
+  repeatsExecutionStart,
   withoutUndefined,
 } from "holdfast/store";
 import { json, payload, readJson, readNumber, readOptionalText, readPayload, readText, text, type Value } from "../columns.ts";
@@ -54,7 +54,7 @@ const REFS_FIELD: Readonly<Record<string, string>> = {
 };
 const LIST = "messages";
 
-export function toFields(record: Job | Command, birth?: Birth): RecordFields {
+export function toFields(record: Job | Command, executionStart?: ExecutionStart): RecordFields {
   if (record.type === "resolve") {
     const { seq, outcome } = record;
     return outcome.status === "completed"
@@ -66,7 +66,7 @@ export function toFields(record: Job | Command, birth?: Birth): RecordFields {
   const fields: RecordFields = { y: record.type };
   const valueField = VALUE_FIELD[record.type];
   const refsField = REFS_FIELD[record.type];
-  const repeats = record.type === "start" && birth !== undefined && repeatsBirth(record, birth);
+  const repeats = record.type === "start" && executionStart !== undefined && repeatsExecutionStart(record, executionStart);
   let data: Record<string, unknown> | undefined;
   for (const [field, value] of Object.entries(record)) {
     if (value === undefined || field === "type") continue;
@@ -74,7 +74,7 @@ export function toFields(record: Job | Command, birth?: Birth): RecordFields {
     else if (field === "unit") fields.u = text(value);
     else if (field === "name") fields.m = text(value);
     else if (field === "n") fields.n = value;
-    else if (repeats && isOfBirth(field)) continue;
+    else if (repeats && isOfExecutionStart(field)) continue;
     else if (field === valueField) fields.v = payload(value);
     else if (field === refsField) fields.f = field === LIST ? (value as readonly string[]).map(text) : [text(value)];
     else {
@@ -86,10 +86,10 @@ export function toFields(record: Job | Command, birth?: Birth): RecordFields {
   return fields;
 }
 
-/** Without `birth` a start lacks what its execution says. */
-export function jobOf(fields: ReadRecord, birth?: Birth): Job {
-  const job = fromFields(fields, birth) as Job;
-  if (job.type !== "start" || birth !== undefined) checkJob(job);
+/** Without `executionStart` a start lacks what its execution says. */
+export function jobOf(fields: ReadRecord, executionStart?: ExecutionStart): Job {
+  const job = fromFields(fields, executionStart) as Job;
+  if (job.type !== "start" || executionStart !== undefined) checkJob(job);
   return job;
 }
 export function commandOf(fields: ReadRecord): Command {
@@ -98,7 +98,7 @@ export function commandOf(fields: ReadRecord): Command {
   return command;
 }
 
-function fromFields({ type, seq, unit, name, n, refs, data, value }: ReadRecord, birth?: Birth): Job | Command {
+function fromFields({ type, seq, unit, name, n, refs, data, value }: ReadRecord, executionStart?: ExecutionStart): Job | Command {
   const kind = String(type);
   if (kind === "step" && !given(data) && given(unit) && given(name) && given(seq) && given(n))
     return { type: "step", seq: readNumber(seq), unit: readText(unit), name: readText(name), n: readNumber(n) };
@@ -114,7 +114,7 @@ function fromFields({ type, seq, unit, name, n, refs, data, value }: ReadRecord,
   const refsField = REFS_FIELD[kind];
   if (refs !== null && refs !== undefined && refsField !== undefined)
     record[refsField] = refsField === LIST ? refs.map(readText) : readText(refs[0]);
-  if (kind === "start" && !("runId" in record) && birth !== undefined) addBirth(record, birth);
+  if (kind === "start" && !("runId" in record) && executionStart !== undefined) addExecutionStart(record, executionStart);
   return record as unknown as Job | Command;
 }
 

@@ -3,7 +3,7 @@
 // Invariants: P8 (values as `columns.ts` writes them); ids that could not be found again with SQL are refused before anything is written.
 
 import type { Turn } from "@holdfast/core";
-import type { Birth, LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast/store";
+import type { ExecutionStart, LateIf, NewRun, NewTask, RunClose, TurnCommit, UpdateOutcome } from "holdfast/store";
 import { attributesOf, json, optionalJson, optionalPayload, optionalText, payload, text, time } from "../columns.ts";
 import { laneOf, type NameIds, taskLaneOf } from "../nameIds.ts";
 import { recordsOf, rowsOf, trimsOf } from "./history.ts";
@@ -90,7 +90,7 @@ function lateFields(lateIf: LateIf | undefined): object {
 // ── all others ──
 
 /** A turn with whatever it may ask for, as `commit_turn_1` reads it. */
-export function commitFields(commit: TurnCommit, names: NameIds, birth: Birth | undefined, reach: Reach): object {
+export function commitFields(commit: TurnCommit, names: NameIds, executionStart: ExecutionStart | undefined, reach: Reach): object {
   const { turn, close, sends, children, updates, tasks } = commit;
   const trims = turn === undefined ? [] : trimsOf(turn);
   const attributes = commit.attributes === undefined ? undefined : attributesOf(commit.attributes);
@@ -106,7 +106,7 @@ export function commitFields(commit: TurnCommit, names: NameIds, birth: Birth | 
     removed: Object.entries(attributes ?? {}).flatMap(([key, value]) => (value === null ? [key] : [])),
     turnIndex: turn?.index,
     trims: trims.length === 0 ? undefined : trims,
-    records: turn === undefined ? undefined : rowsOf(turn, names.worker(commit.workerId), birth),
+    records: turn === undefined ? undefined : rowsOf(turn, names.worker(commit.workerId), executionStart),
     attempts: listed(lastOfEach(commit.attempts ?? [], ({ seq, number }) => `${seq}.${number}`).map(attemptFields)),
     consumed: commit.consumed,
     accepts: commit.accepts?.map(text),
@@ -258,7 +258,11 @@ export function newRunFields(run: NewRun, names: NameIds, reach: Reach): NewRunF
     first:
       first === undefined
         ? undefined
-        : { worker: text(first.workerId), lease: time(first.lease), commit: commitFields(first.commit, names, birthOf(run), reach) },
+        : {
+            worker: text(first.workerId),
+            lease: time(first.lease),
+            commit: commitFields(first.commit, names, executionStartOf(run), reach),
+          },
     copied: run.copied === undefined ? undefined : copiedFields(run.copied),
     replacesOrphan: run.replacesOrphan,
   };
@@ -297,6 +301,6 @@ function copiedFields(copied: NonNullable<NewRun["copied"]>): object {
     workers: workers.map(text),
   };
 }
-export function birthOf({ id: runId, workflow, version, seed, input }: NewRun): Birth {
+export function executionStartOf({ id: runId, workflow, version, seed, input }: NewRun): ExecutionStart {
   return { runId, workflow, version, seed, input };
 }

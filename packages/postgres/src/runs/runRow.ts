@@ -3,7 +3,7 @@
 // Invariants: P11 (statuses and which of them are closed).
 
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";
-import type { AddressedMessage, AttemptRow, Birth, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast/store";
+import type { AddressedMessage, AttemptRow, ExecutionStart, InboxJob, InboxMessage, NewMessage, ParentLink, RunRow } from "holdfast/store";
 import {
   json,
   optionalText,
@@ -98,7 +98,7 @@ function originOf(value: Value): Origin {
   };
 }
 
-export function birthOf({ id, workflow, version, seed, input }: RunRow): Birth {
+export function executionStartOf({ id, workflow, version, seed, input }: RunRow): ExecutionStart {
   return { runId: id, workflow, version, seed, input };
 }
 

@@ -15,7 +15,7 @@ import { findRun, headOfClaimed } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
 import type { Row } from "./library.ts";
 import { readLastTime, readRecords, turnsOf } from "./records.ts";
-import { birthOf, CLAIM_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
+import { CLAIM_COLUMNS, executionStartOf, RUN_TABLES, runRow } from "./runs.ts";
 import type { Session } from "./session.ts";
 import { putBack } from "./stranded.ts";
 
@@ -216,7 +216,7 @@ export function claimRun(
     hasNext: next === 1,
     isFiled: Number(lane) < 0,
   });
-  session.leasedRuns.hold(head, { isBare, birth: isNew ? birthOf(run) : undefined });
+  session.leasedRuns.hold(head, { isBare, executionStart: isNew ? executionStartOf(run) : undefined });
   return {
     key,
     run,
@@ -258,7 +258,7 @@ export function claimedRun({ key, run, records, attempts, inbox, recovered, reco
 
 /** Exactly what the row of the run counts: with a record missing, the run would repeat what it has done. */
 function wholeHistory(run: RunRow, rows: readonly Row[]): Turn[] {
-  const turns = turnsOf(rows, birthOf(run));
+  const turns = turnsOf(rows, executionStartOf(run));
   const count = turns.reduce((sum, { jobs, commands }) => sum + jobs.length + commands.length, 0);
   const found = (turns.at(-1)?.index ?? -1) + 1;
   if (found !== run.turns || count !== run.historyLength)

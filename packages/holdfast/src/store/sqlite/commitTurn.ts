@@ -6,7 +6,7 @@
 import { jsonCodec, type Outcome, RunAlreadyExistsError, RunClosedError, RunNotFoundError, serializeError } from "@holdfast/core";
 import { otherWorkflow } from "../conflicts.ts";
 import type { CommitResult, NewRun, RunClose, SendResult, TurnCommit } from "../port.ts";
-import type { Birth } from "../recordFields.ts";
+import type { ExecutionStart } from "../recordFields.ts";
 import { deadlineTime } from "../startTimes.ts";
 import { writeAttempt } from "./attempts.ts";
 import { indexAttributes } from "./attributes.ts";
@@ -27,38 +27,43 @@ import { addTask, dropTasks } from "./tasks.ts";
 import { trimRecords } from "./trimRecords.ts";
 import { hasOutcome, settleUpdates } from "./updates.ts";
 
-/** `birth`: of a run that is created with this turn; otherwise it is looked up if it is needed. */
-export function commitTurn(session: Session, commit: TurnCommit, now: number, birth?: Birth): CommitResult {
-  return commitKeeping(session, commit, now, birth) ?? commitOther(session, commit, now, birth);
+/** `executionStart`: of a run that is created with this turn; otherwise it is looked up if it is needed. */
+export function commitTurn(session: Session, commit: TurnCommit, now: number, executionStart?: ExecutionStart): CommitResult {
+  return commitKeeping(session, commit, now, executionStart) ?? commitOther(session, commit, now, executionStart);
 }
 
 /** The turn that a run is created with. The row has what a plain one writes into it from the start. */
 export function commitFirst(session: Session, key: number, run: NewRun, commit: TurnCommit, now: number): void {
   const { id: runId, workflow, version, seed, input } = run;
-  const birth: Birth = { runId, workflow, version, seed, input };
+  const executionStart: ExecutionStart = { runId, workflow, version, seed, input };
   if (!isPlain(commit)) {
-    commitOther(session, commit, now, birth);
+    commitOther(session, commit, now, executionStart);
     return;
   }
   session.leasedRuns.hold(headOfFirst(key, run, commit, deadlineTime(run, now)), {
     isBare: (run.messages ?? []).length === 0 && !hasOthers(commit),
   });
-  writeEffects(session, { key, forgetAt: undefined }, commit, now, birth);
+  writeEffects(session, { key, forgetAt: undefined }, commit, now, executionStart);
 }
 
 // ── a worker that goes on ──
 
 /** The usual turn: the lease stays, the status too, the row of the run is as it was. Undefined: it is not one of these, or it is stale. */
-function commitKeeping(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult | undefined {
+function commitKeeping(
+  session: Session,
+  commit: TurnCommit,
+  now: number,
+  executionStart: ExecutionStart | undefined,
+): CommitResult | undefined {
   const { execution, epoch, status, rollbacks, seen = 0 } = commit;
   if (!isPlain(commit) || recordsOf(commit) === 0 || mayTrim(commit) || commit.accepts !== undefined) return undefined;
   const run = heldRun(session, commit.runId);
   if (run === undefined || run.epoch !== epoch || run.execution !== execution) return undefined;
   if (run.status !== status || (rollbacks ?? run.rollbacks) !== run.rollbacks) return undefined;
-  const { sent } = writeEffects(session, run, commit, now, birth ?? run.birth);
+  const { sent } = writeEffects(session, run, commit, now, executionStart ?? run.executionStart);
   run.turns += turnsOf(commit);
   run.historyLength += recordsOf(commit);
-  run.birth = undefined;
+  run.executionStart = undefined;
   if (hasOthers(commit)) run.isBare = false;
   return committed(run.lastMessage > seen ? readInbox(session.db, run.key, seen) : [], sent);
 }
@@ -85,13 +90,13 @@ function committed(
 
 // ── parking, closing, and whatever else changes ──
 
-function commitOther(session: Session, commit: TurnCommit, now: number, birth: Birth | undefined): CommitResult {
+function commitOther(session: Session, commit: TurnCommit, now: number, executionStart: ExecutionStart | undefined): CommitResult {
   const { db } = session;
   const run = session.find(commit.runId);
   if (run === undefined || !isHeld(run, commit.epoch) || run.execution !== commit.execution) return { status: "stale" };
   if (isLate(db, run, commit)) return { status: "late", inbox: readInbox(db, run.key, commit.seen) };
   if (commit.accepts !== undefined && hasOutcome(db, run.key, commit.accepts)) return { status: "stale" }; // M8
-  const { sent, forgotten } = writeEffects(session, run, commit, now, birth ?? session.leasedRuns.find(run.id)?.birth);
+  const { sent, forgotten } = writeEffects(session, run, commit, now, executionStart ?? session.leasedRuns.find(run.id)?.executionStart);
   const records = recordsOf(commit) - forgotten;
   if (commit.retention !== undefined)
     db.run("UPDATE holdfast_runs SET retention = ? WHERE key = ?", [retentionOrNull(commit.retention), run.key]);
@@ -186,15 +191,15 @@ function writeEffects(
   run: Pick<RunHead, "key" | "forgetAt">,
   commit: TurnCommit,
   now: number,
-  birth: Birth | undefined,
+  executionStart: ExecutionStart | undefined,
 ): Effects {
   const { db } = session;
   const { key } = run;
   const { execution, turn } = commit;
   let forgotten = 0;
   if (turn !== undefined) {
-    const born = turn.jobs[0]?.type === "start" ? (birth ?? birthOf(db, key, execution)) : undefined;
-    appendTurn(db, key, execution, session.workerKey(commit.workerId), turn, born);
+    const start = turn.jobs[0]?.type === "start" ? (executionStart ?? executionStartOf(db, key, execution)) : undefined;
+    appendTurn(db, key, execution, session.workerKey(commit.workerId), turn, start);
     if (mayTrim(commit)) forgotten = trimRecords(db, key, execution, turn);
   }
   if (commit.state !== undefined) db.run("INSERT OR REPLACE INTO holdfast_states (run, state) VALUES (?, ?)", [key, payload(commit.state)]);
@@ -211,7 +216,7 @@ function writeEffects(
   return { sent, forgotten };
 }
 
-function birthOf(db: Connection, key: number, execution: number): Birth | undefined {
+function executionStartOf(db: Connection, key: number, execution: number): ExecutionStart | undefined {
   const sql = `SELECT r.id, e.workflow, e.version, e.seed, e.input FROM holdfast_runs r JOIN holdfast_executions e ON e.run = r.key
     WHERE r.key = ? AND e.execution = ?`;
   const row = db.get(sql, [key, execution]);

@@ -40,9 +40,9 @@ export function insertExecution(
   session: Session,
   run: number,
   execution: number,
-  birth: { readonly workflow: string; readonly version: string | undefined; readonly seed: string; readonly input: Payload },
+  executionStart: { readonly workflow: string; readonly version: string | undefined; readonly seed: string; readonly input: Payload },
 ): void {
-  const { workflow, version, seed, input } = birth;
+  const { workflow, version, seed, input } = executionStart;
   session.db.run("INSERT INTO holdfast_executions (run, execution, workflow, version, seed, input) VALUES (?, ?, ?, ?, ?, ?)", [
     run,
     execution,
@@ -128,7 +128,7 @@ export function beginStart(session: Session, run: RunHead, start: NewRun, at: nu
 
 const PLACE = "SELECT coalesce(available_at, not_before), coalesce(first_start, created_at) FROM holdfast_runs WHERE key = ?";
 const TAKE_OVER = `UPDATE holdfast_runs SET ${OPTIONS}, version = ?, lane = ?, available_at = ?, after_id = NULL, not_before = NULL WHERE key = ?`;
-const BIRTH = "UPDATE holdfast_executions SET version = ?, seed = ?, input = ? WHERE run = ? AND execution = ?";
+const RESTART = "UPDATE holdfast_executions SET version = ?, seed = ?, input = ? WHERE run = ? AND execution = ?";
 
 /** Q9: a run that no worker has claimed takes this start. It stays the child of its parent, which waits for it, and keeps its place in the queue. */
 export function takeOver(session: Session, run: RunHead, start: NewRun, now: number): void {
@@ -145,7 +145,7 @@ export function takeOver(session: Session, run: RunHead, start: NewRun, now: num
     run.key,
   ]);
   if (awaited !== undefined) waitFor(session, run.key, awaited, at);
-  db.run(BIRTH, [textOrNull(version), text(seed), payload(input), run.key, run.execution]);
+  db.run(RESTART, [textOrNull(version), text(seed), payload(input), run.key, run.execution]);
   reindexAttributes(db, run.key, createdAtOf(session, run.key), start.attributes);
   session.changed("work");
 }

@@ -13,7 +13,7 @@ import {
   type TurnQuery,
 } from "../inspectPort.ts";
 import type { RunQuery } from "../port.ts";
-import type { Birth } from "../recordFields.ts";
+import type { ExecutionStart } from "../recordFields.ts";
 import { parseCursor } from "../search/cursors.ts";
 import type { WorkflowRow } from "../workerPort.ts";
 import { readAttempts } from "./attempts.ts";
@@ -72,15 +72,15 @@ const LAST = "SELECT DISTINCT turn FROM holdfast_records WHERE run = ? AND execu
 function readTurns(db: Connection, runId: string, { execution, after = -1, limit, values = true }: TurnQuery): Turn[] {
   if (limit !== undefined && limit < 1) return [];
   const found = at(db, runId, execution, (run, one) => {
-    const birth = birthOf(db, runId, run, one);
-    if (birth === undefined) return [];
+    const executionStart = executionStartOf(db, runId, run, one);
+    if (executionStart === undefined) return [];
     const last = limit === undefined ? undefined : readOptionalNumber(db.get(LAST, [run, one, after, limit - 1])?.[0]);
-    return turnsOf(db.all(values ? PAGE : PAGE_WITHOUT_VALUES, [run, one, after, last ?? Number.MAX_SAFE_INTEGER]), birth);
+    return turnsOf(db.all(values ? PAGE : PAGE_WITHOUT_VALUES, [run, one, after, last ?? Number.MAX_SAFE_INTEGER]), executionStart);
   });
   return found ?? [];
 }
 
-function birthOf(db: Connection, runId: string, run: number, execution: number): Birth | undefined {
+function executionStartOf(db: Connection, runId: string, run: number, execution: number): ExecutionStart | undefined {
   const sql = "SELECT workflow, version, seed, input FROM holdfast_executions WHERE run = ? AND execution = ?";
   const [workflow, version, seed, input] = db.get(sql, [run, execution]) ?? [];
   if (workflow === undefined) return undefined;

@@ -10,7 +10,7 @@ import type { Connection } from "./connection.ts";
 import { findRun } from "./findRun.ts";
 import { readInbox } from "./inbox.ts";
 import { readRecords, turnsOf } from "./records.ts";
-import { birthOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
+import { executionStartOf, RUN_COLUMNS, RUN_TABLES, runRow } from "./runs.ts";
 
 export function readRun(db: Connection, id: string): RunRow | undefined {
   const row = db.get(`SELECT ${RUN_COLUMNS} FROM ${RUN_TABLES} WHERE r.id = ?`, [text(id)]);
@@ -20,7 +20,7 @@ export function readRun(db: Connection, id: string): RunRow | undefined {
 export function readHistory(db: Connection, id: string): Turn[] {
   const run = readRun(db, id);
   const key = findRun(db, id)?.key;
-  return run === undefined || key === undefined ? [] : turnsOf(readRecords(db, key, run.execution), birthOf(run));
+  return run === undefined || key === undefined ? [] : turnsOf(readRecords(db, key, run.execution), executionStartOf(run));
 }
 
 const WORKERS = `SELECT h.turn, w.id FROM holdfast_records h JOIN holdfast_workers w ON w.key = h.worker

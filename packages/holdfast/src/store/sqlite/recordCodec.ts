@@ -5,14 +5,14 @@
 
 import { type Command, checkCommand, checkJob, type Job, type Outcome, VALUE_FIELDS } from "@holdfast/core";
 import {
-  addBirth,
-  type Birth,
+  addExecutionStart,
   dataFromJson,
   dataToJson,
+  type ExecutionStart,
   isBareStep,
-  isOfBirth,
+  isOfExecutionStart,
   outcomeFromJson,
-  repeatsBirth,
+  repeatsExecutionStart,
   withoutUndefined,
 } from "../recordFields.ts";
 import {
@@ -35,7 +35,7 @@ export type RecordColumns = [type: string, seq: Value, unit: Value, name: Value,
 /** The payload has its own column, `value`; all other fields are in `data`. */
 const VALUE_FIELD: Readonly<Record<string, string | undefined>> = VALUE_FIELDS;
 
-export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
+export function toColumns(record: Job | Command, executionStart?: ExecutionStart): RecordColumns {
   if (record.type === "resolve") {
     const { seq, outcome } = record;
     return outcome.status === "completed"
@@ -46,7 +46,7 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
     return ["step", record.seq, textOrNull(record.unit), text(record.name), record.n, null, null];
   const columns: RecordColumns = [record.type, null, null, null, null, null, null];
   const valueField = VALUE_FIELD[record.type];
-  const repeats = record.type === "start" && birth !== undefined && repeatsBirth(record, birth);
+  const repeats = record.type === "start" && executionStart !== undefined && repeatsExecutionStart(record, executionStart);
   let data: Record<string, unknown> | undefined;
   for (const [field, value] of Object.entries(record)) {
     if (value === undefined || field === "type") continue;
@@ -54,7 +54,7 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
     else if (field === "unit") columns[2] = textOrNull(value);
     else if (field === "name") columns[3] = textOrNull(value);
     else if (field === "n") columns[4] = value;
-    else if (repeats && isOfBirth(field)) continue;
+    else if (repeats && isOfExecutionStart(field)) continue;
     else if (field === valueField) columns[6] = payload(value);
     else {
       data ??= {};
@@ -65,10 +65,10 @@ export function toColumns(record: Job | Command, birth?: Birth): RecordColumns {
   return columns;
 }
 
-/** The columns begin at `from`. Without `birth` a start lacks what its execution says. */
-export function jobOf(columns: readonly Value[], birth?: Birth, from = 0): Job {
-  const job = fromColumns(columns, birth, from) as Job;
-  if (job.type !== "start" || birth !== undefined) checkJob(job);
+/** The columns begin at `from`. Without `executionStart` a start lacks what its execution says. */
+export function jobOf(columns: readonly Value[], executionStart?: ExecutionStart, from = 0): Job {
+  const job = fromColumns(columns, executionStart, from) as Job;
+  if (job.type !== "start" || executionStart !== undefined) checkJob(job);
   return job;
 }
 export function commandOf(columns: readonly Value[], from = 0): Command {
@@ -77,7 +77,7 @@ export function commandOf(columns: readonly Value[], from = 0): Command {
   return command;
 }
 
-function fromColumns(columns: readonly Value[], birth: Birth | undefined, from: number): Job | Command {
+function fromColumns(columns: readonly Value[], executionStart: ExecutionStart | undefined, from: number): Job | Command {
   const type = columns[from] as string;
   const [seq = null, unit = null, name = null] = [columns[from + 1], columns[from + 2], columns[from + 3]];
   const [n = null, data = null, value = null] = [columns[from + 4], columns[from + 5], columns[from + 6]];
@@ -92,7 +92,7 @@ function fromColumns(columns: readonly Value[], birth: Birth | undefined, from: 
   if (data !== null) Object.assign(record, dataFromJson(type, readJson(data)));
   record["type"] = type; // whatever the data say
   if (value !== null) record[VALUE_FIELD[type] ?? "value"] = readPayload(value);
-  if (type === "start" && !("runId" in record) && birth !== undefined) addBirth(record, birth);
+  if (type === "start" && !("runId" in record) && executionStart !== undefined) addExecutionStart(record, executionStart);
   return record as unknown as Job | Command;
 }
 

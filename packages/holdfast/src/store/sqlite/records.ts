@@ -3,7 +3,7 @@
 // Invariants: Y7 (every record is there, in order); what belongs to a turn as a whole is in its first row.
 
 import type { Command, Job, Turn } from "@holdfast/core";
-import type { Birth } from "../recordFields.ts";
+import type { ExecutionStart } from "../recordFields.ts";
 import { payload, readNumber, readOptionalNumber, readPayload } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import type { Row, Value } from "./library.ts";
@@ -59,7 +59,7 @@ export function appendTurn(
   execution: number,
   worker: number | null,
   turn: Turn,
-  birth: Birth | undefined,
+  executionStart: ExecutionStart | undefined,
 ): void {
   const { index, time, historyLength, jobs, commands } = turn;
   const count = Math.max(jobs.length + commands.length, 1);
@@ -75,7 +75,7 @@ export function appendTurn(
       const job = jobs[at];
       const record = job ?? commands[at - jobs.length];
       const direction = record === undefined ? WHOLE_TURN : job === undefined ? COMMAND : JOB;
-      const columns = record === undefined ? EMPTY : toColumns(record, birth);
+      const columns = record === undefined ? EMPTY : toColumns(record, executionStart);
       let given = 0;
       for (let i = 1; i < columns.length; i++) {
         const column = columns[i] ?? null;
@@ -138,7 +138,7 @@ export function readLastTime(db: Connection, run: number, execution: number): nu
 }
 
 /** Rows in order of turn and id. */
-export function turnsOf(rows: readonly Row[], birth: Birth | undefined): Turn[] {
+export function turnsOf(rows: readonly Row[], executionStart: ExecutionStart | undefined): Turn[] {
   const turns: Turn[] = [];
   let current: { turn: Turn; jobs: Job[]; commands: Command[] } | undefined;
   for (const row of rows) {
@@ -147,7 +147,7 @@ export function turnsOf(rows: readonly Row[], birth: Birth | undefined): Turn[] 
       turns.push(current.turn);
     }
     const direction = row[6];
-    if (direction === "job") current.jobs.push(jobOf(row, birth, 7));
+    if (direction === "job") current.jobs.push(jobOf(row, executionStart, 7));
     else if (direction === "command") current.commands.push(commandOf(row, 7));
   }
   return turns;

@@ -4,7 +4,7 @@
 
 import type { RunStatus, StoredRunRetry } from "@holdfast/core";
 import type { ParentLink, RunRow } from "../port.ts";
-import type { Birth } from "../recordFields.ts";
+import type { ExecutionStart } from "../recordFields.ts";
 import {
   readError,
   readNumber,
@@ -117,6 +117,6 @@ function parentOf(row: Row): ParentLink {
   };
 }
 
-export function birthOf({ id, workflow, version, seed, input }: RunRow): Birth {
+export function executionStartOf({ id, workflow, version, seed, input }: RunRow): ExecutionStart {
   return { runId: id, workflow, version, seed, input };
 }
