@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { History } from "../src/api/types.ts";
-import { eventsOf, stateAfter, statesOf } from "../src/run/events.ts";
+import { eventsOf, payloadsOf, stateAfter, statesOf } from "../src/run/events.ts";
 
 const history = {
   format: "holdfast-history/1",
@@ -14,7 +14,13 @@ const history = {
       state: { n: 1 },
     },
     { index: 1, time: 2, jobs: [{ type: "resolve", seq: 1 }], commands: [{ type: "step", seq: 2, unit: "both/a", name: "ship", n: 0 }] },
-    { index: 2, time: 3, jobs: [{ type: "signal", id: "s", name: "approve" }], commands: [{ type: "complete" }], state: { n: 2 } },
+    {
+      index: 2,
+      time: 3,
+      jobs: [{ type: "signal", id: "s", name: "approve", payload: { by: "Ada" } }],
+      commands: [{ type: "complete" }],
+      state: { n: 2 },
+    },
   ],
 } as unknown as History;
 
@@ -38,4 +44,9 @@ test("the state after a turn is the last one that was published by then", () => 
 
 test("what is not a turn of ours is left out", () => {
   expect(eventsOf({ ...history, format: "temporal-history/1", turns: [{ eventId: 1 }] })).toEqual([]);
+});
+
+test("messages have what was in them", () => {
+  expect([...payloadsOf(history)]).toEqual([["s", { by: "Ada" }]]);
+  expect(payloadsOf(undefined).size).toBe(0);
 });

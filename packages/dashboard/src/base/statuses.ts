@@ -1,6 +1,6 @@
 // Statuses of runs, operations and attempts: which are open, how they are ordered, and their colours.
 // Owns: the one table of colours, for badges (by CSS variables) and for the canvas.
-// Invariants: each colour has a contrast of at least 4.5 against the background of its theme, because badges use it for text.
+// Invariants: each colour has a contrast of at least 4.5 against every background that a badge can be on, because badges use it for text.
 
 export const RUN_STATUSES = [
   "pending",
@@ -25,15 +25,15 @@ export type Theme = "light" | "dark";
 
 /** By status of a run, an operation or an attempt. */
 export const STATUS_COLOURS = {
-  pending: { light: "#667085", dark: "#98a2b3" },
-  scheduled: { light: "#667085", dark: "#98a2b3" },
+  pending: { light: "#5f687c", dark: "#98a2b3" },
+  scheduled: { light: "#5f687c", dark: "#98a2b3" },
   running: { light: "#1d62d1", dark: "#6ba6ff" },
   sleeping: { light: "#6b52c4", dark: "#a897f5" },
   waiting: { light: "#6b52c4", dark: "#a897f5" },
   blocked: { light: "#b54708", dark: "#fb9a4b" },
   rolling_back: { light: "#a12f8f", dark: "#e387d6" },
   completed: { light: "#187a45", dark: "#43bd80" },
-  failed: { light: "#c9302c", dark: "#fb6f6a" },
+  failed: { light: "#c42b27", dark: "#fb6f6a" },
   lost: { light: "#96580a", dark: "#d9a441" },
   canceled: { light: "#5d6673", dark: "#8d97a5" },
   terminated: { light: "#7a4141", dark: "#cf9b9b" },

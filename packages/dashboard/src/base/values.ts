@@ -69,17 +69,21 @@ export interface DiffLine {
 /** How many lines are compared pairwise; more are compared only at their two ends. */
 const MOST_LINES = 1_500;
 
+const linesOf = (value: unknown): string[] => (value === undefined ? [] : visible(pretty(value)).split("\n"));
+/** A comma at the end says only that another line follows: no change of this one. */
+const isSame = (a: string | undefined, b: string | undefined): boolean => a?.replace(/,$/, "") === b?.replace(/,$/, "");
+
 /** Line by line, of the values as indented JSON: the shortest list of changes. */
 export function diffValues(before: unknown, after: unknown): DiffLine[] {
-  const a = before === undefined ? [] : visible(pretty(before)).split("\n");
-  const b = after === undefined ? [] : visible(pretty(after)).split("\n");
+  const a = linesOf(before);
+  const b = linesOf(after);
   let head = 0;
-  while (head < a.length && head < b.length && a[head] === b[head]) head++;
+  while (head < a.length && head < b.length && isSame(a[head], b[head])) head++;
   let tail = 0;
-  while (tail < a.length - head && tail < b.length - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++;
+  while (tail < a.length - head && tail < b.length - head && isSame(a[a.length - 1 - tail], b[b.length - 1 - tail])) tail++;
   const same = (lines: readonly string[]): DiffLine[] => lines.map((text) => ({ change: "same", text }));
   const middle = between(a.slice(head, a.length - tail), b.slice(head, b.length - tail));
-  return [...same(a.slice(0, head)), ...middle, ...same(a.slice(a.length - tail))];
+  return [...same(b.slice(0, head)), ...middle, ...same(b.slice(b.length - tail))];
 }
 
 function between(a: readonly string[], b: readonly string[]): DiffLine[] {
@@ -92,7 +96,7 @@ function between(a: readonly string[], b: readonly string[]): DiffLine[] {
   const at = (i: number, j: number): number => lengths[i * width + j] ?? 0;
   for (let i = a.length - 1; i >= 0; i--) {
     for (let j = b.length - 1; j >= 0; j--) {
-      lengths[i * width + j] = a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
+      lengths[i * width + j] = isSame(a[i], b[j]) ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
     }
   }
   const lines: DiffLine[] = [];
@@ -100,8 +104,8 @@ function between(a: readonly string[], b: readonly string[]): DiffLine[] {
   let j = 0;
   while (i < a.length || j < b.length) {
     const [left, right] = [a[i], b[j]];
-    if (left !== undefined && left === right) {
-      lines.push({ change: "same", text: left });
+    if (right !== undefined && isSame(left, right)) {
+      lines.push({ change: "same", text: right });
       i++;
       j++;
     } else if (left !== undefined && (right === undefined || at(i + 1, j) >= at(i, j + 1))) {

@@ -4,6 +4,7 @@ import { call } from "../api/call.ts";
 import { useResource } from "../api/resource.ts";
 import { health, refreshHealth } from "../api/session.ts";
 import type { Health } from "../api/types.ts";
+import { plural } from "../base/times.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
 import { Facts } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
@@ -27,7 +28,7 @@ export function HealthPage() {
 
 function Report({ health: { ok, problems, store, schema, blocked, workers, caller, readOnly } }: { health: Health }) {
   return (
-    <>
+    <div class="overview">
       <p class={ok && blocked.n === 0 ? "verdict ok" : "verdict bad"} role="status">
         {!ok ? "Something is wrong." : blocked.n > 0 ? "Some runs are blocked." : "Everything is in order."}
       </p>
@@ -52,7 +53,7 @@ function Report({ health: { ok, problems, store, schema, blocked, workers, calle
           [
             "Blocked",
             <Link key="blocked" to="runs?q=status:blocked">
-              {`${blocked.n.toLocaleString("en-US")}${blocked.capped ? "+" : ""} runs`}
+              {blocked.capped ? `${blocked.n.toLocaleString("en-US")}+ runs` : plural(blocked.n, "run")}
             </Link>,
           ],
           ["Workers", workers === null ? null : String(workers)],
@@ -60,6 +61,6 @@ function Report({ health: { ok, problems, store, schema, blocked, workers, calle
           ["Server", readOnly ? "read-only" : null],
         ]}
       />
-    </>
+    </div>
   );
 }

@@ -6,10 +6,15 @@ import { may } from "../api/session.ts";
 import type { QueueInfo } from "../api/types.ts";
 import { encodeSegment, queryText } from "../base/paths.ts";
 import { duration } from "../base/times.ts";
+import { visible } from "../base/values.ts";
 import { useSending } from "../forms/send.ts";
+import { textOf } from "../runs/filter.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
+import { isNarrow } from "../ui/narrow.ts";
 import { Ago } from "../ui/parts.tsx";
 import { Link } from "../ui/router.tsx";
+
+const OPEN = { name: "status", value: "open" };
 
 type Limit = { readonly concurrency: number | null; readonly rate: { readonly limit: number; readonly per: string | number } | null };
 
@@ -31,7 +36,7 @@ export function QueuesPage() {
             <th>Ready</th>
             <th>Running</th>
             <th>Oldest wait</th>
-            <th>Limits</th>
+            {!isNarrow.value && <th>Limits</th>}
             <th>Actions</th>
           </tr>
         </thead>
@@ -56,7 +61,7 @@ function QueueRow({ queue, onChanged }: { queue: QueueInfo; onChanged: () => voi
   return (
     <tr>
       <td>
-        <Link to={`runs${queryText({ q: `status:open queue:${name}` })}`}>{name}</Link>
+        <Link to={`runs${queryText({ q: textOf([OPEN, { name: "queue", value: name }]) })}`}>{visible(name)}</Link>
         {paused && <span class="tag">paused</span>}
         {pausedUntil !== null && (
           <span class="muted">
@@ -64,18 +69,19 @@ function QueueRow({ queue, onChanged }: { queue: QueueInfo; onChanged: () => voi
             until <Ago time={pausedUntil} />
           </span>
         )}
-        {pausedKeys.length > 0 && <span class="muted"> keys paused: {pausedKeys.join(", ")}</span>}
+        {isNarrow.value && <span class="below">limits: {limitsOf(queue)}</span>}
+        {pausedKeys.length > 0 && <span class="muted"> keys paused: {visible(pausedKeys.join(", "))}</span>}
       </td>
-      <td>
+      <td class="count">
         <Both runs={runs.waiting} activities={activities.waiting} />
       </td>
-      <td>
+      <td class="count">
         <Both runs={runs.held} activities={activities.held} />
       </td>
-      <td>
+      <td class="count">
         <Ago time={runs.oldest ?? activities.oldest} />
       </td>
-      <td>{limitsOf(queue)}</td>
+      {!isNarrow.value && <td>{limitsOf(queue)}</td>}
       <td class="row-actions">
         <button type="button" disabled={!may("admin") || sending.isBusy.value} onClick={() => act(paused ? "resume" : "pause")}>
           {paused ? "Resume" : "Pause"}

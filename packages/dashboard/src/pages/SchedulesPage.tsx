@@ -7,8 +7,10 @@ import { may } from "../api/session.ts";
 import type { ScheduleInfo } from "../api/types.ts";
 import { encodeSegment } from "../base/paths.ts";
 import { clock, duration } from "../base/times.ts";
+import { visible } from "../base/values.ts";
 import { useSending } from "../forms/send.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
+import { isNarrow } from "../ui/narrow.ts";
 import { Ago } from "../ui/parts.tsx";
 import { RunLink } from "../ui/router.tsx";
 
@@ -43,7 +45,7 @@ export function SchedulesPage() {
           <thead>
             <tr>
               <th>Schedule</th>
-              <th>Workflow</th>
+              {!isNarrow.value && <th>Workflow</th>}
               <th>When</th>
               <th>Next runs</th>
               <th class="wide-only">Last run</th>
@@ -91,6 +93,21 @@ export function SchedulesPage() {
   );
 }
 
+/** The next one with its time, in the zone of the browser. */
+function NextRuns({ times }: { times: readonly string[] }) {
+  return (
+    <span title={times.map((time) => clock(time)).join("\n")}>
+      {times.slice(0, 3).map((time, i) => (
+        <span key={time} class={i === 0 ? "" : "muted wide-only"}>
+          {i > 0 && ", "}
+          <Ago time={time} />
+          {i === 0 && <span class="muted"> ({clock(time).slice(0, 16)})</span>}
+        </span>
+      ))}
+    </span>
+  );
+}
+
 function ScheduleRow({ schedule, onChanged }: { schedule: ScheduleInfo; onChanged: (started: string | undefined) => void }) {
   const sending = useSending();
   const act = (what: "pause" | "resume" | "trigger"): void =>
@@ -103,28 +120,16 @@ function ScheduleRow({ schedule, onChanged }: { schedule: ScheduleInfo; onChange
   return (
     <tr>
       <td>
-        {id}
+        {visible(id)}
         {paused && <span class="tag">paused</span>}
+        {isNarrow.value && <span class="below">{visible(workflow)}</span>}
       </td>
-      <td>{workflow}</td>
+      {!isNarrow.value && <td>{visible(workflow)}</td>}
       <td>
         <code>{cron ?? `every ${typeof every === "number" ? duration(every) : String(every)}`}</code>
         {timezone !== null && <span class="muted"> {timezone}</span>}
       </td>
-      <td>
-        {paused ? (
-          <span class="muted">none while paused</span>
-        ) : (
-          <span title={nextRuns.map((time) => clock(time)).join("\n")}>
-            {nextRuns.slice(0, 3).map((time, i) => (
-              <span key={time}>
-                {i > 0 && ", "}
-                <Ago time={time} />
-              </span>
-            ))}
-          </span>
-        )}
-      </td>
+      <td>{paused ? <span class="muted">none while paused</span> : <NextRuns times={nextRuns} />}</td>
       <td class="wide-only">{lastRunId !== null && <RunLink id={lastRunId} />}</td>
       <td class="wide-only">{missed > 0 ? missed.toLocaleString("en-US") : ""}</td>
       <td class="row-actions">

@@ -3,9 +3,10 @@
 import { call, now } from "../api/call.ts";
 import { useResource } from "../api/resource.ts";
 import type { WorkerInfo } from "../api/types.ts";
-import { duration, toMs } from "../base/times.ts";
+import { clock, duration, toMs } from "../base/times.ts";
+import { visible } from "../base/values.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
-import { Ago } from "../ui/parts.tsx";
+import { isNarrow } from "../ui/narrow.ts";
 import { tick } from "../ui/tick.ts";
 
 export function WorkersPage() {
@@ -27,11 +28,11 @@ export function WorkersPage() {
           <thead>
             <tr>
               <th>Worker</th>
-              <th>Queue</th>
+              {!isNarrow.value && <th>Queue</th>}
               <th>Slots</th>
               <th>Activities</th>
               <th class="wide-only">Code</th>
-              <th>Alive</th>
+              <th class="wide-only">Alive</th>
               <th>Lag</th>
             </tr>
           </thead>
@@ -53,44 +54,48 @@ function WorkerRow({ worker }: { worker: WorkerInfo }) {
   return (
     <tr>
       <td>
-        {id}
+        {visible(id)}{" "}
         <span class="muted">
-          {" "}
-          {host}, pid {pid}
+          {visible(host)}, pid {pid}
         </span>
+        {isNarrow.value && <span class="below">queue {visible(queue)}</span>}
       </td>
-      <td>{queue}</td>
-      <td>
+      {!isNarrow.value && <td>{visible(queue)}</td>}
+      <td class="short">
         <Slots used={active} all={concurrency} label={`Runs of ${id}`} />
       </td>
-      <td>
+      <td class="short">
         <Slots used={activeActivities} all={activityConcurrency} label={`Activities of ${id}`} />
       </td>
       <td class="wide-only">
         {serves.map(({ workflow, versions }) => (
           <span class="tag" key={workflow}>
-            {workflow}
+            {visible(workflow)}
             {versions === "*" ? "@*" : versions.some((one) => one !== null) ? `@${versions.map((one) => one ?? "none").join(",")}` : ""}
           </span>
         ))}
         {activities.map((name) => (
           <span class="tag muted" key={name}>
-            {name}
+            {visible(name)}
           </span>
         ))}
       </td>
-      <td>
-        since <Ago time={startedAt} />
+      <td class="wide-only short" title={`Started ${clock(startedAt)}`}>
+        {ageOf(startedAt)}
       </td>
-      <td>{duration(now() - (toMs(seenAt) ?? now()))}</td>
+      <td class="short" title={`Last heard from ${clock(seenAt)}`}>
+        {ageOf(seenAt)}
+      </td>
     </tr>
   );
 }
 
+const ageOf = (time: string): string => duration(now() - (toMs(time) ?? now()));
+
 function Slots({ used, all, label }: { used: number; all: number; label: string }) {
   return (
     <>
-      <meter min={0} max={Math.max(1, all)} value={used} aria-label={label} /> {used} of {all}
+      <meter class="wide-only" min={0} max={Math.max(1, all)} value={used} aria-label={label} /> {used} of {all}
     </>
   );
 }

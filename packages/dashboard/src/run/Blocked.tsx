@@ -35,13 +35,15 @@ export function Blocked({ run }: { run: RunInfo }) {
               <Source run={run} stack={error.stack} />
             </tbody>
           </table>
-          {remediesOf(difference).map(({ label, explanation, text }) => (
-            <div key={label} class="remedy">
-              <p>{explanation}</p>
-              <pre>{text}</pre>
-              <Copy label={`Copy ${label}`} text={text} />
-            </div>
-          ))}
+          <div class="remedies">
+            {remediesOf(difference).map(({ label, explanation, text }) => (
+              <div key={label} class="remedy">
+                <p>{explanation}</p>
+                <pre>{text}</pre>
+                <Copy label={`Copy ${label}`} text={text} />
+              </div>
+            ))}
+          </div>
         </>
       )}
       <Advice error={error} />
@@ -51,8 +53,8 @@ export function Blocked({ run }: { run: RunInfo }) {
 
 /** Where the code differs: asked of the code of this server, otherwise as the worker that met it has said. */
 function Source({ run, stack }: { run: RunInfo; stack: unknown }) {
-  const asked = useSource(run.id, run.execution, undefined).data.value;
-  const source = asked ?? placeInStack(stack);
+  const asked = useSource(run.id, run.execution, undefined);
+  const source = asked === null ? placeInStack(stack) : asked;
   if (source === undefined) return null;
   return (
     <tr>
@@ -67,5 +69,9 @@ function Source({ run, stack }: { run: RunInfo; stack: unknown }) {
 function Advice({ error: { message } }: { error: SerializedError }) {
   if (typeof message !== "string") return null;
   const lines = message.split("\n").filter((line, i) => i > 0 && !/^[-+] (expected|actual)/.test(line));
-  return lines.length === 0 ? null : <p class="muted">{lines.join(" ")}</p>;
+  return lines.length === 0 ? null : (
+    <p class="muted">
+      <Text text={lines.join(" ")} />
+    </p>
+  );
 }

@@ -5,6 +5,7 @@ import { useResource } from "../api/resource.ts";
 import type { OperationInfo, RunInfo } from "../api/types.ts";
 import { encodeSegment } from "../base/paths.ts";
 import { clock, duration, toMs } from "../base/times.ts";
+import { visible } from "../base/values.ts";
 import { type Operation, titleOf } from "../timeline/model.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
 import { Facts, Status, Value } from "../ui/parts.tsx";
@@ -36,7 +37,7 @@ export function Details({
     });
   });
   const found = info.data.value;
-  const source = useSource(run.id, execution, location).data.value;
+  const source = useSource(run.id, execution, location);
   return (
     <aside class="details" aria-label="Details">
       <header>
@@ -48,8 +49,8 @@ export function Details({
       <Facts
         facts={[
           ["Status", <Status key="status" status={status} />],
-          ["Location", <code key="location">{location}</code>],
-          ["Source", source === undefined ? null : <code key="source">{placeText(source)}</code>],
+          ["Location", <code key="location">{visible(location)}</code>],
+          ["Source", source === undefined || source === null ? null : <code key="source">{placeText(source)}</code>],
           ["Turn", String(operation.turn)],
           ["Scheduled", clock(operation.scheduledAt)],
           ["Ended", endedAt === undefined ? null : `${clock(endedAt)} (${duration(endedAt - operation.scheduledAt)})`],

@@ -18,7 +18,7 @@ export interface ViewProps {
   readonly execution: number;
 }
 
-function useHistory({ run, execution }: ViewProps) {
+export function useHistory({ run, execution }: ViewProps) {
   return useResource<History>(
     `${run.id} ${execution}`,
     () => call<History>("GET", `runs/${encodeSegment(run.id)}/history`, { query: { execution } }),

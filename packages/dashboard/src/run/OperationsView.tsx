@@ -9,6 +9,8 @@ import { OperationSearch } from "./OperationSearch.tsx";
 import { OperationsGrid } from "./OperationsGrid.tsx";
 import { operationKey } from "./operationKeys.ts";
 
+const COLUMNS = ["Operation", "", "Status", "Began", "Took", "Worker", "Error"] as const;
+
 export function OperationsView({ run, execution, model }: ViewProps & { model: RunModel }) {
   const search = useSignal("");
   useKeys(({ key }) => operationKey(key, model));
@@ -20,7 +22,14 @@ export function OperationsView({ run, execution, model }: ViewProps & { model: R
         <OperationSearch search={search} />
       </div>
       <div class={model.isDetailsOpen.value && selected !== undefined ? "split with-details" : "split"}>
-        <OperationsGrid model={model} isWide search={search.value} />
+        <div>
+          <div class="grid-head" aria-hidden="true">
+            {COLUMNS.map((name) => (
+              <span key={name}>{name}</span>
+            ))}
+          </div>
+          <OperationsGrid model={model} isWide search={search.value} />
+        </div>
         {model.isDetailsOpen.value && selected !== undefined && (
           <Details
             run={run}

@@ -1,18 +1,23 @@
 // The views of a run about others: messages that it got, and runs that it started.
 
 import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import { call } from "../api/call.ts";
 import { useResource } from "../api/resource.ts";
 import type { Inbox, RunInfo, RunPage } from "../api/types.ts";
 import { encodeSegment } from "../base/paths.ts";
 import { clock } from "../base/times.ts";
-import { preview } from "../base/values.ts";
+import { preview, visible } from "../base/values.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
-import { Ago, Status } from "../ui/parts.tsx";
+import { Ago, Status, WorkflowName } from "../ui/parts.tsx";
 import { Link, RunLink, runPath } from "../ui/router.tsx";
+import { payloadsOf } from "./events.ts";
+import { useHistory, type ViewProps } from "./HistoryViews.tsx";
 import type { RunModel } from "./model.ts";
 
-export function MessagesView({ run, model }: { run: RunInfo; model: RunModel }) {
+export function MessagesView({ run, execution, model }: ViewProps & { model: RunModel }) {
+  const history = useHistory({ run, execution });
+  const payloads = useMemo(() => payloadsOf(history.data.value), [history.data.value]);
   const inbox = useResource<Inbox>(run.id, () => call<Inbox>("GET", `runs/${encodeSegment(run.id)}/inbox`), [`run:${run.id}`]);
   const timeline = model.timeline.value;
   const times = new Map(timeline?.turns.map(({ index, time }) => [index, time]));
@@ -48,18 +53,18 @@ export function MessagesView({ run, model }: { run: RunInfo; model: RunModel }) 
                     <Status status="waiting" />
                   ) : (
                     <>
-                      <Link to={runPath(run.id, { op: takenBy })}>{takenBy}</Link>
+                      <Link to={runPath(run.id, { op: takenBy })}>{visible(takenBy)}</Link>
                       {takenTurn !== null && <span class="muted"> in turn {takenTurn}</span>}
                     </>
                   )}
                 </td>
-                <td class="wide-only" />
+                <td class="wide-only mono">{preview(payloads.get(id))}</td>
               </tr>
             ))}
             {waiting.map(({ id, kind, name, receivedAt, payload }) => (
               <tr key={`waiting ${id}`}>
                 <td>{kind}</td>
-                <td>{name}</td>
+                <td>{visible(name ?? "")}</td>
                 <td>
                   <Ago time={receivedAt} />
                 </td>
@@ -95,7 +100,9 @@ function Children({ id, isTop = false }: { id: string; isTop?: boolean }) {
   return (
     <>
       <ErrorText error={page.error.value} />
-      {runs?.length === 0 && <p class="empty">{isTop ? "This run has started no others." : "none"}</p>}
+      {runs?.length === 0 && (
+        <p class={isTop ? "empty" : "note no-children"}>{isTop ? "This run has started no others." : "no children"}</p>
+      )}
       {runs !== undefined && runs.length > 0 && (
         <ul class="children" aria-label={`Children of ${id}`}>
           {runs.map((child) => (
@@ -112,18 +119,24 @@ function Child({ run }: { run: RunInfo }) {
   const isOpen = useSignal(false);
   return (
     <li>
-      <button
-        type="button"
-        class="plain"
-        aria-expanded={isOpen.value}
-        aria-label={`Children of ${run.id}`}
-        onClick={() => {
-          isOpen.value = !isOpen.value;
-        }}
-      >
-        <span aria-hidden="true">{isOpen.value ? "▾" : "▸"}</span>
-      </button>
-      <Status status={run.status} /> {run.workflow} <RunLink id={run.id} />
+      <div class="child">
+        <button
+          type="button"
+          class="plain"
+          aria-expanded={isOpen.value}
+          aria-label={`Children of ${run.id}`}
+          onClick={() => {
+            isOpen.value = !isOpen.value;
+          }}
+        >
+          <span aria-hidden="true">{isOpen.value ? "▾" : "▸"}</span>
+        </button>
+        <Status status={run.status} />
+        <span>
+          <WorkflowName run={run} />
+        </span>
+        <RunLink id={run.id} />
+      </div>
       {isOpen.value && <Children id={run.id} />}
     </li>
   );

@@ -9,11 +9,12 @@ import type { Reason, RunInfo, Timeline as TimelineJson } from "../api/types.ts"
 import { encodeSegment } from "../base/paths.ts";
 import { isOpen } from "../base/statuses.ts";
 import { clock, duration, toMs } from "../base/times.ts";
+import { visible } from "../base/values.ts";
 import { AXES, type AxisName } from "../timeline/axis.ts";
 import { merge, readTimeline, type Timeline } from "../timeline/model.ts";
 import { isFailure } from "../timeline/tree.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
-import { Ago, Facts, Notice, Status, Text, Value } from "../ui/parts.tsx";
+import { Ago, Facts, Notice, Status, Text, Value, WorkflowName } from "../ui/parts.tsx";
 import { Link, param, RunLink, setParams } from "../ui/router.tsx";
 import { Actions } from "./Actions.tsx";
 import { Blocked } from "./Blocked.tsx";
@@ -43,7 +44,10 @@ export function RunPage({ id }: { id: string }) {
       return (
         <Notice title="Run not found">
           <p>
-            There is no run <code>{id}</code>. It may have been deleted, or the address is wrong.
+            There is no run <code>{visible(id)}</code>. It may have been deleted, or the address is wrong.
+          </p>
+          <p>
+            <Link to="runs">All runs</Link>
           </p>
         </Notice>
       );
@@ -91,16 +95,15 @@ function Loaded({ run, execution, refresh, loadLarge }: LoadedProps) {
   return (
     <>
       <header class="run-head">
-        <h1>{run.id}</h1>
+        <h1>{visible(run.id)}</h1>
         <span class="workflow">
-          {run.workflow}
-          {run.version !== null && `@${run.version}`}
+          <WorkflowName run={run} />
         </span>
         <Status status={run.status} />
       </header>
       <Actions run={run} forkBefore={forkBefore} onChanged={refresh} />
       <Blocked run={run} />
-      {isOpen(run.status) && run.status !== "blocked" && <Why run={run} />}
+      {isOpen(run.status) && run.status !== "blocked" && <Why run={run} model={model} />}
       <Overview run={run} loadLarge={loadLarge} />
       <ErrorText error={timeline.error.value} />
       {run.execution > 1 && <Executions run={run} execution={execution} />}
@@ -109,7 +112,7 @@ function Loaded({ run, execution, refresh, loadLarge }: LoadedProps) {
         {view === "operations" && <OperationsView run={run} execution={execution} model={model} />}
         {view === "events" && <EventsView run={run} execution={execution} />}
         {view === "state" && <StateView run={run} execution={execution} />}
-        {view === "messages" && <MessagesView run={run} model={model} />}
+        {view === "messages" && <MessagesView run={run} execution={execution} model={model} />}
         {view === "children" && <ChildrenView run={run} />}
       </Tabs>
     </>
@@ -152,7 +155,7 @@ function Tabs({ view, children }: { view: ViewName; children: ComponentChildren 
   );
 }
 
-function Why({ run }: { run: RunInfo }) {
+function Why({ run, model }: { run: RunInfo; model: RunModel }) {
   const why = useResource<readonly Reason[]>(
     run.id,
     async () => (await call<{ reasons: Reason[] }>("GET", `runs/${encodeSegment(run.id)}/why`)).reasons,
@@ -164,24 +167,39 @@ function Why({ run }: { run: RunInfo }) {
     <section class="why" aria-label="Why">
       <b>Why:</b>
       <ul>
-        {reasons.map(({ kind, text, advice, since, location }) => (
-          <li key={`${kind} ${location ?? ""} ${typeof text === "string" ? text : ""}`}>
-            <Text text={text} /> {advice !== "" && <span class="muted">{advice}</span>}{" "}
-            {since !== null && (
+        {reasons.map(({ kind, text, advice, since, location }) => {
+          const child = location === null ? undefined : model.tree.value?.byLocation.get(location)?.operation?.childId;
+          return (
+            <li key={`${kind} ${location ?? ""} ${typeof text === "string" ? text : ""}`}>
+              <Text text={text} />{" "}
               <span class="muted">
-                (since <Ago time={since} />)
+                {child === undefined ? <Text text={advice} /> : <ChildReason id={child} />}
+                {since !== null && (
+                  <>
+                    {" "}
+                    (<Ago time={since} />)
+                  </>
+                )}
               </span>
-            )}
-          </li>
-        ))}
+            </li>
+          );
+        })}
       </ul>
     </section>
   );
 }
 
+function ChildReason({ id }: { id: string }) {
+  return (
+    <>
+      See why the child does not advance: <RunLink id={id} />
+    </>
+  );
+}
+
 function Executions({ run, execution }: { run: RunInfo; execution: number }) {
   return (
-    <label class="inline-field">
+    <label class="inline-field executions">
       <span>Execution</span>
       <select
         value={String(execution)}
@@ -255,7 +273,11 @@ function Overview({ run, loadLarge }: { run: RunInfo; loadLarge: () => void }) {
             ) : (
               <>
                 <h3>Output</h3>
-                <Value value={run.status === "completed" ? run.output : undefined} label="Output of the run" />
+                {isOpen(run.status) ? (
+                  <p class="note">not finished yet</p>
+                ) : (
+                  <Value value={run.status === "completed" ? run.output : undefined} label="Output of the run" />
+                )}
               </>
             )}
           </div>

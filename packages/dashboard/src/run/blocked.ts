@@ -40,7 +40,7 @@ export function remediesOf({ location, history, code }: Difference): Remedy[] {
   const id = (what.split(" ").at(-1) ?? "change").replace(/[^A-Za-z0-9._-]/g, "") || "change";
   remedies.push({
     label: "ctx.patched",
-    explanation: "Runs that began before the change take the old path; new ones take the new path.",
+    explanation: "If you changed it: runs from before the change keep the old path, new runs take the new one.",
     text: [
       `if (ctx.patched("${id}")) {`,
       code === "nothing" ? "  // the new code" : `  // the new code: ${code}`,
@@ -53,7 +53,7 @@ export function remediesOf({ location, history, code }: Difference): Remedy[] {
   if (history !== "nothing" && /^[a-zA-Z]+$/.test(kind)) {
     remedies.push({
       label: "ctx.removed",
-      explanation: "If the operation was taken out on purpose: where it stood.",
+      explanation: "If you removed it: write this where it stood.",
       text: `ctx.removed(${JSON.stringify(nameOf(location))}, ${JSON.stringify(kind)});`,
     });
   }

@@ -60,6 +60,12 @@ export function eventsOf(history: History): Event[] {
   return events;
 }
 
+/** What was in the messages that the run got, by their ids. Those of turns that were trimmed are missing. */
+export function payloadsOf(history: History | undefined): ReadonlyMap<unknown, unknown> {
+  const jobs = history === undefined ? [] : turnsOf(history).flatMap((turn) => turn.jobs);
+  return new Map(jobs.filter((job) => "payload" in job).map(({ id, payload }) => [id, payload]));
+}
+
 /** Each turn that published a state. A commit carries the state of turns that were trimmed. */
 export function statesOf(history: History): StateAt[] {
   const states: StateAt[] = [];

@@ -9,14 +9,16 @@ import { may } from "../api/session.ts";
 import type { RunCounts, RunInfo, RunPage } from "../api/types.ts";
 import { encodeSegment, queryText } from "../base/paths.ts";
 import { isOpen, nameOfStatus, OPEN_STATUSES, RUN_STATUSES } from "../base/statuses.ts";
-import { plural } from "../base/times.ts";
+import { duration, plural, toMs } from "../base/times.ts";
 import { preview } from "../base/values.ts";
 import { ErrorText } from "../ui/Dialog.tsx";
 import { useKeys } from "../ui/keys.ts";
-import { Ago, Status, Text } from "../ui/parts.tsx";
+import { isNarrow } from "../ui/narrow.ts";
+import { Ago, Status, Text, WorkflowName } from "../ui/parts.tsx";
 import { Link, param, RunLink, setParams } from "../ui/router.tsx";
+import { tick } from "../ui/tick.ts";
 import { BulkMenu, type Selection } from "./Bulk.tsx";
-import { FILTER_WORDS, type Filter, filterOf, statusWords, toggleStatus } from "./filter.ts";
+import { attributeWord, FILTER_WORDS, type Filter, filterOf, statusWords, textOf, toggleStatus } from "./filter.ts";
 import { firstRows, missingFrom, PAGE_SIZE, type Rows, showNewer, withLatest, withRuns } from "./rows.ts";
 
 /** Rows that are read one by one after a change, at most. */
@@ -233,9 +235,10 @@ function RunTable({ runs, selection, canSelect }: { runs: readonly RunInfo[]; se
             </th>
           )}
           <th>Status</th>
-          <th>Workflow</th>
+          {!isNarrow.value && <th>Workflow</th>}
           <th>Run</th>
-          <th class="wide-only">Now</th>
+          <th class="wide-only">Summary</th>
+          <th class="wide-only">Took</th>
           <th>Created</th>
           <th class="wide-only">Attributes</th>
         </tr>
@@ -253,26 +256,35 @@ function RunTable({ runs, selection, canSelect }: { runs: readonly RunInfo[]; se
                 />
               </td>
             )}
-            <td>
+            <td class="short">
               <Status status={run.status} />
             </td>
-            <td>
-              {run.workflow}
-              {run.version !== null && <span class="muted">@{run.version}</span>}
-            </td>
+            {!isNarrow.value && (
+              <td>
+                <WorkflowName run={run} />
+              </td>
+            )}
             <td>
               <RunLink id={run.id} />
+              {isNarrow.value && (
+                <span class="below">
+                  <WorkflowName run={run} />
+                </span>
+              )}
             </td>
             <td class="wide-only summary">
               <Summary run={run} />
             </td>
-            <td class="time">
+            <td class="wide-only short time">
+              <Took run={run} />
+            </td>
+            <td class="short time">
               <Ago time={run.createdAt} />
             </td>
             <td class="wide-only attributes">
               {Object.entries(run.attributes).map(([name, value]) => (
-                <Link key={name} class="tag" to={`runs${queryText({ q: `attr.${name}:${String(value)}` })}`}>
-                  {name}={preview(value, 40)}
+                <Link key={name} class="tag" to={`runs${queryText({ q: textOf([attributeWord(name, value)]) })}`}>
+                  {preview(name, 40)}={preview(value, 40)}
                 </Link>
               ))}
             </td>
@@ -281,6 +293,14 @@ function RunTable({ runs, selection, canSelect }: { runs: readonly RunInfo[]; se
       </tbody>
     </table>
   );
+}
+
+/** How long it took, or has taken so far. */
+function Took({ run: { startedAt, finishedAt } }: { run: RunInfo }) {
+  const started = toMs(startedAt);
+  if (started === undefined) return null;
+  if (finishedAt === null) tick.value;
+  return <>{duration((toMs(finishedAt) ?? now()) - started)}</>;
 }
 
 function Summary({ run }: { run: RunInfo }) {

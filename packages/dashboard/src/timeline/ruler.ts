@@ -29,17 +29,19 @@ export function paintRuler(context: CanvasRenderingContext2D, axis: Axis, view: 
   const folds = foldTexts(axis, view, gutter, widthOf);
   for (const { x, text } of folds) context.fillText(text, x, RULER / 2 - 1);
   let end = gutter;
-  let before = { text: "", ms: Number.NaN };
-  for (const { x, ms } of ticksOf(axis, view, gutter)) {
+  let before = "";
+  const ticks = ticksOf(axis, view, gutter);
+  for (const [i, { x, ms }] of ticks.entries()) {
     context.fillRect(Math.round(x), RULER - 6, 1, 5);
-    const text = tickText(ms, before);
+    const gap = Math.min(ms - (ticks[i - 1]?.ms ?? Number.NEGATIVE_INFINITY), (ticks[i + 1]?.ms ?? Number.POSITIVE_INFINITY) - ms);
+    const text = tickText(ms, gap);
     const left = x + 3;
     const right = left + widthOf(text);
     const isFree = left >= end && right <= view.width && folds.every((fold) => right + GAP < fold.x || left > fold.x + fold.width + GAP);
-    if (text === "" || !isFree) continue;
+    if (text === before || !isFree) continue;
     context.fillText(text, left, RULER / 2 - 1);
     end = right + GAP;
-    before = { text, ms };
+    before = text;
   }
   context.restore();
   context.fillStyle = palette.muted;
@@ -61,13 +63,12 @@ function foldTexts(
   });
 }
 
-/** Since the start. More digits where it would be the text before again; empty if they don't help. */
-function tickText(ms: number, before: { readonly text: string; readonly ms: number }): string {
-  if (duration(ms) !== duration(before.ms)) return ms === 0 ? "0" : `+${duration(ms)}`;
-  const gap = ms - before.ms;
-  if (ms >= HOUR || gap < 1) return "";
-  const exact = `+${(ms / 1_000).toFixed(gap >= 100 ? 1 : gap >= 10 ? 2 : 3)}s`;
-  return exact === before.text ? "" : exact;
+/** Since the start; with as many digits as it takes to tell it from its neighbours, which are `gap` milliseconds away. */
+function tickText(ms: number, gap: number): string {
+  if (ms === 0) return "0";
+  const shown = ms < 1_000 ? 1 : ms < 10_000 ? 100 : 1_000;
+  if (gap >= shown || ms >= HOUR) return `+${duration(ms)}`;
+  return `+${(ms / 1_000).toFixed(gap >= 100 ? 1 : gap >= 10 ? 2 : 3)}s`;
 }
 
 function ticksOf(axis: Axis, view: Viewport, gutter: number): { readonly x: number; readonly ms: number }[] {

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
+import { Text } from "./parts.tsx";
 
 export function Dialog({
   title,
@@ -52,7 +53,9 @@ export function ErrorText({ error }: { error: Error | undefined }) {
   const { advice, issues } = error as { advice?: string; issues?: readonly { message: string; path?: readonly (string | number)[] }[] };
   return (
     <div class="error-text" role="alert">
-      <p>{error.message}</p>
+      <p>
+        <Text text={error.message} />
+      </p>
       {issues !== undefined && issues.length > 0 && (
         <ul>
           {issues.map(({ message, path = [] }) => (
@@ -60,7 +63,11 @@ export function ErrorText({ error }: { error: Error | undefined }) {
           ))}
         </ul>
       )}
-      {advice !== undefined && !error.message.includes(advice) && <p class="muted">{advice}</p>}
+      {advice !== undefined && !error.message.includes(advice) && (
+        <p class="muted">
+          <Text text={advice} />
+        </p>
+      )}
     </div>
   );
 }

@@ -27,11 +27,24 @@ export function Ago({ time }: { time: string | null | undefined }) {
   );
 }
 
-/** Text of the server that may be hidden from this token. */
+/** Text of the server that may be hidden from this token. What is in backticks is code. */
 export function Text({ text }: { text: unknown }) {
-  if (typeof text === "string") return <>{visible(text)}</>;
+  if (typeof text === "string") {
+    const parts = visible(text).split(/`([^`\n]+)`/);
+    return <>{parts.map((part, i) => (i % 2 === 0 ? part : <code key={i}>{part}</code>))}</>;
+  }
   const note = noteOf(text);
   return note === undefined ? null : <span class="note">{note.text}</span>;
+}
+
+/** `order@2`. */
+export function WorkflowName({ run: { workflow, version } }: { run: { readonly workflow: string; readonly version: string | null } }) {
+  return (
+    <>
+      {visible(workflow)}
+      {version !== null && <span class="muted">@{visible(version)}</span>}
+    </>
+  );
 }
 
 /** A value as indented JSON, or a note where it is hidden, too large or unreadable. */
@@ -106,7 +119,7 @@ export function Facts({ facts }: { facts: readonly (readonly [name: string, valu
         .map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{value}</dd>
+            <dd>{typeof value === "string" ? visible(value) : value}</dd>
           </div>
         ))}
     </dl>

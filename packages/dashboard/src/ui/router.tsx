@@ -5,6 +5,7 @@ import { computed, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { base } from "../api/page.ts";
 import { encodeSegment, type Query, queryText, viewAt } from "../base/paths.ts";
+import { visible } from "../base/values.ts";
 
 const current = signal(location.pathname + location.search);
 
@@ -65,6 +66,6 @@ export function Link({
 
 export const RunLink = ({ id }: { id: string }) => (
   <Link to={runPath(id)} class="run-id">
-    {id}
+    {visible(id)}
   </Link>
 );

@@ -202,6 +202,9 @@ describe("forms", () => {
   test("a run is started; what is not JSON is not sent", async () => {
     const page = await world.open("start");
     const dialog = page.getByRole("dialog", { name: "Start run" });
+    await expect
+      .poll(() => dialog.getByRole("combobox", { name: "Workflow" }).evaluate((box) => box === document.activeElement))
+      .toBe(true);
     await choose(dialog.getByRole("combobox", { name: "Workflow" }), "waiting");
     const input = dialog.getByRole("textbox", { name: "Input (JSON)" });
     await input.fill("{not json");
@@ -303,7 +306,7 @@ describe("a run", () => {
     await page.getByRole("tab", { name: "Messages" }).click();
     await page
       .getByRole("table", { name: "Messages" })
-      .getByRole("row", { name: /signal approve .* approve in turn/ })
+      .getByRole("row", { name: /signal approve .* approve in turn \d+ {"by":"Ada"}/ })
       .waitFor();
     await page.getByRole("tab", { name: "Events" }).click();
     await page.getByRole("table", { name: "Events" }).getByText("charge").first().waitFor();
@@ -381,6 +384,10 @@ describe("a run", () => {
     await page.getByRole("combobox", { name: "Axis" }).selectOption("turns");
     await page.waitForURL(/axis=turns/);
     await page.locator("body").click({ position: { x: 2, y: 2 } });
+    await page.getByRole("combobox", { name: "Axis" }).focus();
+    await page.keyboard.press("k");
+    await page.keyboard.press("j");
+    expect(await selected.count()).toBe(1);
     await page.keyboard.press("?");
     await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
     await page.keyboard.press("Escape");
@@ -388,6 +395,11 @@ describe("a run", () => {
     await page.keyboard.press("Home");
     await page.keyboard.press("ArrowDown");
     expect(await selected.getAttribute("aria-label")).toContain("signal approve");
+    await page.keyboard.press("/");
+    await page.keyboard.type("approve");
+    await expect.poll(() => operations(page).getByRole("row").count()).toBe(1);
+    await page.keyboard.type(" nowhere");
+    await operations(page).getByText("No operation matches.").waitFor();
     await page.goto(`${world.url}runs`);
     await page.getByRole("searchbox", { name: "Filter runs" }).waitFor();
     await page.keyboard.press("/");
@@ -430,12 +442,16 @@ describe("a run", () => {
     expect(await table.getByRole("cell").allTextContents()).toEqual(expect.arrayContaining(['step "charge"', 'step "check-stock"']));
     await table.getByRole("row", { name: /^source .*workflows\.ts:\d+:\d+$/ }).waitFor();
     await alert.getByText('ctx.patched("check-stock")').waitFor();
+    await page.setViewportSize({ width: 360, height: 800 });
+    expect(await seriousIn(page)).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360);
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await alert.getByRole("button", { name: "Copy ctx.removed" }).click();
     await alert.getByRole("button", { name: "Copied" }).waitFor();
     expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('ctx.removed("charge", "step");');
     await page.getByRole("link", { name: "Health" }).click();
     await page.getByText("Some runs are blocked.").waitFor();
+    await page.getByRole("link", { name: "1 run", exact: true }).waitFor();
     await own.close();
   });
 
@@ -530,6 +546,8 @@ describe("a run", () => {
     await page.getByRole("link", { name: /^h-/ }).click();
     await page.getByRole("region", { name: "Input of the run" }).getByText("\\u001b[31mred\\u202e").waitFor();
     await page.getByRole("region", { name: "Input of the run" }).getByText('"__proto__"').waitFor();
+    await page.getByText(/^note=<img.*\\u001b\[31mred\\u202e/).waitFor();
+    expect(await page.evaluate(() => document.body.innerText)).not.toContain("\u202e");
     expect(await page.title()).not.toBe("owned");
     expect(await page.locator("img[src=x]").count()).toBe(0);
   });
@@ -658,24 +676,11 @@ describe("everywhere", () => {
   test.each(["light", "dark"] as const)("axe finds nothing serious in the %s theme", async (theme) => {
     if ((await world.engine.list({ idPrefix: "all-1" })).runs.length === 0) await doneOrder("all-1");
     const page = await world.open("runs", { theme });
-    const source = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
     // What differs between the themes are colours, which these pages have all of.
     for (const path of theme === "light" ? PATHS : PATHS.filter((one) => one === "runs" || one.includes("op="))) {
       await page.goto(`${world.url}${path}`);
       await settled(page, path);
-      // The content security policy of the page forbids scripts of others: this one comes by the debugger.
-      await page.evaluate(`${readFileSync(source, "utf8")};undefined`);
-      const found = await page.evaluate(async () => {
-        const { axe } = globalThis as unknown as {
-          axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> };
-        };
-        return (await axe.run()).violations.map(({ id, impact, nodes }) => ({
-          id,
-          impact,
-          html: nodes.slice(0, 3).map((node) => node.html),
-        }));
-      });
-      expect({ path, found: found.filter(({ impact }) => impact === "serious" || impact === "critical") }).toEqual({ path, found: [] });
+      expect({ path, found: await seriousIn(page) }).toEqual({ path, found: [] });
     }
   });
 
@@ -747,6 +752,20 @@ describe("everywhere", () => {
     expect(await page.title()).toBe("Health · Holdfast");
   });
 });
+
+/** What axe finds serious or worse. */
+async function seriousIn(page: Page) {
+  const source = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+  // The content security policy of the page forbids scripts of others: this one comes by the debugger.
+  await page.evaluate(`${readFileSync(source, "utf8")};undefined`);
+  const found = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as {
+      axe: { run(): Promise<{ violations: { id: string; impact: string; nodes: { html: string }[] }[] }> };
+    };
+    return (await axe.run()).violations.map(({ id, impact, nodes }) => ({ id, impact, html: nodes.slice(0, 3).map((node) => node.html) }));
+  });
+  return found.filter(({ impact }) => impact === "serious" || impact === "critical");
+}
 
 /** What a page loads first is there. */
 async function settled(page: Page, path: string): Promise<void> {
