@@ -195,7 +195,7 @@ function Connection() {
 }
 
 const KEYS = [
-  ["/", "Filter"],
+  ["/", "Filter runs, or the operations of a run"],
   ["j  k", "Next, previous operation"],
   ["f", "Next failure"],
   ["[  ]", "Previous, next turn"],

@@ -215,8 +215,9 @@ class LanePainter {
     if (label === "" || shape === "worker" || x > this.#view.width) return;
     const gutter = gutterOf(this.#view.width) + 2;
     const text = label.length > 60 ? `${label.slice(0, 59)}…` : label;
-    const room = this.#context.measureText(text).width;
     const end = this.#labelEnds.get(line) ?? Number.NEGATIVE_INFINITY;
+    if (end > Math.max(x + width, gutter)) return; // Before the text is measured: this is the case of most bars of a long run.
+    const room = this.#context.measureText(text).width;
     // A long bar that begins outside of the view keeps its name in view, and so does one at the right edge. Behind the name of another bar
     // there is room for the name only as long as it is over its own.
     const begin = Math.max(Math.min(Math.max(x, Math.min(gutter, x + width - 40)), this.#view.width - room - 4), gutter);

@@ -13,6 +13,8 @@ const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500].concat(
 );
 const HOUR = 3_600_000;
 const GAP = 4;
+/** Nearer to the edge than this no text has room. */
+const LEAST_ROOM = 20;
 
 export function paintRuler(context: CanvasRenderingContext2D, axis: Axis, view: Viewport, palette: Palette, gutter: number): void {
   context.fillStyle = palette.background;
@@ -33,7 +35,9 @@ export function paintRuler(context: CanvasRenderingContext2D, axis: Axis, view: 
   const ticks = ticksOf(axis, view, gutter);
   for (const [i, { x, ms }] of ticks.entries()) {
     context.fillRect(Math.round(x), RULER - 6, 1, 5);
-    const gap = Math.min(ms - (ticks[i - 1]?.ms ?? Number.NEGATIVE_INFINITY), (ticks[i + 1]?.ms ?? Number.POSITIVE_INFINITY) - ms);
+    const next = ticks[i + 1];
+    const after = next === undefined || next.x > view.width - LEAST_ROOM ? Number.POSITIVE_INFINITY : next.ms - ms;
+    const gap = Math.min(ms - (ticks[i - 1]?.ms ?? Number.NEGATIVE_INFINITY), after);
     const text = tickText(ms, gap);
     const left = x + 3;
     const right = left + widthOf(text);
