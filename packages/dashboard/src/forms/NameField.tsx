@@ -2,7 +2,7 @@
 
 import type { Signal } from "@preact/signals";
 import { useSignal } from "@preact/signals";
-import { useEffect, useId } from "preact/hooks";
+import { useId, useLayoutEffect } from "preact/hooks";
 
 const OTHER = "\u0000other";
 
@@ -19,7 +19,7 @@ export function NameField({
 }) {
   const id = useId();
   // The first field of its dialog, which is not there while the dialog loads the names.
-  useEffect(() => document.getElementById(id)?.focus(), [id]);
+  useLayoutEffect(() => document.getElementById(id)?.focus(), [id]);
   const isOther = useSignal(false);
   if (known.length === 0) {
     return (

@@ -1,7 +1,7 @@
 // A modal dialog on the browser's own element: focus stays inside, Escape closes it, the page behind is inert.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Text } from "./parts.tsx";
 
 export function Dialog({
@@ -17,7 +17,8 @@ export function Dialog({
 }) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // At once: the next key may come before the browser has painted.
+  useLayoutEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     dialog?.showModal();

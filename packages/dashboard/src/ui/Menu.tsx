@@ -1,7 +1,7 @@
 // A button with a menu under it.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export interface MenuItem {
   readonly label: string;
@@ -13,7 +13,8 @@ export function Menu({ label, items, disabled = false }: { label: string; items:
   const isOpen = useSignal(false);
   const root = useRef<HTMLDivElement>(null);
   const entries = (): HTMLElement[] => [...(root.current?.querySelectorAll<HTMLElement>('[role="menuitem"]') ?? [])];
-  useEffect(() => {
+  // At once: the next key may come before the browser has painted.
+  useLayoutEffect(() => {
     if (!isOpen.value) return;
     entries()[0]?.focus();
     const outside = (event: PointerEvent): void => {

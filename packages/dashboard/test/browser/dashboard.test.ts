@@ -150,6 +150,15 @@ describe("runs", () => {
     const page = await world.open("runs?q=key:bulk");
     await row(page, "b-1").waitFor();
     for (const id of ["b-1", "b-3"]) await page.getByRole("checkbox", { name: `Select ${id}` }).check();
+    // The keyboard is in the menu before the browser has painted it.
+    const focused = await page.getByRole("button", { name: "Bulk actions" }).evaluate(async (button: HTMLElement) => {
+      button.click();
+      for (let i = 0; i < 20; i++) await Promise.resolve();
+      const name = document.activeElement?.textContent;
+      button.click();
+      return name;
+    });
+    expect(focused).toBe("Cancel");
     await page.getByRole("button", { name: "Bulk actions" }).click();
     await page.getByRole("menuitem", { name: "Cancel" }).click();
     const dialog = page.getByRole("dialog", { name: "Confirm bulk action" });
