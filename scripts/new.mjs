@@ -79,4 +79,4 @@ const next = `Next:
   cd ${shown}
   npm run dev      a worker and the dashboard
   npm test         its test, in skipped time`;
-console.log(`\nThe packages of Holdfast are in ${join(shown, "vendor")}. ${isNew ? next : `They are installed in ${shown}.`}`);
+console.log(`\nThe packages of Holdfast are in ${join(shown, "vendor")}. ${isNew ? next : `They are installed${shown === "" ? "" : ` in ${shown}`}.`}`);

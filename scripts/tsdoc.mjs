@@ -235,7 +235,9 @@ function commentOf(node) {
 /** The code in a comment's @example blocks, and the line before each. @param {Documented} documented */
 export function examplesOf({ comment = "", commentLine }) {
   const text = comment.replaceAll(/^ *\* ?/gm, "");
-  return [...text.matchAll(/^```ts\n(.*?)^```$/gms)].map((match) => {
+  const begin = text.includes("@example") ? text.indexOf("@example") : text.length;
+  const blocks = [...text.matchAll(/^```ts\n(.*?)^```$/gms)].filter(({ index }) => index > begin);
+  return blocks.map((match) => {
     const line = commentLine + text.slice(0, match.index).split("\n").length - 1;
     return { line, code: match[1] ?? "" };
   });

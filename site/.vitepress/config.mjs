@@ -64,6 +64,8 @@ export default defineConfig({
   head: [
     ["meta", { "http-equiv": "Content-Security-Policy", content: POLICY }],
     ["meta", { name: "referrer", content: "no-referrer" }],
+    // Without one, browsers ask for /favicon.ico, which is not there.
+    ["link", { rel: "icon", href: "data:," }],
   ],
   markdown: {
     anchor: { slugify: anchorOf },
