@@ -9,8 +9,11 @@ import { documented, examplesOf } from "./tsdoc.mjs";
 const main = ["Holdfast", "Run", "Worker", "Schedules", "Queues", "UnitContext", "WorkflowContext", "AsyncHandlerContext"];
 /** every function, class and constant of these entry points, */
 const mainDoors = ["holdfast", "holdfast/testing"];
-/** and these names. */
-const names = ["RetryPolicy", "TestEngine.now", "TestEngine.advance"];
+/** and these names, most of them options that users write. */
+const names = [
+  ...["OpenOptions", "WorkerOptions", "StartOptions", "WorkflowOptions", "ActivityOptions", "StepOptions", "ChildOptions", "LoopOptions"],
+  ...["QueueSpec", "RetryPolicy", "Duration", "Codec", "TestEngineOptions", "TestEngine.now", "TestEngine.advance"],
+];
 /** Members of `main` that need none, and why. */
 const withoutExample = new Map([
   ["Holdfast.with", "for stores and backends of your own, which are pages of code"],

@@ -6,7 +6,22 @@ import { encodeTree, TOO_LARGE } from "./encode.ts";
 import type { Json } from "./json.ts";
 import { isPlainJson, isPlainNumber } from "./plain.ts";
 
-/** Encodes values for storage. Both methods are synchronous, and `decode(encode(x))` must equal `x`. */
+/**
+ * Encodes values for storage. Both methods are synchronous, and `decode(encode(x))` must equal `x`.
+ * @example
+ * ```ts
+ * const reversed = (text: string) => [...text].reverse().join(""); // stands for encryption
+ * const codec: Codec = {
+ *   encode: (value) => reversed(jsonCodec.encode(value)),
+ *   decode: (data) => jsonCodec.decode(reversed(String(data))),
+ * };
+ * const engine = await Holdfast.open("memory:", { codec });
+ * const echo = workflow("echo", async (_, text: string) => text);
+ * await engine.worker({ workflows: [echo] });
+ * console.log(await (await engine.start(echo, "secret")).result()); // "secret"
+ * await engine.close();
+ * ```
+ */
 export interface Codec {
   /** Encodes a value: everything that users pass, return, send and publish. */
   encode(value: unknown): Uint8Array | string;

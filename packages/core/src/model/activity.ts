@@ -6,7 +6,18 @@ import { checkOptionNames, type Duration, type OptionNames, type RetryPolicy } f
 import { checkFunction, checkName, checkRetry, checkTimeLimit, Findings, freezeCopy, freezeRetry, isObject } from "./issues.ts";
 import { checkedKey, checkedPriority } from "./startOptions.ts";
 
-/** Options of an activity. Those of the definition are defaults for its calls. */
+/**
+ * Options of an activity. Those of the definition are defaults for its calls.
+ * @example
+ * ```ts
+ * const options: ActivityOptions = { queue: "media", startToClose: "10m", heartbeat: "30s", retry: { maxAttempts: 3 } };
+ * const convert = activity("convert", async (file: string) => `${file}.webm`, options);
+ * const publish = workflow("publish", (ctx, file: string) => ctx.activity(convert, file, { startToClose: "1h" }));
+ * const engine = await testEngine({ workflows: [publish], activities: [convert] });
+ * console.log(await (await engine.start(publish, "talk")).result()); // "talk.webm"
+ * await engine.close();
+ * ```
+ */
 export interface ActivityOptions {
   /**
    * The queue whose workers run the activity.

@@ -16,7 +16,22 @@ export interface StepInfo {
   /** Aborts on cancellation, timeout, lost claim and shutdown. */
   readonly signal: AbortSignal;
 }
-/** Options of `ctx.step`. */
+/**
+ * Options of `ctx.step`.
+ * @example
+ * ```ts
+ * const order = workflow("order", (ctx) =>
+ *   ctx.step("charge", () => "receipt-1", {
+ *     timeout: "30s",
+ *     retry: { maxAttempts: 5, initialInterval: "2s" },
+ *     rollback: (receipt) => console.warn(`refund ${receipt}`),
+ *   }),
+ * );
+ * const engine = await testEngine({ workflows: [order] });
+ * console.log(await (await engine.start(order)).result()); // "receipt-1"
+ * await engine.close();
+ * ```
+ */
 export interface StepOptions<T> {
   /**
    * How often and when failed attempts are repeated.
@@ -39,7 +54,18 @@ export interface StepOptions<T> {
    */
   local?: boolean;
 }
-/** Options of `ctx.child` and `ctx.startChild`. */
+/**
+ * Options of `ctx.child` and `ctx.startChild`.
+ * @example
+ * ```ts
+ * const ship = workflow("ship", async (_, item: string) => `shipped ${item}`);
+ * const order = workflow("order", (ctx) => ctx.child(ship, "book", { id: "parcel-1", parentClose: "abandon" }));
+ * const engine = await testEngine({ workflows: [order, ship] });
+ * await (await engine.start(order)).result();
+ * console.log((await engine.run("parcel-1").describe()).status); // "completed"
+ * await engine.close();
+ * ```
+ */
 export interface ChildOptions {
   /**
    * The run id of the child.

@@ -2,7 +2,21 @@
 // Owns: `Loop`, the shapes of results and their check at run time. The executor iterates, commits and trims.
 // Invariants: L1 (continue carries a state, break a value); a result is a plain object with the field `loop`.
 
-/** Options of `ctx.loop` with a state. */
+/**
+ * Options of `ctx.loop` with a state.
+ * @example
+ * ```ts
+ * const countdown = workflow("countdown", (ctx) =>
+ *   ctx.loop({ name: "count", state: 3, commitInterval: 1 }, async (ctx, left) => {
+ *     await ctx.sleep("1h");
+ *     return left === 1 ? Loop.break("liftoff") : Loop.continue(left - 1);
+ *   }),
+ * );
+ * const engine = await testEngine({ workflows: [countdown] });
+ * console.log(await (await engine.start(countdown)).result()); // "liftoff"
+ * await engine.close();
+ * ```
+ */
 export interface LoopOptions<S> {
   /** The name of the loop in histories and consoles. */
   name: string;

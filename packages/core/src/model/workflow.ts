@@ -22,6 +22,16 @@ import type { Messages, Queries, Signals, Updates } from "./messages.ts";
 /**
  * Options of a workflow. `I` is the input type of the workflow, `In` the type that callers pass: they differ if the schema transforms or
  * adds defaults.
+ * @example
+ * ```ts
+ * const options = { name: "order", deadline: "30d", retention: "1w", signals: { paid: signal<number>() } } as const;
+ * const order = workflow(options, (ctx) => ctx.waitForSignal("paid"));
+ * const engine = await testEngine({ workflows: [order] });
+ * const run = await engine.start(order);
+ * await run.signal("paid", 42);
+ * console.log(await run.result()); // 42
+ * await engine.close();
+ * ```
  */
 export interface WorkflowOptions<I, O, S extends Signals, U extends Updates, Q extends Queries, In = I> {
   /** Names the workflow. It is stored with each run: renaming a workflow orphans its runs. */

@@ -7,7 +7,19 @@ import { InvalidInputError } from "../base/inputs.ts";
 import { preview } from "../base/text.ts";
 
 type Unit = "ms" | "s" | "m" | "h" | "d" | "w";
-/** A length of time: milliseconds as a number, or text such as "250ms", "30s", "5m", "1h", "1h30m", "7d", "2w". */
+/**
+ * A length of time: milliseconds as a number, or text such as "250ms", "30s", "5m", "1h", "1h30m", "7d", "2w".
+ * @example
+ * ```ts
+ * const reminder = workflow("reminder", async (ctx, wait: Duration) => {
+ *   await ctx.sleep(wait);
+ *   return ctx.now().toISOString();
+ * });
+ * const engine = await testEngine({ workflows: [reminder] }); // its clock starts at 2026-01-01
+ * console.log(await (await engine.start(reminder, "1h30m")).result()); // "2026-01-01T01:30:00.000Z"
+ * await engine.close();
+ * ```
+ */
 export type Duration = number | `${number}${Unit}` | `${number}${Unit}${number}${Unit}`;
 
 /** Longer than any real use, and short enough that now plus this duration is still a valid Date. */

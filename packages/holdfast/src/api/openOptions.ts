@@ -5,7 +5,16 @@
 import type { Codec, Duration, Limits, Logger } from "@holdfast/core";
 import type { TemporalOptions } from "../backend/port.ts";
 
-/** Options of `Holdfast.open`. */
+/**
+ * Options of `Holdfast.open`.
+ * @example
+ * ```ts
+ * const quiet = { debug() {}, info() {}, warn: console.warn, error: console.error };
+ * const engine = await Holdfast.open("memory:", { logger: quiet, retention: "30d", limits: { payloadBytes: 64_000 } });
+ * console.log(await engine.schedules.list()); // []
+ * await engine.close();
+ * ```
+ */
 export interface OpenOptions {
   /**
    * Encodes all user values. Every process that uses the runs needs the same codec.

@@ -24,7 +24,17 @@ export interface Limit {
    */
   rate?: Rate;
 }
-/** The limits of a queue. They hold for its runs and, with the same numbers, for its activities. */
+/**
+ * The limits of a queue. They hold for its runs and, with the same numbers, for its activities.
+ * @example
+ * ```ts
+ * const engine = await Holdfast.open("memory:");
+ * const spec: QueueSpec = { concurrency: 50, rate: { limit: 100, per: "1m" }, perKey: { concurrency: 5 }, keys: { acme: { weight: 2 } } };
+ * await engine.queues.set("mail", spec);
+ * console.log((await engine.queues.get("mail")).perKey); // { concurrency: 5 }
+ * await engine.close();
+ * ```
+ */
 export interface QueueSpec extends Limit {
   /**
    * The limits of each key. Runs without a key are not limited by it.

@@ -20,7 +20,17 @@ import type {
 } from "@holdfast/core";
 import type { Reason } from "./operatingTypes.ts";
 
-/** Options of a start. */
+/**
+ * Options of a start.
+ * @example
+ * ```ts
+ * const order = workflow("order", async () => "done");
+ * const engine = await testEngine({ workflows: [order] });
+ * const again = { id: "order-7", onConflict: "use-existing", attributes: { customer: "ada" } } as const;
+ * console.log((await engine.start(order, undefined, again)).id); // "order-7"
+ * await engine.close();
+ * ```
+ */
 export interface StartOptions<S extends Signals = Signals> {
   /**
    * Unique among all runs of the namespace.

@@ -7,7 +7,17 @@
 
 import type { Activity, AnyWorkflow, Duration } from "@holdfast/core";
 
-/** Options of `engine.worker`. */
+/**
+ * Options of `engine.worker`.
+ * @example
+ * ```ts
+ * const order = workflow("order", async () => "done");
+ * const engine = await Holdfast.open("memory:");
+ * await engine.worker({ workflows: [order], queue: "orders", concurrency: 20, gracePeriod: "30s" });
+ * console.log(await (await engine.start(order, undefined, { queue: "orders" })).result()); // "done"
+ * await engine.close();
+ * ```
+ */
 export interface WorkerOptions {
   /**
    * The activities that it serves: a list, or the exports of a module.

@@ -31,7 +31,24 @@ import { TestWorld } from "./world.ts";
 // Captured when this module is loaded: a test may install fake timers.
 const { setTimeout, setImmediate } = globalThis;
 
-/** Options of `testEngine`. */
+/**
+ * Options of `testEngine`.
+ * @example
+ * ```ts
+ * const trial = workflow("trial", async (ctx) => {
+ *   const account = await ctx.step("create-account", () => fetch("https://api.example").then((reply) => reply.text()));
+ *   await ctx.sleep("14d");
+ *   return account;
+ * });
+ * const engine = await testEngine({
+ *   workflows: [trial],
+ *   startTime: new Date("2026-03-01"),
+ *   replace: { steps: { "create-account": () => "acct-1" } },
+ * });
+ * console.log(await (await engine.start(trial)).result()); // "acct-1"
+ * await engine.close();
+ * ```
+ */
 export interface TestEngineOptions {
   /** Served on every queue. */
   workflows: readonly AnyWorkflow[];
