@@ -79,4 +79,5 @@ const next = `Next:
   cd ${shown}
   npm run dev      a worker and the dashboard
   npm test         its test, in skipped time`;
-console.log(`\nThe packages of Holdfast are in ${join(shown, "vendor")}. ${isNew ? next : `They are installed${shown === "" ? "" : ` in ${shown}`}.`}`);
+const where = shown === "" ? "They are installed." : `They are installed in ${shown}.`;
+console.log(`\nThe packages of Holdfast are in ${join(shown, "vendor")}. ${isNew ? next : where}`);
