@@ -235,10 +235,10 @@ export function workerLost(attempt: number): HoldfastError {
   });
 }
 
-/** P8: a value that can't be encoded fails the operation: the body has run, and running it again would not help. */
+/** P8: a value that can't be encoded fails the operation: the body has run, running it again would not help, and the error says so. */
 export function outcomeOf(attempt: Attempt, value: unknown, encode: (value: unknown, what: string) => Payload): Outcome {
   try {
-    return { status: "completed", value: encode(value, `the result of ${titleOf(attempt.body)}`) };
+    return { status: "completed", value: encode(value, `the result of ${titleOf(attempt.body)}, which has run,`) };
   } catch (error) {
     return failureOf(attempt, serializeError(error));
   }

@@ -32,13 +32,25 @@ export class UnserializableValueError extends HoldfastError {
   readonly path: string;
   /** The type of what was found there: "function", "Promise", "Socket" … */
   readonly type: string;
-  constructor(details: { path: string; type: string; reason?: string; cause?: unknown }) {
-    const { path, type, cause } = details;
+  readonly #reason: string;
+  /** `what`: which value it is, in words: "the output of the workflow". */
+  constructor(details: { path: string; type: string; what?: string; reason?: string; cause?: unknown }) {
+    const { path, type, what, cause } = details;
     const forgotten = type === "Promise" ? " (is an await missing?)" : "";
     const reason = details.reason ?? `it is ${withArticle(type)}${forgotten}`;
-    super(advise("UnserializableValueError", `${path} can't be stored: ${reason}`), { cause });
+    const place = what === undefined ? path : path === "value" ? what : `${path} in ${what}`;
+    super(advise("UnserializableValueError", `${place} can't be stored: ${reason}`), { cause });
     this.path = path;
     this.type = type;
+    this.#reason = reason;
+  }
+  /**
+   * The same error, naming the value. A codec does not know which value it encodes.
+   * @internal
+   */
+  of(what: string): UnserializableValueError {
+    const { path, type, cause } = this;
+    return new UnserializableValueError({ path, type, what, reason: this.#reason, cause });
   }
 }
 

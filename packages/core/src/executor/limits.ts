@@ -1,9 +1,10 @@
 // Limits on the size of payloads and histories.
 // Owns: the limits, their defaults, and the errors that name them.
-// Invariants: P9 (limits are explicit and configurable; the error names the limit).
+// Invariants: P8 (the error for a value that can't be stored says which value it is), P9 (limits are explicit and configurable; the
+// error names the limit).
 
 import { type Codec, encodeWithin, payloadExceeds, payloadSize } from "../codec/index.ts";
-import { LimitExceededError } from "../errors/index.ts";
+import { isInstance, LimitExceededError, UnserializableValueError } from "../errors/index.ts";
 import type { Payload } from "../protocol/index.ts";
 
 /** Upper bounds of what a run may store. An operation that exceeds one fails with a `LimitExceededError`. */
@@ -36,10 +37,19 @@ const MEASURED = 2;
  * @throws `UnserializableValueError` if it can't be stored.
  */
 export function encodeLimited(codec: Codec, value: unknown, { payloadBytes: max }: Pick<Limits, "payloadBytes">, what: string): Payload {
-  const payload = encodeWithin(codec, value, max * MEASURED);
+  const payload = encodedWithin(codec, value, max * MEASURED, what);
   if (payload === undefined) throw new LimitExceededError({ limit: "payloadBytes", actual: max * MEASURED, isMore: true, max, what });
   if (payloadExceeds(payload, max)) throw new LimitExceededError({ limit: "payloadBytes", actual: payloadSize(payload), max, what });
   return payload;
+}
+
+/** As `encodeWithin`; the error for a value that can't be stored says which value it is (P8). */
+function encodedWithin(codec: Codec, value: unknown, maxBytes: number, what: string): Payload | undefined {
+  try {
+    return encodeWithin(codec, value, maxBytes);
+  } catch (error) {
+    throw isInstance(error, UnserializableValueError) ? error.of(what) : error;
+  }
 }
 
 /** Hosts may have a lower limit for published state than for other values. */

@@ -210,7 +210,7 @@ export class ActivityRunner {
         this.#sendHeartbeat(running);
       };
       const value = await runActivity(run, { ...task, name: task.activity }, info, report, { codec, encode });
-      outcome = { status: "completed", value: encode(value, `the result of activity ${task.activity}`) };
+      outcome = { status: "completed", value: encode(value, `the result of activity ${task.activity}, which has run,`) };
     } catch (error) {
       const policy = activities.get(task.activity)?.options.retry;
       const named = task.retry.nonRetryable === undefined ? undefined : { nonRetryable: task.retry.nonRetryable };

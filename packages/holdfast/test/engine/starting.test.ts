@@ -227,7 +227,9 @@ describe.each(STORES)("bad input on %s", (store) => {
 
   test("P8 P9 values that can't be stored, or are too large, are refused by name; nothing is written", async () => {
     const engine = await engines.open({ limits: { payloadBytes: 1_000 } });
-    await expect(engine.start(echo, { list: [() => {}] })).rejects.toThrow(UnserializableValueError);
+    const unstorable = await errorOf(engine.start(echo, { list: [() => {}] }));
+    expect(unstorable).toBeInstanceOf(UnserializableValueError);
+    expect(unstorable.message).toMatch(/^value\.list\[0\] in the input of workflow echo can't be stored: it is a function/);
     const error = await errorOf(engine.start(echo, "x".repeat(2_000)));
     expect(error).toBeInstanceOf(LimitExceededError);
     expect(error).toMatchObject({ limit: "payloadBytes", max: 1_000 });

@@ -40,7 +40,7 @@ export function activityCall<A, R>(unit: Unit, activity: Activity<A, R>, args: A
   }
   let operation: Operation;
   try {
-    fields.input = execution.encode(args, `the arguments of activity ${activity.name}`);
+    fields.input = execution.encode(args, `the argument of activity ${activity.name}`);
     operation = execution.open(unit, "activity", activity.name, fields);
   } catch (error) {
     operation = execution.refuse(unit, "activity", activity.name, error as Error);
