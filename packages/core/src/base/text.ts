@@ -20,6 +20,7 @@ export function preview(value: unknown): string {
         return value.name === "" ? "a function" : `function ${shorten(value.name)}`;
       case "object": {
         if (value === null) return "null";
+        if (value instanceof Date && Number.isNaN(value.getTime())) return "Invalid Date";
         if (value instanceof Error) return shorten(`${value.name}: ${firstLine(value.message)}`);
         return shorten(JSON.stringify(value, excerpts()) ?? tagOf(value));
       }

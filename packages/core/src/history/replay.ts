@@ -25,6 +25,11 @@ export interface ReplayOptions {
   strict?: boolean;
   /** Sees each command as the code emits it. */
   observer?: ExecutionObserver;
+  /**
+   * States are frozen, as under the determinism guard of the worker that recorded the history (R9): code that changes one in place throws.
+   * @defaultValue `false`
+   */
+  freezeStates?: boolean;
 }
 
 /**
@@ -45,8 +50,8 @@ export async function replay(workflow: AnyWorkflow, history: History, options?: 
       ],
     });
   }
-  const { codec = jsonCodec, strict = false, observer } = options ?? {};
-  const executor = new Executor({ workflow, codec, strictReplay: strict, observer });
+  const { codec = jsonCodec, strict = false, observer, freezeStates = false } = options ?? {};
+  const executor = new Executor({ workflow, codec, strictReplay: strict, observer, freezeStates });
   const completion = await executor.replay(replayView(opened(turns, codec)));
   if (completion.status === "failed") throw completion.error;
   await executor.activate({ time: 0, jobs: [{ type: "evict", reason: "replay is over" }] });

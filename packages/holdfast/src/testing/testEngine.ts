@@ -6,6 +6,7 @@ import {
   type Activity,
   type ActivityInfo,
   type AnyWorkflow,
+  activity,
   type Duration,
   HoldfastError,
   jsonCodec,
@@ -20,7 +21,7 @@ import {
 import { WorkflowTable } from "@holdfast/host";
 import { Holdfast } from "../api/holdfast.ts";
 import { consoleLogger } from "../api/logger.ts";
-import { checkedOptions, checkedRetention, moment } from "../api/options.ts";
+import { checkedOptions, checkedRetention, invalid, kindOf, moment } from "../api/options.ts";
 import type { RunDescription } from "../backend/port.ts";
 import { Engine } from "../engine/engine.ts";
 import { MemoryStore } from "../store/memory/store.ts";
@@ -69,7 +70,7 @@ export interface TestEngineOptions {
      */
     steps?: Record<string, (info: StepInfo) => unknown>;
     /**
-     * Functions that run instead of activities, by the name of the activity.
+     * Functions that run instead of activities, by the name of the activity, which need not be among `activities`.
      * @defaultValue none
      */
     // biome-ignore lint/suspicious/noExplicitAny: the arguments are the activity's own
@@ -133,7 +134,8 @@ export class TestEngine extends Holdfast {
     super(engine, { codec, limits, logger, environment: world, onBlocked: (runId) => void reported.add(runId) });
     this.#reportedBlocked = reported;
     this.#standIns = standIns;
-    const { workflows, activities = [] } = options;
+    const { workflows } = options;
+    const activities = standIns.completed(options.activities ?? []);
     this.#serve = (queue) =>
       this.worker({ workflows, activities, queue, turnTimeout: "1m", determinism: "error", lease: LEASE, gracePeriod: 0 });
     this.#world = world;
@@ -307,10 +309,12 @@ export class TestEngine extends Holdfast {
     const turns = await this.#store.history(row.id);
     if (workflow === undefined || turns.length === 0) return [];
     try {
-      await replay(workflow, toHistory(turns, row), { codec: this.#engine.codec });
+      await replay(workflow, toHistory(turns, row), { codec: this.#engine.codec, freezeStates: true });
       return [];
-    } catch (cause) {
-      return [new HoldfastError(`The history of run ${row.id} does not replay: ${(cause as Error).message}`, { cause })];
+    } catch (error) {
+      const failure = error as Error; // a NondeterminismError, which stays one
+      failure.message = `The history of run ${row.id} does not replay: ${failure.message}`;
+      return [failure];
     }
   }
 }
@@ -347,10 +351,16 @@ function stuck(runId: string, info: RunDescription | undefined): HoldfastError {
 /** The stand-ins of a test, and which of them were used. */
 class StandIns {
   readonly #unused = new Set<string>();
+  readonly #activities: Readonly<Record<string, (args: unknown, info: ActivityInfo) => unknown>>;
   readonly replaceStep: (name: string) => ((info: unknown) => unknown) | undefined;
   readonly replaceActivity: (name: string) => ((args: unknown, info: ActivityInfo) => unknown) | undefined;
 
   constructor({ steps = {}, activities = {} }: NonNullable<TestEngineOptions["replace"]>) {
+    for (const [kind, given] of Object.entries({ steps, activities }))
+      for (const [name, standIn] of Object.entries(checkedOptions("testEngine", given)))
+        if (typeof standIn !== "function")
+          throw invalid("testEngine", `A stand-in must be a function, not ${kindOf(standIn)}.`, `${kind}.${name}`);
+    this.#activities = activities;
     for (const name of Object.keys(steps)) this.#unused.add(`step "${name}"`);
     for (const name of Object.keys(activities)) this.#unused.add(`activity "${name}"`);
     this.replaceStep = (name) => this.#use("step", name, steps as Record<string, (info: unknown) => unknown>);
@@ -360,6 +370,13 @@ class StandIns {
     if (!Object.hasOwn(of, name)) return undefined;
     this.#unused.delete(`${kind} "${name}"`);
     return of[name];
+  }
+  /** These activities, and one for each stand-in that has none: its workers may belong to another team, or run another language. */
+  // biome-ignore lint/suspicious/noExplicitAny: any activity, whatever its arguments
+  completed(activities: readonly Activity<any, any>[]): Activity<any, any>[] {
+    const known = new Set(activities.map(({ name }) => name));
+    const missing = Object.entries(this.#activities).filter(([name]) => !known.has(name));
+    return [...activities, ...missing.map(([name, run]) => activity(name, run))];
   }
   /** A test with an unused stand-in does not test what it claims to. */
   get failures(): Error[] {
@@ -397,6 +414,8 @@ const idleTick = () => new Promise<void>((resolve) => void setTimeout(resolve, 1
  */
 export async function testEngine(given: TestEngineOptions): Promise<TestEngine> {
   const options = checkedOptions("testEngine", given, OPTIONS);
+  if (!Array.isArray(options.workflows))
+    throw invalid("testEngine", `Expected a list of workflows, got ${kindOf(options.workflows)}.`, "workflows");
   const world = new TestWorld(moment("testEngine", "startTime", options.startTime ?? new Date(Date.UTC(2026, 0, 1))));
   const store = new MemoryStore({ clock: () => world.now() });
   const standIns = new StandIns(checkedOptions("testEngine", options.replace, STAND_INS));

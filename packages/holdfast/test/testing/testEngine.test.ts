@@ -7,6 +7,7 @@ import {
   activity,
   FatalError,
   InvalidInputError,
+  NondeterminismError,
   Receive,
   RunBlockedError,
   RunFailedError,
@@ -156,6 +157,20 @@ test("time does not skip while a test only sends and looks", async () => {
   await engine.close();
 });
 
+test("R9 Y5 a run that failed because it changed a state in place replays: closing says nothing more", async () => {
+  const hasty = workflow("hasty", (ctx) =>
+    ctx.receive({ items: [1] }, { signals: { add: (_payload, state) => Receive.stop(mutated(state)) } }),
+  );
+  const mutated = (state: { items: number[] }): typeof state => {
+    state.items.push(2);
+    return state;
+  };
+  const engine = await testEngine({ workflows: [hasty] });
+  const run = await engine.start(hasty, undefined, { signals: [{ name: "add" }] });
+  await expect(run.result()).rejects.toMatchObject({ cause: { name: "TypeError" } });
+  await engine.close();
+});
+
 test("Y5 closing replays every history and fails on a workflow that is not deterministic", async () => {
   let draws = 0;
   const dice = workflow("dice", async (ctx) => {
@@ -165,7 +180,29 @@ test("Y5 closing replays every history and fails on a workflow that is not deter
   const engine = await testEngine({ workflows: [dice] });
   const run = await engine.start(dice, undefined, { id: "r" });
   await run.result();
-  await expect(engine.close()).rejects.toThrow(/history of run r does not replay/);
+  const error = await engine.close().catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(NondeterminismError);
+  expect(error).toMatchObject({ location: "odd", message: expect.stringContaining("history of run r does not replay") });
+});
+
+test("a stand-in for an activity needs no activity", async () => {
+  const charge = activity("charge", async (cents: number) => `charged ${cents}`, { queue: "payments" });
+  const order = workflow("order", (ctx) => ctx.activity(charge, 5));
+  await using engine = await testEngine({
+    workflows: [order],
+    replace: { activities: { charge: (cents: number) => `pretended ${cents}` } },
+  });
+  expect(await (await engine.start(order)).result()).toBe("pretended 5");
+});
+
+test("options that are missing, or something else, are refused by name", async () => {
+  for (const [options, named] of [
+    [undefined, /testEngine: workflows: Expected a list of workflows/],
+    [{ workflows: {} }, /testEngine: workflows: Expected a list of workflows/],
+    [{ workflows: [], replace: { steps: { pay: 5 } } }, /testEngine: steps\.pay: A stand-in must be a function/],
+    [{ workflows: [], replace: { activities: 5 } }, /testEngine: The options must be an object/],
+  ] as const)
+    await expect(testEngine(options as never), JSON.stringify(options)).rejects.toThrow(named);
 });
 
 test("Y5 open runs are replayed too, and failed ones; closing again is fine", async () => {
