@@ -117,6 +117,8 @@ export class Engine implements Backend {
   #unwatchOutages: (() => void) | undefined;
   readonly #timers: Timer[] = [];
   readonly #commitWatchers = new Set<(runId: string) => void>();
+  /** The latest start of an id, until it is answered. */
+  readonly #starting = new Map<string, Promise<unknown>>();
   #closure: Promise<void> | undefined;
   #closing = false;
   #closed = false;
@@ -318,8 +320,17 @@ export class Engine implements Backend {
 
   create(starts: readonly RunStart[], tx?: unknown): Promise<StartAnswer[]> {
     const [one] = starts;
-    if (one !== undefined && starts.length === 1) return this.#answerStart(one, tx);
-    return Promise.all(starts.map((start) => this.#answerStart(start, tx))).then((answers) => answers.flat());
+    if (one !== undefined && starts.length === 1) return this.#start(one, tx);
+    return Promise.all(starts.map((start) => this.#start(start, tx))).then((answers) => answers.flat());
+  }
+  /** P10: of starts with one id the first counts. Its first turn may be computed before it is created: the others wait for that. */
+  #start(run: RunStart, tx: unknown): Promise<StartAnswer[]> {
+    if (run.isIdGenerated || tx !== undefined) return this.#answerStart(run, tx);
+    const earlier = this.#starting.get(run.id);
+    const answer = earlier === undefined ? this.#answerStart(run, tx) : earlier.then(() => this.#answerStart(run, tx));
+    if (run.onConflict !== "reject") return answer; // it is never begun before it is created
+    this.#starting.set(run.id, answer);
+    return answer.finally(() => this.#starting.get(run.id) === answer && this.#starting.delete(run.id));
   }
   /** Returns a list, like `create`: most calls start one run, and need no further promise for it. */
   async #answerStart(run: RunStart, tx: unknown): Promise<StartAnswer[]> {

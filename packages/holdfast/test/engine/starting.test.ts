@@ -237,6 +237,21 @@ describe.each(STORES)("bad input on %s", (store) => {
     expect((await engine.list()).runs).toEqual([]);
   });
 
+  test("P10 of starts with one id the first one counts, also if this process serves the workflow", async () => {
+    const engine = await engines.open();
+    await engine.worker({ workflows: [echo] });
+    const both = [
+      { input: 1, id: "a" },
+      { input: 2, id: "a" },
+    ];
+    expect(await errorOf(engine.startMany(echo, both))).toMatchObject({ name: "RunAlreadyExistsError", runIds: ["a"] });
+    expect(await engine.run("a").result()).toBe(1);
+    const first = engine.start(echo, 3, { id: "b" });
+    const second = engine.start(echo, 4, { id: "b", onConflict: "use-existing" });
+    await Promise.all([first, second]);
+    expect(await engine.run("b").result()).toBe(3);
+  });
+
   test("M3 texts that a store finds things by have a longest length, and are refused before they can be in the way", async () => {
     const engine = await engines.open();
     const plain = workflow("plain", async () => 1);
