@@ -3,6 +3,7 @@
 // Invariants: V4 (runs blocked for the same reason share one line with their number, at most one line every ten seconds).
 
 import { HoldfastError, type Logger } from "@holdfast/core";
+import { isBrokenRule } from "./brokenRules.ts";
 import type { Environment, Timer } from "./environment.ts";
 
 /** A line is written once no run has joined it for this long … */
@@ -27,7 +28,9 @@ export interface BlockedRun {
 /** The same text for all runs that are blocked for the same reason. */
 export function blockedReason({ runId, workflow, code, error }: BlockedRun): string {
   const { location, field } = error as { readonly location?: unknown; readonly field?: unknown };
-  const what = error instanceof HoldfastError ? [error.code, location, field] : [error.message.replaceAll(runId, "")];
+  // The text of a broken rule says which call of the code it was. It differs by the run's id and by numbers, such as that of an iteration.
+  const isCalledByCode = !(error instanceof HoldfastError) || isBrokenRule(error);
+  const what = isCalledByCode ? [error.message.replaceAll(runId, "").replaceAll(/\d+/g, "0")] : [error.code, location, field];
   return JSON.stringify([workflow, code, error.name, ...what]);
 }
 

@@ -1,6 +1,6 @@
 // V2, V4, X7, X11: versions, code that does not fit, and promises that no code awaits.
 
-import { activity, FatalError, Receive, RunBlockedError, signal, update, workflow } from "holdfast";
+import { activity, FatalError, Loop, Receive, RunBlockedError, signal, update, workflow } from "holdfast";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { enginesOn, errorOf, Gate, STORES, until, Wire } from "./engines.ts";
 
@@ -453,6 +453,27 @@ describe.each(STORES)("blocked runs on %s", (store) => {
     expect(lines[0]).toMatchObject({ fields: { runs: 30, workflow: "order", code: "HF_NONDETERMINISM" } });
     expect(lines[0]?.message).toMatch(/^30 runs of workflow "order" are blocked/);
     expect(JSON.stringify(lines[0]).match(/step \\"reserve\\"/g)).toHaveLength(1); // once: not in the fields again
+  });
+
+  test("V4 runs that made different illegal calls are different lines; the same one in another iteration is the same", async () => {
+    const breaks = workflow("breaks", async (ctx, how: "sleep" | "step" | number) => {
+      if (how === "sleep") await ctx.parallel([() => ctx.sleep(1)]);
+      if (how === "step") await ctx.parallel([() => ctx.step("one", () => 1)]);
+      await ctx.loop({ name: "loop", state: 1 }, async (iteration, n) => {
+        await iteration.step("one", () => 1);
+        return n === how ? ("done" as never) : Loop.continue(n + 1);
+      });
+    });
+    const engine = await engines.open();
+    await engine.worker({ workflows: [breaks] });
+    for (const how of ["sleep", "step", 1, 2] as const) await errorOf((await engine.start(breaks, how)).result());
+    await engine.close();
+    const lines = engines.log.filter(({ level }) => level === "error");
+    expect(lines.map(({ fields }) => fields)).toEqual([
+      expect.objectContaining({ runs: 1, code: "HF_OUT_OF_TURN" }),
+      expect.objectContaining({ runs: 1, code: "HF_OUT_OF_TURN" }),
+      expect.objectContaining({ runs: 2, code: "HF_ILLEGAL_RETURN" }),
+    ]);
   });
 
   test("V4 a blocked run is tried again by itself", async () => {
