@@ -90,7 +90,7 @@ export class RetryLaterError extends HoldfastError {
    */
   constructor(message: string, options: { after: Duration; cause?: unknown }) {
     super(message, { cause: options?.cause });
-    this.after = parseDuration(options?.after);
+    this.after = parseDuration(options?.after, "after");
   }
 }
 

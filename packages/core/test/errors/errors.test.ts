@@ -247,3 +247,7 @@ describe("errorCatalog", () => {
     }
   });
 });
+
+it("D8 a RetryLaterError without a delay says which option is missing", () => {
+  expect(() => new errors.RetryLaterError("busy", {} as never)).toThrow(/^invalid duration: after: undefined is not a duration/);
+});

@@ -65,6 +65,7 @@ export const START: OptionNames<StartOptions> = {
   attributes: true,
   tx: true,
 };
+const START_SIGNAL: OptionNames<{ name: unknown; payload: unknown }> = { name: true, payload: true };
 const ITEM: OptionNames<{ input?: unknown } & StartOptions> = { ...START, input: true };
 const SEND: OptionNames<SendOptions> = { idempotencyKey: true, tx: true };
 /** `tx` is listed only to be rejected with its own error text. */
@@ -179,6 +180,7 @@ export function checkedSignals(signals: StartOptions["signals"]): readonly { rea
     const name = typeof signal === "object" && signal !== null ? (signal as { name?: unknown }).name : undefined;
     if (typeof name !== "string" || name === "")
       throw invalid("start", "Each entry of signals must be { name, payload }, and name must be a string that is not empty.", "signals");
+    checkOptionNames("start", signal as object, START_SIGNAL);
   }
   return signals;
 }

@@ -210,6 +210,7 @@ describe.each(STORES)("bad input on %s", (store) => {
     ["a version that is not a string", { version: 7 as never }],
     ["an idempotency key that is not a string", { idempotencyKey: 7 as never }],
     ["signals without names", { signals: [{} as never] }],
+    ["signals with options that they don't have", { signals: [{ name: "go", idempotencyKey: "k" } as never] }],
     ["signals that are not a list", { signals: "go" as never }],
     ["a signal that is nothing", { signals: [null as never] }],
     ["signals that are nothing", { signals: null as never }],
