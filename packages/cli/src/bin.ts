@@ -7,6 +7,8 @@
 import { main } from "./commands/main.ts";
 import { Interruption } from "./terminal/io.ts";
 
+// Taken now: while a configuration is loaded, `process.exit` belongs to it.
+const exit = process.exit.bind(process);
 const interruption = new AbortController();
 let isAsked = false;
 for (const [signal, code] of [
@@ -14,13 +16,13 @@ for (const [signal, code] of [
   ["SIGTERM", 143],
 ] as const) {
   process.on(signal, () => {
-    if (isAsked) process.exit(code);
+    if (isAsked) exit(code);
     isAsked = true;
     interruption.abort(new Interruption(signal));
   });
 }
 // The reader has seen enough: `holdfast runs list | head`.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+process.stdout.on("error", (error: NodeJS.ErrnoException) => exit(error.code === "EPIPE" ? 0 : 1));
 
 const write = process.stdout.write.bind(process.stdout);
 process.stdout.write = process.stderr.write.bind(process.stderr) as typeof write;
@@ -37,4 +39,4 @@ const exitCode = await main(process.argv.slice(2), {
 });
 await new Promise<void>((written) => write("", () => written()));
 await new Promise<void>((written) => process.stderr.write("", () => written()));
-process.exit(exitCode);
+exit(exitCode);

@@ -17,8 +17,7 @@ import {
 } from "@holdfast/core";
 import type { RunStatus, TemporalEvents } from "holdfast";
 import { type Inspection, replayWithSource, type SourcePosition, sourceOfOperation } from "holdfast/inspect";
-import { type SourcePlace, shownPath } from "../hook/index.ts";
-import { endsDuring } from "./exits.ts";
+import { endsDuring, type SourcePlace, shownPath } from "../hook/index.ts";
 import type { LoadedCode } from "./load.ts";
 import type { Divergence, OpenRunsRequest, OpenRunsResult, ReplayItem, ReplayOutcome } from "./protocol.ts";
 

@@ -4,7 +4,7 @@
 
 import { relative } from "node:path";
 import { pathToFileURL } from "node:url";
-import { installHook, placeOf } from "../hook/index.ts";
+import { endsDuring, installHook, placeOf } from "../hook/index.ts";
 import { checkedConfig } from "./check.ts";
 import { UsageError } from "./errors.ts";
 import type { HoldfastConfig } from "./index.ts";
@@ -14,10 +14,12 @@ export async function loadConfig(file: string, cwd: string, again?: number): Pro
   const shown = relative(cwd, file) || file;
   await installHook();
   const url = `${pathToFileURL(file).href}${again === undefined ? "" : `?holdfast-again=${again}`}`;
-  const module = await import(url).catch((cause: unknown) => {
-    const { place, message } = placeOf(cause, file, cwd);
-    throw new UsageError(`The configuration can't be loaded: ${place}: ${message}`, { code: "HF_CONFIG", cause });
-  });
+  const { value: module, ended, thrown } = await endsDuring<object>(() => import(url));
+  if (module === undefined || ended !== undefined) {
+    const { place, message } = placeOf(thrown, file, cwd);
+    const why = ended === undefined ? message : `It ends the process: it calls ${ended}.`;
+    throw new UsageError(`The configuration can't be loaded: ${place}: ${why}`, { code: "HF_CONFIG", cause: thrown });
+  }
   if (!("default" in module))
     throw new UsageError(`${shown}: the default export is missing. Write \`export default defineConfig({ … })\`.`, { code: "HF_CONFIG" });
   return checkedConfig(module.default, shown);

@@ -7,6 +7,7 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort } from "node:wor
 import { builtUrl } from "./built.ts";
 
 export { builtUrl } from "./built.ts";
+export { endsDuring } from "./exits.ts";
 export { placeOf, type SourcePlace, shownPath } from "./place.ts";
 
 /** Of Node 22.15 and later: the types of Node 20 don't have it. */

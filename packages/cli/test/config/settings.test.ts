@@ -204,4 +204,15 @@ describe("the configuration file", () => {
       message: expect.stringMatching(/holdfast\.config\.mjs:3: no database/),
     });
   });
+
+  test("that ends the process is refused", async () => {
+    const { exit } = process;
+    for (const code of ["process.exit(0);", "try {\n  process.exit(0);\n} catch {}\nexport default {};"]) {
+      await expect(refusal(settingsOf(project({ "holdfast.config.mjs": code })))).resolves.toEqual({
+        exitCode: 2,
+        message: expect.stringMatching(/holdfast\.config\.mjs:\d: .*process\.exit\(0\)/),
+      });
+    }
+    expect(process.exit).toBe(exit);
+  });
 });

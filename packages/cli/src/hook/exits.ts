@@ -1,4 +1,4 @@
-// Notices user code that ends the process while it is replayed.
+// Notices code of the user that ends the process: a workflow while it is replayed, a configuration while it is loaded.
 // Owns: `process.exit` and `process.abort`, while `endsDuring` runs.
 // Invariants: the process goes on, and what was called is reported; both functions are put back afterwards.
 
