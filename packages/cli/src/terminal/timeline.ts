@@ -31,8 +31,20 @@ interface DrawnAttempt {
   readonly endedAt: string | null;
 }
 
-/** `#` an attempt, `.` waiting for the next, `-` waiting for something else, `x` a failure, `~` folded time. */
-export const LEGEND = "# attempt   . backoff   - waiting   x failed   ! canceled   > still open   ~ idle time, folded   | message";
+/** What the signs mean. */
+const LEGEND = ["# attempt", ". backoff", "- waiting", "x failed", "! canceled", "> still open", "~ idle time, folded", "| message"];
+const LEGEND_GAP = "   ";
+
+/** The legend, in lines that are not wider than asked for. */
+export function drawLegend(width: number): string[] {
+  const lines: string[] = [];
+  for (const entry of LEGEND) {
+    const longer = `${lines.at(-1) ?? ""}${LEGEND_GAP}${entry}`;
+    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer;
+    else lines.push(cut(entry, width));
+  }
+  return lines;
+}
 
 const LEAST_CHART = 20;
 const MOST_LABEL = 34;
@@ -44,21 +56,25 @@ export function drawTimeline(timeline: DrawnTimeline, { width, now }: { readonly
   if (times.length === 0) return ["Nothing has happened yet."];
   const labels = operations.map(labelOf);
   const room = Math.min(MOST_LABEL, Math.max(...labels.map(widthOf), "messages".length), Math.max(1, width - LEAST_CHART - 2));
-  const scale = new Scale(times, width - room - 2);
-  const line = (label: string, chart: string): string => cut(`${pad(cut(label, room), room)}  ${chart}`, width).trimEnd();
   const loopAt = new Map(loops.map((loop) => [loop.location, loop]));
+  const notes = operations.map(({ location }) => iterationsOf(loopAt.get(location)));
+  const names = workerNames(turns);
+  // Notes stand behind the chart, which leaves them room.
+  const noted = Math.max(...notes.map(widthOf), widthOf(names.text));
+  const scale = new Scale(times, width - room - 2 - Math.min(noted === 0 ? 0 : noted + 2, Math.floor(width / 3)));
+  const line = (label: string, chart: string): string => cut(`${pad(cut(label, room), room)}  ${chart}`, width).trimEnd();
   return [
     line("", scale.axis()),
-    line("workers", workersChart(turns, scale)),
+    line("workers", workersChart(turns, scale, names)),
     ...(messages.length > 0 ? [line("messages", messagesChart(timeline, scale))] : []),
-    ...operations.map((operation, i) => {
-      const loop = loopAt.get(operation.location);
-      const failed = loop !== undefined && loop.failed > 0 ? `, ${loop.failed} failed` : "";
-      const folded = loop === undefined ? "" : ` ${loop.iterations} iterations${failed}`;
-      return line(labels[i] ?? "", operationChart(operation, scale, now) + folded);
-    }),
+    ...operations.map((operation, i) => line(labels[i] ?? "", `${operationChart(operation, scale, now)} ${notes[i] ?? ""}`)),
     ...(timeline.complete ? [] : ["Only the newest operations are shown."]),
   ];
+}
+
+function iterationsOf(loop: DrawnTimeline["loops"][number] | undefined): string {
+  if (loop === undefined) return "";
+  return `${loop.iterations} iterations${loop.failed > 0 ? `, ${loop.failed} failed` : ""}`;
 }
 
 /** Indented by how deep its unit is. */
@@ -104,18 +120,25 @@ function messagesChart({ messages, turns }: DrawnTimeline, scale: Scale): string
   return scale.folded(cells).trimEnd();
 }
 
-/** Each worker by a letter, from its first turn to that of the next. */
-function workersChart(turns: DrawnTimeline["turns"], scale: Scale): string {
+interface WorkerNames {
+  readonly letters: ReadonlyMap<string, string>;
+  readonly text: string;
+}
+/** Each worker by a letter. */
+function workerNames(turns: DrawnTimeline["turns"]): WorkerNames {
+  const ids = [...new Set(turns.flatMap(({ workerId }) => (workerId === null ? [] : [workerId])))];
+  const letters = new Map(ids.map((id, i) => [id, String.fromCharCode(97 + (i % 26))]));
+  return { letters, text: [...letters].map(([id, letter]) => `${letter}=${printable(id)}`).join(" ") };
+}
+
+/** The worker of each turn. */
+function workersChart(turns: DrawnTimeline["turns"], scale: Scale, { letters, text }: WorkerNames): string {
   const cells = scale.cells();
-  const letters = new Map<string, string>();
   for (const { time, workerId } of turns) {
-    if (workerId === null) continue;
-    const letter = letters.get(workerId) ?? String.fromCharCode(97 + (letters.size % 26));
-    letters.set(workerId, letter);
-    cells[scale.at(Date.parse(time))] = letter;
+    const letter = letters.get(workerId ?? "");
+    if (letter !== undefined) cells[scale.at(Date.parse(time))] = letter;
   }
-  const names = [...letters].map(([id, letter]) => `${letter}=${printable(id)}`).join(" ");
-  return `${scale.folded(cells).trimEnd()}  ${names}`;
+  return `${scale.folded(cells).trimEnd()}  ${text}`;
 }
 
 function fill(cells: string[], from: number, to: number, sign: string): void {

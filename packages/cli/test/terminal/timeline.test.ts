@@ -1,7 +1,7 @@
 // The course of a run, drawn with letters.
 
 import { expect, test } from "vitest";
-import { type DrawnTimeline, drawTimeline, LEGEND } from "../../src/terminal/timeline.ts";
+import { type DrawnTimeline, drawLegend, drawTimeline } from "../../src/terminal/timeline.ts";
 import { widthOf } from "../../src/terminal/width.ts";
 
 const start = Date.parse("2026-05-01T12:00:00Z");
@@ -49,19 +49,22 @@ test("each sign is where its time is", () => {
   });
   expect(axis).toMatch(/2026-05-01 12:00:00 +\+30d$/);
   expect(workers).toMatch(/a +a +b.* a=w-1 b=w-2$/);
+  // Also if the last turn is at the right end.
+  const [, ended = ""] = drawTimeline({ ...timeline, operations: timeline.operations.slice(0, 3) }, { width: 80, now });
+  expect(ended).toMatch(/b +a=w-1 b=w-2$/);
   expect(charge).toMatch(/charge +#+x\.+#+ 9412 iterations, 3 failed$/);
   expect(month).toContain("~");
   expect(ship).toMatch(/^ {4}ship +#+x$/);
   expect(wait).toMatch(/^wait\\x1b\[2J +-+>$/);
   expect(messages.indexOf("|")).toBe(month.indexOf("-"));
-  for (const sign of ["#", ".", "-", "x", ">", "~", "|"]) expect(LEGEND).toContain(`${sign} `);
+  for (const sign of ["#", ".", "-", "x", ">", "~", "|"]) expect(drawLegend(120).join()).toContain(`${sign} `);
   // A month of sleep takes less room than ten seconds of work.
   expect(month.trimEnd().length - month.indexOf("-")).toBeLessThan((/#+x\.+#+/.exec(charge)?.[0] ?? "").length);
 });
 
 test("no line is wider than asked for", () => {
   for (let width = 24; width <= 120; width += 1) {
-    for (const line of drawTimeline(timeline, { width, now })) expect(widthOf(line)).toBeLessThanOrEqual(width);
+    for (const line of [...drawTimeline(timeline, { width, now }), ...drawLegend(width)]) expect(widthOf(line)).toBeLessThanOrEqual(width);
   }
 });
 

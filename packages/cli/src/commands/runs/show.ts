@@ -7,7 +7,7 @@ import type { Client } from "../../client/client.ts";
 import { statusText } from "../../terminal/colours.ts";
 import { printable, printableJson, printableLines } from "../../terminal/escape.ts";
 import { type Column, fields } from "../../terminal/table.ts";
-import { drawTimeline, LEGEND } from "../../terminal/timeline.ts";
+import { drawLegend, drawTimeline } from "../../terminal/timeline.ts";
 import { relative, span } from "../../terminal/times.ts";
 import { numberOption } from "../arguments.ts";
 import { EXIT } from "../failures.ts";
@@ -42,7 +42,7 @@ export async function showRun(session: Session, [id]: readonly [string], options
         : [
             ...drawTimeline(timeline, { width: session.io.columns ?? DEFAULT_WIDTH, now: endOf(session, run) }),
             "",
-            session.colours.dim(LEGEND),
+            ...drawLegend(session.io.columns ?? DEFAULT_WIDTH).map(session.colours.dim),
           ]),
     ],
   });
