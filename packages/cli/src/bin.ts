@@ -23,6 +23,8 @@ for (const [signal, code] of [
 }
 // The reader has seen enough: `holdfast runs list | head`.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => exit(error.code === "EPIPE" ? 0 : 1));
+// The exit code still says how it went.
+process.stderr.on("error", () => undefined);
 
 const write = process.stdout.write.bind(process.stdout);
 process.stdout.write = process.stderr.write.bind(process.stderr) as typeof write;

@@ -49,6 +49,13 @@ test("help is 0, a mistake is 2", async () => {
   expect(JSON.parse(mistake.err)).toMatchObject({ code: "HF_USAGE" });
 });
 
+test("a reader of errors that has gone does not change the exit code", async () => {
+  const child = start("runs", "show", "nothing", "--json");
+  child.stderr.destroy();
+  const [code] = await once(child, "exit");
+  expect(code).toBe(3);
+});
+
 test("values are read from standard input, and large results are written out whole", async () => {
   const path = join(newFolder(), "app.db");
   const url = ["--url", `file:${path}`];
