@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { ROUTES } from "../../src/api/routes.ts";
+import { clientOf } from "../../src/client/index.ts";
 import { PLACES, placeOf } from "./places.ts";
 
 const OUTCOME = ROUTES["bulk.get"].returns;
@@ -99,5 +100,7 @@ describe("on a store without a worker", () => {
     for (let i = 0; i < 3; i += 1) await engine().start("waits", undefined, { id: `alone-${i}` });
     const { code, out, err } = await call("runs", "terminate", "--workflow", "waits", "--yes", "--json");
     expect([code, err, JSON.parse(out)]).toMatchObject([0, "", { matched: 3, succeeded: 3 }]);
+    // Its worker serves nothing that a form or a shell should offer.
+    expect((await clientOf(engine()).call("workflows.list")).workflows).toEqual([]);
   });
 });

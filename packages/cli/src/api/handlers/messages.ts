@@ -47,10 +47,13 @@ async function registered(
   const schema = definition === undefined ? undefined : schemaOf(definition, part);
   return schema === undefined ? [] : issuesOf(schema, value);
 }
+/** The workflow of the worker that the command line starts for bulk actions: it has no runs, and is not one to choose. */
+export const HELPER_WORKFLOW = "holdfast-cli";
+
 /** None where the host does not know its workers. */
 export async function workflowsOf(inspection: Inspection): Promise<InspectedWorkflow[]> {
   try {
-    return await inspection.workflows();
+    return (await inspection.workflows()).filter(({ name }) => name !== HELPER_WORKFLOW);
   } catch (error) {
     if (error instanceof UnsupportedError) return [];
     throw error;

@@ -4,6 +4,7 @@
 
 import { randomUUID } from "node:crypto";
 import { Holdfast, workflow } from "holdfast";
+import { HELPER_WORKFLOW } from "../../api/handlers/messages.ts";
 import type { Client } from "../../client/client.ts";
 import { isConsole } from "../../config/url.ts";
 import type { Session } from "../session.ts";
@@ -12,9 +13,10 @@ import type { Session } from "../session.ts";
 export async function helpWithBulk(session: Session, client: Client): Promise<() => Promise<void>> {
   const { url, namespace, codec } = await session.settings();
   const { workers } = await client.call("health");
+  if (isConsole(url) && workers === 0) session.note("No worker is alive: the action begins when one starts.");
   if (isConsole(url) || workers !== 0) return async () => undefined;
   const engine = await Holdfast.open(url, { ...(namespace !== undefined && { namespace }), ...(codec !== undefined && { codec }) });
   // Every worker that serves workflows serves bulk actions too, whatever its queue. No run is ever in this one.
-  await engine.worker({ workflows: [workflow("no-runs", async () => undefined)], queue: `holdfast-cli-${randomUUID()}` });
+  await engine.worker({ workflows: [workflow(HELPER_WORKFLOW, async () => undefined)], queue: `holdfast-cli-${randomUUID()}` });
   return () => engine.close();
 }
