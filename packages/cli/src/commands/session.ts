@@ -8,7 +8,7 @@ import type { Client } from "../client/client.ts";
 import type { Settings } from "../config/settings.ts";
 import { isConsole } from "../config/url.ts";
 import { type Colours, coloursOf } from "../terminal/colours.ts";
-import { printableJson, printableLines } from "../terminal/escape.ts";
+import { printable, printableJson } from "../terminal/escape.ts";
 import type { Io } from "../terminal/io.ts";
 import { type Progress, progressOn } from "../terminal/progress.ts";
 import { canAsk, confirmed } from "../terminal/question.ts";
@@ -131,7 +131,7 @@ export class Session {
         for (const one of lines ?? [json]) this.line(one);
         return;
       case "id":
-        if (ids !== undefined) return this.#writeLines(ids.map(printableLines));
+        if (ids !== undefined) return this.#writeLines(ids.map(printable));
         return this.#writeLines(human());
       case "table":
       case "wide":

@@ -114,6 +114,9 @@ describe.each(PLACES)("on %s", (name) => {
       paused: false,
     });
     expect((await callWith({ columns: 160 }, "queues", "list")).out).toMatch(/mail .*20 at once, 100\/1m, 2 at once per key/);
+    // One line each, whatever the name: it may be the input of another command.
+    expect((await call("queues", "set", "two\nlines", "--concurrency", "1", "-o", "id")).out).toBe("two\\nlines\n");
+    expect((await call("queues", "delete", "two\nlines")).code).toBe(0);
     expect((await call("queues", "set", "mail", '{"concurrency":3}', "--json")).json).toMatchObject({ concurrency: 3, rate: null });
     expect((await call("queues", "set", "mail", '{"concurency":3}', "--json")).code).toBe(4);
     expect((await call("queues", "pause", "mail", "--for", "10m", "--json")).json).toMatchObject({
