@@ -146,6 +146,8 @@ function failure(status: number, text: string): ConsoleError {
   } catch {
     // Not a problem document: a proxy answered.
   }
+  // Before any program sees it, by the limits of Node or of a proxy.
+  if (status === 414 || status === 431) return refusal("HF_INVALID_INPUT", "An id, a name or a filter is too long for the server.");
   const { retryable, ...rest } = refusal(
     "HF_UNREACHABLE",
     `The server answered with status ${status}, and not as a Holdfast server does.`,

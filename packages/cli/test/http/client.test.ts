@@ -48,6 +48,9 @@ describe("over HTTP", () => {
   test.each(["ftp://x", "localhost:4747", ""])("%j is not an address", (url) => {
     expect(() => openHttp(url)).toThrow(/http/);
   });
+  test.each([414, 431])("what is too long for a server, which answers %i, is the caller's mistake", async (status) => {
+    expect(await failure(openHttp(await answering(status, "")))).toMatchObject({ code: "HF_INVALID_INPUT", exitCode: 4 });
+  });
   test("a token that can't be sent is not named", () => {
     for (const token of ["se\u0000cret", "se cret", "s€cret"]) {
       const open = () => openHttp("http://localhost/", { token });
