@@ -24,7 +24,10 @@ function isDeprecated(command: Command | undefined): boolean {
 
 /** Workflows for which a changed option was already logged (Y2). */
 const saidOf = new WeakSet<AnyWorkflow>();
-/** What to log of an option that code has changed; undefined if one was logged for the workflow before (Y2). */
+/**
+ * What to log if the option `field` of the operation at `location` is another one in the `code` than was `recorded`; undefined if one was
+ * logged for the workflow before (Y2).
+ */
 export function changedOptionText(
   workflow: AnyWorkflow,
   {
