@@ -277,7 +277,7 @@ export class Tasks implements AttemptHost {
     if (running === undefined) return;
     const { core: worker, taskToken, body, isCanceled } = running;
     if (isCanceled) return void this.#report(worker, taskToken, { cancelled: { failure: { canceledFailureInfo: {} } } });
-    if (running.runId !== undefined && (error instanceof OutOfTurnError || error instanceof IllegalCallError)) {
+    if (running.runId !== undefined && isIllegalCall(error)) {
       // V4: its function has called `ctx`. The run is blocked, and the step is left to a worker with corrected code.
       this.#context.broken(running.runId, error);
       return void this.#report(worker, taskToken, returned("declined", attempt.number - 1));
@@ -385,6 +385,14 @@ function bodyOf(code: NonNullable<ReturnType<HostedRun["executor"]["body"]>>, re
   const body = recorded === undefined ? code : { ...code, timeout: recorded.timeout, retry: activityRetry(recorded.retry, code.retry) };
   if (body.kind !== "transaction") return body;
   return { ...body, run: (info: StepInfo) => (body.run as (tx: unknown, info: StepInfo) => unknown)(undefined, info) };
+}
+/** X11: a function may throw what can't even be looked at. */
+function isIllegalCall(error: unknown): error is Error {
+  try {
+    return error instanceof OutOfTurnError || error instanceof IllegalCallError;
+  } catch {
+    return false;
+  }
 }
 function notServed(type: string, { activities }: WorkerSettings): HoldfastError {
   const names = [...activities.keys()].join(", ") || "none";
