@@ -3,7 +3,16 @@
 // Invariants: P8 (fromFailure(toFailure(e)) equals e); E1 (with a user's codec only name and code are readable); failures of other SDKs
 // become errors with the same name, message and causes.
 
-import { CanceledError, type Codec, opened, type SerializedError, StepTimeoutError, sealed, serializeError } from "@holdfast/core";
+import {
+  CanceledError,
+  type Codec,
+  NO_OPEN_RECEIVE,
+  opened,
+  type SerializedError,
+  StepTimeoutError,
+  sealed,
+  serializeError,
+} from "@holdfast/core";
 import { jsonPayload, readJson, type TemporalPayload } from "./payloads.ts";
 import { api, durationOf, type temporal, textOf } from "./proto.ts";
 
@@ -151,6 +160,10 @@ export function timeoutOf(failure: TemporalFailure): ActivityTimeout | undefined
 }
 export function stepTimeout(details: { step: string; timeout: number; attempt: number; limit?: ActivityTimeout }): SerializedError {
   return serializeError(new StepTimeoutError(details));
+}
+/** M8: no receive handles the update now; a later one may. */
+export function isEarly({ data }: SerializedError): boolean {
+  return (data as { readonly reason?: unknown } | undefined)?.reason === NO_OPEN_RECEIVE;
 }
 export function canceled(reason: string | undefined): SerializedError {
   return serializeError(new CanceledError(reason));

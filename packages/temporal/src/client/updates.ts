@@ -3,11 +3,11 @@
 // Invariants: M10 (a repeated update with the same id gets the same outcome: the server finds it by its id within an execution, the worker
 // across executions), M8 (`acceptWithin`: a rejected update is sent again until the time is over), V4 (blocked runs).
 
-import { NO_OPEN_RECEIVE, NOT_ACCEPTED_IN_TIME, type SerializedError, serializeError, UpdateRejectedError } from "@holdfast/core";
+import { NOT_ACCEPTED_IN_TIME, serializeError, UpdateRejectedError } from "@holdfast/core";
 import { blockedError, type Message, type UpdateAnswer, type UpdateJob, type UpdateOutcome } from "holdfast/backend";
 import { adviseHere } from "../advice.ts";
 import { Status, statusOf } from "../bridge.ts";
-import { fromFailure } from "../failures.ts";
+import { fromFailure, isEarly } from "../failures.ts";
 import { headerOf } from "../headers.ts";
 import { executionFull, isFull } from "../messageLimits.ts";
 import { boundedId } from "../names.ts";
@@ -107,7 +107,7 @@ export class Updates {
         if (performance.now() - fullSince >= RENEWED_WITHIN) throw executionFull("updates");
         await backoff.pause();
       } else if (answer !== "again") {
-        if (!isEarly(answer) || acceptUntil === undefined) return answer;
+        if (answer.status !== "rejected" || !isEarly(answer.error) || acceptUntil === undefined) return answer;
         const left = acceptUntil - performance.now();
         if (left <= 0) return notAcceptedInTime(job);
         await backoff.pause(left);
@@ -170,13 +170,6 @@ function startedBy({ requestId }: StartRequest, { workflowExtendedInfo, workflow
 /** The task with which the worker answered was refused by the server, or has failed: the update is offered again. */
 function isLost(error: unknown): boolean {
   return statusOf(error) === Status.FAILED_PRECONDITION;
-}
-/** M8: no receive handles it now; a later one may. */
-function isEarly(answer: UpdateAnswer): boolean {
-  return answer.status === "rejected" && reasonOf(answer.error) === NO_OPEN_RECEIVE;
-}
-function reasonOf({ data }: SerializedError): unknown {
-  return typeof data === "object" && data !== null ? (data as { readonly reason?: unknown }).reason : undefined;
 }
 function notAcceptedInTime({ name }: UpdateJob): UpdateOutcome {
   return { status: "rejected", error: serializeError(new UpdateRejectedError({ update: name, reason: NOT_ACCEPTED_IN_TIME })) };

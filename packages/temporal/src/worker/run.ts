@@ -16,16 +16,18 @@ import {
   type Job,
   NondeterminismError,
   recordTurn,
+  type SerializedError,
   type SignalJob,
   type StartJob,
   serializeError,
   type Turn,
   trimmed,
+  type UpdateJob,
   uncheckedSeed,
 } from "@holdfast/core";
 import { carriedSignals, runEndOf, startJobOf } from "@holdfast/host";
 import type { ActivationCompletion, ActivationJob, CoreCommand, TemporalHistory, WorkflowActivation } from "../bridge.ts";
-import { failedAt, toFailure } from "../failures.ts";
+import { failedAt, isEarly, toFailure } from "../failures.ts";
 import { headerOf, type StartHeader, startHeader } from "../headers.ts";
 import { type Attributes, memoFields, readMemo } from "../memo.ts";
 import { dateOf, type TemporalPayload } from "../payloads.ts";
@@ -81,6 +83,8 @@ export class HostedRun {
   #hasNews = false;
   #hasEnded = false;
   #isReplaying = false;
+  /** Updates of this activation that no receive has taken up so far. */
+  readonly #early: { readonly job: UpdateJob; readonly error: SerializedError }[] = [];
   /** When the first task of this execution began. */
   #begunAt = 0;
   /** Of the last turn. */
@@ -234,6 +238,7 @@ export class HostedRun {
       if (ended !== undefined) await this.#turn(activation, [ended]);
       await this.#turnsThatFollow(activation);
     }
+    for (const { job, error } of this.#early.splice(0)) this.#messages.reject(job.id, error);
     const commands = this.#commandsOf(activation, this.#time, before, check);
     check?.add(activation.historyLength ?? 0, commands, this.held.locals);
     if (!this.#isReplaying) for (const { startChildWorkflowExecution: child } of commands) if (child) await this.#number(child);
@@ -301,9 +306,10 @@ export class HostedRun {
 
   // ── turns ──
 
-  async #turn(core: WorkflowActivation, jobs: readonly Job[]): Promise<void> {
-    if (jobs.length === 0 || this.executor.closed) return;
+  async #turn(core: WorkflowActivation, given: readonly Job[]): Promise<void> {
+    if (given.length === 0 || this.executor.closed) return;
     const time = this.#time;
+    const jobs = [...given, ...this.#early.splice(0).map(({ job }) => job)];
     const activation: Activation = { time, jobs, historyLength: core.historyLength ?? 0, replaying: this.#isReplaying };
     const completion = await this.#worker.turns.run(() => this.executor.activate(activation));
     if (completion.status === "failed") throw completion.error;
@@ -313,14 +319,18 @@ export class HostedRun {
       this.#turns.push(turn);
       if (turn.commands.some(({ type }) => type === "commit")) this.#turns = trimmed(this.#turns);
     }
+    for (const reply of completion.replies) if (reply.type === "rejectUpdate") this.#reject(reply, jobs);
     this.#note(completion, completion.time ?? time);
+  }
+  /** M8: an update that no receive takes up is offered to the other turns of its activation before it is rejected. */
+  #reject({ id, error }: Pick<UpdateJob, "id"> & { readonly error: SerializedError }, jobs: readonly Job[]): void {
+    const job = jobs.find((one): one is UpdateJob => one.type === "update" && one.id === id);
+    if (job !== undefined && isEarly(error)) this.#early.push({ job, error });
+    else this.#messages.reject(id, error);
   }
   #note(completion: OkCompletion, time: number): void {
     const { payloads } = this.#worker;
     this.held.apply(completion.commands, time, (command) => this.#noteCommand(command, time));
-    for (const reply of completion.replies) {
-      if (reply.type === "rejectUpdate") this.#messages.reject(reply.id, reply.error);
-    }
     if (completion.state !== undefined) {
       this.#state = payloads.toTemporal(completion.state);
       this.#hasNews = true;

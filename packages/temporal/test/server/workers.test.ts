@@ -1,6 +1,6 @@
 // Workers that have nothing to do, and code that they can't go on with.
 
-import { RunBlockedError, workflow } from "holdfast";
+import { Receive, RunBlockedError, replay, update, workflow } from "holdfast";
 import { expect, test } from "vitest";
 import { engines, LONG, newQueue } from "./engines.ts";
 
@@ -33,4 +33,22 @@ test("V4 X7 a step that calls ctx blocks its run, which corrected code goes on w
   await worker.stop();
   await (await open(queue)).worker({ workflows: [code(false)] });
   await expect.poll(() => run.result().catch(() => undefined)).toBe(2);
+});
+
+test("M8 an update that comes in the same task as what opens the receive is accepted, also by a worker without a cache", {
+  timeout: LONG,
+}, async () => {
+  const adding = workflow({ name: "adding", updates: { add: update<number, number>() } }, async (ctx) => {
+    await ctx.step("before", () => 1);
+    const { state } = await ctx.receive(0, { updates: { add: (n, sum) => Receive.stop(sum + n, sum + n) } });
+    return state;
+  });
+  const holdfast = await open();
+  await holdfast.worker({ workflows: [adding], cachedRuns: 0 });
+  for (let i = 1; i <= 8; i++) {
+    const run = await holdfast.start(adding);
+    expect(await run.update("add", i, { acceptWithin: "10s" })).toBe(i);
+    expect(await run.result()).toBe(i);
+    await replay(adding, await run.history());
+  }
 });
