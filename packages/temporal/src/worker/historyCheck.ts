@@ -16,6 +16,9 @@ const { EventType } = api.api.enums.v1;
 const PATCH_MARKER = "core_patch";
 const LOCAL_MARKER = "core_local_activity";
 
+/** Scheduled, started, completed. */
+const TASK_EVENTS = 3;
+
 /** A search attribute that Core sets by itself. */
 const PATCHES = "TemporalChangeVersion";
 
@@ -150,6 +153,15 @@ export class HistoryCheck {
   /** When the task began, by the server's clock; undefined if history does not have it. */
   startedAt(historyLength: number): number | undefined {
     return this.#startedAt.get(String(historyLength));
+  }
+  /**
+   * When the first of the tasks began that Core takes for one: those after `last` that asked for nothing, and were followed by the next one
+   * at once, with its three events. Undefined if it is the task itself.
+   */
+  beganBefore(task: number, last: number): number | undefined {
+    let first = task;
+    while (first - TASK_EVENTS > last && this.hasTask(first - TASK_EVENTS)) first -= TASK_EVENTS;
+    return first === task ? undefined : this.startedAt(first);
   }
   /** Whether history has what the task recorded. */
   hasTask(historyLength: number): boolean {

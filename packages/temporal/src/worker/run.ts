@@ -52,12 +52,15 @@ const MOST_UPDATES = 1_500;
 
 const isLocal = ({ resolveActivity }: ActivationJob): boolean => resolveActivity?.isLocal === true;
 
+/** Whether the first activation may bring an update together with what earlier tasks have brought: the first task begins with event 3. */
+function mayBeMerged({ historyLength, jobs }: WorkflowActivation): boolean {
+  return (historyLength ?? 0) > 3 && jobs?.some((job) => job.doUpdate) === true;
+}
 /** Undefined for one that was cancelled. */
 function endedAtOf(result: NonNullable<ActivationJob["resolveActivity"]>["result"]): number | undefined {
   return dateOf(result?.completed?.result) ?? failedAt(result?.failed?.failure);
 }
 
-/** The executor accepts nothing after an end, and commits nothing more. */
 type OkCompletion = Extract<Completion, { status: "ok" }>;
 
 export class HostedRun {
@@ -89,6 +92,8 @@ export class HostedRun {
   #begunAt = 0;
   /** Of the last turn. */
   #time = 0;
+  /** The task of the last activation. */
+  #lastTask = 0;
   #warned = false;
   /** The search attributes to set for changed attributes. */
   #searchAttributes: RunWorker["searchAttributes"] = () => undefined;
@@ -109,7 +114,7 @@ export class HostedRun {
     this.workflow = workflow;
     this.workflowId = init.workflowId ?? "";
     this.runId = activation.runId ?? "";
-    if (activation.isReplaying === true)
+    if (activation.isReplaying === true || mayBeMerged(activation))
       this.#check = history(this.workflowId, this.runId).then(
         (found) => found && new HistoryCheck(found, payloads, (option) => this.#changed(option)),
       );
@@ -210,26 +215,25 @@ export class HostedRun {
     // Core reports the end of operations that the end of the run has cancelled.
     if (this.#hasEnded) return [];
     this.#isReplaying = activation.isReplaying === true;
-    const check = this.#isReplaying ? await this.#check : undefined;
+    const known = await this.#check;
+    const check = this.#isReplaying ? known : undefined;
     if (check !== undefined) this.held.recorded = check;
     const task = activation.historyLength ?? 0;
     const jobs = activation.jobs ?? [];
-    // Of a task, and not of the local steps that ended in it: Core puts them into one activation in replay, with the time of the last one.
-    const time = this.#timeOf(jobs.every(isLocal) ? undefined : (check?.startedAt(task) ?? msIfSet(activation.timestamp)));
+    const time = check?.startedAt(task) ?? msIfSet(activation.timestamp);
+    const earlier = known?.beganBefore(task, this.#lastTask);
+    this.#lastTask = task;
     // The list of the registered ones may have changed since.
     this.#searchAttributes = check?.hasTask(task)
       ? (changes) => check.searchAttributes(task, changes)
       : (changes) => this.#worker.searchAttributes(changes);
-    this.held.begin(time);
+    this.held.begin(this.#time);
     this.#hasNews = false;
     const before = this.#nextIndex;
-    const isFirst = jobs.some((job) => job.initializeWorkflow);
-    const messages = isFirst ? await this.#begin(time) : [];
-    messages.push(...(await this.#messages.jobsOf(jobs, time)));
-    await this.#turn(activation, messages);
-    const outcomes = jobs.flatMap((job) => (isLocal(job) ? [] : (this.held.outcomeOf(job) ?? [])));
-    await this.#turn(activation, outcomes);
-    await this.#turnsThatFollow(activation);
+    // P7: Core skips tasks that asked for nothing, and brings what came with them together with updates, which have no events yet.
+    const apart = earlier === undefined ? [] : jobs.filter((job) => job.doUpdate);
+    await this.#take(activation, apart.length === 0 ? jobs : jobs.filter((job) => !job.doUpdate), earlier ?? time);
+    if (apart.length > 0) await this.#take(activation, apart, time);
     // Y1: live they come one by one, in replay together: each has a turn, and the time at which it ended.
     for (const { resolveActivity: local } of jobs.filter(isLocal)) {
       if (!local) continue;
@@ -243,6 +247,18 @@ export class HostedRun {
     check?.add(activation.historyLength ?? 0, commands, this.held.locals);
     if (!this.#isReplaying) for (const { startChildWorkflowExecution: child } of commands) if (child) await this.#number(child);
     return commands;
+  }
+  /** What a task has brought: messages first (D9). `at`: when the task began. */
+  async #take(activation: WorkflowActivation, jobs: readonly ActivationJob[], at: number | undefined): Promise<void> {
+    // Not of the local steps that ended in it: Core puts them into one activation in replay, with the time of the last one.
+    const time = this.#timeOf(jobs.every(isLocal) ? undefined : at);
+    this.held.now = time;
+    const messages = jobs.some((job) => job.initializeWorkflow) ? await this.#begin(time) : [];
+    messages.push(...(await this.#messages.jobsOf(jobs, time)));
+    await this.#turn(activation, messages);
+    const outcomes = jobs.flatMap((job) => (isLocal(job) ? [] : (this.held.outcomeOf(job) ?? [])));
+    await this.#turn(activation, outcomes);
+    await this.#turnsThatFollow(activation);
   }
   /** P10: a child that restarts a closed run is the next execution of it. Its header says so, with which nothing is compared in replay. */
   async #number(child: NonNullable<CoreCommand["startChildWorkflowExecution"]>): Promise<void> {
@@ -283,7 +299,7 @@ export class HostedRun {
   #startJob(): StartJob {
     const { payloads } = this.#worker;
     const seed = String(this.#init.randomnessSeed ?? 0);
-    const job = startJobOf({
+    return startJobOf({
       id: this.workflowId,
       workflow: this.workflow.name,
       version: this.#header.version,
@@ -298,7 +314,6 @@ export class HostedRun {
       retry: undefined,
       createdAt: this.#createdAt,
     });
-    return job;
   }
   get #parentId(): string | undefined {
     return this.#header.parentId ?? (this.#init.parentWorkflowInfo?.workflowId || undefined);
@@ -471,9 +486,9 @@ export class HostedRun {
     const answers = commands.filter((command) => command.updateResponse);
     // No handler is in progress at a commit: these wait in the mailbox, which the turns carry over.
     const { openUpdates } = this.#messages;
-    const { execution, version } = { execution: this.#scheduled.execution, version: this.#header.version };
+    const { version } = this.#header;
     const next = this.#next([input], {
-      execution,
+      execution: this.#scheduled.execution,
       ...(version !== undefined && { version }),
       ...(this.#deadlineAt !== undefined && { deadlineAt: this.#deadlineAt }),
       keys: this.#messages.carriedKeys(time),

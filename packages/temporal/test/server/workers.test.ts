@@ -52,3 +52,20 @@ test("M8 an update that comes in the same task as what opens the receive is acce
     await replay(adding, await run.history());
   }
 });
+
+test("P7 Y1 a run that a worker takes up for an update has the time at which it paused", { timeout: LONG }, async () => {
+  const paused = workflow({ name: "paused", updates: { go: update<void, number>() } }, async (ctx) => {
+    const begun = ctx.now().getTime();
+    await ctx.receive(0, { updates: { go: (_, state) => Receive.stop(begun, state) } });
+    return ctx.step("after", () => begun);
+  });
+  const holdfast = await open();
+  await holdfast.worker({ workflows: [paused], cachedRuns: 0 });
+  const run = await holdfast.start(paused);
+  await expect.poll(async () => (await run.describe()).status).toBe("sleeping");
+  const asked = Date.now();
+  const begun = await run.update("go");
+  expect(begun).toBeLessThan(asked);
+  expect(await run.result()).toBe(begun);
+  await replay(paused, await run.history());
+});
