@@ -32,7 +32,7 @@ export const LACKS = {
     why: "the workflow id is the only key of a start: with both, the id decides",
   },
   "M8 M10 an update whose time is over stays rejected under its key": {
-    feature: "an update that was rejected after `acceptWithin` stays rejected under its key",
+    feature: "an update that was rejected, at once or after `acceptWithin`, stays rejected under its key",
     why: "the server keeps no trace of a rejected update",
   },
   "M8 one whose caller has gone is rejected by the next activation after its time": {
@@ -62,6 +62,14 @@ export const REFUSED: readonly Reason[] = [
   {
     feature: "a filter by `key` or `version`",
     why: "the server finds runs by search attributes: set an attribute, and register it",
+  },
+  {
+    feature: "`updateWithStart` with `delay` or `startAt`",
+    why: "the server begins a run that is started with an update at once: start it, and send the update with `acceptWithin`",
+  },
+  {
+    feature: '`result()` of a child with `parentClose: "abandon"`, after a commit has continued the run in a new execution',
+    why: "the server reports the end of a child to the execution that has started it: let the child signal the run",
   },
   { feature: "`retention` of an engine or a workflow", why: "the namespace has one: set it there, or call `run.delete()`" },
   { feature: "`run.fork()`", why: "the server can't begin a run with the history of another one: `temporal workflow reset` repeats a run" },
