@@ -5,6 +5,8 @@
 import { createHash } from "node:crypto";
 import { isText, type temporal, textOf } from "./proto.ts";
 
+/** The name of this backend in messages. */
+export const HOST = "Temporal";
 /** The activity type of steps, transactions and rollbacks. The activity id is the location. */
 export const STEP_TYPE = "holdfast.step";
 /** What follows the location in the activity id of a rollback. */

@@ -62,6 +62,16 @@ test("D7 an attempt that no worker began does not count", () => {
   expect(attemptAfter(TIMEOUT_TYPE_SCHEDULE_TO_START, { attempt: 3, isOver: true })).toBe(4);
 });
 
+test("D11 an activity that no worker began in time has had no attempt", () => {
+  const operations = held();
+  operations.begin(0);
+  operations.open({ type: "activity", seq: 1, unit: "", name: "charge", n: 0, input: "1", scheduleToStart: 5 }, 0);
+  const failure = { timeoutFailureInfo: { timeoutType: TIMEOUT_TYPE_SCHEDULE_TO_START } };
+  expect(operations.activityEnded({ seq: 1, result: { failed: { failure } } })).toMatchObject({
+    outcome: { status: "failed", attempts: 0 },
+  });
+});
+
 test("Y2 an activity that is scheduled again has the options that were recorded with it, also where that is none", () => {
   const activity: OpeningCommand = { type: "activity", seq: 1, unit: "", name: "charge", n: 0, input: "1", startToClose: 5, queue: "new" };
   const operations = held();

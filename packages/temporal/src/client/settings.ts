@@ -19,5 +19,4 @@ export interface ClientSettings {
   readonly searchAttributes: ReadonlyMap<string, string>;
 }
 
-/** The name of this backend in messages. */
-export const HOST = "Temporal";
+export { HOST } from "../names.ts";

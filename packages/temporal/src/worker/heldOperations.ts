@@ -25,10 +25,9 @@ import {
 } from "@holdfast/core";
 import { activityRetry, workerLost } from "@holdfast/host";
 import type { ActivationJob, CoreCommand } from "../bridge.ts";
-import { HOST } from "../client/settings.ts";
 import { attemptOf, fromFailure, innermost, isTooLate, stepTimeout, type TemporalFailure, timeoutOf } from "../failures.ts";
 import type { RecordedOptions } from "../headers.ts";
-import { ANOTHER_WORKER, RETRY_OF } from "../names.ts";
+import { ANOTHER_WORKER, HOST, RETRY_OF } from "../names.ts";
 import { type Returned, readReturned } from "../payloads.ts";
 import { msOf } from "../proto.ts";
 import type { HistoryCheck } from "./historyCheck.ts";
@@ -420,7 +419,8 @@ export class HeldOperations {
     const { command, before } = held;
     const beat = lastBeat(inner);
     // D1: a worker that is lost at the beginning of an attempt has sent no heartbeat for it.
-    const attempt = (beat?.attempt ?? before) + (beat === undefined || beat.isOver === true ? 1 : 0);
+    const isBegun = limit !== "scheduleToStart" && (beat === undefined || beat.isOver === true);
+    const attempt = (beat?.attempt ?? before) + (isBegun ? 1 : 0);
     // No worker has begun it: the one that it was meant for is gone.
     if (limit === "scheduleToStart" && STEPS.has(command.type)) {
       held.before = beat?.attempt ?? before;
