@@ -1,6 +1,7 @@
 // What each construct is to Temporal's Core: the commands that are sent and the jobs that come back, in recorded histories.
 
 import { readFileSync } from "node:fs";
+import { type AnyWorkflow, workflow } from "@holdfast/core";
 import { expect, test } from "vitest";
 import type { WorkflowActivation } from "../src/bridge.ts";
 import { spiedReplay } from "../src/replay.ts";
@@ -16,10 +17,13 @@ interface Exchange {
 
 async function exchangesOf(name: Name): Promise<Exchange[]> {
   const { turns } = JSON.parse(readFileSync(new URL(`./histories/${name}.json`, import.meta.url), "utf8"));
-  const exchanges: Exchange[] = [];
   const code = recordings[name]?.workflow;
   if (code === undefined) throw new Error(`There is no recording "${name}".`);
-  await spiedReplay(code, { events: turns }, (activation, { successful }) =>
+  return exchangesIn(code, turns);
+}
+async function exchangesIn(code: AnyWorkflow, events: readonly unknown[]): Promise<Exchange[]> {
+  const exchanges: Exchange[] = [];
+  await spiedReplay(code, { events }, (activation, { successful }) =>
     exchanges.push({ jobs: (activation.jobs ?? []).map(kindOf), commands: (successful?.commands ?? []).map(kindOf), activation }),
   );
   return exchanges;
@@ -122,4 +126,22 @@ test("Core: a run that fails rolls back with activities, and ends with failWorkf
   const exchanges = await exchangesOf("saga");
   expect(exchanges.at(-1)).toMatchObject({ jobs: ["resolveActivity"] });
   expect(exchanges.at(-1)?.commands.at(-1)).toBe("failWorkflowExecution");
+});
+test("Core: ctx.continueAsNew is continueAsNewWorkflowExecution", async () => {
+  const next = workflow("next", async (ctx, n: number) => (n < 2 ? ctx.continueAsNew(n + 1) : n));
+  const started = JSON.parse(readFileSync(new URL("./histories/looping.json", import.meta.url), "utf8")).turns.slice(0, 4);
+  const payload = (n: number) => ({ payloads: [{ metadata: { encoding: btoa("json/plain") }, data: btoa(String(n)) }] });
+  Object.assign(started[0].workflowExecutionStartedEventAttributes, { workflowType: { name: "next" }, input: payload(1) });
+  const end = {
+    eventId: "5",
+    eventType: "EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW",
+    workflowExecutionContinuedAsNewEventAttributes: {
+      newExecutionRunId: "next",
+      workflowType: { name: "next" },
+      input: payload(2),
+      workflowTaskCompletedEventId: "4",
+    },
+  };
+  const [first] = await exchangesIn(next, [...started, end]);
+  expect(first).toMatchObject({ jobs: ["initializeWorkflow"], commands: ["continueAsNewWorkflowExecution"] });
 });
