@@ -128,7 +128,7 @@ export const planted = [
     name: "idle-key-keeps-pass",
     what: "a key that was idle keeps its old pass, and is served alone until the others are as far behind",
     replacements: [
-      { file: `${filing}/choose.ts`, from: "turn.pass = Math.max(turn.pass, this.#shelf.time(priority, share));", to: "" },
+      { file: `${filing}/choose.ts`, from: "own.pass = Math.max(own.pass, this.#times[share]);", to: "" },
       {
         file: `${memory}/filedWork.ts`,
         from: "const pass = sibling?.pass ?? Math.max(passes.keys.get(key)?.pass ?? 0, passes.time(priority));",

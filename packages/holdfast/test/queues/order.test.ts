@@ -109,10 +109,7 @@ class Model {
         row.availableAt ?? 0,
         order.get(row.id) ?? 0,
       ];
-      // Starts that a rate of the queue counts wait in a line of their own.
-      const isPeer = (row: RunRow): boolean =>
-        this.spec?.rate === undefined || (row.startedAt === undefined) === (before.startedAt === undefined);
-      const peers = admissible.filter((row) => row.key === before.key && row.priority === before.priority && isPeer(row));
+      const peers = admissible.filter((row) => row.key === before.key && row.priority === before.priority);
       for (const peer of peers) expect(compare(rank(before), rank(peer)), `${run.id} before ${peer.id} (W2)`).toBeLessThanOrEqual(0);
       this.#share(before, admissible);
       if (!this.holds(before)) this.open.add(run.id);

@@ -10,7 +10,7 @@ export interface Needs {
   readonly slots: number;
   readonly isStart: boolean;
 }
-/** Q5: what keys share in a queue. */
+/** Q5: what keys share in a queue: claims and, where the queue has a rate, the starts that it lets through. */
 export const SHARES = ["claims", "starts"] as const;
 export type Share = (typeof SHARES)[number];
 const SLOT_OF: Readonly<Record<Part, number>> = { queue: QUEUE_SLOT, key: KEY_SLOT };
@@ -123,13 +123,16 @@ export class QueueClaim {
         this.#isServed(row),
     );
   }
-  /** What it waits for a share of. */
-  shareOf({ startedAt }: RunRow): Share {
-    return this.#queue.spec?.rate !== undefined && startedAt === undefined ? "starts" : "claims";
+  /** The queue has a rate, and may start nothing now. */
+  get isRateFull(): boolean {
+    const { rate } = this.#queue.spec ?? {};
+    return rate !== undefined && this.#queue.runStarts.within(rate, this.#now, undefined, "all").length >= rate.limit;
   }
-  /** Whether its key has room for it. All keys wait for the queue itself alike. */
-  isReady(row: RunRow): boolean {
-    return this.needs(row).slots !== 0 && this.admissibleAt(row, ["key"]) <= this.#now;
+  /** Whether it is ready to be claimed, or to be started as soon as the rate of the queue has room. All keys wait for slots of the queue alike. */
+  isReadyFor(share: Share, row: RunRow): boolean {
+    const { slots, isStart } = this.needs(row);
+    if (slots === 0 || this.admissibleAt(row, ["key"]) > this.#now) return false;
+    return share === "starts" ? isStart && this.#queue.spec?.rate !== undefined : !isStart || !this.isRateFull;
   }
   /** When the run can be claimed for sure if nothing else changes; infinite: when a slot is free, or it is resumed. `without`: had that one not been taken. */
   admissibleAt(row: RunRow, parts: readonly Part[] = PARTS, without?: RunRow): number {

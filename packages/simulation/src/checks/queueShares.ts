@@ -1,10 +1,10 @@
 // Checks that the keys of a queue share it by their weights: the oracle "shares". One for claims and, where the queue has a rate, one more for
-// starts, which keys then share apart from what has begun.
+// the starts that the rate lets through.
 // Owns: how often each key was served while another was ready, too.
 // Invariants: Q5 (of two keys that have something admissible throughout, served/weight differs by at most 1/w₁ + 1/w₂ over any stretch).
 //
-// A stretch of two keys ends when one of them has nothing that was ready all the time, or when the queue is changed; not while the rate of the
-// queue has no room, which is so for all. Only queues in which everything has the same priority are checked: one pass for all lets a key be
+// A stretch of two keys ends when one of them has nothing that was ready all the time, or when the queue is changed. Of starts it does not end
+// while the rate of the queue has no room, which is so for all, but with what a key has that goes on in place of a start. Only queues in which everything has the same priority are checked: one pass for all lets a key be
 // ahead that was served at another priority.
 
 import type { World } from "../world.ts";
@@ -50,12 +50,20 @@ export class QueueShares {
     this.#ready = ready;
     for (const [name, { keys }] of this.#stretches) if (!keys.every((key) => ready.has(key))) this.#stretches.delete(name);
   }
+  /** A key is, or was, served by this weight. */
+  weigh(key: Key, weight: number): void {
+    this.#weights.set(key, Math.min(this.#weights.get(key) ?? weight, weight));
+  }
+  /** A key is served with something else, which counts for it. */
+  interrupted(key: Key): void {
+    for (const [name, { keys }] of this.#stretches) if (keys.includes(key)) this.#stretches.delete(name);
+  }
   /** One of `key` is claimed, while all of these keys have something that could be claimed instead. */
   served(key: Key, weight: (key: Key) => number, priority: number, ready: ReadonlySet<Key>): void {
     this.#isMixed ||= this.#priority !== undefined && this.#priority !== priority;
     this.#priority = priority;
     for (const [name, { keys }] of this.#stretches) if (!keys.every((one) => ready.has(one))) this.#stretches.delete(name);
-    for (const one of ready) this.#weights.set(one, Math.min(this.#weights.get(one) ?? weight(one), weight(one)));
+    for (const one of ready) this.weigh(one, weight(one));
     if (this.#isMixed) return;
     for (const other of ready) if (other !== key) this.#count(key, other, weight(key));
   }

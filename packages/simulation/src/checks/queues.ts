@@ -14,7 +14,7 @@ import { TaskSlots } from "./taskSlots.ts";
 
 interface Known {
   readonly state: QueueState;
-  /** What keys share: claims and, where the queue has a rate, starts. */
+  /** What keys share: claims and, where the queue has a rate, the starts that it lets through. */
   readonly shares: { readonly claims: QueueShares; readonly starts: QueueShares };
   /** Where open runs count: the slots that each has taken since it was opened, as bits. */
   held: Map<string, number>;
@@ -117,12 +117,22 @@ export class QueueChecks {
     if (runs.length > 0) await this.#checkLoad(known.state, rows, taken, now);
   }
   #served({ state, shares }: Known, claim: QueueClaim, row: RunRow): void {
+    for (const share of SHARES) shares[share].weigh(row.key, state.weightOf(row.key));
     if (claim.isOpenCounted || claim.needs(row).slots === 0) return;
-    const share = claim.shareOf(row);
-    const rivals = claim.waiting().filter((one) => one.priority === row.priority && claim.shareOf(one) === share && claim.isReady(one));
-    shares[share].served(row.key, (key) => state.weightOf(key), row.priority, new Set([row.key, ...rivals.map(({ key }) => key)]));
+    const served = (share: Share, isRival: (one: RunRow) => boolean): void => {
+      const rivals = claim.waiting().filter((one) => one.priority === row.priority && claim.isReadyFor(share, one) && isRival(one));
+      shares[share].served(row.key, (key) => state.weightOf(key), row.priority, new Set([row.key, ...rivals.map(({ key }) => key)]));
+    };
+    served("claims", () => true);
+    if (row.startedAt !== undefined) {
+      if (!claim.isRateFull) shares.starts.interrupted(row.key);
+      return;
+    }
+    // W2: a key with something that goes on gives that first.
+    const goesOn = new Set(claim.waiting().flatMap((one) => (one.startedAt === undefined ? [] : [one.key])));
+    if (state.spec?.rate !== undefined) served("starts", ({ key }) => !goesOn.has(key));
   }
-  /** Q5: by priority; within a key, resumed before new, then by availability. Where the queue has a rate, new runs wait in a line of their own. */
+  /** Q5: by priority; within a key, resumed before new, then by availability. */
   #checkOrder({ state }: Known, claim: QueueClaim, taken: readonly { readonly row: RunRow; readonly needs: Needs }[]): void {
     if (claim.isOpenCounted) return;
     const left = claim.waiting();
@@ -132,7 +142,6 @@ export class QueueChecks {
         const its = claim.needs(other);
         if (other.key !== row.key || other.priority !== row.priority || its.slots > needs.slots || (its.isStart && !needs.isStart))
           continue;
-        if (claim.shareOf(other) !== claim.shareOf(row)) continue;
         // Work without a key in a queue without limits waits as in any other (Q1).
         const isPlain = state.spec === undefined && row.key === undefined;
         const isSooner = (other.availableAt ?? 0) < (row.availableAt ?? 0);
@@ -241,7 +250,7 @@ function readyIn(claim: QueueClaim, share: Share): Ready {
   const ready = new Map<string | undefined, Set<string>>();
   if (claim.isOpenCounted) return ready;
   for (const row of claim.waiting()) {
-    if (claim.shareOf(row) !== share || !claim.isReady(row)) continue;
+    if (!claim.isReadyFor(share, row)) continue;
     ready.set(row.key, (ready.get(row.key) ?? new Set()).add(row.id));
   }
   return ready;

@@ -8,10 +8,10 @@
 // nothing is saved up. Rejected: one such time for all priorities. A key that is served at a high priority would carry it along, and two
 // keys of a lower one would lose the distance between their passes.
 //
-// A queue with a rate of its own has two things to share: starts, and claims of what has begun. Each key has a pass for either, as if it
-// were two keys. With one pass for both, a key whose runs are resumed while the rate stops all starts would get no start afterwards until
-// the others have had as many. With a pass for starts alone, a key whose runs are resumed all the time would get all slots. Between the two
-// the lowest pass goes first, too. All starts wait for the rate together, so they move on together: by `lag`.
+// A rate of the queue itself stops all starts while runs that have begun go on. So starts have a time of their own, which stands still
+// while the rate has no room, and each key has a pass in either time. A take moves both passes of its key, but only that of claims while the
+// starts' time stands still: otherwise a key whose runs go on meanwhile would get no start afterwards until the others have had as many. A
+// key goes by its pass of claims if it has something that has begun, and by its pass of starts otherwise (W2).
 
 import type { LimitsFor, LimitUse, QueueRate, StoredQueueSpec } from "../queuePort.ts";
 import { Heap } from "./heap.ts";
@@ -57,9 +57,6 @@ export interface Shelf<H extends Head> {
   /** The pass at which a key of that priority was last served. */
   time(priority: number, share: Share): number;
   saveTime(priority: number, share: Share, time: number): void;
-  /** How far the passes of starts are behind those of claims, since only starts wait for a rate. */
-  lag(priority: number): number;
-  saveLag(priority: number, lag: number): void;
   /** Q3: something is full. Ends expired leases of what the claimer does not serve. True: some slots became free. */
   endExpired(of: "queue" | { readonly key: string }): boolean;
 }
@@ -166,37 +163,26 @@ interface KeyRoom {
   readonly rules: KeyRules;
   room: Room | typeof UNLIMITED;
 }
-interface Turn {
-  readonly name: string;
-  readonly share: Share;
-  readonly of: KeyRoom;
+interface Pass extends KeyState {
   pass: number;
   isIdle: boolean;
   isChanged: boolean;
 }
-/** The lanes of one share, at one priority. */
+interface Turn {
+  readonly name: string;
+  readonly of: KeyRoom;
+  readonly passes: Readonly<Record<Share, Pass>>;
+  /** Its place in the order, by the time of claims. It may turn out to be later. */
+  at: number;
+}
+/** The lanes of one share. */
 interface Line {
-  readonly share: Share;
   readonly lanes: Iterator<Lane>;
   next: IteratorResult<Lane>;
-  /** Keys that were looked at in this call, at their new passes. */
-  readonly again: Heap<Turn>;
-  readonly met: Set<string>;
-  lag: number;
 }
-const byPass = (a: Turn, b: Turn): number => a.pass - b.pass;
+const byPlace = (a: Turn, b: Turn): number => a.at - b.at;
 const nameOf = (key: string | undefined): string => (key === undefined ? "" : `=${key}`);
-/** W2: at the same pass, what has begun goes first. */
 const SHARES: readonly Share[] = ["claims", "starts"];
-/** Of what comes next in it. Infinite: nothing is left. */
-const passOf = ({ next, again, lag }: Line): number =>
-  lag + Math.min(next.done === true ? Number.POSITIVE_INFINITY : next.value.pass, again.top?.pass ?? Number.POSITIVE_INFINITY);
-
-/** The key whose turn it is in the line. */
-const keyNext = ({ next, again }: Line): string | undefined => {
-  const { top } = again;
-  return next.done !== true && (top === undefined || next.value.pass < top.pass) ? nameOf(next.value.key) : top?.name;
-};
 
 class Chooser<H extends Head> {
   readonly #shelf: Shelf<H>;
@@ -204,7 +190,9 @@ class Chooser<H extends Head> {
   readonly #pauses: Pauses;
   readonly #now: number;
   readonly #turns = new Map<string, Turn>();
-  readonly #keys = new Map<string, KeyRoom>();
+  readonly #shares: readonly Share[];
+  /** Of the priority that is served. */
+  #times: Readonly<Record<Share, number>> = { claims: 0, starts: 0 };
   #room: Room;
   #taken = 0;
   #nextAt: number | undefined;
@@ -214,6 +202,7 @@ class Chooser<H extends Head> {
     this.#spec = spec;
     this.#pauses = pauses;
     this.#now = now;
+    this.#shares = spec?.rate === undefined ? ["claims"] : SHARES;
     this.#room = this.#queueRoom();
     if (this.#room.slots <= 0 && this.#shelf.endExpired("queue")) this.#room = this.#queueRoom();
   }
@@ -234,82 +223,105 @@ class Chooser<H extends Head> {
   }
 
   #serve(priority: number, limit: number): void {
-    const lines = this.#spec?.rate === undefined ? [this.#line(priority, "claims")] : SHARES.map((share) => this.#line(priority, share));
+    const timeOf = (share: Share): number => (this.#shares.includes(share) ? this.#shelf.time(priority, share) : 0);
+    this.#times = { claims: timeOf("claims"), starts: timeOf("starts") };
+    const lines = this.#shares.map((share) => this.#line(priority, share));
+    /** Keys that were looked at. */
+    const met = new Set<string>();
+    const turns = new Heap<Turn>(byPlace);
     while (this.#taken < limit) {
-      let first: Line | undefined;
-      for (const line of lines) if (passOf(line) < (first === undefined ? Number.POSITIVE_INFINITY : passOf(first))) first = line;
-      if (first === undefined) break;
-      const [begun] = lines;
-      // W2: of one key, what has begun goes before what is new.
-      const isOneKey = begun !== undefined && passOf(begun) < Number.POSITIVE_INFINITY && keyNext(begun) === keyNext(first);
-      this.#advance(isOneKey ? begun : first, priority);
+      const found = this.#firstOf(lines);
+      const first = turns.top;
+      if (found !== undefined && (first === undefined || this.#placeOf(found.lane) < first.at)) {
+        const { line, lane } = found;
+        line.next = line.lanes.next(); // its other lanes are looked at for themselves if this one is not admitted
+        if (met.has(nameOf(lane.key))) continue;
+        const turn = this.#turnOf(lane.key);
+        if (!this.#mayHave(turn, lane)) continue;
+        met.add(turn.name);
+        turn.at = this.#begin(turn, lane);
+        turns.push(turn);
+      } else if (first !== undefined) {
+        turns.pop();
+        if (this.#takeFrom(first, priority)) turns.push(first);
+      } else break;
     }
-    for (const turn of this.#turns.values()) {
-      if (!turn.isChanged) continue;
-      turn.isChanged = false;
-      this.#shelf.saveKey(turn.of.key, turn.share, { pass: turn.pass, isIdle: turn.isIdle });
-    }
+    for (const { of, passes } of this.#turns.values())
+      for (const share of this.#shares) {
+        const { pass, isIdle, isChanged } = passes[share];
+        if (isChanged) this.#shelf.saveKey(of.key, share, { pass, isIdle });
+        passes[share].isChanged = false;
+      }
   }
   #line(priority: number, share: Share): Line {
     const lanes = this.#shelf.lanes(priority, (needs) => shareOf(needs) === share && this.#isAdmitted(needs, this.#room));
-    const lag = share === "starts" ? this.#shelf.lag(priority) : 0;
-    return { share, lanes, next: lanes.next(), again: new Heap<Turn>(byPass), met: new Set<string>(), lag };
+    return { lanes, next: lanes.next() };
   }
-  /** Looks at the next key of the line, or takes from the one that is first among those that it has looked at. */
-  #advance(line: Line, priority: number): void {
-    const { lanes, again, met, share } = line;
-    const first = again.top;
-    if (line.next.done !== true && (first === undefined || line.next.value.pass < first.pass)) {
+  #firstOf(lines: readonly Line[]): { readonly line: Line; readonly lane: Lane } | undefined {
+    let first: { readonly line: Line; readonly lane: Lane } | undefined;
+    for (const line of lines) {
+      if (line.next.done === true) continue;
       const { value: lane } = line.next;
-      line.next = lanes.next(); // its other lanes are looked at for themselves if this one is not admitted
-      if (met.has(nameOf(lane.key))) return;
-      const turn = this.#turnOf(lane);
-      if (!this.#mayHave(turn, lane.needs)) return;
-      met.add(turn.name);
-      if (turn.isIdle) {
-        turn.isIdle = false;
-        turn.isChanged = true;
-        turn.pass = Math.max(turn.pass, this.#shelf.time(priority, share));
-      }
-      again.push(turn);
-    } else if (first !== undefined) {
-      again.pop();
-      if (this.#takeFrom(first, priority, line)) again.push(first);
+      if (first === undefined || this.#placeOf(lane) < this.#placeOf(first.lane)) first = { line, lane };
     }
+    return first;
+  }
+  /** By the time of claims. */
+  #placeOf({ pass, needs }: Pick<Lane, "pass" | "needs">): number {
+    return pass + this.#lag(shareOf(needs));
+  }
+  /** How far the time of a share is behind that of claims. */
+  #lag(share: Share): number {
+    return this.#times.claims - this.#times[share];
+  }
+  /** Its place in the order, if this lane has what the key gives next. A key that was idle has saved up nothing. */
+  #begin({ passes }: Turn, { needs }: Lane): number {
+    const share = shareOf(needs);
+    const own = passes[share];
+    if (own.isIdle) {
+      own.isIdle = false;
+      own.isChanged = true;
+      own.pass = Math.max(own.pass, this.#times[share]);
+    }
+    return this.#placeOf({ pass: own.pass, needs });
   }
   /** False: nothing of the key is admitted now. */
-  #takeFrom(turn: Turn, priority: number, line: Line): boolean {
-    const { of, share } = turn;
+  #takeFrom(turn: Turn, priority: number): boolean {
+    const { of } = turn;
     let best: { readonly head: H; readonly lane: Lane } | undefined;
     for (const lane of this.#shelf.lanesOf(of.key, priority)) {
-      if (shareOf(lane.needs) !== share || !this.#isAdmitted(lane.needs, this.#room) || !this.#mayHave(turn, lane.needs)) continue;
+      if (!this.#isAdmitted(lane.needs, this.#room) || !this.#mayHave(turn, lane)) continue;
       const head = this.#shelf.head(lane);
       if (head !== undefined && (best === undefined || isBefore(head, lane, best.head, best.lane))) best = { head, lane };
     }
     if (best === undefined) return false;
+    const looked = turn.at;
+    turn.at = this.#begin(turn, best.lane);
+    if (turn.at > looked) return true; // others may come first
     const { needs } = best.lane;
     if (!this.#shelf.take(best.head, best.lane)) return true;
     this.#taken++;
+    if (movesKey(needs)) this.#move(turn, priority);
     if ((needs & START) !== 0) for (const room of [this.#room, of.room]) room.start(this.#now);
     if ((needs & QUEUE_SLOT) !== 0) this.#room.slots--;
     if ((needs & KEY_SLOT) !== 0) of.room.slots--;
-    if (movesKey(needs)) {
-      this.#moveTime(turn, priority, line);
-      turn.pass += 1 / of.rules.weight;
-      turn.isChanged = true;
-    }
     return true;
   }
-  #moveTime({ pass, share }: Turn, priority: number, line: Line): void {
-    const shelf = this.#shelf;
-    if (pass > shelf.time(priority, share)) shelf.saveTime(priority, share, pass);
-    if (share === "claims") return;
-    const time = shelf.time(priority, "claims");
-    if (pass + line.lag > time) return shelf.saveTime(priority, "claims", pass + line.lag);
-    if (pass + line.lag === time) return;
-    // The rate has held them back meanwhile.
-    line.lag = time - pass;
-    shelf.saveLag(priority, line.lag);
+  /** One of the key was taken, at its place in the order. */
+  #move(turn: Turn, priority: number): void {
+    const step = Math.max(0, turn.at - this.#times.claims);
+    const lag = this.#lag("starts");
+    turn.at += 1 / turn.of.rules.weight;
+    const isStill = this.#room.starts <= 0;
+    const { claims, starts } = this.#times;
+    this.#times = { claims: claims + step, starts: isStill ? starts : starts + step };
+    for (const share of this.#shares) {
+      if (step > 0) this.#shelf.saveTime(priority, share, this.#times[share]);
+      if (share === "starts" && isStill) continue;
+      const own = turn.passes[share];
+      own.pass = Math.max(own.pass, turn.at - (share === "starts" ? lag : 0));
+      own.isChanged = true;
+    }
   }
   #isAdmitted(needs: number, room: { readonly slots: number; readonly starts: number; readonly startsAt: number | undefined }): boolean {
     if ((needs & QUEUE_SLOT) !== 0 && room.slots <= 0) return false;
@@ -317,8 +329,9 @@ class Chooser<H extends Head> {
     this.#wakeAt(room.startsAt);
     return false;
   }
-  #mayHave(turn: Turn, needs: number): boolean {
-    const { of } = turn;
+  #mayHave({ of, passes }: Turn, { needs, pass }: Lane): boolean {
+    const own = passes[shareOf(needs)];
+    own.pass = Math.max(own.pass, pass);
     const pausedUntil = of.key === undefined ? undefined : this.#pauses.keys.get(of.key);
     if (pausedUntil !== undefined) this.#wakeAt(pausedUntil);
     let isAdmitted = pausedUntil === undefined;
@@ -327,9 +340,9 @@ class Chooser<H extends Head> {
       this.#wakeAt(of.room.startsAt);
       isAdmitted = false;
     }
-    if (!isAdmitted && !turn.isIdle) {
-      turn.isIdle = true;
-      turn.isChanged = true;
+    if (!isAdmitted && !own.isIdle) {
+      own.isIdle = true;
+      own.isChanged = true;
     }
     return isAdmitted;
   }
@@ -339,24 +352,19 @@ class Chooser<H extends Head> {
     this.#room = this.#queueRoom();
     return of.room.slots > 0;
   }
-  #turnOf({ key, pass, needs }: Lane): Turn {
-    const share = shareOf(needs);
+  #turnOf(key: string | undefined): Turn {
     const name = nameOf(key);
-    const known = this.#turns.get(share + name);
-    if (known !== undefined) return known;
-    const state = this.#shelf.keyState(key, share);
-    const of = this.#roomOf(key);
-    const turn: Turn = { name, share, of, pass: Math.max(pass, state?.pass ?? 0), isIdle: state?.isIdle ?? false, isChanged: false };
-    this.#turns.set(share + name, turn);
-    return turn;
-  }
-  #roomOf(key: string | undefined): KeyRoom {
-    const known = this.#keys.get(nameOf(key));
+    const known = this.#turns.get(name);
     if (known !== undefined) return known;
     const rules = rulesOf(this.#spec, key);
-    const of = { key, rules, room: key === undefined ? { ...UNLIMITED } : new Room(this.#shelf, { key }, rules, this.#now) };
-    this.#keys.set(nameOf(key), of);
-    return of;
+    const room = key === undefined ? { ...UNLIMITED } : new Room(this.#shelf, { key }, rules, this.#now);
+    const passOf = (share: Share): Pass => {
+      const { pass = 0, isIdle = false } = (this.#shares.includes(share) ? this.#shelf.keyState(key, share) : undefined) ?? {};
+      return { pass, isIdle, isChanged: false };
+    };
+    const turn: Turn = { name, of: { key, rules, room }, passes: { claims: passOf("claims"), starts: passOf("starts") }, at: 0 };
+    this.#turns.set(name, turn);
+    return turn;
   }
   #wakeAt(at: number | undefined): void {
     if (at === undefined || !Number.isFinite(at)) return;

@@ -54,7 +54,6 @@ export class FiledWork<T extends Filed> {
   readonly #rows = new Map<string, Row<T>>();
   readonly #lanesOfKey = new Map<string | undefined, Set<KeptLane<T>>>();
   readonly #shares: Readonly<Record<Share, Passes>> = { claims: new Passes(), starts: new Passes() };
-  readonly #lags = new Map<number, number>();
   readonly #changes = new WeakMap<T, number>();
   readonly #placeOf = new WeakMap<T, string>();
   readonly #holders = new Set<T>();
@@ -262,8 +261,6 @@ export class FiledWork<T extends Filed> {
       },
       time: (priority, share) => this.#shares[share].time(priority),
       saveTime: (priority, share, time) => this.#shares[share].saveTime(priority, time),
-      lag: (priority) => this.#lags.get(priority) ?? 0,
-      saveLag: (priority, lag) => void this.#lags.set(priority, lag),
       endExpired: (of) => this.#endExpired(isIn(of), served, now),
       close: () => {
         for (const { row, entry } of looked) row.lanes.push(entry);

@@ -50,7 +50,7 @@
 //                 second, take the lanes with the lowest `pass` first, and delete those that are empty. `key` is '=' and the key, or ''
 //                 for work without one. So a claim costs the same for one key and for 100,000, and with any backlog behind a key.
 //   queue_keys    The pass of each key that was served lately; `queue_times`: the pass at which each priority was served last. `share` is what
-//                 the pass is for: claims or, where the queue has a rate, starts. Those are `lag` behind.
+//                 the pass is for: claims or, where the queue has a rate, starts, whose time stands still while the rate has no room.
 //   queue_starts  When work was started in queues with a rate, for as long as the longest window.
 //   workers       Names of workers, by number.
 //   live_workers  Workers that are alive, and what they serve, as JSON. `seen_at` is their last beat, `alive_for` how long that counts.
@@ -324,7 +324,6 @@ CREATE TABLE holdfast_queue_times (
   share TEXT NOT NULL,
   priority INTEGER NOT NULL,
   time REAL NOT NULL,
-  lag REAL NOT NULL DEFAULT 0,
   PRIMARY KEY (queue, kind, share, priority)
 ) WITHOUT ROWID;
 

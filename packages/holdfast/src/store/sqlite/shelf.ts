@@ -339,16 +339,6 @@ export class SqliteShelf implements Shelf<ShelfHead> {
       ON CONFLICT (queue, kind, share, priority) DO UPDATE SET time = excluded.time`;
     this.#db.run(sql, [...this.#key, share, priority, time]);
   }
-  lag(priority: number): number {
-    const sql = "SELECT lag FROM holdfast_queue_times WHERE queue = ? AND kind = ? AND share = 'starts' AND priority = ?";
-    return readNumber(this.#db.get(sql, [...this.#key, priority])?.[0] ?? 0);
-  }
-  saveLag(priority: number, lag: number): void {
-    if (this.#isLooking) return;
-    const sql = `INSERT INTO holdfast_queue_times (queue, kind, share, priority, time, lag) VALUES (?, ?, 'starts', ?, ?, ?)
-      ON CONFLICT (queue, kind, share, priority) DO UPDATE SET lag = excluded.lag`;
-    this.#db.run(sql, [...this.#key, priority, this.time(priority, "starts"), lag]);
-  }
   /** Deletes passes that are no longer ahead of what will be served, some at a time. */
   forgetKeys(): void {
     const sql = (

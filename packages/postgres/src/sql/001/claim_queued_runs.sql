@@ -97,13 +97,12 @@ END $$;
 
 -- Makes keys ready that have something from now on, at one priority. Answers with its virtual time, and up to which key it has looked.
 CREATE FUNCTION holdfast.look_for_run_keys_1(p_queue text, p_kind text, p_fresh integer, p_lanes integer[], p_priority integer, p_most integer, p_now bigint,
-  OUT pass double precision, OUT lag double precision, OUT cursor text) LANGUAGE plpgsql AS $$
+  OUT pass double precision, OUT cursor text) LANGUAGE plpgsql AS $$
 DECLARE
   v_names text[];
 BEGIN
-  SELECT t.pass, t.lag, t.walked INTO pass, lag, cursor FROM holdfast.queue_times t WHERE t.queue = p_queue AND t.kind = p_kind AND t.priority = p_priority;
+  SELECT t.pass, t.walked INTO pass, cursor FROM holdfast.queue_times t WHERE t.queue = p_queue AND t.kind = p_kind AND t.priority = p_priority;
   pass := coalesce(pass, 0);
-  lag := coalesce(lag, 0);
   UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL WHERE k.queue = p_queue AND k.kind = p_kind AND k.priority = p_priority AND k.wake_at <= p_now;
   SELECT f.names, f.cursor INTO v_names, cursor FROM holdfast.find_run_keys_1(p_queue, p_kind, p_fresh, p_lanes, p_priority, coalesce(cursor, ''), p_most, p_now) f;
   -- Those without a key are one key together.
@@ -112,9 +111,9 @@ END $$;
 
 -- The next runs by the order of Q5, at most p_left and, of those that start, p_starts (null: no limit). p_kind: whose passes count; p_fresh:
 -- 1 only runs that start, 0 only others, null both. p_done: keys that this claim is done with. Answers with the runs, the key of each and its
--- pass (tags), and with the keys that were looked at: whether each has more, its weight, and how much it may have.
+-- pass (tags), with the keys that were looked at: whether each has more, and its weight; and with the pass up to which it has looked.
 CREATE FUNCTION holdfast.next_runs_1(q holdfast.queues, p_kind text, p_fresh integer, p_lanes integer[], p_priority integer, p_left integer, p_starts integer, p_done text[], p_only bigint[], p_tried bigint[], p_now bigint,
-  OUT keys bigint[], OUT names text[], OUT tags double precision[], OUT of text[], OUT weights double precision[], OUT more boolean[], OUT wakes bigint[], OUT rooms integer[])
+  OUT keys bigint[], OUT names text[], OUT tags double precision[], OUT of text[], OUT weights double precision[], OUT more boolean[], OUT wakes bigint[], OUT up_to double precision)
 LANGUAGE plpgsql SET enable_sort = off AS $$
 BEGIN
   WITH lowest AS MATERIALIZED (
@@ -163,20 +162,21 @@ BEGIN
     SELECT x.* FROM (SELECT d.*, row_number() OVER (PARTITION BY d.fresh ORDER BY d.tag, d.available_at, d.key) AS nth FROM due d WHERE d.i <= d.n) x
       WHERE x.fresh = 0 OR p_starts IS NULL OR x.nth <= p_starts ORDER BY x.tag, x.available_at, x.key LIMIT p_left
   ), looked AS MATERIALIZED (
-    SELECT c.name, max(c.weight) AS weight, max(c.room) AS room, max(c.wake_at) AS wake_at, CASE WHEN max(c.room) <= 0 THEN max(c.wake_at) IS NULL ELSE sum(c.due) > sum(c.taken)
+    SELECT c.name, max(c.weight) AS weight, max(c.wake_at) AS wake_at, CASE WHEN max(c.room) <= 0 THEN max(c.wake_at) IS NULL ELSE sum(c.due) > sum(c.taken)
         OR coalesce(max(c.starts) > 0 AND max(c.starts) <= sum(c.fresh), false) OR coalesce(p_starts <= (SELECT count(*) FROM best b WHERE b.fresh = 1), false) END AS more
       FROM (SELECT w.name, w.weight, w.wake_at, w.room, w.starts, 0 AS due, 0 AS taken, 0 AS fresh FROM wanted w
         UNION ALL SELECT d.name, NULL, NULL, NULL, NULL, 1, 0, 0 FROM due d UNION ALL SELECT b.name, NULL, NULL, NULL, NULL, 0, 1, b.fresh FROM best b) c GROUP BY c.name
   )
   SELECT ARRAY (SELECT b.key FROM best b ORDER BY b.tag, b.available_at, b.key), ARRAY (SELECT b.name FROM best b ORDER BY b.tag, b.available_at, b.key),
-      ARRAY (SELECT b.tag FROM best b ORDER BY b.tag, b.available_at, b.key), array_agg(l.name), array_agg(l.weight), array_agg(l.more), array_agg(l.wake_at), array_agg(l.room)
-    INTO keys, names, tags, of, weights, more, wakes, rooms FROM looked l;
+      ARRAY (SELECT b.tag FROM best b ORDER BY b.tag, b.available_at, b.key), array_agg(l.name), array_agg(l.weight), array_agg(l.more), array_agg(l.wake_at),
+      (SELECT v.pass FROM level v) INTO keys, names, tags, of, weights, more, wakes, up_to FROM looked l;
 END $$;
 
--- Q5 in a queue with a rate: the next runs that start, and the next of the others, each by passes of their own, and in the order of those: the
--- ones of starts are p_lag behind. Answers for both: `kinds` says which each run, and each key that was looked at, belongs to.
+-- Q5 in a queue with a rate: the next runs by the order of Q5, each with its place in it, by the time of runs: that of starts is p_lag behind.
+-- `still`: the rate has no room by then, and the time of starts stands still. Answers for both kinds of passes: `kinds` says which one gave each
+-- run its place, `of_kinds` which one each key was looked at by; `due`: that key has something, now or in the next look of this claim.
 CREATE FUNCTION holdfast.next_shared_runs_1(q holdfast.queues, p_lanes integer[], p_priority integer, p_left integer, p_starts integer, p_done text[], p_done_starts text[], p_only bigint[], p_tried bigint[],
-  p_pass double precision, p_now bigint, INOUT p_lag double precision, OUT keys bigint[], OUT names text[], OUT tags double precision[], OUT kinds text[], OUT of text[], OUT weights double precision[], OUT more boolean[], OUT wakes bigint[], OUT of_kinds text[])
+  p_lag double precision, p_now bigint, OUT keys bigint[], OUT names text[], OUT tags double precision[], OUT kinds text[], OUT still boolean[], OUT of text[], OUT weights double precision[], OUT more boolean[], OUT wakes bigint[], OUT of_kinds text[], OUT due boolean[])
 LANGUAGE plpgsql AS $$
 DECLARE
   b record;
@@ -184,25 +184,34 @@ DECLARE
 BEGIN
   SELECT * INTO b FROM holdfast.next_runs_1(q, 'runs', 0, p_lanes, p_priority, p_left, NULL, p_done, p_only, p_tried, p_now);
   SELECT * INTO n FROM holdfast.next_runs_1(q, 'starts', 1, p_lanes, p_priority, least(p_left, p_starts), p_starts, p_done_starts, p_only, p_tried, p_now) WHERE p_starts > 0;
-  -- The rate has held them back meanwhile: they have saved up nothing.
-  p_lag := greatest(p_lag, p_pass - (SELECT min(t.tag) FROM unnest(n.tags) AS t(tag)));
   WITH found AS MATERIALIZED (
-    SELECT 'runs' AS kind, u.*, u.tag AS at FROM unnest(b.keys, b.names, b.tags) WITH ORDINALITY AS u(key, name, tag, i)
+    SELECT 'runs' AS kind, u.key, u.name, u.tag AS at, u.i FROM unnest(b.keys, b.names, b.tags) WITH ORDINALITY AS u(key, name, tag, i)
     UNION ALL
-    SELECT 'starts', u.*, u.tag + p_lag FROM unnest(n.keys, n.names, n.tags) WITH ORDINALITY AS u(key, name, tag, i)
+    SELECT 'starts', u.key, u.name, u.tag + p_lag, u.i FROM unnest(n.keys, n.names, n.tags) WITH ORDINALITY AS u(key, name, tag, i)
   ), looked AS MATERIALIZED (
-    SELECT 'runs' AS kind, u.* FROM unnest(b.of, b.weights, b.more, b.wakes, b.rooms) AS u(name, weight, more, wake, room)
-    UNION ALL SELECT 'starts', u.* FROM unnest(n.of, n.weights, n.more, n.wakes, n.rooms) AS u(name, weight, more, wake, room)
+    SELECT 'runs' AS kind, u.* FROM unnest(b.of, b.weights, b.more, b.wakes) AS u(name, weight, more, wake)
+    UNION ALL SELECT 'starts', u.* FROM unnest(n.of, n.weights, n.more, n.wakes) AS u(name, weight, more, wake)
+  ), withheld AS MATERIALIZED (
+    -- W2: these may have something that goes on, which comes before what they start.
+    SELECT l.name FROM looked l WHERE l.kind = 'starts' AND l.name <> ALL (p_done) AND EXISTS (SELECT 1 FROM holdfast.queue_keys k
+      WHERE k.queue = q.name AND k.kind = 'runs' AND k.name = l.name AND k.priority = p_priority AND k.ready)
+  ), cut AS MATERIALIZED (
+    -- What comes after the place that the first start of such a key gets then waits for the next look; what comes after that up to which both have
+    -- looked, too.
+    SELECT least(b.up_to, n.up_to + p_lag) + 1e-9 AS up_to, min(coalesce((SELECT max(f.at) FROM found f WHERE f.kind = 'runs' AND f.name = w.name) + 1 / l.weight, s.at)) AS at
+      FROM withheld w JOIN looked l ON l.kind = 'runs' AND l.name = w.name
+      CROSS JOIN LATERAL (SELECT min(f.at) AS at FROM found f WHERE f.kind = 'starts' AND f.name = w.name) s WHERE s.at IS NOT NULL
   ), best AS MATERIALIZED (
-    -- Both may have filled the room of a key.
-    SELECT f.* FROM (SELECT x.*, row_number() OVER (PARTITION BY x.name ORDER BY x.at, x.kind, x.i) AS nth FROM found x) f
-      WHERE f.nth <= coalesce((SELECT min(l.room) FROM looked l WHERE l.name = f.name), f.nth) ORDER BY f.at, f.kind, f.i LIMIT p_left
+    SELECT f.*, count(*) FILTER (WHERE f.kind = 'starts') OVER (ORDER BY f.at, f.kind, f.i ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) >= p_starts AS still
+      FROM found f CROSS JOIN cut c WHERE (f.kind = 'runs' OR f.name NOT IN (SELECT w.name FROM withheld w)) AND (c.at IS NULL OR f.at < c.at) AND (c.up_to IS NULL OR f.at <= c.up_to)
+      ORDER BY f.at, f.kind, f.i LIMIT p_left
   )
-  SELECT c.keys, c.names, c.tags, c.kinds, o.of, o.weights, o.more, o.wakes, o.of_kinds INTO keys, names, tags, kinds, of, weights, more, wakes, of_kinds
-    FROM (SELECT array_agg(x.key ORDER BY x.at, x.kind, x.i) AS keys, array_agg(x.name ORDER BY x.at, x.kind, x.i) AS names, array_agg(x.tag ORDER BY x.at, x.kind, x.i) AS tags, array_agg(x.kind ORDER BY x.at, x.kind, x.i) AS kinds FROM best x) c
-    CROSS JOIN (SELECT array_agg(l.name) AS of, array_agg(l.weight) AS weights, array_agg(l.wake) AS wakes, array_agg(l.kind) AS of_kinds,
+  SELECT c.keys, c.names, c.tags, c.kinds, c.still, o.of, o.weights, o.more, o.wakes, o.of_kinds, o.due INTO keys, names, tags, kinds, still, of, weights, more, wakes, of_kinds, due
+    FROM (SELECT array_agg(x.key ORDER BY x.at, x.kind, x.i) AS keys, array_agg(x.name ORDER BY x.at, x.kind, x.i) AS names, array_agg(x.at ORDER BY x.at, x.kind, x.i) AS tags,
+        array_agg(x.kind ORDER BY x.at, x.kind, x.i) AS kinds, array_agg(x.still ORDER BY x.at, x.kind, x.i) AS still FROM best x) c
+    CROSS JOIN (SELECT array_agg(l.name) AS of, array_agg(l.weight) AS weights, array_agg(l.wake) AS wakes, array_agg(l.kind) AS of_kinds, array_agg(e.due) AS due,
         array_agg(l.more OR EXISTS (SELECT 1 FROM found x WHERE x.kind = l.kind AND x.name = l.name AND NOT EXISTS (SELECT 1 FROM best y WHERE y.key = x.key))) AS more
-      FROM looked l) o;
+      FROM looked l CROSS JOIN LATERAL (SELECT EXISTS (SELECT 1 FROM found x WHERE x.kind = l.kind AND x.name = l.name) AS due) e) o;
 END $$;
 
 -- Claims up to p_limit runs. p_lanes, p_priorities: the lanes that the worker serves, as plain runs have them. p_only: only these runs.
@@ -233,7 +242,6 @@ DECLARE
   v_done_starts text[];
   v_pass_starts double precision;
   v_cursor_starts text;
-  v_lag double precision;
   v_at_end boolean := true;
   v_lacking boolean;
   v_gained bigint[] := '{}';
@@ -341,7 +349,6 @@ BEGIN
     IF q.rate_limit IS NOT NULL THEN
       SELECT * INTO f FROM holdfast.look_for_run_keys_1(p_queue, 'starts', 1, v_lanes, v_priority, greatest(v_left, 100), at);
       v_pass_starts := f.pass;
-      v_lag := f.lag;
       v_cursor_starts := f.cursor;
       v_at_end := v_at_end AND f.cursor = '';
     END IF;
@@ -350,22 +357,28 @@ BEGIN
     v_done_starts := '{}';
     WHILE v_left > 0 LOOP
       IF q.rate_limit IS NULL THEN
-        SELECT n.*, array_fill('runs'::text, ARRAY[coalesce(cardinality(n.keys), 0)]) AS kinds, array_fill('runs'::text, ARRAY[coalesce(cardinality(n.of), 0)]) AS of_kinds, NULL::double precision AS p_lag INTO x
+        SELECT n.*, array_fill('runs'::text, ARRAY[coalesce(cardinality(n.keys), 0)]) AS kinds, array_fill('runs'::text, ARRAY[coalesce(cardinality(n.of), 0)]) AS of_kinds, array_fill(false, ARRAY[coalesce(cardinality(n.keys), 0)]) AS still, ARRAY (SELECT u.name = ANY (n.names) FROM unnest(n.of) WITH ORDINALITY AS u(name, i) ORDER BY u.i) AS due INTO x
           FROM holdfast.next_runs_1(q, 'runs', NULL, v_lanes, v_priority, v_left, NULL, v_done, p_only, v_tried, at) n;
       ELSE
-        SELECT * INTO x FROM holdfast.next_shared_runs_1(q, v_lanes, v_priority, v_left, v_starts, v_done, v_done_starts, p_only, v_tried, v_pass, at, v_lag);
-        v_lag := x.p_lag;
+        SELECT * INTO x FROM holdfast.next_shared_runs_1(q, v_lanes, v_priority, v_left, v_starts, v_done, v_done_starts, p_only, v_tried, v_pass - v_pass_starts, at);
       END IF;
       EXIT WHEN x.of IS NULL;
       v_new := ARRAY (SELECT r.key FROM holdfast.runs r WHERE r.key = ANY (x.keys) AND r.available_at <= at AND (r.worker_id IS NULL OR r.lane > 0) FOR NO KEY UPDATE SKIP LOCKED);
       IF cardinality(v_new) > 0 THEN
         IF v_starts IS NOT NULL THEN v_starts := v_starts - (SELECT count(*) FROM holdfast.runs r WHERE r.key = ANY (v_new) AND r.started_at IS NULL); END IF;
-        SELECT keys || array_agg(u.key ORDER BY u.i), greatest(v_pass, max(u.tag + CASE u.kind WHEN 'starts' THEN v_lag ELSE 0 END)), greatest(v_pass_starts, max(u.tag) FILTER (WHERE u.kind = 'starts'))
-          INTO keys, v_pass, v_pass_starts FROM unnest(x.keys, x.tags, x.kinds) WITH ORDINALITY AS u(key, tag, kind, i) WHERE u.key = ANY (v_new);
+        IF q.rate_limit IS NOT NULL THEN
+          -- A start moves both passes of its key, too. That of starts does not move while their time stands still.
+          PERFORM holdfast.moved_keys_1(p_queue, t.kind, v_priority, array_agg(t.name), array_agg(t.pass))
+            FROM (SELECT o.name, k.kind, max(o.tag) + 1 / max(u.weight) - CASE k.kind WHEN 'starts' THEN v_pass - v_pass_starts ELSE 0 END AS pass
+              FROM unnest(x.keys, x.names, x.tags, x.kinds, x.still) AS o(key, name, tag, kind, still) JOIN unnest(x.of, x.of_kinds, x.weights) AS u(name, kind, weight) ON u.name = o.name AND u.kind = o.kind
+              CROSS JOIN (VALUES ('runs'), ('starts')) AS k(kind) WHERE o.key = ANY (v_new) AND (k.kind = 'runs' OR NOT o.still) GROUP BY o.name, k.kind) t GROUP BY t.kind;
+        END IF;
+        SELECT keys || array_agg(u.key ORDER BY u.i), greatest(v_pass, max(u.tag)), v_pass_starts + greatest(v_pass, max(u.tag) FILTER (WHERE NOT u.still)) - v_pass
+          INTO keys, v_pass, v_pass_starts FROM unnest(x.keys, x.tags, x.still) WITH ORDINALITY AS u(key, tag, still, i) WHERE u.key = ANY (v_new);
         recovered := recovered || holdfast.take_runs_1(q, v_new, p_worker, p_lease, at, true, false);
         v_gained := v_gained || v_new;
       END IF;
-      PERFORM holdfast.served_keys_1(p_queue, u.kind, v_priority, CASE u.kind WHEN 'starts' THEN v_pass_starts ELSE v_pass END, array_agg(u.name), array_agg(coalesce(t.n, 0) / u.weight),
+      PERFORM holdfast.served_keys_1(p_queue, u.kind, v_priority, CASE u.kind WHEN 'starts' THEN v_pass_starts ELSE v_pass END, array_agg(u.name), array_agg(CASE WHEN q.rate_limit IS NULL THEN coalesce(t.n, 0) / u.weight ELSE 0 END),
           array_agg(u.more OR cardinality(v_others) > 0 AND EXISTS (SELECT 1 FROM unnest(v_others) AS l(lane) CROSS JOIN LATERAL (
             SELECT 1 FROM holdfast.runs r WHERE r.lane = -l.lane AND r.lane < 0 AND r.worker_id IS NULL AND r.work_key = substr(u.name, 2) AND r.available_at <= at LIMIT 1) e)),
           array_agg(CASE WHEN NOT u.more THEN u.wake END))
@@ -375,10 +388,9 @@ BEGIN
       v_tried := v_tried || x.keys;
       v_left := v_left - cardinality(v_new);
       v_room := v_room - cardinality(v_new);
-      -- Those that got nothing get nothing in this claim.
+      -- Those that have nothing get nothing in this claim.
       v_found := '{}';
-      FOR f IN SELECT u.name, u.more, u.kind FROM unnest(x.of, x.more, x.of_kinds) AS u(name, more, kind)
-          WHERE NOT EXISTS (SELECT 1 FROM unnest(x.names, x.kinds) AS o(name, kind) WHERE o.name = u.name AND o.kind = u.kind) LOOP
+      FOR f IN SELECT u.name, u.more, u.kind FROM unnest(x.of, x.more, x.of_kinds, x.due) AS u(name, more, kind, due) WHERE NOT u.due LOOP
         IF f.more THEN v_found := v_found || f.name; END IF;
         IF f.kind = 'starts' THEN v_done_starts := v_done_starts || f.name; ELSE v_done := v_done || f.name; END IF;
       END LOOP;
@@ -387,8 +399,8 @@ BEGIN
         v_done_starts := ARRAY (SELECT d.name FROM unnest(v_done_starts) AS d(name) WHERE d.name <> ALL (v_found));
       END IF;
     END LOOP;
-    PERFORM holdfast.move_on_1(p_queue, 'runs', v_priority, v_pass, v_cursor, 0);
-    IF q.rate_limit IS NOT NULL THEN PERFORM holdfast.move_on_1(p_queue, 'starts', v_priority, v_pass_starts, v_cursor_starts, v_lag); END IF;
+    PERFORM holdfast.move_on_1(p_queue, 'runs', v_priority, v_pass, v_cursor);
+    IF q.rate_limit IS NOT NULL THEN PERFORM holdfast.move_on_1(p_queue, 'starts', v_priority, v_pass_starts, v_cursor_starts); END IF;
   END LOOP;
   PERFORM holdfast.end_claim_1(q, 'runs', at);
   IF cardinality(keys) < p_limit THEN

@@ -165,7 +165,7 @@ BEGIN
       v_starts := v_starts - cardinality(v_new);
       v_done := v_done || ARRAY (SELECT u.name FROM unnest(x.of) AS u(name) WHERE u.name <> ALL (x.names));
     END LOOP;
-    PERFORM holdfast.move_on_1(p_queue, 'tasks', v_priority, v_pass, coalesce(v_cursor, ''), 0);
+    PERFORM holdfast.move_on_1(p_queue, 'tasks', v_priority, v_pass, coalesce(v_cursor, ''));
   END LOOP;
   PERFORM holdfast.end_claim_1(q, 'tasks', at);
   IF cardinality(ids) < p_limit THEN

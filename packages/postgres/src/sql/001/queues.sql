@@ -130,11 +130,21 @@ BEGIN
     WHERE k.ctid = u.row;
 END $$;
 
--- The end of a claim at a priority: its virtual time, and how far the walk through its keys went.
-CREATE FUNCTION holdfast.move_on_1(p_queue text, p_kind text, p_priority integer, p_pass double precision, p_walked text, p_lag double precision) RETURNS void LANGUAGE plpgsql AS $$
+-- Q5: keys that were served are this far now, at every priority.
+CREATE FUNCTION holdfast.moved_keys_1(p_queue text, p_kind text, p_priority integer, p_names text[], p_passes double precision[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE holdfast.queue_times SET pass = p_pass, walked = p_walked, lag = p_lag WHERE queue = p_queue AND kind = p_kind AND priority = p_priority;
-  IF NOT FOUND THEN INSERT INTO holdfast.queue_times (queue, kind, priority, pass, walked, lag) VALUES (p_queue, p_kind, p_priority, p_pass, p_walked, p_lag); END IF;
+  INSERT INTO holdfast.queue_keys AS k (queue, kind, priority, name, pass, ready) SELECT p_queue, p_kind, p_priority, u.name, u.pass, false FROM unnest(p_names, p_passes) AS u(name, pass)
+    ON CONFLICT (queue, kind, name, priority) DO NOTHING;
+  UPDATE holdfast.queue_keys k SET pass = u.pass FROM (SELECT n.pass, o.row FROM unnest(p_names, p_passes) AS n(name, pass) CROSS JOIN LATERAL (
+      SELECT x.ctid AS row FROM holdfast.queue_keys x WHERE x.queue = p_queue AND x.kind = p_kind AND x.name = n.name AND x.pass < n.pass OFFSET 0) o) u
+    WHERE k.ctid = u.row;
+END $$;
+
+-- The end of a claim at a priority: its virtual time, and how far the walk through its keys went.
+CREATE FUNCTION holdfast.move_on_1(p_queue text, p_kind text, p_priority integer, p_pass double precision, p_walked text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE holdfast.queue_times SET pass = p_pass, walked = p_walked WHERE queue = p_queue AND kind = p_kind AND priority = p_priority;
+  IF NOT FOUND THEN INSERT INTO holdfast.queue_times (queue, kind, priority, pass, walked) VALUES (p_queue, p_kind, p_priority, p_pass, p_walked); END IF;
   -- Idle keys that are not ahead of the others need no row.
   DELETE FROM holdfast.queue_keys k WHERE k.ctid = ANY (ARRAY (SELECT x.ctid FROM holdfast.queue_keys x
     WHERE x.queue = p_queue AND x.kind = p_kind AND NOT x.ready AND x.priority = p_priority AND x.pass <= p_pass AND x.wake_at IS NULL LIMIT 1000));

@@ -46,8 +46,8 @@
 --   queue_limits  Limits and pauses of single keys. `name`, here and below, is '=' and the key; empty for work without a key.
 --   queue_keys    How far each key with work has got (`pass`), by kind (runs, starts, tasks) and priority. Not `ready`: nothing of it is due, or
 --                 nothing may begin before `wake_at`.
---   queue_times   The virtual time of each priority of a queue, and the key up to which the last claim has looked for work. `lag`: how far
---                 passes of starts are behind those of runs.
+--   queue_times   The virtual time of each priority of a queue, and the key up to which the last claim has looked for work. That of
+--                 starts stands still while a rate has no room.
 --   queue_starts  When runs began and activities were tried, in queues with a rate.
 --   queue_changes How often a queue became a managed one.
 --   workers       Names of workers, by number.
@@ -362,7 +362,6 @@ CREATE TABLE holdfast.queue_times (
   priority integer NOT NULL,
   pass double precision NOT NULL,
   walked text COLLATE "C" NOT NULL,
-  lag double precision NOT NULL,
   PRIMARY KEY (queue, kind, priority)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off);
 
