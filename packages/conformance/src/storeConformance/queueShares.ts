@@ -357,6 +357,34 @@ export function queueShares({ test }: Suite): void {
     seen.push(...(await claimIds(bench, { limit: 4 })));
     same(counts(seen), { a: 10, b: 10 });
   });
+  test("Q5 Q8 a key that was paused, or that its own rate held back, has saved up nothing", async (bench) => {
+    await limit(bench, { concurrency: 1, keys: { c: { rate: { limit: 3, per: 10_000 } } } });
+    for (const key of ["b", "c", "d"]) await backlog(bench, key, 20);
+    await queuesOf(bench).pauseQueue("q", { key: "b" });
+    const serve = async (count: number): Promise<string[]> => {
+      const seen: string[] = [];
+      for (const _ of range(count)) {
+        const held = await first(claimHeld(bench, { limit: 1 }));
+        seen.push(held.runId);
+        await bench.close(held);
+      }
+      return seen;
+    };
+    same(counts(await serve(12)), { c: 3, d: 9 });
+    await queuesOf(bench).resumeQueue("q", "b");
+    bench.time += 10_000;
+    assertShared(await serve(6), ["b", "c", "d"]);
+  });
+  test("Q5 Q8 activities of a key that was paused have saved up nothing", async (bench) => {
+    const tasks = ["b", "d"].flatMap((key, k) => range(16).map((i) => bench.newTask(100 * (k + 1) + i, { key })));
+    await queuesOf(bench).pauseQueue("tasks", { key: "b" });
+    await bench.waitingFor("r", ...tasks);
+    same((await bench.claimTasks({ limit: 8 })).filter(({ seq }) => seq < 200).length, 0);
+    await queuesOf(bench).resumeQueue("tasks", "b");
+    const seqs = (await bench.claimTasks({ limit: 6 })).map(({ seq }) => seq);
+    const ofB = seqs.filter((seq) => seq < 200).length;
+    assert.ok(ofB >= 2 && ofB <= 4, `${ofB} of 6`);
+  });
   test("Q5 activities share by key and priority as runs do", async (bench) => {
     const tasks = [
       ...range(6).map((i) => bench.newTask(i, { key: "a" })),

@@ -2371,7 +2371,8 @@ DECLARE
 BEGIN
   SELECT t.pass, t.walked INTO pass, cursor FROM holdfast.queue_times t WHERE t.queue = p_queue AND t.kind = p_kind AND t.priority = p_priority;
   pass := coalesce(pass, 0);
-  UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL WHERE k.queue = p_queue AND k.kind = p_kind AND k.priority = p_priority AND k.wake_at <= p_now;
+  -- What a pause or a rate of the key has held back has saved up nothing.
+  UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL, pass = greatest(k.pass, look_for_run_keys_1.pass) WHERE k.queue = p_queue AND k.kind = p_kind AND k.priority = p_priority AND k.wake_at <= p_now;
   SELECT f.names, f.cursor INTO v_names, cursor FROM holdfast.find_run_keys_1(p_queue, p_kind, p_fresh, p_lanes, p_priority, coalesce(cursor, ''), p_most, p_now) f;
   -- Those without a key are one key together.
   PERFORM holdfast.ready_keys_1(p_queue, p_kind, p_priority, pass, v_names || ''::text);
@@ -3075,7 +3076,7 @@ BEGIN
     SELECT t.pass, t.walked INTO v_pass, v_cursor FROM holdfast.queue_times t WHERE t.queue = p_queue AND t.kind = 'tasks' AND t.priority = v_priority;
     v_pass := coalesce(v_pass, 0);
     IF q.keyed_tasks THEN
-      UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL WHERE k.queue = p_queue AND k.kind = 'tasks' AND k.priority = v_priority AND k.wake_at <= at;
+      UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL, pass = greatest(k.pass, v_pass) WHERE k.queue = p_queue AND k.kind = 'tasks' AND k.priority = v_priority AND k.wake_at <= at;
       SELECT * INTO f FROM holdfast.find_task_keys_1(p_queue, v_lanes, v_priority, coalesce(v_cursor, ''), greatest(v_left, 100), at);
       v_found := coalesce(f.names, '{}');
       v_cursor := f.cursor;
@@ -3262,7 +3263,8 @@ BEGIN
     DELETE FROM holdfast.queue_keys WHERE queue = q.name AND kind = 'starts';
     DELETE FROM holdfast.queue_times WHERE queue = q.name AND kind = 'starts';
   END IF;
-  UPDATE holdfast.queue_keys SET ready = true, wake_at = NULL WHERE queue = q.name AND wake_at IS NOT NULL;
+  -- The next claim looks at them, and makes them begin at its time (Q5).
+  UPDATE holdfast.queue_keys SET wake_at = 0 WHERE queue = q.name AND wake_at IS NOT NULL;
 END $$;
 
 -- p_limits: the limits as they are shown; null: there are none any more. p_fields: c concurrency, r rate, p its window, kc kr kp of each key,

@@ -103,7 +103,8 @@ DECLARE
 BEGIN
   SELECT t.pass, t.walked INTO pass, cursor FROM holdfast.queue_times t WHERE t.queue = p_queue AND t.kind = p_kind AND t.priority = p_priority;
   pass := coalesce(pass, 0);
-  UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL WHERE k.queue = p_queue AND k.kind = p_kind AND k.priority = p_priority AND k.wake_at <= p_now;
+  -- What a pause or a rate of the key has held back has saved up nothing.
+  UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL, pass = greatest(k.pass, look_for_run_keys_1.pass) WHERE k.queue = p_queue AND k.kind = p_kind AND k.priority = p_priority AND k.wake_at <= p_now;
   SELECT f.names, f.cursor INTO v_names, cursor FROM holdfast.find_run_keys_1(p_queue, p_kind, p_fresh, p_lanes, p_priority, coalesce(cursor, ''), p_most, p_now) f;
   -- Those without a key are one key together.
   PERFORM holdfast.ready_keys_1(p_queue, p_kind, p_priority, pass, v_names || ''::text);

@@ -129,7 +129,7 @@ BEGIN
     SELECT t.pass, t.walked INTO v_pass, v_cursor FROM holdfast.queue_times t WHERE t.queue = p_queue AND t.kind = 'tasks' AND t.priority = v_priority;
     v_pass := coalesce(v_pass, 0);
     IF q.keyed_tasks THEN
-      UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL WHERE k.queue = p_queue AND k.kind = 'tasks' AND k.priority = v_priority AND k.wake_at <= at;
+      UPDATE holdfast.queue_keys k SET ready = true, wake_at = NULL, pass = greatest(k.pass, v_pass) WHERE k.queue = p_queue AND k.kind = 'tasks' AND k.priority = v_priority AND k.wake_at <= at;
       SELECT * INTO f FROM holdfast.find_task_keys_1(p_queue, v_lanes, v_priority, coalesce(v_cursor, ''), greatest(v_left, 100), at);
       v_found := coalesce(f.names, '{}');
       v_cursor := f.cursor;

@@ -54,7 +54,8 @@ BEGIN
     DELETE FROM holdfast.queue_keys WHERE queue = q.name AND kind = 'starts';
     DELETE FROM holdfast.queue_times WHERE queue = q.name AND kind = 'starts';
   END IF;
-  UPDATE holdfast.queue_keys SET ready = true, wake_at = NULL WHERE queue = q.name AND wake_at IS NOT NULL;
+  -- The next claim looks at them, and makes them begin at its time (Q5).
+  UPDATE holdfast.queue_keys SET wake_at = 0 WHERE queue = q.name AND wake_at IS NOT NULL;
 END $$;
 
 -- p_limits: the limits as they are shown; null: there are none any more. p_fields: c concurrency, r rate, p its window, kc kr kp of each key,
