@@ -1,6 +1,6 @@
 // Conformance: parents and children in a queue that counts open runs.
 // Owns: tests of which slots a run needs below a parent that holds some, and a model of that: which slots each run holds and needs.
-// Invariants tested: Q2, Q7, Q8.
+// Invariants tested: Q2, Q6, Q7, Q8.
 
 import assert from "node:assert/strict";
 import type { ClaimRequest, NewRun, ParentLink, RunRow } from "holdfast/store";
@@ -112,6 +112,27 @@ export function queueFamilies({ test }: Suite): void {
     same(await claimIds(bench, { blockedAfter: 0 }), []);
     await queuesOf(bench).resumeQueue("q", "k");
     same(await claimIds(bench, { blockedAfter: 0 }), ["a"]);
+  });
+  test("Q6 counts open: runs of a paused key that hold slots are passed over, however many there are", async (bench) => {
+    await limit(bench, { ...OPEN, concurrency: 5 });
+    for (const id of ["p1", "p2", "p3", "p4"]) await bench.parked(id, { ...Q, key: "p" });
+    await bench.parked("other", { ...Q, key: "o" });
+    await queuesOf(bench).pauseQueue("q", { key: "p" });
+    for (const id of ["p1", "p2", "p3", "p4", "other"]) {
+      bench.time += 1;
+      await bench.sent(id, signal("go on"));
+    }
+    same(await claimIds(bench, { limit: 2 }), ["other"]);
+  });
+  test("Q6 counts open: children that a rate holds back are passed over, however many there are", async (bench) => {
+    await limit(bench, { ...OPEN, perKey: { rate: { limit: 2, per: 10_000 } } });
+    await add(bench, ["parent"]);
+    const parent = await claimOne(bench, "parent");
+    for (const i of range(5)) await beget(bench, parent, `k${i}`, { key: "k" });
+    same(await claimIds(bench, { limit: 2 }), ["k0", "k1"]);
+    bench.time += 1;
+    await beget(bench, parent, "other", { key: "o" });
+    same(await claimIds(bench, { limit: 2 }), ["other"]);
   });
   test("Q2 counts open: a child that holds a slot of its key needs one of the queue once its parent has ended", async (bench) => {
     await limit(bench, { ...OPEN, perKey: { concurrency: 1 } });

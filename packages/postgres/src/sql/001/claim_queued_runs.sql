@@ -28,14 +28,16 @@ BEGIN
 END $$;
 
 -- Of a queue that counts open runs: those that are due and hold a slot of it or of their key, or that an ancestor holds one for. What each
--- lacks: only one that holds a slot of its key alone, and whose ancestors have ended, lacks one of the queue.
-CREATE FUNCTION holdfast.covered_runs_1(p_queue text, p_lanes integer[], p_limit integer, p_now bigint)
+-- lacks: only one that holds a slot of its key alone, and whose ancestors have ended, lacks one of the queue. p_paused: none of these keys (Q6);
+-- p_passed: none of these runs.
+CREATE FUNCTION holdfast.covered_runs_1(p_queue text, p_lanes integer[], p_limit integer, p_paused text[], p_passed bigint[], p_now bigint)
 RETURNS TABLE (key bigint, lacks_queue boolean, lacks_key boolean) LANGUAGE plpgsql ROWS 10 AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY SELECT r.key, r.under AND NOT (SELECT c.of_queue FROM holdfast.covered_1(p_queue, CASE WHEN r.under AND r.parent_close <> 'abandon' THEN r.parent_id END, r.work_key, false) c), false
     FROM holdfast.runs r WHERE r.queue = p_queue AND r.held AND r.ended_as IS NULL AND r.available_at <= p_now AND abs(r.lane) = ANY (p_lanes)
-    AND (r.deadline_at IS NULL OR r.deadline_at > p_now OR r.expired OR r.status = 'rolling_back') ORDER BY r.available_at, r.key LIMIT p_limit;
+    AND (r.deadline_at IS NULL OR r.deadline_at > p_now OR r.expired OR r.status = 'rolling_back') AND r.key <> ALL (p_passed) AND coalesce(r.work_key <> ALL (p_paused), true)
+    ORDER BY r.available_at, r.key LIMIT p_limit;
   RETURN QUERY WITH RECURSIVE family AS (
       SELECT r.id, r.work_key AS slot, r.under, NULL::bigint AS key, NULL::bigint AS available_at, NULL::integer AS lane, NULL::text COLLATE "C" AS work_key, false AS waits
         FROM holdfast.runs r WHERE r.queue = p_queue AND r.held AND r.ended_as IS NULL
@@ -46,7 +48,7 @@ BEGIN
           FROM holdfast.runs x WHERE x.parent_id = f.id AND x.finished_at IS NULL AND x.parent_close <> 'abandon' OFFSET 0) c
     )
     SELECT f.key, false, NOT bool_or(f.work_key IS NOT DISTINCT FROM f.slot) FROM family f
-      WHERE f.waits AND f.available_at <= p_now AND abs(f.lane) = ANY (p_lanes) GROUP BY f.key, f.available_at HAVING bool_or(NOT f.under) ORDER BY f.available_at, f.key LIMIT p_limit;
+      WHERE f.waits AND f.available_at <= p_now AND abs(f.lane) = ANY (p_lanes) AND f.key <> ALL (p_passed) AND coalesce(f.work_key <> ALL (p_paused), true) GROUP BY f.key, f.available_at HAVING bool_or(NOT f.under) ORDER BY f.available_at, f.key LIMIT p_limit;
 END $$;
 
 -- Q3: ends expired leases of a full queue, or of these keys of it, whose workflow this claim does not serve. Others can claim the runs, and
@@ -246,6 +248,9 @@ DECLARE
   v_at_end boolean := true;
   v_lacking boolean;
   v_gained bigint[] := '{}';
+  -- Where open runs count: paused keys, and runs that were passed over.
+  v_paused text[];
+  v_passed bigint[];
 BEGIN
   keys := '{}';
   recovered := '{}';
@@ -284,22 +289,31 @@ BEGIN
     EXIT WHEN cardinality(keys) >= p_limit;
     -- What needs no slot, whether the queue is full or not (Q2, Q3).
     IF q.counts_open THEN
-      FOR x IN SELECT s.key, s.lacks_queue, s.lacks_key, r.held, r.started_at, coalesce('=' || r.work_key, '') AS name
-          FROM holdfast.covered_runs_1(p_queue, v_lanes, p_limit - cardinality(keys), at) s CROSS JOIN LATERAL (
-            SELECT o.held, o.started_at, o.work_key FROM holdfast.runs o WHERE o.key = s.key AND o.available_at <= at AND (NOT q.has_keys OR NOT EXISTS (SELECT 1 FROM holdfast.queue_limits l WHERE l.queue = p_queue AND l.name = '=' || o.work_key AND l.paused AND coalesce(l.paused_until > at, true))) AND (p_only IS NULL OR o.key = ANY (p_only)) FOR NO KEY UPDATE SKIP LOCKED) r LOOP
-        EXIT WHEN cardinality(keys) >= p_limit;
-        CONTINUE WHEN x.lacks_queue AND v_room <= 0;
-        IF NOT x.held THEN
-          CONTINUE WHEN x.started_at IS NULL AND v_starts <= 0;
-          CONTINUE WHEN (SELECT l.room <= 0 AND x.lacks_key OR l.starts <= 0 AND x.started_at IS NULL FROM holdfast.key_limits_1(q, 'runs', x.name, at) l);
-          IF x.started_at IS NULL THEN v_starts := v_starts - 1; END IF;
-        END IF;
-        IF x.lacks_queue THEN
-          v_room := v_room - 1;
-          v_gained := v_gained || x.key;
-        END IF;
-        keys := keys || x.key;
-        recovered := recovered || holdfast.take_runs_1(q, ARRAY[x.key], p_worker, p_lease, at, x.lacks_key, NOT x.lacks_queue);
+      v_paused := ARRAY (SELECT substr(l.name, 2) FROM holdfast.queue_limits l WHERE q.has_keys AND l.queue = p_queue AND l.paused AND coalesce(l.paused_until > at, true));
+      v_passed := '{}';
+      -- Those that a limit holds back are passed over: others may be behind them.
+      LOOP
+        v_new := '{}';
+        FOR x IN SELECT s.key, s.lacks_queue, s.lacks_key, r.held, r.started_at, coalesce('=' || r.work_key, '') AS name
+            FROM holdfast.covered_runs_1(p_queue, v_lanes, p_limit - cardinality(keys), v_paused, v_passed, at) s CROSS JOIN LATERAL (
+              SELECT o.held, o.started_at, o.work_key FROM holdfast.runs o WHERE o.key = s.key AND o.available_at <= at AND (p_only IS NULL OR o.key = ANY (p_only)) FOR NO KEY UPDATE SKIP LOCKED) r LOOP
+          EXIT WHEN cardinality(keys) >= p_limit;
+          v_new := v_new || x.key;
+          CONTINUE WHEN x.lacks_queue AND v_room <= 0;
+          IF NOT x.held THEN
+            CONTINUE WHEN x.started_at IS NULL AND v_starts <= 0;
+            CONTINUE WHEN (SELECT l.room <= 0 AND x.lacks_key OR l.starts <= 0 AND x.started_at IS NULL FROM holdfast.key_limits_1(q, 'runs', x.name, at) l);
+            IF x.started_at IS NULL THEN v_starts := v_starts - 1; END IF;
+          END IF;
+          IF x.lacks_queue THEN
+            v_room := v_room - 1;
+            v_gained := v_gained || x.key;
+          END IF;
+          keys := keys || x.key;
+          recovered := recovered || holdfast.take_runs_1(q, ARRAY[x.key], p_worker, p_lease, at, x.lacks_key, NOT x.lacks_queue);
+        END LOOP;
+        EXIT WHEN v_new <@ keys OR cardinality(keys) >= p_limit;
+        v_passed := v_passed || v_new;
       END LOOP;
     ELSE
       v_new := ARRAY (SELECT r.key FROM holdfast.runs r WHERE r.queue = p_queue AND r.lane < 0 AND r.worker_id IS NOT NULL AND r.available_at <= at AND -r.lane = ANY (v_lanes)
