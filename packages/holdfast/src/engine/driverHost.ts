@@ -29,6 +29,8 @@ export interface DriverHost {
   readonly freezeStates: boolean;
   /** Calls one of the two callbacks, later. */
   commit(turn: TurnCommit, done: (result: CommitResult) => void, failed: (error: unknown) => void): void;
+  /** True while a driver of this worker has the run. */
+  drives(runId: string): boolean;
   /** Undefined if there is no such run. */
   rowOf(runId: string): Promise<RunRow | undefined>;
   history(runId: string): Promise<readonly Turn[]>;

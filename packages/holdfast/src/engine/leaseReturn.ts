@@ -16,7 +16,7 @@ const LONGEST_PAUSE = 1_000;
 
 /** The claim that ends. */
 export interface EndingClaim {
-  readonly host: Pick<DriverHost, "environment" | "logger" | "commit" | "rowOf">;
+  readonly host: Pick<DriverHost, "environment" | "logger" | "commit" | "rowOf" | "drives">;
   /** As it was claimed. */
   readonly run: RunRow;
   readonly operations: OpenOperations;
@@ -49,8 +49,8 @@ export async function addNotBegun(
 ): Promise<"written" | "not written"> {
   const row = await host.rowOf(run.id);
   const isSame = row?.seed === run.seed && row.execution === run.execution && row.epoch === run.epoch;
-  // Q2: the store may have created it without this turn. Then the first epoch is that of the worker that claimed it.
-  const isOurs = isSame && (row.workerId === undefined || row.workerId === uncertain.workerId);
+  // Q2: the store may have created it without this turn. Then the first epoch is that of the worker that claimed it, maybe this one.
+  const isOurs = isSame && (row.workerId === undefined || row.workerId === uncertain.workerId) && !host.drives(run.id);
   if (!isOurs || row.turns <= (uncertain.turn?.index ?? row.turns)) return "not written";
   operations.notBegun(openedSteps(uncertain).map(({ seq }) => seq));
   draft.attempts = [...(draft.attempts ?? []), ...operations.prepare([], "leave").rows];

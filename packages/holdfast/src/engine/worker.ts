@@ -271,6 +271,9 @@ export class WorkerHost implements DriverHost, BackendWorker {
     this.#releases.add(released);
     released.then(forget, forget);
   }
+  drives(runId: string): boolean {
+    return this.#active.has(runId);
+  }
   async rowOf(runId: string): Promise<RunRow | undefined> {
     return (await this.#ports.store.get([runId]))[0];
   }

@@ -10,10 +10,10 @@ const START = { id: "run", seed: "seed", execution: 1, epoch: 1 };
 const FIRST_TURN = { runId: "run", execution: 1, epoch: 1, workerId: "mine", turn: { index: 0, commands: [] } } as unknown as TurnCommit;
 
 /** What is found out if the row says this, and how many lists of steps were taken back. */
-async function judged(row: Partial<RunRow> | undefined): Promise<{ readonly outcome: string; readonly takenBack: number }> {
+async function judged(row: Partial<RunRow> | undefined, isDriven: boolean): Promise<{ readonly outcome: string; readonly takenBack: number }> {
   let takenBack = 0;
   const claim = {
-    host: { rowOf: async () => (row === undefined ? undefined : { ...START, ...row }) },
+    host: { rowOf: async () => (row === undefined ? undefined : { ...START, ...row }), drives: () => isDriven },
     run: START,
     operations: { notBegun: () => takenBack++, prepare: () => ({ rows: [] }) },
   } as unknown as EndingClaim;
@@ -29,6 +29,9 @@ describe("D4 Q2 a first turn whose answer was lost", () => {
     ["is not written if the run is another start's", { turns: 1, workerId: "mine", seed: "another" }, "not written"],
     ["is not written if there is no run", undefined, "not written"],
   ])("%s", async (_, row, outcome) => {
-    expect(await judged(row)).toEqual({ outcome, takenBack: outcome === "written" ? 1 : 0 });
+    expect(await judged(row, false)).toEqual({ outcome, takenBack: outcome === "written" ? 1 : 0 });
+  });
+  test("D7 is not written if this worker has claimed the run since, at the same epoch: its attempts count", async () => {
+    expect(await judged({ turns: 1, workerId: "mine" }, true)).toEqual({ outcome: "not written", takenBack: 0 });
   });
 });
