@@ -10,7 +10,10 @@ const START = { id: "run", seed: "seed", execution: 1, epoch: 1 };
 const FIRST_TURN = { runId: "run", execution: 1, epoch: 1, workerId: "mine", turn: { index: 0, commands: [] } } as unknown as TurnCommit;
 
 /** What is found out if the row says this, and how many lists of steps were taken back. */
-async function judged(row: Partial<RunRow> | undefined, isDriven: boolean): Promise<{ readonly outcome: string; readonly takenBack: number }> {
+async function judged(
+  row: Partial<RunRow> | undefined,
+  isDriven: boolean,
+): Promise<{ readonly outcome: string; readonly takenBack: number }> {
   let takenBack = 0;
   const claim = {
     host: { rowOf: async () => (row === undefined ? undefined : { ...START, ...row }), drives: () => isDriven },
