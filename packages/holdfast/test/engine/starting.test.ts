@@ -149,17 +149,21 @@ describe.each(STORES)("starting on %s", (store) => {
   });
 
   test("K8 delay and startAt: not before their time, and signals don't hurry them", async () => {
-    const engine = await engines.open();
+    const engine = await engines.open({ skips: true });
     const timed = workflow("timed", async (ctx) => ctx.now().getTime());
     await engine.worker({ workflows: [timed] });
-    const before = Date.now();
-    const delayed = await engine.start(timed, undefined, { delay: 60, signals: [{ name: "hurry" }] });
-    const at = new Date(Date.now() + 60);
+    const before = engines.now();
+    const delayed = await engine.start(timed, undefined, { delay: "1h", signals: [{ name: "hurry" }] });
+    const at = new Date(engines.now() + 3_600_000);
     const dated = await engine.start(timed, undefined, { startAt: at });
     await dated.signal("hurry");
     const never = await engine.start(timed, undefined, { delay: "1d" });
+    await (await engine.start(timed, undefined)).result(); // the worker has looked since
+    for (const run of [delayed, dated, never]) expect((await run.describe()).status).toBe("pending");
+    engines.skip(2 * 3_600_000);
+    await engine.worker({ workflows: [timed] }); // it looks at once
     expect(await dated.result()).toBeGreaterThanOrEqual(at.getTime());
-    expect(await delayed.result()).toBeGreaterThanOrEqual(before + 60);
+    expect(await delayed.result()).toBeGreaterThanOrEqual(before + 3_600_000);
     expect((await never.describe()).status).toBe("pending");
   });
 
