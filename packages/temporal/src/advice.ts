@@ -12,7 +12,7 @@ export const ADVICE: HostAdvice = {
   StepFailedError: FAILED,
   ActivityFailedError: FAILED,
   RunFailedError: `See \`cause\` and run.operations(). ${INSTEAD}`,
-  RunBlockedError: "Deploy code that matches the run's history. Temporal retries the run by itself, after ten minutes at the latest.",
+  RunBlockedError: "Fix the cause and deploy. Temporal retries the run by itself, after ten minutes at the latest.",
 };
 
 /** The same error or stored error, with the advice of this host. */

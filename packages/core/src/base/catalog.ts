@@ -188,7 +188,7 @@ export const errorCatalog = [
     code: "HF_RUN_BLOCKED",
     retryable: true,
     summary: "The workers' code or codec can't advance the run. The run itself is unharmed.",
-    whatToDo: "Deploy code that matches the run's history: each worker that starts retries it, and run.resume() retries it at once.",
+    whatToDo: "Fix the cause and deploy: each worker that starts retries the run, and run.resume() retries it at once.",
   },
   {
     name: "UnsupportedError",

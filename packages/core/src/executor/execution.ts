@@ -28,7 +28,7 @@ import {
   type StartJob,
 } from "../protocol/index.ts";
 import type { ContinueAsNewToken } from "./continuation.ts";
-import { checkedState, encodeLimited, type Limits, tooLong } from "./limits.ts";
+import { checkedState, encodeLimited, encodeUnlimited, type Limits, tooLong } from "./limits.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { ExecutionObserver, RunningTurn, TurnWatch } from "./observer.ts";
 import { givingUp, Operation, remember, type Settlement } from "./operation.ts";
@@ -330,7 +330,7 @@ export class Execution implements RunningTurn {
 
   /** Encodes a value. In replay no limit is checked, because history has already accepted the value (P9). */
   encode(value: unknown, what: string): Payload {
-    return this.matcher === undefined ? encodeLimited(this.codec, value, this.limits, what) : this.codec.encode(value);
+    return this.matcher === undefined ? encodeLimited(this.codec, value, this.limits, what) : encodeUnlimited(this.codec, value, what);
   }
 
   /** Like `encode`, for a value outside an operation: records the error, so that replay fails in the same place under other limits (Y4). */

@@ -37,16 +37,21 @@ const MEASURED = 2;
  * @throws `UnserializableValueError` if it can't be stored.
  */
 export function encodeLimited(codec: Codec, value: unknown, { payloadBytes: max }: Pick<Limits, "payloadBytes">, what: string): Payload {
-  const payload = encodedWithin(codec, value, max * MEASURED, what);
+  const payload = naming(what, () => encodeWithin(codec, value, max * MEASURED));
   if (payload === undefined) throw new LimitExceededError({ limit: "payloadBytes", actual: max * MEASURED, isMore: true, max, what });
   if (payloadExceeds(payload, max)) throw new LimitExceededError({ limit: "payloadBytes", actual: payloadSize(payload), max, what });
   return payload;
 }
 
-/** As `encodeWithin`; the error for a value that can't be stored says which value it is (P8). */
-function encodedWithin(codec: Codec, value: unknown, maxBytes: number, what: string): Payload | undefined {
+/** Encodes a value of any size, for replay: a limit may have been higher when it was recorded. */
+export function encodeUnlimited(codec: Codec, value: unknown, what: string): Payload {
+  return naming(what, () => codec.encode(value));
+}
+
+/** The error for a value that can't be stored says which value it is (P8), live and in replay: workflow code may read its message (X1). */
+function naming<T>(what: string, encode: () => T): T {
   try {
-    return encodeWithin(codec, value, maxBytes);
+    return encode();
   } catch (error) {
     throw isInstance(error, UnserializableValueError) ? error.of(what) : error;
   }

@@ -99,6 +99,32 @@ describe("P8 what a live call returns is what replay returns", () => {
     expect(h.state).toEqual(value);
   });
 
+  it("P8 X1 the error for a value that can't be stored says which value it is, in the same words in replay", async () => {
+    const wf = workflow("refused", async (ctx) => {
+      const texts: string[] = [];
+      const refused = async (call: () => unknown) => {
+        try {
+          await call();
+        } catch (error) {
+          texts.push((error as Error).message.split("\n")[0] ?? "");
+        }
+      };
+      const value = { callback: () => {} };
+      await refused(() => ctx.activity(mail, value));
+      await refused(() => ctx.child(kid, value));
+      await refused(() => ctx.signalRun("other", "go", value));
+      await refused(() => ctx.sideEffect(() => value));
+      await refused(() => ctx.publishState(value));
+      return ctx.step("read", () => 0).then(() => texts);
+    });
+    const h = await Harness.start(wf);
+    await h.resolve("read", 0);
+    const texts = h.output as string[];
+    expect(texts).toHaveLength(5);
+    for (const text of texts) expect(text).toMatch(/^value\.callback in .+ can't be stored: it is a function/);
+    await crashAnywhere(h);
+  });
+
   it("P8 what a step's body keeps of its result is not what the workflow gets", async () => {
     const original = { items: [1] };
     const wf = workflow("aliasing", async (ctx) => {

@@ -99,7 +99,10 @@ describe("ids and names of more than 1,000 bytes", () => {
 });
 
 describe("more messages than the server allows in one execution", () => {
-  const on = engines({ settings: { "history.maximumSignalsPerExecution": 20, "history.maxTotalUpdates": 20 } });
+  const on = engines(
+    { settings: { "history.maximumSignalsPerExecution": 20, "history.maxTotalUpdates": 20 } },
+    { shortestExecution: 0 }, // by default a server allows more than a run gets in a second
+  );
   const messages = { signals: { tick: signal<number>(), end: signal() }, updates: { add: update<number, number>() } };
   const counting = (name: string, checkpointEvery?: number) =>
     workflow({ name, ...messages }, async (ctx) => {
