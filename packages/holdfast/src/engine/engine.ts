@@ -481,8 +481,7 @@ export class Engine implements Backend {
   async operations({ id, finishedAt }: RunSnapshot): Promise<OperationInfo[]> {
     const store = this.#readable;
     const turns = await store.history(id);
-    // After the turns, so that they contain what ended each operation that these turns settle, and who wrote each turn.
-    const [attempts, workers] = await Promise.all([store.attempts(id), store.workers?.(id)]);
+    const [attempts, workers] = await Promise.all([store.attempts(id), store.workers?.(id)]); // after the turns, so that none is missing
     return operationsOf(turns, attempts, workers ?? new Map(), this.codec, finishedAt);
   }
   async history(run: RunSnapshot): Promise<History> {

@@ -190,7 +190,7 @@ describe("a run in many executions", () => {
   );
 
   test.concurrent(
-    "L3 the result of a child that was abandoned before the loop is refused, not awaited for ever",
+    "L3 the result of a child that was abandoned before the loop is refused, not awaited forever",
     async ({ expect }) => {
       const holdfast = await on.open();
       const child = workflow("child", async (ctx) => void (await ctx.waitForSignal("never")));
