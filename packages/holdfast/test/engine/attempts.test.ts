@@ -67,6 +67,36 @@ describe.each(STORES)("attempts on %s", (store) => {
     expect([operation?.status, operation?.attempts.map(({ status }) => status)]).toEqual(["completed", ["failed", "completed"]]);
   });
 
+  test("F1 D12 a fork copies an operation that ends meanwhile with the attempt that ended it", async () => {
+    const wire = new Wire();
+    const engine = await engines.open({ wire });
+    const [entered, held] = [new Gate(), new Gate()];
+    const slow = workflow("slow", async (ctx) => {
+      await ctx.step(
+        "slow",
+        async ({ attempt }) => {
+          if (attempt === 1) throw new Error("not yet");
+          entered.open();
+          await held.passed;
+        },
+        { retry: { initialInterval: 1 } },
+      );
+      await ctx.step("next", () => 0);
+    });
+    await engine.worker({ workflows: [slow] });
+    const run = await engine.start(slow, undefined);
+    await entered.passed;
+    wire.intercept("history", async (pass, ...asked) => {
+      held.open();
+      await run.result();
+      return pass(...asked);
+    });
+    const fork = await run.fork({ before: "next" });
+    await fork.result();
+    const [operation] = await fork.operations();
+    expect(operation?.attempts.map(({ status }) => status)).toEqual(["failed", "completed"]);
+  });
+
   test("D8 after its last attempt a step fails with StepFailedError and its cause", async () => {
     const engine = await engines.open();
     const caught: unknown[] = [];
